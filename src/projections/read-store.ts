@@ -1,0 +1,91 @@
+/**
+ * The port to the read models. Two adapters stand behind it: `sqlite.ts` (embedded) and `mongodb.ts`.
+ * `test/projections/read-store-contract.ts` is what both must do.
+ *
+ * The filter language is a small typed subset of MongoDB's; what is outside of it does not compile.
+ */
+import type { Position } from '../events/event-store.ts'
+
+type Scalar = string | number | boolean | null
+
+/** Fields of a document by which it can be found and sorted. */
+export type ScalarField<D> = { [K in keyof D]-?: D[K] extends Scalar ? K : never }[keyof D] & string
+export type ArrayField<D> = {
+  [K in keyof D]-?: D[K] extends readonly (string | number)[] ? K : never
+}[keyof D] &
+  string
+
+type ScalarFilter<V> = V | { $in: readonly V[] } | { $gt?: V; $gte?: V; $lt?: V; $lte?: V }
+type ArrayFilter<E> = E | { $in: readonly E[] } | { $all: readonly E[] } | WordsFilter<E>
+/** Every given string is the beginning of one of the field's strings. */
+type WordsFilter<E> = E extends string ? { $words: readonly string[] } : never
+
+/** All conditions must hold. An empty filter matches every document. */
+export type Filter<D> = { [K in ScalarField<D>]?: ScalarFilter<D[K]> } & {
+  [K in ArrayField<D>]?: D[K] extends readonly (infer E)[] ? ArrayFilter<E> : never
+}
+
+/** Most significant first; 1 ascending, -1 descending. Ties are broken by id, ascending. */
+export type Sort<D> = readonly (readonly [field: ScalarField<D>, direction: 1 | -1])[]
+
+export interface FindOptions<D> {
+  sort?: Sort<D>
+  skip?: number
+  limit?: number
+}
+
+/** A kind of document, whatever its fields: what an adapter needs to know of it. */
+export interface AnyCollection {
+  /** Letters and underscores. */
+  readonly name: string
+  /** Each index lists the fields of a filter and then of a sort, in that order. */
+  readonly indexes: readonly (readonly (readonly [field: string, direction: 1 | -1])[])[]
+  /** Array fields that filters name. */
+  readonly arrays: readonly string[]
+}
+
+/** A kind of document: its name, and by what it is found. `D` is plain JSON. */
+export interface Collection<D extends object> extends AnyCollection {
+  readonly indexes: readonly Sort<D>[]
+  readonly arrays: readonly ArrayField<D>[]
+}
+
+/** A document with the position of the last event that it holds. */
+export interface Stored<D> {
+  id: string
+  position: Position
+  body: D
+}
+
+export type Change =
+  | { op: 'put'; collection: AnyCollection; id: string; position: Position; body: object }
+  | { op: 'delete'; collection: AnyCollection; id: string }
+
+/** How far a reader of the log has come, and by which version of its code. */
+export interface Checkpoint {
+  position: Position
+  version: number
+}
+
+export interface ReadStore {
+  get<D extends object>(collection: Collection<D>, id: string): Promise<D | undefined>
+  /** The stored documents with these ids, in no order; missing ones are left out. */
+  getMany<D extends object>(collection: Collection<D>, ids: readonly string[]): Promise<Stored<D>[]>
+  find<D extends object>(collection: Collection<D>, filter: Filter<D>, options?: FindOptions<D>): Promise<D[]>
+  count<D extends object>(collection: Collection<D>, filter: Filter<D>): Promise<number>
+  /** Makes the collection and its indexes ready; does nothing when they are. */
+  prepare(collections: readonly AnyCollection[]): Promise<void>
+  /** Empties a collection. */
+  clear(collection: AnyCollection): Promise<void>
+  /** How far the reader of that name has come; undefined when it never ran. */
+  checkpoint(name: string): Promise<Checkpoint | undefined>
+  /**
+   * Writes changes in their order, then the checkpoints. Embedded: one transaction. MongoDB: a crash
+   * may leave changes without their checkpoints, so a reader must be able to see the same event again
+   * (a document's position tells).
+   */
+  apply(changes: readonly Change[], checkpoints: ReadonlyMap<string, Checkpoint>): Promise<void>
+  /** Throws `StoreUnavailable` when the store does not answer. */
+  ping(): Promise<void>
+  close(): Promise<void>
+}

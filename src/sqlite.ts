@@ -1,0 +1,37 @@
+/** The SQLite driver as both embedded stores use it: opened one way, with rows that have a type. */
+import Database from 'libsql'
+
+export type Sqlite = Database.Database
+
+/** How much of a commit is on disk when it returns: all of it, or what a crash of the process needs. */
+export type Durability = 'FULL' | 'NORMAL'
+
+/** Opens (or makes) a database file in WAL mode; other processes may read it meanwhile. */
+export function openSqlite(file: string, synchronous: Durability): Sqlite {
+  const db = new Database(file)
+  db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous}`)
+  return db
+}
+
+/** A prepared SELECT with the types of its parameters and of its rows. */
+export interface Query<Parameters extends unknown[], Row> {
+  get(...parameters: Parameters): Row | undefined
+  all(...parameters: Parameters): Row[]
+}
+
+/**
+ * Prepares a SELECT. The driver's own types call every row `unknown`, and a row's type can only be
+ * known from its SQL: so this one place says it, beside the statement.
+ */
+export function select<Parameters extends unknown[], Row>(db: Sqlite, sql: string): Query<Parameters, Row> {
+  const statement = db.prepare(sql)
+  return {
+    get: (...parameters) => (statement.get(...parameters) ?? undefined) as Row | undefined,
+    all: (...parameters) => statement.all(...parameters) as Row[],
+  }
+}
+
+/** True when the statement failed on a UNIQUE or other constraint: the caller's fault, not the disk's. */
+export function isConstraint(error: unknown): boolean {
+  return error instanceof Database.SqliteError && error.code.startsWith('SQLITE_CONSTRAINT')
+}
