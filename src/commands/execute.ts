@@ -1,0 +1,167 @@
+/** Load, fold, decide, append: how every command reaches the log. */
+import { randomUUID } from 'node:crypto'
+import { v5 as uuidV5 } from 'uuid'
+import { decode } from '../events/codec.ts'
+import { type AccountRef, type DomainEvent, schemaOf } from '../events/domain-events.ts'
+import {
+  type Appended,
+  type EventMetadata,
+  type EventStore,
+  type ExpectedRevision,
+  type NewEvent,
+  type Position,
+  type RecordedEvent,
+  WrongExpectedRevision,
+} from '../events/event-store.ts'
+import { isRefusal, type Refusal, Refused, refuse } from './refusal.ts'
+
+/** The pure half of an aggregate: its state, from its events. Each of its commands adds a decision. */
+export interface Decider<State, Event extends DomainEvent> {
+  readonly initialState: State
+  /** The event types of this aggregate; others in its stream (an abandoned creation) do not concern it. */
+  readonly handles: Readonly<Record<Event['type'], true>>
+  evolve(state: State, event: Event): State
+}
+
+/** What a command needs to know of the request that it serves. One per request. */
+export interface CommandContext {
+  readonly actor: AccountRef | null
+  /** Time of the request, ISO 8601 in UTC: deciders have no clock. */
+  readonly at: string
+  readonly correlationId: string
+  readonly causationId: string
+  /** From `Idempotency-Key`: the namespace of this request's event ids, and the digest of its body. */
+  readonly retry?: { readonly namespace: string; readonly digest: string }
+  /** Position of the last event that the request appended; reads of the same request wait for it. */
+  written: Position
+}
+
+const MAX_ATTEMPTS = 5
+
+/**
+ * The id of the i-th event that one step of a request appends to a stream. With an Idempotency-Key it
+ * derives from the key, so that the same step of a retried request is the same event.
+ */
+function eventId(context: CommandContext, stream: string, step: string, i: number): string {
+  return context.retry === undefined
+    ? randomUUID()
+    : uuidV5(`${stream}#${step}#${i}`, context.retry.namespace)
+}
+
+/**
+ * Appends events whose place needs no decision (a number to take, refs that git has moved already).
+ * `step` names what this append is in its request.
+ */
+export async function append(
+  store: EventStore,
+  context: CommandContext,
+  stream: string,
+  step: string,
+  events: readonly DomainEvent[],
+  expected: ExpectedRevision,
+): Promise<Appended> {
+  const recorded = events.map((event, i): NewEvent => {
+    const metadata: EventMetadata = {
+      actor: context.actor,
+      at: context.at,
+      correlationId: context.correlationId,
+      causationId: context.causationId,
+      schema: schemaOf[event.type],
+    }
+    if (context.retry !== undefined) metadata.request = context.retry.digest
+    return { id: eventId(context, stream, step, i), type: event.type, data: event.data, metadata }
+  })
+  const appended = await store.append(stream, recorded, expected)
+  context.written = Math.max(context.written, appended.position)
+  return appended
+}
+
+/** An aggregate as its stream has it. */
+export interface Loaded<State> {
+  state: State
+  /** Last revision; null when the stream does not exist. */
+  revision: number | null
+  /** The event with the id asked for, when the stream has it. */
+  found: RecordedEvent | undefined
+  /** The stream was closed before its aggregate was made: see `claims.ts`. */
+  abandoned: boolean
+}
+
+/** Reads and folds a stream. `findId`: an event to look out for on the way. */
+export async function load<State, Event extends DomainEvent>(
+  store: EventStore,
+  stream: string,
+  decider: Decider<State, Event>,
+  findId?: string,
+): Promise<Loaded<State>> {
+  let state = decider.initialState
+  let revision: number | null = null
+  let found: RecordedEvent | undefined
+  let abandoned = false
+  for await (const recorded of store.readStream(stream)) {
+    const event = decode(recorded)
+    if (isOf(decider, event)) state = decider.evolve(state, event)
+    else if (event.type === 'CreationAbandoned') abandoned = true
+    if (recorded.id === findId) found = recorded
+    revision = recorded.revision
+  }
+  return { state, revision, found, abandoned }
+}
+
+function isOf<State, Event extends DomainEvent>(
+  decider: Decider<State, Event>,
+  event: DomainEvent,
+): event is Event {
+  return Object.hasOwn(decider.handles, event.type)
+}
+
+export interface Command<State, Event extends DomainEvent> {
+  stream: string
+  /** What this command is in its request, for the ids of its events. */
+  step: string
+  decider: Decider<State, Event>
+  /** Pure: events, none when there is nothing to change, or why not. */
+  decide(state: State): readonly Event[] | Refusal
+}
+
+/**
+ * Carries out a command: load, fold, decide, append at the loaded revision; on a conflict again from the
+ * load. Resolves to the state after it. A retried request (same Idempotency-Key) that was carried out
+ * before changes nothing and resolves to the state as it is now.
+ *
+ * @throws Refused when the decision is a refusal, when five attempts met other writers (conflict), or
+ * when the Idempotency-Key was used with another body (unprocessable)
+ */
+export async function execute<State, Event extends DomainEvent>(
+  store: EventStore,
+  context: CommandContext,
+  command: Command<State, Event>,
+): Promise<State> {
+  const { stream, step, decider } = command
+  const firstId = context.retry === undefined ? undefined : eventId(context, stream, step, 0)
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+    const { state, revision, found, abandoned } = await load(store, stream, decider, firstId)
+    if (abandoned) throw new Refused(refuse.conflict('this took too long and was given up; try again'))
+    if (found !== undefined) {
+      requireSameBody(found, context)
+      context.written = Math.max(context.written, found.position)
+      return state
+    }
+    const decision = command.decide(state)
+    if (isRefusal(decision)) throw new Refused(decision)
+    if (decision.length === 0) return state
+    try {
+      await append(store, context, stream, step, decision, revision ?? 'no-stream')
+      return decision.reduce((next, event) => decider.evolve(next, event), state)
+    } catch (error) {
+      if (!(error instanceof WrongExpectedRevision)) throw error
+    }
+  }
+  throw new Refused(refuse.conflict('the resource is being changed by others at the same time; try again'))
+}
+
+/** A key names one request: the same key with another body is a mistake that must not pass silently. */
+function requireSameBody(recorded: RecordedEvent, context: CommandContext): void {
+  if (recorded.metadata.request === context.retry?.digest) return
+  throw new Refused(refuse.unprocessable('this Idempotency-Key was used with another request body'))
+}

@@ -1,0 +1,70 @@
+/** Errors on the wire: the one place where a refusal or a failure gets its status and its body. */
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Refused, type RefusalKind } from '../commands/refusal.ts'
+import { StoreUnavailable } from '../events/event-store.ts'
+
+const STATUS: Record<RefusalKind, number> = {
+  invalid: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  notFound: 404,
+  notAllowed: 405,
+  conflict: 409,
+  preconditionFailed: 412,
+  unprocessable: 422,
+  tooManyRequests: 429,
+}
+
+/** Shape of every error: Gitea's, with the reasons one by one where there are several. */
+export interface ErrorBody {
+  message: string
+  url: string
+  errors?: readonly string[]
+}
+
+interface Problem {
+  status: number
+  message: string
+  errors?: readonly string[]
+}
+
+/** Says what a client is told of an error. Only our own words: a 500 never shows internals. */
+function problemOf(error: FastifyError | Error): Problem {
+  if (error instanceof Refused) {
+    const { refused, message, errors } = error.refusal
+    return { status: STATUS[refused], message, ...(errors && { errors }) }
+  }
+  if (error instanceof StoreUnavailable) {
+    return { status: 503, message: 'a store that this needs does not answer; try again' }
+  }
+  if ('validation' in error && error.validation !== undefined) {
+    const errors = error.validation.map((v) => `${fieldOf(v.instancePath, v.params)}: ${v.message ?? 'is not valid'}`)
+    return { status: 422, message: errors.join('; '), errors }
+  }
+  // What fastify itself found wrong with a request: malformed JSON, too large, unsupported media type.
+  const status = 'statusCode' in error ? (error.statusCode ?? 500) : 500
+  if (status < 500) return { status, message: error.message }
+  return { status: 500, message: 'internal error' }
+}
+
+function fieldOf(path: string, params: Record<string, unknown>): string {
+  const missing = params['missingProperty']
+  const parts = path.split('/').filter((part) => part !== '')
+  if (typeof missing === 'string') parts.push(missing)
+  return parts.join('.') || 'body'
+}
+
+export function registerErrors(app: FastifyInstance, docsUrl: string): void {
+  app.setErrorHandler((error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
+    const { status, message, errors } = problemOf(error)
+    if (status >= 500) request.log.error({ err: error }, message)
+    if (status === 401) reply.header('WWW-Authenticate', 'Basic realm="Mergelog", charset="UTF-8"')
+    if (status === 503) reply.header('Retry-After', '1')
+    const body: ErrorBody = { message, url: docsUrl, ...(errors && { errors }) }
+    return reply.code(status).type('application/json; charset=utf-8').serializer(JSON.stringify).send(body)
+  })
+  app.setNotFoundHandler((request, reply) => {
+    const body: ErrorBody = { message: `${request.method} ${request.url.split('?')[0]} does not exist`, url: docsUrl }
+    return reply.code(404).send(body)
+  })
+}

@@ -1,0 +1,46 @@
+/** Branches with the commit that each stands at, so that listing them asks git nothing. */
+import type { CommitSummary } from '../events/domain-events.ts'
+import { type Fold, readModel } from './read-model.ts'
+import type { Collection } from './read-store.ts'
+
+export interface BranchDocument {
+  repoId: number
+  name: string
+  commit: CommitSummary
+}
+
+export const branches: Collection<BranchDocument> = {
+  name: 'branches',
+  indexes: [
+    [
+      ['repoId', 1],
+      ['name', 1],
+    ],
+  ],
+  arrays: [],
+}
+
+const PREFIX = 'refs/heads/'
+
+export const branchId = (repoId: number, name: string) => `${repoId}/${name}`
+
+export const branchFold: Fold<BranchDocument> = {
+  collection: branches,
+  version: 1,
+  touches(event) {
+    if (event.type !== 'RefsUpdated') return []
+    const { repoId, refs } = event.data
+    const heads = refs.filter((update) => update.ref.startsWith(PREFIX))
+    return heads.map((update) => branchId(repoId, update.ref.slice(PREFIX.length)))
+  },
+  evolve(branch, event, id) {
+    if (event.type !== 'RefsUpdated') return branch
+    const { repoId, refs } = event.data
+    const name = id.slice(branchId(repoId, '').length)
+    const update = refs.findLast((candidate) => candidate.ref === PREFIX + name)
+    if (update?.commit == null) return undefined
+    return { repoId, name, commit: update.commit }
+  },
+}
+
+export const branchModel = readModel(branchFold)

@@ -1,0 +1,182 @@
+/**
+ * Feeds the log to the read models: in order, in batches, documents and checkpoints together. Safe to stop
+ * anywhere. Every node may run its own: folds are deterministic and documents remember their position.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyBaseLogger } from 'fastify'
+import { decode } from '../events/codec.ts'
+import type { DomainEvent, Recorded } from '../events/domain-events.ts'
+import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
+import type { ReadModel } from './read-model.ts'
+import type { Change, Checkpoint, ReadStore } from './read-store.ts'
+
+export interface ReadModelStatus {
+  name: string
+  position: Position
+  /** Why it stopped; absent while it runs. */
+  stopped?: string
+}
+
+export interface Projector {
+  /** Prepares the collections, clears those whose fold changed, and starts following the log. */
+  start(): Promise<void>
+  stop(): Promise<void>
+  /** True when every running read model has passed the position; false after `timeoutMs`. */
+  waitFor(position: Position, timeoutMs: number): Promise<boolean>
+  /** What every running read model has passed. */
+  position(): Position
+  status(): ReadModelStatus[]
+}
+
+interface Progress {
+  model: ReadModel
+  position: Position
+  stopped?: string
+}
+
+interface Waiter {
+  position: Position
+  resolve: (passed: boolean) => void
+}
+
+const RETRY_MS = 500
+const BATCH = 1000
+
+export function createProjector(
+  log: FastifyBaseLogger,
+  events: EventStore,
+  views: ReadStore,
+  models: readonly ReadModel[],
+): Projector {
+  const stopping = new AbortController()
+  const progress: Progress[] = models.map((model) => ({ model, position: LOG_START }))
+  const waiters = new Set<Waiter>()
+  let following: Promise<void> = Promise.resolve()
+
+  const running = () => progress.filter((p) => p.stopped === undefined)
+  const passed = () => running().reduce((least, p) => Math.min(least, p.position), Number.MAX_SAFE_INTEGER)
+
+  async function prepare(): Promise<void> {
+    await views.prepare(models.map((model) => model.collection))
+    for (const p of progress) {
+      const checkpoint = await views.checkpoint(p.model.name)
+      if (checkpoint?.version === p.model.version) {
+        p.position = checkpoint.position
+        continue
+      }
+      // The fold is new or has changed: its documents are made again from the first event.
+      if (checkpoint !== undefined)
+        log.info({ model: p.model.name }, 'the read model has changed: making it anew')
+      const none: Checkpoint = { position: LOG_START, version: p.model.version }
+      await views.clear(p.model.collection)
+      await views.apply([], new Map([[p.model.name, none]]))
+      p.position = LOG_START
+    }
+  }
+
+  async function project(batch: readonly RecordedEvent[]): Promise<void> {
+    const last = batch.at(-1)
+    if (last === undefined) return
+    const changes: Change[] = []
+    const checkpoints = new Map<string, Checkpoint>()
+    const moves: (() => void)[] = []
+    const { events: decoded, error: unreadable } = decodeAll(batch)
+    for (const p of running()) {
+      const advance = await p.model.advance(
+        decoded.filter((event) => event.position > p.position),
+        views,
+      )
+      changes.push(...advance.changes)
+      const poison = advance.poison ?? unreadable
+      const position = poison === undefined ? last.position : Math.max(p.position, poison.event.position - 1)
+      checkpoints.set(p.model.name, { position, version: p.model.version })
+      moves.push(() => {
+        p.position = position
+        if (poison !== undefined) stopModel(p, poison.event, poison.error)
+      })
+    }
+    await views.apply(changes, checkpoints)
+    for (const move of moves) move()
+    answerWaiters()
+  }
+
+  function stopModel(p: Progress, event: RecordedEvent, error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error)
+    p.stopped = `event ${event.position} (${event.type}, ${event.stream}@${event.revision}): ${reason}`
+    log.error(
+      { err: error, model: p.model.name, position: event.position },
+      `the read model stopped at ${p.stopped}`,
+    )
+  }
+
+  function answerWaiters(): void {
+    const position = passed()
+    for (const waiter of waiters) {
+      if (waiter.position <= position) waiter.resolve(true)
+    }
+  }
+
+  async function follow(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        const subscription = { after: passed(), signal: stopping.signal, batchSize: BATCH }
+        for await (const batch of events.subscribe(subscription)) {
+          await project(batch)
+          if (running().length === 0) return
+        }
+      } catch (error) {
+        if (stopping.signal.aborted) return
+        log.warn({ err: error }, 'the projector lost a store and tries again')
+        await delay(RETRY_MS, undefined, { signal: stopping.signal }).catch(() => {})
+      }
+    }
+  }
+
+  return {
+    async start() {
+      await prepare()
+      following = follow()
+    },
+    async stop() {
+      stopping.abort()
+      await following
+      for (const waiter of waiters) waiter.resolve(false)
+    },
+    waitFor(position, timeoutMs) {
+      if (passed() >= position) return Promise.resolve(true)
+      return new Promise((resolve) => {
+        const timer = setTimeout(() => waiter.resolve(false), timeoutMs)
+        const waiter: Waiter = {
+          position,
+          resolve: (answer) => {
+            clearTimeout(timer)
+            waiters.delete(waiter)
+            resolve(answer)
+          },
+        }
+        waiters.add(waiter)
+      })
+    },
+    position: passed,
+    status: () =>
+      progress.map(({ model, position, stopped }) =>
+        stopped === undefined ? { name: model.name, position } : { name: model.name, position, stopped },
+      ),
+  }
+}
+
+/** The events up to the first one that can't be read, and that one. */
+function decodeAll(batch: readonly RecordedEvent[]): {
+  events: Recorded<DomainEvent>[]
+  error?: { event: RecordedEvent; error: unknown }
+} {
+  const events: Recorded<DomainEvent>[] = []
+  for (const event of batch) {
+    try {
+      events.push(decode(event))
+    } catch (error) {
+      return { events, error: { event, error } }
+    }
+  }
+  return { events }
+}

@@ -1,0 +1,75 @@
+/** A read model: one collection of documents, each the fold of the events that touch it. */
+import type { DomainEvent, Recorded } from '../events/domain-events.ts'
+import type { Position } from '../events/event-store.ts'
+import type { AnyCollection, Change, Collection, ReadStore, Stored } from './read-store.ts'
+
+/** What a read model is made of. Pure: knows events and documents, no store. */
+export interface Fold<D extends object> {
+  collection: Collection<D>
+  /** Raise it when the fold changes: the next start then makes the documents anew. */
+  version: number
+  /** Ids of the documents that the event touches; none when it does not concern this model. */
+  touches(event: Recorded<DomainEvent>): readonly string[]
+  /** The next version of one touched document; undefined when there is none (any more). */
+  evolve(document: D | undefined, event: Recorded<DomainEvent>, id: string): D | undefined
+}
+
+/** What a batch of events changes, and the event that could not be folded, if any. */
+export interface Advance {
+  changes: Change[]
+  poison?: { event: Recorded<DomainEvent>; error: unknown }
+}
+
+/** A fold ready to run, whatever its documents are. */
+export interface ReadModel {
+  readonly name: string
+  readonly version: number
+  readonly collection: AnyCollection
+  /** Folds a batch onto the stored documents. Stops before an event that throws. */
+  advance(events: readonly Recorded<DomainEvent>[], store: ReadStore): Promise<Advance>
+}
+
+export function readModel<D extends object>(fold: Fold<D>): ReadModel {
+  const { collection, version } = fold
+  return {
+    name: collection.name,
+    version,
+    collection,
+    async advance(events, store) {
+      const touched = events
+        .map((event) => ({ event, ids: fold.touches(event) }))
+        .filter((t) => t.ids.length > 0)
+      const ids = new Set(touched.flatMap((t) => t.ids))
+      const documents = new Map<string, Stored<D>>()
+      if (ids.size > 0) {
+        for (const stored of await store.getMany(collection, [...ids])) documents.set(stored.id, stored)
+      }
+      const bodies = new Map<string, { position: Position; body: D | undefined }>()
+      for (const { event, ids } of touched) {
+        try {
+          const next = ids.map((id) => {
+            const current = bodies.get(id) ?? documents.get(id)
+            // Delivered again after a crash: the document holds this event already.
+            if (current !== undefined && current.position >= event.position) return undefined
+            return { id, body: fold.evolve(current?.body, event, id) }
+          })
+          for (const change of next) {
+            if (change !== undefined) bodies.set(change.id, { position: event.position, body: change.body })
+          }
+        } catch (error) {
+          return { changes: toChanges(collection, bodies), poison: { event, error } }
+        }
+      }
+      return { changes: toChanges(collection, bodies) }
+    },
+  }
+}
+
+function toChanges<D extends object>(
+  collection: AnyCollection,
+  bodies: ReadonlyMap<string, { position: Position; body: D | undefined }>,
+): Change[] {
+  return [...bodies].map(([id, { position, body }]) =>
+    body === undefined ? { op: 'delete', collection, id } : { op: 'put', collection, id, position, body },
+  )
+}

@@ -1,0 +1,92 @@
+/**
+ * A collection as queries see it: the store's reads, with the documents in use kept in memory. Each node's
+ * own projector reports what it wrote, so a view answers what that projector has applied, never older.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Change, Collection, Filter, FindOptions, ReadStore } from './read-store.ts'
+
+/** Documents that a view returns are shared: readers must not change them. */
+export interface View<D extends object> {
+  get(id: string): Promise<D | undefined>
+  /** In the order of the ids; missing ones are left out. */
+  getMany(ids: readonly string[]): Promise<D[]>
+  /** The one document that matches, for filters that name a unique field; the answer is remembered. */
+  findOne(filter: Filter<D>): Promise<D | undefined>
+  find(filter: Filter<D>, options?: FindOptions<D>): Promise<D[]>
+  count(filter: Filter<D>): Promise<number>
+  /** Forgets what the projector has just written. */
+  applied(changes: readonly Change[]): void
+}
+
+const MAX_CHARACTERS = 32 * 1024 * 1024
+const MAX_ANSWERS = 10_000
+
+export function createView<D extends object>(store: ReadStore, collection: Collection<D>): View<D> {
+  const documents = new LRUCache<string, D>({
+    maxSize: MAX_CHARACTERS,
+    maxEntrySize: MAX_CHARACTERS / 64,
+    sizeCalculation: roughSize,
+  })
+  const answers = new LRUCache<string, D>({ max: MAX_ANSWERS })
+  // A read that was under way while the projector wrote may hold the version before: it is not kept.
+  let generation = 0
+
+  async function remember<V>(read: () => Promise<V>, keep: (value: V) => void): Promise<V> {
+    const before = generation
+    const value = await read()
+    if (before === generation) keep(value)
+    return value
+  }
+
+  return {
+    async get(id) {
+      return (
+        documents.get(id) ??
+        (await remember(
+          () => store.get(collection, id),
+          (document) => document && documents.set(id, document),
+        ))
+      )
+    },
+    async getMany(ids) {
+      const found = new Map(ids.map((id) => [id, documents.get(id)]))
+      const missing = ids.filter((id) => found.get(id) === undefined)
+      if (missing.length > 0) {
+        const stored = await remember(
+          () => store.getMany(collection, missing),
+          (read) => {
+            for (const { id, body } of read) documents.set(id, body)
+          },
+        )
+        for (const { id, body } of stored) found.set(id, body)
+      }
+      return ids.map((id) => found.get(id)).filter((document) => document !== undefined)
+    },
+    async findOne(filter) {
+      const question = JSON.stringify(filter)
+      const known = answers.get(question)
+      if (known !== undefined) return known
+      const [document] = await remember(
+        () => store.find(collection, filter, { limit: 1 }),
+        ([first]) => first && answers.set(question, first),
+      )
+      return document
+    },
+    find: (filter, options) => store.find(collection, filter, options),
+    count: (filter) => store.count(collection, filter),
+    applied(changes) {
+      const own = changes.filter((change) => change.collection.name === collection.name)
+      if (own.length === 0) return
+      generation += 1
+      for (const change of own) documents.delete(change.id)
+      answers.clear()
+    },
+  }
+}
+
+function roughSize(document: object): number {
+  return Object.values(document).reduce<number>(
+    (sum, value) => sum + (typeof value === 'string' ? value.length : 50),
+    200,
+  )
+}

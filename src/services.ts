@@ -1,0 +1,43 @@
+/** What every route and process works with; `main.ts` makes one. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Config } from './config.ts'
+import type { EventStore } from './events/event-store.ts'
+import type { AccountDocument } from './projections/accounts.ts'
+import type { BranchDocument } from './projections/branches.ts'
+import type { Projector } from './projections/projector.ts'
+import type { PullDocument } from './projections/pulls.ts'
+import type { ReadStore } from './projections/read-store.ts'
+import type { RepositoryDocument } from './projections/repositories.ts'
+import type { TokenDocument } from './projections/tokens.ts'
+import type { View } from './projections/view.ts'
+
+export interface Views {
+  accounts: View<AccountDocument>
+  tokens: View<TokenDocument>
+  repositories: View<RepositoryDocument>
+  branches: View<BranchDocument>
+  pulls: View<PullDocument>
+}
+
+export interface Services {
+  config: Config
+  log: FastifyBaseLogger
+  events: EventStore
+  /** Where the read models are kept: asked for its health; queries go through `views`. */
+  readStore: ReadStore
+  views: Views
+  /** Password and token hashes: a store of their own, never rebuilt from the log. */
+  secrets: ReadStore
+  projector: Projector
+  /** Bare repositories, `<repoId>.git` each. */
+  gitDir: string
+  /** Markers of pushes under way. */
+  pushJournalDir: string
+  /** Where clients reach this server, without a trailing slash: the start of every URL in an answer. */
+  publicUrl: () => string
+}
+
+/** Directory of a repository's git objects and refs. */
+export function gitDirOf(services: Services, repoId: number): string {
+  return `${services.gitDir}/${repoId}.git`
+}
