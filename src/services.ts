@@ -2,6 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from './config.ts'
 import type { EventStore } from './events/event-store.ts'
+import type { PushJournal } from './git/push-journal.ts'
 import type { AccountDocument } from './projections/accounts.ts'
 import type { BranchDocument } from './projections/branches.ts'
 import type { Projector } from './projections/projector.ts'
@@ -31,8 +32,8 @@ export interface Services {
   projector: Projector
   /** Bare repositories, `<repoId>.git` each. */
   gitDir: string
-  /** Markers of pushes under way. */
-  pushJournalDir: string
+  /** Markers of refs that are moving: what a crash leaves here, the next start compares with the log. */
+  pushJournal: PushJournal
   /** Where clients reach this server, without a trailing slash: the start of every URL in an answer. */
   publicUrl: () => string
 }

@@ -35,3 +35,8 @@ export function select<Parameters extends unknown[], Row>(db: Sqlite, sql: strin
 export function isConstraint(error: unknown): boolean {
   return error instanceof Database.SqliteError && error.code.startsWith('SQLITE_CONSTRAINT')
 }
+
+/** True when another connection holds the lock that the statement needs: try again later. */
+export function isBusy(error: unknown): boolean {
+  return error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY')
+}

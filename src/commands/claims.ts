@@ -36,29 +36,43 @@ export async function takeClaim(
   const stream = claimStream(key)
   for (;;) {
     const last = await lastClaim(store, stream)
-    if (last?.event.type === 'ClaimTaken') {
-      const current = last.event.data.holder
-      if (current === holder) return { taken: true }
-      const age = Date.parse(context.at) - Date.parse(last.event.metadata.at)
-      if (age < GRACE_MS || (await claim.stillHolds(current))) return { taken: false, holder: current }
-      if (!(await closeUnwritten(store, context, key, current))) return { taken: false, holder: current }
+    const current = last?.event.type === 'ClaimTaken' ? last.event.data.holder : undefined
+    if (current === holder) return { taken: true }
+    if (current !== undefined) {
+      const given = await isGivenUp(context, claim, last?.event.metadata.at ?? context.at, current)
+      if (!given || !(await closeUnwritten(store, context, key, current)))
+        return { taken: false, holder: current }
     }
     try {
-      const expected = last?.event.revision ?? 'no-stream'
-      await append(
-        store,
-        context,
-        stream,
-        `take ${holder}`,
-        [{ type: 'ClaimTaken', data: { key, holder } }],
-        expected,
-      )
+      const taken = { type: 'ClaimTaken', data: { key, holder } } as const
+      await append(store, context, stream, `take ${holder}`, [taken], last?.event.revision ?? 'no-stream')
       return { taken: true }
     } catch (error) {
       // Somebody else moved the claim meanwhile: look again who has it.
       if (!(error instanceof WrongExpectedRevision)) throw error
     }
   }
+}
+
+/** Who has a key now, so that a request can be refused before it takes a number; only `takeClaim` decides. */
+export async function claimHolder(
+  store: EventStore,
+  context: CommandContext,
+  claim: Pick<Claim, 'key' | 'stillHolds'>,
+): Promise<string | undefined> {
+  const last = await lastClaim(store, claimStream(claim.key))
+  if (last?.event.type !== 'ClaimTaken') return undefined
+  const { holder } = last.event.data
+  return (await isGivenUp(context, claim, last.event.metadata.at, holder)) ? undefined : holder
+}
+
+async function isGivenUp(
+  context: CommandContext,
+  claim: Pick<Claim, 'stillHolds'>,
+  takenAt: string,
+  holder: string,
+): Promise<boolean> {
+  return Date.parse(context.at) - Date.parse(takenAt) >= GRACE_MS && !(await claim.stillHolds(holder))
 }
 
 /** Gives a key back. Does nothing when the holder does not have it. */

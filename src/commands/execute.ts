@@ -115,13 +115,18 @@ function isOf<State, Event extends DomainEvent>(
   return Object.hasOwn(decider.handles, event.type)
 }
 
+export type Decision<Event> = readonly Event[] | Refusal
+
 export interface Command<State, Event extends DomainEvent> {
   stream: string
   /** What this command is in its request, for the ids of its events. */
   step: string
   decider: Decider<State, Event>
-  /** Pure: events, none when there is nothing to change, or why not. */
-  decide(state: State): readonly Event[] | Refusal
+  /**
+   * Events, none when there is nothing to change, or why not. A command that needs facts from git gathers
+   * them here and hands them to the pure decision; after a conflict both happen again.
+   */
+  decide(state: State): Decision<Event> | Promise<Decision<Event>>
 }
 
 /**
@@ -147,7 +152,7 @@ export async function execute<State, Event extends DomainEvent>(
       context.written = Math.max(context.written, found.position)
       return state
     }
-    const decision = command.decide(state)
+    const decision = await command.decide(state)
     if (isRefusal(decision)) throw new Refused(decision)
     if (decision.length === 0) return state
     try {

@@ -162,6 +162,7 @@ export type PullRequestEvent =
         head: string
         commit: string
         message: string
+        by: AccountRef
       }
     }
   | { type: 'MergeFailed'; data: { repoId: number; index: number; commit: string; reason: string } }

@@ -120,7 +120,9 @@ export function openSqliteEventStore(file: string): EventStore {
     const { expected } = append
     const start = typeof expected === 'number' ? expected + 1 : expected === 'no-stream' ? 0 : first.revision
     const inOrder = places.every((place, i) => place?.revision === start + i)
-    return inOrder ? places.at(-1) : undefined
+    const last = places.at(-1)
+    // The driver adds a property of its own to what it gets.
+    return inOrder && last !== undefined ? { revision: last.revision, position: last.position } : undefined
   }
 
   function appendNow(append: PendingAppend): Appended {
@@ -159,6 +161,8 @@ export function openSqliteEventStore(file: string): EventStore {
 
   /** All appends of one tick share a transaction, and so one flush to disk. */
   function commitPending(): void {
+    // Closing commits at once, so that the turn that was planned for it finds nothing.
+    if (pending.length === 0) return
     const batch = pending
     pending = []
     const answers: (() => void)[] = []
@@ -172,13 +176,14 @@ export function openSqliteEventStore(file: string): EventStore {
         } catch (error) {
           if (!(error instanceof WrongExpectedRevision) && !isConstraint(error)) throw error
           db.exec('ROLLBACK TO append')
-          answers.push(() => append.reject(asError(error)))
+          const refusal = error instanceof WrongExpectedRevision ? error : halfRecorded(append)
+          answers.push(() => append.reject(refusal))
         }
         db.exec('RELEASE append')
       }
       db.exec('COMMIT')
     } catch (error) {
-      if (db.inTransaction) db.exec('ROLLBACK')
+      rollBack()
       const unavailable = new StoreUnavailable(`the event log can't be written: ${asError(error).message}`, {
         cause: error,
       })
@@ -187,6 +192,20 @@ export function openSqliteEventStore(file: string): EventStore {
     }
     for (const answer of answers) answer()
     wake()
+  }
+
+  /** For an id that stands in the stream already, though not where a repeated append would have it. */
+  function halfRecorded({ stream, expected }: PendingAppend): WrongExpectedRevision {
+    return new WrongExpectedRevision(stream, expected, statement.stream.get(stream)?.revision ?? null)
+  }
+
+  function rollBack(): void {
+    try {
+      if (db.inTransaction) db.exec('ROLLBACK')
+    } catch {
+      // The disk that refused the commit may refuse this too. Nothing of it is committed either way, and
+      // the next BEGIN says so again if it is still open.
+    }
   }
 
   function wake(): void {
@@ -242,18 +261,22 @@ export function openSqliteEventStore(file: string): EventStore {
   async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {
     const { signal, batchSize = PAGE } = options
     let after: Position = options.after
-    signal.addEventListener('abort', wake, { once: true })
-    while (!signal.aborted) {
-      const rows = read(() => statement.allForwards.all(after, batchSize))
-      const last = rows.at(-1)
-      if (last === undefined) {
-        await new Promise<void>((resolve) => wakeSubscribers.push(resolve))
-        continue
+    signal.addEventListener('abort', wake)
+    try {
+      while (!signal.aborted) {
+        const rows = read(() => statement.allForwards.all(after, batchSize))
+        const last = rows.at(-1)
+        if (last === undefined) {
+          await new Promise<void>((resolve) => wakeSubscribers.push(resolve))
+          continue
+        }
+        yield rows.map(toEvent)
+        after = last.position
+        // A reader that catches up on a long log must let requests through between two batches.
+        await new Promise((resolve) => setImmediate(resolve))
       }
-      yield rows.map(toEvent)
-      after = last.position
-      // A reader that catches up on a long log must let requests through between two batches.
-      await new Promise((resolve) => setImmediate(resolve))
+    } finally {
+      signal.removeEventListener('abort', wake)
     }
   }
 

@@ -16,6 +16,8 @@ export const claimStream = (key: string) => `claim-${key}`
 export const claimKeys = {
   /** Users and organizations share their names; case does not tell them apart. */
   login: (login: string) => `login-${login.toLowerCase()}`,
+  /** No two users have the same e-mail address. */
+  email: (email: string) => `email-${email.toLowerCase()}`,
   repository: (ownerId: number, name: string) => `repository-${ownerId}/${name.toLowerCase()}`,
   /** One unmerged pull request per head and base. */
   pull: (head: { repoId: number; branch: string }, base: { repoId: number; branch: string }) =>

@@ -1,6 +1,6 @@
 /** Errors on the wire: the one place where a refusal or a failure gets its status and its body. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { Refused, type RefusalKind } from '../commands/refusal.ts'
+import { type RefusalKind, Refused } from '../commands/refusal.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
 
 const STATUS: Record<RefusalKind, number> = {
@@ -38,7 +38,9 @@ function problemOf(error: FastifyError | Error): Problem {
     return { status: 503, message: 'a store that this needs does not answer; try again' }
   }
   if ('validation' in error && error.validation !== undefined) {
-    const errors = error.validation.map((v) => `${fieldOf(v.instancePath, v.params)}: ${v.message ?? 'is not valid'}`)
+    const errors = error.validation.map(
+      (v) => `${fieldOf(v.instancePath, v.params)}: ${v.message ?? 'is not valid'}`,
+    )
     return { status: 422, message: errors.join('; '), errors }
   }
   // What fastify itself found wrong with a request: malformed JSON, too large, unsupported media type.
@@ -48,7 +50,7 @@ function problemOf(error: FastifyError | Error): Problem {
 }
 
 function fieldOf(path: string, params: Record<string, unknown>): string {
-  const missing = params['missingProperty']
+  const missing = params.missingProperty
   const parts = path.split('/').filter((part) => part !== '')
   if (typeof missing === 'string') parts.push(missing)
   return parts.join('.') || 'body'
@@ -64,7 +66,10 @@ export function registerErrors(app: FastifyInstance, docsUrl: string): void {
     return reply.code(status).type('application/json; charset=utf-8').serializer(JSON.stringify).send(body)
   })
   app.setNotFoundHandler((request, reply) => {
-    const body: ErrorBody = { message: `${request.method} ${request.url.split('?')[0]} does not exist`, url: docsUrl }
+    const body: ErrorBody = {
+      message: `${request.method} ${request.url.split('?')[0]} does not exist`,
+      url: docsUrl,
+    }
     return reply.code(404).send(body)
   })
 }

@@ -19,7 +19,8 @@ export const PageQuery = {
 /** The page asked for. A limit of 0 or less, or no number, is the default; page below 1 is 1. */
 export function pageOf(query: { page?: string; limit?: string }, config: Config): Page {
   const limit = wholeNumber(query.limit)
-  const size = limit === undefined || limit < 1 ? config.pageLimitDefault : Math.min(limit, config.pageLimitMax)
+  const size =
+    limit === undefined || limit < 1 ? config.pageLimitDefault : Math.min(limit, config.pageLimitMax)
   const page = Math.min(Math.max(wholeNumber(query.page) ?? 1, 1), Math.floor(Number.MAX_SAFE_INTEGER / size))
   return { page, limit: size, skip: (page - 1) * size }
 }

@@ -47,6 +47,8 @@ export function createProjector(
   events: EventStore,
   views: ReadStore,
   models: readonly ReadModel[],
+  /** Told what was written, before anyone who waits for it. */
+  applied: (changes: readonly Change[]) => void = () => {},
 ): Projector {
   const stopping = new AbortController()
   const progress: Progress[] = models.map((model) => ({ model, position: LOG_START }))
@@ -96,6 +98,7 @@ export function createProjector(
       })
     }
     await views.apply(changes, checkpoints)
+    applied(changes)
     for (const move of moves) move()
     answerWaiters()
   }

@@ -1,0 +1,89 @@
+/** What a user or an organization may be called, and what an e-mail address looks like: Gitea's rules. */
+
+const MAX_LOGIN = 40
+const MAX_EMAIL = 254
+
+/** Names that are paths of the server (or of a Gitea that a client believes to talk to). */
+const RESERVED = new Set([
+  '.well-known',
+  'admin',
+  'api',
+  'assets',
+  'attachments',
+  'avatar',
+  'avatars',
+  'captcha',
+  'commits',
+  'debug',
+  'error',
+  'explore',
+  'favicon.ico',
+  'ghost',
+  'gitea-actions',
+  'healthz',
+  'issues',
+  'login',
+  'manifest.json',
+  'metrics',
+  'milestones',
+  'new',
+  'notifications',
+  'org',
+  'orgs',
+  'pulls',
+  'raw',
+  'repo',
+  'repo-avatars',
+  'repos',
+  'robots.txt',
+  'sdk',
+  'search',
+  'serviceworker.js',
+  'ssh_info',
+  'swagger.v1.json',
+  'user',
+  'users',
+  'v2',
+])
+
+/** Endings that mean a feed, a key file or a clone URL behind `/{login}`. */
+const RESERVED_ENDINGS = ['.git', '.wiki', '.keys', '.gpg', '.rss', '.atom', '.png']
+
+/** The login of the site admin that the first start makes: reserved for everyone else. */
+export const FIRST_ADMIN = 'admin'
+
+/** Why nobody can be called so; undefined when the login is fine. */
+export function loginProblem(login: string, siteAdmin = false): string | undefined {
+  if (login === '') return 'must not be empty'
+  if (login.length > MAX_LOGIN) return `must have at most ${MAX_LOGIN} characters`
+  if (!/^[0-9A-Za-z][-.\w]*$/.test(login)) {
+    return "may have letters, digits, '-', '_' and '.' only, and begins with a letter or a digit"
+  }
+  if (/[-._]{2}|[-._]$/.test(login)) return "must not end with '-', '_' or '.', or have two of them in a row"
+  const key = login.toLowerCase()
+  if (siteAdmin && key === FIRST_ADMIN) return undefined
+  if (RESERVED.has(key)) return `"${login}" is reserved`
+  const ending = RESERVED_ENDINGS.find((reserved) => key.endsWith(reserved))
+  return ending === undefined ? undefined : `must not end with "${ending}"`
+}
+
+const LOCAL_PART = /^[0-9A-Za-z!#$%&'*+/=?^_`{|}~][-.0-9A-Za-z!#$%&'*+/=?^_`{|}~]{0,63}$/
+const DOMAIN_LABEL = /^[0-9A-Za-z]([-0-9A-Za-z]{0,61}[0-9A-Za-z])?$/
+
+/** Why mail can't be sent there; undefined when the address is fine. `admin@localhost` is. */
+export function emailProblem(email: string): string | undefined {
+  if (email === '') return 'must not be empty'
+  const at = email.lastIndexOf('@')
+  const domain = email.slice(at + 1).split('.')
+  const isAddress =
+    email.length <= MAX_EMAIL &&
+    LOCAL_PART.test(email.slice(0, Math.max(at, 0))) &&
+    domain.every((label) => DOMAIN_LABEL.test(label))
+  return isAddress ? undefined : 'is not an e-mail address'
+}
+
+/** Free text of an account: one line, nothing that a terminal would obey. */
+export function textProblem(text: string): string | undefined {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+  return /[\u0000-\u001f\u007f]/.test(text) ? 'must not have control characters' : undefined
+}

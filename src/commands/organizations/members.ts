@@ -1,0 +1,84 @@
+/**
+ * Who belongs to an organization: `PUT` and `DELETE /orgs/{org}/members/{username}`. Gitea adds members
+ * through teams; here a member has one permission, for all repositories of the organization.
+ */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import type { AccountRef, OrganizationEvent } from '../../events/domain-events.ts'
+import { organizationStream } from '../../events/streams.ts'
+import { commandContext, settled, signedIn } from '../../http/requests.ts'
+import { MemberParams, organizationFor } from '../../queries/organizations.ts'
+import { userNamed } from '../../queries/users.ts'
+import type { Services } from '../../services.ts'
+import { type Decision, execute } from '../execute.ts'
+import {
+  decideRemoveMember,
+  decideSetMember,
+  type MemberActor,
+  type OrganizationState,
+  organizationDecider,
+} from './organization.ts'
+
+export const SetMemberOption = Type.Object({
+  permission: Type.Optional(Type.Enum(['read', 'write', 'admin'])),
+})
+
+export function memberRoutes(services: Services): FastifyPluginAsyncTypebox {
+  type Decide = (
+    state: OrganizationState,
+    actor: MemberActor,
+    user: AccountRef,
+  ) => Decision<OrganizationEvent>
+
+  async function change(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    path: { org: string; username: string },
+    step: string,
+    decide: Decide,
+  ) {
+    const actor = signedIn(request)
+    const organization = await organizationFor(services, request, path.org)
+    const { id, login } = await userNamed(services, path.username)
+    const context = commandContext(request)
+    await execute(services.events, context, {
+      stream: organizationStream(organization.id),
+      step,
+      decider: organizationDecider,
+      decide: (state) => decide(state, actor, { id, login }),
+    })
+    await settled(services, context, reply)
+    return reply.code(204).send(null)
+  }
+
+  return async (app) => {
+    const tags = ['organization']
+    const config = { scope: 'organization' } as const
+
+    app.put(
+      '/orgs/:org/members/:username',
+      {
+        config,
+        schema: {
+          tags,
+          params: MemberParams,
+          body: Type.Union([SetMemberOption, Type.Null()]),
+          response: { 204: Type.Null() },
+        },
+      },
+      async (request, reply) => {
+        const permission = request.body?.permission ?? 'write'
+        return change(request, reply, request.params, 'set member', (state, actor, user) =>
+          decideSetMember(state, actor, user, permission),
+        )
+      },
+    )
+
+    app.delete(
+      '/orgs/:org/members/:username',
+      { config, schema: { tags, params: MemberParams, response: { 204: Type.Null() } } },
+      async (request, reply) => change(request, reply, request.params, 'remove member', decideRemoveMember),
+    )
+  }
+}

@@ -1,0 +1,121 @@
+/** An organization and its members. Pure. */
+import type { AccountRef, OrganizationEvent, Permission } from '../../events/domain-events.ts'
+import { emailProblem, loginProblem, textProblem } from '../account-names.ts'
+import type { Decider, Decision } from '../execute.ts'
+import { type Refusal, refuse } from '../refusal.ts'
+
+export interface OrganizationDetails {
+  login: string
+  fullName: string
+  description: string
+  /** May be empty. */
+  email: string
+  location: string
+  website: string
+  visibility: 'public' | 'limited' | 'private'
+}
+
+export type OrganizationState =
+  | { status: 'missing' }
+  | { status: 'active'; organization: AccountRef; members: ReadonlyMap<number, Permission> }
+
+/** Who asks for a change of members. */
+export interface MemberActor {
+  id: number
+  siteAdmin: boolean
+}
+
+export const organizationDecider: Decider<OrganizationState, OrganizationEvent> = {
+  initialState: { status: 'missing' },
+  handles: { OrganizationCreated: true, MemberSet: true, MemberRemoved: true },
+  evolve(state, event) {
+    if (event.type === 'OrganizationCreated') {
+      const { id, login } = event.data
+      return { status: 'active', organization: { id, login }, members: new Map() }
+    }
+    if (state.status === 'missing') return state
+    const members = new Map(state.members)
+    switch (event.type) {
+      case 'MemberSet':
+        members.set(event.data.user.id, event.data.permission)
+        break
+      case 'MemberRemoved':
+        members.delete(event.data.user.id)
+    }
+    return { ...state, members }
+  },
+}
+
+/** What is wrong with an organization to be made, whoever else there is. */
+export function organizationProblem(details: OrganizationDetails): Refusal | undefined {
+  const errors = [
+    ['username', loginProblem(details.login)],
+    ['email', details.email === '' ? undefined : emailProblem(details.email)],
+    ['full_name', textProblem(details.fullName)],
+    ['location', textProblem(details.location)],
+    ['website', websiteProblem(details.website)],
+  ].flatMap(([field, problem]) => (problem === undefined ? [] : [`${field}: ${problem}`]))
+  return errors.length === 0 ? undefined : refuse.unprocessable(errors.join('; '), errors)
+}
+
+/** Clients show it as a link. */
+function websiteProblem(website: string): string | undefined {
+  if (website === '') return undefined
+  const isLink = URL.canParse(website) && /^https?:$/.test(new URL(website).protocol)
+  return isLink ? undefined : 'is not an http or https URL'
+}
+
+/** Whoever makes an organization is its first admin. */
+export function decideCreateOrganization(
+  state: OrganizationState,
+  id: number,
+  details: OrganizationDetails,
+  creator: AccountRef,
+): Decision<OrganizationEvent> {
+  if (state.status !== 'missing') return refuse.conflict(`organization ${id} exists already`)
+  const problem = organizationProblem(details)
+  if (problem !== undefined) return problem
+  const organization = { id, login: details.login }
+  return [
+    { type: 'OrganizationCreated', data: { id, ...details } },
+    { type: 'MemberSet', data: { organization, user: creator, permission: 'admin' } },
+  ]
+}
+
+export function decideSetMember(
+  state: OrganizationState,
+  actor: MemberActor,
+  user: AccountRef,
+  permission: Permission,
+): Decision<OrganizationEvent> {
+  if (state.status === 'missing') return refuse.notFound('organization not found')
+  if (!rules(state.members, actor)) return NOT_ADMIN
+  if (state.members.get(user.id) === permission) return []
+  if (permission !== 'admin' && isLastAdmin(state.members, user.id)) return LAST_ADMIN
+  return [{ type: 'MemberSet', data: { organization: state.organization, user, permission } }]
+}
+
+/** Members may leave by themselves. */
+export function decideRemoveMember(
+  state: OrganizationState,
+  actor: MemberActor,
+  user: AccountRef,
+): Decision<OrganizationEvent> {
+  if (state.status === 'missing') return refuse.notFound('organization not found')
+  if (actor.id !== user.id && !rules(state.members, actor)) return NOT_ADMIN
+  if (!state.members.has(user.id)) return refuse.notFound(`${user.login} is not a member`)
+  if (isLastAdmin(state.members, user.id)) return LAST_ADMIN
+  return [{ type: 'MemberRemoved', data: { organization: state.organization, user } }]
+}
+
+const NOT_ADMIN = refuse.forbidden('only admins of the organization change its members')
+const LAST_ADMIN = refuse.unprocessable('the last admin of an organization stays one; name another first')
+
+function rules(members: ReadonlyMap<number, Permission>, { id, siteAdmin }: MemberActor): boolean {
+  return siteAdmin || members.get(id) === 'admin'
+}
+
+function isLastAdmin(members: ReadonlyMap<number, Permission>, userId: number): boolean {
+  if (members.get(userId) !== 'admin') return false
+  return [...members].every(([id, permission]) => id === userId || permission !== 'admin')
+}

@@ -1,0 +1,77 @@
+/** Refs that git has moved, as an event: with the commit that each branch came to. */
+import { v5 as uuidV5 } from 'uuid'
+import type { GitEvent, RefUpdate } from '../events/domain-events.ts'
+import { gitStream } from '../events/streams.ts'
+import { commitFacts } from '../git/commits.ts'
+import { gitDirOf, type Services } from '../services.ts'
+import { append, type CommandContext } from './execute.ts'
+
+export interface MovedRef {
+  ref: string
+  from: string | null
+  to: string | null
+}
+
+/** So many refs go into one event; a push of more is several events of one append. */
+const REFS_PER_EVENT = 500
+/** A commit message in a list is a summary; the whole one is in git. */
+const MAX_MESSAGE = 64 * 1024
+
+const MOVE_NAMESPACE = '0a3e3f0b-6c0f-4f4e-9a53-5a3a2f3f7c52'
+
+/**
+ * Appends what git has done already, so no revision is expected. `cause: 'merge'` moves exactly one branch
+ * to a commit that exists once, so recording it again (recovery after a crash) is the same event.
+ */
+export async function recordRefs(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  cause: GitEvent['data']['cause'],
+  moved: readonly MovedRef[],
+): Promise<void> {
+  if (moved.length === 0) return
+  const heads = moved.filter(({ ref, to }) => ref.startsWith('refs/heads/') && to !== null)
+  const shas = [...new Set(heads.map(({ to }) => to).filter((sha) => sha !== null))]
+  const facts = await commitFacts(gitDirOf(services, repoId), shas)
+  const refs = moved.map(({ ref, from, to }): RefUpdate => {
+    const fact = to === null || !ref.startsWith('refs/heads/') ? undefined : facts.get(to)
+    const commit = fact && {
+      sha: fact.sha,
+      message: fact.message.slice(0, MAX_MESSAGE),
+      author: fact.author,
+      committer: fact.committer,
+    }
+    return { ref, from, to, commit: commit ?? null }
+  })
+  const events: GitEvent[] = []
+  for (let i = 0; i < refs.length; i += REFS_PER_EVENT) {
+    events.push({ type: 'RefsUpdated', data: { repoId, cause, refs: refs.slice(i, i + REFS_PER_EVENT) } })
+  }
+  const once =
+    cause === 'merge'
+      ? { retry: { namespace: uuidV5(`${repoId} ${shas.join()}`, MOVE_NAMESPACE), digest: cause } }
+      : {}
+  const own = { ...context, ...once }
+  await append(services.events, own, gitStream(repoId), cause, events, 'any')
+  context.written = Math.max(context.written, own.written)
+}
+
+/** Not a process that a recovery could wait for: the refs move in this one. */
+const NO_PROCESS = 0
+
+/**
+ * Moves refs and records them in `work`. A crash or a failure in between leaves a marker, and the next
+ * recovery records what git has.
+ */
+export async function journaled<T>(services: Services, repoId: number, work: () => Promise<T>): Promise<T> {
+  const marker = await services.pushJournal.begin(`${repoId}`, NO_PROCESS)
+  try {
+    const result = await work()
+    await services.pushJournal.finish(marker)
+    return result
+  } catch (error) {
+    services.pushJournal.abandon(marker)
+    throw error
+  }
+}

@@ -1,0 +1,148 @@
+/** Making a repository: `POST /user/repos`, `POST /orgs/{org}/repos`. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { RepositorySettings } from '../../events/domain-events.ts'
+import { claimKeys, idsStream, repositoryStream } from '../../events/streams.ts'
+import { createFirstCommit } from '../../git/commits.ts'
+import { branchNameProblem } from '../../git/names.ts'
+import { createRepository } from '../../git/repository.ts'
+import { commandContext, settled, signedIn } from '../../http/requests.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import { RepositoryWire, repositoryWire } from '../../queries/repositories.ts'
+
+import { gitDirOf, type Services } from '../../services.ts'
+import { takeClaim } from '../claims.ts'
+import { type CommandContext, execute, load } from '../execute.ts'
+import { journaled, recordRefs } from '../refs-updated.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { takeNumber } from '../sequences.ts'
+import { signatureOf } from '../signature.ts'
+import { decideCreate, repositoryDecider } from './repository.ts'
+import { requireRepositoryName } from './repository-name.ts'
+
+export const CreateRepoOption = Type.Object({
+  name: Type.String(),
+  description: Type.Optional(Type.String({ maxLength: 2048 })),
+  private: Type.Optional(Type.Boolean()),
+  auto_init: Type.Optional(Type.Boolean()),
+  default_branch: Type.Optional(Type.String()),
+})
+
+/** Whether the repository in a stream has that name now; for claims that a crash left behind. */
+export async function holdsRepositoryName(services: Services, holder: string, key: string): Promise<boolean> {
+  const { state } = await load(services.events, holder, repositoryDecider)
+  return state.status === 'active' && claimKeys.repository(state.owner.id, state.settings.name) === key
+}
+
+async function createOwned(
+  services: Services,
+  context: CommandContext,
+  creator: AccountDocument,
+  owner: AccountDocument,
+  settings: RepositorySettings,
+  autoInit: boolean,
+): Promise<number> {
+  const repoId = await takeNumber(services.events, context, idsStream('repository'))
+  const stream = repositoryStream(repoId)
+  const key = claimKeys.repository(owner.id, settings.name)
+  const claim = await takeClaim(services.events, context, {
+    key,
+    holder: stream,
+    stillHolds: (holder) => holdsRepositoryName(services, holder, key),
+  })
+  if (!claim.taken) throw new Refused(refuse.conflict('a repository with the same name exists already'))
+  const dir = gitDirOf(services, repoId)
+  await createRepository(dir, { defaultBranch: settings.defaultBranch })
+  await execute(services.events, context, {
+    stream,
+    step: 'create',
+    decider: repositoryDecider,
+    decide: (state) =>
+      decideCreate(state, {
+        repoId,
+        owner: { id: owner.id, login: owner.login, kind: owner.kind },
+        settings,
+      }),
+  })
+  if (autoInit) await initialize(services, context, creator, repoId, settings)
+  return repoId
+}
+
+/** The first commit: a README. */
+async function initialize(
+  services: Services,
+  context: CommandContext,
+  creator: AccountDocument,
+  repoId: number,
+  { name, description, defaultBranch }: RepositorySettings,
+): Promise<void> {
+  const signature = signatureOf(creator, context.at)
+  await journaled(services, repoId, async () => {
+    const { sha } = await createFirstCommit(gitDirOf(services, repoId), {
+      branch: defaultBranch,
+      files: new Map([['README.md', `# ${name}\n${description === '' ? '' : `\n${description}\n`}`]]),
+      message: 'Initial commit\n',
+      author: signature,
+      committer: signature,
+    })
+    const ref = `refs/heads/${defaultBranch}`
+    await recordRefs(services, context, repoId, 'auto-init', [{ ref, from: null, to: sha }])
+  })
+}
+
+export function createRepositoryRoutes(services: Services): FastifyPluginAsyncTypebox {
+  async function create(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    creator: AccountDocument,
+    owner: AccountDocument,
+    body: Static<typeof CreateRepoOption>,
+  ) {
+    const name = requireRepositoryName(body.name)
+    const defaultBranch = body.default_branch || 'main'
+    const problem = branchNameProblem(defaultBranch)
+    if (problem !== undefined) throw new Refused(refuse.unprocessable(`default_branch: ${problem}`))
+    const settings = {
+      name,
+      description: body.description ?? '',
+      website: '',
+      private: body.private ?? false,
+      defaultBranch,
+    }
+    const context = commandContext(request)
+    const repoId = await createOwned(services, context, creator, owner, settings, body.auto_init ?? false)
+    await settled(services, context, reply)
+    const repository = await services.views.repositories.get(`${repoId}`)
+    if (repository === undefined) throw new Refused(refuse.notFound('repository not found'))
+    return reply.code(201).send(repositoryWire(repository, owner, 'admin', services.publicUrl()))
+  }
+
+  return async (app) => {
+    const schema = { tags: ['repository'], body: CreateRepoOption, response: { 201: RepositoryWire } }
+
+    app.post('/user/repos', { schema }, async (request, reply) => {
+      const requester = signedIn(request)
+      return create(request, reply, requester, requester, request.body)
+    })
+
+    app.post(
+      '/orgs/:org/repos',
+      { schema: { ...schema, params: Type.Object({ org: Type.String() }) } },
+      async (request, reply) => {
+        const requester = signedIn(request)
+        const loginKey = request.params.org.toLowerCase()
+        const organization = await services.views.accounts.findOne({ loginKey })
+        if (organization?.kind !== 'organization')
+          throw new Refused(refuse.notFound('organization not found'))
+        const permission = requester.memberships[`${organization.id}`]
+        if (!requester.siteAdmin && permission !== 'write' && permission !== 'admin') {
+          throw new Refused(
+            refuse.forbidden('only members who may write create repositories of an organization'),
+          )
+        }
+        return create(request, reply, requester, organization, request.body)
+      },
+    )
+  }
+}

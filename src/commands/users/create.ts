@@ -1,0 +1,109 @@
+/** Making a user: `POST /admin/users`, and the site admin of the first start. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { claimKeys, idsStream, userStream } from '../../events/streams.ts'
+import { commandContext, settled, signedIn } from '../../http/requests.ts'
+import { UserWire, userWire } from '../../queries/users.ts'
+import type { Services } from '../../services.ts'
+import { takeEmail, takeLogin } from '../account-claims.ts'
+import { releaseClaim } from '../claims.ts'
+import { createdAccount } from '../created-account.ts'
+import { type CommandContext, execute, load } from '../execute.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { takeNumber } from '../sequences.ts'
+import { hashPassword, MAX_PASSWORD, MIN_PASSWORD } from './passwords.ts'
+import { keepPassword } from './secrets.ts'
+import { decideCreateUser, type UserDetails, userDecider, userProblem } from './user.ts'
+
+export const CreateUserOption = Type.Object({
+  username: Type.String(),
+  email: Type.String(),
+  password: Type.Optional(Type.String()),
+  full_name: Type.Optional(Type.String({ maxLength: 100 })),
+  restricted: Type.Optional(Type.Boolean()),
+  visibility: Type.Optional(Type.String()),
+})
+
+/** What is needed of the services: the first start has no more yet. */
+type Stores = Pick<Services, 'events' | 'secrets'>
+
+/**
+ * Makes a user who signs in with the password. Resolves to its id.
+ *
+ * In this order, so that a crash leaves nothing half visible: number, claims of login and e-mail address,
+ * secret, event. Whoever retries with the same Idempotency-Key goes on where the first attempt stopped.
+ *
+ * @throws Refused (unprocessable) for a bad or taken login or address, or a password that is too short
+ */
+export async function createUser(
+  { events, secrets }: Stores,
+  context: CommandContext,
+  details: UserDetails,
+  password: string,
+): Promise<number> {
+  const problem = userProblem(details) ?? passwordProblem(password)
+  if (problem !== undefined) throw new Refused(problem)
+  const id = await takeNumber(events, context, idsStream('account'))
+  const stream = userStream(id)
+  // A retried request finds its user there: neither its names nor its password are touched again.
+  const { revision } = await load(events, stream, userDecider)
+  if (revision === null) {
+    await takeNames(events, context, details, stream)
+    await keepPassword(secrets, id, await hashPassword(password))
+  }
+  await execute(events, context, {
+    stream,
+    step: 'create',
+    decider: userDecider,
+    decide: (state) => decideCreateUser(state, id, details),
+  })
+  return id
+}
+
+async function takeNames(
+  events: Services['events'],
+  context: CommandContext,
+  { login, email }: UserDetails,
+  stream: string,
+): Promise<void> {
+  if (!(await takeLogin(events, context, login, stream))) {
+    throw new Refused(refuse.unprocessable(`username: "${login}" is taken`))
+  }
+  if (await takeEmail(events, context, email, stream)) return
+  await releaseClaim(events, context, claimKeys.login(login), stream)
+  throw new Refused(refuse.unprocessable(`email: "${email}" is used by another user`))
+}
+
+function passwordProblem(password: string) {
+  if (password.length >= MIN_PASSWORD && password.length <= MAX_PASSWORD) return undefined
+  return refuse.unprocessable(`password: must have ${MIN_PASSWORD} to ${MAX_PASSWORD} characters`)
+}
+
+export function createUserRoutes(services: Services): FastifyPluginAsyncTypebox {
+  return async (app) => {
+    app.post(
+      '/admin/users',
+      {
+        config: { scope: 'admin' },
+        schema: { tags: ['admin'], body: CreateUserOption, response: { 201: UserWire } },
+      },
+      async (request, reply) => {
+        const requester = signedIn(request)
+        if (!requester.siteAdmin) throw new Refused(refuse.forbidden('only site admins create users'))
+        const { password = '', ...rest } = request.body
+        const { username, email, full_name, restricted, visibility } = rest
+        // Refused rather than ignored: the caller counts on a limit that does not exist here.
+        if (restricted === true) throw new Refused(refuse.unprocessable('restricted: is not supported'))
+        if (visibility !== undefined && visibility !== '' && visibility !== 'public') {
+          throw new Refused(refuse.unprocessable('visibility: users are always public'))
+        }
+        const details = { login: username, email, fullName: full_name ?? '', siteAdmin: false }
+        const context = commandContext(request, rest)
+        const id = await createUser(services, context, details, password)
+        await settled(services, context, reply)
+        const user = await createdAccount(services, userStream(id), id)
+        return reply.code(201).send(userWire(user, services.publicUrl(), requester))
+      },
+    )
+  }
+}

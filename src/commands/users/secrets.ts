@@ -1,0 +1,92 @@
+/** The secret store: hashes of passwords and of access tokens. They never enter an event or a read model. */
+import { createHash } from 'node:crypto'
+import type { AnyCollection, Change, Collection, ReadStore } from '../../projections/read-store.ts'
+
+interface PasswordHash {
+  hash: string
+}
+
+export interface TokenSecret {
+  /** SHA-256 of the token, hexadecimal: what it is found by. */
+  hash: string
+  userId: number
+  tokenId: number
+  /** ISO 8601. */
+  madeAt: string
+}
+
+/** By user id. */
+const passwordHashes: Collection<PasswordHash> = { name: 'password_hashes', indexes: [], arrays: [] }
+/** By SHA-256: a token is random, so that a slow hash would add nothing. */
+const tokenHashes: Collection<TokenSecret> = {
+  name: 'token_hashes',
+  indexes: [[['tokenId', 1]]],
+  arrays: [],
+}
+
+/** What the secret store must be prepared for. */
+export const secretCollections: readonly AnyCollection[] = [passwordHashes, tokenHashes]
+
+/** These documents are written by hand, not folded from the log: they have no position. */
+const position = 0
+
+function write(secrets: ReadStore, changes: readonly Change[]): Promise<void> {
+  return secrets.apply(changes, new Map())
+}
+
+/** Resolves when the hash is on disk. */
+export async function keepPassword(secrets: ReadStore, userId: number, hash: string): Promise<void> {
+  const body: PasswordHash = { hash }
+  await write(secrets, [{ op: 'put', collection: passwordHashes, id: `${userId}`, position, body }])
+}
+
+export async function passwordHashOf(secrets: ReadStore, userId: number): Promise<string | undefined> {
+  return (await secrets.get(passwordHashes, `${userId}`))?.hash
+}
+
+/** Resolves when the token's hash is on disk. It is worth nothing before the token's event is. */
+export async function keepToken(
+  secrets: ReadStore,
+  token: string,
+  of: { userId: number; tokenId: number; madeAt: string },
+): Promise<TokenSecret> {
+  const body: TokenSecret = { ...of, hash: sha256(token) }
+  await write(secrets, [{ op: 'put', collection: tokenHashes, id: body.hash, position, body }])
+  return body
+}
+
+export function findToken(secrets: ReadStore, token: string): Promise<TokenSecret | undefined> {
+  return secrets.get(tokenHashes, sha256(token))
+}
+
+export async function forgetSecret(secrets: ReadStore, { hash }: TokenSecret): Promise<void> {
+  await write(secrets, [{ op: 'delete', collection: tokenHashes, id: hash }])
+}
+
+/**
+ * Forgets the secrets that the same token had before this one. Of two that are made at once the one that
+ * is later in this order stays, whoever calls first.
+ */
+export async function forgetOlderSecrets(secrets: ReadStore, kept: TokenSecret): Promise<void> {
+  const all = await secrets.find(tokenHashes, { tokenId: kept.tokenId })
+  const older = all.filter((other) => orderOf(other) < orderOf(kept))
+  if (older.length > 0) await write(secrets, older.map(deletion))
+}
+
+/** Forgets all that was ever kept of a token. */
+export async function forgetToken(secrets: ReadStore, tokenId: number): Promise<void> {
+  const all = await secrets.find(tokenHashes, { tokenId })
+  if (all.length > 0) await write(secrets, all.map(deletion))
+}
+
+function deletion({ hash }: TokenSecret): Change {
+  return { op: 'delete', collection: tokenHashes, id: hash }
+}
+
+function orderOf({ madeAt, hash }: TokenSecret): string {
+  return `${madeAt} ${hash}`
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}

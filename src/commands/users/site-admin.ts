@@ -1,0 +1,47 @@
+/** The site admin that the first start makes. */
+import { randomBytes } from 'node:crypto'
+import { decode } from '../../events/codec.ts'
+import { type EventStore, LOG_START } from '../../events/event-store.ts'
+import { claimKeys, claimStream } from '../../events/streams.ts'
+import type { Services } from '../../services.ts'
+import { FIRST_ADMIN } from '../account-names.ts'
+import type { CommandContext } from '../execute.ts'
+import { createUser } from './create.ts'
+
+/** A start that was killed in the middle is continued by the next one: both append the same events. */
+const FIRST_START = { namespace: '0b7c1c0e-6f0f-4a57-8f0e-7f4f3c1d2a90', digest: 'first-start' }
+
+/**
+ * Makes the site admin `admin` unless it exists, with ADMIN_PASSWORD or a random password. Resolves to the
+ * password when this call made the account and chose it: it can't be told again.
+ */
+export async function ensureSiteAdmin(
+  services: Pick<Services, 'config' | 'events' | 'secrets'>,
+): Promise<string | undefined> {
+  if (await exists(services.events)) return undefined
+  const chosen = randomBytes(15).toString('base64url')
+  const context: CommandContext = {
+    actor: null,
+    at: new Date().toISOString(),
+    correlationId: 'first-start',
+    causationId: 'first-start',
+    retry: FIRST_START,
+    written: LOG_START,
+  }
+  const details = { login: FIRST_ADMIN, email: `${FIRST_ADMIN}@localhost`, fullName: '', siteAdmin: true }
+  await createUser(services, context, details, services.config.adminPassword ?? chosen)
+  return services.config.adminPassword === undefined ? chosen : undefined
+}
+
+/** From the log, not from a view: the projections may not have come so far yet. */
+async function exists(events: EventStore): Promise<boolean> {
+  const claim = claimStream(claimKeys.login(FIRST_ADMIN))
+  for await (const recorded of events.readStream(claim, { direction: 'backwards', maxCount: 1 })) {
+    const event = decode(recorded)
+    if (event.type !== 'ClaimTaken') return false
+    for await (const first of events.readStream(event.data.holder, { maxCount: 1 })) {
+      return decode(first).type === 'UserCreated'
+    }
+  }
+  return false
+}

@@ -1,0 +1,221 @@
+/** Access tokens: `/users/{username}/tokens`. */
+import { createHash, randomBytes } from 'node:crypto'
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { idsStream, userStream } from '../../events/streams.ts'
+import { PageQuery, pageOf, sendPaging } from '../../http/paging.ts'
+import { commandContext, settled, signedIn } from '../../http/requests.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import { UsernameParams, userNamed } from '../../queries/users.ts'
+import type { Services } from '../../services.ts'
+import { textProblem } from '../account-names.ts'
+import { type CommandContext, execute, load } from '../execute.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { takeNumber } from '../sequences.ts'
+import { forgetOlderSecrets, forgetSecret, forgetToken, keepToken } from './secrets.ts'
+import { normalScopes, unknownScopes } from './token-scopes.ts'
+import { decideCreateToken, decideDeleteToken, type Token, tokenCalled, userDecider } from './user.ts'
+
+const MAX_SCOPES = 50
+
+export const AccessTokenWire = Type.Object({
+  id: Type.Integer(),
+  name: Type.String(),
+  /** Only in the answer that made the token; empty afterwards. */
+  sha1: Type.String(),
+  token_last_eight: Type.String(),
+  scopes: Type.Array(Type.String()),
+})
+
+export const CreateAccessTokenOption = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: 255 }),
+  scopes: Type.Optional(Type.Array(Type.String({ maxLength: 50 }), { maxItems: MAX_SCOPES })),
+})
+
+/**
+ * The user in the path, for a requester who is that user or a site admin and who signed in with the
+ * password: a token, which may be limited, can't make one that is not.
+ */
+async function tokenOwner(
+  services: Services,
+  request: FastifyRequest,
+  username: string,
+): Promise<AccountDocument> {
+  const requester = signedIn(request)
+  if (request.tokenScopes !== null) {
+    throw new Refused(
+      refuse.unauthenticated('access tokens are managed with the password, by Basic authentication'),
+    )
+  }
+  if (!requester.siteAdmin && requester.loginKey !== username.toLowerCase()) {
+    throw new Refused(refuse.forbidden('only the user and site admins manage the tokens of a user'))
+  }
+  return userNamed(services, username)
+}
+
+/** The scopes asked for, in their normal form; a token without any is good for nothing. */
+function requireScopes(scopes: readonly string[]): string[] {
+  const unknown = unknownScopes(scopes)
+  if (unknown.length > 0) {
+    throw new Refused(refuse.invalid(`scopes: invalid access token scope: ${unknown.join(', ')}`))
+  }
+  if (scopes.length === 0) throw new Refused(refuse.invalid('scopes: access token must have a scope'))
+  return normalScopes(scopes)
+}
+
+/** 40 hexadecimal digits; the last eight are no secret. */
+function newToken(context: CommandContext, tokenId: number): { token: string; lastEight: string } {
+  const lastEight =
+    context.retry === undefined
+      ? randomBytes(4).toString('hex')
+      : createHash('sha256').update(`${context.retry.namespace} ${tokenId}`).digest('hex').slice(0, 8)
+  return { token: randomBytes(16).toString('hex') + lastEight, lastEight }
+}
+
+/**
+ * Makes a token. In this order, so that a crash leaves nothing half visible: number, secret, event; a secret
+ * is worth nothing before its token's event.
+ *
+ * The token is never stored, so a retry with the same Idempotency-Key can't tell it again: the answer is
+ * another secret of the same token (with the same last eight digits, which the event has), and the one
+ * before, whose answer was lost, ends.
+ */
+async function createToken(
+  services: Services,
+  context: CommandContext,
+  owner: AccountDocument,
+  name: string,
+  scopes: readonly string[],
+): Promise<{ made: Token; token: string }> {
+  const { events, secrets } = services
+  const tokenId = await takeNumber(events, context, idsStream('token'))
+  const { token, lastEight } = newToken(context, tokenId)
+  const made: Token = { id: tokenId, name, lastEight, scopes }
+  const secret = await keepToken(secrets, token, { userId: owner.id, tokenId, madeAt: context.at })
+  try {
+    const state = await execute(events, context, {
+      stream: userStream(owner.id),
+      step: 'create token',
+      decider: userDecider,
+      decide: (user) => decideCreateToken(user, made),
+    })
+    if (tokenCalled(state, `${tokenId}`)?.id !== tokenId) {
+      throw new Refused(refuse.conflict('the access token that this request made has been deleted'))
+    }
+  } catch (error) {
+    // Refused: nothing tells of the secret. After any other failure the event may be there; it keeps it.
+    if (error instanceof Refused) await forgetSecret(secrets, secret)
+    throw error
+  }
+  if (context.retry !== undefined) await forgetOlderSecrets(secrets, secret)
+  return { made, token }
+}
+
+async function deleteToken(
+  services: Services,
+  context: CommandContext,
+  owner: AccountDocument,
+  idOrName: string,
+): Promise<void> {
+  const { events, secrets } = services
+  const stream = userStream(owner.id)
+  const { state } = await load(events, stream, userDecider)
+  const token = tokenCalled(state, idOrName)
+  if (token === undefined) throw new Refused(refuse.notFound('access token not found'))
+  await execute(events, context, {
+    stream,
+    step: 'delete token',
+    decider: userDecider,
+    decide: (user) => decideDeleteToken(user, token.id),
+  })
+  await forgetToken(secrets, token.id)
+}
+
+export function tokenRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { views, config: settings } = services
+
+  return async (app) => {
+    const tags = ['user']
+    const config = { scope: 'user' } as const
+
+    app.get(
+      '/users/:username/tokens',
+      {
+        config,
+        schema: {
+          tags,
+          params: UsernameParams,
+          querystring: Type.Object(PageQuery),
+          response: { 200: Type.Array(AccessTokenWire) },
+        },
+      },
+      async (request, reply) => {
+        const owner = await tokenOwner(services, request, request.params.username)
+        const page = pageOf(request.query, settings)
+        const filter = { userId: owner.id }
+        const { limit, skip } = page
+        const [total, tokens] = await Promise.all([
+          views.tokens.count(filter),
+          views.tokens.find(filter, { sort: [['id', 1]], skip, limit }),
+        ])
+        sendPaging(request, reply, services.publicUrl(), page, total)
+        return tokens.map(({ id, name, lastEight, scopes }) => ({
+          id,
+          name,
+          sha1: '',
+          token_last_eight: lastEight,
+          scopes,
+        }))
+      },
+    )
+
+    app.post(
+      '/users/:username/tokens',
+      {
+        config,
+        schema: {
+          tags,
+          params: UsernameParams,
+          body: CreateAccessTokenOption,
+          response: { 201: AccessTokenWire },
+        },
+      },
+      async (request, reply) => {
+        const owner = await tokenOwner(services, request, request.params.username)
+        const { name, scopes = [] } = request.body
+        const problem = textProblem(name)
+        if (problem !== undefined) throw new Refused(refuse.unprocessable(`name: ${problem}`))
+        const context = commandContext(request)
+        const { made, token } = await createToken(services, context, owner, name, requireScopes(scopes))
+        await settled(services, context, reply)
+        return reply.code(201).send({
+          id: made.id,
+          name: made.name,
+          sha1: token,
+          token_last_eight: made.lastEight,
+          scopes: [...made.scopes],
+        })
+      },
+    )
+
+    app.delete(
+      '/users/:username/tokens/:token',
+      {
+        config,
+        schema: {
+          tags,
+          params: Type.Object({ username: Type.String(), token: Type.String() }),
+          response: { 204: Type.Null() },
+        },
+      },
+      async (request, reply) => {
+        const owner = await tokenOwner(services, request, request.params.username)
+        const context = commandContext(request)
+        await deleteToken(services, context, owner, request.params.token)
+        await settled(services, context, reply)
+        return reply.code(204).send(null)
+      },
+    )
+  }
+}

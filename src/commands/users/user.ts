@@ -1,0 +1,84 @@
+/** A user: who it is and which access tokens it has. Pure. */
+import type { AccountRef, UserEvent } from '../../events/domain-events.ts'
+import { emailProblem, loginProblem, textProblem } from '../account-names.ts'
+import type { Decider, Decision } from '../execute.ts'
+import { type Refusal, refuse } from '../refusal.ts'
+
+export interface UserDetails {
+  login: string
+  email: string
+  fullName: string
+  siteAdmin: boolean
+}
+
+export interface Token {
+  id: number
+  name: string
+  lastEight: string
+  scopes: readonly string[]
+}
+
+export type UserState =
+  | { status: 'missing' }
+  | { status: 'active'; user: AccountRef; tokens: ReadonlyMap<number, Token> }
+
+export const userDecider: Decider<UserState, UserEvent> = {
+  initialState: { status: 'missing' },
+  handles: { UserCreated: true, TokenCreated: true, TokenDeleted: true },
+  evolve(state, event) {
+    if (event.type === 'UserCreated') {
+      const { id, login } = event.data
+      return { status: 'active', user: { id, login }, tokens: new Map() }
+    }
+    if (state.status === 'missing') return state
+    const tokens = new Map(state.tokens)
+    switch (event.type) {
+      case 'TokenCreated': {
+        const { tokenId, name, lastEight, scopes } = event.data
+        tokens.set(tokenId, { id: tokenId, name, lastEight, scopes })
+        break
+      }
+      case 'TokenDeleted':
+        tokens.delete(event.data.tokenId)
+    }
+    return { ...state, tokens }
+  },
+}
+
+/** What is wrong with a user to be made, whoever else there is. */
+export function userProblem({ login, email, fullName, siteAdmin }: UserDetails): Refusal | undefined {
+  const errors = [
+    ['username', loginProblem(login, siteAdmin)],
+    ['email', emailProblem(email)],
+    ['full_name', textProblem(fullName)],
+  ].flatMap(([field, problem]) => (problem === undefined ? [] : [`${field}: ${problem}`]))
+  return errors.length === 0 ? undefined : refuse.unprocessable(errors.join('; '), errors)
+}
+
+export function decideCreateUser(state: UserState, id: number, details: UserDetails): Decision<UserEvent> {
+  if (state.status !== 'missing') return refuse.conflict(`user ${id} exists already`)
+  return userProblem(details) ?? [{ type: 'UserCreated', data: { id, ...details } }]
+}
+
+/** A token's name is its owner's way to find it again: no two have the same. */
+export function decideCreateToken(state: UserState, token: Token): Decision<UserEvent> {
+  if (state.status === 'missing') return refuse.notFound('user not found')
+  if ([...state.tokens.values()].some(({ name }) => name === token.name)) {
+    return refuse.invalid('access token name has been used already')
+  }
+  const { id: tokenId, name, lastEight, scopes } = token
+  return [{ type: 'TokenCreated', data: { user: state.user, tokenId, name, lastEight, scopes: [...scopes] } }]
+}
+
+/** The token with that id or, when there is none, with that name. */
+export function tokenCalled(state: UserState, idOrName: string): Token | undefined {
+  if (state.status === 'missing') return undefined
+  const byId = /^[1-9]\d{0,15}$/.test(idOrName) ? state.tokens.get(Number(idOrName)) : undefined
+  return byId ?? [...state.tokens.values()].find(({ name }) => name === idOrName)
+}
+
+export function decideDeleteToken(state: UserState, tokenId: number): Decision<UserEvent> {
+  const token = state.status === 'active' ? state.tokens.get(tokenId) : undefined
+  if (state.status === 'missing' || token === undefined) return refuse.notFound('access token not found')
+  return [{ type: 'TokenDeleted', data: { user: state.user, tokenId, name: token.name } }]
+}

@@ -1,0 +1,416 @@
+/** The log in EventStoreDB (or KurrentDB), over gRPC. */
+import { setImmediate } from 'node:timers/promises'
+import {
+  type AppendExpectedRevision,
+  CancelledError,
+  DeadlineExceededError,
+  EventStoreDBClient,
+  excludeSystemEvents,
+  type JSONEventData,
+  jsonEvent,
+  NotLeaderError,
+  type ReadPosition,
+  StreamNotFoundError,
+  TimeoutError,
+  UnavailableError,
+  WrongExpectedVersionError,
+} from '@eventstore/db-client'
+import {
+  type Appended,
+  type EventMetadata,
+  type EventStore,
+  type ExpectedRevision,
+  LOG_START,
+  type NewEvent,
+  type Position,
+  type ReadAllOptions,
+  type ReadStreamOptions,
+  type RecordedEvent,
+  StoreUnavailable,
+  type SubscribeOptions,
+  WrongExpectedRevision,
+} from './event-store.ts'
+
+/** How long the server may leave us without an answer, in milliseconds; `defaultDeadline` in the URL. */
+const DEADLINE = 5000
+
+/** How long it may leave a keep-alive ping (sent every 10 s) unanswered; `keepAliveTimeout` in the URL. */
+const KEEP_ALIVE_TIMEOUT = 3000
+
+/** The most events that wait in memory for a slow reader. */
+const PAGE = 1000
+
+/** The least that is asked of a read of all events: what the server reads at once anyway. */
+const SERVER_PAGE = 32
+
+/** How long a batch may grow while events keep arriving, in milliseconds. */
+const GATHERING = 20
+
+const MOST = Number.MAX_SAFE_INTEGER
+
+/**
+ * Opens the log behind a connection string, such as `esdb://localhost:2113?tls=false`. It connects
+ * with the first use, and again by itself after the connection was lost.
+ *
+ * @throws Error when the connection string can't be understood
+ */
+export function openEventStoreDb(url: string): EventStore {
+  const deadline = Number(setting(url, 'defaultDeadline') ?? DEADLINE)
+  const client = EventStoreDBClient.connectionString(
+    withDefaults(url, { defaultDeadline: DEADLINE, keepAliveTimeout: KEEP_ALIVE_TIMEOUT }),
+  )
+  // The client prefers its batch append where the server has it. We send plain appends: they keep their
+  // deadline when the server falls silent, and fail one by one. The batch append has no deadline, loses
+  // the answers of a new connection when an old one breaks, and then throws where nobody can catch it.
+  Object.assign(client, { supports: async () => false })
+
+  const closing = new AbortController()
+  const reading = { closing: closing.signal, deadline }
+  const inFlight = new Set<Promise<unknown>>()
+
+  /** Runs one command: bounded in time, in the port's errors, and awaited by `close`. */
+  async function command<T>(run: () => Promise<T>): Promise<T> {
+    if (closing.signal.aborted) throw closed()
+    // The client's own deadline begins when it has a connection; finding a node of a cluster takes time too.
+    const answer = within(deadline + 1000, run())
+    inFlight.add(answer)
+    try {
+      return await answer
+    } catch (error) {
+      throw translated(error)
+    } finally {
+      inFlight.delete(answer)
+    }
+  }
+
+  async function append(
+    stream: string,
+    events: readonly NewEvent[],
+    expected: ExpectedRevision,
+  ): Promise<Appended> {
+    if (events.length === 0) throw new TypeError('an append needs at least one event')
+    try {
+      const written = await command(() =>
+        client.appendToStream(stream, events.map(toEventData), { expectedRevision: toExpected(expected) }),
+      )
+      const revision = toSafe(written.nextExpectedRevision, 'revision')
+      if (written.position !== undefined) {
+        return { revision, position: toSafe(written.position.commit, 'position') }
+      }
+      // A repeated append may be confirmed without its position; the event itself has it.
+      for await (const { position } of readStream(stream, { from: revision, maxCount: 1 })) {
+        return { revision, position }
+      }
+      throw new Error(`stream ${stream} confirmed revision ${revision} but does not have it`)
+    } catch (error) {
+      if (!(error instanceof WrongExpectedVersionError)) throw error
+      const actual = typeof error.actualVersion === 'bigint' ? toSafe(error.actualVersion, 'revision') : null
+      throw new WrongExpectedRevision(stream, expected, actual)
+    }
+  }
+
+  async function* readStream(stream: string, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
+    const { direction = 'forwards', maxCount = MOST } = options
+    const from = options.from ?? (direction === 'forwards' ? 0 : MOST)
+    if (maxCount <= 0 || (direction === 'backwards' && from < 0)) return
+    const open = () =>
+      client.readStream(stream, {
+        direction,
+        fromRevision: from >= MOST ? 'end' : BigInt(Math.max(from, 0)),
+        maxCount: Math.min(maxCount, MOST),
+      })
+    try {
+      for await (const batch of arrivals(open, (read) => read.cancel(), reading)) {
+        for (const { event } of batch) {
+          if (event === undefined) continue
+          const recorded = toRecorded(event)
+          if (recorded === undefined) {
+            throw new Error(`event ${event.revision} of stream ${stream} was not written by Mergelog`)
+          }
+          yield recorded
+        }
+      }
+    } catch (error) {
+      if (!(error instanceof StreamNotFoundError)) throw error
+    }
+  }
+
+  async function* readAll(options: ReadAllOptions = {}): AsyncIterable<RecordedEvent> {
+    const { direction = 'forwards', maxCount = MOST } = options
+    const forwards = direction === 'forwards'
+    const from = options.from ?? (forwards ? LOG_START : MOST)
+    if (maxCount <= 0 || (!forwards && from <= LOG_START)) return
+    let at: Position = from
+    let left = maxCount
+    while (true) {
+      // The server counts its own events and, forwards, the event where we begin; the port does not.
+      const asked = Math.min(Math.max(left + 1, SERVER_PAGE), MOST)
+      const start = at
+      const open = () => client.readAll({ direction, fromPosition: toReadPosition(start), maxCount: asked })
+      let seen = 0
+      for await (const batch of arrivals(open, (read) => read.cancel(), reading)) {
+        for (const { event } of batch) {
+          seen += 1
+          if (event === undefined) continue
+          at = toSafe(event.position.commit, 'position')
+          const recorded = toRecorded(event)
+          if (recorded === undefined || at === start) continue
+          yield recorded
+          left -= 1
+          if (left <= 0) return
+        }
+      }
+      if (seen < asked) return
+    }
+  }
+
+  async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {
+    const { after, signal, batchSize = PAGE } = options
+    const request = { fromPosition: toReadPosition(after), filter: excludeSystemEvents() }
+    const open = () => client.subscribeToAll(request, { highWaterMark: batchSize })
+    const following = { ...reading, batchSize, signal, endless: true }
+    for await (const batch of arrivals(open, (subscription) => subscription.unsubscribe(), following)) {
+      const events = batch
+        .map(({ event }) => event && toRecorded(event))
+        .filter((event) => event !== undefined)
+      if (events.length > 0) yield events
+    }
+    if (!signal.aborted) throw new StoreUnavailable('EventStoreDB ended the subscription')
+  }
+
+  return {
+    append,
+    readStream,
+    readAll,
+    subscribe,
+    async lastPosition() {
+      for await (const event of readAll({ direction: 'backwards', maxCount: 1 })) return event.position
+      return LOG_START
+    },
+    async close() {
+      if (closing.signal.aborted) return
+      closing.abort()
+      await Promise.allSettled(inFlight)
+      await within(deadline, client.dispose()).catch(() => {})
+    },
+  }
+}
+
+/** What the client's reads and subscriptions have in common. */
+interface Arriving<E> extends NodeJS.EventEmitter {
+  readonly readableLength: number
+  read(): E | null
+  resume(): unknown
+}
+
+interface Reading {
+  /** The store is being closed: fail. */
+  closing: AbortSignal
+  /** The reader has enough: end. */
+  signal?: AbortSignal
+  /** How long the server may be silent: between two events of a read, before a subscription's confirmation. */
+  deadline: number
+  batchSize?: number
+  endless?: boolean
+}
+
+/** What has arrived, in non-empty batches; what has not been taken holds back the server. */
+async function* arrivals<E, Stream extends Arriving<E>>(
+  open: () => Stream & Arriving<E>,
+  cancel: (stream: Stream) => Promise<void>,
+  { closing, signal, deadline, batchSize = PAGE, endless = false }: Reading,
+): AsyncIterable<E[]> {
+  if (closing.aborted) throw closed()
+  if (signal?.aborted) return
+  const stream = open()
+  let failure: unknown
+  let ended = false
+  let patient = false
+  let wake = () => {}
+  const look = () => wake()
+  stream.on('readable', look)
+  stream.on('confirmation', () => {
+    patient = endless
+    wake()
+  })
+  stream.on('end', () => {
+    ended = true
+    wake()
+  })
+  // Never taken off: the client may report a broken connection after we have left.
+  stream.on('error', (error: unknown) => {
+    failure ??= error
+    wake()
+  })
+  closing.addEventListener('abort', look)
+  signal?.addEventListener('abort', look)
+  try {
+    while (!signal?.aborted) {
+      if (closing.aborted) throw closed()
+      if (failure !== undefined) throw translated(failure)
+      const batch: E[] = []
+      while (batch.length < batchSize) {
+        const item = stream.read()
+        if (item === null) break
+        batch.push(item)
+      }
+      if (batch.length > 0) {
+        yield batch
+        continue
+      }
+      if (ended) return
+      const changed = new Promise<void>((resolve) => {
+        wake = resolve
+      })
+      await (patient ? changed : within(deadline, changed))
+      await gathered(stream, batchSize)
+    }
+  } finally {
+    closing.removeEventListener('abort', look)
+    signal?.removeEventListener('abort', look)
+    cancel(stream).catch(() => {})
+    // What has come already must flow off: until then the client keeps the read, and waits for it in `close`.
+    stream.off('readable', look)
+    stream.resume()
+  }
+}
+
+/**
+ * Waits while more keeps arriving, a short time at most: gRPC hands over one message at a time, and a
+ * reader that is behind is far quicker with large batches.
+ */
+async function gathered(stream: Arriving<unknown>, enough: number): Promise<void> {
+  const latest = performance.now() + GATHERING
+  let length: number
+  do {
+    length = stream.readableLength
+    await setImmediate()
+  } while (stream.readableLength > length && stream.readableLength < enough && performance.now() < latest)
+}
+
+/** The promise, or StoreUnavailable when it takes longer. */
+async function within<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    const error = new StoreUnavailable(`EventStoreDB did not answer within ${milliseconds} ms`)
+    timer = setTimeout(reject, milliseconds, error)
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function closed(): StoreUnavailable {
+  return new StoreUnavailable('the event log is closed')
+}
+
+// gRPC's status codes for "not now": cancelled, deadline exceeded, resource exhausted, aborted, unavailable.
+const NOT_NOW: ReadonlySet<unknown> = new Set([1, 4, 8, 10, 14])
+
+// What gRPC and the client say in plain errors when the connection breaks at a bad moment.
+const BROKEN = /channel has been shut down|failed to discover|RST_STREAM|write after end/i
+
+/** The client's error in the words of the port, where it has one. */
+function translated(error: unknown): unknown {
+  if (!(error instanceof Error)) return new Error(String(error))
+  const notNow =
+    error instanceof UnavailableError ||
+    error instanceof DeadlineExceededError ||
+    error instanceof TimeoutError ||
+    error instanceof CancelledError ||
+    error instanceof NotLeaderError ||
+    ('code' in error && NOT_NOW.has(error.code)) ||
+    BROKEN.test(error.message)
+  return notNow ? new StoreUnavailable(`EventStoreDB: ${error.message}`, { cause: error }) : error
+}
+
+function toEventData({ id, type, data, metadata }: NewEvent): JSONEventData {
+  return jsonEvent({ id, type, data: Array.isArray(data) ? data : { ...data }, metadata: { ...metadata } })
+}
+
+function toExpected(expected: ExpectedRevision): AppendExpectedRevision {
+  switch (expected) {
+    case 'any':
+      return 'any'
+    case 'no-stream':
+      return 'no_stream'
+    case 'stream-exists':
+      return 'stream_exists'
+    default:
+      if (Number.isSafeInteger(expected) && expected >= 0) return BigInt(expected)
+      throw new RangeError(`expected revision: ${expected} is no revision`)
+  }
+}
+
+function toReadPosition(position: Position): ReadPosition {
+  if (position <= LOG_START) return 'start'
+  if (position >= MOST) return 'end'
+  return { commit: BigInt(position), prepare: BigInt(position) }
+}
+
+interface ServerEvent {
+  streamId: string
+  id: string
+  type: string
+  isJson: boolean
+  revision: bigint
+  data: unknown
+  metadata?: unknown
+  position?: { commit: bigint }
+}
+
+/**
+ * The event as the port has it; undefined for one that Mergelog did not write: a server has events of
+ * its own (`$…`), and may hold those of other applications.
+ */
+function toRecorded(event: ServerEvent): RecordedEvent | undefined {
+  if (event.type.startsWith('$') || event.streamId.startsWith('$')) return undefined
+  const { streamId: stream, id, type, isJson, data, metadata } = event
+  if (!isJson || typeof data !== 'object' || data === null || !isEventMetadata(metadata)) return undefined
+  if (event.position === undefined)
+    throw new Error('EventStoreDB 22.6 or later is needed: events lack positions')
+  const position = toSafe(event.position.commit, 'position')
+  return { id, type, data, metadata, stream, revision: toSafe(event.revision, 'revision'), position }
+}
+
+function isEventMetadata(value: unknown): value is EventMetadata {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'actor' in value &&
+    'at' in value &&
+    typeof value.at === 'string' &&
+    'correlationId' in value &&
+    typeof value.correlationId === 'string' &&
+    'causationId' in value &&
+    typeof value.causationId === 'string' &&
+    'schema' in value &&
+    typeof value.schema === 'number'
+  )
+}
+
+function toSafe(value: bigint, what: string): number {
+  if (value > BigInt(MOST))
+    throw new RangeError(`${what} ${value} is beyond 2^53, the largest that Mergelog can hold`)
+  return Number(value)
+}
+
+/** The settings of a connection string by key; the client ignores case, `-` and `_` in keys, so do we. */
+function setting(url: string, key: string): string | undefined {
+  const query = url.slice(url.indexOf('?') + 1 || url.length)
+  for (const pair of query.split('&')) {
+    const [name = '', value] = pair.split('=')
+    if (name.trim().replace(/[_-]/g, '').toLowerCase() === key.toLowerCase()) return value
+  }
+  return undefined
+}
+
+function withDefaults(url: string, defaults: Record<string, number>): string {
+  let result = url.trim().replace(/\/+$/, '')
+  for (const [key, value] of Object.entries(defaults)) {
+    if (setting(url, key) === undefined) result += `${result.includes('?') ? '&' : '?'}${key}=${value}`
+  }
+  return result
+}

@@ -1,0 +1,68 @@
+/** How commits relate. All of it follows from commit ids alone, so all of it is cached for good. */
+import { LRUCache } from 'lru-cache'
+import { GitFailed } from './errors.ts'
+import { checkedId } from './names.ts'
+import { git, gitOutput } from './run.ts'
+
+export interface DiffStat {
+  additions: number
+  deletions: number
+  changedFiles: number
+}
+
+/** Answers a question on two commits from memory, or asks it, once for all who wait; failures are forgotten. */
+function remembered<T>(ask: (dir: string, a: string, b: string) => Promise<T>) {
+  const answers = new LRUCache<string, { value: Promise<T> }>({ max: 20_000 })
+  return async (dir: string, a: string, b: string): Promise<T> => {
+    const key = `${dir}\0${checkedId(a)}\0${checkedId(b)}`
+    const before = answers.get(key)
+    if (before !== undefined) return await before.value
+    const answer = { value: ask(dir, a, b) }
+    answers.set(key, answer)
+    try {
+      return await answer.value
+    } catch (error) {
+      answers.delete(key)
+      throw error
+    }
+  }
+}
+
+/** The best common ancestor of two commits; undefined when they share no history. */
+export const mergeBase = remembered(async (dir, a, b): Promise<string | undefined> => {
+  const args = ['merge-base', a, b]
+  const { code, stdout, stderr } = await git(args, { dir })
+  if (code === 0) return stdout.toString('latin1').trim()
+  if (code === 1 && stderr === '') return undefined
+  throw new GitFailed(args, code, stderr)
+})
+
+/** True when `descendant` is `ancestor` or follows from it. */
+export const isAncestor = remembered(async (dir, ancestor, descendant): Promise<boolean> => {
+  const args = ['merge-base', '--is-ancestor', ancestor, descendant]
+  const { code, stderr } = await git(args, { dir })
+  if (code === 0) return true
+  if (code === 1 && stderr === '') return false
+  throw new GitFailed(args, code, stderr)
+})
+
+/** How many commits `to` has that `from` does not have. */
+export const countCommits = remembered(async (dir, from, to): Promise<number> => {
+  const output = await gitOutput(['rev-list', '--count', to, `^${from}`, '--'], { dir })
+  return Number(output.toString('latin1'))
+})
+
+/** Lines and files that differ between two commits or trees, renamed files counted once. Binary files have no lines. */
+export const diffStat = remembered(async (dir, from, to): Promise<DiffStat> => {
+  const output = await gitOutput(
+    ['diff-tree', '-r', '-M', '--no-ext-diff', '--no-textconv', '--shortstat', from, to, '--'],
+    { dir },
+  )
+  const text = output.toString('latin1')
+  const count = (what: RegExp) => Number(what.exec(text)?.[1] ?? 0)
+  return {
+    additions: count(/(\d+) insertion/),
+    deletions: count(/(\d+) deletion/),
+    changedFiles: count(/(\d+) file/),
+  }
+})

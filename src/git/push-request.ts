@@ -1,0 +1,157 @@
+/** What a push asks for, read from the front of its request; and the answer that refuses it. */
+import { once } from 'node:events'
+import type { Readable } from 'node:stream'
+import { GitClientGone, GitRequestTooLarge, MalformedGitRequest } from './errors.ts'
+import { ZERO_ID } from './names.ts'
+import { bandPackets, FLUSH, packet, readPacket } from './pkt-line.ts'
+import type { RefChange } from './refs.ts'
+
+export interface PushRequest {
+  /** What the client wants of each ref; each ref is named once. */
+  commands: RefChange[]
+  capabilities: ReadonlySet<string>
+  /** The commits at which a shallow clone's history ends. */
+  shallow: string[]
+  options: string[]
+  /** All bytes that were read from the body: git must get them before the rest of it. */
+  front: Buffer
+}
+
+export interface PushLimits {
+  maxBytes: number
+  maxCommands: number
+}
+
+const DEFAULT_LIMITS: PushLimits = { maxBytes: 8 * 1024 * 1024, maxCommands: 100_000 }
+const COMMAND = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0]+)$/
+const MAX_REASON_LENGTH = 500
+
+/**
+ * Reads the commands of a push, and nothing more than the chunk in which they end.
+ *
+ * @throws MalformedGitRequest, GitRequestTooLarge, or GitClientGone when the body breaks off
+ */
+export async function readPushRequest(body: Readable, limits = DEFAULT_LIMITS): Promise<PushRequest> {
+  const packets = packetsOf(body, limits.maxBytes)
+  const commands: RefChange[] = []
+  const named = new Set<string>()
+  const shallow: string[] = []
+  let capabilities: ReadonlySet<string> | undefined
+
+  for await (const line of packets.untilFlush()) {
+    if (line.startsWith('shallow ')) {
+      shallow.push(line.slice('shallow '.length))
+    } else if (line.startsWith('push-cert\0')) {
+      throw new MalformedGitRequest('signed pushes are not supported')
+    } else {
+      const [command = '', list] = line.split('\0')
+      capabilities ??= new Set((list ?? '').split(' ').filter((word) => word !== ''))
+      const change = parseCommand(command)
+      if (named.has(change.ref)) throw new MalformedGitRequest('the push names a ref twice')
+      named.add(change.ref)
+      commands.push(change)
+    }
+    if (commands.length + shallow.length > limits.maxCommands) {
+      throw new GitRequestTooLarge(`a push may name at most ${limits.maxCommands} refs`)
+    }
+  }
+  capabilities ??= new Set()
+  const options: string[] = []
+  if (capabilities.has('push-options')) {
+    for await (const line of packets.untilFlush()) options.push(line)
+  }
+  return { commands, capabilities, shallow, options, front: packets.front() }
+}
+
+function parseCommand(line: string): RefChange {
+  const [, old, next, ref] = COMMAND.exec(line) ?? []
+  if (old === undefined || next === undefined || ref === undefined) {
+    throw new MalformedGitRequest('the push has a line that is no command')
+  }
+  return { ref, from: old === ZERO_ID ? null : old, to: next === ZERO_ID ? null : next }
+}
+
+function packetsOf(body: Readable, maxBytes: number) {
+  const front: Buffer[] = []
+  let size = 0
+  let unread: Buffer = Buffer.alloc(0)
+  const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+  function decode(payload: Buffer): string {
+    const end = payload.at(-1) === 0x0a ? -1 : payload.length
+    try {
+      return text.decode(payload.subarray(0, end))
+    } catch {
+      throw new MalformedGitRequest('the push names a ref that is not valid UTF-8')
+    }
+  }
+
+  return {
+    front: () => Buffer.concat(front),
+    async *untilFlush(): AsyncGenerator<string> {
+      for (;;) {
+        const next = readPacket(unread)
+        if (next === 'malformed') throw new MalformedGitRequest('the push is not in packet lines')
+        if (next !== undefined) {
+          unread = unread.subarray(next.length)
+          if (next.kind === 'flush') return
+          yield decode(next.payload)
+          continue
+        }
+        // The bound is on the commands; the chunk that they end in may hold more than they.
+        if (size > maxBytes) throw new GitRequestTooLarge(`the commands of a push may take ${maxBytes} bytes`)
+        const chunk = await nextChunk(body)
+        if (chunk === undefined) throw new MalformedGitRequest('the push ends within its commands')
+        front.push(chunk)
+        size += chunk.length
+        unread = Buffer.concat([unread, chunk])
+      }
+    },
+  }
+}
+
+/** The next bytes of a body that nobody else reads; undefined at its end. */
+async function nextChunk(body: Readable): Promise<Buffer | undefined> {
+  for (;;) {
+    const chunk: unknown = body.read()
+    if (chunk instanceof Uint8Array) return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+    if (body.errored) throw body.errored
+    if (body.readableEnded) return undefined
+    if (body.destroyed) throw new GitClientGone('the client went away before its request was complete')
+    await nextMove(body)
+  }
+}
+
+async function nextMove(body: Readable): Promise<void> {
+  const stop = new AbortController()
+  const { signal } = stop
+  try {
+    await Promise.race(['readable', 'end', 'close'].map((event) => once(body, event, { signal })))
+  } finally {
+    stop.abort()
+  }
+}
+
+/**
+ * git's answer to a push of which nothing was done. Refs without a reason of their own are refused for
+ * the company that they keep.
+ */
+export function refusalReport(push: PushRequest, reasons: ReadonlyMap<string, string>): Buffer {
+  const { capabilities, commands } = push
+  const sideBand = capabilities.has('side-band-64k') || capabilities.has('side-band')
+  const flush = Buffer.from(FLUSH)
+  if (!capabilities.has('report-status') && !capabilities.has('report-status-v2')) {
+    const all = Buffer.from([...reasons].map(([ref, reason]) => `${ref}: ${oneLine(reason)}\n`).join(''))
+    return sideBand ? Buffer.concat([bandPackets(3, all), flush]) : Buffer.alloc(0)
+  }
+  const lines = commands.map(({ ref }) => {
+    const reason = reasons.get(ref) ?? 'not pushed, because another ref of this push was refused'
+    return packet(`ng ${ref} ${oneLine(reason)}\n`)
+  })
+  const report = Buffer.concat([packet('unpack ok\n'), ...lines, flush])
+  return sideBand ? Buffer.concat([bandPackets(1, report), flush]) : report
+}
+
+function oneLine(reason: string): string {
+  return reason.replace(/\p{Cc}+/gu, ' ').slice(0, MAX_REASON_LENGTH)
+}

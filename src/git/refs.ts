@@ -1,0 +1,121 @@
+/** Reading refs, and moving them by compare-and-swap. */
+import { dirname, join } from 'node:path'
+import { flush } from './disk.ts'
+import { GitFailed } from './errors.ts'
+import { checkedId, checkedRef, ZERO_ID } from './names.ts'
+import { git, gitOutput } from './run.ts'
+
+export interface Ref {
+  /** The full name: `refs/heads/main`. */
+  ref: string
+  /** What it points at: a commit, or for an annotated tag the tag object. */
+  sha: string
+}
+
+/** One ref's step. */
+export interface RefChange {
+  ref: string
+  /** Where it must stand for the change to happen; null: it must not exist. */
+  from: string | null
+  /** Where it then stands; null: it is gone. */
+  to: string | null
+}
+
+/**
+ * `stale`: a ref was not where the change expected it, and none moved. `name-conflict`: a new name is
+ * the beginning of another ref's path or the other way round (`a` and `a/b`), and none moved.
+ */
+export type RefOutcome = 'moved' | 'stale' | 'name-conflict'
+
+/** More names than this on one command line could pass the operating system's limit. */
+const MAX_PATTERNS = 200
+
+/** All refs, or those below a prefix that ends with a slash (`refs/heads/`), sorted by name. */
+export async function listRefs(dir: string, prefix = 'refs/'): Promise<Ref[]> {
+  if (prefix !== 'refs/') checkedRef(`${prefix}x`)
+  return await forEachRef(dir, [prefix])
+}
+
+/** Where a ref stands; null when it does not exist. */
+export async function resolveRef(dir: string, ref: string): Promise<string | null> {
+  return (await readRefs(dir, [ref])).get(ref) ?? null
+}
+
+/** Where each of these refs stands, all read by one command; null for one that does not exist. */
+export async function readRefs(dir: string, refs: readonly string[]): Promise<Map<string, string | null>> {
+  const result = new Map<string, string | null>(refs.map((ref) => [checkedRef(ref), null]))
+  if (result.size === 0) return result
+  const found = await forEachRef(dir, result.size > MAX_PATTERNS ? ['refs/'] : [...result.keys()])
+  for (const { ref, sha } of found) if (result.has(ref)) result.set(ref, sha)
+  return result
+}
+
+async function forEachRef(dir: string, patterns: readonly string[]): Promise<Ref[]> {
+  const output = await gitOutput(['for-each-ref', '--format=%(objectname) %(refname)', '--', ...patterns], {
+    dir,
+  })
+  return output
+    .toString('utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => ({ sha: line.slice(0, 40), ref: line.slice(41) }))
+}
+
+/**
+ * Moves, makes (`from: null`) or deletes (`to: null`) one ref if it stands where it is believed to. The
+ * move is on disk when this resolves.
+ */
+export async function updateRef(
+  dir: string,
+  ref: string,
+  { from, to }: { from: string | null; to: string | null },
+): Promise<RefOutcome> {
+  return await updateRefs(dir, [{ ref, from, to }])
+}
+
+/** Deletes a ref if it stands where it is believed to. */
+export async function deleteRef(dir: string, ref: string, from: string): Promise<RefOutcome> {
+  return await updateRefs(dir, [{ ref, from, to: null }])
+}
+
+/**
+ * Makes all of the changes, or none. Each ref may be named once.
+ *
+ * @throws GitFailed when an object does not exist, or when a ref is locked for seconds
+ */
+export async function updateRefs(dir: string, changes: readonly RefChange[]): Promise<RefOutcome> {
+  if (changes.length === 0) return 'moved'
+  const commands = changes.map(({ ref, from, to }) => {
+    const old = from === null ? ZERO_ID : checkedId(from)
+    if (to !== null) return `update ${checkedRef(ref)}\0${checkedId(to)}\0${old}\0`
+    return `${from === null ? 'verify' : 'delete'} ${checkedRef(ref)}\0${old}\0`
+  })
+  const args = ['update-ref', '--no-deref', '--stdin', '-z']
+  const { code, stderr } = await git(args, { dir, input: commands.join('') })
+  if (code === 0) {
+    await flushRefs(
+      dir,
+      changes.map(({ ref }) => ref),
+    )
+    return 'moved'
+  }
+  // git's words differ between versions; where the refs stand does not.
+  const now = await readRefs(
+    dir,
+    changes.map(({ ref }) => ref),
+  )
+  if (changes.some(({ ref, from }) => now.get(ref) !== from)) return 'stale'
+  if (/exists; cannot create|cannot process .* and .* at the same time/.test(stderr)) return 'name-conflict'
+  throw new GitFailed(args, code, stderr)
+}
+
+/**
+ * Makes names of refs that were just written survive a power cut: git flushes the file, not the
+ * directory that names it.
+ */
+export async function flushRefs(dir: string, refs: readonly string[]): Promise<void> {
+  // Refs that were deleted may have lived in packed-refs, whose name is in the repository's directory.
+  const directories = new Set([dir])
+  for (const ref of refs) directories.add(join(dir, dirname(ref)))
+  for (const directory of directories) await flush(directory)
+}

@@ -1,0 +1,48 @@
+/** What git processes leave behind when they are killed in the middle of a write. */
+import type { Dirent } from 'node:fs'
+import { opendir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isMissing } from './disk.ts'
+
+/**
+ * Removes locks of refs, and objects that were being received, which were last written before
+ * `before` (milliseconds since 1970). Nobody who wrote them may be alive.
+ */
+export async function removeLeftovers(dir: string, before: number): Promise<void> {
+  for (const name of ['packed-refs.lock', 'packed-refs.new', 'HEAD.lock'])
+    await removeOld(join(dir, name), before)
+  for await (const path of filesBelow(join(dir, 'refs'))) {
+    if (path.endsWith('.lock')) await removeOld(path, before)
+  }
+  for await (const entry of entries(join(dir, 'objects'))) {
+    if (entry.name.startsWith('tmp_objdir-')) await removeOld(join(dir, 'objects', entry.name), before)
+  }
+  for await (const entry of entries(join(dir, 'objects', 'pack'))) {
+    if (entry.name.startsWith('tmp_')) await removeOld(join(dir, 'objects', 'pack', entry.name), before)
+  }
+}
+
+async function removeOld(path: string, before: number): Promise<void> {
+  try {
+    const { mtimeMs } = await stat(path)
+    if (mtimeMs < before) await rm(path, { recursive: true, force: true })
+  } catch (error) {
+    if (!isMissing(error)) throw error
+  }
+}
+
+async function* filesBelow(directory: string): AsyncGenerator<string> {
+  for await (const entry of entries(directory)) {
+    const path = join(directory, entry.name)
+    if (entry.isDirectory()) yield* filesBelow(path)
+    else yield path
+  }
+}
+
+async function* entries(directory: string): AsyncGenerator<Dirent> {
+  try {
+    yield* await opendir(directory)
+  } catch (error) {
+    if (!isMissing(error)) throw error
+  }
+}

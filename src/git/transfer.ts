@@ -1,0 +1,136 @@
+/** A git process that a client on the network talks to: streamed both ways, ended with all its helpers. */
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { finished, type Readable } from 'node:stream'
+import { GitClientGone } from './errors.ts'
+import {
+  cannotStart,
+  collectStderr,
+  type GitConfig,
+  gitEnvironment,
+  signalGroup,
+  transferSlots,
+} from './run.ts'
+
+/** A client that neither sends nor takes a byte for so long, in milliseconds, has lost its place. */
+const STILLNESS = 600_000
+const GRACE = 5_000
+
+export interface TransferOptions {
+  /** The client's `Git-Protocol` header; only `version=0`, `1` and `2` are passed on. */
+  protocol?: string | undefined
+  /** Ends the transfer. */
+  signal?: AbortSignal | undefined
+}
+
+export interface Transfer {
+  pid: number
+  stdin: ChildProcessWithoutNullStreams['stdin']
+  stdout: ChildProcessWithoutNullStreams['stdout']
+  /** Resolves when the process has ended and its output is read; `code` is null when a signal ended it. */
+  ended: Promise<{ code: number | null; stderr: string }>
+  /** Ends the process and its helpers; does nothing when it has ended. */
+  stop(): void
+}
+
+/** Starts `git ARGS` when there is room for one more transfer. */
+export async function startTransfer(
+  args: readonly string[],
+  { protocol, signal, config }: TransferOptions & { config: GitConfig },
+): Promise<Transfer> {
+  const release = await transferSlots.take(signal)
+  try {
+    const version = protocolVersion(protocol)
+    const child = spawn('git', args, {
+      cwd: '/',
+      env: gitEnvironment(config, version === undefined ? {} : { GIT_PROTOCOL: version }),
+      stdio: 'pipe',
+      // A group of its own, so that one signal reaches git's helpers too, and Ctrl-C does not.
+      detached: true,
+    })
+    const stderr = collectStderr(child)
+    // git may end before it has read all; its exit code and output say why.
+    child.stdin.on('error', () => undefined)
+    const closed = once(child, 'close')
+    // A failed start is told by the wait below; `closed` then fails too, and nobody waits for it.
+    closed.catch(() => undefined)
+    await once(child, 'spawn').catch((error: Error) => {
+      throw cannotStart(error)
+    })
+    const { pid } = child
+    if (pid === undefined) throw cannotStart(new Error('it has no process id'))
+
+    let hasExited = false
+    let lastResort: NodeJS.Timeout | undefined
+    child.once('exit', () => {
+      hasExited = true
+    })
+    const ended = closed.then(() => {
+      clearTimeout(lastResort)
+      release()
+      return { code: child.exitCode, stderr: stderr() }
+    })
+    return {
+      pid,
+      stdin: child.stdin,
+      stdout: child.stdout,
+      ended,
+      stop() {
+        child.stdin.destroy()
+        child.stdout.destroy()
+        if (hasExited) return
+        signalGroup(pid, 'SIGTERM')
+        lastResort ??= setTimeout(() => {
+          if (!hasExited) signalGroup(pid, 'SIGKILL')
+        }, GRACE)
+      },
+    }
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+/** What of a `Git-Protocol` header git may see. */
+function protocolVersion(header: string | undefined): string | undefined {
+  return header?.split(':').findLast((token) => /^version=[012]$/.test(token))
+}
+
+/**
+ * Calls `broken` once when a request's body will never be complete: its client is gone, it can't be
+ * decoded, or the signal is aborted. Gives a function that ends the watch.
+ */
+export function watchBody(
+  body: Readable,
+  signal: AbortSignal | undefined,
+  broken: (reason: unknown) => void,
+): () => void {
+  const aborted = () => end(signal?.reason)
+  // An error that comes when nobody watches any more is of no interest, but would end the process.
+  body.on('error', () => undefined)
+  const stopWatching = finished(body, { writable: false }, (error) => {
+    const gone = error?.code === 'ERR_STREAM_PREMATURE_CLOSE' || error?.code === 'ECONNRESET'
+    if (gone) end(new GitClientGone('the client went away before its request was complete', { cause: error }))
+    else if (error) end(error)
+    else cleanUp()
+  })
+  function cleanUp(): void {
+    stopWatching()
+    signal?.removeEventListener('abort', aborted)
+  }
+  function end(reason: unknown): void {
+    cleanUp()
+    broken(reason)
+  }
+  if (signal?.aborted) queueMicrotask(aborted)
+  else signal?.addEventListener('abort', aborted, { once: true })
+  return cleanUp
+}
+
+/** Calls `still` when `moved` was not called for ten minutes; `end` stops that. */
+export function watchStillness(still: (reason: GitClientGone) => void): { moved(): void; end(): void } {
+  const timer = setTimeout(() => {
+    still(new GitClientGone(`nothing moved for ${STILLNESS / 1000} s`))
+  }, STILLNESS)
+  return { moved: () => timer.refresh(), end: () => clearTimeout(timer) }
+}

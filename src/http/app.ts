@@ -1,0 +1,90 @@
+/** The HTTP application: plugins and routes, apart from the listening server, so that tests can inject. */
+import { randomUUID } from 'node:crypto'
+import swagger from '@fastify/swagger'
+import swaggerUi from '@fastify/swagger-ui'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { deleteBranchRoutes } from '../commands/branches/delete.ts'
+import { gitHttpRoutes } from '../commands/git-http.ts'
+import { createOrganizationRoutes } from '../commands/organizations/create.ts'
+import { memberRoutes } from '../commands/organizations/members.ts'
+import { mergePullRoutes } from '../commands/pull-requests/merge.ts'
+import { openPullRoutes } from '../commands/pull-requests/open.ts'
+import { collaboratorRoutes } from '../commands/repositories/collaborators.ts'
+import { createRepositoryRoutes } from '../commands/repositories/create.ts'
+import { editRepositoryRoutes } from '../commands/repositories/edit.ts'
+import { createUserRoutes } from '../commands/users/create.ts'
+import { tokenRoutes } from '../commands/users/tokens.ts'
+import { branchQueryRoutes } from '../queries/branches.ts'
+import { organizationQueryRoutes } from '../queries/organizations.ts'
+import { pullQueryRoutes } from '../queries/pulls.ts'
+import { repositoryQueryRoutes } from '../queries/repositories.ts'
+import { userQueryRoutes } from '../queries/users.ts'
+import type { Services } from '../services.ts'
+import { authPlugin } from './auth.ts'
+import { registerErrors } from './errors.ts'
+import { healthRoutes } from './health.ts'
+
+const API = '/api/v1'
+/** Ids of requests come from clients too: short and printable, or they get a new one. */
+const REQUEST_ID = /^[\x21-\x7e]{1,128}$/
+
+/** `recovered`: whether what a crash left behind has been worked off, for `/healthz`. */
+export async function buildApp(services: Services, recovered: () => boolean): Promise<FastifyInstance> {
+  const { config } = services
+  const app = Fastify({
+    loggerInstance: services.log,
+    bodyLimit: config.maxBodyBytes,
+    genReqId: (request) => {
+      const given = request.headers['x-request-id']
+      return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
+    },
+    // Bodies mean what they say (no "1" for 1); fields that we do not know are ignored, as in Gitea.
+    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: false } },
+    routerOptions: { maxParamLength: 2048 },
+  }).withTypeProvider<TypeBoxTypeProvider>()
+
+  registerErrors(app, `${services.publicUrl()}/api/docs`)
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('X-Request-Id', request.id)
+    reply.header('X-Content-Type-Options', 'nosniff')
+  })
+  await app.register(swagger, {
+    openapi: {
+      info: { title: 'Mergelog', version: '1', description: 'Gitea-compatible API of Mergelog' },
+      components: {
+        securitySchemes: {
+          basic: { type: 'http', scheme: 'basic' },
+          token: { type: 'http', scheme: 'bearer' },
+        },
+      },
+    },
+  })
+  await app.register(swaggerUi, { routePrefix: '/api/docs' })
+  app.get('/api/openapi.json', { schema: { hide: true } }, async () => app.swagger())
+
+  await app.register(healthRoutes(services, recovered))
+  await app.register(authPlugin(services))
+  await app.register(gitHttpRoutes(services))
+  await app.register(
+    async (api) => {
+      await api.register(createUserRoutes(services))
+      await api.register(tokenRoutes(services))
+      await api.register(userQueryRoutes(services))
+      await api.register(createOrganizationRoutes(services))
+      await api.register(memberRoutes(services))
+      await api.register(organizationQueryRoutes(services))
+      await api.register(createRepositoryRoutes(services))
+      await api.register(editRepositoryRoutes(services))
+      await api.register(collaboratorRoutes(services))
+      await api.register(deleteBranchRoutes(services))
+      await api.register(openPullRoutes(services))
+      await api.register(mergePullRoutes(services))
+      await api.register(repositoryQueryRoutes(services))
+      await api.register(branchQueryRoutes(services))
+      await api.register(pullQueryRoutes(services))
+    },
+    { prefix: API },
+  )
+  return app
+}

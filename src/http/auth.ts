@@ -1,0 +1,66 @@
+/** Signs every request in, and keeps access tokens to their scopes. */
+import type { FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { Refused, refuse } from '../commands/refusal.ts'
+import { missingScopes, type ScopeCategory, type ScopeLevel } from '../commands/users/token-scopes.ts'
+import type { Services } from '../services.ts'
+import { createAuthenticate, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What an access token needs for this route: all of these. Default: repository. */
+    scope?: ScopeCategory | readonly ScopeCategory[]
+    /** Default: read for GET and HEAD, write for the rest. */
+    scopeLevel?: ScopeLevel
+  }
+  interface FastifyRequest {
+    /** Scopes of the access token; null for a password and for an anonymous request. */
+    tokenScopes: readonly string[] | null
+  }
+}
+
+/**
+ * Decorates requests with `requester` and `tokenScopes`, for all routes of the app that it is registered on.
+ * Bad credentials are refused everywhere, also where none are needed.
+ */
+export function authPlugin(services: Pick<Services, 'views' | 'secrets'>, limits = SIGN_IN_LIMITS) {
+  const authenticate = createAuthenticate(services, limits)
+
+  return fp(async (app) => {
+    app.decorateRequest('requester', null)
+    app.decorateRequest('tokenScopes', null)
+
+    app.addHook('onRequest', async (request, reply) => {
+      try {
+        const identity = await authenticate(request.headers.authorization, request.ip)
+        if (identity === null) return
+        request.requester = identity.account
+        request.tokenScopes = identity.tokenScopes
+      } catch (error) {
+        if (error instanceof Throttled) reply.header('Retry-After', error.retryAfterSeconds)
+        throw error
+      }
+      if (request.is404) return
+      const { scope = 'repository', scopeLevel } = request.routeOptions.config
+      const level = scopeLevel ?? (['GET', 'HEAD'].includes(request.method) ? 'read' : 'write')
+      requireScope(request, typeof scope === 'string' ? [scope] : scope, level)
+    })
+  })
+}
+
+/**
+ * For routes that know only while they run what they do (git's `info/refs`).
+ * @throws Refused (forbidden) when the request has a token whose scopes do not suffice
+ */
+export function requireScope(
+  request: FastifyRequest,
+  categories: readonly ScopeCategory[],
+  level: ScopeLevel,
+): void {
+  if (request.tokenScopes === null) return
+  const missing = missingScopes(request.tokenScopes, categories, level)
+  if (missing.length === 0) return
+  throw new Refused(
+    refuse.forbidden(`token does not have at least one of required scope(s): ${missing.join(', ')}`),
+  )
+}

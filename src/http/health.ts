@@ -1,0 +1,45 @@
+/** `GET /healthz`: 200 when the stores answer and the projections have caught up. */
+import type { FastifyPluginAsync } from 'fastify'
+import type { Position } from '../events/event-store.ts'
+import type { ReadModelStatus } from '../projections/projector.ts'
+import type { Services } from '../services.ts'
+
+export interface Health {
+  status: 'ok' | 'catching up' | 'recovering' | 'unhealthy'
+  /** Position of the last event of the log; null when the log does not answer. */
+  log: Position | null
+  readStore: 'ok' | 'unreachable'
+  /** Between the log's end and the slowest running read model, in positions. */
+  lag: number | null
+  readModels: ReadModelStatus[]
+}
+
+/** A read model that passes the log's end of now within this time is current. */
+const CURRENT_WITHIN_MS = 1000
+
+/** How the server stands. `recovered`: what a crash left behind has been worked off. */
+export async function healthOf(services: Services, recovered: boolean): Promise<Health> {
+  const { events, readStore, projector } = services
+  const [last, answers] = await Promise.all([
+    events.lastPosition().catch(() => null),
+    readStore.ping().then(
+      () => true,
+      () => false,
+    ),
+  ])
+  const current = last !== null && answers && (await projector.waitFor(last, CURRENT_WITHIN_MS))
+  const readModels = projector.status()
+  const lag = last === null ? null : Math.max(0, last - projector.position())
+  const broken = last === null || !answers || readModels.some((model) => model.stopped !== undefined)
+  const status = broken ? 'unhealthy' : !current ? 'catching up' : recovered ? 'ok' : 'recovering'
+  return { status, log: last, readStore: answers ? 'ok' : 'unreachable', lag, readModels }
+}
+
+export function healthRoutes(services: Services, recovered: () => boolean): FastifyPluginAsync {
+  return async (app) => {
+    app.get('/healthz', { schema: { tags: ['server'] } }, async (_request, reply) => {
+      const health = await healthOf(services, recovered())
+      return reply.code(health.status === 'ok' ? 200 : 503).send(health)
+    })
+  }
+}

@@ -1,0 +1,166 @@
+/** From an `Authorization` header to who asks: passwords and access tokens. */
+import { createHmac, randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { Refused, refuse } from '../commands/refusal.ts'
+import { isPassword, MAX_PASSWORD, NOBODYS_HASH } from '../commands/users/passwords.ts'
+import { findToken, passwordHashOf } from '../commands/users/secrets.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
+import type { Services } from '../services.ts'
+import { createThrottle, type ThrottleLimits } from './throttle.ts'
+
+export interface Identity {
+  account: AccountDocument
+  /** What the token may be used for; null when the requester signed in with the password. */
+  tokenScopes: readonly string[] | null
+}
+
+/**
+ * Who presents these credentials, from that address; null when there are none.
+ * @throws Refused (unauthenticated) for bad ones, Throttled after too many bad passwords
+ */
+export type Authenticate = (authorization: string | undefined, ip: string) => Promise<Identity | null>
+
+/** Too many bad passwords: not even a right one is looked at for a while. */
+export class Throttled extends Refused {
+  readonly retryAfterSeconds: number
+
+  constructor(retryAfterSeconds: number) {
+    super(refuse.tooManyRequests('too many failed sign-ins; try again later'))
+    this.retryAfterSeconds = retryAfterSeconds
+  }
+}
+
+export interface SignInLimits {
+  /** Failures of one login from one address. */
+  perLogin: ThrottleLimits
+  /** Failures from one address, whatever the logins. */
+  perAddress: ThrottleLimits
+}
+
+const FIVE_MINUTES_MS = 5 * 60_000
+
+export const SIGN_IN_LIMITS: SignInLimits = {
+  perLogin: { failures: 10, windowMs: FIVE_MINUTES_MS },
+  perAddress: { failures: 100, windowMs: FIVE_MINUTES_MS },
+}
+
+/** Passwords that were right lately: 10,000 users who send theirs with every request. */
+const MAX_VERIFIED = 10_000
+
+const TOKEN = /^[0-9a-f]{40}$/
+
+type Credentials = { token: string } | { login: string; password: string }
+
+/** One per server: it remembers who failed, and which passwords were right. */
+export function createAuthenticate(
+  services: Pick<Services, 'views' | 'secrets'>,
+  limits: SignInLimits = SIGN_IN_LIMITS,
+): Authenticate {
+  const { views, secrets } = services
+  const loginFailures = createThrottle(limits.perLogin)
+  const addressFailures = createThrottle(limits.perAddress)
+  // Memory that leaks tells no password: what is kept is keyed with a secret of this process.
+  const memoryKey = randomBytes(32)
+  /** The stored hash that a password was right for: worth nothing once that has changed. */
+  const verified = new LRUCache<string, string>({ max: MAX_VERIFIED, ttl: FIVE_MINUTES_MS })
+  const underWay = new Map<string, Promise<boolean>>()
+
+  async function byToken(token: string): Promise<Identity | undefined> {
+    const secret = TOKEN.test(token) ? await findToken(secrets, token) : undefined
+    if (secret === undefined) return undefined
+    const [document, account] = await Promise.all([
+      views.tokens.get(`${secret.tokenId}`),
+      views.accounts.get(`${secret.userId}`),
+    ])
+    if (document?.userId !== secret.userId || account?.kind !== 'user') return undefined
+    return { account, tokenScopes: document.scopes }
+  }
+
+  function throwIfThrottled(place: string, ip: string): void {
+    const wait = addressFailures.blockedFor(ip) ?? loginFailures.blockedFor(place)
+    if (wait !== undefined) throw new Throttled(wait)
+  }
+
+  async function byPassword(login: string, password: string, ip: string): Promise<Identity | undefined> {
+    const loginKey = login.toLowerCase()
+    const place = JSON.stringify([ip, loginKey])
+    throwIfThrottled(place, ip)
+    if (password.length > MAX_PASSWORD) return undefined
+
+    const account = await views.accounts.findOne({ loginKey })
+    const stored = account?.kind === 'user' ? await passwordHashOf(secrets, account.id) : undefined
+    const hash = stored ?? NOBODYS_HASH
+    const memory = createHmac('sha256', memoryKey)
+      .update(JSON.stringify([loginKey, password, hash]))
+      .digest('base64')
+    const right = verified.get(memory) === hash || (await check(memory, password, hash, [place, ip]))
+    return right && stored !== undefined && account !== undefined ? { account, tokenScopes: null } : undefined
+  }
+
+  /** The same password for the same login, many times at once, is checked once. */
+  function check(
+    memory: string,
+    password: string,
+    hash: string,
+    [place, ip]: [string, string],
+  ): Promise<boolean> {
+    const before = underWay.get(memory)
+    if (before !== undefined) return before
+    // Again: others may have failed while this one looked up the account.
+    throwIfThrottled(place, ip)
+    const forgive = [loginFailures.attempt(place), addressFailures.attempt(ip)]
+    const checking = isPassword(password, hash)
+      .then(
+        (right) => {
+          if (!right) return false
+          verified.set(memory, hash)
+          for (const undo of forgive) undo()
+          return true
+        },
+        (error: unknown) => {
+          // Nobody knows whether it was right: not a failure of the client.
+          for (const undo of forgive) undo()
+          throw error
+        },
+      )
+      .finally(() => underWay.delete(memory))
+    underWay.set(memory, checking)
+    return checking
+  }
+
+  return async (authorization, ip) => {
+    if (authorization === undefined) return null
+    const credentials = credentialsIn(authorization)
+    if (credentials === undefined)
+      throw new Refused(refuse.unauthenticated('the Authorization header is malformed'))
+    const identity =
+      'token' in credentials
+        ? await byToken(credentials.token)
+        : // A token may stand for the password, whatever the login: that is how git clients send it.
+          ((await byToken(credentials.password)) ??
+          (await byPassword(credentials.login, credentials.password, ip)))
+    if (identity === undefined) throw new Refused(refuse.unauthenticated('bad credentials'))
+    return identity
+  }
+}
+
+function credentialsIn(authorization: string): Credentials | undefined {
+  const [, scheme = '', value = ''] = /^([A-Za-z]+) +(\S+) *$/.exec(authorization) ?? []
+  switch (scheme.toLowerCase()) {
+    case 'token':
+    case 'bearer':
+      return { token: value }
+    case 'basic': {
+      if (!/^[A-Za-z0-9+/]+={0,2}$/.test(value)) return undefined
+      const text = Buffer.from(value, 'base64').toString('utf8')
+      const colon = text.indexOf(':')
+      if (colon === -1) return undefined
+      const login = text.slice(0, colon)
+      const password = text.slice(colon + 1)
+      const loginIsToken = password === '' || password === 'x-oauth-basic'
+      return loginIsToken ? { token: login } : { login, password }
+    }
+    default:
+      return undefined
+  }
+}

@@ -1,0 +1,54 @@
+/** How often something may fail in a while before it is not tried any more. Bounded memory. */
+import { LRUCache } from 'lru-cache'
+
+export interface ThrottleLimits {
+  failures: number
+  /** From the first failure on, in milliseconds; then counting begins again. */
+  windowMs: number
+}
+
+export interface Throttle {
+  /** Seconds until the key may try again, at least 1; undefined when it may now. */
+  blockedFor(key: string): number | undefined
+  /**
+   * Counts an attempt as a failure before its outcome is known, so that many at once can't all pass.
+   * The returned function takes the count back.
+   */
+  attempt(key: string): () => void
+}
+
+interface Count {
+  failures: number
+  /** When counting begins again, in milliseconds. */
+  until: number
+}
+
+const MAX_KEYS = 10_000
+
+export function createThrottle(
+  { failures, windowMs }: ThrottleLimits,
+  now: () => number = Date.now,
+): Throttle {
+  const counts = new LRUCache<string, Count>({ max: MAX_KEYS })
+
+  function current(key: string): Count | undefined {
+    const count = counts.get(key)
+    return count !== undefined && count.until > now() ? count : undefined
+  }
+
+  return {
+    blockedFor(key) {
+      const count = current(key)
+      if (count === undefined || count.failures < failures) return undefined
+      return Math.max(1, Math.ceil((count.until - now()) / 1000))
+    },
+    attempt(key) {
+      const count = current(key) ?? { failures: 0, until: now() + windowMs }
+      count.failures += 1
+      counts.set(key, count)
+      return () => {
+        count.failures -= 1
+      }
+    },
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * A process manager: reacts to events with commands, at least once, in order, after the read models have
+ * passed the event. What it does must therefore be safe to do twice; ids that derive from the event see to it.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyBaseLogger } from 'fastify'
+import type { CommandContext } from '../commands/execute.ts'
+import { decode } from '../events/codec.ts'
+import type { DomainEvent, Recorded } from '../events/domain-events.ts'
+import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
+import type { Projector } from '../projections/projector.ts'
+import type { ReadStore } from '../projections/read-store.ts'
+
+export interface ProcessManager {
+  name: string
+  /** Event types that it reacts to. */
+  handles: readonly DomainEvent['type'][]
+  react(event: Recorded<DomainEvent>, context: CommandContext): Promise<void>
+}
+
+export interface Follower {
+  start(): Promise<void>
+  stop(): Promise<void>
+  position(): Position
+}
+
+const RETRY_MS = [100, 500, 2000, 5000]
+const VERSION = 1
+
+/** The request that an event stands for when a process acts on it: same actor, same correlation. */
+export function contextOf(event: Recorded<DomainEvent>): CommandContext {
+  return {
+    actor: event.metadata.actor,
+    at: new Date().toISOString(),
+    correlationId: event.metadata.correlationId,
+    causationId: event.id,
+    retry: { namespace: event.id, digest: event.id },
+    written: LOG_START,
+  }
+}
+
+export function createFollower(
+  log: FastifyBaseLogger,
+  events: EventStore,
+  checkpoints: ReadStore,
+  projector: Projector,
+  manager: ProcessManager,
+): Follower {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  const name = `process_${manager.name}`
+  let position = LOG_START
+  let following: Promise<void> = Promise.resolve()
+
+  /** Tries again after a failure; one that stays is logged and does not hold up the events behind it. */
+  async function reactTo(event: Recorded<DomainEvent>): Promise<void> {
+    for (const wait of [...RETRY_MS, undefined]) {
+      try {
+        return await manager.react(event, contextOf(event))
+      } catch (error) {
+        if (signal.aborted) throw error
+        const given = wait === undefined
+        log[given ? 'error' : 'warn'](
+          { err: error, process: manager.name, position: event.position },
+          given ? 'a process gives up on an event' : 'a process failed on an event and tries again',
+        )
+        if (!given) await delay(wait, undefined, { signal })
+      }
+    }
+  }
+
+  async function follow(): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        for await (const batch of events.subscribe({ after: position, signal })) {
+          for (const recorded of batch) {
+            const event = decode(recorded)
+            if (manager.handles.includes(event.type)) {
+              while (!signal.aborted && !(await projector.waitFor(event.position, 1000)));
+              await reactTo(event)
+            }
+            position = recorded.position
+            if (signal.aborted) break
+          }
+          await checkpoints.apply([], new Map([[name, { position, version: VERSION }]]))
+        }
+      } catch (error) {
+        if (signal.aborted) return
+        log.warn({ err: error, process: manager.name }, 'a process lost a store and tries again')
+        await delay(500, undefined, { signal }).catch(() => {})
+      }
+    }
+  }
+
+  return {
+    async start() {
+      position = (await checkpoints.checkpoint(name))?.position ?? LOG_START
+      following = follow()
+    },
+    async stop() {
+      stopping.abort()
+      await following
+    },
+    position: () => position,
+  }
+}

@@ -1,0 +1,111 @@
+/** A branch moved: open pull requests from it have a new head; those from or into it may merge differently. */
+
+import type { CommandContext } from '../commands/execute.ts'
+import { execute } from '../commands/execute.ts'
+import { decideHeadMoved, decideMergeability, pullDecider } from '../commands/pull-requests/pull-request.ts'
+import type { DomainEvent, Recorded } from '../events/domain-events.ts'
+import { pullStream } from '../events/streams.ts'
+import { diffStat, mergeBase } from '../git/history.ts'
+import { mergeTrees } from '../git/merge.ts'
+import { resolveRef, updateRef } from '../git/refs.ts'
+import { branchId } from '../projections/branches.ts'
+import { branchKey, type PullDocument } from '../projections/pulls.ts'
+import { gitDirOf, type Services } from '../services.ts'
+import type { ProcessManager } from './follower.ts'
+
+const HEADS = 'refs/heads/'
+
+/** Open pull requests whose head is one of the branches that the event moved take over its tip. */
+export async function moveHeads(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  refs: readonly string[],
+): Promise<void> {
+  const branches = refs.filter((ref) => ref.startsWith(HEADS)).map((ref) => ref.slice(HEADS.length))
+  if (branches.length === 0) return
+  const moved = await services.views.pulls.find({
+    headKey: { $in: branches.map((branch) => branchKey(repoId, branch)) },
+    state: 'open',
+  })
+  for (const pull of moved) await moveHead(services, context, pull)
+}
+
+async function moveHead(services: Services, context: CommandContext, pull: PullDocument): Promise<void> {
+  const tipOf = async ({ repoId, branch }: { repoId: number; branch: string }) =>
+    (await services.views.branches.get(branchId(repoId, branch)))?.commit.sha
+  const to = await tipOf(pull.head)
+  const base = await tipOf(pull.base)
+  if (to === undefined || base === undefined || to === pull.head.sha) return
+  const dir = gitDirOf(services, pull.repoId)
+  const ancestor = await mergeBase(dir, base, to)
+  // Nothing shared any more: the head's whole content is the difference.
+  const diff = await diffStat(dir, ancestor ?? base, to)
+  const ref = `refs/pull/${pull.index}/head`
+  await updateRef(dir, ref, { from: await resolveRef(dir, ref), to })
+  await execute(services.events, context, {
+    stream: pullStream(pull.repoId, pull.index),
+    step: `head ${to}`,
+    decider: pullDecider,
+    decide: (state) => decideHeadMoved(state, { to, mergeBase: ancestor ?? pull.mergeBase, diff }),
+  })
+}
+
+/** Tries the merge of one open pull request at the tips of now and records whether it would be clean. */
+async function checkMergeability(
+  services: Services,
+  context: CommandContext,
+  pull: PullDocument,
+): Promise<void> {
+  const { views } = services
+  const head = (await views.branches.get(branchId(pull.head.repoId, pull.head.branch)))?.commit.sha
+  const base = (await views.branches.get(branchId(pull.base.repoId, pull.base.branch)))?.commit.sha
+  const dir = gitDirOf(services, pull.repoId)
+  const merge = head === undefined || base === undefined ? undefined : await mergeTrees(dir, base, head)
+  const checked = {
+    head: head ?? pull.head.sha,
+    base: base ?? pull.base.sha,
+    mergeable: merge?.kind === 'clean',
+    conflicts: merge?.kind === 'conflicts' ? merge.files : [],
+  }
+  await execute(services.events, context, {
+    stream: pullStream(pull.repoId, pull.index),
+    step: `mergeability ${checked.head} ${checked.base}`,
+    decider: pullDecider,
+    decide: (state) => decideMergeability(state, checked),
+  })
+}
+
+export function pullHeads(services: Services): ProcessManager {
+  async function onRefs(
+    event: Extract<Recorded<DomainEvent>, { type: 'RefsUpdated' }>,
+    context: CommandContext,
+  ) {
+    const { repoId, refs } = event.data
+    await moveHeads(
+      services,
+      context,
+      repoId,
+      refs.map(({ ref }) => ref),
+    )
+    await services.projector.waitFor(context.written, services.config.projectionWaitMs)
+    const keys = refs
+      .filter(({ ref }) => ref.startsWith(HEADS))
+      .map(({ ref }) => branchKey(repoId, ref.slice(HEADS.length)))
+    if (keys.length === 0) return
+    const [from, into] = await Promise.all([
+      services.views.pulls.find({ headKey: { $in: keys }, state: 'open' }),
+      services.views.pulls.find({ baseKey: { $in: keys }, state: 'open' }),
+    ])
+    const affected = new Map([...from, ...into].map((pull) => [pull.id, pull]))
+    for (const pull of affected.values()) await checkMergeability(services, context, pull)
+  }
+
+  return {
+    name: 'pull_heads',
+    handles: ['RefsUpdated'],
+    async react(event, context) {
+      if (event.type === 'RefsUpdated') await onRefs(event, context)
+    },
+  }
+}

@@ -1,0 +1,295 @@
+/** The distributed read store: documents `{_id, position, body}` in MongoDB, a collection per kind. */
+import {
+  type AnyBulkWriteOperation,
+  type IndexDescription,
+  MongoBulkWriteError,
+  MongoClient,
+  MongoClientClosedError,
+  MongoError,
+  MongoExpiredSessionError,
+  type Filter as MongoFilter,
+  MongoNetworkError,
+  MongoNotConnectedError,
+  MongoServerClosedError,
+  MongoServerError,
+  MongoServerSelectionError,
+  MongoTopologyClosedError,
+  MongoWriteConcernError,
+} from 'mongodb'
+import { type Position, StoreUnavailable } from '../events/event-store.ts'
+import { type Bound, type Condition, checkName, readFilter, readPage } from './filter.ts'
+import type {
+  AnyCollection,
+  Change,
+  Checkpoint,
+  Collection,
+  Filter,
+  FindOptions,
+  ReadStore,
+} from './read-store.ts'
+
+const DEFAULT_DATABASE = 'mergelog'
+/** A dot can't be in a collection's name: no read model is ever called so. */
+const CHECKPOINTS = 'mergelog.checkpoints'
+const DUPLICATE_KEY = 11000
+const NAMESPACE_NOT_FOUND = 26
+const INDEX_NOT_FOUND = 27
+/** The server runs and can't do it now: too slow, shutting down, not the primary, disk full. */
+const PASSING_TROUBLE = new Set([
+  6, 7, 50, 64, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436, 14031,
+])
+
+/** A server that is gone is noticed, and a call for it given up, within these times in milliseconds. */
+const TIMES = {
+  serverSelectionTimeoutMS: 2500,
+  connectTimeoutMS: 2000,
+  heartbeatFrequencyMS: 2000,
+  waitQueueTimeoutMS: 5000,
+}
+const READ_COUNT = { maxTimeMS: 5000 }
+const READ = { ...READ_COUNT, batchSize: 1000 }
+const BODY = { _id: 0, body: 1 } as const
+
+interface StoredDocument {
+  _id: string
+  position: Position
+  body: object
+  [field: `body.${string}`]: unknown
+}
+interface StoredCheckpoint extends Checkpoint {
+  _id: string
+}
+
+/**
+ * Opens the read models in MongoDB; connects with the first call. The database is `options.database`, else
+ * the one that the URL names, else `mergelog`.
+ */
+export function openMongoReadStore(url: string, options: { database?: string } = {}): ReadStore {
+  const client = new MongoClient(url, {
+    ...TIMES,
+    ignoreUndefined: true,
+    readPreference: 'primary',
+    writeConcern: { w: 'majority', journal: true },
+  })
+  const database = client.db(options.database ?? databaseOf(url))
+  const checkpoints = database.collection<StoredCheckpoint>(CHECKPOINTS)
+  const documents = ({ name }: AnyCollection) =>
+    database.collection<StoredDocument>(checkName('collection', name))
+  let closed = false
+
+  async function ask<T>(question: () => Promise<T>): Promise<T> {
+    if (closed) throw new StoreUnavailable('the read models are closed')
+    try {
+      return await question()
+    } catch (error) {
+      if (!closed && !isUnavailable(error)) throw error
+      const reason = error instanceof Error ? error.message : String(error)
+      throw new StoreUnavailable(`MongoDB does not answer: ${reason}`, { cause: error })
+    }
+  }
+
+  async function prepare(collection: AnyCollection): Promise<void> {
+    const stored = documents(collection)
+    const declared = indexesOf(collection)
+    if (declared.length > 0) await stored.createIndexes(declared)
+    const existing = await stored.indexes().catch(unless(NAMESPACE_NOT_FOUND, []))
+    for (const { name } of existing) {
+      if (name === undefined || name === '_id_' || declared.some((index) => index.name === name)) continue
+      await stored.dropIndex(name).catch(unless(INDEX_NOT_FOUND, {}))
+    }
+  }
+
+  /** Writes changes of one collection in their order. */
+  async function write(collection: AnyCollection, changes: readonly Change[]): Promise<void> {
+    let rest = changes
+    while (rest.length > 0) {
+      try {
+        await documents(collection).bulkWrite(rest.map(toOperation), { ordered: true })
+        return
+      } catch (error) {
+        const at = duplicateAt(error)
+        const change = rest[at ?? rest.length]
+        if (at === undefined || change?.op !== 'put') throw error
+        // The document was there all the same: with a later position, which stays, or just made by another
+        // node, which is replaced unless it is later.
+        const { id, position, body } = change
+        await documents(collection).replaceOne(notAfter(id, position), { position, body })
+        rest = rest.slice(at + 1)
+      }
+    }
+  }
+
+  return {
+    async get<D extends object>(collection: Collection<D>, id: string) {
+      const found = await ask(() =>
+        documents(collection).findOne<{ body: D }>({ _id: id }, { ...READ, projection: BODY }),
+      )
+      return found?.body
+    },
+    async getMany<D extends object>(collection: Collection<D>, ids: readonly string[]) {
+      const found = await ask(() =>
+        documents(collection)
+          .find<{ _id: string; position: Position; body: D }>({ _id: { $in: ids } }, READ)
+          .toArray(),
+      )
+      return found.map(({ _id, position, body }) => ({ id: _id, position, body }))
+    },
+    async find<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D> = {}) {
+      const conditions = readFilter(collection, filter).map(toCondition)
+      const { sort, skip, limit } = readPage(options)
+      // To MongoDB a limit of 0 is none.
+      if (limit === 0) return []
+      const fields = sort.map(([field, direction]): [string, 1 | -1] => [`body.${field}`, direction])
+      const found = await ask(() =>
+        documents(collection)
+          .find<{ body: D }>(allOf(conditions), { ...READ, projection: BODY })
+          .sort([...fields, ['_id', 1]])
+          .skip(skip)
+          .limit(limit ?? 0)
+          .toArray(),
+      )
+      return found.map(({ body }) => body)
+    },
+    async count<D extends object>(collection: Collection<D>, filter: Filter<D>) {
+      const conditions = readFilter(collection, filter).map(toCondition)
+      return ask(() => documents(collection).countDocuments(allOf(conditions), READ_COUNT))
+    },
+    async prepare(collections) {
+      for (const collection of collections) await ask(() => prepare(collection))
+    },
+    async clear(collection) {
+      // Dropping takes the same time however much there is.
+      await ask(() => documents(collection).drop())
+      await ask(() => prepare(collection))
+    },
+    async checkpoint(name) {
+      const found = await ask(() => checkpoints.findOne({ _id: name }, READ))
+      return found === null ? undefined : { position: found.position, version: found.version }
+    },
+    async apply(changes, moved) {
+      for (const run of runsOf(changes)) await ask(() => write(run.collection, run.changes))
+      if (moved.size === 0) return
+      const operations = [...moved].map(([_id, { position, version }]) => ({
+        replaceOne: { filter: { _id }, replacement: { position, version }, upsert: true },
+      }))
+      await ask(() => checkpoints.bulkWrite(operations))
+    },
+    async ping() {
+      await ask(() => database.command({ ping: 1 }))
+    },
+    async close() {
+      closed = true
+      await client.close()
+    },
+  }
+}
+
+function databaseOf(url: string): string {
+  const path = /^mongodb(?:\+srv)?:\/\/[^/]*\/([^?]+)/.exec(url)?.[1]
+  return path === undefined ? DEFAULT_DATABASE : decodeURIComponent(path)
+}
+
+function indexesOf(collection: AnyCollection): IndexDescription[] {
+  // The id breaks ties of every sort, so it ends every index.
+  const ofSorts = collection.indexes.map((fields): [string, 1 | -1][] => [
+    ...fields.map(([field, direction]): [string, 1 | -1] => [bodyField(field), direction]),
+    ['_id', 1],
+  ])
+  const ofArrays = collection.arrays.map((field): [string, 1 | -1][] => [[bodyField(field), 1]])
+  return [...ofSorts, ...ofArrays].map((fields) => ({
+    key: new Map(fields),
+    name: fields.map(([field, direction]) => `${field}_${direction}`).join('_'),
+  }))
+}
+
+function toOperation(change: Change): AnyBulkWriteOperation<StoredDocument> {
+  if (change.op === 'delete') return { deleteOne: { filter: { _id: change.id } } }
+  const { id, position, body } = change
+  return { replaceOne: { filter: notAfter(id, position), replacement: { position, body }, upsert: true } }
+}
+
+/** The document unless it holds a later position than the change: a later one is not overwritten. */
+const notAfter = (id: string, position: Position) => ({ _id: id, position: { $lte: position } })
+
+/** The place of the operation that stopped an ordered bulk write because its document exists. */
+function duplicateAt(error: unknown): number | undefined {
+  if (!(error instanceof MongoBulkWriteError)) return undefined
+  const [first] = [error.writeErrors].flat()
+  return first?.code === DUPLICATE_KEY ? first.index : undefined
+}
+
+function runsOf(changes: readonly Change[]): { collection: AnyCollection; changes: Change[] }[] {
+  const runs: { collection: AnyCollection; changes: Change[] }[] = []
+  for (const change of changes) {
+    const last = runs.at(-1)
+    if (last?.collection.name === change.collection.name) last.changes.push(change)
+    else runs.push({ collection: change.collection, changes: [change] })
+  }
+  return runs
+}
+
+const bodyField = (field: string): `body.${string}` => `body.${checkName('field', field)}`
+
+function allOf(conditions: MongoFilter<StoredDocument>[]): MongoFilter<StoredDocument> {
+  return conditions.length === 0 ? {} : { $and: conditions }
+}
+
+function toCondition(condition: Condition): MongoFilter<StoredDocument> {
+  const field = bodyField(condition.field)
+  switch (condition.kind) {
+    case 'equals':
+      return { [field]: { $eq: condition.value } }
+    case 'oneOf':
+    case 'containsAny':
+      return { [field]: { $in: condition.values } }
+    case 'range':
+      return { [field]: Object.fromEntries(condition.bounds.map((b) => [RANGE[b.operator], b.value])) }
+    case 'containsAll':
+      // To MongoDB all of nothing is nothing; here it is no demand.
+      return condition.values.length === 0 ? {} : { [field]: { $all: condition.values } }
+    case 'containsWords':
+      return allOf(condition.words.map((word) => ({ [field]: { $regex: `^${literal(word)}` } })))
+  }
+}
+
+const RANGE = { '>': '$gt', '>=': '$gte', '<': '$lt', '<=': '$lte' } satisfies Record<
+  Bound['operator'],
+  string
+>
+
+/** A pattern that matches the text itself. MongoDB takes no NUL in a pattern, but its escape. */
+function literal(text: string): string {
+  return text.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&').replaceAll('\0', '\\x00')
+}
+
+/** Turns the error with this code into an answer; throws every other. */
+function unless<T>(code: number, answer: T): (error: unknown) => T {
+  return (error) => {
+    if (error instanceof MongoServerError && error.code === code) return answer
+    throw error
+  }
+}
+
+function isUnavailable(error: unknown): boolean {
+  if (UNREACHABLE.some((kind) => error instanceof kind)) return true
+  return (
+    error instanceof MongoError &&
+    (UNREACHABLE_NAMES.has(error.name) ||
+      PASSING_TROUBLE.has(Number(error.code)) ||
+      error.hasErrorLabel('RetryableWriteError'))
+  )
+}
+
+/** Of the connection pool; the driver keeps their classes to itself. */
+const UNREACHABLE_NAMES = new Set(['MongoWaitQueueTimeoutError', 'MongoPoolClosedError'])
+
+const UNREACHABLE = [
+  MongoNetworkError,
+  MongoServerSelectionError,
+  MongoNotConnectedError,
+  MongoTopologyClosedError,
+  MongoClientClosedError,
+  MongoServerClosedError,
+  MongoExpiredSessionError,
+  MongoWriteConcernError,
+]

@@ -1,0 +1,79 @@
+/** The tables behind the embedded read store, and how a collection's are brought up to date with its declaration. */
+import { type Sqlite, select } from '../sqlite.ts'
+import { checkName } from './filter.ts'
+import type { AnyCollection } from './read-store.ts'
+import { arrayTable, documentTable, fieldOf } from './sqlite-query.ts'
+
+/** `array_fields` says which fields the array tables hold. */
+export const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS checkpoints (
+    name TEXT PRIMARY KEY,
+    position INTEGER NOT NULL,
+    version INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS array_fields (
+    collection TEXT,
+    field TEXT,
+    PRIMARY KEY (collection, field)
+  ) WITHOUT ROWID;
+`
+
+/** Makes what is missing and drops what is no longer declared. Runs inside of the caller's transaction. */
+export function prepareCollection(db: Sqlite, collection: AnyCollection): void {
+  const documents = documentTable(collection)
+  db.exec(`CREATE TABLE IF NOT EXISTS ${documents} (
+    id TEXT PRIMARY KEY,
+    position INTEGER NOT NULL,
+    body TEXT NOT NULL
+  )`)
+  prepareIndexes(db, collection, documents)
+  prepareArrays(db, collection, documents)
+}
+
+function prepareIndexes(db: Sqlite, collection: AnyCollection, documents: string): void {
+  const declared = new Map(
+    collection.indexes.map((fields) => {
+      const name = fields.map(([field, direction]) => `${field}${direction === 1 ? '' : '_desc'}`).join('__')
+      const columns = fields.map(([field, direction]) => `${fieldOf(field)}${direction === 1 ? '' : ' DESC'}`)
+      // The id breaks ties of every sort, so it ends every index.
+      return [`${documents}__${name}`, [...columns, 'id'].join(', ')]
+    }),
+  )
+  const existing = select<[string], { name: string }>(
+    db,
+    `SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL`,
+  ).all(documents)
+  for (const { name } of existing) if (!declared.has(name)) db.exec(`DROP INDEX ${name}`)
+  for (const [name, columns] of declared) {
+    db.exec(`CREATE INDEX IF NOT EXISTS ${name} ON ${documents} (${columns})`)
+  }
+}
+
+function prepareArrays(db: Sqlite, collection: AnyCollection, documents: string): void {
+  const arrays = arrayTable(collection)
+  // By id to test one document, by value to find the documents.
+  db.exec(`CREATE TABLE IF NOT EXISTS ${arrays} (
+    field TEXT,
+    id TEXT,
+    value,
+    PRIMARY KEY (field, id, value)
+  ) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS ${arrays}__value ON ${arrays} (field, value, id)`)
+  const held = select<[string], { field: string }>(
+    db,
+    'SELECT field FROM array_fields WHERE collection = ?',
+  ).all(collection.name)
+  for (const { field } of held) {
+    if (collection.arrays.includes(field)) continue
+    db.prepare(`DELETE FROM ${arrays} WHERE field = ?`).run(field)
+    db.prepare('DELETE FROM array_fields WHERE collection = ? AND field = ?').run(collection.name, field)
+  }
+  for (const field of collection.arrays) {
+    if (held.some((row) => row.field === field)) continue
+    db.exec(`INSERT OR IGNORE INTO ${arrays} (field, id, value)
+      SELECT '${checkName('field', field)}', id, element.value
+      FROM ${documents}, json_each(body, '$.${field}') AS element
+      WHERE json_type(body, '$.${field}') = 'array' AND element.type IN ('text', 'integer', 'real')`)
+    db.prepare('INSERT INTO array_fields (collection, field) VALUES (?, ?)').run(collection.name, field)
+  }
+}

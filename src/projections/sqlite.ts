@@ -1,0 +1,265 @@
+/** The embedded read store: one SQLite file, a table of JSON documents per collection, indexes on expressions. */
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
+import { StoreUnavailable } from '../events/event-store.ts'
+import { type Durability, isBusy, openSqlite, type Sqlite, select } from '../sqlite.ts'
+import { type Condition, type Element, isElement, readFilter, readPage } from './filter.ts'
+import type { AnyCollection, Change, Checkpoint, ReadStore } from './read-store.ts'
+import {
+  arrayTable,
+  type Bindable,
+  countHits,
+  documentTable,
+  type Hits,
+  hitsOf,
+  selectCount,
+  selectPage,
+} from './sqlite-query.ts'
+import { prepareCollection, SCHEMA } from './sqlite-schema.ts'
+
+/** A set of documents up to this size is cheaper to fetch and sort than an index is to walk. */
+const FEW = 1000
+/** Of a filter with many array values, so many are looked at for a small set to begin with. */
+const CANDIDATES = 10
+/** How long a write may hold the event loop before requests have a turn, in milliseconds. */
+const TURN_MS = 5
+/** How long a write waits for another process to finish its own, in milliseconds. */
+const LOCK_WAIT_MS = 5000
+const LOCK_RETRY_MS = 20
+const STATEMENTS = 200
+
+/** A change whose document is JSON text already, so that a bad one fails before the first write. */
+type Write =
+  | { op: 'put'; collection: AnyCollection; id: string; position: number; body: object; json: string }
+  | { op: 'delete'; collection: AnyCollection; id: string }
+
+/**
+ * Opens (or makes) the read models in `file`. Not `:memory:`: reads have a connection of their own, and so
+ * never see half of an `apply`.
+ */
+export function openSqliteReadStore(file: string, durability: Durability = 'NORMAL'): ReadStore {
+  const writer = openSqlite(file, durability)
+  writer.exec(SCHEMA)
+  // SQLite would hold the event loop while it waits for a lock; `begin` does not.
+  writer.exec('PRAGMA busy_timeout = 0')
+  const reader = openSqlite(file, durability)
+
+  const query = {
+    body: cached((sql) => select<Bindable[], { body: string }>(reader, sql)),
+    wanted: cached((sql) =>
+      select<Bindable[], { place: number; position: number; body: string }>(reader, sql),
+    ),
+    count: cached((sql) => select<Bindable[], { n: number }>(reader, sql)),
+    checkpoint: select<[string], Checkpoint>(
+      reader,
+      'SELECT position, version FROM checkpoints WHERE name = ?',
+    ),
+    /** What a write replaces: read on the writer's connection, since this transaction may have written it. */
+    replaced: cached((sql) => select<Bindable[], { position: number; body: string }>(writer, sql)),
+    write: cached((sql) => writer.prepare(sql)),
+  }
+  let lastWrite: Promise<unknown> = Promise.resolve()
+  let closed = false
+
+  function read<T>(run: () => T): T {
+    if (closed) throw new StoreUnavailable('the read models are closed')
+    try {
+      return run()
+    } catch (error) {
+      throw unavailable('read', error)
+    }
+  }
+
+  /** One transaction at a time; all of it is written, or nothing. */
+  function transaction(work: () => Promise<void>): Promise<void> {
+    if (closed) return Promise.reject(new StoreUnavailable('the read models are closed'))
+    const run = lastWrite.then(async () => {
+      try {
+        await begin(writer)
+        await work()
+        writer.exec('COMMIT')
+      } catch (error) {
+        if (writer.inTransaction) writer.exec('ROLLBACK')
+        // A wrong declaration is the caller's fault, not the disk's.
+        throw error instanceof TypeError ? error : unavailable('written', error)
+      }
+    })
+    lastWrite = run.catch(() => {})
+    return run
+  }
+
+  function write(change: Write): void {
+    const table = documentTable(change.collection)
+    const { id, collection } = change
+    const before =
+      collection.arrays.length > 0
+        ? query.replaced(`SELECT position, body FROM ${table} WHERE id = ?`).get(id)
+        : undefined
+    if (change.op === 'delete') {
+      query.write(`DELETE FROM ${table} WHERE id = ?`).run(id)
+      if (before !== undefined) writeArrays(collection, id, before.body, {})
+      return
+    }
+    if (before !== undefined && before.position > change.position) return
+    query
+      .write(
+        `INSERT INTO ${table} (id, position, body) VALUES (?, ?, ?)
+         ON CONFLICT (id) DO UPDATE SET position = excluded.position, body = excluded.body
+         WHERE excluded.position >= position`,
+      )
+      .run(id, change.position, change.json)
+    if (collection.arrays.length > 0) writeArrays(collection, id, before?.body ?? '{}', change.body)
+  }
+
+  /** Long lists change by an element or two: only the difference is written. */
+  function writeArrays(collection: AnyCollection, id: string, beforeJson: string, after: object): void {
+    const table = arrayTable(collection)
+    const before: object = JSON.parse(beforeJson)
+    for (const field of collection.arrays) {
+      const old = elementsOf(before, field)
+      const now = elementsOf(after, field)
+      for (const value of old) {
+        if (now.has(value)) continue
+        query.write(`DELETE FROM ${table} WHERE field = ? AND id = ? AND value = ?`).run(field, id, value)
+      }
+      for (const value of now) {
+        if (old.has(value)) continue
+        query
+          .write(`INSERT OR IGNORE INTO ${table} (field, id, value) VALUES (?, ?, ?)`)
+          .run(field, id, value)
+      }
+    }
+  }
+
+  /** The smallest set of documents that an array condition names, when it is small enough to begin with. */
+  function startOf(collection: AnyCollection, conditions: readonly Condition[]): Hits | undefined {
+    let fewest: { hits: Hits; n: number } | undefined
+    for (const hits of hitsOf(collection, conditions).slice(0, CANDIDATES)) {
+      const { text, values } = countHits(hits, fewest?.n ?? FEW + 1)
+      const n = query.count(text).get(...values)?.n ?? 0
+      if (n <= FEW && (fewest === undefined || n < fewest.n)) fewest = { hits, n }
+      if (n === 0) break
+    }
+    return fewest?.hits
+  }
+
+  return {
+    async get(collection, id) {
+      const sql = `SELECT body FROM ${documentTable(collection)} WHERE id = ?`
+      const row = read(() => query.body(sql).get(id))
+      return row && JSON.parse(row.body)
+    },
+    async getMany(collection, ids) {
+      const distinct = [...new Set(ids)]
+      const sql = `SELECT wanted.key AS place, position, body
+        FROM json_each(?) AS wanted CROSS JOIN ${documentTable(collection)} AS d ON d.id = wanted.value`
+      const rows = read(() => query.wanted(sql).all(JSON.stringify(distinct)))
+      // The driver cuts a returned id at a NUL character; the caller's own is whole.
+      return rows.map(({ place, position, body }) => ({
+        id: distinct[place] ?? '',
+        position,
+        body: JSON.parse(body),
+      }))
+    },
+    async find(collection, filter, options = {}) {
+      const conditions = readFilter(collection, filter)
+      const page = readPage(options)
+      const rows = read(() => {
+        const sql = selectPage(collection, conditions, page, startOf(collection, conditions))
+        return query.body(sql.text).all(...sql.values)
+      })
+      return rows.map(({ body }) => JSON.parse(body))
+    },
+    async count(collection, filter) {
+      const conditions = readFilter(collection, filter)
+      return read(() => {
+        const sql = selectCount(collection, conditions, startOf(collection, conditions))
+        return query.count(sql.text).get(...sql.values)?.n ?? 0
+      })
+    },
+    prepare: (collections) =>
+      transaction(async () => {
+        for (const collection of collections) prepareCollection(writer, collection)
+      }),
+    async clear(collection) {
+      const tables = [documentTable(collection), arrayTable(collection)]
+      await transaction(async () => {
+        for (const table of tables) writer.exec(`DELETE FROM ${table}`)
+      })
+    },
+    async checkpoint(name) {
+      const row = read(() => query.checkpoint.get(name))
+      return row && { position: row.position, version: row.version }
+    },
+    async apply(changes, checkpoints) {
+      const writes = changes.map(toWrite)
+      await transaction(async () => {
+        let turn = performance.now()
+        for (const change of writes) {
+          write(change)
+          if (performance.now() - turn < TURN_MS) continue
+          await nextTurn()
+          turn = performance.now()
+        }
+        for (const [name, { position, version }] of checkpoints) {
+          query
+            .write(
+              `INSERT INTO checkpoints (name, position, version) VALUES (?, ?, ?)
+               ON CONFLICT (name) DO UPDATE SET position = excluded.position, version = excluded.version`,
+            )
+            .run(name, position, version)
+        }
+      })
+    },
+    async ping() {
+      read(() => query.checkpoint.get(''))
+    },
+    async close() {
+      if (closed) return
+      closed = true
+      await lastWrite
+      reader.close()
+      writer.close()
+    },
+  }
+}
+
+/** Statements are prepared once for each SQL text; the least used are forgotten. */
+function cached<Statement extends object>(prepare: (sql: string) => Statement): (sql: string) => Statement {
+  const statements = new LRUCache<string, Statement>({ max: STATEMENTS })
+  return (sql) => {
+    const known = statements.get(sql)
+    if (known !== undefined) return known
+    const statement = prepare(sql)
+    statements.set(sql, statement)
+    return statement
+  }
+}
+
+async function begin(db: Sqlite): Promise<void> {
+  const deadline = performance.now() + LOCK_WAIT_MS
+  for (;;) {
+    try {
+      db.exec('BEGIN IMMEDIATE')
+      return
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > deadline) throw error
+      await delay(LOCK_RETRY_MS)
+    }
+  }
+}
+
+function toWrite(change: Change): Write {
+  documentTable(change.collection)
+  return change.op === 'put' ? { ...change, json: JSON.stringify(change.body) } : change
+}
+
+function elementsOf(body: object, field: string): Set<Element> {
+  const value: unknown = Reflect.get(body, field)
+  return new Set(Array.isArray(value) ? value.filter(isElement) : [])
+}
+
+function unavailable(done: 'read' | 'written', error: unknown): StoreUnavailable {
+  const reason = error instanceof Error ? error.message : String(error)
+  return new StoreUnavailable(`the read models can't be ${done}: ${reason}`, { cause: error })
+}

@@ -1,0 +1,152 @@
+/** Organizations on the wire, and reading them: `/orgs/{org}`, its members, and the organizations of a user. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { Refused, refuse } from '../commands/refusal.ts'
+import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { signedIn } from '../http/requests.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
+import type { Services } from '../services.ts'
+import { UsernameParams, UserWire, userNamed, userWire } from './users.ts'
+import { canSee } from './visibility.ts'
+
+export const OrganizationWire = Type.Object({
+  id: Type.Integer(),
+  name: Type.String(),
+  username: Type.String(),
+  full_name: Type.String(),
+  email: Type.String(),
+  avatar_url: Type.String(),
+  description: Type.String(),
+  website: Type.String(),
+  location: Type.String(),
+  visibility: Type.String(),
+  repo_admin_change_team_access: Type.Boolean(),
+})
+
+export const OrganizationParams = Type.Object({ org: Type.String() })
+export const MemberParams = Type.Object({ org: Type.String(), username: Type.String() })
+
+export function organizationWire(organization: AccountDocument): Static<typeof OrganizationWire> {
+  return {
+    id: organization.id,
+    name: organization.login,
+    username: organization.login,
+    full_name: organization.fullName,
+    email: organization.email,
+    avatar_url: '',
+    description: organization.description,
+    website: organization.website,
+    location: organization.location,
+    visibility: organization.visibility,
+    repo_admin_change_team_access: false,
+  }
+}
+
+/** The organization in the path, if the requester may see it. @throws Refused (not found) */
+export async function organizationFor(
+  services: Services,
+  request: FastifyRequest,
+  login: string,
+): Promise<AccountDocument> {
+  const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
+  if (account?.kind !== 'organization' || !canSee(account, request.requester)) {
+    throw new Refused(refuse.notFound('organization not found'))
+  }
+  return account
+}
+
+export function organizationQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { accounts } = services.views
+
+  /** A page of the organizations that a user is a member of and the requester may see. */
+  async function organizationsOf(
+    user: AccountDocument,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    query: { page?: string; limit?: string },
+  ): Promise<Static<typeof OrganizationWire>[]> {
+    const all = await accounts.getMany(Object.keys(user.memberships))
+    const seen = all.filter((organization) => canSee(organization, request.requester))
+    const page = pageOf(query, services.config)
+    sendPaging(request, reply, services.publicUrl(), page, seen.length)
+    return seen.slice(page.skip, page.skip + page.limit).map(organizationWire)
+  }
+
+  return async (app) => {
+    const tags = ['organization']
+    const config = { scope: 'organization' } as const
+    const listConfig = { scope: ['user', 'organization'] } as const
+
+    app.get(
+      '/orgs/:org',
+      { config, schema: { tags, params: OrganizationParams, response: { 200: OrganizationWire } } },
+      async (request) => organizationWire(await organizationFor(services, request, request.params.org)),
+    )
+
+    app.get(
+      '/orgs/:org/members',
+      {
+        config,
+        schema: {
+          tags,
+          params: OrganizationParams,
+          querystring: Type.Object(PageQuery),
+          response: { 200: Type.Array(UserWire) },
+        },
+      },
+      async (request, reply) => {
+        const { members } = await organizationFor(services, request, request.params.org)
+        const page = pageOf(request.query, services.config)
+        const publicUrl = services.publicUrl()
+        sendPaging(request, reply, publicUrl, page, members.length)
+        const shown = members.slice(page.skip, page.skip + page.limit)
+        const users = await accounts.getMany(shown.map(({ id }) => `${id}`))
+        return users.map((user) => userWire(user, publicUrl, request.requester))
+      },
+    )
+
+    app.get(
+      '/orgs/:org/members/:username',
+      { config, schema: { tags, params: MemberParams, response: { 204: Type.Null() } } },
+      async (request, reply) => {
+        const { members } = await organizationFor(services, request, request.params.org)
+        const user = await userNamed(services, request.params.username)
+        if (!members.some(({ id }) => id === user.id)) {
+          throw new Refused(refuse.notFound(`${user.login} is not a member`))
+        }
+        return reply.code(204).send(null)
+      },
+    )
+
+    app.get(
+      '/users/:username/orgs',
+      {
+        config: listConfig,
+        schema: {
+          tags,
+          params: UsernameParams,
+          querystring: Type.Object(PageQuery),
+          response: { 200: Type.Array(OrganizationWire) },
+        },
+      },
+      async (request, reply) => {
+        const user = await userNamed(services, request.params.username)
+        return organizationsOf(user, request, reply, request.query)
+      },
+    )
+
+    app.get(
+      '/user/orgs',
+      {
+        config: listConfig,
+        schema: {
+          tags,
+          querystring: Type.Object(PageQuery),
+          response: { 200: Type.Array(OrganizationWire) },
+        },
+      },
+      async (request, reply) => organizationsOf(signedIn(request), request, reply, request.query),
+    )
+  }
+}

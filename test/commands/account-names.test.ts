@@ -1,0 +1,79 @@
+import t from 'tap'
+import { emailProblem, loginProblem } from '../../src/commands/account-names.ts'
+
+t.test('letters, digits and single dots, dashes and underscores make a login', async (t) => {
+  for (const login of ['a', 'alice', 'Al.ice-2_x', '0day', 'a'.repeat(40), 'adminer', 'git']) {
+    t.equal(loginProblem(login), undefined, login)
+  }
+})
+
+t.test('what a path, a shell or git could misread is no login', async (t) => {
+  const bad = [
+    '',
+    '.',
+    '..',
+    '-a',
+    '_a',
+    '.a',
+    'a.',
+    'a-',
+    'a..b',
+    'a-_b',
+    'a/b',
+    'a b',
+    'a\0',
+    'a\n',
+    'å',
+    '%2e',
+    'a'.repeat(41),
+  ]
+  for (const login of bad) t.type(loginProblem(login), 'string', JSON.stringify(login))
+})
+
+t.test('names and endings that the server uses are reserved, in any case', async (t) => {
+  for (const login of [
+    'api',
+    'API',
+    'user',
+    'org',
+    'repos',
+    'explore',
+    'admin',
+    'Ghost',
+    'v2',
+    'a.git',
+    'a.RSS',
+    'x.keys',
+  ]) {
+    t.type(loginProblem(login), 'string', login)
+  }
+})
+
+t.test('only the site admin of the first start is called admin', async (t) => {
+  t.type(loginProblem('admin'), 'string')
+  t.equal(loginProblem('admin', true), undefined)
+  t.type(loginProblem('api', true), 'string')
+})
+
+t.test('an e-mail address has a mailbox and a domain', async (t) => {
+  for (const email of ['a@b', 'admin@localhost', 'first.last+tag@mail.example.org']) {
+    t.equal(emailProblem(email), undefined, email)
+  }
+  const long = `${'a'.repeat(64)}@${'b.'.repeat(100)}org`
+  for (const email of [
+    '',
+    'a',
+    '@b',
+    'a@',
+    'a@b@',
+    'a b@c',
+    '-a@b',
+    'a@-b',
+    'a@b..c',
+    'a@b\n',
+    '<a@b>',
+    long,
+  ]) {
+    t.type(emailProblem(email), 'string', JSON.stringify(email))
+  }
+})

@@ -1,0 +1,120 @@
+import t from 'tap'
+import {
+  decideCreateOrganization,
+  decideRemoveMember,
+  decideSetMember,
+  type OrganizationDetails,
+  organizationDecider,
+} from '../../../src/commands/organizations/organization.ts'
+import type { OrganizationEvent, Permission } from '../../../src/events/domain-events.ts'
+import { specify } from '../../specification.ts'
+
+const details: OrganizationDetails = {
+  login: 'acme',
+  fullName: 'Acme',
+  description: '',
+  email: '',
+  location: '',
+  website: 'https://acme.example.org',
+  visibility: 'public',
+}
+const organization = { id: 9, login: 'acme' }
+const alice = { id: 1, login: 'alice' }
+const bob = { id: 2, login: 'bob' }
+const asAlice = { id: 1, siteAdmin: false }
+const asBob = { id: 2, siteAdmin: false }
+const asSiteAdmin = { id: 99, siteAdmin: true }
+
+const created: OrganizationEvent = { type: 'OrganizationCreated', data: { id: 9, ...details } }
+const set = (user: typeof alice, permission: Permission): OrganizationEvent => ({
+  type: 'MemberSet',
+  data: { organization, user, permission },
+})
+const removed = (user: typeof alice): OrganizationEvent => ({
+  type: 'MemberRemoved',
+  data: { organization, user },
+})
+
+t.test('whoever makes an organization is its admin', async (t) => {
+  const { given } = specify(t, organizationDecider)
+  given()
+    .when((state) => decideCreateOrganization(state, 9, details, alice))
+    .thenEvents(created, set(alice, 'admin'))
+  given(created)
+    .when((state) => decideCreateOrganization(state, 9, details, alice))
+    .thenRefused('conflict')
+})
+
+t.test(
+  'an organization needs a name that is free to use; an address and a website must be such',
+  async (t) => {
+    const { given } = specify(t, organizationDecider)
+    const bad = [{ login: 'admin' }, { login: '../x' }, { email: 'x' }, { website: 'javascript:alert(1)' }]
+    for (const part of bad) {
+      given()
+        .when((state) => decideCreateOrganization(state, 9, { ...details, ...part }, alice))
+        .thenRefused('unprocessable')
+    }
+  },
+)
+
+t.test('admins of the organization and site admins set members; nobody else does', async (t) => {
+  const { given } = specify(t, organizationDecider)
+  given(created, set(alice, 'admin'))
+    .when((state) => decideSetMember(state, asAlice, bob, 'read'))
+    .thenEvents(set(bob, 'read'))
+  given(created, set(alice, 'admin'))
+    .when((state) => decideSetMember(state, asSiteAdmin, bob, 'read'))
+    .thenEvents(set(bob, 'read'))
+  given(created, set(alice, 'admin'), set(bob, 'write'))
+    .when((state) => decideSetMember(state, asBob, bob, 'admin'))
+    .thenRefused('forbidden')
+  given()
+    .when((state) => decideSetMember(state, asSiteAdmin, bob, 'read'))
+    .thenRefused('notFound')
+})
+
+t.test('setting what is set already changes nothing', async (t) => {
+  const { given } = specify(t, organizationDecider)
+  given(created, set(alice, 'admin'), set(bob, 'read'))
+    .when((state) => decideSetMember(state, asAlice, bob, 'read'))
+    .thenEvents()
+  given(created, set(alice, 'admin'))
+    .when((state) => decideSetMember(state, asAlice, alice, 'admin'))
+    .thenEvents()
+})
+
+t.test('the last admin is neither lowered nor removed, by nobody', async (t) => {
+  const { given } = specify(t, organizationDecider)
+  for (const actor of [asAlice, asSiteAdmin]) {
+    given(created, set(alice, 'admin'), set(bob, 'write'))
+      .when((state) => decideSetMember(state, actor, alice, 'write'))
+      .thenRefused('unprocessable')
+    given(created, set(alice, 'admin'), set(bob, 'write'))
+      .when((state) => decideRemoveMember(state, actor, alice))
+      .thenRefused('unprocessable')
+  }
+  given(created, set(alice, 'admin'), set(bob, 'admin'))
+    .when((state) => decideRemoveMember(state, asAlice, alice))
+    .thenEvents(removed(alice))
+})
+
+t.test(
+  'a member leaves by itself or is removed by an admin; others may not, and strangers can not',
+  async (t) => {
+    const { given } = specify(t, organizationDecider)
+    const members = [created, set(alice, 'admin'), set(bob, 'write')]
+    given(...members)
+      .when((state) => decideRemoveMember(state, asBob, bob))
+      .thenEvents(removed(bob))
+    given(...members)
+      .when((state) => decideRemoveMember(state, asAlice, bob))
+      .thenEvents(removed(bob))
+    given(...members)
+      .when((state) => decideRemoveMember(state, { id: 3, siteAdmin: false }, bob))
+      .thenRefused('forbidden')
+    given(...members, removed(bob))
+      .when((state) => decideRemoveMember(state, asAlice, bob))
+      .thenRefused('notFound')
+  },
+)

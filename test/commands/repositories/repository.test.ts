@@ -1,0 +1,95 @@
+import t from 'tap'
+import {
+  decideCreate,
+  decideDelete,
+  decideEdit,
+  decideRemoveCollaborator,
+  decideSetCollaborator,
+  repositoryDecider,
+} from '../../../src/commands/repositories/repository.ts'
+import { repositoryNameProblem } from '../../../src/commands/repositories/repository-name.ts'
+import type { RepositoryEvent } from '../../../src/events/domain-events.ts'
+import { specify } from '../../specification.ts'
+
+const owner = { id: 1, login: 'alice', kind: 'user' } as const
+const settings = { name: 'app', description: '', website: '', private: false, defaultBranch: 'main' }
+const created: RepositoryEvent = { type: 'RepositoryCreated', data: { repoId: 5, owner, ...settings } }
+const deleted: RepositoryEvent = {
+  type: 'RepositoryDeleted',
+  data: { repoId: 5, owner: { id: 1, login: 'alice' }, name: 'app' },
+}
+const bob = { id: 2, login: 'bob' }
+const bobWrites: RepositoryEvent = {
+  type: 'CollaboratorSet',
+  data: { repoId: 5, user: bob, permission: 'write' },
+}
+
+t.test('a repository is created once', async (t) => {
+  const { given } = specify(t, repositoryDecider)
+  given()
+    .when((state) => decideCreate(state, { repoId: 5, owner, settings }))
+    .thenEvents(created)
+  given(created)
+    .when((state) => decideCreate(state, { repoId: 5, owner, settings }))
+    .thenRefused('conflict')
+})
+
+t.test('an edit records what differs and nothing else', async (t) => {
+  const { given } = specify(t, repositoryDecider)
+  given(created)
+    .when((state) => decideEdit(state, { name: 'app', private: true }))
+    .thenEvents({ type: 'RepositoryEdited', data: { repoId: 5, changes: { private: true } } })
+  given(created)
+    .when((state) => decideEdit(state, { description: '' }))
+    .thenEvents()
+  given(created, deleted)
+    .when((state) => decideEdit(state, { private: true }))
+    .thenRefused('notFound')
+})
+
+t.test('a deleted repository stays deleted', async (t) => {
+  const { given } = specify(t, repositoryDecider)
+  given(created).when(decideDelete).thenEvents(deleted)
+  given(created, deleted).when(decideDelete).thenRefused('notFound')
+})
+
+t.test('a collaborator is set, changed and removed; the owner is none', async (t) => {
+  const { given } = specify(t, repositoryDecider)
+  given(created)
+    .when((state) => decideSetCollaborator(state, bob, 'write'))
+    .thenEvents(bobWrites)
+  given(created, bobWrites)
+    .when((state) => decideSetCollaborator(state, bob, 'write'))
+    .thenEvents()
+  given(created, bobWrites)
+    .when((state) => decideRemoveCollaborator(state, bob))
+    .thenEvents({ type: 'CollaboratorRemoved', data: { repoId: 5, user: bob } })
+  given(created)
+    .when((state) => decideRemoveCollaborator(state, bob))
+    .thenEvents()
+  given(created)
+    .when((state) => decideSetCollaborator(state, { id: 1, login: 'alice' }, 'read'))
+    .thenRefused('unprocessable')
+})
+
+t.test('repository names are the ones that Gitea takes', async (t) => {
+  for (const name of ['app', 'a.b', 'A-1_2', '.github', 'x'.repeat(100)]) {
+    t.equal(repositoryNameProblem(name), undefined, name)
+  }
+  for (const name of [
+    '',
+    '.',
+    '..',
+    '-',
+    'a/b',
+    '../x',
+    'a b',
+    'a\n',
+    'é',
+    'x.git',
+    'x.WIKI',
+    'x'.repeat(101),
+  ]) {
+    t.type(repositoryNameProblem(name), 'string', JSON.stringify(name))
+  }
+})

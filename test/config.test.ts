@@ -1,0 +1,294 @@
+import { resolve } from 'node:path'
+import t from 'tap'
+import { type Config, ConfigError, loadConfig, type SettingName, settings } from '../src/config.ts'
+
+/** The one line that a start with this environment would end with. */
+function refusal(env: NodeJS.ProcessEnv): ConfigError {
+  try {
+    loadConfig(env)
+  } catch (error) {
+    if (error instanceof ConfigError) return error
+    throw error
+  }
+  throw new Error(`accepted: ${JSON.stringify(env)}`)
+}
+
+interface Case {
+  key: keyof Config
+  unset: unknown
+  /** Text in the environment → value in the config. */
+  valid: [string, unknown][]
+  /** Text in the environment → what the message must say. */
+  invalid: [string, RegExp][]
+}
+
+const wholeNumber = /must be a whole number from/
+const eventStore =
+  /must be a connection string that begins with esdb:\/\/, esdb\+discover:\/\/, kurrentdb:\/\/ or/
+const mongodb = /must be a connection string that begins with mongodb:\/\/ or mongodb\+srv:\/\//
+const web = /must be an http:\/\/ or https:\/\/ URL without .*trailing slash/
+
+const cases: Record<SettingName, Case> = {
+  HOST: {
+    key: 'host',
+    unset: '127.0.0.1',
+    valid: [
+      ['0.0.0.0', '0.0.0.0'],
+      ['::', '::'],
+      ['localhost', 'localhost'],
+      ['git.example.org', 'git.example.org'],
+    ],
+    invalid: [
+      ['http://localhost', /is "http:\/\/localhost", but must be an IP address or a host name/],
+      ['-rf', /host name/],
+      ['a b', /host name/],
+      ['[::1]', /host name/],
+    ],
+  },
+  PORT: {
+    key: 'port',
+    unset: 3000,
+    valid: [
+      ['0', 0],
+      ['65535', 65535],
+    ],
+    invalid: [
+      ['65536', /is "65536", but must be a whole number from 0 to 65535/],
+      ['-1', wholeNumber],
+      ['80.5', wholeNumber],
+      ['0x50', wholeNumber],
+      [' 80', wholeNumber],
+      ['http', wholeNumber],
+    ],
+  },
+  GRPC_PORT: {
+    key: 'grpcPort',
+    unset: 9090,
+    valid: [
+      ['0', 0],
+      ['50051', 50051],
+    ],
+    invalid: [
+      ['99999', wholeNumber],
+      ['3000', /is "3000", but must differ from PORT/],
+    ],
+  },
+  DATA_DIR: {
+    key: 'dataDir',
+    unset: resolve('data'),
+    valid: [
+      ['/var/lib/mergelog', '/var/lib/mergelog'],
+      ['../elsewhere/', resolve('../elsewhere')],
+    ],
+    invalid: [['a\0b', /must be a directory/]],
+  },
+  PUBLIC_URL: {
+    key: 'publicUrl',
+    unset: undefined,
+    valid: [
+      ['https://git.example.org', 'https://git.example.org'],
+      ['http://localhost:3000', 'http://localhost:3000'],
+      ['https://example.org/git', 'https://example.org/git'],
+    ],
+    invalid: [
+      ['https://git.example.org/', web],
+      ['git.example.org', web],
+      ['ftp://git.example.org', web],
+      ['https://', web],
+      ['https:///path', web],
+      ['https://git.example.org:99999', web],
+      ['https://git.example.org?a=b', web],
+      ['https://git.example.org#top', web],
+    ],
+  },
+  EVENTSTORE_URL: {
+    key: 'eventStoreUrl',
+    unset: undefined,
+    valid: [
+      ['esdb://localhost:2113?tls=false', 'esdb://localhost:2113?tls=false'],
+      ['esdb+discover://admin:changeit@cluster', 'esdb+discover://admin:changeit@cluster'],
+      ['esdb://a:2113,b:2114,[::1]:2115?tls=true', 'esdb://a:2113,b:2114,[::1]:2115?tls=true'],
+      ['kurrentdb://localhost:2113?tls=false', 'esdb://localhost:2113?tls=false'],
+      ['kurrentdb+discover://cluster', 'esdb+discover://cluster'],
+    ],
+    invalid: [
+      ['localhost:2113', eventStore],
+      ['http://localhost:2113', eventStore],
+      ['esdb://', eventStore],
+      ['esdb:// localhost', eventStore],
+    ],
+  },
+  MONGODB_URL: {
+    key: 'mongodbUrl',
+    unset: undefined,
+    valid: [
+      ['mongodb://localhost', 'mongodb://localhost'],
+      [
+        'mongodb://u:p%40@a:27017,b:27018/mergelog?replicaSet=rs',
+        'mongodb://u:p%40@a:27017,b:27018/mergelog?replicaSet=rs',
+      ],
+      ['mongodb+srv://cluster.example.org/mergelog', 'mongodb+srv://cluster.example.org/mergelog'],
+      ['mongodb://%2Ftmp%2Fmongodb-27017.sock', 'mongodb://%2Ftmp%2Fmongodb-27017.sock'],
+    ],
+    invalid: [
+      ['localhost:27017', mongodb],
+      ['postgres://localhost', mongodb],
+      ['mongodb://', mongodb],
+      ['mongodb+srv:localhost', mongodb],
+    ],
+  },
+  ADMIN_PASSWORD: {
+    key: 'adminPassword',
+    unset: undefined,
+    valid: [
+      ['12345678', '12345678'],
+      ['  with spaces  ', '  with spaces  '],
+    ],
+    invalid: [['1234567', /is "\(7 characters\)", but must be at least 8 characters long/]],
+  },
+  LOG_LEVEL: {
+    key: 'logLevel',
+    unset: 'info',
+    valid: ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => [level, level]),
+    invalid: [
+      ['verbose', /is "verbose", but must be one of fatal, error, warn, info, debug, trace, silent/],
+      ['INFO', /must be one of/],
+    ],
+  },
+  MAX_BODY_BYTES: {
+    key: 'maxBodyBytes',
+    unset: 4 * 2 ** 20,
+    valid: [
+      ['1024', 1024],
+      ['512KiB', 512 * 2 ** 10],
+      ['1GiB', 2 ** 30],
+    ],
+    invalid: [
+      ['0', /is "0", but must be a number of bytes from 1KiB to 1GiB, as/],
+      ['2GiB', /from 1KiB to 1GiB/],
+      ['4MB', /must be a number of bytes/],
+      ['many', /must be a number of bytes/],
+      ['1e6', /must be a number of bytes/],
+    ],
+  },
+  MAX_PUSH_BYTES: {
+    key: 'maxPushBytes',
+    unset: 4 * 2 ** 30,
+    valid: [
+      ['0', Number.POSITIVE_INFINITY],
+      ['1', 1],
+      ['2TiB', 2 * 2 ** 40],
+    ],
+    invalid: [
+      ['-1', /must be a number of bytes \(0 for no limit\), as/],
+      ['999999999999TiB', /must be a number of bytes/],
+    ],
+  },
+  PAGE_LIMIT_DEFAULT: {
+    key: 'pageLimitDefault',
+    unset: 30,
+    valid: [
+      ['1', 1],
+      ['50', 50],
+    ],
+    invalid: [
+      ['0', /must be a whole number from 1 to 1000/],
+      ['ten', wholeNumber],
+    ],
+  },
+  PAGE_LIMIT_MAX: {
+    key: 'pageLimitMax',
+    unset: 50,
+    valid: [
+      ['30', 30],
+      ['1000', 1000],
+    ],
+    invalid: [
+      ['29', /is "29", but must be at least PAGE_LIMIT_DEFAULT, which is 30/],
+      ['1001', /must be a whole number from 1 to 1000/],
+    ],
+  },
+  PROJECTION_WAIT_MS: {
+    key: 'projectionWaitMs',
+    unset: 5000,
+    valid: [
+      ['0', 0],
+      ['250', 250],
+    ],
+    invalid: [
+      ['-5', wholeNumber],
+      ['5s', wholeNumber],
+    ],
+  },
+}
+
+t.strictSame(
+  settings.map(({ name }) => name).sort(),
+  Object.keys(cases).sort(),
+  'every setting has its cases here',
+)
+
+for (const { name, default: text, meaning } of settings) {
+  const { key, unset, valid, invalid } = cases[name]
+  t.test(name, async (t) => {
+    t.ok(meaning.length > 0, 'has a meaning for the README')
+    t.equal(loadConfig({})[key], unset, 'has its default when unset')
+    t.equal(loadConfig({ [name]: '' })[key], unset, 'counts as unset when empty')
+    if (text !== '') t.equal(loadConfig({ [name]: text })[key], unset, 'accepts its default written out')
+    for (const [value, expected] of valid) {
+      t.equal(loadConfig({ [name]: value })[key], expected, `accepts ${value}`)
+    }
+    for (const [value, message] of invalid) {
+      const error = refusal({ [name]: value })
+      t.equal(error.setting, name, `refuses ${JSON.stringify(value)}`)
+      t.match(error.message, message, 'says what is allowed')
+      t.ok(error.message.startsWith(`${name} is `), 'names the variable first')
+      t.notMatch(error.message, /[\r\n]/, 'in one line')
+    }
+  })
+}
+
+t.test('no setting can be changed after the start', async (t) => {
+  t.ok(Object.isFrozen(loadConfig({})))
+})
+
+t.test('a setting is read from the environment that is given, not from the process', async (t) => {
+  const env = { PORT: '4000', UNRELATED: 'x' }
+  t.equal(loadConfig(env).port, 4000)
+  t.strictSame(env, { PORT: '4000', UNRELATED: 'x' })
+})
+
+t.test('two servers may both ask for any free port', async (t) => {
+  t.equal(loadConfig({ PORT: '0', GRPC_PORT: '0' }).grpcPort, 0)
+})
+
+t.test('the page limits are compared with each other wherever they come from', async (t) => {
+  t.equal(refusal({ PAGE_LIMIT_DEFAULT: '60' }).setting, 'PAGE_LIMIT_MAX')
+  t.equal(loadConfig({ PAGE_LIMIT_DEFAULT: '60', PAGE_LIMIT_MAX: '60' }).pageLimitMax, 60)
+})
+
+t.test('an error shows no secret', async (t) => {
+  const secrets: [SettingName, string][] = [
+    ['MONGODB_URL', 'mongo://root:hunter2@db/x'],
+    ['MONGODB_URL', 'mongodb//root:hunter2@db/x'],
+    ['MONGODB_URL', 'root:hunter2@db'],
+    ['MONGODB_URL', 'mongodb://root:a@hunter2@db/ x'],
+    ['MONGODB_URL', 'mongodb://root:a?hunter2@db/x'],
+    ['MONGODB_URL', 'mongodb://db/ x?tlsCertificateKeyFilePassword=hunter2'],
+    ['EVENTSTORE_URL', 'http://admin:hunter2@events:2113'],
+    ['EVENTSTORE_URL', 'esdb://admin:hunter2\n@events:2113'],
+    ['PUBLIC_URL', 'https://me:hunter2@example.org'],
+    ['ADMIN_PASSWORD', 'hunter2'],
+  ]
+  for (const [name, value] of secrets) {
+    const { message } = refusal({ [name]: value })
+    t.notMatch(message, 'hunter2', message)
+    t.notMatch(message, 'root:', 'nor the user')
+  }
+})
+
+t.test('an error stays one short line whatever the value', async (t) => {
+  const { message } = refusal({ LOG_LEVEL: `a\nb${'x'.repeat(100_000)}` })
+  t.match(message, /^LOG_LEVEL is "a\\nbx+", but/)
+  t.ok(message.length < 500)
+})

@@ -1,0 +1,235 @@
+/**
+ * What EventStoreDB does with streams, told in terms of the event store port: expected revisions of
+ * deleted streams, soft deletes (a `$tb` in the metadata stream), tombstones, truncation.
+ */
+import { randomUUID } from 'node:crypto'
+import {
+  type Appended,
+  type EventStore,
+  type ExpectedRevision,
+  type NewEvent,
+  type RecordedEvent,
+  WrongExpectedRevision,
+} from '../../../src/events/event-store.ts'
+
+/** EventStoreDB's default `MaxAppendSize`, in bytes. */
+export const MAX_APPEND_SIZE = 1024 * 1024
+
+const SOFT_DELETED = '{"$tb":9223372036854775807}'
+
+/** An event as EventStoreDB sees it: bytes with a content type. */
+export interface ServerEvent {
+  id: string
+  type: string
+  contentType: string
+  data: Buffer
+  metadata: Buffer
+}
+
+export interface RecordedServerEvent extends ServerEvent {
+  stream: string
+  revision: number
+  position: number
+  /** When it was written, ISO 8601. */
+  created: string
+}
+
+export interface StreamState {
+  /** The last revision in the log; null when nothing was ever written. */
+  last: number | null
+  /** The first revision that reads still return. */
+  first: number
+  tombstoned: boolean
+  softDeleted: boolean
+}
+
+/** The stream has a tombstone: no one can read or write it any more. */
+export class StreamDeleted extends Error {
+  override readonly name = 'StreamDeleted'
+  readonly stream: string
+
+  constructor(stream: string) {
+    super(`Event stream '${stream}' is deleted.`)
+    this.stream = stream
+  }
+}
+
+export class AppendTooLarge extends Error {
+  override readonly name = 'AppendTooLarge'
+}
+
+/** What a real server does and the double does not. */
+export class NotSupported extends Error {
+  override readonly name = 'NotSupported'
+
+  constructor(what: string) {
+    super(`${what}: not supported by the double`)
+  }
+}
+
+export type Streams = ReturnType<typeof openStreams>
+
+export function openStreams(store: EventStore) {
+  const lastOf = new Map<string, Promise<unknown>>()
+
+  /** One writer of a stream after the other: what is checked must still hold when it is written. */
+  function inTurn<T>(stream: string, work: () => Promise<T>): Promise<T> {
+    const mine = (lastOf.get(stream) ?? Promise.resolve()).then(work)
+    const settled = mine.catch(() => {})
+    lastOf.set(stream, settled)
+    settled.then(() => {
+      if (lastOf.get(stream) === settled) lastOf.delete(stream)
+    })
+    return mine
+  }
+
+  async function lastEvent(stream: string): Promise<RecordedServerEvent | undefined> {
+    for await (const event of store.readStream(stream, { direction: 'backwards', maxCount: 1 })) {
+      return toServerEvent(event)
+    }
+    return undefined
+  }
+
+  async function state(stream: string): Promise<StreamState> {
+    const last = await lastEvent(stream)
+    const revision = last?.revision ?? null
+    const tombstoned = last?.type === '$streamDeleted'
+    const settings = isMetadataStream(stream) ? undefined : await lastEvent(`$$${stream}`)
+    const { truncateBefore, maxCount } = limitsIn(settings)
+    return {
+      last: revision,
+      first: Math.max(truncateBefore, revision === null ? 0 : revision - maxCount + 1, 0),
+      tombstoned,
+      // JSON numbers lose the last digits of the largest 64-bit integer; nothing else comes near it.
+      softDeleted: truncateBefore > Number.MAX_SAFE_INTEGER,
+    }
+  }
+
+  function write(
+    stream: string,
+    events: readonly ServerEvent[],
+    expected: ExpectedRevision,
+  ): Promise<Appended> {
+    return store.append(stream, events.map(toNewEvent), expected)
+  }
+
+  function writeMetadata(stream: string, json: string): Promise<Appended> {
+    return write(`$$${stream}`, [serverEvent('$metadata', json)], 'any')
+  }
+
+  return {
+    state,
+
+    append(stream: string, events: readonly ServerEvent[], expected: ExpectedRevision): Promise<Appended> {
+      return inTurn(stream, async () => {
+        const size = events.reduce((sum, e) => sum + e.data.length + e.metadata.length + 2 * e.type.length, 0)
+        if (size > MAX_APPEND_SIZE)
+          throw new AppendTooLarge(`the append is larger than ${MAX_APPEND_SIZE} bytes`)
+        if (isMetadataStream(stream)) refuseUnknownLimits(events)
+        const { last, tombstoned, softDeleted } = await state(stream)
+        if (tombstoned) throw new StreamDeleted(stream)
+        if (!softDeleted || last === null) return write(stream, events, expected)
+        if (expected === 'stream-exists') throw new WrongExpectedRevision(stream, expected, last)
+        const next = expected === 'no-stream' ? last : expected
+        if (typeof next === 'number' && next !== last) throw new WrongExpectedRevision(stream, expected, last)
+        // Before the events: a crash between the two leaves an empty stream, not events that can't be read.
+        await writeMetadata(stream, `{"$tb":${last + 1}}`)
+        return write(stream, events, next)
+      })
+    },
+
+    softDelete(stream: string, expected: ExpectedRevision): Promise<Appended> {
+      return inTurn(stream, async () => {
+        refuseUnexpected(stream, await state(stream), expected)
+        return writeMetadata(stream, SOFT_DELETED)
+      })
+    },
+
+    tombstone(stream: string, expected: ExpectedRevision): Promise<Appended> {
+      return inTurn(stream, async () => {
+        refuseUnexpected(stream, await state(stream), expected)
+        return write(stream, [serverEvent('$streamDeleted', '')], 'any')
+      })
+    },
+  }
+}
+
+function refuseUnexpected(stream: string, state: StreamState, expected: ExpectedRevision): void {
+  if (state.tombstoned) throw new StreamDeleted(stream)
+  const exists = state.last !== null && !state.softDeleted
+  const asExpected =
+    expected === 'any' ||
+    (expected === 'no-stream' && !exists) ||
+    (expected === 'stream-exists' && exists) ||
+    expected === state.last
+  if (!asExpected) throw new WrongExpectedRevision(stream, expected, state.last)
+}
+
+function isMetadataStream(stream: string): boolean {
+  return stream.startsWith('$$')
+}
+
+function serverEvent(type: string, json: string): ServerEvent {
+  const data = Buffer.from(json)
+  return { id: randomUUID(), type, contentType: 'application/json', data, metadata: Buffer.alloc(0) }
+}
+
+function metadataIn(event: ServerEvent | undefined): Record<string, unknown> {
+  if (event?.type !== '$metadata') return {}
+  try {
+    const value: unknown = JSON.parse(event.data.toString())
+    return typeof value === 'object' && value !== null ? { ...value } : {}
+  } catch {
+    return {}
+  }
+}
+
+function limitsIn(event: ServerEvent | undefined): { truncateBefore: number; maxCount: number } {
+  const { $tb, $maxCount } = metadataIn(event)
+  return {
+    truncateBefore: typeof $tb === 'number' ? $tb : 0,
+    maxCount: typeof $maxCount === 'number' ? $maxCount : Number.MAX_SAFE_INTEGER,
+  }
+}
+
+function refuseUnknownLimits(events: readonly ServerEvent[]): void {
+  if (events.some((event) => '$maxAge' in metadataIn(event))) throw new NotSupported('$maxAge')
+}
+
+/** The port keeps JSON with the product's envelope; the bytes of any client go inside it, as base64. */
+function toNewEvent(event: ServerEvent): NewEvent {
+  const { id, type, contentType, data, metadata } = event
+  return {
+    id,
+    type,
+    data: { contentType, data: data.toString('base64'), metadata: metadata.toString('base64') },
+    metadata: { actor: null, at: new Date().toISOString(), correlationId: id, causationId: id, schema: 1 },
+  }
+}
+
+export function toServerEvent(event: RecordedEvent): RecordedServerEvent {
+  const { id, type, stream, revision, position, data } = event
+  if (!isStored(data)) throw new Error(`event ${id} was not written by the double`)
+  return {
+    id,
+    type,
+    stream,
+    revision,
+    position,
+    created: event.metadata.at,
+    contentType: data.contentType,
+    data: Buffer.from(data.data, 'base64'),
+    metadata: Buffer.from(data.metadata, 'base64'),
+  }
+}
+
+function isStored(data: object): data is { contentType: string; data: string; metadata: string } {
+  return (
+    'contentType' in data &&
+    typeof data.contentType === 'string' &&
+    'data' in data &&
+    typeof data.data === 'string' &&
+    'metadata' in data &&
+    typeof data.metadata === 'string'
+  )
+}

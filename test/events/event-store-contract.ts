@@ -1,0 +1,506 @@
+/** What every event store does, whatever stands behind it. Each adapter's test calls this one suite. */
+import { randomUUID } from 'node:crypto'
+import type { Test } from 'tap'
+import {
+  type EventStore,
+  type ExpectedRevision,
+  LOG_START,
+  type NewEvent,
+  type RecordedEvent,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../../src/events/event-store.ts'
+
+export interface OpenStore {
+  store: EventStore
+  /** Opens the same log once more; the caller closes it. */
+  reopen: () => Promise<EventStore>
+}
+
+/** Runs the suite; `open` gives a store for one test and closes it in the test's teardown. */
+export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore>): void {
+  t.test('an append to a new stream begins at revision 0 and each event has its place', async (t) => {
+    const { store } = await open(t)
+    const stream = newStream()
+    const events = [newEvent({ n: 0 }), newEvent({ n: 1 }), newEvent({ n: 2 })]
+    const appended = await store.append(stream, events, 'no-stream')
+    t.equal(appended.revision, 2)
+    const recorded = await all(store.readStream(stream))
+    t.strictSame(recorded.map(asNew), events)
+    t.strictSame(
+      recorded.map((event) => event.revision),
+      [0, 1, 2],
+    )
+    t.ok(recorded.every((event) => event.stream === stream))
+    t.equal(recorded.at(-1)?.position, appended.position, 'the append answers with the last position')
+    t.ok(recorded.every(({ position }) => Number.isSafeInteger(position) && position > LOG_START))
+  })
+
+  t.test('an append with the revision that was read succeeds', async (t) => {
+    const { store } = await open(t)
+    const stream = newStream()
+    const first = await store.append(stream, [newEvent()], 'no-stream')
+    const second = await store.append(stream, [newEvent()], first.revision)
+    t.equal(second.revision, 1)
+    t.ok(second.position > first.position)
+  })
+
+  t.test('an append with a wrong expected revision is refused with the actual one', async (t) => {
+    const { store } = await open(t)
+    const stream = newStream()
+    const before = [newEvent(), newEvent()]
+    await store.append(stream, before, 'no-stream')
+    for (const expected of [0, 2, 100, 'no-stream'] as const) {
+      const error = await refusal(store.append(stream, [newEvent()], expected))
+      t.match(error, { stream, expected, actual: 1 }, `expected ${expected}`)
+    }
+    t.strictSame((await all(store.readStream(stream))).map(asNew), before, 'nothing was written')
+  })
+
+  t.test('no-stream, stream-exists and any say what they mean', async (t) => {
+    const { store } = await open(t)
+    const missing = newStream()
+    for (const expected of ['stream-exists', 0] as const) {
+      const error = await refusal(store.append(missing, [newEvent()], expected))
+      t.match(error, { stream: missing, expected, actual: null }, `${expected} on a new stream`)
+    }
+    t.strictSame(await all(store.readStream(missing)), [])
+    t.equal((await store.append(missing, [newEvent()], 'any')).revision, 0)
+    t.equal((await store.append(missing, [newEvent()], 'any')).revision, 1)
+    t.equal((await store.append(missing, [newEvent()], 'stream-exists')).revision, 2)
+    t.ok(await refusal(store.append(missing, [newEvent()], 'no-stream')))
+  })
+
+  t.test('of concurrent writers with one expected revision exactly one wins', async (t) => {
+    const { store } = await open(t)
+    for (const expected of ['no-stream', 2] as const) {
+      const stream = newStream()
+      if (expected === 2) await store.append(stream, [newEvent(), newEvent(), newEvent()], 'no-stream')
+      const batches = Array.from({ length: 10 }, () => [newEvent(), newEvent(), newEvent()])
+      const outcomes = await Promise.allSettled(
+        batches.map((events) => store.append(stream, events, expected)),
+      )
+      const winners = batches.filter((_, i) => outcomes[i]?.status === 'fulfilled')
+      t.equal(winners.length, 1)
+      for (const outcome of outcomes) {
+        if (outcome.status === 'rejected') t.type(outcome.reason, WrongExpectedRevision)
+      }
+      const written = (await all(store.readStream(stream))).slice(expected === 2 ? 3 : 0)
+      t.strictSame(written.map(asNew), winners[0], 'the whole batch of the winner, and nothing else')
+    }
+  })
+
+  t.test('concurrent writers that expect any revision all win and take every revision once', async (t) => {
+    const { store } = await open(t)
+    const stream = newStream()
+    const appended = await Promise.all(
+      Array.from({ length: 20 }, () => store.append(stream, [newEvent()], 'any')),
+    )
+    const revisions = appended.map(({ revision }) => revision).sort((a, b) => a - b)
+    t.strictSame(revisions, [...revisions.keys()])
+  })
+
+  t.test('a batch is all or nothing', async (t) => {
+    const { store } = await open(t)
+    const stream = newStream()
+    const old = newEvent()
+    await store.append(stream, [old], 'no-stream')
+    await refusal(store.append(stream, [newEvent(), newEvent(), newEvent()], 5))
+    await refusal(store.append(stream, [old, newEvent()], 'any'))
+    await refusal(store.append(stream, [old, newEvent()], 'no-stream'))
+    t.strictSame((await all(store.readStream(stream))).map(asNew), [old])
+  })
+
+  t.test('an append without events is an error of the caller', async (t) => {
+    const { store } = await open(t)
+    await t.rejects(store.append(newStream(), [], 'any'), TypeError)
+  })
+
+  const kinds: [ExpectedRevision, string][] = [
+    [1, 'a revision'],
+    ['any', 'any'],
+    ['stream-exists', 'stream-exists'],
+    ['no-stream', 'no-stream'],
+  ]
+  for (const [expected, name] of kinds) {
+    t.test(
+      `an append that expects ${name} and is repeated writes nothing and answers the same`,
+      async (t) => {
+        const { store } = await open(t)
+        const stream = newStream()
+        if (expected !== 'no-stream') await store.append(stream, [newEvent(), newEvent()], 'no-stream')
+        const events = [newEvent(), newEvent()]
+        const first = await store.append(stream, events, expected)
+        t.strictSame(await store.append(stream, events, expected), first, 'at once')
+        await store.append(stream, [newEvent()], first.revision)
+        const length = first.revision + 2
+        t.strictSame(await store.append(stream, events, expected), first, 'after others have written')
+        t.equal((await all(store.readStream(stream))).length, length)
+      },
+    )
+  }
+
+  t.test('an event id is known to its own stream only', async (t) => {
+    const { store } = await open(t)
+    const event = newEvent()
+    const [one, other] = [newStream(), newStream()]
+    await store.append(one, [event], 'any')
+    t.equal((await store.append(other, [event], 'any')).revision, 0)
+    t.strictSame((await all(store.readStream(other))).map(asNew), [event])
+  })
+
+  t.test('a stream is read from any revision, in both directions, up to a count', async (t) => {
+    const { store } = await open(t)
+    const stream = newStream()
+    const events = Array.from({ length: 10 }, (_, n) => newEvent({ n }))
+    await store.append(stream, events, 'no-stream')
+    const revisions = async (options: Parameters<EventStore['readStream']>[1]) =>
+      (await all(store.readStream(stream, options))).map((event) => event.revision)
+    t.strictSame(await revisions({ from: 7 }), [7, 8, 9])
+    t.strictSame(await revisions({ from: 3, maxCount: 2 }), [3, 4])
+    t.strictSame(await revisions({ maxCount: 1 }), [0])
+    t.strictSame(await revisions({ from: 10 }), [])
+    t.strictSame(await revisions({ maxCount: 0 }), [])
+    t.strictSame(await revisions({ maxCount: Number.POSITIVE_INFINITY }), [...events.keys()])
+    t.strictSame(await revisions({ direction: 'backwards' }), [...events.keys()].reverse())
+    t.strictSame(await revisions({ direction: 'backwards', maxCount: 1 }), [9])
+    t.strictSame(await revisions({ direction: 'backwards', from: 2 }), [2, 1, 0])
+    t.strictSame(await revisions({ direction: 'backwards', from: 4, maxCount: 2 }), [4, 3])
+    t.strictSame(await revisions({ direction: 'backwards', from: 1000, maxCount: 2 }), [9, 8])
+    t.strictSame(await revisions({ direction: 'backwards', from: 0 }), [0])
+  })
+
+  t.test('a stream that does not exist reads as empty', async (t) => {
+    const { store } = await open(t)
+    t.strictSame(await all(store.readStream(newStream())), [])
+    t.strictSame(await all(store.readStream(newStream(), { direction: 'backwards', maxCount: 1 })), [])
+    t.strictSame(await all(store.readStream(newStream(), { from: 5 })), [])
+  })
+
+  t.test('a long stream is read whole, also when the reader stops early', async (t) => {
+    const { store } = await open(t)
+    const stream = newStream()
+    const count = 2500
+    for (let start = 0; start < count; start += 500) {
+      const events = Array.from({ length: 500 }, (_, i) => newEvent({ n: start + i }))
+      await store.append(stream, events, start === 0 ? 'no-stream' : start - 1)
+    }
+    const read = await all(store.readStream(stream))
+    t.strictSame(
+      read.map((event) => event.revision),
+      [...Array(count).keys()],
+    )
+    let seen = 0
+    for await (const event of store.readStream(stream)) {
+      t.equal(event.revision, seen)
+      seen += 1
+      if (seen === 3) break
+    }
+    t.equal((await all(store.readStream(stream, { from: count - 1 }))).length, 1, 'and can be read again')
+  })
+
+  t.test('the log has the events of all streams in the order in which they were appended', async (t) => {
+    const { store } = await open(t)
+    const start = await store.lastPosition()
+    const streams = [newStream(), newStream(), newStream()]
+    const written: NewEvent[] = []
+    for (let n = 0; n < 12; n++) {
+      const events = n % 4 === 0 ? [newEvent({ n }), newEvent({ n })] : [newEvent({ n })]
+      await store.append(streams[n % 3] ?? '', events, 'any')
+      written.push(...events)
+    }
+    const forwards = await all(store.readAll({ from: start }))
+    t.strictSame(forwards.map(asNew), written)
+    t.ok(increasing(forwards), 'positions grow')
+    t.equal(forwards.at(-1)?.position, await store.lastPosition())
+
+    const ids = (events: readonly { id: string }[]) => events.map(({ id }) => id)
+    const backwards = await all(store.readAll({ direction: 'backwards', maxCount: written.length }))
+    t.strictSame(ids(backwards), ids(written).reverse())
+
+    const fifth = forwards[4]?.position ?? 0
+    t.strictSame(ids(await all(store.readAll({ from: fifth }))), ids(written).slice(5), 'after a position')
+    t.strictSame(ids(await all(store.readAll({ from: fifth, maxCount: 3 }))), ids(written).slice(5, 8))
+    const before = await all(store.readAll({ from: fifth, direction: 'backwards', maxCount: 3 }))
+    t.strictSame(ids(before), ids(written).slice(1, 4).reverse(), 'before a position')
+    t.strictSame(await all(store.readAll({ from: await store.lastPosition() })), [])
+    t.strictSame(await all(store.readAll({ from: LOG_START, direction: 'backwards' })), [])
+    t.strictSame(await all(store.readAll({ maxCount: 0 })), [])
+  })
+
+  t.test('many parallel appends to different streams are all there', async (t) => {
+    const { store } = await open(t)
+    const start = await store.lastPosition()
+    const streams = Array.from({ length: 200 }, newStream)
+    const appended = await Promise.all(
+      streams.map((stream) =>
+        store.append(stream, [newEvent({ stream }), newEvent({ stream })], 'no-stream'),
+      ),
+    )
+    t.equal(new Set(appended.map(({ position }) => position)).size, streams.length)
+    const log = await all(store.readAll({ from: start }))
+    t.equal(log.length, 2 * streams.length)
+    t.ok(increasing(log))
+    const last = new Map(log.map((event) => [event.stream, event]))
+    streams.forEach((stream, i) => {
+      const place = { revision: last.get(stream)?.revision, position: last.get(stream)?.position }
+      if (JSON.stringify(place) !== JSON.stringify(appended[i])) t.fail(`${stream} is elsewhere`)
+    })
+  })
+
+  t.test('a subscription gives what is there, then what is appended, each once and in order', async (t) => {
+    const { store } = await open(t)
+    const start = await store.lastPosition()
+    const stream = newStream()
+    const before = Array.from({ length: 30 }, (_, n) => newEvent({ n }))
+    await store.append(stream, before, 'no-stream')
+    const reader = follow(t, store, start)
+    await reader.has(30)
+    const after = [newEvent({ n: 30 }), newEvent({ n: 31 })]
+    for (const event of after) await store.append(stream, [event], 'any')
+    await reader.has(32)
+    t.strictSame(reader.events.map(asNew), [...before, ...after])
+    t.ok(increasing(reader.events))
+  })
+
+  t.test('a subscription that resumes while writers append loses and doubles nothing', async (t) => {
+    const { store } = await open(t)
+    const start = await store.lastPosition()
+    const total = 400
+    let written = 0
+    const writers = Array.from({ length: 4 }, async () => {
+      const stream = newStream()
+      while (written < total) {
+        written += 1
+        await store.append(stream, [newEvent()], 'any')
+      }
+    })
+    const seen: RecordedEvent[] = []
+    let sessions = 0
+    while (seen.length < total) {
+      const abort = new AbortController()
+      const quota = seen.length + 37
+      for await (const batch of store.subscribe({
+        after: seen.at(-1)?.position ?? start,
+        signal: abort.signal,
+        batchSize: 10,
+      })) {
+        if (batch.length === 0 || batch.length > 10) t.fail(`a batch of ${batch.length}`)
+        seen.push(...batch)
+        if (seen.length >= quota || seen.length >= total) abort.abort()
+      }
+      sessions += 1
+    }
+    await Promise.all(writers)
+    t.ok(sessions > 5, `${sessions} sessions`)
+    const log = await all(store.readAll({ from: start }))
+    t.strictSame(
+      seen.map(({ id }) => id),
+      log.map(({ id }) => id),
+    )
+    t.ok(increasing(seen))
+  })
+
+  t.test('two subscriptions each see every event', async (t) => {
+    const { store } = await open(t)
+    const start = await store.lastPosition()
+    const readers = [follow(t, store, start), follow(t, store, start)]
+    const stream = newStream()
+    for (let n = 0; n < 5; n++) await store.append(stream, [newEvent({ n })], 'any')
+    for (const reader of readers) {
+      await reader.has(5)
+      t.strictSame(
+        reader.events.map((event) => event.revision),
+        [0, 1, 2, 3, 4],
+      )
+    }
+  })
+
+  t.test('a slow subscriber holds back the log and gets all of it', async (t) => {
+    const { store } = await open(t)
+    const start = await store.lastPosition()
+    const stream = newStream()
+    const count = 1500
+    for (let n = 0; n < count; n += 300) {
+      await store.append(
+        stream,
+        Array.from({ length: 300 }, (_, i) => newEvent({ n: n + i })),
+        'any',
+      )
+    }
+    const abort = new AbortController()
+    let next = 0
+    for await (const batch of store.subscribe({ after: start, signal: abort.signal, batchSize: 50 })) {
+      for (const event of batch) {
+        if (event.revision !== next) t.fail(`revision ${event.revision} instead of ${next}`)
+        next += 1
+      }
+      await store.lastPosition()
+      if (next >= count) abort.abort()
+    }
+    t.equal(next, count)
+  })
+
+  t.test('aborting ends a subscription without an error', async (t) => {
+    const { store } = await open(t)
+    const start = await store.lastPosition()
+    const waiting = follow(t, store, start)
+    await store.append(newStream(), [newEvent()], 'any')
+    await waiting.has(1)
+    waiting.abort.abort()
+    await waiting.done
+    const aborted = AbortSignal.abort()
+    for await (const _ of store.subscribe({ after: start, signal: aborted })) t.fail('nothing is delivered')
+    await store.append(newStream(), [newEvent()], 'any')
+    t.equal(waiting.events.length, 1, 'and nothing comes after it')
+  })
+
+  t.test('an event of 1 MB comes back as it was', async (t) => {
+    const { store } = await open(t)
+    const start = await store.lastPosition()
+    const stream = newStream()
+    const event = newEvent({ text: 'Mergelog! '.repeat(100_000) })
+    await store.append(stream, [event], 'no-stream')
+    const [read] = await all(store.readStream(stream))
+    t.ok(read !== undefined && JSON.stringify(asNew(read)) === JSON.stringify(event))
+    const reader = follow(t, store, start)
+    await reader.has(1)
+    t.equal(JSON.stringify(reader.events[0]), JSON.stringify(read))
+  })
+
+  t.test('every string that JSON can hold comes back as it was', async (t) => {
+    const { store } = await open(t)
+    const stream = `${newStream()}-größe-本-🚀`
+    const data = {
+      emoji: '👩‍👩‍👧‍👦 🏳️‍🌈',
+      nul: 'a\u0000b',
+      controls: '\u0001\u001f\u007f\u0085\u2028\u2029\r\n\t',
+      lone: ['\ud83d', '\ude00', 'x\ude00\ud83dy'],
+      composed: ['\u00e9', 'e\u0301'],
+      rtl: 'שלום',
+      bom: '\ufeff',
+      quotes: `"'\\\`$`,
+      empty: '',
+      nested: { deep: [{ '': null }, [], {}, true, 1e21, -0.5, Number.MAX_SAFE_INTEGER] },
+      ключ: 'key',
+    }
+    const event = newEvent(data, 'Größe🚀Changed')
+    await store.append(stream, [event], 'no-stream')
+    const [read] = await all(store.readStream(stream))
+    t.strictSame(read && asNew(read), event)
+    t.equal(read?.stream, stream)
+  })
+
+  t.test('metadata comes back as it was, with and without what is optional', async (t) => {
+    const { store } = await open(t)
+    const stream = newStream()
+    const plain = newEvent()
+    const full = newEvent()
+    full.metadata = { ...full.metadata, actor: { id: 7, login: 'zoë' }, schema: 3, request: 'sha256:00' }
+    await store.append(stream, [plain, full], 'no-stream')
+    t.strictSame(
+      (await all(store.readStream(stream))).map((event) => event.metadata),
+      [plain.metadata, full.metadata],
+    )
+  })
+
+  t.test('the last position is that of the last event', async (t) => {
+    const { store } = await open(t)
+    const { position } = await store.append(newStream(), [newEvent(), newEvent()], 'any')
+    t.equal(await store.lastPosition(), position)
+  })
+
+  t.test('what was appended is there when the log is opened again', async (t) => {
+    const { store, reopen } = await open(t)
+    const stream = newStream()
+    const events = [newEvent(), newEvent()]
+    const appending = store.append(stream, events, 'no-stream')
+    await store.close()
+    const appended = await appending
+    const again = await reopen()
+    t.strictSame((await all(again.readStream(stream))).map(asNew), events)
+    t.equal(await again.lastPosition(), appended.position)
+    t.strictSame(await again.append(stream, events, 'no-stream'), appended, 'and known by its ids')
+    t.equal((await again.append(stream, [newEvent()], 1)).revision, 2)
+    await again.close()
+  })
+
+  t.test('a closed store gives StoreUnavailable, and closing twice is fine', async (t) => {
+    const { store } = await open(t)
+    const start = await store.lastPosition()
+    await store.append(newStream(), [newEvent()], 'any')
+    const reader = follow(t, store, start)
+    await reader.has(1)
+    await store.close()
+    await store.close()
+    await t.rejects(reader.done, StoreUnavailable)
+    await t.rejects(store.append(newStream(), [newEvent()], 'any'), StoreUnavailable)
+    await t.rejects(all(store.readStream(newStream())), StoreUnavailable)
+    await t.rejects(all(store.readAll({ maxCount: 1 })), StoreUnavailable)
+    await t.rejects(store.lastPosition(), StoreUnavailable)
+    await t.rejects(follow(t, store, start).done, StoreUnavailable)
+  })
+}
+
+/** A stream name of its own, so that the suite may run on a log that others use. */
+export function newStream(): string {
+  return `contract-${randomUUID()}`
+}
+
+export function newEvent(data: object = {}, type = 'ContractTested'): NewEvent {
+  const id = randomUUID()
+  const at = new Date().toISOString()
+  return { id, type, data, metadata: { actor: null, at, correlationId: id, causationId: 'test', schema: 1 } }
+}
+
+export async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = []
+  for await (const item of items) list.push(item)
+  return list
+}
+
+/** Collects what a subscription delivers; `has` waits until that many events have come. */
+export function follow(t: Test, store: EventStore, after: number) {
+  const abort = new AbortController()
+  t.teardown(() => abort.abort())
+  const events: RecordedEvent[] = []
+  let arrived = () => {}
+  const done = (async () => {
+    for await (const batch of store.subscribe({ after, signal: abort.signal })) {
+      if (batch.length === 0) throw new Error('an empty batch')
+      events.push(...batch)
+      arrived()
+    }
+  })()
+  const ended = done.then(() => {
+    throw new Error('the subscription has ended')
+  })
+  ended.catch(() => {})
+  const has = async (count: number) => {
+    while (events.length < count) {
+      const more = new Promise<void>((resolve) => {
+        arrived = resolve
+      })
+      await Promise.race([more, ended])
+    }
+  }
+  return { abort, events, done, has }
+}
+
+async function refusal(append: Promise<unknown>): Promise<WrongExpectedRevision> {
+  try {
+    await append
+  } catch (error) {
+    if (error instanceof WrongExpectedRevision) return error
+    throw error
+  }
+  throw new Error('the append was not refused')
+}
+
+function asNew({ id, type, data, metadata }: RecordedEvent): NewEvent {
+  return { id, type, data, metadata }
+}
+
+function increasing(events: readonly RecordedEvent[]): boolean {
+  return events.every((event, i) => i === 0 || event.position > (events[i - 1]?.position ?? 0))
+}

@@ -1,0 +1,152 @@
+/** Users, tokens and organizations over HTTP, on embedded stores in a directory of the test's own. */
+import { join } from 'node:path'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import Fastify, { type InjectOptions } from 'fastify'
+import type t from 'tap'
+import { createOrganizationRoutes } from '../../src/commands/organizations/create.ts'
+import { memberRoutes } from '../../src/commands/organizations/members.ts'
+import { createUserRoutes } from '../../src/commands/users/create.ts'
+import { secretCollections } from '../../src/commands/users/secrets.ts'
+import { ensureSiteAdmin } from '../../src/commands/users/site-admin.ts'
+import { tokenRoutes } from '../../src/commands/users/tokens.ts'
+import { loadConfig } from '../../src/config.ts'
+import type { RecordedEvent } from '../../src/events/event-store.ts'
+import { openSqliteEventStore } from '../../src/events/sqlite.ts'
+import { authPlugin } from '../../src/http/auth.ts'
+import { registerErrors } from '../../src/http/errors.ts'
+import { SIGN_IN_LIMITS } from '../../src/http/sign-in.ts'
+import { accountModel, accounts } from '../../src/projections/accounts.ts'
+import { branches } from '../../src/projections/branches.ts'
+import { createProjector } from '../../src/projections/projector.ts'
+import { pulls } from '../../src/projections/pulls.ts'
+import { repositories } from '../../src/projections/repositories.ts'
+import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
+import { tokenModel, tokens } from '../../src/projections/tokens.ts'
+import { createView } from '../../src/projections/view.ts'
+import { organizationQueryRoutes } from '../../src/queries/organizations.ts'
+import { userQueryRoutes } from '../../src/queries/users.ts'
+import type { Services } from '../../src/services.ts'
+
+export const ADMIN_PASSWORD = 'correct horse'
+
+export const basic = (login: string, password: string) =>
+  `Basic ${Buffer.from(`${login}:${password}`).toString('base64')}`
+
+export const passwordOf = (login: string) => `password of ${login}`
+
+export async function identityApp(
+  test: typeof t | Parameters<Parameters<typeof t.test>[1]>[0],
+  limits = SIGN_IN_LIMITS,
+) {
+  const dir = test.testdir()
+  const config = loadConfig({ DATA_DIR: dir, ADMIN_PASSWORD, PROJECTION_WAIT_MS: '2000' })
+  const app = Fastify({
+    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: false } },
+  }).withTypeProvider<TypeBoxTypeProvider>()
+  const events = openSqliteEventStore(join(dir, 'events.db'))
+  const readStore = openSqliteReadStore(join(dir, 'views.db'))
+  const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
+  await secrets.prepare(secretCollections)
+  const views = {
+    accounts: createView(readStore, accounts),
+    tokens: createView(readStore, tokens),
+    repositories: createView(readStore, repositories),
+    branches: createView(readStore, branches),
+    pulls: createView(readStore, pulls),
+  }
+  const projector = createProjector(app.log, events, readStore, [accountModel, tokenModel], (changes) => {
+    for (const view of Object.values(views)) view.applied(changes)
+  })
+  const services: Services = {
+    config,
+    log: app.log,
+    events,
+    readStore,
+    views,
+    secrets,
+    projector,
+    gitDir: join(dir, 'git'),
+    pushJournalDir: join(dir, 'pushes'),
+    publicUrl: () => 'http://git.example.org:3000',
+  }
+  await projector.start()
+  await ensureSiteAdmin(services)
+  await projector.waitFor(await events.lastPosition(), 5000)
+
+  registerErrors(app, 'http://git.example.org:3000/api/docs')
+  await app.register(authPlugin(services, limits))
+  await app.register(
+    async (api) => {
+      await api.register(createUserRoutes(services))
+      await api.register(tokenRoutes(services))
+      await api.register(createOrganizationRoutes(services))
+      await api.register(memberRoutes(services))
+      await api.register(userQueryRoutes(services))
+      await api.register(organizationQueryRoutes(services))
+      const who = async (request: { requester: { login: string } | null }) => ({
+        login: request.requester?.login ?? null,
+      })
+      api.get('/repos/probe', who)
+      api.post('/repos/probe', who)
+      api.post('/repos/fetch', { config: { scopeLevel: 'read' } }, who)
+    },
+    { prefix: '/api/v1' },
+  )
+  test.teardown(async () => {
+    await app.close()
+    await projector.stop()
+    await Promise.all([events.close(), readStore.close(), secrets.close()])
+  })
+
+  /** A request below `/api/v1`. */
+  async function call(
+    method: 'GET' | 'POST' | 'PUT' | 'DELETE',
+    path: string,
+    options: { as?: string; body?: unknown; headers?: Record<string, string>; ip?: string } = {},
+  ) {
+    const { as, body, headers = {}, ip } = options
+    const request: InjectOptions = { method, url: `/api/v1${path}`, headers: { ...headers } }
+    if (as !== undefined) request.headers = { ...request.headers, authorization: as }
+    if (body !== undefined) {
+      request.payload = JSON.stringify(body)
+      request.headers = { ...request.headers, 'content-type': 'application/json' }
+    }
+    if (ip !== undefined) request.remoteAddress = ip
+    const response = await app.inject(request)
+    const json = response.body === '' ? null : response.json()
+    return { status: response.statusCode, body: json, headers: response.headers }
+  }
+
+  const admin = basic('admin', ADMIN_PASSWORD)
+
+  /** Makes users whose passwords are `passwordOf(login)`. */
+  async function signUp(...logins: string[]): Promise<void> {
+    const made = logins.map((username) =>
+      call('POST', '/admin/users', {
+        as: admin,
+        body: { username, email: `${username}@example.org`, password: passwordOf(username) },
+      }),
+    )
+    for (const { status, body } of await Promise.all(made)) {
+      if (status !== 201) throw new Error(`can't sign up: ${JSON.stringify(body)}`)
+    }
+  }
+
+  /** Every event there is, for tests of what must not have changed. */
+  async function log(): Promise<RecordedEvent[]> {
+    const all: RecordedEvent[] = []
+    for await (const event of events.readAll()) all.push(event)
+    return all
+  }
+
+  /** A token of a user, with those scopes, as the `Authorization` header that uses it. */
+  async function tokenOf(login: string, ...scopes: string[]): Promise<string> {
+    const { body } = await call('POST', `/users/${login}/tokens`, {
+      as: basic(login, passwordOf(login)),
+      body: { name: scopes.join(' '), scopes },
+    })
+    return `token ${body.sha1}`
+  }
+
+  return { app, services, call, admin, signUp, tokenOf, log }
+}

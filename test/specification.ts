@@ -1,0 +1,30 @@
+/** Given events, when a command is decided, then events or a refusal: how deciders are specified. */
+import type t from 'tap'
+import type { Decider, Decision } from '../src/commands/execute.ts'
+import { isRefusal, type RefusalKind } from '../src/commands/refusal.ts'
+import type { DomainEvent } from '../src/events/domain-events.ts'
+
+type Test = Pick<typeof t, 'same' | 'fail' | 'equal'>
+
+export function specify<State, Event extends DomainEvent>(test: Test, decider: Decider<State, Event>) {
+  return {
+    given(...events: Event[]) {
+      const state = events.reduce((folded, event) => decider.evolve(folded, event), decider.initialState)
+      return {
+        when(decide: (state: State) => Decision<Event>) {
+          const decision = decide(state)
+          return {
+            thenEvents(...expected: Event[]) {
+              test.same(decision, expected)
+            },
+            thenRefused(kind: RefusalKind, message?: string) {
+              if (!isRefusal(decision)) return test.fail(`expected ${kind}, got events`)
+              test.equal(decision.refused, kind)
+              if (message !== undefined) test.equal(decision.message, message)
+            },
+          }
+        },
+      }
+    },
+  }
+}
