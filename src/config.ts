@@ -182,10 +182,19 @@ const publicUrl: Kind<string> = {
   show: withoutSecrets,
 }
 
-const HOST_AND_PORT = String.raw`(?:[\w.%-]+|\[[\da-f:.]+\])(?::\d{1,5})?`
-const AUTHORITY = String.raw`(?:[^\s@/?#]+@)?${HOST_AND_PORT}(?:,${HOST_AND_PORT})*`
-const EVENTSTORE = new RegExp(String.raw`^(?:esdb|kurrentdb)(?:\+discover)?://${AUTHORITY}/?(?:\?\S*)?$`, 'i')
-const MONGODB = new RegExp(String.raw`^mongodb(?:\+srv)?://${AUTHORITY}(?:/[^\s/?]*)?(?:\?\S*)?$`, 'i')
+const PORT = String.raw`(?::\d{1,5})?`
+const CREDENTIALS = String.raw`(?:[^\s@/?#]+@)?`
+// @eventstore/db-client knows no IPv6 addresses.
+const NODE = String.raw`[\w.-]+${PORT}`
+const EVENTSTORE = new RegExp(
+  String.raw`^(?:esdb|kurrentdb)(?:\+discover)?://${CREDENTIALS}${NODE}(?:,${NODE})*/?(?:\?\S*)?$`,
+  'i',
+)
+const MEMBER = String.raw`(?:[\w.%-]+|\[[\da-f:.]+\])${PORT}`
+const MONGODB = new RegExp(
+  String.raw`^mongodb(?:\+srv)?://${CREDENTIALS}${MEMBER}(?:,${MEMBER})*(?:/[^\s/?]*)?(?:\?\S*)?$`,
+  'i',
+)
 
 const eventStoreUrl: Kind<string> = {
   allowed:

@@ -2,6 +2,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
+import { secretCollections } from './commands/users/secrets.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import type { Config } from './config.ts'
 import type { EventStore } from './events/event-store.ts'
@@ -93,6 +94,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
   }
   const processes = createFollower(log, events, readStore, projector, pullHeads(services))
 
+  await secrets.prepare(secretCollections)
   await projector.start()
   await recoverPushes(services)
   const newAdminPassword = await ensureSiteAdmin(services)

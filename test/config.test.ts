@@ -107,7 +107,7 @@ const cases: Record<SettingName, Case> = {
     valid: [
       ['esdb://localhost:2113?tls=false', 'esdb://localhost:2113?tls=false'],
       ['esdb+discover://admin:changeit@cluster', 'esdb+discover://admin:changeit@cluster'],
-      ['esdb://a:2113,b:2114,[::1]:2115?tls=true', 'esdb://a:2113,b:2114,[::1]:2115?tls=true'],
+      ['esdb://a:2113,b:2114?tls=true', 'esdb://a:2113,b:2114?tls=true'],
       ['kurrentdb://localhost:2113?tls=false', 'esdb://localhost:2113?tls=false'],
       ['kurrentdb+discover://cluster', 'esdb+discover://cluster'],
     ],
@@ -116,6 +116,7 @@ const cases: Record<SettingName, Case> = {
       ['http://localhost:2113', eventStore],
       ['esdb://', eventStore],
       ['esdb:// localhost', eventStore],
+      ['esdb://[::1]:2113', eventStore],
     ],
   },
   MONGODB_URL: {
@@ -127,6 +128,7 @@ const cases: Record<SettingName, Case> = {
         'mongodb://u:p%40@a:27017,b:27018/mergelog?replicaSet=rs',
         'mongodb://u:p%40@a:27017,b:27018/mergelog?replicaSet=rs',
       ],
+      ['mongodb://[::1]:27017', 'mongodb://[::1]:27017'],
       ['mongodb+srv://cluster.example.org/mergelog', 'mongodb+srv://cluster.example.org/mergelog'],
       ['mongodb://%2Ftmp%2Fmongodb-27017.sock', 'mongodb://%2Ftmp%2Fmongodb-27017.sock'],
     ],

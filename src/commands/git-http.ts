@@ -7,7 +7,7 @@ import { receivePack } from '../git/receive-pack.ts'
 import type { RefChange } from '../git/refs.ts'
 import { advertiseRefs, decodeBody, type GitService, isGitService, uploadPack } from '../git/smart-http.ts'
 import { requireScope } from '../http/auth.ts'
-import { commandContext, repositoryFor } from '../http/requests.ts'
+import { repositoryFor, requestContext } from '../http/requests.ts'
 import { moveHeads } from '../processes/pull-heads.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { gitDirOf, type Services } from '../services.ts'
@@ -127,7 +127,7 @@ export function gitHttpRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.post('/:owner/:repo/git-receive-pack', hidden, async (request, reply) => {
       const repository = await gitRepository(services, request, request.params, 'git-receive-pack')
-      const context = commandContext(request)
+      const context = requestContext(request)
       const { maxPushBytes } = services.config
       const answer = await receivePack(
         gitDirOf(services, repository.id),

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, LogController } from 'fastify'
 import { deleteBranchRoutes } from '../commands/branches/delete.ts'
 import { gitHttpRoutes } from '../commands/git-http.ts'
 import { createOrganizationRoutes } from '../commands/organizations/create.ts'
@@ -34,6 +34,8 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
   const { config } = services
   const app = Fastify({
     loggerInstance: services.log,
+    // One line a request, and only for those who want to see it: see onResponse below.
+    logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: config.maxBodyBytes,
     genReqId: (request) => {
       const given = request.headers['x-request-id']
@@ -48,6 +50,10 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
   app.addHook('onRequest', async (request, reply) => {
     reply.header('X-Request-Id', request.id)
     reply.header('X-Content-Type-Options', 'nosniff')
+  })
+  app.addHook('onResponse', async (request, reply) => {
+    const { method, url } = request
+    request.log.debug({ method, url, status: reply.statusCode, ms: reply.elapsedTime }, 'request')
   })
   await app.register(swagger, {
     openapi: {

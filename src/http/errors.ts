@@ -2,6 +2,15 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type RefusalKind, Refused } from '../commands/refusal.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
+import {
+  GitRequestTooLarge,
+  GitUnavailable,
+  InvalidGitArgument,
+  MalformedGitRequest,
+  PushUnrecorded,
+  RepositoryMissing,
+  UnknownContentEncoding,
+} from '../git/errors.ts'
 
 const STATUS: Record<RefusalKind, number> = {
   invalid: 400,
@@ -34,9 +43,18 @@ function problemOf(error: FastifyError | Error): Problem {
     const { refused, message, errors } = error.refusal
     return { status: STATUS[refused], message, ...(errors && { errors }) }
   }
-  if (error instanceof StoreUnavailable) {
+  if (
+    error instanceof StoreUnavailable ||
+    error instanceof GitUnavailable ||
+    error instanceof PushUnrecorded
+  ) {
     return { status: 503, message: 'a store that this needs does not answer; try again' }
   }
+  if (error instanceof InvalidGitArgument) return { status: 422, message: error.message }
+  if (error instanceof MalformedGitRequest) return { status: 400, message: error.message }
+  if (error instanceof GitRequestTooLarge) return { status: 413, message: error.message }
+  if (error instanceof UnknownContentEncoding) return { status: 415, message: error.message }
+  if (error instanceof RepositoryMissing) return { status: 404, message: 'repository not found' }
   if ('validation' in error && error.validation !== undefined) {
     const errors = error.validation.map(
       (v) => `${fieldOf(v.instancePath, v.params)}: ${v.message ?? 'is not valid'}`,

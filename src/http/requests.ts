@@ -28,26 +28,30 @@ export function signedIn(request: FastifyRequest): AccountDocument {
   return request.requester
 }
 
-/**
- * Who acts, when, and under which ids: taken from the request once, for all that it appends. `body` is what
- * tells two requests with one Idempotency-Key apart; its digest stands in the log, so it must hold no secret.
- */
-export function commandContext(request: FastifyRequest, body: unknown = request.body): CommandContext {
+/** Who acts, when, and under which ids: taken from the request once, for all that it appends. */
+export function requestContext(request: FastifyRequest): CommandContext {
   const { requester } = request
-  const actor = requester === null ? null : { id: requester.id, login: requester.login }
-  const context = {
-    actor,
+  return {
+    actor: requester === null ? null : { id: requester.id, login: requester.login },
     at: new Date().toISOString(),
     correlationId: request.id,
     causationId: request.id,
     written: LOG_START,
   }
+}
+
+/**
+ * The same for a command: a POST with an Idempotency-Key can be sent again. `body` is what tells two requests
+ * with one key apart; its digest stands in the log, so it must hold no secret.
+ */
+export function commandContext(request: FastifyRequest, body: unknown = request.body): CommandContext {
+  const context = requestContext(request)
   const key = request.headers['idempotency-key']
   if (key === undefined || request.method !== 'POST') return context
   if (typeof key !== 'string' || key.length === 0 || key.length > MAX_IDEMPOTENCY_KEY) {
     throw new Refused(refuse.invalid(`Idempotency-Key: 1 to ${MAX_IDEMPOTENCY_KEY} characters`))
   }
-  const scope = `${actor?.id ?? 'anonymous'} ${request.method} ${request.url} ${key}`
+  const scope = `${context.actor?.id ?? 'anonymous'} ${request.method} ${request.url} ${key}`
   const digest = createHash('sha256')
     .update(JSON.stringify(body ?? null))
     .digest('base64url')

@@ -74,7 +74,8 @@ function someNames(count: number): string[] {
 }
 
 t.test('a name is refused exactly when git check-ref-format refuses it', async (t) => {
-  const names = someNames(350)
+  // git lets a branch be called @ and then reads it as HEAD: that one is refused here, and tested below.
+  const names = someNames(350).filter((name) => name !== '@')
   const differing: string[] = []
   let refused = 0
   const workers = Array.from({ length: 4 }, async () => {
@@ -98,7 +99,7 @@ t.test(
     t.match(branchNameProblem('x'.repeat(251)), /longer than 250 bytes/)
     t.match(branchNameProblem('ü'.repeat(126)), /longer than 250 bytes/)
     t.equal(branchNameProblem('x'.repeat(250)), undefined)
-    t.match(branchNameProblem('a/'.repeat(500) + 'a'), /longer than 1000 bytes/)
+    t.match(branchNameProblem(`${'a/'.repeat(500)}a`), /longer than 1000 bytes/)
     t.match(branchNameProblem('a\ud800b'), /not valid Unicode/)
     t.match(branchNameProblem('a\u0085b'), /control character/)
     t.match(branchNameProblem('a\0b'), /control character/)
@@ -108,6 +109,7 @@ t.test(
     t.match(refNameProblem('HEAD'), /refs\//)
     t.match(refNameProblem('refs/main'), /no branch/)
     t.match(refNameProblem('refs/heads/../../config'), /'\.\.'/)
+    t.match(branchNameProblem('@'), /keeps for itself/)
     t.match(branchNameProblem(''), /empty/)
   },
 )

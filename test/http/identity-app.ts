@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type InjectOptions } from 'fastify'
-import type t from 'tap'
+import type { Test } from 'tap'
 import { createOrganizationRoutes } from '../../src/commands/organizations/create.ts'
 import { memberRoutes } from '../../src/commands/organizations/members.ts'
 import { createUserRoutes } from '../../src/commands/users/create.ts'
@@ -12,6 +12,7 @@ import { tokenRoutes } from '../../src/commands/users/tokens.ts'
 import { loadConfig } from '../../src/config.ts'
 import type { RecordedEvent } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
+import { openPushJournal } from '../../src/git/push-journal.ts'
 import { authPlugin } from '../../src/http/auth.ts'
 import { registerErrors } from '../../src/http/errors.ts'
 import { SIGN_IN_LIMITS } from '../../src/http/sign-in.ts'
@@ -34,10 +35,7 @@ export const basic = (login: string, password: string) =>
 
 export const passwordOf = (login: string) => `password of ${login}`
 
-export async function identityApp(
-  test: typeof t | Parameters<Parameters<typeof t.test>[1]>[0],
-  limits = SIGN_IN_LIMITS,
-) {
+export async function identityApp(test: Test, limits = SIGN_IN_LIMITS) {
   const dir = test.testdir()
   const config = loadConfig({ DATA_DIR: dir, ADMIN_PASSWORD, PROJECTION_WAIT_MS: '2000' })
   const app = Fastify({
@@ -66,7 +64,7 @@ export async function identityApp(
     secrets,
     projector,
     gitDir: join(dir, 'git'),
-    pushJournalDir: join(dir, 'pushes'),
+    pushJournal: await openPushJournal(join(dir, 'pushes')),
     publicUrl: () => 'http://git.example.org:3000',
   }
   await projector.start()

@@ -125,7 +125,6 @@ export function mergePullRoutes(services: Services): FastifyPluginAsyncTypebox {
           tags: ['repository'],
           params: PullParams,
           body: Type.Optional(Type.Union([MergePullRequestOption, Type.Null()])),
-          response: { 200: Type.Null() },
         },
       },
       async (request, reply) => {
@@ -147,7 +146,7 @@ export function mergePullRoutes(services: Services): FastifyPluginAsyncTypebox {
           body: body.MergeMessageField ?? '',
         })
         await settled(services, context, reply)
-        return reply.code(200).send(null)
+        return reply.code(200).send()
       },
     )
   }

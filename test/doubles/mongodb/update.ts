@@ -96,13 +96,17 @@ function sum(before: unknown, increment: unknown): unknown {
 
 /** The fields that a filter demands to be equal to something: what an upsert begins with. */
 function equalities(filter: BsonDocument): BsonDocument {
-  return Object.entries(filter).reduce((into: BsonDocument, [field, demand]) => {
-    if (field === '$and' && Array.isArray(demand)) {
-      return demand.filter(isDocument).reduce((merged, part) => ({ ...merged, ...equalities(part) }), into)
-    }
-    if (field.startsWith('$')) return into
-    if (!isOperators(demand))
-      return demand instanceof BSON.BSONRegExp ? into : put(into, field.split('.'), demand)
+  return demandsOf(filter).reduce((into: BsonDocument, [field, demand]) => {
+    if (demand instanceof BSON.BSONRegExp) return into
+    if (!isOperators(demand)) return put(into, field.split('.'), demand)
     return '$eq' in demand ? put(into, field.split('.'), demand.$eq) : into
   }, {})
+}
+
+/** What is demanded of fields, also inside of `$and`. */
+function demandsOf(filter: BsonDocument): [field: string, demand: unknown][] {
+  return Object.entries(filter).flatMap(([field, demand]) => {
+    if (field === '$and' && Array.isArray(demand)) return demand.filter(isDocument).flatMap(demandsOf)
+    return field.startsWith('$') ? [] : [[field, demand] satisfies [string, unknown]]
+  })
 }

@@ -1,0 +1,223 @@
+import t, { type Test } from 'tap'
+import { commitFacts, commitTree, createFirstCommit } from '../../src/git/commits.ts'
+import { countCommits, diffStat, isAncestor, mergeBase } from '../../src/git/history.ts'
+import { mergeTrees } from '../../src/git/merge.ts'
+import { EMPTY_TREE } from '../../src/git/names.ts'
+import { createRepository, deleteRepository } from '../../src/git/repository.ts'
+import { commit, userGit } from './client.ts'
+
+const ann = { name: 'Ann Ä', email: 'ann@example.org', date: '2024-05-01T10:00:00+02:00' }
+const bob = { name: 'Bob', email: 'bob@example.org', date: '2024-05-02T23:59:59-03:30' }
+
+async function setUp(t: Test): Promise<string> {
+  const dir = `${t.testdir()}/1.git`
+  await createRepository(dir, { defaultBranch: 'main' })
+  return dir
+}
+
+/** Stores bytes as a commit that no well-behaved git would write. */
+function rawCommit(dir: string, content: string | Buffer): Promise<string> {
+  return userGit(dir, ['hash-object', '-t', 'commit', '-w', '--literally', '--stdin'], content)
+}
+
+t.test('a commit that is made says what it was given', async (t) => {
+  const dir = await setUp(t)
+  const { sha: first } = await createFirstCommit(dir, {
+    branch: 'main',
+    files: new Map([['README.md', '# Hi\n']]),
+    message: 'first',
+    author: ann,
+    committer: ann,
+  })
+  const tree = await userGit(dir, ['rev-parse', 'main^{tree}'])
+  const message = 'Merge ü\n\nbody\n'
+  const sha = await commitTree(dir, { tree, parents: [first], message, author: ann, committer: bob })
+  t.same((await commitFacts(dir, [sha])).get(sha), {
+    sha,
+    tree,
+    parents: [first],
+    author: ann,
+    committer: bob,
+    message,
+  })
+  t.equal(
+    await userGit(dir, ['log', '-1', '--format=%an|%ae|%aI|%cn|%ce|%cI', sha]),
+    'Ann Ä|ann@example.org|2024-05-01T10:00:00+02:00|Bob|bob@example.org|2024-05-02T23:59:59-03:30',
+  )
+  t.equal(await userGit(dir, ['show', 'main:README.md']), '# Hi')
+  t.equal(await userGit(dir, ['fsck', '--strict', '--no-dangling']), '')
+})
+
+t.test('the same first commit made again is stale with the same id', async (t) => {
+  const dir = await setUp(t)
+  const first = {
+    branch: 'main',
+    files: new Map([
+      ['README.md', 'x'],
+      ['LICENSE', 'y'],
+    ]),
+    message: 'first',
+    author: ann,
+    committer: ann,
+  }
+  const { sha, outcome } = await createFirstCommit(dir, first)
+  t.equal(outcome, 'moved')
+  t.same(await createFirstCommit(dir, first), { sha, outcome: 'stale' })
+  t.equal(await userGit(dir, ['ls-tree', '--name-only', 'main']), 'LICENSE\nREADME.md')
+  for (const name of ['../x', '', '.', '.git', '.GIT', 'a/b', 'a\0b']) {
+    await t.rejects(createFirstCommit(dir, { ...first, files: new Map([[name, 'x']]) }), {
+      name: 'InvalidGitArgument',
+    })
+  }
+})
+
+t.test('names, dates and messages that would break a commit are cleaned or refused', async (t) => {
+  const dir = await setUp(t)
+  const made = async (author: typeof ann, message = 'x') => {
+    const sha = await commitTree(dir, { tree: EMPTY_TREE, parents: [], message, author, committer: ann })
+    return (await commitFacts(dir, [sha])).get(sha)
+  }
+  t.match(await made({ ...ann, name: 'Evil <x@y> 1 +0000\nparent 0' }), {
+    author: { name: 'Evil  x@y  1 +0000 parent 0' },
+  })
+  t.match(await made({ ...ann, name: '' }), { author: { name: 'ann@example.org' } })
+  t.match(await made({ ...ann, name: '...', email: '' }), { author: { name: 'unknown', email: '' } })
+  t.match(await made({ ...ann, name: 'n'.repeat(200_000) }), { author: { name: 'n'.repeat(500) } })
+  t.match(await made({ ...ann, date: '2024-01-01T00:00:00.789Z' }), {
+    author: { date: '2024-01-01T00:00:00+00:00' },
+  })
+  t.match(await made(ann, ''), { message: '\n' })
+  await t.rejects(made({ ...ann, date: 'yesterday' }), { name: 'InvalidGitArgument', field: 'date' })
+  await t.rejects(made(ann, 'a\0b'), { name: 'InvalidGitArgument', field: 'message' })
+})
+
+t.test('odd commits are read without failing', async (t) => {
+  const dir = await setUp(t)
+  const head = `tree ${EMPTY_TREE}\n`
+  const odd = {
+    latin1: await rawCommit(
+      dir,
+      Buffer.from(
+        `${head}author J\xfcrgen <j@x> 1700000000 +0100\ncommitter J <j@x> 1700000000 +0100\nencoding ISO-8859-1\n\ngr\xfc\xdfe\n`,
+        'latin1',
+      ),
+    ),
+    signed: await rawCommit(
+      dir,
+      `${head}author A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\ngpgsig -----BEGIN\n author no\n -----END\n\nmsg`,
+    ),
+    broken: await rawCommit(dir, `${head}author nobody\ncommitter <> 99999999999999999999 +9999\n`),
+    unknownEncoding: await rawCommit(
+      dir,
+      `${head}author A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\nencoding klingon\n\nü`,
+    ),
+    huge: await rawCommit(
+      dir,
+      `${head}author A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\n${'m'.repeat(3_000_000)}`,
+    ),
+  }
+  const facts = await commitFacts(dir, Object.values(odd))
+  t.match(facts.get(odd.latin1), {
+    author: { name: 'Jürgen', date: '2023-11-14T23:13:20+01:00' },
+    message: 'grüße\n',
+  })
+  t.match(facts.get(odd.signed), { author: { name: 'A', email: 'a@x' }, message: 'msg', parents: [] })
+  t.match(facts.get(odd.broken), {
+    author: { name: 'nobody', email: '', date: '1970-01-01T00:00:00+00:00' },
+    committer: { date: '1970-01-01T00:00:00+00:00' },
+    message: '',
+  })
+  t.match(facts.get(odd.unknownEncoding), { message: 'ü' })
+  const length = facts.get(odd.huge)?.message.length ?? 0
+  t.ok(length > 1_000_000 && length <= 1024 * 1024, 'a huge message is cut')
+})
+
+t.test(
+  "ids that are no commit here are left out, and other repositories' commits stay unknown",
+  async (t) => {
+    const dir = await setUp(t)
+    const other = `${dir}/../2.git`
+    await createRepository(other, { defaultBranch: 'main' })
+    const a = await commit(dir, 'a', { f: 'tree' }, [])
+    const tree = await userGit(dir, ['rev-parse', `${a}^{tree}`])
+    t.same([...(await commitFacts(dir, [tree, a, 'b'.repeat(40)])).keys()], [a])
+    t.same([...(await commitFacts(other, [a])).keys()], [])
+    t.same([...(await commitFacts(dir, [])).keys()], [])
+    await t.rejects(commitFacts(dir, ['HEAD']), { name: 'InvalidGitArgument' })
+  },
+)
+
+t.test('a thousand commits are read by one command, and what is known is not asked again', async (t) => {
+  const dir = await setUp(t)
+  const stream: string[] = []
+  for (let i = 1; i <= 1000; i++) {
+    stream.push(
+      `commit refs/heads/main\nmark :${i}\ncommitter C <c@x> ${1_700_000_000 + i} +0000\ndata <<E\nnumber ${i}\nE\n`,
+    )
+  }
+  await userGit(dir, ['fast-import', '--quiet'], stream.join(''))
+  const shas = (await userGit(dir, ['rev-list', 'main'])).split('\n')
+  const facts = await commitFacts(dir, shas)
+  t.equal(facts.size, 1000)
+  t.equal(facts.get(shas[0] ?? '')?.message, 'number 1000\n')
+  await deleteRepository(dir)
+  t.equal((await commitFacts(dir, shas)).size, 1000, 'now from memory')
+})
+
+t.test('how commits relate', async (t) => {
+  const dir = await setUp(t)
+  const a = await commit(dir, 'a', { f: '1\n2\n3\n' }, [])
+  const b = await commit(dir, 'b', { f: '1\n2\n3\n4\n' }, [a])
+  const c = await commit(dir, 'c', { f: '1\n2\n3\n', g: 'x\ny\n' }, [a])
+  const d = await commit(dir, 'd', { h: '1\n2\n3\n', g: 'x\n' }, [c])
+  const alone = await commit(dir, 'alone', { f: '0\n' }, [])
+
+  t.equal(await mergeBase(dir, b, d), a)
+  t.equal(await mergeBase(dir, b, alone), undefined)
+  t.equal(await isAncestor(dir, a, d), true)
+  t.equal(await isAncestor(dir, d, a), false)
+  t.equal(await isAncestor(dir, d, d), true)
+  t.equal(await countCommits(dir, a, d), 2)
+  t.equal(await countCommits(dir, d, d), 0)
+  t.equal(await countCommits(dir, b, d), 2)
+  t.same(await diffStat(dir, a, b), { additions: 1, deletions: 0, changedFiles: 1 })
+  t.same(
+    await diffStat(dir, c, d),
+    { additions: 0, deletions: 1, changedFiles: 2 },
+    'a renamed file counts once',
+  )
+  t.same(await diffStat(dir, a, a), { additions: 0, deletions: 0, changedFiles: 0 })
+  t.same(await diffStat(dir, EMPTY_TREE, a), { additions: 3, deletions: 0, changedFiles: 1 })
+
+  const missing = 'e'.repeat(40)
+  for (const ask of [mergeBase, isAncestor, countCommits, diffStat]) {
+    await t.rejects(async () => void (await ask(dir, a, missing)), { name: 'GitFailed' })
+    await t.rejects(async () => void (await ask(dir, a, '--help')), { name: 'InvalidGitArgument' })
+  }
+  await deleteRepository(dir)
+  t.equal(await mergeBase(dir, b, d), a, 'a known answer is not asked for again')
+  t.equal(await mergeBase(dir, b, alone), undefined, 'nor is a known absence')
+  await t.rejects(mergeBase(dir, a, missing), { name: 'RepositoryMissing' }, 'a failure is not kept')
+})
+
+t.test('two commits merge cleanly, with conflicts that name the files, or not at all', async (t) => {
+  const dir = await setUp(t)
+  const a = await commit(dir, 'a', { f: '1\n', g: '1\n', 'ü ".txt': '1\n' }, [])
+  const b = await commit(dir, 'b', { f: '2\n', g: '1\n', 'ü ".txt': '2\n' }, [a])
+  const c = await commit(dir, 'c', { f: '1\n', g: '2\n', 'ü ".txt': '1\n' }, [a])
+  const d = await commit(dir, 'd', { f: '3\n', g: '1\n', 'ü ".txt': '3\n' }, [a])
+  const alone = await commit(dir, 'alone', { f: '0\n' }, [])
+
+  const clean = await mergeTrees(dir, b, c)
+  t.match(clean, { kind: 'clean', tree: /^[0-9a-f]{40}$/ })
+  if (clean.kind === 'clean')
+    t.equal(await userGit(dir, ['show', `${clean.tree}:f`, `${clean.tree}:g`]), '2\n2')
+  t.same(await mergeTrees(dir, b, d), { kind: 'conflicts', files: ['f', 'ü ".txt'] })
+  t.same(await mergeTrees(dir, b, alone), { kind: 'unrelated' })
+  t.same(await mergeTrees(dir, a, b), {
+    kind: 'clean',
+    tree: await userGit(dir, ['rev-parse', `${b}^{tree}`]),
+  })
+  await t.rejects(mergeTrees(dir, a, 'e'.repeat(40)), { name: 'GitFailed' })
+  await t.rejects(mergeTrees(dir, a, 'main'), { name: 'InvalidGitArgument' })
+})

@@ -1,0 +1,129 @@
+/**
+ * The smallest server that hosts git repositories: what `http/` does around `src/git/`, without users,
+ * rights and log. Every `NAME.git` below `root` is there at `/NAME.git`.
+ */
+import { mkdir, readdir, readFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import {
+  GitRequestTooLarge,
+  MalformedGitRequest,
+  PushUnrecorded,
+  RepositoryMissing,
+} from '../../src/git/errors.ts'
+import { openPushJournal, type PushJournal } from '../../src/git/push-journal.ts'
+import { receivePack } from '../../src/git/receive-pack.ts'
+import type { RefChange } from '../../src/git/refs.ts'
+import { advertiseRefs, decodeBody, isGitService, uploadPack } from '../../src/git/smart-http.ts'
+
+export interface GitServer {
+  url: string
+  journal: PushJournal
+  /** All that `record` was told. */
+  recorded: RefChange[]
+  /** Each request as it was answered or given up: method, path, status and the error's name. */
+  requests: { line: string; protocol: string | undefined; encoding: string | undefined; error?: string }[]
+  /** Ends all transfers, as a server that shuts down does. */
+  shutDown: AbortController
+  close(): Promise<void>
+}
+
+export interface GitServerHooks {
+  check?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
+  record?(updates: readonly RefChange[]): Promise<void>
+  maxBytes?: number
+}
+
+function statusOf(error: unknown): number {
+  if (error instanceof RepositoryMissing) return 404
+  if (error instanceof MalformedGitRequest) return 400
+  if (error instanceof GitRequestTooLarge) return 413
+  if (error instanceof PushUnrecorded) return 503
+  return 500
+}
+
+export async function startGitServer(root: string, hooks: GitServerHooks = {}): Promise<GitServer> {
+  await mkdir(`${root}/pending`, { recursive: true })
+  const journal = await openPushJournal(`${root}/pending`)
+  const recorded: RefChange[] = []
+  const requests: GitServer['requests'] = []
+  const shutDown = new AbortController()
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? '/', 'http://localhost')
+    const [, key = '', path = ''] = /^\/(\w+)\.git\/(.*)$/.exec(url.pathname) ?? []
+    const dir = `${root}/${key}.git`
+    const header = request.headers['git-protocol']
+    const protocol = typeof header === 'string' ? header : undefined
+    const encoding = request.headers['content-encoding']
+    const entry: GitServer['requests'][number] = { line: `${request.method} ${path}`, protocol, encoding }
+    requests.push(entry)
+    const options = { protocol, signal: shutDown.signal }
+    try {
+      let body: Readable
+      let type: string
+      const service = url.searchParams.get('service')
+      if (path === 'info/refs' && isGitService(service)) {
+        body = await advertiseRefs(dir, service, options)
+        type = `${service}-advertisement`
+      } else if (path === 'git-upload-pack') {
+        body = await uploadPack(dir, decodeBody(request, encoding), options)
+        type = `${path}-result`
+      } else {
+        const result = await receivePack(dir, decodeBody(request, encoding), {
+          ...options,
+          journal,
+          key,
+          maxBytes: hooks.maxBytes,
+          check: hooks.check ?? (async () => new Map()),
+          async record(updates) {
+            await hooks.record?.(updates)
+            recorded.push(...updates)
+          },
+        })
+        body = Readable.from([result])
+        type = `${path}-result`
+      }
+      response.setHeader('content-type', `application/x-${type}`)
+      await pipeline(body, response)
+    } catch (error) {
+      entry.error = error instanceof Error ? error.name : String(error)
+      if (response.headersSent) response.destroy()
+      else response.writeHead(statusOf(error)).end(entry.error)
+    }
+  }
+
+  const server = createServer((request, response) => void answer(request, response))
+  server.requestTimeout = 0
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('the server has no port')
+  return {
+    url: `http://127.0.0.1:${address.port}`,
+    journal,
+    recorded,
+    requests,
+    shutDown,
+    close() {
+      server.closeAllConnections()
+      return new Promise((resolve) => server.close(() => resolve()))
+    },
+  }
+}
+
+/** The ids of git processes that have `text` (a repository's path) among their arguments. */
+export async function gitProcesses(text: string): Promise<number[]> {
+  const found: number[] = []
+  for (const name of await readdir('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const words = await readFile(`/proc/${name}/cmdline`, 'utf8').catch(() => '')
+    if (words.startsWith('git\0') && words.includes(text)) found.push(Number(name))
+  }
+  return found
+}
+
+/** Resolves when the condition holds. The test's own time limit is the bound. */
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 10))
+}

@@ -1,0 +1,128 @@
+import { writeFile } from 'node:fs/promises'
+import t, { type Test } from 'tap'
+import { deleteRef, listRefs, readRefs, resolveRef, updateRef, updateRefs } from '../../src/git/refs.ts'
+import { createRepository } from '../../src/git/repository.ts'
+import { commit, userGit } from './client.ts'
+
+const MAIN = 'refs/heads/main'
+
+async function setUp(t: Test) {
+  const dir = `${t.testdir()}/1.git`
+  await createRepository(dir, { defaultBranch: 'main' })
+  const a = await commit(dir, 'a', { f: '1' }, [])
+  const b = await commit(dir, 'b', { f: '2' }, [a])
+  return { dir, a, b }
+}
+
+t.test('a ref moves only from where it is believed to stand', async (t) => {
+  const { dir, a, b } = await setUp(t)
+  t.equal(await updateRef(dir, MAIN, { from: a, to: b }), 'stale', 'it does not exist')
+  t.equal(await updateRef(dir, MAIN, { from: null, to: a }), 'moved')
+  t.equal(await updateRef(dir, MAIN, { from: null, to: b }), 'stale', 'it exists')
+  t.equal(await updateRef(dir, MAIN, { from: b, to: a }), 'stale', 'it is elsewhere')
+  t.equal(await resolveRef(dir, MAIN), a)
+  t.equal(await updateRef(dir, MAIN, { from: a, to: b }), 'moved')
+  t.equal(await deleteRef(dir, MAIN, a), 'stale')
+  t.equal(await resolveRef(dir, MAIN), b)
+  t.equal(await deleteRef(dir, MAIN, b), 'moved')
+  t.equal(await deleteRef(dir, MAIN, b), 'stale')
+  t.equal(await resolveRef(dir, MAIN), null)
+})
+
+t.test('of many who move a ref from one place exactly one succeeds', async (t) => {
+  const { dir, a } = await setUp(t)
+  await updateRef(dir, MAIN, { from: null, to: a })
+  const targets = await Promise.all(
+    Array.from({ length: 8 }, (_, i) => commit(dir, `c${i}`, { f: `${i}` }, [a])),
+  )
+  const outcomes = await Promise.all(targets.map((to) => updateRef(dir, MAIN, { from: a, to })))
+  t.same(outcomes.filter((outcome) => outcome === 'moved').length, 1)
+  t.same(outcomes.filter((outcome) => outcome === 'stale').length, 7)
+  t.equal(await resolveRef(dir, MAIN), targets[outcomes.indexOf('moved')])
+})
+
+t.test('several refs move together or not at all', async (t) => {
+  const { dir, a, b } = await setUp(t)
+  await updateRefs(dir, [
+    { ref: MAIN, from: null, to: a },
+    { ref: 'refs/heads/old', from: null, to: a },
+  ])
+  const changes = [
+    { ref: MAIN, from: a, to: b },
+    { ref: 'refs/heads/old', from: b, to: null },
+    { ref: 'refs/pull/1/head', from: null, to: b },
+  ]
+  t.equal(await updateRefs(dir, changes), 'stale')
+  t.same(await listRefs(dir), [
+    { ref: MAIN, sha: a },
+    { ref: 'refs/heads/old', sha: a },
+  ])
+  changes[1] = { ref: 'refs/heads/old', from: a, to: null }
+  t.equal(await updateRefs(dir, changes), 'moved')
+  t.same(await listRefs(dir), [
+    { ref: MAIN, sha: b },
+    { ref: 'refs/pull/1/head', sha: b },
+  ])
+  t.equal(
+    await updateRefs(dir, [{ ref: 'refs/heads/none', from: null, to: null }]),
+    'moved',
+    'only a condition',
+  )
+  t.equal(await updateRefs(dir, [{ ref: MAIN, from: null, to: null }]), 'stale')
+  t.equal(await updateRefs(dir, []), 'moved')
+})
+
+t.test('a name below or above an existing one is a conflict of names', async (t) => {
+  const { dir, a } = await setUp(t)
+  await updateRef(dir, 'refs/heads/a', { from: null, to: a })
+  t.equal(await updateRef(dir, 'refs/heads/a/b', { from: null, to: a }), 'name-conflict')
+  await updateRef(dir, 'refs/heads/c/d', { from: null, to: a })
+  t.equal(await updateRef(dir, 'refs/heads/c', { from: null, to: a }), 'name-conflict')
+  const both = ['refs/heads/x', 'refs/heads/x/y'].map((ref) => ({ ref, from: null, to: a }))
+  t.equal(await updateRefs(dir, both), 'name-conflict')
+})
+
+t.test('refs are listed below a prefix and read by name, packed or not', async (t) => {
+  const { dir, a, b } = await setUp(t)
+  await updateRef(dir, MAIN, { from: null, to: a })
+  await updateRef(dir, 'refs/tags/v1', { from: null, to: b })
+  await userGit(dir, ['pack-refs', '--all'])
+  await updateRef(dir, 'refs/heads/maintenance', { from: null, to: b })
+  t.same(await listRefs(dir, 'refs/heads/'), [
+    { ref: MAIN, sha: a },
+    { ref: 'refs/heads/maintenance', sha: b },
+  ])
+  t.same(
+    [...(await readRefs(dir, [MAIN, 'refs/heads/none', 'refs/heads/mai']))],
+    [
+      [MAIN, a],
+      ['refs/heads/none', null],
+      ['refs/heads/mai', null],
+    ],
+  )
+  const many = Array.from({ length: 300 }, (_, i) => `refs/heads/none-${i}`)
+  const read = await readRefs(dir, [...many, 'refs/tags/v1'])
+  t.equal(read.size, 301)
+  t.equal(read.get('refs/tags/v1'), b)
+  t.same([...(await readRefs(dir, []))], [])
+  t.equal(await deleteRef(dir, MAIN, a), 'moved', 'a packed ref can be deleted')
+  t.equal(await resolveRef(dir, MAIN), null)
+})
+
+t.test("what git would refuse never reaches git, and what it can't do is an error", async (t) => {
+  const { dir, a } = await setUp(t)
+  const invalid = { name: 'InvalidGitArgument' }
+  await t.rejects(resolveRef(dir, 'HEAD'), invalid)
+  await t.rejects(resolveRef(dir, '--stdin'), invalid)
+  await t.rejects(listRefs(dir, 'refs/../'), invalid)
+  await t.rejects(updateRef(dir, 'refs/heads/a\0b', { from: null, to: a }), invalid)
+  await t.rejects(updateRef(dir, MAIN, { from: null, to: 'main' }), invalid)
+  await t.rejects(
+    updateRef(dir, MAIN, { from: null, to: 'a'.repeat(40) }),
+    { name: 'GitFailed' },
+    'no such object',
+  )
+  await t.rejects(listRefs(`${dir}/none`), { name: 'RepositoryMissing' })
+  await writeFile(`${dir}/refs/heads/main.lock`, '')
+  await t.rejects(updateRef(dir, MAIN, { from: null, to: a }), { name: 'GitFailed' }, 'locked for long')
+})

@@ -1,0 +1,215 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { PassThrough, Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { gzipSync } from 'node:zlib'
+import t, { type Test } from 'tap'
+import { createRepository } from '../../src/git/repository.ts'
+import { decodeBody, uploadPack } from '../../src/git/smart-http.ts'
+import { commit, initWork, tryGit, userGit } from './client.ts'
+import { gitProcesses, startGitServer, until } from './git-server.ts'
+
+/** A server with one repository, which has three commits on main, a branch, a tag and a pull request's ref. */
+async function setUp(t: Test) {
+  const root = await mkdtemp(join(tmpdir(), 'mergelog-git-'))
+  const server = await startGitServer(root)
+  t.teardown(async () => {
+    await server.close()
+    await rm(root, { recursive: true, force: true })
+  })
+  const dir = `${root}/one.git`
+  await createRepository(dir, { defaultBranch: 'main' })
+  const a = await commit(dir, 'a', { f: '1' }, [])
+  const b = await commit(dir, 'b', { f: '2' }, [a])
+  const c = await commit(dir, 'c', { f: '3' }, [b])
+  const side = await commit(dir, 'side', { f: '4' }, [a])
+  const refs = { 'refs/heads/main': c, 'refs/heads/side': side, 'refs/tags/v1': b, 'refs/pull/1/head': side }
+  for (const [ref, sha] of Object.entries(refs)) await userGit(dir, ['update-ref', ref, sha])
+  return { root, dir, server, url: `${server.url}/one.git`, work: `${root}/work`, refs, a, b, c, side }
+}
+
+/** A repository whose pack is large enough to fill every buffer between git and a client. */
+async function addLargeFile(dir: string): Promise<string> {
+  const { randomBytes } = await import('node:crypto')
+  const blob = await userGit(dir, ['hash-object', '-w', '--stdin'], randomBytes(30_000_000))
+  const tree = await userGit(dir, ['mktree'], `100644 blob ${blob}\tlarge\n`)
+  const sha = await userGit(dir, ['commit-tree', tree], 'large\n')
+  await userGit(dir, ['update-ref', 'refs/heads/large', sha])
+  return sha
+}
+
+for (const version of ['0', '1', '2']) {
+  t.test(`clone, fetch and ls-remote speak protocol version ${version}`, async (t) => {
+    const { url, dir, server, root, work, refs, c } = await setUp(t)
+    const speak = ['-c', `protocol.version=${version}`]
+    await userGit(root, [...speak, 'clone', '-q', url, work])
+    t.equal(
+      await userGit(work, ['rev-parse', 'HEAD', 'origin/side', 'v1']),
+      [c, refs['refs/heads/side'], refs['refs/tags/v1']].join('\n'),
+    )
+    t.equal(await userGit(work, ['branch', '--show-current']), 'main')
+
+    const d = await commit(dir, 'd', { f: '5' }, [c])
+    await userGit(dir, ['update-ref', 'refs/heads/main', d])
+    await userGit(work, [...speak, 'fetch', '-q'])
+    t.equal(await userGit(work, ['rev-parse', 'origin/main']), d)
+
+    const listed = await userGit(root, [...speak, 'ls-remote', url])
+    for (const [ref, sha] of Object.entries({ ...refs, 'refs/heads/main': d })) {
+      t.ok(listed.includes(`${sha}\t${ref}`), `${ref} is listed`)
+    }
+    const spoken = new Set(server.requests.map(({ protocol }) => protocol))
+    t.same([...spoken], [version === '0' ? undefined : `version=${version}`])
+  })
+}
+
+t.test('a shallow clone, a partial clone and a single commit can be fetched', async (t) => {
+  const { url, root, a, c, b } = await setUp(t)
+  await userGit(root, ['clone', '-q', '--depth=1', url, 'shallow'])
+  t.equal(await userGit(`${root}/shallow`, ['rev-list', 'HEAD']), c)
+  await userGit(`${root}/shallow`, ['fetch', '-q', '--deepen=1'])
+  t.equal(await userGit(`${root}/shallow`, ['rev-list', 'HEAD']), `${c}\n${b}`)
+  await userGit(`${root}/shallow`, ['fetch', '-q', '--unshallow'])
+  t.equal(await userGit(`${root}/shallow`, ['rev-list', '--count', 'HEAD']), '3')
+
+  const partial = await userGit(root, ['clone', '--filter=blob:none', '--no-checkout', url, 'partial'])
+  t.notMatch(partial, /filtering not recognized/)
+  t.match(
+    await userGit(`${root}/partial`, ['rev-list', '--objects', '--missing=print', 'HEAD']),
+    /\?[0-9a-f]{40}/,
+  )
+
+  for (const version of ['0', '2']) {
+    const work = `${root}/single-${version}`
+    await initWork(work)
+    await userGit(work, ['-c', `protocol.version=${version}`, 'fetch', '-q', url, a])
+    t.equal(await userGit(work, ['rev-parse', 'FETCH_HEAD']), a)
+  }
+  await initWork(`${root}/pull`)
+  await userGit(`${root}/pull`, ['fetch', '-q', url, 'refs/pull/1/head'])
+})
+
+t.test('a request that the client compressed is understood', async (t) => {
+  const { url, dir, server, root, work } = await setUp(t)
+  await userGit(root, ['clone', '-q', url, work])
+  // git compresses requests of more than a kilobyte: many haves make one.
+  let tip = await userGit(work, ['rev-parse', 'HEAD'])
+  for (let i = 0; i < 40; i++) tip = await commit(work, `local ${i}`, { f: `local ${i}` }, [tip])
+  await userGit(work, ['update-ref', 'HEAD', tip])
+  const remote = await commit(dir, 'remote', { f: 'remote' }, [await userGit(dir, ['rev-parse', 'main'])])
+  await userGit(dir, ['update-ref', 'refs/heads/main', remote])
+  await userGit(work, ['fetch', '-q'])
+  t.equal(await userGit(work, ['rev-parse', 'origin/main']), remote)
+  t.ok(
+    server.requests.some(({ encoding }) => encoding === 'gzip'),
+    'git did compress',
+  )
+})
+
+t.test('an empty repository can be cloned, a missing one can not', async (t) => {
+  const { server, root } = await setUp(t)
+  await createRepository(`${root}/empty.git`, { defaultBranch: 'trunk' })
+  await userGit(root, ['clone', '-q', `${server.url}/empty.git`, 'empty'])
+  t.equal(await userGit(`${root}/empty`, ['symbolic-ref', 'HEAD']), 'refs/heads/trunk')
+  const missing = await tryGit(root, ['clone', '-q', `${server.url}/none.git`, 'none'])
+  t.not(missing.code, 0)
+  t.match(missing.stderr, /not found/)
+  await t.rejects(uploadPack(`${root}/none.git`, Readable.from([])), { name: 'RepositoryMissing' })
+})
+
+t.test(
+  "a body is decoded by its encoding, and what can't be decoded is an error of the client",
+  async (t) => {
+    const zipped = () => Readable.from([gzipSync('hello'.repeat(1000))])
+    t.equal((await buffer(decodeBody(zipped(), 'gzip'))).toString(), 'hello'.repeat(1000))
+    t.equal((await buffer(decodeBody(zipped(), ' X-GZIP'))).length, 5000)
+    t.equal((await buffer(decodeBody(Readable.from([Buffer.from('plain')]), undefined))).toString(), 'plain')
+    t.equal((await buffer(decodeBody(Readable.from([Buffer.from('plain')]), 'identity'))).toString(), 'plain')
+    t.throws(() => decodeBody(zipped(), 'br'), { name: 'UnknownContentEncoding' })
+    await t.rejects(buffer(decodeBody(Readable.from([Buffer.from('plain')]), 'gzip')), {
+      name: 'MalformedGitRequest',
+    })
+    await t.rejects(buffer(decodeBody(Readable.from([gzipSync('x').subarray(0, 10)]), 'gzip')), {
+      name: 'MalformedGitRequest',
+    })
+    const broken = new PassThrough()
+    const decoded = buffer(decodeBody(broken, 'gzip'))
+    broken.destroy()
+    await t.rejects(decoded, { name: 'GitClientGone' })
+  },
+)
+
+t.test('a request that grows beyond its limit when it is decompressed is refused', async (t) => {
+  const { dir, url } = await setUp(t)
+  const bomb = gzipSync(Buffer.alloc(70 * 1024 * 1024, '0032want 0123456789012345678901234567890123456789\n'))
+  t.ok(bomb.length < 1_000_000)
+  const response = await fetch(`${url}/git-upload-pack`, {
+    method: 'POST',
+    body: bomb,
+    headers: { 'content-encoding': 'gzip' },
+  })
+  t.not(response.status, 200)
+  await response.text()
+  await until(async () => (await gitProcesses(dir)).length === 0)
+  const spoiled = await fetch(`${url}/git-upload-pack`, {
+    method: 'POST',
+    body: 'no gzip',
+    headers: { 'content-encoding': 'gzip' },
+  })
+  t.equal(spoiled.status, 400)
+})
+
+t.test('nonsense in a request or in its protocol header is an error, not a crash', async (t) => {
+  const { url, root } = await setUp(t)
+  const nonsense = await fetch(`${url}/git-upload-pack`, { method: 'POST', body: 'GET / HTTP/1.1' })
+  t.not(nonsense.status, 404)
+  await nonsense.text()
+  const listed = await fetch(`${url}/info/refs?service=git-upload-pack`, {
+    headers: { 'git-protocol': 'x=$(touch /tmp/x):version=9:version=1' },
+  })
+  t.match(await listed.text(), /^001e# service=git-upload-pack\n0000000eversion 1\n/)
+  t.match(await userGit(root, ['ls-remote', url]), /refs\/heads\/main/)
+})
+
+t.test('a client that goes away in the middle of a clone leaves no process', async (t) => {
+  const { dir, url, server } = await setUp(t)
+  const sha = await addLargeFile(dir)
+  const body = `0032want ${sha}\n00000009done\n`
+  const { port } = new URL(url)
+  const socket = connect(Number(port), '127.0.0.1')
+  socket.write(
+    `POST /one.git/git-upload-pack HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  )
+  await new Promise((resolve) => socket.once('data', resolve))
+  socket.pause()
+  t.ok((await gitProcesses(dir)).length > 0, 'git is in the middle of it')
+  socket.destroy()
+  await until(async () => (await gitProcesses(dir)).length === 0)
+  await until(() => server.requests.at(-1)?.error !== undefined)
+})
+
+t.test('a client that goes away within its request leaves no process', async (t) => {
+  const { dir, url, server } = await setUp(t)
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  socket.write('POST /one.git/git-upload-pack HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n0032want')
+  await until(async () => (await gitProcesses(dir)).length > 0)
+  socket.destroy()
+  await until(async () => (await gitProcesses(dir)).length === 0)
+  await until(() => server.requests.at(-1)?.error === 'GitClientGone')
+})
+
+t.test('a server that shuts down ends its transfers', async (t) => {
+  const { dir, url, server } = await setUp(t)
+  const sha = await addLargeFile(dir)
+  const response = await fetch(`${url}/git-upload-pack`, {
+    method: 'POST',
+    body: `0032want ${sha}\n00000009done\n`,
+    headers: { 'git-protocol': 'version=0' },
+  })
+  t.equal(response.status, 200)
+  server.shutDown.abort(new Error('shutting down'))
+  await t.rejects(response.arrayBuffer())
+  await until(async () => (await gitProcesses(dir)).length === 0)
+})

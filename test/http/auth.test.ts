@@ -1,0 +1,183 @@
+import t from 'tap'
+import { keepPassword } from '../../src/commands/users/secrets.ts'
+import { ADMIN_PASSWORD, basic, identityApp, passwordOf } from './identity-app.ts'
+
+t.test('a requester signs in with a password or with a token, in all of Gitea\'s ways', async (t) => {
+  const { call, signUp, tokenOf } = await identityApp(t)
+  await signUp('Alice')
+  const header = await tokenOf('Alice', 'all')
+  const token = header.slice('token '.length)
+  const ways = [
+    basic('Alice', passwordOf('Alice')),
+    basic('aLICE', passwordOf('Alice')),
+    basic('Alice', token),
+    basic('whoever', token),
+    basic(token, ''),
+    basic(token, 'x-oauth-basic'),
+    `token ${token}`,
+    `Token ${token}`,
+    `Bearer ${token}`,
+    `bearer ${token}`,
+  ]
+  for (const as of ways) {
+    const { status, body } = await call('GET', '/user', { as })
+    t.same([status, body.login], [200, 'Alice'], as)
+  }
+})
+
+t.test('no credentials are fine until somebody is needed', async (t) => {
+  const { call } = await identityApp(t)
+  t.same((await call('GET', '/repos/probe')).body, { login: null })
+  const { status, body, headers } = await call('GET', '/user')
+  t.equal(status, 401)
+  t.equal(body.message, 'sign in first')
+  t.match(headers['www-authenticate'], /^Basic /)
+})
+
+t.test('credentials that are malformed or wrong give 401, also where none are needed', async (t) => {
+  const { call, signUp, admin } = await identityApp(t)
+  await signUp('alice')
+  const made = await call('POST', '/orgs', { as: admin, body: { username: 'acme' } })
+  t.equal(made.status, 201)
+  const bad = [
+    '',
+    'Basic',
+    'Basic ',
+    'Basic %%%',
+    `Basic ${Buffer.from('no colon').toString('base64')}`,
+    'Digest username="alice"',
+    'token',
+    `token ${'0'.repeat(40)}`,
+    'Bearer x',
+    basic('', ''),
+    basic('alice', ''),
+    basic('alice', passwordOf('Alice')),
+    basic('alice', `${passwordOf('alice')} `),
+    basic('alice', 'x'.repeat(5000)),
+    basic('nobody', passwordOf('alice')),
+    basic('acme', passwordOf('acme')),
+    basic('acme\0', 'x'),
+  ]
+  for (const as of bad) {
+    const { status, headers } = await call('GET', '/repos/probe', { as })
+    t.equal(status, 401, as.slice(0, 60))
+    t.match(headers['www-authenticate'], /^Basic /)
+  }
+  t.same((await call('GET', '/nowhere', { as: 'Bearer x' })).status, 401)
+  t.same((await call('GET', '/nowhere', { as: basic('alice', passwordOf('alice')) })).status, 404)
+})
+
+t.test('a password counts until the stored hash changes, however often it was right before', async (t) => {
+  const { call, signUp, services } = await identityApp(t)
+  await signUp('alice')
+  const as = basic('alice', passwordOf('alice'))
+  t.equal((await call('GET', '/user', { as })).status, 200)
+  t.equal((await call('GET', '/user', { as })).status, 200)
+  // Of nobody's password.
+  await keepPassword(services.secrets, 2, `scrypt$2$1$1$c2FsdA==$${Buffer.alloc(32).toString('base64')}`)
+  t.equal((await call('GET', '/user')).status, 401)
+  t.equal((await call('GET', '/user', { as })).status, 401)
+})
+
+t.test('a token counts for what its scopes say, and nothing more', async (t) => {
+  const { call, signUp, tokenOf } = await identityApp(t)
+  await signUp('alice')
+  const reads = await tokenOf('alice', 'read:repository')
+  const writes = await tokenOf('alice', 'write:repository')
+  const user = await tokenOf('alice', 'read:user')
+  const both = await tokenOf('alice', 'read:user', 'read:organization')
+  const status = async (method: 'GET' | 'POST', path: string, as: string) =>
+    (await call(method, path, { as })).status
+
+  t.equal(await status('GET', '/repos/probe', reads), 200)
+  t.equal(await status('POST', '/repos/probe', reads), 403)
+  t.equal(await status('POST', '/repos/fetch', reads), 200, 'a route may say that its POST only reads')
+  t.equal(await status('POST', '/repos/probe', writes), 200)
+  t.equal(await status('GET', '/repos/probe', user), 403)
+  t.equal(await status('GET', '/user', user), 200)
+  t.equal(await status('GET', '/user', reads), 403)
+  t.equal(await status('GET', '/user/orgs', user), 403, 'this needs two')
+  t.equal(await status('GET', '/user/orgs', both), 200)
+  t.equal(await status('GET', '/nowhere', user), 404)
+  const { body } = await call('POST', '/repos/probe', { as: reads })
+  t.equal(body.message, 'token does not have at least one of required scope(s): write:repository')
+})
+
+t.test('a token of a site admin without the admin scope makes no users', async (t) => {
+  const { call, admin, log } = await identityApp(t)
+  const { body } = await call('POST', '/users/admin/tokens', {
+    as: admin,
+    body: { name: 'narrow', scopes: ['write:user'] },
+  })
+  const before = (await log()).length
+  const eve = { username: 'eve', email: 'eve@example.org', password: passwordOf('eve') }
+  t.equal((await call('POST', '/admin/users', { as: `token ${body.sha1}`, body: eve })).status, 403)
+  t.equal((await log()).length, before)
+})
+
+t.test('a deleted token is worth nothing', async (t) => {
+  const { call, signUp, tokenOf } = await identityApp(t)
+  await signUp('alice')
+  const as = await tokenOf('alice', 'all')
+  t.equal((await call('GET', '/user', { as })).status, 200)
+  const own = basic('alice', passwordOf('alice'))
+  t.equal((await call('DELETE', '/users/alice/tokens/all', { as: own })).status, 204)
+  t.equal((await call('GET', '/user', { as })).status, 401)
+})
+
+const FEW = {
+  perLogin: { failures: 3, windowMs: 60_000 },
+  perAddress: { failures: 5, windowMs: 60_000 },
+}
+
+t.test('after too many bad passwords even the right one waits, from that address for that login', async (t) => {
+  const { call, signUp, tokenOf, admin } = await identityApp(t, FEW)
+  await signUp('alice')
+  const token = await tokenOf('alice', 'read:user')
+  const ip = '192.0.2.1'
+  const wrong = basic('alice', 'wrong')
+  for (let i = 0; i < 3; i++) t.equal((await call('GET', '/user', { as: wrong, ip })).status, 401)
+
+  const right = basic('alice', passwordOf('alice'))
+  const { status, headers, body } = await call('GET', '/user', { as: right, ip })
+  t.equal(status, 429)
+  t.match(body.message, 'too many failed sign-ins')
+  const seconds = Number(headers['retry-after'])
+  t.ok(seconds > 0 && seconds <= 60, `Retry-After: ${headers['retry-after']}`)
+  t.equal((await call('GET', '/user', { as: wrong, ip })).status, 429)
+  t.equal((await call('GET', '/user', { as: basic('ALICE', 'wrong'), ip })).status, 429)
+
+  t.equal((await call('GET', '/user', { as: right, ip: '192.0.2.2' })).status, 200)
+  t.equal((await call('GET', '/user', { as: admin, ip })).status, 200)
+  t.equal((await call('GET', '/user', { as: token, ip })).status, 200, 'tokens are not guessed')
+})
+
+t.test('many bad passwords at once do not all pass before the first has failed', async (t) => {
+  const { call } = await identityApp(t, FEW)
+  const guesses = Array.from({ length: 20 }, (_, i) =>
+    call('GET', '/user', { as: basic('admin', `guess ${i}`), ip: '192.0.2.1' }),
+  )
+  const statuses = (await Promise.all(guesses)).map(({ status }) => status)
+  t.equal(statuses.filter((status) => status === 401).length, 3)
+  t.equal(statuses.filter((status) => status === 429).length, 17)
+})
+
+t.test('an address that tries one login after the other waits as well', async (t) => {
+  const { call, admin } = await identityApp(t, FEW)
+  const ip = '192.0.2.1'
+  for (let i = 0; i < 5; i++) {
+    t.equal((await call('GET', '/user', { as: basic(`user${i}`, 'wrong'), ip })).status, 401)
+  }
+  t.equal((await call('GET', '/user', { as: admin, ip })).status, 429)
+  t.equal((await call('GET', '/user', { as: admin, ip: '192.0.2.2' })).status, 200)
+})
+
+t.test('the right password, sent many times at once or again and again, never waits', async (t) => {
+  const { call, admin } = await identityApp(t, FEW)
+  const ip = '192.0.2.1'
+  const many = Array.from({ length: 50 }, () => call('GET', '/user', { as: admin, ip }))
+  t.same([...new Set((await Promise.all(many)).map(({ status }) => status))], [200])
+  const started = performance.now()
+  t.equal((await call('GET', '/user', { as: basic('admin', ADMIN_PASSWORD), ip })).status, 200)
+  t.comment(`remembered: ${(performance.now() - started).toFixed(1)} ms`)
+})

@@ -1,0 +1,658 @@
+/** What every ReadStore must do, whatever stands behind it. */
+import type { Test } from 'tap'
+import { StoreUnavailable } from '../../src/events/event-store.ts'
+import type {
+  Change,
+  Checkpoint,
+  Collection,
+  Filter,
+  FindOptions,
+  ReadStore,
+} from '../../src/projections/read-store.ts'
+
+export interface Card {
+  /** The name of the document in expectations. */
+  key: string
+  state?: string | null
+  rank?: number | null
+  open?: boolean | null
+  labels?: string[]
+  scores?: number[]
+  words?: string[]
+  note?: { deep: { text: string } }
+}
+
+export const cards: Collection<Card> = {
+  name: 'cards',
+  indexes: [
+    [
+      ['state', 1],
+      ['rank', -1],
+    ],
+    [['key', 1]],
+  ],
+  arrays: ['labels', 'scores', 'words'],
+}
+
+const others: Collection<Card> = { ...cards, name: 'other_cards' }
+
+const NONE: ReadonlyMap<string, Checkpoint> = new Map()
+
+export const put = (id: string, body: object, position = 1, collection = cards): Change => ({
+  op: 'put',
+  collection,
+  id,
+  position,
+  body,
+})
+
+/**
+ * Runs the contract. `open` opens a store on the same data each time that it is called within one test;
+ * another test has other data.
+ */
+export function readStoreContract(t: Test, open: (t: Test) => () => Promise<ReadStore> | ReadStore): void {
+  /** A store with these documents, by their `key` as id. */
+  async function storeWith(t: Test, documents: readonly Card[] = []): Promise<ReadStore> {
+    const store = await open(t)()
+    t.teardown(() => store.close())
+    await store.prepare([cards, others])
+    await store.apply(
+      documents.map((document) => put(document.key, document)),
+      NONE,
+    )
+    return store
+  }
+
+  async function keys(store: ReadStore, filter: Filter<Card>, options?: FindOptions<Card>): Promise<string> {
+    const found = await store.find(cards, filter, options)
+    return found.map(({ key }) => key).join(' ')
+  }
+
+  /** Each filter finds these documents (by id, as without a sort), and counts as many. */
+  async function finds(t: Test, store: ReadStore, expected: readonly (readonly [Filter<Card>, string])[]) {
+    for (const [filter, wanted] of expected) {
+      const name = JSON.stringify(filter)
+      t.equal(await keys(store, filter), wanted, name)
+      t.equal(await store.count(cards, filter), wanted === '' ? 0 : wanted.split(' ').length, `count ${name}`)
+    }
+  }
+
+  t.test('a document is read back as it was put; a missing one is undefined', async (t) => {
+    const store = await storeWith(t)
+    const body = {
+      key: 'a',
+      state: null,
+      rank: 1.5,
+      open: false,
+      labels: ['x'],
+      note: { deep: { text: 'é' } },
+    }
+    await store.apply([put('a', body)], NONE)
+    t.strictSame(await store.get(cards, 'a'), body)
+    t.equal(await store.get(cards, 'b'), undefined)
+    t.equal(await store.get(others, 'a'), undefined, 'another collection has other documents')
+  })
+
+  t.test('many documents are read at once with their positions; missing ones are left out', async (t) => {
+    const store = await storeWith(t)
+    await store.apply([put('a', { key: 'a' }, 7), put('b', { key: 'b' }, 2 ** 52 + 1)], NONE)
+    const found = await store.getMany(cards, ['b', 'none', 'a', 'a'])
+    t.strictSame(
+      found.sort((x, y) => (x.id < y.id ? -1 : 1)),
+      [
+        { id: 'a', position: 7, body: { key: 'a' } },
+        { id: 'b', position: 2 ** 52 + 1, body: { key: 'b' } },
+      ],
+    )
+    t.strictSame(await store.getMany(cards, []), [])
+  })
+
+  t.test('more documents than any batch holds are read at once', async (t) => {
+    const ids = Array.from({ length: 2500 }, (_, i) => String(i).padStart(4, '0'))
+    const store = await storeWith(
+      t,
+      ids.map((key) => ({ key })),
+    )
+    t.equal((await store.getMany(cards, ids)).length, 2500)
+    t.equal(await keys(store, {}), ids.join(' '))
+    t.equal(await keys(store, { key: { $in: ids } }), ids.join(' '))
+  })
+
+  t.test('a put replaces the whole document', async (t) => {
+    const store = await storeWith(t, [{ key: 'a', state: 'open', labels: ['x', 'y'] }])
+    await store.apply([put('a', { key: 'a', rank: 2, labels: ['y', 'z'] }, 2)], NONE)
+    t.strictSame(await store.get(cards, 'a'), { key: 'a', rank: 2, labels: ['y', 'z'] })
+    await finds(t, store, [
+      [{ labels: 'x' }, ''],
+      [{ labels: 'y' }, 'a'],
+      [{ labels: 'z' }, 'a'],
+      [{ state: 'open' }, ''],
+    ])
+  })
+
+  t.test('a deleted document is in no answer; deleting a missing one is no error', async (t) => {
+    const store = await storeWith(t, [
+      { key: 'a', labels: ['x'] },
+      { key: 'b', labels: ['x'] },
+    ])
+    await store.apply(
+      [
+        { op: 'delete', collection: cards, id: 'a' },
+        { op: 'delete', collection: cards, id: 'never' },
+      ],
+      NONE,
+    )
+    t.equal(await store.get(cards, 'a'), undefined)
+    await finds(t, store, [
+      [{}, 'b'],
+      [{ labels: 'x' }, 'b'],
+    ])
+  })
+
+  t.test('the changes of one apply happen in their order, in all collections', async (t) => {
+    const store = await storeWith(t)
+    const gone = (id: string, collection = cards): Change => ({ op: 'delete', collection, id })
+    await store.apply(
+      [
+        put('a', { key: 'first' }, 1),
+        put('a', { key: 'second', labels: ['x'] }, 2),
+        put('b', { key: 'b' }, 3),
+        put('a', { key: 'other' }, 3, others),
+        gone('b'),
+        gone('c'),
+        put('c', { key: 'c' }, 4),
+        put('d', { key: 'd', labels: ['x'] }, 5),
+        gone('d'),
+        put('d', { key: 'again' }, 6),
+      ],
+      NONE,
+    )
+    t.equal((await store.get(cards, 'a'))?.key, 'second')
+    t.equal((await store.get(others, 'a'))?.key, 'other')
+    t.equal(await store.get(cards, 'b'), undefined)
+    t.equal((await store.get(cards, 'c'))?.key, 'c')
+    t.equal(await keys(store, { labels: 'x' }), 'second')
+    t.equal((await store.get(cards, 'd'))?.key, 'again')
+  })
+
+  t.test('a put never replaces a document that holds a later position', async (t) => {
+    const store = await storeWith(t)
+    await store.apply([put('a', { key: 'at 5', labels: ['new'] }, 5), put('z', { key: 'z at 5' }, 5)], NONE)
+    await store.apply(
+      [
+        put('b', { key: 'before' }, 3),
+        put('a', { key: 'at 4', labels: ['old'] }, 4),
+        put('z', { key: 'z at 1' }, 1),
+        put('c', { key: 'after' }, 4),
+      ],
+      new Map([['reader', { position: 4, version: 1 }]]),
+    )
+    t.strictSame(await store.get(cards, 'a'), { key: 'at 5', labels: ['new'] })
+    t.equal((await store.get(cards, 'z'))?.key, 'z at 5')
+    t.equal(await keys(store, { labels: 'old' }), '', 'nor its entries')
+    t.equal((await store.get(cards, 'b'))?.key, 'before', 'the changes beside it are made')
+    t.equal((await store.get(cards, 'c'))?.key, 'after')
+    t.strictSame(await store.checkpoint('reader'), { position: 4, version: 1 })
+    await store.apply([put('a', { key: 'again at 5' }, 5)], NONE)
+    t.equal((await store.get(cards, 'a'))?.key, 'again at 5', 'the same position is written again')
+  })
+
+  t.test('equality on strings, numbers, booleans; null is a missing field, too', async (t) => {
+    const store = await storeWith(t, [
+      { key: 'a', state: 'open', rank: 0, open: true },
+      { key: 'b', state: '', rank: 1, open: false },
+      { key: 'c', state: null, rank: null, open: null },
+      { key: 'd' },
+      { key: 'e', state: '1', rank: 2.5 },
+    ])
+    await finds(t, store, [
+      [{}, 'a b c d e'],
+      [{ state: 'open' }, 'a'],
+      [{ state: 'Open' }, ''],
+      [{ state: '' }, 'b'],
+      [{ state: '1' }, 'e'],
+      [{ rank: 0 }, 'a'],
+      [{ rank: 1 }, 'b'],
+      [{ rank: 2.5 }, 'e'],
+      [{ open: true }, 'a'],
+      [{ open: false }, 'b'],
+      [{ state: null }, 'c d'],
+      [{ rank: null }, 'c d'],
+      [{ open: null }, 'c d e'],
+      [{ state: 'open', rank: 0, open: true }, 'a'],
+      [{ state: 'open', rank: 1 }, ''],
+    ])
+  })
+
+  t.test('any of some values, null among them or none at all', async (t) => {
+    const store = await storeWith(t, [
+      { key: 'a', state: 'open', rank: 1, open: true },
+      { key: 'b', state: 'closed', rank: 2, open: false },
+      { key: 'c', state: null },
+      { key: 'd', rank: 3 },
+    ])
+    await finds(t, store, [
+      [{ state: { $in: ['open', 'closed', 'open'] } }, 'a b'],
+      [{ state: { $in: ['open'] } }, 'a'],
+      [{ state: { $in: [] } }, ''],
+      [{ state: { $in: [null] } }, 'c d'],
+      [{ state: { $in: ['open', null] } }, 'a c d'],
+      [{ rank: { $in: [1, 3, 99] } }, 'a d'],
+      [{ open: { $in: [true, null] } }, 'a c d'],
+      [{ open: { $in: [true, false] } }, 'a b'],
+      [{ state: { $in: ['open', 'closed'] }, rank: { $in: [2] } }, 'b'],
+    ])
+  })
+
+  t.test('ranges take only values of their own type, never null or missing', async (t) => {
+    const store = await storeWith(t, [
+      { key: 'a', state: '2024-01-01', rank: -1, open: false },
+      { key: 'b', state: '2024-06-01', rank: 0, open: true },
+      { key: 'c', state: '2025-01-01', rank: 10.5 },
+      { key: 'd', state: null, rank: null, open: null },
+      { key: 'e' },
+    ])
+    await finds(t, store, [
+      [{ state: { $gt: '2024-01-01' } }, 'b c'],
+      [{ state: { $gte: '2024-01-01' } }, 'a b c'],
+      [{ state: { $lt: '2024-06-01' } }, 'a'],
+      [{ state: { $lte: '2024-06-01' } }, 'a b'],
+      [{ state: { $gt: '2024-01-01', $lt: '2025-01-01' } }, 'b'],
+      [{ state: { $gt: '2025-01-01', $lt: '2024-01-01' } }, ''],
+      [{ rank: { $gt: -1 } }, 'b c'],
+      [{ rank: { $gte: 0, $lte: 10.5 } }, 'b c'],
+      [{ rank: { $lt: 0 } }, 'a'],
+      [{ rank: { $lte: 0 }, state: { $gt: '2024-02' } }, 'b'],
+      [{ open: { $gt: false } }, 'b'],
+      [{ open: { $lte: true } }, 'a b'],
+      [{ rank: { $gte: null } }, 'd e'],
+      [{ rank: { $lt: null } }, ''],
+    ])
+  })
+
+  t.test('a range over a field of numbers and strings keeps them apart', async (t) => {
+    const mixed: Collection<{ key: string; value: string | number }> = {
+      name: 'mixed',
+      indexes: [[['value', 1]]],
+      arrays: [],
+    }
+    const store = await storeWith(t)
+    await store.prepare([mixed])
+    const changes = [5, 50, '5', 'x'].map((value): Change => {
+      const key = JSON.stringify(value)
+      return { op: 'put', collection: mixed, id: key, position: 1, body: { key, value } }
+    })
+    await store.apply(changes, NONE)
+    const found = async (filter: Filter<{ key: string; value: string | number }>) =>
+      (await store.find(mixed, filter, { sort: [['value', 1]] })).map(({ key }) => key).join(' ')
+    t.equal(await found({ value: { $gt: 4 } }), '5 50')
+    t.equal(await found({ value: { $lt: 'x' } }), '"5"')
+    t.equal(await found({ value: { $gte: '' } }), '"5" "x"')
+    t.equal(await found({ value: 5 }), '5')
+    t.equal(await found({}), '5 50 "5" "x"')
+  })
+
+  t.test('membership of arrays: one value, any of some, all of some', async (t) => {
+    const store = await storeWith(t, [
+      { key: 'a', labels: ['bug', 'ui'], scores: [1, 2] },
+      { key: 'b', labels: ['bug', 'bug'], scores: [2, 3.5] },
+      { key: 'c', labels: [], scores: [] },
+      { key: 'd' },
+      { key: 'e', labels: ['Bug', '1'], scores: [0] },
+    ])
+    await finds(t, store, [
+      [{ labels: 'bug' }, 'a b'],
+      [{ labels: 'bu' }, ''],
+      [{ labels: '1' }, 'e'],
+      [{ scores: 2 }, 'a b'],
+      [{ scores: 3.5 }, 'b'],
+      [{ labels: { $in: ['ui', 'Bug', 'none'] } }, 'a e'],
+      [{ labels: { $in: [] } }, ''],
+      [{ scores: { $in: [0, 1] } }, 'a e'],
+      [{ labels: { $all: ['bug', 'ui'] } }, 'a'],
+      [{ labels: { $all: ['bug', 'none'] } }, ''],
+      [{ labels: { $all: [] } }, 'a b c d e'],
+      [{ scores: { $all: [2, 1, 2] } }, 'a'],
+      [{ labels: 'bug', scores: 3.5 }, 'b'],
+      [{ labels: { $all: ['bug'] }, scores: { $in: [1, 3.5] }, key: { $gt: 'a' } }, 'b'],
+    ])
+  })
+
+  t.test('word search: every word begins one of the strings, as it is written', async (t) => {
+    const store = await storeWith(t, [
+      { key: 'a', words: ['merge', 'branches', 'fast'] },
+      { key: 'b', words: ['merging', 'Branches'] },
+      { key: 'c', words: ['a.c', 'x%y', 'x_z', '50%', 'c++', '[wip]', '(q)', 'back\\slash', '^top$', '*'] },
+      { key: 'd', words: ['abc', 'xay', 'xaz', '5000', 'ccc', 'w', 'q'] },
+      { key: 'e', words: [] },
+      { key: 'f' },
+      { key: 'g', words: ['größe', '日本語', '😀smile', 'end\u{10ffff}', '\ud7ff'] },
+    ])
+    await finds(t, store, [
+      [{ words: { $words: ['merg'] } }, 'a b'],
+      [{ words: { $words: ['merge'] } }, 'a'],
+      [{ words: { $words: ['erge'] } }, ''],
+      [{ words: { $words: ['mer', 'bran'] } }, 'a'],
+      [{ words: { $words: ['mer', 'Bran'] } }, 'b'],
+      [{ words: { $words: ['m', 'me', 'f'] } }, 'a'],
+      [{ words: { $words: ['branches', 'nothing'] } }, ''],
+      [{ words: { $words: ['mergers'] } }, ''],
+      [{ words: { $words: ['a.'] } }, 'c'],
+      [{ words: { $words: ['x%'] } }, 'c'],
+      [{ words: { $words: ['x_'] } }, 'c'],
+      [{ words: { $words: ['50%'] } }, 'c'],
+      [{ words: { $words: ['c+'] } }, 'c'],
+      [{ words: { $words: ['[w'] } }, 'c'],
+      [{ words: { $words: ['(q)'] } }, 'c'],
+      [{ words: { $words: ['back\\'] } }, 'c'],
+      [{ words: { $words: ['^top$'] } }, 'c'],
+      [{ words: { $words: ['*'] } }, 'c'],
+      [{ words: { $words: ['.*'] } }, ''],
+      [{ words: { $words: ['\0'] } }, ''],
+      [{ words: { $words: ['grö', '日本', '😀'] } }, 'g'],
+      [{ words: { $words: ['end\u{10ffff}'] } }, 'g'],
+      [{ words: { $words: ['\ud7ff'] } }, 'g'],
+      [{ words: { $words: [''] } }, 'a b c d g'],
+      [{ words: { $words: [] } }, 'a b c d e f g'],
+      [{ words: { $words: ['m'] }, key: { $in: ['b', 'c'] } }, 'b'],
+    ])
+  })
+
+  t.test('a search of very many or very long words is answered', async (t) => {
+    const words = Array.from({ length: 3000 }, (_, i) => `w${i}`)
+    const store = await storeWith(t, [
+      { key: 'a', words },
+      { key: 'b', words: words.slice(1) },
+    ])
+    t.equal(await keys(store, { words: { $words: words } }), 'a')
+    t.equal(await keys(store, { words: { $words: ['w'.repeat(20_000)] } }), '')
+    t.equal(await keys(store, { words: { $all: words } }), 'a')
+  })
+
+  t.test('sorts ascending, descending and by several fields; ties by id', async (t) => {
+    const store = await storeWith(t, [
+      { key: 'e', state: 'b', rank: 2 },
+      { key: 'd', state: 'a', rank: 10 },
+      { key: 'c', state: 'b', rank: 10 },
+      { key: 'b', state: 'a', rank: 2 },
+      { key: 'a', state: 'B', rank: -1.5 },
+      { key: 'f' },
+      { key: 'g', state: null, rank: null },
+      { key: 'h', state: 'é', rank: 2 },
+    ])
+    const expected: [NonNullable<FindOptions<Card>['sort']>, string][] = [
+      [[], 'a b c d e f g h'],
+      [[['rank', 1]], 'f g a b e h c d'],
+      [[['rank', -1]], 'c d b e h a f g'],
+      [[['state', 1]], 'f g a b d c e h'],
+      [[['state', -1]], 'h c e b d a f g'],
+      [
+        [
+          ['state', 1],
+          ['rank', -1],
+        ],
+        'f g a d b c e h',
+      ],
+      [
+        [
+          ['rank', -1],
+          ['state', -1],
+        ],
+        'c d h e b a f g',
+      ],
+      [[['key', -1]], 'h g f e d c b a'],
+    ]
+    for (const [sort, wanted] of expected)
+      t.equal(await keys(store, {}, { sort }), wanted, JSON.stringify(sort))
+    t.equal(await keys(store, { rank: 2 }, { sort: [['state', -1]] }), 'h e b')
+    t.equal(await keys(store, { open: null }, { sort: [['rank', -1]] }), 'c d b e h a f g')
+  })
+
+  t.test('strings sort by code point', async (t) => {
+    const words = ['\u{1f600}', '\uff5e', 'z', 'Z', 'é', '10', '9', '']
+    const store = await storeWith(t)
+    await store.apply(
+      words.map((state, i) => put(String(i), { key: String(i), state })),
+      NONE,
+    )
+    const found = await store.find(cards, {}, { sort: [['state', 1]] })
+    t.strictSame(
+      found.map(({ state }) => state),
+      ['', '10', '9', 'Z', 'z', 'é', '\uff5e', '\u{1f600}'],
+    )
+  })
+
+  t.test('skip and limit cut a page out of the sorted list', async (t) => {
+    const store = await storeWith(
+      t,
+      [...'abcdefgh'].map((key, rank) => ({ key, rank, labels: rank % 2 === 0 ? ['even'] : [] })),
+    )
+    const sort: FindOptions<Card>['sort'] = [['rank', -1]]
+    t.equal(await keys(store, {}, { sort, limit: 3 }), 'h g f')
+    t.equal(await keys(store, {}, { sort, skip: 3, limit: 3 }), 'e d c')
+    t.equal(await keys(store, {}, { sort, skip: 6, limit: 3 }), 'b a')
+    t.equal(await keys(store, {}, { sort, skip: 8, limit: 3 }), '')
+    t.equal(await keys(store, {}, { sort, skip: 6 }), 'b a')
+    t.equal(await keys(store, {}, { sort, limit: 0 }), '')
+    t.equal(await keys(store, { labels: 'even' }, { sort, skip: 1, limit: 2 }), 'e c')
+    t.equal(await store.count(cards, { labels: 'even' }), 4)
+  })
+
+  t.test('what is no filter, sort or page is refused with the reason', async (t) => {
+    const store = await storeWith(t)
+    const find = (filter: object, options: object = {}) => store.find(cards, filter, options)
+    const refused = async (asked: Promise<unknown>, reason: RegExp) => {
+      await t.rejects(asked, { name: 'TypeError', message: reason })
+    }
+    await refused(find({ state: { $regex: 'x' } }), /state: \$regex/)
+    await refused(find({ state: { $where: 'x' } }), /state: \$where/)
+    await refused(find({ state: {} }), /state/)
+    await refused(find({ state: undefined }), /state/)
+    await refused(find({ state: Number.NaN }), /state/)
+    await refused(find({ state: { $in: 'open' } }), /state: needs a list/)
+    await refused(find({ state: { $in: [{}] } }), /state: needs a list/)
+    await refused(find({ labels: { $gt: 'a' } }), /labels: \$gt/)
+    await refused(find({ labels: null }), /labels/)
+    await refused(find({ words: { $words: [1] } }), /words/)
+    await refused(find({ $or: [] }), /field "\$or"/)
+    await refused(find({ "a') OR 1=1 --": 1 }), /field/)
+    await refused(find({ 'a.b': 1 }), /field "a\.b"/)
+    await refused(find({}, { sort: [['rank; DROP TABLE doc_cards', 1]] }), /field/)
+    await refused(find({}, { sort: [['rank', 2]] }), /direction/)
+    await refused(find({}, { limit: -1 }), /limit/)
+    await refused(find({}, { skip: 0.5 }), /skip/)
+    await refused(store.prepare([{ ...cards, name: 'x; DROP TABLE y' }]), /collection/)
+    await refused(store.apply([put('a', {}, 1, { ...cards, name: 'a b' })], NONE), /collection/)
+    t.equal(await store.count(cards, {}), 0, 'the store goes on')
+  })
+
+  t.test('ids and values may hold any character', async (t) => {
+    const store = await storeWith(t)
+    const odd = [
+      "Robert'); DROP TABLE doc_cards;--",
+      '"quoted" \\ back',
+      '$where',
+      '{"$gt":""}',
+      'ünïcödé 日本語 😀',
+      '%_*?[a]',
+      'line\nbreak\ttab',
+      'a.b.$c',
+      ' ',
+      '?1 :name @x',
+      'x\u0000y',
+    ]
+    await store.apply(
+      odd.map((text) =>
+        put(text, { key: text, state: text, labels: [text], words: [text], note: { deep: { text } } }),
+      ),
+      NONE,
+    )
+    for (const text of odd) {
+      const name = JSON.stringify(text)
+      t.equal((await store.get(cards, text))?.note?.deep.text, text, `get ${name}`)
+      t.strictSame(
+        (await store.getMany(cards, [text])).map(({ id }) => id),
+        [text],
+        `getMany ${name}`,
+      )
+      const filters: Filter<Card>[] = [
+        { state: text },
+        { state: { $in: [text] } },
+        { state: { $gte: text, $lte: text } },
+        { labels: text },
+        { labels: { $in: [text] } },
+        { labels: { $all: [text] } },
+        { words: { $words: [text] } },
+      ]
+      for (const filter of filters) t.equal(await keys(store, filter), text, JSON.stringify(filter))
+    }
+    t.equal(await store.count(cards, {}), odd.length)
+  })
+
+  t.test('a document of a megabyte is kept whole', async (t) => {
+    const store = await storeWith(t)
+    const text = 'mérgelog '.repeat(110_000)
+    await store.apply([put('big', { key: 'big', state: 'open', note: { deep: { text } } })], NONE)
+    const found = await store.find(cards, { state: 'open' }, { sort: [['rank', 1]] })
+    t.equal(found[0]?.note?.deep.text, text)
+  })
+
+  t.test('a checkpoint is stored with its changes, and is undefined before', async (t) => {
+    const store = await storeWith(t)
+    t.equal(await store.checkpoint('reader'), undefined)
+    await store.apply(
+      [put('a', { key: 'a' })],
+      new Map([
+        ['reader', { position: 12, version: 3 }],
+        ["o'ther", { position: 2 ** 50, version: 1 }],
+      ]),
+    )
+    t.strictSame(await store.checkpoint('reader'), { position: 12, version: 3 })
+    t.strictSame(await store.checkpoint("o'ther"), { position: 2 ** 50, version: 1 })
+    await store.apply([], new Map([['reader', { position: 13, version: 3 }]]))
+    t.strictSame(await store.checkpoint('reader'), { position: 13, version: 3 }, 'also without changes')
+    await store.apply([], NONE)
+    t.equal((await store.get(cards, 'a'))?.key, 'a')
+  })
+
+  t.test('a cleared collection is empty and goes on; others are not touched', async (t) => {
+    const store = await storeWith(t, [{ key: 'a', labels: ['x'] }])
+    await store.apply(
+      [put('a', { key: 'kept' }, 1, others)],
+      new Map([['reader', { position: 1, version: 1 }]]),
+    )
+    await store.clear(cards)
+    await finds(t, store, [
+      [{}, ''],
+      [{ labels: 'x' }, ''],
+    ])
+    t.equal((await store.get(others, 'a'))?.key, 'kept')
+    t.strictSame(await store.checkpoint('reader'), { position: 1, version: 1 })
+    await store.apply([put('b', { key: 'b', labels: ['x'] })], NONE)
+    t.equal(await keys(store, { labels: 'x' }), 'b')
+  })
+
+  t.test('preparing again changes nothing; a changed declaration is brought up to date', async (t) => {
+    const store = await storeWith(t, [
+      { key: 'a', rank: 2, labels: ['x'], words: ['one'] },
+      { key: 'b', rank: 1 },
+    ])
+    await store.prepare([cards, others])
+    t.equal(await keys(store, { labels: 'x' }), 'a')
+    const changed: Collection<Card> = {
+      name: 'cards',
+      indexes: [
+        [['rank', 1]],
+        [
+          ['open', -1],
+          ['rank', 1],
+        ],
+      ],
+      arrays: ['words'],
+    }
+    await store.prepare([changed])
+    const found = await store.find(changed, { words: 'one' }, { sort: [['rank', 1]] })
+    t.strictSame(
+      found.map(({ key }) => key),
+      ['a'],
+    )
+    await store.apply([put('c', { key: 'c', labels: ['x'], words: ['one'] }, 2, changed)], NONE)
+    await store.prepare([cards])
+    t.equal(await keys(store, { labels: 'x' }), 'a c', 'an array declared again finds older documents, too')
+  })
+
+  t.test('a store that is opened again has everything', async (t) => {
+    const openAgain = open(t)
+    const first = await openAgain()
+    await first.prepare([cards])
+    await first.apply(
+      [put('a', { key: 'a', labels: ['x'] }, 9)],
+      new Map([['reader', { position: 9, version: 2 }]]),
+    )
+    await first.close()
+    const second = await openAgain()
+    t.teardown(() => second.close())
+    t.strictSame(await second.getMany(cards, ['a']), [
+      { id: 'a', position: 9, body: { key: 'a', labels: ['x'] } },
+    ])
+    t.equal(await keys(second, { labels: 'x' }), 'a')
+    t.strictSame(await second.checkpoint('reader'), { position: 9, version: 2 })
+  })
+
+  t.test('reads are answered while changes are applied, and each sees whole documents', async (t) => {
+    const store = await storeWith(t)
+    const version = (n: number) =>
+      Array.from({ length: 300 }, (_, i) =>
+        put(`d${i}`, { key: `d${i}`, rank: n, labels: [`v${n}`], words: [`n${n}`] }, n),
+      )
+    await store.apply(version(1), NONE)
+    let applying = true
+    const writes = (async () => {
+      for (let n = 2; n <= 6; n++) await store.apply(version(n), NONE)
+      applying = false
+    })()
+    let reads = 0
+    while (applying) {
+      const found = await store.getMany(cards, ['d0', 'd299'])
+      t.ok(found.every(({ position, body }) => body.rank === position && body.labels?.[0] === `v${position}`))
+      const all = await store.find(cards, {}, { sort: [['rank', 1]], limit: 300 })
+      t.equal(all.length, 300)
+      reads += 1
+    }
+    await writes
+    t.ok(reads > 0)
+    t.equal(await store.count(cards, { labels: 'v6' }), 300)
+    t.equal(await store.count(cards, { labels: 'v5' }), 0)
+  })
+
+  t.test('applies that overlap are all written', async (t) => {
+    const store = await storeWith(t)
+    await Promise.all(
+      Array.from({ length: 20 }, (_, i) =>
+        store.apply([put(`p${i}`, { key: `p${i}` }), put('shared', { key: 'shared', rank: i }, i)], NONE),
+      ),
+    )
+    t.equal(await store.count(cards, {}), 21)
+    t.equal((await store.get(cards, 'shared'))?.rank, 19, 'the latest position stays')
+  })
+
+  t.test('an open store answers a ping; a closed one is unavailable', async (t) => {
+    const store = await open(t)()
+    await store.prepare([cards])
+    await store.ping()
+    await store.close()
+    await store.close()
+    const calls: Promise<unknown>[] = [
+      store.ping(),
+      store.get(cards, 'a'),
+      store.getMany(cards, ['a']),
+      store.find(cards, {}),
+      store.count(cards, {}),
+      store.checkpoint('reader'),
+      store.prepare([cards]),
+      store.clear(cards),
+      store.apply([put('a', { key: 'a' })], NONE),
+    ]
+    for (const call of calls) await t.rejects(call, StoreUnavailable)
+  })
+}
