@@ -2,6 +2,8 @@
 /** The server's process: configuration in, a running server out, an orderly end on SIGTERM. */
 import { pino } from 'pino'
 import { ConfigError, loadConfig } from './config.ts'
+import { DataDirInUse } from './data-lock.ts'
+import { StoreUnavailable } from './events/event-store.ts'
 import { startServer } from './server.ts'
 
 async function main(): Promise<void> {
@@ -17,6 +19,7 @@ async function main(): Promise<void> {
   if (newAdminPassword !== undefined) {
     console.log(`  admin    user "admin", password "${newAdminPassword}" (shown this once)`)
     console.log(`  try      curl -u admin:${newAdminPassword} ${url}/api/v1/user`)
+    console.log(`  demo     ADMIN_PASSWORD=${newAdminPassword} npm run demo`)
   }
 
   let stopping = false
@@ -35,9 +38,18 @@ async function main(): Promise<void> {
   }
 }
 
+/** What an operator can mend is one line; anything else is a bug and shows where. */
+function explain(error: unknown): string {
+  const plain =
+    error instanceof ConfigError ||
+    error instanceof DataDirInUse ||
+    error instanceof StoreUnavailable ||
+    (error instanceof Error && 'syscall' in error)
+  if (plain) return `mergelog: ${error.message}`
+  return error instanceof Error ? (error.stack ?? error.message) : String(error)
+}
+
 main().catch((error: unknown) => {
-  const message =
-    error instanceof ConfigError ? error.message : error instanceof Error ? error.stack : String(error)
-  console.error(message)
+  console.error(explain(error))
   process.exit(1)
 })

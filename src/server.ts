@@ -1,13 +1,12 @@
 /** Builds a whole server from its configuration, starts it, and stops it in order. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { secretCollections } from './commands/users/secrets.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import type { Config } from './config.ts'
-import type { EventStore } from './events/event-store.ts'
-import { openEventStoreDb } from './events/eventstoredb.ts'
-import { openSqliteEventStore } from './events/sqlite.ts'
+import { lockDataDir } from './data-lock.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { buildApp } from './http/app.ts'
 import { createFollower } from './processes/follower.ts'
@@ -15,15 +14,13 @@ import { pullHeads } from './processes/pull-heads.ts'
 import { finishDeletions, recoverMerges, recoverPushes } from './processes/recovery.ts'
 import { accountModel, accounts } from './projections/accounts.ts'
 import { branches, branchModel } from './projections/branches.ts'
-import { openMongoReadStore } from './projections/mongodb.ts'
 import { createProjector } from './projections/projector.ts'
 import { pullModel, pulls } from './projections/pulls.ts'
-import type { ReadStore } from './projections/read-store.ts'
 import { repositories, repositoryModel } from './projections/repositories.ts'
-import { openSqliteReadStore } from './projections/sqlite.ts'
 import { tokenModel, tokens } from './projections/tokens.ts'
 import { createView } from './projections/view.ts'
 import type { Services, Views } from './services.ts'
+import { openEvents, openReadStores } from './stores.ts'
 
 export interface Server {
   url: string
@@ -36,27 +33,10 @@ export interface Server {
   stop(): Promise<void>
 }
 
+/** How often what a store's absence left undone is looked for. */
+const RECOVERY_INTERVAL_MS = 5000
+
 const MODELS = [accountModel, tokenModel, repositoryModel, branchModel, pullModel]
-
-function openEvents({ eventStoreUrl, dataDir }: Config): EventStore {
-  return eventStoreUrl === undefined
-    ? openSqliteEventStore(join(dataDir, 'events.db'))
-    : openEventStoreDb(eventStoreUrl)
-}
-
-/** The read models, and the secrets: a store of the same kind that is never rebuilt. */
-function openReadStores({ mongodbUrl, dataDir }: Config): { readStore: ReadStore; secrets: ReadStore } {
-  if (mongodbUrl === undefined) {
-    return {
-      readStore: openSqliteReadStore(join(dataDir, 'views.db')),
-      secrets: openSqliteReadStore(join(dataDir, 'secrets.db'), 'FULL'),
-    }
-  }
-  return {
-    readStore: openMongoReadStore(mongodbUrl),
-    secrets: openMongoReadStore(mongodbUrl, { database: 'mergelog_secrets' }),
-  }
-}
 
 /**
  * Starts a server. It answers as soon as it listens; `/healthz` turns 200 when its read models are current
@@ -65,6 +45,7 @@ function openReadStores({ mongodbUrl, dataDir }: Config): { readStore: ReadStore
 export async function startServer(config: Config, log: FastifyBaseLogger): Promise<Server> {
   const gitDir = join(config.dataDir, 'git')
   await mkdir(gitDir, { recursive: true })
+  const unlock = lockDataDir(config.dataDir)
 
   const events = openEvents(config)
   const { readStore, secrets } = openReadStores(config)
@@ -105,16 +86,39 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
   if (publicUrl === '') publicUrl = url
 
   const stopping = new AbortController()
+  const { signal } = stopping
+
+  let markRecovered: () => void = () => {}
+  const recovered = new Promise<void>((resolve) => {
+    markRecovered = resolve
+  })
   async function recover(): Promise<void> {
     const last = await events.lastPosition()
-    while (!stopping.signal.aborted && !(await projector.waitFor(last, 1000)));
-    if (stopping.signal.aborted) return
-    await recoverMerges(services)
+    while (!signal.aborted && !(await projector.waitFor(last, 1000)));
+    if (signal.aborted) return
     await finishDeletions(services)
+    await recoverMerges(services)
     await processes.start()
     isRecovered = true
+    markRecovered()
   }
-  const recovered = recover().catch((error: unknown) => log.error({ err: error }, 'the recovery failed'))
+
+  /** What failed because a store was away is made good when it is back. */
+  async function keepRecovered(): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        if (!isRecovered) await recover()
+        else {
+          await recoverPushes(services)
+          await recoverMerges(services)
+        }
+      } catch (error) {
+        log.warn({ err: error }, 'the recovery failed and is tried again')
+      }
+      await delay(RECOVERY_INTERVAL_MS, undefined, { signal }).catch(() => {})
+    }
+  }
+  const recovering = keepRecovered()
 
   return {
     url: publicUrl,
@@ -124,10 +128,11 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     async stop() {
       stopping.abort()
       await app.close()
-      await recovered
+      await recovering
       await processes.stop()
       await projector.stop()
       await Promise.all([events.close(), readStore.close(), secrets.close()])
+      unlock()
     },
   }
 }

@@ -95,10 +95,16 @@ async function converse(
   const stop = (reason: unknown) =>
     answer.destroy(reason instanceof Error ? reason : new Error(String(reason)))
   const stillness = watchStillness(stop)
-  const unwatch = watchBody(body, options.signal, stop)
+  // The body's end ends that watch, but a server that shuts down ends answers too.
+  const unwatch = watchBody(body, undefined, stop)
+  const { signal } = options
+  const aborted = () => stop(signal?.reason)
+  if (signal?.aborted) aborted()
+  else signal?.addEventListener('abort', aborted, { once: true })
   pipeline(transfer.stdout, answer, () => {
     stillness.end()
     unwatch()
+    signal?.removeEventListener('abort', aborted)
     transfer.stop()
     // What git did not want to read must not keep the connection waiting.
     body.unpipe(transfer.stdin)

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import type { CommandContext } from '../commands/execute.ts'
 import { load } from '../commands/execute.ts'
-import { finishMerge } from '../commands/pull-requests/finish-merge.ts'
+import { finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
 import { pullDecider } from '../commands/pull-requests/pull-request.ts'
 import { recordRefs } from '../commands/refs-updated.ts'
 import { repositoryDecider } from '../commands/repositories/repository.ts'
@@ -80,12 +80,16 @@ export async function recoverPushes(services: Services): Promise<void> {
   }
 }
 
-/** Gives merges that a crash cut off their outcome. The read models must be current. */
+/** Gives merges that were cut off their outcome. One that is still under way here has its turn first. */
 export async function recoverMerges(services: Services): Promise<void> {
-  for (const { repoId, index } of await services.views.pulls.find({ merging: true })) {
-    const { state } = await load(services.events, pullStream(repoId, index), pullDecider)
-    const failure = await finishMerge(services, recoveryContext(), state)
-    services.log.info({ repoId, index, failure }, 'a merge that was cut off has its outcome')
+  const { events, views, log } = services
+  for (const { repoId, index } of await views.pulls.find({ merging: true })) {
+    await inTurn(mergeTurn(repoId), async () => {
+      const { state } = await load(events, pullStream(repoId, index), pullDecider)
+      if (state.status !== 'open' || state.merging === null) return
+      const failure = await finishMerge(services, recoveryContext(), state)
+      log.info({ repoId, index, failure }, 'a merge that was cut off has its outcome')
+    })
   }
 }
 

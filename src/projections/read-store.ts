@@ -7,11 +7,13 @@
 import type { Position } from '../events/event-store.ts'
 
 type Scalar = string | number | boolean | null
+/** What a field holds when it is there: optional fields can be found by, too. */
+type Value<D, K extends keyof D> = Exclude<D[K], undefined>
 
 /** Fields of a document by which it can be found and sorted. */
-export type ScalarField<D> = { [K in keyof D]-?: D[K] extends Scalar ? K : never }[keyof D] & string
+export type ScalarField<D> = { [K in keyof D]-?: Value<D, K> extends Scalar ? K : never }[keyof D] & string
 export type ArrayField<D> = {
-  [K in keyof D]-?: D[K] extends readonly (string | number)[] ? K : never
+  [K in keyof D]-?: Value<D, K> extends readonly (string | number)[] ? K : never
 }[keyof D] &
   string
 
@@ -20,9 +22,12 @@ type ArrayFilter<E> = E | { $in: readonly E[] } | { $all: readonly E[] } | Words
 /** Every given string is the beginning of one of the field's strings. */
 type WordsFilter<E> = E extends string ? { $words: readonly string[] } : never
 
-/** All conditions must hold. An empty filter matches every document. */
-export type Filter<D> = { [K in ScalarField<D>]?: ScalarFilter<D[K]> } & {
-  [K in ArrayField<D>]?: D[K] extends readonly (infer E)[] ? ArrayFilter<E> : never
+/**
+ * All conditions must hold. An empty filter matches every document. Null matches a missing field, too; a
+ * range has only values of the bound's own type; `$all` and `$words` of an empty list demand nothing.
+ */
+export type Filter<D> = { [K in ScalarField<D>]?: ScalarFilter<Value<D, K>> } & {
+  [K in ArrayField<D>]?: Value<D, K> extends readonly (infer E)[] ? ArrayFilter<E> : never
 }
 
 /** Most significant first; 1 ascending, -1 descending. Ties are broken by id, ascending. */
@@ -82,7 +87,7 @@ export interface ReadStore {
   /**
    * Writes changes in their order, then the checkpoints. Embedded: one transaction. MongoDB: a crash
    * may leave changes without their checkpoints, so a reader must be able to see the same event again
-   * (a document's position tells).
+   * (a document's position tells). A put never replaces a document that holds a later position.
    */
   apply(changes: readonly Change[], checkpoints: ReadonlyMap<string, Checkpoint>): Promise<void>
   /** Throws `StoreUnavailable` when the store does not answer. */

@@ -71,8 +71,8 @@ function prepareArrays(db: Sqlite, collection: AnyCollection, documents: string)
   for (const field of collection.arrays) {
     if (held.some((row) => row.field === field)) continue
     db.exec(`INSERT OR IGNORE INTO ${arrays} (field, id, value)
-      SELECT '${checkName('field', field)}', id, element.value
-      FROM ${documents}, json_each(body, '$.${field}') AS element
+      SELECT '${checkName('field', field)}', d.id, element.value
+      FROM ${documents} AS d, json_each(body, '$.${field}') AS element
       WHERE json_type(body, '$.${field}') = 'array' AND element.type IN ('text', 'integer', 'real')`)
     db.prepare('INSERT INTO array_fields (collection, field) VALUES (?, ?)').run(collection.name, field)
   }

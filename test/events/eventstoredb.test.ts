@@ -1,7 +1,7 @@
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { binaryEvent, EventStoreDBClient, jsonEvent } from '@eventstore/db-client'
+import { binaryEvent, EventStoreDBClient, jsonEvent, MaxAppendSizeExceededError } from '@eventstore/db-client'
 import sharedPb from '@eventstore/db-client/generated/shared_pb.js'
 import streamsService from '@eventstore/db-client/generated/streams_grpc_pb.js'
 import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
@@ -51,8 +51,12 @@ t.test('a server that is not there gives StoreUnavailable at once', async (t) =>
 })
 
 t.test('a server that accepts and never answers gives StoreUnavailable after the deadline', async (t) => {
-  const silent = createServer(() => {}).listen(0, '127.0.0.1')
-  t.teardown(() => silent.close())
+  const sockets: Socket[] = []
+  const silent = createServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1')
+  t.teardown(() => {
+    silent.close()
+    for (const socket of sockets) socket.destroy()
+  })
   await once(silent, 'listening')
   const address = silent.address()
   const port = typeof address === 'object' ? address?.port : undefined
@@ -194,7 +198,7 @@ t.test('an append that is too large for the server is an error of its own', asyn
   const stream = newStream()
   const large = () => newEvent({ text: 'x'.repeat(600_000) })
   const append = store.append(stream, [large(), large()], 'any')
-  await t.rejects(append, { type: 'maximum-append-size-exceeded' })
+  await t.rejects(append, MaxAppendSizeExceededError)
   t.strictSame(await all(store.readStream(stream)), [])
 })
 

@@ -2,7 +2,7 @@ import t from 'tap'
 import { keepPassword } from '../../src/commands/users/secrets.ts'
 import { ADMIN_PASSWORD, basic, identityApp, passwordOf } from './identity-app.ts'
 
-t.test('a requester signs in with a password or with a token, in all of Gitea\'s ways', async (t) => {
+t.test("a requester signs in with a password or with a token, in all of Gitea's ways", async (t) => {
   const { call, signUp, tokenOf } = await identityApp(t)
   await signUp('Alice')
   const header = await tokenOf('Alice', 'all')
@@ -130,30 +130,33 @@ const FEW = {
   perAddress: { failures: 5, windowMs: 60_000 },
 }
 
-t.test('after too many bad passwords even the right one waits, from that address for that login', async (t) => {
-  const { call, signUp, tokenOf, admin } = await identityApp(t, FEW)
-  await signUp('alice')
-  const token = await tokenOf('alice', 'read:user')
-  const ip = '192.0.2.1'
-  const wrong = basic('alice', 'wrong')
-  for (let i = 0; i < 3; i++) t.equal((await call('GET', '/user', { as: wrong, ip })).status, 401)
+t.test(
+  'after too many bad passwords even the right one waits, from that address for that login',
+  async (t) => {
+    const { call, signUp, tokenOf, admin } = await identityApp(t, { limits: FEW })
+    await signUp('alice')
+    const token = await tokenOf('alice', 'read:user')
+    const ip = '192.0.2.1'
+    const wrong = basic('alice', 'wrong')
+    for (let i = 0; i < 3; i++) t.equal((await call('GET', '/user', { as: wrong, ip })).status, 401)
 
-  const right = basic('alice', passwordOf('alice'))
-  const { status, headers, body } = await call('GET', '/user', { as: right, ip })
-  t.equal(status, 429)
-  t.match(body.message, 'too many failed sign-ins')
-  const seconds = Number(headers['retry-after'])
-  t.ok(seconds > 0 && seconds <= 60, `Retry-After: ${headers['retry-after']}`)
-  t.equal((await call('GET', '/user', { as: wrong, ip })).status, 429)
-  t.equal((await call('GET', '/user', { as: basic('ALICE', 'wrong'), ip })).status, 429)
+    const right = basic('alice', passwordOf('alice'))
+    const { status, headers, body } = await call('GET', '/user', { as: right, ip })
+    t.equal(status, 429)
+    t.match(body.message, 'too many failed sign-ins')
+    const seconds = Number(headers['retry-after'])
+    t.ok(seconds > 0 && seconds <= 60, `Retry-After: ${headers['retry-after']}`)
+    t.equal((await call('GET', '/user', { as: wrong, ip })).status, 429)
+    t.equal((await call('GET', '/user', { as: basic('ALICE', 'wrong'), ip })).status, 429)
 
-  t.equal((await call('GET', '/user', { as: right, ip: '192.0.2.2' })).status, 200)
-  t.equal((await call('GET', '/user', { as: admin, ip })).status, 200)
-  t.equal((await call('GET', '/user', { as: token, ip })).status, 200, 'tokens are not guessed')
-})
+    t.equal((await call('GET', '/user', { as: right, ip: '192.0.2.2' })).status, 200)
+    t.equal((await call('GET', '/user', { as: admin, ip })).status, 200)
+    t.equal((await call('GET', '/user', { as: token, ip })).status, 200, 'tokens are not guessed')
+  },
+)
 
 t.test('many bad passwords at once do not all pass before the first has failed', async (t) => {
-  const { call } = await identityApp(t, FEW)
+  const { call } = await identityApp(t, { limits: FEW })
   const guesses = Array.from({ length: 20 }, (_, i) =>
     call('GET', '/user', { as: basic('admin', `guess ${i}`), ip: '192.0.2.1' }),
   )
@@ -163,7 +166,7 @@ t.test('many bad passwords at once do not all pass before the first has failed',
 })
 
 t.test('an address that tries one login after the other waits as well', async (t) => {
-  const { call, admin } = await identityApp(t, FEW)
+  const { call, admin } = await identityApp(t, { limits: FEW })
   const ip = '192.0.2.1'
   for (let i = 0; i < 5; i++) {
     t.equal((await call('GET', '/user', { as: basic(`user${i}`, 'wrong'), ip })).status, 401)
@@ -173,7 +176,7 @@ t.test('an address that tries one login after the other waits as well', async (t
 })
 
 t.test('the right password, sent many times at once or again and again, never waits', async (t) => {
-  const { call, admin } = await identityApp(t, FEW)
+  const { call, admin } = await identityApp(t, { limits: FEW })
   const ip = '192.0.2.1'
   const many = Array.from({ length: 50 }, () => call('GET', '/user', { as: admin, ip }))
   t.same([...new Set((await Promise.all(many)).map(({ status }) => status))], [200])

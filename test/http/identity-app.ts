@@ -3,19 +3,20 @@ import { join } from 'node:path'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type InjectOptions } from 'fastify'
 import type { Test } from 'tap'
+import type { CommandContext } from '../../src/commands/execute.ts'
 import { createOrganizationRoutes } from '../../src/commands/organizations/create.ts'
 import { memberRoutes } from '../../src/commands/organizations/members.ts'
-import { createUserRoutes } from '../../src/commands/users/create.ts'
+import { createUser, createUserRoutes } from '../../src/commands/users/create.ts'
+import { hashPassword } from '../../src/commands/users/passwords.ts'
 import { secretCollections } from '../../src/commands/users/secrets.ts'
-import { ensureSiteAdmin } from '../../src/commands/users/site-admin.ts'
 import { tokenRoutes } from '../../src/commands/users/tokens.ts'
 import { loadConfig } from '../../src/config.ts'
-import type { RecordedEvent } from '../../src/events/event-store.ts'
+import { LOG_START, type RecordedEvent } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
 import { openPushJournal } from '../../src/git/push-journal.ts'
 import { authPlugin } from '../../src/http/auth.ts'
 import { registerErrors } from '../../src/http/errors.ts'
-import { SIGN_IN_LIMITS } from '../../src/http/sign-in.ts'
+import { SIGN_IN_LIMITS, type SignInLimits } from '../../src/http/sign-in.ts'
 import { accountModel, accounts } from '../../src/projections/accounts.ts'
 import { branches } from '../../src/projections/branches.ts'
 import { createProjector } from '../../src/projections/projector.ts'
@@ -35,9 +36,15 @@ export const basic = (login: string, password: string) =>
 
 export const passwordOf = (login: string) => `password of ${login}`
 
-export async function identityApp(test: Test, limits = SIGN_IN_LIMITS) {
+export async function identityApp(
+  test: Test,
+  {
+    limits = SIGN_IN_LIMITS,
+    projectionWaitMs = 5000,
+  }: { limits?: SignInLimits; projectionWaitMs?: number } = {},
+) {
   const dir = test.testdir()
-  const config = loadConfig({ DATA_DIR: dir, ADMIN_PASSWORD, PROJECTION_WAIT_MS: '2000' })
+  const config = loadConfig({ DATA_DIR: dir, ADMIN_PASSWORD, PROJECTION_WAIT_MS: `${projectionWaitMs}` })
   const app = Fastify({
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: false } },
   }).withTypeProvider<TypeBoxTypeProvider>()
@@ -68,8 +75,7 @@ export async function identityApp(test: Test, limits = SIGN_IN_LIMITS) {
     publicUrl: () => 'http://git.example.org:3000',
   }
   await projector.start()
-  await ensureSiteAdmin(services)
-  await projector.waitFor(await events.lastPosition(), 5000)
+  await addUser('admin', ADMIN_PASSWORD, true)
 
   registerErrors(app, 'http://git.example.org:3000/api/docs')
   await app.register(authPlugin(services, limits))
@@ -117,17 +123,23 @@ export async function identityApp(test: Test, limits = SIGN_IN_LIMITS) {
 
   const admin = basic('admin', ADMIN_PASSWORD)
 
-  /** Makes users whose passwords are `passwordOf(login)`. */
-  async function signUp(...logins: string[]): Promise<void> {
-    const made = logins.map((username) =>
-      call('POST', '/admin/users', {
-        as: admin,
-        body: { username, email: `${username}@example.org`, password: passwordOf(username) },
-      }),
-    )
-    for (const { status, body } of await Promise.all(made)) {
-      if (status !== 201) throw new Error(`can't sign up: ${JSON.stringify(body)}`)
+  /** With a password that is cheap to check: most tests are not about that. */
+  async function addUser(login: string, password: string, siteAdmin: boolean): Promise<void> {
+    const context: CommandContext = {
+      actor: null,
+      at: new Date().toISOString(),
+      correlationId: 'test',
+      causationId: 'test',
+      written: LOG_START,
     }
+    const details = { login, email: `${login}@example.org`, fullName: '', siteAdmin }
+    await createUser(services, context, details, password, (text) => hashPassword(text, { N: 2, r: 1, p: 1 }))
+    await projector.waitFor(context.written, 5000)
+  }
+
+  /** Makes users whose passwords are `passwordOf(login)`, with ids from 2 on in this order. */
+  async function signUp(...logins: string[]): Promise<void> {
+    for (const login of logins) await addUser(login, passwordOf(login), false)
   }
 
   /** Every event there is, for tests of what must not have changed. */

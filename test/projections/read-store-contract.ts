@@ -8,6 +8,7 @@ import type {
   Filter,
   FindOptions,
   ReadStore,
+  Sort,
 } from '../../src/projections/read-store.ts'
 
 export interface Card {
@@ -380,7 +381,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
       { key: 'g', state: null, rank: null },
       { key: 'h', state: 'é', rank: 2 },
     ])
-    const expected: [NonNullable<FindOptions<Card>['sort']>, string][] = [
+    const expected: [Sort<Card>, string][] = [
       [[], 'a b c d e f g h'],
       [[['rank', 1]], 'f g a b e h c d'],
       [[['rank', -1]], 'c d b e h a f g'],
@@ -427,7 +428,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
       t,
       [...'abcdefgh'].map((key, rank) => ({ key, rank, labels: rank % 2 === 0 ? ['even'] : [] })),
     )
-    const sort: FindOptions<Card>['sort'] = [['rank', -1]]
+    const sort: Sort<Card> = [['rank', -1]]
     t.equal(await keys(store, {}, { sort, limit: 3 }), 'h g f')
     t.equal(await keys(store, {}, { sort, skip: 3, limit: 3 }), 'e d c')
     t.equal(await keys(store, {}, { sort, skip: 6, limit: 3 }), 'b a')

@@ -11,6 +11,9 @@ import { type CommandContext, execute } from '../execute.ts'
 import { recordRefs } from '../refs-updated.ts'
 import { decideMerged, decideMergeFailed, type PullState, pullDecider } from './pull-request.ts'
 
+/** Merges of one repository take turns under this key (`inTurn`), so that two into one branch both land. */
+export const mergeTurn = (repoId: number) => `merge ${repoId}`
+
 /** Resolves to why the merge failed, or undefined when it is done (or there was none under way). */
 export async function finishMerge(
   services: Services,

@@ -16,7 +16,7 @@ import { gitDirOf, type Services } from '../../services.ts'
 import { type CommandContext, type Decision, execute } from '../execute.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signatureOf } from '../signature.ts'
-import { finishMerge } from './finish-merge.ts'
+import { finishMerge, mergeTurn } from './finish-merge.ts'
 import {
   type ActivePull,
   decideStartMerge,
@@ -101,10 +101,10 @@ async function buildMerge(
   }
 }
 
-/** Intent, branch, outcome. Merges into one branch take turns, so that two at once both land. */
+/** Intent, branch, outcome: one merge of a repository at a time. */
 async function mergePull(services: Services, context: CommandContext, merge: Merge): Promise<void> {
   const { repository, index } = merge
-  await inTurn(`merge ${repository.id}`, async () => {
+  await inTurn(mergeTurn(repository.id), async () => {
     const state = await execute(services.events, context, {
       stream: pullStream(repository.id, index),
       step: 'merge',

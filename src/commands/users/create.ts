@@ -40,6 +40,7 @@ export async function createUser(
   context: CommandContext,
   details: UserDetails,
   password: string,
+  hash: (password: string) => Promise<string> = hashPassword,
 ): Promise<number> {
   const problem = userProblem(details) ?? passwordProblem(password)
   if (problem !== undefined) throw new Refused(problem)
@@ -49,7 +50,7 @@ export async function createUser(
   const { revision } = await load(events, stream, userDecider)
   if (revision === null) {
     await takeNames(events, context, details, stream)
-    await keepPassword(secrets, id, await hashPassword(password))
+    await keepPassword(secrets, id, await hash(password))
   }
   await execute(events, context, {
     stream,

@@ -1,5 +1,5 @@
 /** Passwords as scrypt hashes. Hashing is slow on purpose: only so many at once, and only so many waiting. */
-import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
+import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { createSlots } from '../../git/slots.ts'
 import { Refused, refuse } from '../refusal.ts'
 
@@ -7,7 +7,14 @@ export const MIN_PASSWORD = 8
 /** A password is hashed whole; this bounds the work before it. */
 export const MAX_PASSWORD = 1024
 
-const COST = { N: 16384, r: 8, p: 5 }
+export interface Cost {
+  N: number
+  r: number
+  p: number
+}
+
+/** OWASP's least for 16 MiB of memory each. */
+const COST: Cost = { N: 16384, r: 8, p: 5 }
 const SALT_BYTES = 16
 const HASH_BYTES = 32
 
@@ -20,10 +27,10 @@ let waiting = 0
  * The hash with all that is needed to check a password against it: `scrypt$N$r$p$salt$hash`.
  * @throws Refused (too many requests) when too many passwords wait to be hashed already
  */
-export async function hashPassword(password: string): Promise<string> {
+export async function hashPassword(password: string, cost: Cost = COST): Promise<string> {
   const salt = randomBytes(SALT_BYTES)
-  const hash = await derive(password, salt, HASH_BYTES, COST)
-  const { N, r, p } = COST
+  const hash = await derive(password, salt, HASH_BYTES, cost)
+  const { N, r, p } = cost
   return ['scrypt', N, r, p, salt.toString('base64'), hash.toString('base64')].join('$')
 }
 
@@ -49,7 +56,7 @@ export const NOBODYS_HASH = [
   randomBytes(HASH_BYTES).toString('base64'),
 ].join('$')
 
-async function derive(password: string, salt: Buffer, length: number, cost: ScryptOptions): Promise<Buffer> {
+async function derive(password: string, salt: Buffer, length: number, cost: Cost): Promise<Buffer> {
   if (waiting >= MAX_WAITING)
     throw new Refused(refuse.tooManyRequests('too many passwords to check; try again'))
   waiting += 1
@@ -63,7 +70,7 @@ async function derive(password: string, salt: Buffer, length: number, cost: Scry
   }
 }
 
-function scryptAsync(password: string, salt: Buffer, length: number, cost: ScryptOptions): Promise<Buffer> {
+function scryptAsync(password: string, salt: Buffer, length: number, cost: Cost): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     scrypt(password, salt, length, { ...cost, maxmem: 64 * 1024 * 1024 }, (error, key) =>
       error === null ? resolve(key) : reject(error),

@@ -1,0 +1,212 @@
+#!/usr/bin/env node
+/**
+ * `npm run demo`: the main job on real input against a running server. Pushes this repository's own history,
+ * opens a pull request, merges it, fetches the merge back and prints the events that tell the story. Ends
+ * non-zero when anything differs from what it should be.
+ */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs, promisify } from 'node:util'
+import { Type } from 'typebox'
+import { Value } from 'typebox/value'
+import { loadConfig } from '../config.ts'
+import type { EventStore } from '../events/event-store.ts'
+import { gitStream, pullStream, repositoryStream } from '../events/streams.ts'
+import { openEvents } from '../stores.ts'
+
+const HELP = `npm run demo -- [--url URL] [--user NAME] [--password PASSWORD]
+
+  --url       the running server (default: PUBLIC_URL, or http://HOST:PORT)
+  --user      who plays it (default: admin)
+  --password  that user's password (default: ADMIN_PASSWORD)
+
+The events are read from the log that the same environment names: DATA_DIR or EVENTSTORE_URL.`
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
+const run = promisify(execFile)
+
+interface Demo {
+  url: string
+  user: string
+  password: string
+}
+
+/** Runs git in `dir`, without the machine's own settings or a question on the terminal. */
+async function git(dir: string, ...args: string[]): Promise<string> {
+  const identity = ['-c', 'user.name=Mergelog demo', '-c', 'user.email=demo@localhost']
+  const { stdout } = await run('git', [...identity, ...args], {
+    cwd: dir,
+    env: { ...process.env, GIT_TERMINAL_PROMPT: '0' },
+    maxBuffer: 256 * 1024 * 1024,
+  })
+  return stdout.trim()
+}
+
+/** Sends a request and requires its status; the answer's JSON, or undefined when it is empty. */
+async function call(
+  demo: Demo,
+  method: string,
+  path: string,
+  status: number,
+  body?: object,
+): Promise<unknown> {
+  const authorization = `Basic ${Buffer.from(`${demo.user}:${demo.password}`).toString('base64')}`
+  const answer = await fetch(`${demo.url}/api/v1${path}`, {
+    method,
+    headers: { authorization, ...(body && { 'content-type': 'application/json' }) },
+    ...(body && { body: JSON.stringify(body) }),
+  })
+  const text = await answer.text()
+  assert.equal(answer.status, status, `${method} ${path}: ${answer.status} ${text}`)
+  return text === '' ? undefined : JSON.parse(text)
+}
+
+function say(line: string): void {
+  console.log(`\n=> ${line}`)
+}
+
+async function play(demo: Demo, events: EventStore, workDir: string): Promise<void> {
+  const shallow = await git(PROJECT, 'rev-parse', '--is-shallow-repository')
+  assert.equal(shallow, 'false', 'this clone is shallow: run "git fetch --unshallow" first')
+  const history = Number(await git(PROJECT, 'rev-list', '--count', 'HEAD'))
+  const tip = await git(PROJECT, 'rev-parse', 'HEAD')
+
+  const name = `demo-${Date.now()}`
+  const repo = `/repos/${demo.user}/${name}`
+  say(`a repository: ${demo.user}/${name}`)
+  const repository = await call(demo, 'POST', '/user/repos', 201, {
+    name,
+    description: 'Mergelog, by Mergelog',
+  })
+  const { id: repoId } = Value.Parse(Type.Object({ id: Type.Integer() }), repository)
+
+  const remote = new URL(`${demo.url}/${demo.user}/${name}.git`)
+  remote.username = demo.user
+  remote.password = demo.password
+  say(`this project's own history: ${history} commits up to ${tip.slice(0, 10)}`)
+  await git(PROJECT, 'push', '--quiet', remote.href, `${tip}:refs/heads/main`)
+
+  say('a branch with one commit more')
+  await git(workDir, 'clone', '--quiet', remote.href, '.')
+  assert.equal(await git(workDir, 'rev-parse', 'origin/main'), tip, 'the clone has what was pushed')
+  await git(workDir, 'checkout', '--quiet', '-b', 'demo')
+  await writeFile(join(workDir, 'DEMO.md'), 'Mergelog hosts its own history.\n')
+  await git(workDir, 'add', '--', 'DEMO.md')
+  await git(workDir, 'commit', '--quiet', '-m', 'Add DEMO.md')
+  const head = await git(workDir, 'rev-parse', 'HEAD')
+  await git(workDir, 'push', '--quiet', 'origin', 'demo')
+
+  say('a pull request')
+  const title = 'Say who hosts this'
+  const opening = { head: 'demo', base: 'main', title, body: 'Opened by `npm run demo`.' }
+  const opened = await call(demo, 'POST', `${repo}/pulls`, 201, opening)
+  const { number } = Value.Parse(Pull, opened)
+  const pull = Value.Parse(Pull, Value.Clean(Pull, await call(demo, 'GET', `${repo}/pulls/${number}`, 200)))
+  assert.deepEqual(pull, {
+    number,
+    title,
+    state: 'open',
+    merged: false,
+    mergeable: true,
+    merge_base: tip,
+    additions: 1,
+    deletions: 0,
+    changed_files: 1,
+  })
+  console.log(JSON.stringify(pull, undefined, 2))
+
+  say('merged')
+  await call(demo, 'GET', `${repo}/pulls/${number}/merge`, 404)
+  await call(demo, 'POST', `${repo}/pulls/${number}/merge`, 200, { Do: 'merge' })
+  await call(demo, 'GET', `${repo}/pulls/${number}/merge`, 204)
+  await git(workDir, 'fetch', '--quiet')
+  assert.equal(await git(workDir, 'rev-parse', 'origin/main^1'), tip, 'the first parent is the old base')
+  assert.equal(await git(workDir, 'rev-parse', 'origin/main^2'), head, 'the second parent is the head')
+  assert.equal(
+    await git(workDir, 'log', '-1', '--format=%B', 'origin/main'),
+    `Merge pull request '${title}' (#${number}) from demo into main`,
+  )
+  assert.equal(Number(await git(workDir, 'rev-list', '--count', 'origin/main')), history + 2)
+  console.log(await git(workDir, 'log', '--graph', '--oneline', '--max-count=5', 'origin/main'))
+
+  say('the story, as the log has it')
+  const story = [
+    ...(await print(events, repositoryStream(repoId))),
+    ...(await print(events, gitStream(repoId))),
+    ...(await print(events, pullStream(repoId, number))),
+  ]
+  assert.deepEqual(story, [
+    'RepositoryCreated',
+    'RefsUpdated',
+    'RefsUpdated',
+    'RefsUpdated',
+    'PullRequestOpened',
+    'MergeStarted',
+    'PullRequestMerged',
+  ])
+}
+
+const Pull = Type.Object({
+  number: Type.Integer(),
+  title: Type.String(),
+  state: Type.String(),
+  merged: Type.Boolean(),
+  mergeable: Type.Boolean(),
+  merge_base: Type.String(),
+  additions: Type.Integer(),
+  deletions: Type.Integer(),
+  changed_files: Type.Integer(),
+})
+
+/** Prints a stream, a line an event; resolves to the event types. */
+async function print(events: EventStore, stream: string): Promise<string[]> {
+  const types: string[] = []
+  for await (const { type, revision, position, metadata } of events.readStream(stream)) {
+    const who = metadata.actor?.login ?? 'the server'
+    console.log(
+      `${`${position}`.padStart(8)}  ${stream}@${revision}`.padEnd(32),
+      type.padEnd(20),
+      who,
+      metadata.at,
+    )
+    types.push(type)
+  }
+  return types
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      url: { type: 'string' },
+      user: { type: 'string', default: 'admin' },
+      password: { type: 'string' },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  if (values.help) return console.log(HELP)
+  const config = loadConfig(process.env)
+  const password = values.password ?? config.adminPassword
+  if (password === undefined) throw new Error('ADMIN_PASSWORD or --password is needed; see --help')
+  const url = values.url ?? config.publicUrl ?? `http://${config.host}:${config.port}`
+  const health = await fetch(`${url}/healthz`).catch(() => undefined)
+  if (health?.status !== 200) throw new Error(`no server in good health at ${url}: run "npm start" first`)
+
+  const events = openEvents(config)
+  const workDir = await mkdtemp(join(tmpdir(), 'mergelog-demo-'))
+  try {
+    await play({ url, user: values.user, password }, events, workDir)
+    say('all as it should be')
+  } finally {
+    await events.close()
+    await rm(workDir, { recursive: true, force: true })
+  }
+}
+
+main().catch((error: unknown) => {
+  console.error(error instanceof Error ? `demo: ${error.message}` : error)
+  process.exit(1)
+})

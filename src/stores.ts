@@ -1,0 +1,35 @@
+/** The stores that a configuration names: embedded by default, distributed by a URL. */
+import { join } from 'node:path'
+import type { Config } from './config.ts'
+import type { EventStore } from './events/event-store.ts'
+import { openEventStoreDb } from './events/eventstoredb.ts'
+import { openSqliteEventStore } from './events/sqlite.ts'
+import { openMongoReadStore } from './projections/mongodb.ts'
+import type { ReadStore } from './projections/read-store.ts'
+import { openSqliteReadStore } from './projections/sqlite.ts'
+
+/** File of the embedded log in a data directory. */
+export const eventsFile = (dataDir: string) => join(dataDir, 'events.db')
+
+export function openEvents({ eventStoreUrl, dataDir }: Config): EventStore {
+  return eventStoreUrl === undefined
+    ? openSqliteEventStore(eventsFile(dataDir))
+    : openEventStoreDb(eventStoreUrl)
+}
+
+/** The read models, and the secrets: a store of the same kind that is never rebuilt. */
+export function openReadStores({ mongodbUrl, dataDir }: Config): {
+  readStore: ReadStore
+  secrets: ReadStore
+} {
+  if (mongodbUrl === undefined) {
+    return {
+      readStore: openSqliteReadStore(join(dataDir, 'views.db')),
+      secrets: openSqliteReadStore(join(dataDir, 'secrets.db'), 'FULL'),
+    }
+  }
+  return {
+    readStore: openMongoReadStore(mongodbUrl),
+    secrets: openMongoReadStore(mongodbUrl, { database: 'mergelog_secrets' }),
+  }
+}

@@ -1,0 +1,341 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import t, { type Test } from 'tap'
+import { packet } from '../../src/git/pkt-line.ts'
+import { listRefs, resolveRef } from '../../src/git/refs.ts'
+import { createRepository, deleteRepository } from '../../src/git/repository.ts'
+import { commit, initWork, tryGit, userGit } from './client.ts'
+import { type GitServerHooks, gitProcesses, startGitServer, until } from './git-server.ts'
+
+const MAIN = 'refs/heads/main'
+const ZERO = '0'.repeat(40)
+
+/** A server with an empty repository, and a work tree with two commits whose origin it is. */
+async function setUp(t: Test, hooks: GitServerHooks = {}) {
+  const root = await mkdtemp(join(tmpdir(), 'mergelog-git-'))
+  const server = await startGitServer(root, hooks)
+  t.teardown(async () => {
+    await server.close()
+    await rm(root, { recursive: true, force: true })
+  })
+  const dir = `${root}/one.git`
+  await createRepository(dir, { defaultBranch: 'main' })
+  const work = `${root}/work`
+  await initWork(work)
+  const url = `${server.url}/one.git`
+  await userGit(work, ['remote', 'add', 'origin', url])
+  const a = await commit(work, 'a', { f: '1' }, [])
+  const b = await commit(work, 'b', { f: '2' }, [a])
+  return { root, dir, work, server, url, a, b, push: (...args: string[]) => tryGit(work, ['push', ...args]) }
+}
+
+/** The body of a push, as a client would send it. */
+async function pushBody(work: string, ref: string, sha: string): Promise<Buffer> {
+  const args = ['pack-objects', '--revs', '-q', `${work}/sent`]
+  const name = await userGit(work, args, `${sha}\n`)
+  const pack = await readFile(`${work}/sent-${name}.pack`)
+  return Buffer.concat([packet(`${ZERO} ${sha} ${ref}\0report-status`), Buffer.from('0000'), pack])
+}
+
+async function pending(root: string): Promise<string[]> {
+  return await readdir(`${root}/pending`)
+}
+
+t.test('branches and tags are pushed, moved, forced and deleted, and each move is recorded', async (t) => {
+  const { dir, work, root, server, a, b, push } = await setUp(t)
+  const moves = () => server.recorded.splice(0)
+
+  t.match(await push('origin', `${a}:${MAIN}`), { code: 0 })
+  t.same(moves(), [{ ref: MAIN, from: null, to: a }])
+  t.match(await push('origin', `${b}:${MAIN}`), { code: 0 })
+  t.same(moves(), [{ ref: MAIN, from: a, to: b }])
+
+  const other = await commit(work, 'other', { f: 'x' }, [a])
+  t.match(await push('origin', `${other}:${MAIN}`), { code: 1, stderr: /rejected/ })
+  t.same(moves(), [])
+  t.match(await push('--force', 'origin', `${other}:${MAIN}`), { code: 0 })
+  t.same(moves(), [{ ref: MAIN, from: b, to: other }])
+
+  await userGit(work, ['tag', '-a', '-m', 'one', 'v1', b])
+  const tag = await userGit(work, ['rev-parse', 'v1'])
+  t.match(await push('origin', 'v1', `${a}:refs/heads/ü/x`), { code: 0 })
+  t.same(
+    moves().sort((x, y) => x.ref.localeCompare(y.ref)),
+    [
+      { ref: 'refs/heads/ü/x', from: null, to: a },
+      { ref: 'refs/tags/v1', from: null, to: tag },
+    ],
+  )
+  t.match(await push('origin', '--delete', 'ü/x', 'v1'), { code: 0 })
+  t.equal(moves().length, 2)
+  t.match(await push('origin', '--delete', 'main'), {
+    code: 1,
+    stderr: /deletion of the current branch prohibited/,
+  })
+  t.same(moves(), [])
+  t.same(await listRefs(dir), [{ ref: MAIN, sha: other }])
+  t.same(await pending(root), [])
+  t.equal(await userGit(dir, ['fsck', '--no-dangling']), '')
+})
+
+for (const version of ['0', '1', '2']) {
+  t.test(`a client that speaks protocol version ${version} can push`, async (t) => {
+    const { dir, work, b } = await setUp(t)
+    await userGit(work, ['-c', `protocol.version=${version}`, 'push', '-q', 'origin', `${b}:${MAIN}`])
+    t.equal(await resolveRef(dir, MAIN), b)
+  })
+}
+
+t.test('one refused ref refuses the whole push, and the client reads why', async (t) => {
+  const { dir, root, server, a, b, push } = await setUp(t, {
+    check: async (commands) =>
+      new Map(
+        commands.filter(({ ref }) => ref === MAIN).map(({ ref }) => [ref, 'main is protected: ask Ann']),
+      ),
+  })
+  const refused = await push('origin', `${a}:${MAIN}`, `${b}:refs/heads/free`)
+  t.equal(refused.code, 1)
+  t.match(refused.stderr, /main \(main is protected: ask Ann\)/)
+  t.match(refused.stderr, /free \(not pushed, because another ref of this push was refused\)/)
+  t.same(await listRefs(dir), [])
+  t.same(await readdir(`${dir}/objects`), ['info', 'pack'], 'git saw no object')
+  t.same(server.recorded, [])
+  t.same(await pending(root), [])
+  t.match(await push('origin', `${b}:refs/heads/free`), { code: 0 })
+})
+
+t.test('names that the rest of the server would refuse are refused here too', async (t) => {
+  const { dir, a, push, url, work } = await setUp(t)
+  t.match(await push('origin', `${a}:refs/heads/HEAD`), { code: 1, stderr: /keeps for itself/ })
+  t.match(await push('origin', `${a}:refs/heads/-f`), { code: 1, stderr: /begins with '-'/ })
+  const sent = await fetch(`${url}/git-receive-pack`, {
+    method: 'POST',
+    body: await pushBody(work, 'refs/heads/../../config', a),
+  })
+  t.match(await sent.text(), /ng refs\/heads\/\.\.\/\.\.\/config the name contains '\.\.'/)
+  t.same(await listRefs(dir), [])
+})
+
+t.test('refs of pull requests are neither shown to nor moved by those who push', async (t) => {
+  const { dir, work, url, a, b, push } = await setUp(t)
+  await push('origin', `${a}:${MAIN}`)
+  await userGit(dir, ['update-ref', 'refs/pull/1/head', a])
+  t.match(await push('--force', 'origin', `${b}:refs/pull/1/head`), { code: 1, stderr: /hidden ref/ })
+  t.equal(await resolveRef(dir, 'refs/pull/1/head'), a)
+  const shown = await (await fetch(`${url}/info/refs?service=git-receive-pack`)).text()
+  t.match(shown, /refs\/heads\/main/)
+  t.notMatch(shown, /refs\/pull/)
+  t.match(await userGit(work, ['ls-remote', 'origin']), /refs\/pull\/1\/head/)
+})
+
+t.test('the client gets its answer only after the push is recorded', async (t) => {
+  let release = () => {}
+  const store = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let asked = false
+  const { dir, a, root, push } = await setUp(t, {
+    async record() {
+      asked = true
+      await store
+    },
+  })
+  let answered = false
+  const pushing = push('origin', `${a}:${MAIN}`).finally(() => {
+    answered = true
+  })
+  await until(() => asked)
+  t.equal(await resolveRef(dir, MAIN), a, 'git has moved the ref')
+  t.equal((await pending(root)).length, 1, 'the journal knows')
+  t.equal(answered, false)
+  release()
+  t.match(await pushing, { code: 0 })
+  t.same(await pending(root), [])
+})
+
+t.test('pushes to one repository are recorded one at a time, and end where git stands', async (t) => {
+  let recording = 0
+  let most = 0
+  const log = new Map<string, string | null>()
+  const { root, dir, work, server, url, a } = await setUp(t, {
+    async record(updates) {
+      most = Math.max(most, ++recording)
+      await new Promise((resolve) => setImmediate(resolve))
+      for (const { ref, to } of updates) log.set(ref, to)
+      recording -= 1
+    },
+  })
+  await userGit(work, ['push', '-q', 'origin', `${a}:${MAIN}`])
+  const heads = await Promise.all(
+    Array.from({ length: 6 }, (_, i) => commit(work, `c${i}`, { f: `${i}` }, [a])),
+  )
+  const results = await Promise.all(
+    heads.map((head, i) =>
+      tryGit(work, ['push', '-q', '--force', url, `${head}:${MAIN}`, `${head}:refs/heads/b${i}`]),
+    ),
+  )
+  t.ok(results.some(({ code }) => code === 0))
+  t.equal(most, 1)
+  t.same(
+    [...log].map(([ref, sha]) => ({ ref, sha })).sort((x, y) => (x.ref < y.ref ? -1 : 1)),
+    await listRefs(dir),
+  )
+  t.ok(server.recorded.length >= 7)
+  t.same(await pending(root), [])
+})
+
+t.test("a push that can't be recorded is an error to the client, and stays in the journal", async (t) => {
+  let down = true
+  const { dir, root, server, a, b, push } = await setUp(t, {
+    async record() {
+      if (down) throw new Error('the log is unreachable')
+    },
+  })
+  t.match(await push('origin', `${a}:${MAIN}`), { code: 1, stderr: /503/ })
+  t.equal(server.requests.at(-1)?.error, 'PushUnrecorded')
+  t.equal(await resolveRef(dir, MAIN), a)
+  const [marker, ...others] = await server.journal.unfinished()
+  t.same(others, [])
+  t.equal(marker?.key, 'one')
+  down = false
+  if (marker !== undefined) {
+    await server.journal.settle(marker, dir)
+    await server.journal.finish(marker)
+  }
+  t.same(await server.journal.unfinished(), [])
+  t.same(await pending(root), [])
+  t.match(await push('origin', `${b}:${MAIN}`), { code: 0 })
+})
+
+t.test("a push that can't be written to the journal never reaches git", async (t) => {
+  const { dir, root, server, a, push } = await setUp(t)
+  await rm(`${root}/pending`, { recursive: true })
+  t.match(await push('origin', `${a}:${MAIN}`), { code: 1 })
+  t.equal(server.requests.at(-1)?.error, 'GitUnavailable')
+  t.same(await listRefs(dir), [])
+  t.same(await gitProcesses(dir), [])
+})
+
+t.test('a push to a repository that is deleted meanwhile leaves nothing in the journal', async (t) => {
+  const { dir, root, a, push } = await setUp(t, {
+    async check() {
+      await deleteRepository(dir)
+      return new Map()
+    },
+  })
+  t.match(await push('origin', `${a}:${MAIN}`), { code: 1, stderr: /404|not found/ })
+  t.same(await pending(root), [])
+})
+
+t.test('a pack that is broken, unsound or too large moves nothing', async (t) => {
+  const { dir, work, root, url, a, push } = await setUp(t, { maxBytes: 1_000_000 })
+  const whole = await pushBody(work, MAIN, a)
+  const spoiled = Buffer.concat([whole.subarray(0, -5), Buffer.from('xxxxx')])
+  for (const body of [spoiled, whole.subarray(0, -30)]) {
+    const sent = await fetch(`${url}/git-receive-pack`, { method: 'POST', body })
+    t.match(await sent.text(), /unpack (?!ok).*ng refs\/heads\/main/s)
+  }
+  const unsound = await userGit(
+    work,
+    ['hash-object', '-t', 'commit', '-w', '--literally', '--stdin'],
+    `tree ${await userGit(work, ['rev-parse', `${a}^{tree}`])}\nno author\n\nx\n`,
+  )
+  t.match(await push('origin', `${unsound}:${MAIN}`), { code: 1, stderr: /missingAuthor/ })
+  const blob = await userGit(work, ['hash-object', '-w', '--stdin'], randomBytes(5_000_000))
+  const tree = await userGit(work, ['mktree'], `100644 blob ${blob}\tlarge\n`)
+  const large = await userGit(work, ['commit-tree', tree], 'large\n')
+  t.match(await push('origin', `${large}:${MAIN}`), { code: 1, stderr: /exceeds maximum allowed size/ })
+  t.same(await listRefs(dir), [])
+  t.same(await pending(root), [])
+  t.same(
+    (await readdir(`${dir}/objects`)).filter((name) => name.startsWith('tmp')),
+    [],
+  )
+})
+
+t.test(
+  "malformed pushes are the client's error; a push of nothing and a compressed push are fine",
+  async (t) => {
+    const { dir, url, work, a } = await setUp(t)
+    const send = (body: string | Buffer, headers: Record<string, string> = {}) =>
+      fetch(`${url}/git-receive-pack`, { method: 'POST', body, headers })
+    t.equal((await send('nonsense')).status, 400)
+    t.equal((await send('')).status, 400)
+    const nothing = await send('0000')
+    t.same([nothing.status, await nothing.text()], [200, ''])
+    const zipped = await send(gzipSync(await pushBody(work, MAIN, a)), { 'content-encoding': 'gzip' })
+    t.match(await zipped.text(), /unpack ok.*ok refs\/heads\/main/s)
+    t.equal(await resolveRef(dir, MAIN), a)
+  },
+)
+
+t.test('a client that goes away within its push leaves no process, no object and no marker', async (t) => {
+  const { dir, root, server, work, url, a } = await setUp(t)
+  const body = await pushBody(work, MAIN, a)
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  socket.write(`POST /one.git/git-receive-pack HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n`)
+  socket.write(body.subarray(0, -20))
+  await until(async () => (await gitProcesses(dir)).length > 0)
+  t.equal((await pending(root)).length, 1)
+  socket.destroy()
+  await until(() => server.requests.at(-1)?.error === 'GitClientGone')
+  t.same(await gitProcesses(dir), [])
+  t.same(await listRefs(dir), [])
+  t.same(await pending(root), [])
+  t.same(
+    (await readdir(`${dir}/objects`)).filter((name) => name.startsWith('tmp')),
+    [],
+  )
+})
+
+t.test('a client that goes away after its push was sent has pushed', async (t) => {
+  const { dir, root, server, work, url, a } = await setUp(t)
+  // git waits for this lock, and so is in the middle of the push when its client goes.
+  await writeFile(`${dir}/refs/heads/main.lock`, '')
+  const body = await pushBody(work, MAIN, a)
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  socket.write(`POST /one.git/git-receive-pack HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n`)
+  socket.write(body)
+  await until(async () => (await gitProcesses(dir)).length > 0)
+  await until(async () =>
+    (await userGit(dir, ['cat-file', '--batch-check'], a)).endsWith(`commit ${await sizeOf(work, a)}`),
+  )
+  socket.destroy()
+  await rm(`${dir}/refs/heads/main.lock`)
+  await until(() => server.recorded.length > 0)
+  t.same(server.recorded, [{ ref: MAIN, from: null, to: a }])
+  t.equal(await resolveRef(dir, MAIN), a)
+  await until(async () => (await pending(root)).length === 0)
+})
+
+async function sizeOf(dir: string, sha: string): Promise<string> {
+  return await userGit(dir, ['cat-file', '-s', sha])
+}
+
+t.test('a push of 100 MB streams: the server holds little of it', async (t) => {
+  const { dir, work, push } = await setUp(t)
+  const blob = await userGit(
+    work,
+    ['-c', 'core.compression=0', 'hash-object', '-w', '--stdin'],
+    randomBytes(100_000_000),
+  )
+  const tree = await userGit(work, ['mktree'], `100644 blob ${blob}\tlarge\n`)
+  const large = await userGit(work, ['commit-tree', tree], 'large\n')
+  globalThis.gc?.()
+  const before = process.memoryUsage().rss
+  let most = before
+  const watch = setInterval(() => {
+    most = Math.max(most, process.memoryUsage().rss)
+  }, 5)
+  const pushed = await push('-q', 'origin', `${large}:${MAIN}`)
+  clearInterval(watch)
+  t.match(pushed, { code: 0 })
+  t.equal(await resolveRef(dir, MAIN), large)
+  const growth = Math.round((most - before) / 1e6)
+  t.comment(`grew by ${growth} MB`)
+  t.ok(growth < 60, `grew by ${growth} MB`)
+})

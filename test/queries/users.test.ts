@@ -1,0 +1,27 @@
+import t from 'tap'
+import { basic, identityApp, passwordOf } from '../http/identity-app.ts'
+
+t.test('an e-mail address is for its user and for site admins alone', async (t) => {
+  const { call, signUp, admin } = await identityApp(t)
+  await signUp('Alice', 'bob')
+  const emailFor = async (as?: string) =>
+    (await call('GET', '/users/alice', as === undefined ? {} : { as })).body.email
+  t.equal(await emailFor(), 'alice@noreply.git.example.org')
+  t.equal(await emailFor(basic('bob', passwordOf('bob'))), 'alice@noreply.git.example.org')
+  t.equal(await emailFor(basic('alice', passwordOf('Alice'))), 'Alice@example.org')
+  t.equal(await emailFor(admin), 'Alice@example.org')
+})
+
+t.test('who is a site admin is told to site admins alone', async (t) => {
+  const { call, admin } = await identityApp(t)
+  t.equal((await call('GET', '/users/admin')).body.is_admin, false)
+  t.equal((await call('GET', '/users/admin', { as: admin })).body.is_admin, true)
+  t.equal((await call('GET', '/user', { as: admin })).body.is_admin, true)
+})
+
+t.test('a user that does not exist is not found, whatever its name', async (t) => {
+  const { call } = await identityApp(t)
+  for (const name of ['nobody', '%00', '..%2f..', "'%20OR%201=1--", `${'x'.repeat(90)}`, '%F0%9F%92%A9']) {
+    t.equal((await call('GET', `/users/${name}`)).status, 404, name)
+  }
+})
