@@ -53,7 +53,11 @@ async function nextMessage(child: ChildProcess, name: string) {
 }
 
 /** The child's side: says that it is ready, answers questions until the parent lets go. */
-export function serveParent(ready: object, answer: (question: never) => Promise<object>, end: () => Promise<void>) {
+export function serveParent(
+  ready: object,
+  answer: (question: never) => Promise<object>,
+  end: () => Promise<void>,
+) {
   process.on('message', (question: never) => {
     answer(question).then(
       (reply) => process.send?.(reply),
@@ -64,7 +68,10 @@ export function serveParent(ready: object, answer: (question: never) => Promise<
     )
   })
   process.once('disconnect', () => {
-    end().then(() => process.exit(0), () => process.exit(1))
+    end().then(
+      () => process.exit(0),
+      () => process.exit(1),
+    )
   })
   process.send?.(ready)
 }

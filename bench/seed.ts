@@ -73,7 +73,9 @@ export async function seed(store: EventStore, { owner, repositories }: SeedOptio
       await append(idsStream('issue'), [taken(idsStream('issue'))], 'any')
       await append(
         claimStream(facts.claim),
-        isMerged ? [claimed(facts.claim, holder), released(facts.claim, holder)] : [claimed(facts.claim, holder)],
+        isMerged
+          ? [claimed(facts.claim, holder), released(facts.claim, holder)]
+          : [claimed(facts.claim, holder)],
         'no-stream',
       )
       await append(gitStream(repoId), isMerged ? [...facts.pushes, facts.mergePush] : facts.pushes, 'any')
@@ -117,7 +119,19 @@ function pullFacts(repoId: number, index: number, id: number, poster: AccountRef
   const discussion: DomainEvent[] = [
     {
       type: 'PullRequestOpened',
-      data: { repoId, index, id, poster, title, body: BODY, head, base, mergeBase: from, diff, mergeable: true },
+      data: {
+        repoId,
+        index,
+        id,
+        poster,
+        title,
+        body: BODY,
+        head,
+        base,
+        mergeBase: from,
+        diff,
+        mergeable: true,
+      },
     },
     { type: 'PullRequestHeadMoved', data: { repoId, index, from: first, to: tip, mergeBase: from, diff } },
     {

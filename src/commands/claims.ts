@@ -45,7 +45,9 @@ export async function takeClaim(
     }
     try {
       const taken = { type: 'ClaimTaken', data: { key, holder } } as const
-      await append(store, context, stream, `take ${holder}`, [taken], last?.event.revision ?? 'no-stream')
+      const revision = last?.event.revision ?? 'no-stream'
+      // A retried request may take a key again that was given back meanwhile: that is another event.
+      await append(store, context, stream, `take ${holder} after ${revision}`, [taken], revision)
       return { taken: true }
     } catch (error) {
       // Somebody else moved the claim meanwhile: look again who has it.
@@ -87,7 +89,8 @@ export async function releaseClaim(
   if (last?.event.type !== 'ClaimTaken' || last.event.data.holder !== holder) return
   try {
     const released = { type: 'ClaimReleased', data: { key, holder } } as const
-    await append(store, context, stream, `release ${holder}`, [released], last.event.revision)
+    const { revision } = last.event
+    await append(store, context, stream, `release ${holder} after ${revision}`, [released], revision)
   } catch (error) {
     // Taken over meanwhile: then it is no longer ours to release.
     if (!(error instanceof WrongExpectedRevision)) throw error

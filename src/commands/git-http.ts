@@ -113,17 +113,21 @@ export function gitHttpRoutes(services: Services): FastifyPluginAsyncTypebox {
         .send(answer)
     })
 
-    app.post('/:owner/:repo/git-upload-pack', hidden, async (request, reply) => {
-      const repository = await gitRepository(services, request, request.params, 'git-upload-pack')
-      const body = decodeBody(request.raw, request.headers['content-encoding'])
-      const signal = clientGone(reply)
-      const options = { protocol: protocolOf(request), signal }
-      const answer = await uploadPack(gitDirOf(services, repository.id), body, options)
-      return reply
-        .type('application/x-git-upload-pack-result')
-        .header('Cache-Control', 'no-cache')
-        .send(answer)
-    })
+    app.post(
+      '/:owner/:repo/git-upload-pack',
+      { ...hidden, config: { scopeLevel: 'read' } },
+      async (request, reply) => {
+        const repository = await gitRepository(services, request, request.params, 'git-upload-pack')
+        const body = decodeBody(request.raw, request.headers['content-encoding'])
+        const signal = clientGone(reply)
+        const options = { protocol: protocolOf(request), signal }
+        const answer = await uploadPack(gitDirOf(services, repository.id), body, options)
+        return reply
+          .type('application/x-git-upload-pack-result')
+          .header('Cache-Control', 'no-cache')
+          .send(answer)
+      },
+    )
 
     app.post('/:owner/:repo/git-receive-pack', hidden, async (request, reply) => {
       const repository = await gitRepository(services, request, request.params, 'git-receive-pack')

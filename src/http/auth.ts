@@ -37,7 +37,9 @@ export function authPlugin(services: Pick<Services, 'views' | 'secrets'>, limits
         request.requester = identity.account
         request.tokenScopes = identity.tokenScopes
       } catch (error) {
-        if (error instanceof Throttled) reply.header('Retry-After', error.retryAfterSeconds)
+        if (error instanceof Refused && error.refusal.refused === 'tooManyRequests') {
+          reply.header('Retry-After', error instanceof Throttled ? error.retryAfterSeconds : 1)
+        }
         throw error
       }
       if (request.is404) return

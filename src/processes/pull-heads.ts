@@ -5,11 +5,12 @@ import { execute } from '../commands/execute.ts'
 import { decideHeadMoved, decideMergeability, pullDecider } from '../commands/pull-requests/pull-request.ts'
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import { pullStream } from '../events/streams.ts'
+import { RepositoryMissing } from '../git/errors.ts'
 import { diffStat, mergeBase } from '../git/history.ts'
 import { mergeTrees } from '../git/merge.ts'
 import { resolveRef, updateRef } from '../git/refs.ts'
 import { branchId } from '../projections/branches.ts'
-import { branchKey, type PullDocument } from '../projections/pulls.ts'
+import { branchKey, type PullDocument, pullId } from '../projections/pulls.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import type { ProcessManager } from './follower.ts'
 
@@ -101,11 +102,32 @@ export function pullHeads(services: Services): ProcessManager {
     for (const pull of affected.values()) await checkMergeability(services, context, pull)
   }
 
+  /** A push that came while the pull request was being opened was recorded before there was one to move. */
+  async function onOpened(
+    event: Extract<Recorded<DomainEvent>, { type: 'PullRequestOpened' }>,
+    context: CommandContext,
+  ) {
+    const { repoId, index, head, base } = event.data
+    const tips = await services.views.branches.getMany([head, base].map((at) => branchId(repoId, at.branch)))
+    const tipOf = (branch: string) => tips.find(({ name }) => name === branch)?.commit.sha
+    if (tipOf(head.branch) === head.sha && tipOf(base.branch) === base.sha) return
+    const pull = await services.views.pulls.get(pullId(repoId, index))
+    if (pull?.state !== 'open') return
+    await moveHead(services, context, pull)
+    await checkMergeability(services, context, pull)
+  }
+
   return {
     name: 'pull_heads',
-    handles: ['RefsUpdated'],
+    handles: ['RefsUpdated', 'PullRequestOpened'],
     async react(event, context) {
-      if (event.type === 'RefsUpdated') await onRefs(event, context)
+      try {
+        if (event.type === 'RefsUpdated') await onRefs(event, context)
+        if (event.type === 'PullRequestOpened') await onOpened(event, context)
+      } catch (error) {
+        // Deleted meanwhile: nothing is left to keep up to date.
+        if (!(error instanceof RepositoryMissing)) throw error
+      }
     },
   }
 }

@@ -164,26 +164,14 @@ export async function pullFor(services: Services, repoId: number, index: string)
 }
 
 const NEWEST: Sort<PullDocument> = [['index', -1]]
-const SORTS: Readonly<Record<string, Sort<PullDocument>>> = {
-  oldest: [['index', 1]],
-  recentupdate: [
-    ['updatedAt', -1],
-    ['index', -1],
-  ],
-  leastupdate: [
-    ['updatedAt', 1],
-    ['index', 1],
-  ],
-  mostcomment: [
-    ['comments', -1],
-    ['index', -1],
-  ],
-  leastcomment: [
-    ['comments', 1],
-    ['index', 1],
-  ],
-  priority: NEWEST,
-}
+const SORTS: ReadonlyMap<string, Sort<PullDocument>> = new Map([
+  ['oldest', [['index', 1]]],
+  ['recentupdate', [['updatedAt', -1], ['index', -1]]],
+  ['leastupdate', [['updatedAt', 1], ['index', 1]]],
+  ['mostcomment', [['comments', -1], ['index', -1]]],
+  ['leastcomment', [['comments', 1], ['index', 1]]],
+  ['priority', NEWEST],
+])
 
 /** Unknown states select the open ones, unknown sorts the newest first, as in Gitea. */
 function selection(
@@ -211,7 +199,7 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
           params: RepositoryParams,
           querystring: Type.Object({
             state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),
-            sort: Type.Optional(Type.String({ description: Object.keys(SORTS).join(', ') })),
+            sort: Type.Optional(Type.String({ description: [...SORTS.keys()].join(', ') })),
             ...PageQuery,
           }),
           response: { 200: Type.Array(PullRequestWire) },
@@ -221,7 +209,7 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { repository, access } = await repositoryFor(services, request, request.params, 'read')
         const page = pageOf(request.query, services.config)
         const { filter, total } = selection(repository, request.query.state)
-        const sort = (request.query.sort && SORTS[request.query.sort]) || NEWEST
+        const sort = SORTS.get(request.query.sort ?? '') ?? NEWEST
         const found = await services.views.pulls.find(filter, { sort, skip: page.skip, limit: page.limit })
         const around = await surroundings(services, repository, access, found)
         sendPaging(request, reply, around.publicUrl, page, total)

@@ -1,5 +1,7 @@
 /** A git user on the other side: runs the real git client, hermetic, and makes small histories. */
 import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { packet } from '../../src/git/pkt-line.ts'
 
 export interface ClientResult {
   code: number
@@ -67,4 +69,12 @@ export async function commit(
   const tree = await userGit(dir, ['mktree', '-z'], entries.join(''))
   const args = ['commit-tree', tree, ...parents.flatMap((parent) => ['-p', parent])]
   return await userGit(dir, args, `${message}\n`)
+}
+
+/** The request body that pushes the history of `sha` from `work` to a ref that does not exist. */
+export async function pushBody(work: string, ref: string, sha: string): Promise<Buffer> {
+  const args = ['pack-objects', '--revs', '-q', `${work}/sent`]
+  const name = await userGit(work, args, `${sha}\n`)
+  const pack = await readFile(`${work}/sent-${name}.pack`)
+  return Buffer.concat([packet(`${'0'.repeat(40)} ${sha} ${ref}\0report-status`), Buffer.from('0000'), pack])
 }

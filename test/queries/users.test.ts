@@ -1,5 +1,18 @@
+import type { AccessToken, Organization, User } from 'gitea-js'
 import t from 'tap'
+import type { Static } from 'typebox'
+import type { AccessTokenWire } from '../../src/commands/users/tokens.ts'
+import type { OrganizationWire } from '../../src/queries/organizations.ts'
+import type { UserWire } from '../../src/queries/users.ts'
 import { basic, identityApp, passwordOf } from '../http/identity-app.ts'
+
+/** Compiles only while every field has a name and a type that Gitea's clients know. */
+type Known<Wire extends Theirs, Theirs> = Exclude<keyof Wire, keyof Theirs> extends never ? true : never
+export const knownToClients: [
+  Known<Static<typeof UserWire>, User>,
+  Known<Static<typeof OrganizationWire>, Organization>,
+  Known<Static<typeof AccessTokenWire>, AccessToken>,
+] = [true, true, true]
 
 t.test('an e-mail address is for its user and for site admins alone', async (t) => {
   const { call, signUp, admin } = await identityApp(t)

@@ -2,6 +2,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { deleteRef } from '../../git/refs.ts'
+import { inTurn } from '../../git/slots.ts'
 import { commandContext, repositoryFor, settled } from '../../http/requests.ts'
 import { branchId } from '../../projections/branches.ts'
 import { BranchParams } from '../../queries/branches.ts'
@@ -25,12 +26,16 @@ export function deleteBranchRoutes(services: Services): FastifyPluginAsyncTypebo
         const context = commandContext(request)
         const ref = `refs/heads/${name}`
         const { sha } = branch.commit
-        const outcome = await journaled(services, repository.id, async () => {
-          const deleted = await deleteRef(gitDirOf(services, repository.id), ref, sha)
-          const moved = deleted === 'moved' ? [{ ref, from: sha, to: null }] : []
-          await recordRefs(services, context, repository.id, 'branch-deletion', moved)
-          return deleted
-        })
+        const dir = gitDirOf(services, repository.id)
+        // In turn with pushes: the log tells of the moves of a branch in the order in which git made them.
+        const outcome = await inTurn(dir, () =>
+          journaled(services, repository.id, async () => {
+            const deleted = await deleteRef(dir, ref, sha)
+            const moved = deleted === 'moved' ? [{ ref, from: sha, to: null }] : []
+            await recordRefs(services, context, repository.id, 'branch-deletion', moved)
+            return deleted
+          }),
+        )
         if (outcome !== 'moved') throw new Refused(refuse.conflict('the branch was pushed to meanwhile'))
         await settled(services, context, reply)
         return reply.code(204).send(null)

@@ -3,8 +3,10 @@
  * again at start for an intent that a crash left without an outcome. Every step may be repeated.
  */
 import { claimKeys, pullStream } from '../../events/streams.ts'
+import { RepositoryMissing } from '../../git/errors.ts'
 import { isAncestor } from '../../git/history.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
+import { inTurn } from '../../git/slots.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { releaseClaim } from '../claims.ts'
 import { type CommandContext, execute } from '../execute.ts'
@@ -27,9 +29,20 @@ export async function finishMerge(
   const ref = `refs/heads/${baseBranch}`
   const command = { stream: pullStream(repoId, index), decider: pullDecider }
 
-  const outcome = await updateRef(dir, ref, { from, to: commit })
-  if (outcome !== 'moved' && !(await contains(dir, ref, commit))) {
-    const reason = `push out of date: ${baseBranch} has moved`
+  // In turn with pushes: the log tells of the moves of a branch in the order in which git made them.
+  const reason = await inTurn(dir, async () => {
+    const outcome = await updateRef(dir, ref, { from, to: commit })
+    const tip = outcome === 'moved' ? commit : await resolveRef(dir, ref)
+    if (tip === null || !(await isAncestor(dir, commit, tip)))
+      return `push out of date: ${baseBranch} has moved`
+    // A branch that a push has moved on from the commit is told of by that push.
+    if (tip === commit) await recordRefs(services, context, repoId, 'merge', [{ ref, from, to: commit }])
+    return undefined
+  }).catch((error: unknown) => {
+    if (error instanceof RepositoryMissing) return 'the repository was deleted'
+    throw error
+  })
+  if (reason !== undefined) {
     await execute(services.events, context, {
       ...command,
       step: 'merge failed',
@@ -37,7 +50,6 @@ export async function finishMerge(
     })
     return reason
   }
-  await recordRefs(services, context, repoId, 'merge', [{ ref, from, to: commit }])
   await execute(services.events, context, {
     ...command,
     step: 'merged',
@@ -45,10 +57,4 @@ export async function finishMerge(
   })
   await releaseClaim(services.events, context, claimKeys.pull(state.head, state.base), command.stream)
   return undefined
-}
-
-/** Whether the branch has the commit, as it has when a crash came after the move. */
-async function contains(dir: string, ref: string, commit: string): Promise<boolean> {
-  const tip = await resolveRef(dir, ref)
-  return tip !== null && (await isAncestor(dir, commit, tip))
 }

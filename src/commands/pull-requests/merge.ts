@@ -113,6 +113,10 @@ async function mergePull(services: Services, context: CommandContext, merge: Mer
     })
     const failure = await finishMerge(services, context, state)
     if (failure !== undefined) throw new Refused(refuse.conflict(failure))
+    // Only a retried request comes here: the merge that it asked for before has failed.
+    if (state.status === 'open' && state.merging === null) {
+      throw new Refused(refuse.conflict('this merge has failed; try again with another Idempotency-Key'))
+    }
   })
 }
 

@@ -49,6 +49,8 @@ async function open(services: Services, context: CommandContext, opening: Openin
   if (actor === null) throw new Refused(refuse.unauthenticated('sign in first'))
   const repoId = repository.id
   const dir = gitDirOf(services, repoId)
+  const earlier = await openedBefore(services, context, repoId)
+  if (earlier !== undefined) return earlier
 
   const tips = await readRefs(dir, [`refs/heads/${headBranch}`, `refs/heads/${baseBranch}`])
   const headSha = tips.get(`refs/heads/${headBranch}`)
@@ -102,6 +104,19 @@ async function open(services: Services, context: CommandContext, opening: Openin
       }),
   })
   return index
+}
+
+/** The number of the pull request that a retried request has opened before. */
+async function openedBefore(
+  { events }: Services,
+  context: CommandContext,
+  repoId: number,
+): Promise<number | undefined> {
+  if (context.retry === undefined) return undefined
+  const index = await takeNumber(events, context, numbersStream(repoId))
+  const stream = pullStream(repoId, index)
+  const state = await execute(events, context, { stream, step: 'open', decider: pullDecider, decide: () => [] })
+  return state.status === 'none' ? undefined : index
 }
 
 /** Create rule 4: the answer names the pull request that is there already. */

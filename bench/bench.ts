@@ -1,0 +1,83 @@
+/**
+ * `npm run bench [-- --quick] [--only get,list]`: the rows of DESIGN section 7, each beside a ceiling that the
+ * same run took. It measures and never fails: what it prints is for people.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { startChild } from './child.ts'
+import { measureLog } from './log.ts'
+import { measureReads } from './reads.ts'
+import type { ServerReady } from './server-process.ts'
+import { printTable, type Row } from './table.ts'
+import { measureMerges, measurePosts } from './writes.ts'
+
+/** Groups of rows, as `--only` names them. */
+const GROUPS = ['get', 'list', 'create', 'merge', 'log', 'memory'] as const
+export type Group = (typeof GROUPS)[number]
+
+/** How much is measured. */
+export interface Sizes {
+  /** Pull requests of the two repositories that lists are read from. */
+  small: number
+  large: number
+  /** Of every reading, whose median counts. */
+  rounds: number
+  /** Seconds of one reading. */
+  seconds: number
+  pullsToOpen: number
+  merges: number
+}
+
+const FULL: Sizes = { small: 1000, large: 100_000, rounds: 5, seconds: 3, pullsToOpen: 300, merges: 25 }
+const QUICK: Sizes = { small: 200, large: 2000, rounds: 3, seconds: 1, pullsToOpen: 48, merges: 7 }
+
+const { values: options } = parseArgs({
+  options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } },
+})
+const named = options.only?.split(',').map((name) => name.trim())
+const unknown = named?.filter((name) => !GROUPS.some((group) => group === name)) ?? []
+if (unknown.length > 0) {
+  console.error(`--only: ${unknown.join(', ')} is none of ${GROUPS.join(', ')}`)
+  process.exit(2)
+}
+const wanted: readonly Group[] = GROUPS.filter((group) => named?.includes(group) ?? true)
+
+async function run(sizes: Sizes): Promise<Row[]> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'mergelog-bench-'))
+  try {
+    const rows: Row[] = []
+    const { environment, admin, logRows } = await measureLog(dataDir, sizes)
+    if (wanted.includes('log')) rows.push(...logRows)
+
+    const server = await startChild<ServerReady>('server', environment)
+    await server.ask({ what: 'recovered' })
+    const target = { server, dataDir, admin, sizes }
+    if (wanted.includes('get') || wanted.includes('list')) rows.push(...(await measureReads(target, wanted)))
+    if (wanted.includes('create')) rows.push(...(await measurePosts(target)))
+    if (wanted.includes('merge')) rows.push(...(await measureMerges(target)))
+    if (wanted.includes('memory')) {
+      const { peak }: { peak: number } = await server.ask({ what: 'memory' })
+      const measured = `${Math.round(peak)} MB`
+      rows.push({
+        work: 'resident memory, most of all of this',
+        measured,
+        ceiling: '',
+        ratio: undefined,
+        goal: '< 400 MB',
+        met: peak < 400,
+      })
+    }
+    await server.stop()
+    return rows
+  } finally {
+    await rm(dataDir, { recursive: true, force: true })
+  }
+}
+
+try {
+  printTable(await run(options.quick ? QUICK : FULL))
+} catch (error) {
+  console.error('the measurement could not be finished:', error)
+}

@@ -1,0 +1,64 @@
+/** GET and list, beside a bare fastify route that sends the same JSON. */
+import type { BareReady } from './bare-process.ts'
+import type { Group } from './bench.ts'
+import { startChild } from './child.ts'
+import type { Load, LoadQuestion } from './load-process.ts'
+import { LARGE, SMALL } from './log.ts'
+import { median, perSecond, type Row, ratioRow } from './table.ts'
+import { api, type Target } from './target.ts'
+
+const CONNECTIONS = 10
+const WARM_UP_SECONDS = 1
+
+export async function measureReads(target: Target, wanted: readonly Group[]): Promise<Row[]> {
+  const { server, admin, sizes } = target
+  const bare = await startChild<BareReady>('bare')
+  const load = await startChild<object>('load')
+
+  async function rate(url: string, seconds: number): Promise<number> {
+    const headers = { authorization: `token ${admin.token}` }
+    const question: LoadQuestion = { url, connections: CONNECTIONS, headers, end: { duration: seconds } }
+    const { rate, failed }: Load = await load.ask(question)
+    if (failed > 0) throw new Error(`${failed} of the requests to ${url} failed`)
+    return rate
+  }
+
+  /** Both by turns, so that whatever else the machine does falls on both. */
+  async function compare(path: string): Promise<{ own: number; ceiling: number }> {
+    const url = `${server.ready.url}/api/v1${path}`
+    const body: object = await api(target, 'GET', path)
+    await bare.ask({ body })
+    for (const warm of [url, bare.ready.url]) await rate(warm, WARM_UP_SECONDS)
+    const own: number[] = []
+    const ceiling: number[] = []
+    for (let i = 0; i < sizes.rounds; i++) {
+      ceiling.push(await rate(bare.ready.url, sizes.seconds))
+      own.push(await rate(url, sizes.seconds))
+    }
+    return { own: median(own), ceiling: median(ceiling) }
+  }
+
+  const rows: Row[] = []
+  const row = (work: string, { own, ceiling }: { own: number; ceiling: number }, atLeast: number) =>
+    rows.push(
+      ratioRow(work, perSecond(own), `${perSecond(ceiling)} bare fastify`, own / ceiling, { atLeast }),
+    )
+  const pulls = (name: string) => `/repos/${admin.login}/${name}/pulls`
+
+  if (wanted.includes('get'))
+    row('get one pull request', await compare(`${pulls(LARGE)}/${sizes.large}`), 0.5)
+  if (wanted.includes('list')) {
+    const small = await compare(pulls(SMALL))
+    const large = await compare(pulls(LARGE))
+    row(`list 30 of ${sizes.small.toLocaleString('en')}`, small, 0.25)
+    row(`list 30 of ${sizes.large.toLocaleString('en')}`, large, 0.25)
+    const times = [1000 / large.own, 1000 / small.own].map((ms) => `${ms.toFixed(3)} ms`)
+    const [large1, small1] = [times[0] ?? '', times[1] ?? '']
+    rows.push(
+      ratioRow('list, many to few', large1, `${small1} with few`, small.own / large.own, { atMost: 1.5 }),
+    )
+  }
+  await load.stop()
+  await bare.stop()
+  return rows
+}

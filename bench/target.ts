@@ -1,0 +1,35 @@
+/** What is measured: a server of its own process, on a seeded data directory. */
+import type { Sizes } from './bench.ts'
+import type { Child } from './child.ts'
+import type { ServerReady } from './server-process.ts'
+
+export interface Target {
+  server: Child<ServerReady>
+  dataDir: string
+  sizes: Sizes
+  admin: Admin
+}
+
+export interface Admin {
+  id: number
+  login: string
+  password: string
+  token: string
+}
+
+/** A request to the API as the site admin; anything but 2xx ends the run. */
+export async function api<T>(
+  { server, admin }: Target,
+  method: string,
+  path: string,
+  body?: object,
+): Promise<T> {
+  const answer = await fetch(`${server.ready.url}/api/v1${path}`, {
+    method,
+    headers: { authorization: `token ${admin.token}`, 'content-type': 'application/json' },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  const text = await answer.text()
+  if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`)
+  return JSON.parse(text || 'null')
+}

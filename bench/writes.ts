@@ -1,0 +1,203 @@
+/** POSTs beside the bare event store; what needs git beside the bare git commands. */
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { openSqliteEventStore } from '../src/events/sqlite.ts'
+import { commitTree } from '../src/git/commits.ts'
+import { diffStat, mergeBase } from '../src/git/history.ts'
+import { mergeTrees } from '../src/git/merge.ts'
+import { readRefs, updateRef } from '../src/git/refs.ts'
+import { gitOutput } from '../src/git/run.ts'
+import { startChild } from './child.ts'
+import type { Load, LoadQuestion } from './load-process.ts'
+import { median, milliseconds, perSecond, type Row, ratioRow } from './table.ts'
+import { api, type Target } from './target.ts'
+
+const CLIENTS = 32
+const SIGNATURE = { name: 'Bench', email: 'bench@example.org', date: '2024-01-01T00:00:00Z' }
+
+interface Repository {
+  dir: string
+  path: string
+}
+
+/** `POST /orgs` is a number, two claims and an event: about what an issue needs. `POST pulls` adds git. */
+export async function measurePosts(target: Target): Promise<Row[]> {
+  const { server, admin, sizes } = target
+  const load = await startChild<object>('load')
+  let first = 0
+  async function post(path: string, body: object, end: LoadQuestion['end']): Promise<Load> {
+    const url = `${server.ready.url}/api/v1${path}`
+    const headers = { authorization: `token ${admin.token}` }
+    const question: LoadQuestion = {
+      url,
+      connections: CLIENTS,
+      headers,
+      end,
+      post: { body: JSON.stringify(body), first },
+    }
+    const result: Load = await load.ask(question)
+    if (result.failed > 0) throw new Error(`${result.failed} of the POSTs to ${path} failed`)
+    first = result.sent
+    return result
+  }
+
+  const appends: number[] = []
+  const organizations: number[] = []
+  await post('/orgs', { username: 'org-{n}' }, { duration: 1 })
+  for (let i = 0; i < sizes.rounds; i++) {
+    appends.push(await appendRate(target, sizes.seconds))
+    organizations.push((await post('/orgs', { username: 'org-{n}' }, { duration: sizes.seconds })).rate)
+  }
+
+  const { pullsToOpen } = sizes
+  // A load generator may prepare a request for every connection that it then does not send.
+  const repository = await makeRepository(target, 'opened', 2 * pullsToOpen + 2 * CLIENTS)
+  const bareGit = await gitRate(repository, pullsToOpen)
+  first = pullsToOpen
+  const opened = await post(
+    `${repository.path}/pulls`,
+    { head: 'head-{n}', base: 'main', title: 'Number {n}' },
+    { amount: pullsToOpen },
+  )
+  await load.stop()
+  const append = median(appends)
+  const organization = median(organizations)
+  return [
+    ratioRow(
+      `create by POST, ${CLIENTS} clients (orgs)`,
+      perSecond(organization),
+      `${perSecond(append)} bare appends`,
+      organization / append,
+      { atLeast: 0.3 },
+    ),
+    ratioRow(
+      `create by POST, ${CLIENTS} clients (pulls)`,
+      perSecond(opened.rate),
+      `${perSecond(bareGit)} its git commands`,
+      opened.rate / bareGit,
+    ),
+  ]
+}
+
+/** Appends per second of a log of its own, in the same directory and so on the same disk. */
+async function appendRate({ dataDir }: Target, seconds: number): Promise<number> {
+  const store = openSqliteEventStore(join(dataDir, `bare-${randomUUID()}.db`))
+  const end = performance.now() + seconds * 1000
+  const metadata = {
+    actor: null,
+    at: new Date().toISOString(),
+    correlationId: '',
+    causationId: '',
+    schema: 1,
+  }
+  let appended = 0
+  async function client(): Promise<void> {
+    while (performance.now() < end) {
+      const event = { id: randomUUID(), type: 'Bench', data: { text: 'x'.repeat(200) }, metadata }
+      await store.append(`bench-${appended}`, [event], 'no-stream')
+      appended += 1
+    }
+  }
+  await Promise.all(Array.from({ length: CLIENTS }, client))
+  await store.close()
+  return appended / seconds
+}
+
+/** Per second, what opening a pull request asks of git, by as many clients. */
+async function gitRate({ dir }: Repository, times: number): Promise<number> {
+  const started = performance.now()
+  let next = 0
+  async function client(): Promise<void> {
+    while (next < times) {
+      const n = next++
+      const [main, head] = ['refs/heads/main', `refs/heads/head-${n}`]
+      const tips = await readRefs(dir, [main, head])
+      const [ours, theirs] = [tips.get(main), tips.get(head)]
+      if (ours == null || theirs == null) throw new Error(`head-${n} does not exist`)
+      const base = await mergeBase(dir, ours, theirs)
+      await Promise.all([diffStat(dir, base ?? ours, theirs), mergeTrees(dir, ours, theirs)])
+      await updateRef(dir, `refs/bench/${n}/head`, { from: null, to: theirs })
+    }
+  }
+  await Promise.all(Array.from({ length: CLIENTS }, client))
+  return (times / (performance.now() - started)) * 1000
+}
+
+/** One merge after the other, by turns with the git commands that one needs. */
+export async function measureMerges(target: Target): Promise<Row[]> {
+  const { merges } = target.sizes
+  const repository = await makeRepository(target, 'merged', 2 * merges, true)
+  const own: number[] = []
+  const bare: number[] = []
+  for (let n = 0; n < merges; n++) {
+    const [head, base] = [`head-${n}`, `base-${n}`]
+    const opening = { head, base, title: `Merge ${n}` }
+    const { number }: { number: number } = await api(target, 'POST', `${repository.path}/pulls`, opening)
+    let started = performance.now()
+    await api(target, 'POST', `${repository.path}/pulls/${number}/merge`, { Do: 'merge' })
+    own.push(performance.now() - started)
+
+    started = performance.now()
+    await mergeByGit(repository.dir, `refs/heads/base-${merges + n}`, `refs/heads/head-${merges + n}`)
+    bare.push(performance.now() - started)
+  }
+  const [ours, gits] = [median(own), median(bare)]
+  return [
+    ratioRow('merge', milliseconds(ours), `${milliseconds(gits)} its git commands`, ours / gits, {
+      atMost: 2,
+    }),
+  ]
+}
+
+async function mergeByGit(dir: string, baseRef: string, headRef: string): Promise<void> {
+  const tips = await readRefs(dir, [baseRef, headRef])
+  const [base, head] = [tips.get(baseRef), tips.get(headRef)]
+  if (base == null || head == null) throw new Error('the branches do not exist')
+  const merged = await mergeTrees(dir, base, head)
+  if (merged.kind !== 'clean') throw new Error('the merge is not clean')
+  const { tree } = merged
+  const parents = [base, head]
+  const commit = await commitTree(dir, {
+    tree,
+    parents,
+    message: 'x',
+    author: SIGNATURE,
+    committer: SIGNATURE,
+  })
+  await updateRef(dir, baseRef, { from: base, to: commit })
+}
+
+/** A repository with `main` and so many branches `head-<n>`, each a commit on it, pushed as any other. */
+async function makeRepository(
+  target: Target,
+  name: string,
+  branches: number,
+  withBases = false,
+): Promise<Repository> {
+  const { server, admin, dataDir } = target
+  const { id }: { id: number } = await api(target, 'POST', '/user/repos', { name })
+  const source = join(dataDir, `${name}-source.git`)
+  await gitOutput(['init', '--quiet', '--bare', source])
+  await gitOutput(['fast-import', '--quiet'], { dir: source, input: fastImport(branches, withBases) })
+  const url = new URL(`${server.ready.url}/${admin.login}/${name}.git`)
+  url.username = admin.login
+  url.password = admin.token
+  await gitOutput(['push', '--quiet', url.href, 'refs/heads/*:refs/heads/*'], { dir: source })
+  return { dir: join(dataDir, 'git', `${id}.git`), path: `/repos/${admin.login}/${name}` }
+}
+
+function fastImport(branches: number, withBases: boolean): string {
+  const committer = 'committer Bench <bench@example.org> 1700000000 +0000'
+  const file = (path: string, text: string) => `M 100644 inline ${path}\ndata ${text.length}\n${text}\n`
+  const files = Array.from({ length: 200 }, (_, i) => file(`src/${i % 10}/file-${i}.txt`, `line ${i}\n`))
+  const parts = [`commit refs/heads/main\nmark :1\n${committer}\ndata 5\nfirst\n${files.join('')}`]
+  for (let n = 0; n < branches; n++) {
+    parts.push(
+      `commit refs/heads/head-${n}\n${committer}\ndata 4\nhead\nfrom :1\n`,
+      file(`head-${n}.txt`, 'x\n'),
+    )
+    if (withBases)
+      parts.push(`commit refs/heads/base-${n}\n${committer}\ndata 4\nbase\nfrom :1\n`, file('b', `${n}\n`))
+  }
+  return `${parts.join('\n')}\n`
+}

@@ -1,0 +1,120 @@
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import { append, type Decider, execute, load } from '../../src/commands/execute.ts'
+import { Refused, refuse } from '../../src/commands/refusal.ts'
+import { takeNumber } from '../../src/commands/sequences.ts'
+import type { SequenceEvent } from '../../src/events/domain-events.ts'
+import { type EventStore, WrongExpectedRevision } from '../../src/events/event-store.ts'
+import { aContext, openStores } from '../stores.ts'
+
+const counter: Decider<number, SequenceEvent> = {
+  initialState: 0,
+  handles: { NumberTaken: true },
+  evolve: (count) => count + 1,
+}
+const taken: SequenceEvent = { type: 'NumberTaken', data: { sequence: 'test' } }
+const count = { stream: 'counter-1', step: 'count', decider: counter, decide: () => [taken] }
+
+const revisions = async (events: EventStore, stream: string) => {
+  const found: number[] = []
+  for await (const event of events.readStream(stream)) found.push(event.revision)
+  return found
+}
+
+t.test('a command loads, decides and appends; its context knows where', async (t) => {
+  const { events } = openStores(t)
+  const context = aContext()
+  t.equal(await execute(events, context, count), 1)
+  t.equal(await execute(events, context, count), 2)
+  t.equal(context.written, await events.lastPosition())
+  for await (const event of events.readStream('counter-1', { maxCount: 1 })) {
+    t.match(event.metadata, {
+      actor: { id: 1, login: 'alice' },
+      at: context.at,
+      correlationId: context.correlationId,
+      schema: 1,
+    })
+  }
+})
+
+t.test('a refusal changes nothing', async (t) => {
+  const { events } = openStores(t)
+  const refused = { ...count, decide: () => refuse.conflict('no') }
+  await t.rejects(execute(events, aContext(), refused), new Refused(refuse.conflict('no')))
+  t.equal(await events.lastPosition(), 0)
+})
+
+t.test('a command that meets another writer decides again on the new state', async (t) => {
+  const { events } = openStores(t)
+  const seen: number[] = []
+  const state = await execute(events, aContext(), {
+    ...count,
+    async decide(current: number) {
+      seen.push(current)
+      // Somebody else is faster, twice.
+      if (seen.length <= 2) await append(events, aContext(), 'counter-1', 'other', [taken], 'any')
+      return [taken]
+    },
+  })
+  t.same(seen, [0, 1, 2])
+  t.equal(state, 3)
+  t.same(await revisions(events, 'counter-1'), [0, 1, 2])
+})
+
+t.test('after five attempts the command is refused as a conflict', async (t) => {
+  const { events } = openStores(t)
+  let attempts = 0
+  const store: EventStore = {
+    ...events,
+    append: (stream) => {
+      attempts += 1
+      return Promise.reject(new WrongExpectedRevision(stream, 'no-stream', 0))
+    },
+  }
+  await t.rejects(execute(store, aContext(), count), { name: 'Refused', message: /changed by others/ })
+  t.equal(attempts, 5)
+})
+
+t.test('many at once all land, each on its own state', async (t) => {
+  const { events } = openStores(t)
+  const once = (): Promise<number> =>
+    execute(events, aContext(), count).catch((error: unknown) => {
+      if (error instanceof Refused) return once()
+      throw error
+    })
+  const states = await Promise.all(Array.from({ length: 10 }, once))
+  t.same(
+    states.toSorted((a, b) => a - b),
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+  )
+})
+
+t.test('with an Idempotency-Key the same step of a retried request is the same event', async (t) => {
+  const { events } = openStores(t)
+  const retry = { namespace: randomUUID(), digest: 'body' }
+  t.equal(await execute(events, aContext({ retry }), count), 1)
+  const again = aContext({ retry })
+  t.equal(await execute(events, again, count), 1)
+  t.equal(again.written, 1, 'the answer still waits for the first event')
+  t.same(await revisions(events, 'counter-1'), [0])
+  t.equal(await takeNumber(events, aContext({ retry }), 'numbers-7'), 1)
+  t.equal(await takeNumber(events, aContext({ retry }), 'numbers-7'), 1)
+  t.equal(await takeNumber(events, aContext(), 'numbers-7'), 2)
+})
+
+t.test('an Idempotency-Key with another body is refused', async (t) => {
+  const { events } = openStores(t)
+  const namespace = randomUUID()
+  await execute(events, aContext({ retry: { namespace, digest: 'one' } }), count)
+  const other = aContext({ retry: { namespace, digest: 'two' } })
+  await t.rejects(execute(events, other, count), { name: 'Refused', message: /another request body/ })
+  t.same(await revisions(events, 'counter-1'), [0])
+})
+
+t.test('a stream that was abandoned before it began can not begin any more', async (t) => {
+  const { events } = openStores(t)
+  const abandoned = { type: 'CreationAbandoned', data: { key: 'k' } } as const
+  await append(events, aContext(), 'counter-1', 'abandon', [abandoned], 'no-stream')
+  await t.rejects(execute(events, aContext(), count), { name: 'Refused', message: /given up/ })
+  t.match(await load(events, 'counter-1', counter), { state: 0, abandoned: true })
+})

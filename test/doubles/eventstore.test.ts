@@ -1,0 +1,391 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import {
+  type AllStreamSubscription,
+  ErrorType,
+  EventStoreDBClient,
+  eventTypeFilter,
+  type Filter,
+  jsonEvent,
+  type Position,
+  streamNameFilter,
+} from '@eventstore/db-client'
+import features from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js'
+import sharedPb from '@eventstore/db-client/generated/shared_pb.js'
+import streamsService from '@eventstore/db-client/generated/streams_grpc_pb.js'
+import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
+import { credentials } from '@grpc/grpc-js'
+import t, { type Test } from 'tap'
+import { all, newStream } from '../events/event-store-contract.ts'
+import { startEventStoreDouble } from './eventstore.ts'
+
+async function started(t: Test) {
+  const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'eventstore.db') })
+  const client = EventStoreDBClient.connectionString(double.url)
+  t.teardown(async () => {
+    await client.dispose()
+    await double.close()
+  })
+  return { double, client }
+}
+
+function numbered(n: number, type = 'Numbered') {
+  return jsonEvent({ type, data: { n } })
+}
+
+async function revisions(client: EventStoreDBClient, stream: string): Promise<number[]> {
+  const read = await all(client.readStream(stream))
+  return read.map(({ event }) => Number(event?.revision))
+}
+
+/** The type and the fields of what an operation of the client is refused with. */
+async function refusal(operation: PromiseLike<unknown>): Promise<object> {
+  try {
+    await operation
+  } catch (error) {
+    if (error instanceof Error) return { ...error, message: error.message }
+  }
+  throw new Error('the operation was not refused')
+}
+
+t.test('batch appends and plain appends do the same', async (t) => {
+  const { client } = await started(t)
+  // The client sends a plain append when it is given credentials (which an insecure channel leaves out).
+  for (const options of [{}, { credentials: { username: 'admin', password: 'changeit' } }]) {
+    const stream = newStream()
+    const wrong = async (expectedRevision: 'no_stream' | 'stream_exists' | bigint) =>
+      refusal(client.appendToStream(stream, numbered(9), { expectedRevision, ...options }))
+    t.match(await wrong('stream_exists'), {
+      type: ErrorType.WRONG_EXPECTED_VERSION,
+      streamName: stream,
+      expectedVersion: 'stream_exists',
+      actualVersion: 'no_stream',
+    })
+    t.match(await wrong(4n), { expectedVersion: 4n, actualVersion: 'no_stream' })
+    const events = [numbered(0), numbered(1)]
+    const first = await client.appendToStream(stream, events, { expectedRevision: 'no_stream', ...options })
+    t.match(first, { success: true, nextExpectedRevision: 1n })
+    t.strictSame(
+      await client.appendToStream(stream, events, { expectedRevision: 'no_stream', ...options }),
+      first,
+    )
+    t.match(await wrong('no_stream'), { expectedVersion: 'no_stream', actualVersion: 1n })
+    t.match(await wrong(0n), { expectedVersion: 0n, actualVersion: 1n })
+    await client.appendToStream(stream, numbered(2), { expectedRevision: 'stream_exists', ...options })
+    await client.appendToStream(stream, numbered(3), { expectedRevision: 2n, ...options })
+    await client.appendToStream(stream, numbered(4), options)
+    t.strictSame(await revisions(client, stream), [0, 1, 2, 3, 4])
+    const large = jsonEvent({ type: 'Large', data: { text: 'x'.repeat(1024 * 1024) } })
+    t.match(await refusal(client.appendToStream(stream, large, options)), {
+      type: ErrorType.MAXIMUM_APPEND_SIZE_EXCEEDED,
+      maxAppendSize: 1024 * 1024,
+    })
+    t.equal((await revisions(client, stream)).length, 5)
+  }
+})
+
+t.test('a batch that comes in many parts is one append', async (t) => {
+  const { client } = await started(t)
+  const stream = newStream()
+  const events = Array.from({ length: 100 }, (_, n) => numbered(n))
+  await client.appendToStream(stream, events, { batchAppendSize: 500 })
+  t.equal((await revisions(client, stream)).length, 100)
+})
+
+t.test('a deleted stream reads as missing and begins again after its last revision', async (t) => {
+  const { client } = await started(t)
+  const stream = newStream()
+  t.match(await refusal(client.deleteStream(stream, { expectedRevision: 0n })), {
+    type: ErrorType.WRONG_EXPECTED_VERSION,
+  })
+  await client.appendToStream(stream, [numbered(0), numbered(1)])
+  t.match(await refusal(client.deleteStream(stream, { expectedRevision: 7n })), {
+    type: ErrorType.WRONG_EXPECTED_VERSION,
+    streamName: stream,
+    expectedVersion: 7,
+    actualVersion: 1n,
+  })
+  const { position } = await client.deleteStream(stream, { expectedRevision: 1n })
+  t.ok(position)
+  t.match(await refusal(all(client.readStream(stream))), { type: ErrorType.STREAM_NOT_FOUND })
+  t.match(await refusal(client.appendToStream(stream, numbered(2), { expectedRevision: 'stream_exists' })), {
+    type: ErrorType.WRONG_EXPECTED_VERSION,
+  })
+  const again = await client.appendToStream(stream, numbered(2), { expectedRevision: 'no_stream' })
+  t.equal(again.nextExpectedRevision, 2n)
+  t.strictSame(await revisions(client, stream), [2])
+  t.match(await client.getStreamMetadata(stream), { metadata: { truncateBefore: 2 } })
+  await client.deleteStream(stream)
+  await client.appendToStream(stream, numbered(3))
+  t.strictSame(await revisions(client, stream), [3])
+  const log = await all(client.readAll())
+  t.equal(log.filter(({ event }) => event?.streamId === stream).length, 4, 'the log still has all')
+})
+
+t.test('a tombstone ends a stream for ever', async (t) => {
+  const { client } = await started(t)
+  const stream = newStream()
+  await client.appendToStream(stream, numbered(0))
+  t.match(await refusal(client.tombstoneStream(stream, { expectedRevision: 'no_stream' })), {
+    type: ErrorType.WRONG_EXPECTED_VERSION,
+  })
+  await client.tombstoneStream(stream, { expectedRevision: 0n })
+  const deleted = { type: ErrorType.STREAM_DELETED, streamName: stream }
+  const withCredentials = { credentials: { username: 'admin', password: 'changeit' } }
+  t.match(await refusal(all(client.readStream(stream))), deleted)
+  t.match(await refusal(client.appendToStream(stream, numbered(1))), deleted, 'a batch append')
+  t.match(
+    await refusal(client.appendToStream(stream, numbered(1), withCredentials)),
+    deleted,
+    'a plain append',
+  )
+  t.match(await refusal(client.deleteStream(stream)), deleted)
+  t.match(await refusal(client.tombstoneStream(stream)), deleted)
+  const last = (await all(client.readAll())).at(-1)?.event
+  t.match(last, { streamId: stream, type: '$streamDeleted', revision: 2n ** 63n - 1n })
+  await client.tombstoneStream(newStream(), { expectedRevision: 'no_stream' })
+})
+
+t.test('metadata of a stream truncates and bounds what is read of it', async (t) => {
+  const { client } = await started(t)
+  const stream = newStream()
+  await client.appendToStream(
+    stream,
+    Array.from({ length: 6 }, (_, n) => numbered(n)),
+  )
+  await client.setStreamMetadata(stream, { truncateBefore: 2 })
+  t.strictSame(await revisions(client, stream), [2, 3, 4, 5])
+  const back = await all(client.readStream(stream, { direction: 'backwards', fromRevision: 'end' }))
+  t.strictSame(
+    back.map(({ event }) => Number(event?.revision)),
+    [5, 4, 3, 2],
+  )
+  await client.setStreamMetadata(stream, { maxCount: 2 })
+  t.strictSame(await revisions(client, stream), [4, 5])
+  await client.appendToStream(stream, numbered(6))
+  t.strictSame(await revisions(client, stream), [5, 6])
+  const refused = await refusal(client.setStreamMetadata(stream, { maxAge: 10 }))
+  t.match(refused, { message: /maxAge: not supported by the double/ })
+})
+
+t.test('reads begin and end as in EventStoreDB', async (t) => {
+  const { client } = await started(t)
+  const stream = newStream()
+  await client.appendToStream(
+    stream,
+    Array.from({ length: 4 }, (_, n) => numbered(n)),
+  )
+  const read = async (options: Parameters<typeof client.readStream>[1]) =>
+    (await all(client.readStream(stream, options))).map(({ event }) => Number(event?.revision))
+  t.strictSame(await read({ fromRevision: 2n }), [2, 3])
+  t.strictSame(await read({ fromRevision: 'end' }), [])
+  t.strictSame(await read({ direction: 'backwards', fromRevision: 'start' }), [0])
+  t.strictSame(await read({ direction: 'backwards', fromRevision: 2n, maxCount: 2 }), [2, 1])
+
+  const positions = (await all(client.readAll())).map(({ event }) => event?.position)
+  const second = positions[1]
+  if (second === undefined) throw new Error('the log has less than two events')
+  const readAll = async (options: Parameters<typeof client.readAll>[0]) =>
+    (await all(client.readAll(options))).map(({ event }) => Number(event?.revision))
+  t.strictSame(await readAll({ fromPosition: second }), [1, 2, 3], 'forwards: the event at the position too')
+  t.strictSame(
+    await readAll({ fromPosition: second, direction: 'backwards' }),
+    [0],
+    'backwards: only before it',
+  )
+  t.strictSame(await readAll({ fromPosition: 'end' }), [])
+  t.strictSame(await readAll({ fromPosition: 'end', direction: 'backwards', maxCount: 2 }), [3, 2])
+  t.strictSame(await readAll({ fromPosition: 'start', direction: 'backwards' }), [])
+})
+
+t.test('a subscription to a stream gives its events from a revision on, and the new ones', async (t) => {
+  const { client } = await started(t)
+  const stream = newStream()
+  await client.appendToStream(stream, [numbered(0), numbered(1), numbered(2)])
+  const subscription = client.subscribeToStream(stream, { fromRevision: 0n })
+  t.teardown(() => subscription.unsubscribe())
+  let caughtUp = false
+  subscription.on('caughtUp', () => {
+    caughtUp = true
+  })
+  const seen: number[] = []
+  for await (const { event } of subscription) {
+    seen.push(Number(event?.revision))
+    if (seen.length === 2) {
+      await client.appendToStream(newStream(), numbered(0))
+      await client.appendToStream(stream, numbered(3))
+    }
+    if (seen.length === 3) break
+  }
+  t.strictSame(seen, [1, 2, 3])
+  t.ok(caughtUp)
+})
+
+t.test('a subscription to a stream ends with its tombstone', async (t) => {
+  const { client } = await started(t)
+  const stream = newStream()
+  await client.appendToStream(stream, numbered(0))
+  const subscription = client.subscribeToStream(stream)
+  const ended = refusal(all(subscription))
+  await once(subscription, 'caughtUp')
+  await client.tombstoneStream(stream)
+  t.match(await ended, { type: ErrorType.STREAM_DELETED })
+})
+
+t.test('filters choose by prefix or regex, of stream or event type', async (t) => {
+  const { client } = await started(t)
+  const [apples, pears] = [`apple-${newStream()}`, `pear-${newStream()}`]
+  await client.appendToStream(apples, [numbered(0, 'Picked'), numbered(1, 'Eaten')])
+  await client.appendToStream(pears, [numbered(2, 'Picked'), numbered(3, 'PickedUp'), numbered(4, 'Sold')])
+  const chosen = async (filter: Filter) => {
+    const subscription = client.subscribeToAll({ filter })
+    const seen: unknown[] = []
+    subscription.on('data', ({ event }) => seen.push(event?.data))
+    await once(subscription, 'caughtUp')
+    await subscription.unsubscribe()
+    return seen.map((data) => JSON.stringify(data).replace(/\D/g, '')).join('')
+  }
+  t.equal(await chosen(streamNameFilter({ prefixes: ['apple-'] })), '01')
+  t.equal(await chosen(streamNameFilter({ prefixes: ['apple-', 'pear-'] })), '01234')
+  t.equal(await chosen(streamNameFilter({ regex: '^p.*r-' })), '234')
+  t.equal(await chosen(eventTypeFilter({ prefixes: ['Picked'] })), '023')
+  t.equal(await chosen(eventTypeFilter({ regex: '^(Eaten|Sold)$' })), '14')
+  const broken = client.subscribeToAll({ filter: eventTypeFilter({ regex: '(' }) })
+  t.match(await refusal(all(broken)), { code: 3, message: /regex/ })
+})
+
+t.test('a filtered subscription tells how far it has looked, and resumes from there', async (t) => {
+  const { client } = await started(t)
+  const noise = newStream()
+  await client.appendToStream(
+    noise,
+    Array.from({ length: 100 }, (_, n) => numbered(n, 'Noise')),
+  )
+  const checkpoints: Position[] = []
+  const reached = (_: AllStreamSubscription, position: Position) => {
+    checkpoints.push(position)
+  }
+  const filter = eventTypeFilter({
+    prefixes: ['Signal'],
+    maxSearchWindow: 10,
+    checkpointInterval: 2,
+    checkpointReached: reached,
+  })
+  const first = client.subscribeToAll({ filter })
+  first.on('data', () => t.fail('nothing matches'))
+  await once(first, 'caughtUp')
+  await first.unsubscribe()
+  const commits = checkpoints.map(({ commit }) => Number(commit))
+  t.strictSame(commits, [20, 40, 60, 80, 100], 'every 2 x 10 events')
+
+  await client.appendToStream(noise, numbered(100, 'Signal'))
+  const fromPosition = checkpoints.at(-1)
+  if (fromPosition === undefined) return
+  const second = client.subscribeToAll({ filter, fromPosition })
+  for await (const { event } of second) {
+    t.match(event, { type: 'Signal', data: { n: 100 } })
+    break
+  }
+  await second.unsubscribe()
+})
+
+t.test('UUIDs are understood and given as text and as two halves', async (t) => {
+  const { double } = await started(t)
+  const client = new streamsService.StreamsClient(`127.0.0.1:${double.port}`, credentials.createInsecure())
+  t.teardown(() => client.close())
+  const id = 'fedcba98-7654-4321-8000-00000000000f'
+  const halves = new sharedPb.UUID.Structured()
+  halves.setMostSignificantBits(BigInt.asIntN(64, 0xfedcba9876544321n).toString())
+  halves.setLeastSignificantBits(BigInt.asIntN(64, 0x800000000000000fn).toString())
+  const stream = new sharedPb.StreamIdentifier().setStreamName(Buffer.from(newStream()))
+
+  const message = new streamsPb.AppendReq.ProposedMessage()
+  message.setId(new sharedPb.UUID().setStructured(halves))
+  message.getMetadataMap().set('type', 'Tested').set('content-type', 'application/json')
+  const options = new streamsPb.AppendReq.Options().setStreamIdentifier(stream).setAny(new sharedPb.Empty())
+  const appended = await new Promise<streamsPb.AppendResp>((resolve, reject) => {
+    const call = client.append((error, response) => (error ? reject(error) : resolve(response)))
+    call.write(new streamsPb.AppendReq().setOptions(options))
+    call.end(new streamsPb.AppendReq().setProposedMessage(message))
+  })
+  t.equal(appended.getSuccess()?.getCurrentRevision(), '0')
+
+  for (const structured of [true, false]) {
+    const uuid = new streamsPb.ReadReq.Options.UUIDOption()
+    if (structured) uuid.setStructured(new sharedPb.Empty())
+    else uuid.setString(new sharedPb.Empty())
+    const where = new streamsPb.ReadReq.Options.StreamOptions().setStreamIdentifier(stream)
+    const how = new streamsPb.ReadReq.Options().setStream(where.setStart(new sharedPb.Empty()))
+    how.setCount('10').setUuidOption(uuid).setNoFilter(new sharedPb.Empty())
+    how.setControlOption(new streamsPb.ReadReq.Options.ControlOption().setCompatibility(1))
+    const responses: unknown[] = await all(client.read(new streamsPb.ReadReq().setOptions(how)))
+    const [event, last] = responses
+    if (!(event instanceof streamsPb.ReadResp) || !(last instanceof streamsPb.ReadResp)) {
+      throw new Error('the event or the last position is missing')
+    }
+    const read = event.getEvent()?.getEvent()?.getId()
+    if (structured) t.strictSame(read?.getStructured()?.toObject(), halves.toObject())
+    else t.equal(read?.getString(), id)
+    t.equal(last.getLastStreamPosition(), '0', 'newer clients are told where the stream ends')
+  }
+})
+
+t.test('the server tells its version and what it supports', async (t) => {
+  const { double } = await started(t)
+  const client = new features.ServerFeaturesClient(`127.0.0.1:${double.port}`, credentials.createInsecure())
+  t.teardown(() => client.close())
+  const names = await new Promise<string[]>((resolve, reject) => {
+    client.getSupportedMethods(new sharedPb.Empty(), (error, response) =>
+      error ? reject(error) : resolve(response.getMethodsList().map((method) => method.getMethodName())),
+    )
+  })
+  t.strictSame(names.sort(), ['append', 'batchappend', 'delete', 'getsupportedmethods', 'read', 'tombstone'])
+})
+
+t.test('what the double does not do it says', async (t) => {
+  const { client } = await started(t)
+  const refused = await refusal(client.enableProjection('p'))
+  t.match(refused, { code: 12, message: /Projections\/Enable: not supported by the double/ })
+  const streaming = client.subscribeToPersistentSubscriptionToStream('s', 'g')
+  t.match(await refusal(all(streaming)), { code: 12, message: /not supported by the double/ })
+})
+
+t.test('the double runs alone, prints its URL, keeps its data and exits 0 on SIGTERM', async (t) => {
+  const data = join(t.testdir(), 'data')
+  const stream = newStream()
+  for (const n of [0, 1]) {
+    const { child, url } = await alone(t, ['--port', '0', '--data', data])
+    const client = EventStoreDBClient.connectionString(url)
+    t.equal((await client.appendToStream(stream, numbered(n))).nextExpectedRevision, BigInt(n))
+    await client.dispose()
+    const exited = once(child, 'exit')
+    child.kill('SIGTERM')
+    t.strictSame(await exited, [0, null])
+  }
+})
+
+t.test('wrong arguments are refused with the usage', async (t) => {
+  for (const args of [[], ['--port', 'x', '--data', 'd']]) {
+    const child = run(t, args)
+    t.strictSame(await once(child, 'exit'), [2, null])
+  }
+})
+
+function run(t: Test, args: string[]): ChildProcess {
+  const script = fileURLToPath(new URL('eventstore.ts', import.meta.url))
+  const child = spawn(process.execPath, ['--import', 'tsx', script, ...args], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  return child
+}
+
+async function alone(t: Test, args: string[]): Promise<{ child: ChildProcess; url: string }> {
+  const child = run(t, args)
+  if (child.stdout === null) throw new Error('the double has no output')
+  const [url] = await once(createInterface({ input: child.stdout }), 'line')
+  return { child, url: String(url) }
+}

@@ -1,0 +1,51 @@
+/**
+ * The test server as a process of its own, so that it can be killed and its memory measured. Started by
+ * `startGitServerProcess` with the root directory as its argument.
+ */
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { startGitServer } from './git-server.ts'
+
+export interface GitServerProcess {
+  url: string
+  child: ChildProcess
+  /** The most memory that the process ever held, in bytes. */
+  peakMemory(): Promise<number>
+  /** Ends it as a power cut would, and resolves when it is gone. */
+  kill(): Promise<void>
+}
+
+/** With `recording: 'never ends'` the log does not answer, so that a push stays unrecorded. */
+export async function startGitServerProcess(
+  root: string,
+  recording: 'works' | 'never ends' = 'works',
+): Promise<GitServerProcess> {
+  const child = fork(fileURLToPath(import.meta.url), [root, recording], { execArgv: ['--import=tsx'] })
+  const [url] = await once(child, 'message')
+  return {
+    url: String(url),
+    child,
+    async peakMemory() {
+      const answer = once(child, 'message')
+      child.send('memory?')
+      const [bytes] = await answer
+      return Number(bytes)
+    },
+    async kill() {
+      if (child.exitCode !== null || child.signalCode !== null) return
+      const gone = once(child, 'exit')
+      child.kill('SIGKILL')
+      await gone
+    },
+  }
+}
+
+const [, script, root, recording] = process.argv
+if (script === fileURLToPath(import.meta.url) && root !== undefined) {
+  const never = () => new Promise<void>(() => undefined)
+  const server = await startGitServer(root, recording === 'never ends' ? { record: never } : {})
+  process.on('message', () => process.send?.(process.resourceUsage().maxRSS * 1024))
+  process.on('disconnect', () => process.exit())
+  process.send?.(server.url)
+}

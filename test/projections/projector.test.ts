@@ -1,0 +1,164 @@
+import { pino } from 'pino'
+import t from 'tap'
+import { append } from '../../src/commands/execute.ts'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
+import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
+import { createProjector } from '../../src/projections/projector.ts'
+import { type Fold, readModel } from '../../src/projections/read-model.ts'
+import type { Collection, ReadStore } from '../../src/projections/read-store.ts'
+import { aContext, openStores } from '../stores.ts'
+
+interface Tally {
+  count: number
+}
+
+const tallies: Collection<Tally> = { name: 'tallies', indexes: [], arrays: [] }
+const tally: Fold<Tally> = {
+  collection: tallies,
+  version: 1,
+  touches: (event) => (event.type === 'NumberTaken' ? [event.data.sequence] : []),
+  evolve: (document) => ({ count: (document?.count ?? 0) + 1 }),
+}
+const others: Collection<Tally> = { name: 'others', indexes: [], arrays: [] }
+
+const log = pino({ level: 'silent' })
+const taken = (sequence: string): DomainEvent => ({ type: 'NumberTaken', data: { sequence } })
+const take = (events: EventStore, sequence: string, times = 1) =>
+  append(events, aContext(), `numbers-${sequence}`, 'take', Array(times).fill(taken(sequence)), 'any')
+
+function project(events: EventStore, views: ReadStore, folds: Fold<Tally>[] = [tally]) {
+  return createProjector(log, events, views, folds.map(readModel))
+}
+
+t.test('a reader who waits for a position sees what was written there', async (t) => {
+  const { events, views } = openStores(t)
+  const projector = project(events, views)
+  await projector.start()
+  t.teardown(() => projector.stop())
+  for (let i = 1; i <= 20; i++) {
+    const { position } = await take(events, 'a')
+    t.equal(await projector.waitFor(position, 5000), true)
+    t.same(await views.get(tallies, 'a'), { count: i })
+  }
+})
+
+t.test('a wait ends without success when its time is over', async (t) => {
+  const { events, views } = openStores(t)
+  const projector = project(events, views)
+  await projector.start()
+  t.teardown(() => projector.stop())
+  t.equal(await projector.waitFor(1_000_000, 10), false)
+})
+
+t.test('a projector that stops anywhere goes on where it was, nothing lost or doubled', async (t) => {
+  const { events, views } = openStores(t)
+  for (let round = 1; round <= 5; round++) {
+    const projector = project(events, views)
+    await projector.start()
+    const { position } = await take(events, 'a', 700)
+    if (round % 2 === 1) await projector.waitFor(position, 5000)
+    await projector.stop()
+  }
+  const projector = project(events, views)
+  await projector.start()
+  t.teardown(() => projector.stop())
+  t.equal(await projector.waitFor(await events.lastPosition(), 5000), true)
+  t.same(await views.get(tallies, 'a'), { count: 3500 })
+})
+
+t.test('documents without their checkpoint (a crash between the two) are not counted twice', async (t) => {
+  const { events, views } = openStores(t)
+  const { position } = await take(events, 'a', 10)
+  const first = project(events, views)
+  await first.start()
+  await first.waitFor(position, 5000)
+  await first.stop()
+  await views.apply([], new Map([['tallies', { position: 3, version: 1 }]]))
+  const second = project(events, views)
+  await second.start()
+  t.teardown(() => second.stop())
+  t.equal(await second.waitFor(position, 5000), true)
+  t.same(await views.get(tallies, 'a'), { count: 10 })
+})
+
+t.test('a fold of a new version makes its documents anew, and only its own', async (t) => {
+  const { events, views } = openStores(t)
+  const { position } = await take(events, 'a', 3)
+  const other: Fold<Tally> = { ...tally, collection: others }
+  const first = project(events, views, [tally, other])
+  await first.start()
+  await first.waitFor(position, 5000)
+  await first.stop()
+  const twice: Fold<Tally> = {
+    ...tally,
+    version: 2,
+    evolve: (document) => ({ count: (document?.count ?? 0) + 2 }),
+  }
+  const second = project(events, views, [twice, other])
+  await second.start()
+  t.teardown(() => second.stop())
+  t.equal(await second.waitFor(position, 5000), true)
+  t.same(await views.get(tallies, 'a'), { count: 6 })
+  t.same(await views.get(others, 'a'), { count: 3 })
+})
+
+t.test('a poison event stops its read model before it, says so, and leaves the others running', async (t) => {
+  const { events, views } = openStores(t)
+  const picky: Fold<Tally> = {
+    ...tally,
+    collection: others,
+    evolve(document, event) {
+      if (event.type === 'NumberTaken' && event.data.sequence === 'poison')
+        throw new Error('can not digest this')
+      return { count: (document?.count ?? 0) + 1 }
+    },
+  }
+  const projector = project(events, views, [tally, picky])
+  await projector.start()
+  t.teardown(() => projector.stop())
+  await take(events, 'a', 2)
+  const { position: poison } = await take(events, 'poison')
+  const { position: after } = await take(events, 'a')
+  t.equal(await projector.waitFor(after, 5000), true)
+  t.same(await views.get(tallies, 'a'), { count: 3 })
+  t.same(await views.get(others, 'a'), { count: 2 })
+  t.match(projector.status(), [
+    { name: 'tallies', position: after },
+    { name: 'others', position: poison - 1, stopped: new RegExp(`event ${poison} .*can not digest this`) },
+  ])
+  t.match(await views.checkpoint('others'), { position: poison - 1 })
+})
+
+t.test('an event of an unknown type stops every read model before it', async (t) => {
+  const { events, views } = openStores(t)
+  const projector = project(events, views)
+  await projector.start()
+  t.teardown(() => projector.stop())
+  const { position } = await take(events, 'a')
+  const { metadata } = (await events.readAll({ maxCount: 1 })[Symbol.asyncIterator]().next()).value ?? {}
+  await events.append(
+    'x-1',
+    [{ id: 'b2f6f9a2-6c3c-4c1b-9f5d-6f3b4f7e9d11', type: 'FromTheFuture', data: {}, metadata }],
+    'any',
+  )
+  while (projector.status()[0]?.stopped === undefined) await new Promise((resolve) => setImmediate(resolve))
+  t.match(projector.status(), [{ position, stopped: /FromTheFuture/ }])
+})
+
+t.test('a read store that is away for a while costs nothing but time', async (t) => {
+  const { events, views } = openStores(t)
+  let away = 3
+  const flaky: ReadStore = {
+    ...views,
+    apply(changes, checkpoints) {
+      if (changes.length > 0 && away-- > 0) return Promise.reject(new StoreUnavailable('away'))
+      return views.apply(changes, checkpoints)
+    },
+  }
+  const projector = project(events, flaky)
+  await projector.start()
+  t.teardown(() => projector.stop())
+  const { position } = await take(events, 'a', 5)
+  t.equal(await projector.waitFor(position, 10_000), true)
+  t.same(await views.get(tallies, 'a'), { count: 5 })
+})

@@ -1,0 +1,35 @@
+/** Embedded stores of one test, in a directory of its own. */
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import type t from 'tap'
+import type { CommandContext } from '../src/commands/execute.ts'
+import { type EventStore, LOG_START } from '../src/events/event-store.ts'
+import { openSqliteEventStore } from '../src/events/sqlite.ts'
+import type { ReadStore } from '../src/projections/read-store.ts'
+import { openSqliteReadStore } from '../src/projections/sqlite.ts'
+
+type Test = Pick<typeof t, 'teardown' | 'testdir'>
+
+export function openStores(test: Test): { events: EventStore; views: ReadStore } {
+  const dir = test.testdir()
+  const events = openSqliteEventStore(join(dir, 'events.db'))
+  const views = openSqliteReadStore(join(dir, 'views.db'))
+  test.teardown(async () => {
+    await events.close()
+    await views.close()
+  })
+  return { events, views }
+}
+
+/** A request of alice's. */
+export function aContext(changes: Partial<CommandContext> = {}): CommandContext {
+  const id = randomUUID()
+  return {
+    actor: { id: 1, login: 'alice' },
+    at: new Date().toISOString(),
+    correlationId: id,
+    causationId: id,
+    written: LOG_START,
+    ...changes,
+  }
+}
