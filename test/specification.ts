@@ -18,9 +18,9 @@ export function specify<State, Event extends DomainEvent>(test: Test, decider: D
               test.same(decision, expected)
             },
             thenRefused(kind: RefusalKind, message?: string) {
-              if (!isRefusal(decision)) return test.fail(`expected ${kind}, got events`)
-              test.equal(decision.refused, kind)
-              if (message !== undefined) test.equal(decision.message, message)
+              const refused = isRefusal(decision) ? decision : undefined
+              test.equal(refused?.refused, kind)
+              if (message !== undefined) test.equal(refused?.message, message)
             },
           }
         },

@@ -180,9 +180,9 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
   t.test('a long stream is read whole, also when the reader stops early', async (t) => {
     const { store } = await open(t)
     const stream = newStream()
-    const count = 2500
-    for (let start = 0; start < count; start += 500) {
-      const events = Array.from({ length: 500 }, (_, i) => newEvent({ n: start + i }))
+    const count = 1300
+    for (let start = 0; start < count; start += 650) {
+      const events = Array.from({ length: 650 }, (_, i) => newEvent({ n: start + i }))
       await store.append(stream, events, start === 0 ? 'no-stream' : start - 1)
     }
     const read = await all(store.readStream(stream))
@@ -320,7 +320,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     const { store } = await open(t)
     const start = await store.lastPosition()
     const stream = newStream()
-    const count = 1500
+    const count = 600
     for (let n = 0; n < count; n += 300) {
       await store.append(
         stream,

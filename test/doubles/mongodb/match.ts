@@ -7,6 +7,7 @@ import {
   elementsAt,
   equal,
   isDocument,
+  keyOf,
   numberOf,
   sameType,
   valuesAt,
@@ -71,13 +72,13 @@ function onOperator(field: string, operator: string, operand: unknown, demand: B
     case '$lte':
       return anyValue(field, (value) => sameType(value, operand) && compare(value, operand) <= 0)
     case '$in': {
-      const wanted = list(operator, operand).map((member) => {
-        const pattern = regexOf(member)
-        return pattern === undefined
-          ? (value: unknown) => equal(value, member)
-          : (value: unknown) => matches(pattern, value)
-      })
-      return anyValue(field, (value) => wanted.some((test) => test(value)))
+      const wanted = list(operator, operand)
+      const keys = new Set(wanted.map(keyOf))
+      const patterns = wanted.map(regexOf).filter((pattern) => pattern !== undefined)
+      return anyValue(
+        field,
+        (value) => keys.has(keyOf(value)) || patterns.some((pattern) => matches(pattern, value)),
+      )
     }
     case '$all': {
       const wanted = list(operator, operand)

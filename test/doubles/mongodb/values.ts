@@ -65,8 +65,15 @@ export function compare(a: unknown, b: unknown): number {
 
 /** By code points, as UTF-8 bytes sort; JavaScript's own order is that of UTF-16. */
 function compareText(a: string, b: string): number {
-  if (a === b) return 0
-  return Buffer.compare(Buffer.from(a), Buffer.from(b))
+  const length = Math.min(a.length, b.length)
+  let i = 0
+  while (i < length && a.charCodeAt(i) === b.charCodeAt(i)) i += 1
+  return i < length ? codePointOrder(a.charCodeAt(i)) - codePointOrder(b.charCodeAt(i)) : a.length - b.length
+}
+
+/** Surrogates stand for code points above all others, but lie below U+E000. */
+function codePointOrder(unit: number): number {
+  return unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit
 }
 
 function compareLists(a: readonly unknown[], b: readonly unknown[]): number {
@@ -85,7 +92,7 @@ function scalar(value: unknown): number | string {
 }
 
 export function equal(a: unknown, b: unknown): boolean {
-  return compare(a, b) === 0
+  return typeof a === 'string' && typeof b === 'string' ? a === b : compare(a, b) === 0
 }
 
 /** One string per value, the same for values that are equal: the key of documents and of unique indexes. */
