@@ -26,6 +26,7 @@ export interface Follower {
 
 const RETRY_MS = [100, 500, 2000, 5000]
 const VERSION = 1
+const CHECKPOINT_EVERY = 1000
 
 /** The request that an event stands for when a process acts on it: same actor, same correlation. */
 export function contextOf(event: Recorded<DomainEvent>): CommandContext {
@@ -50,6 +51,7 @@ export function createFollower(
   const { signal } = stopping
   const name = `process_${manager.name}`
   let position = LOG_START
+  let passed = 0
   let following: Promise<void> = Promise.resolve()
 
   /** Tries again after a failure; one that stays is logged and does not hold up the events behind it. */
@@ -75,14 +77,19 @@ export function createFollower(
         for await (const batch of events.subscribe({ after: position, signal })) {
           for (const recorded of batch) {
             const event = decode(recorded)
+            passed += 1
             if (manager.handles.includes(event.type)) {
               while (!signal.aborted && !(await projector.waitFor(event.position, 1000)));
               await reactTo(event)
+              passed = CHECKPOINT_EVERY
             }
             position = recorded.position
             if (signal.aborted) break
           }
+          // Passing over an event again costs nothing, so only those acted on are worth a write each.
+          if (passed < CHECKPOINT_EVERY) continue
           await checkpoints.apply([], new Map([[name, { position, version: VERSION }]]))
+          passed = 0
         }
       } catch (error) {
         if (signal.aborted) return

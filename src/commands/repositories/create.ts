@@ -10,7 +10,6 @@ import { createRepository } from '../../git/repository.ts'
 import { commandContext, settled, signedIn } from '../../http/requests.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { RepositoryWire, repositoryWire } from '../../queries/repositories.ts'
-
 import { gitDirOf, type Services } from '../../services.ts'
 import { takeClaim } from '../claims.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
@@ -45,27 +44,31 @@ async function createOwned(
 ): Promise<number> {
   const repoId = await takeNumber(services.events, context, idsStream('repository'))
   const stream = repositoryStream(repoId)
-  const key = claimKeys.repository(owner.id, settings.name)
-  const claim = await takeClaim(services.events, context, {
-    key,
-    holder: stream,
-    stillHolds: (holder) => holdsRepositoryName(services, holder, key),
-  })
-  if (!claim.taken) throw new Refused(refuse.conflict('a repository with the same name exists already'))
-  const dir = gitDirOf(services, repoId)
-  await createRepository(dir, { defaultBranch: settings.defaultBranch })
-  await execute(services.events, context, {
-    stream,
-    step: 'create',
-    decider: repositoryDecider,
-    decide: (state) =>
-      decideCreate(state, {
-        repoId,
-        owner: { id: owner.id, login: owner.login, kind: owner.kind },
-        settings,
-      }),
-  })
-  if (autoInit) await initialize(services, context, creator, repoId, settings)
+  const command = { stream, step: 'create', decider: repositoryDecider }
+  // A retried request may find its repository made, and even renamed or deleted since.
+  const { status } = context.retry
+    ? await execute(services.events, context, { ...command, decide: () => [] })
+    : repositoryDecider.initialState
+  if (status === 'none') {
+    const key = claimKeys.repository(owner.id, settings.name)
+    const claim = await takeClaim(services.events, context, {
+      key,
+      holder: stream,
+      stillHolds: (holder) => holdsRepositoryName(services, holder, key),
+    })
+    if (!claim.taken) throw new Refused(refuse.conflict('a repository with the same name exists already'))
+    await createRepository(gitDirOf(services, repoId), { defaultBranch: settings.defaultBranch })
+    await execute(services.events, context, {
+      ...command,
+      decide: (state) =>
+        decideCreate(state, {
+          repoId,
+          owner: { id: owner.id, login: owner.login, kind: owner.kind },
+          settings,
+        }),
+    })
+  }
+  if (autoInit && status !== 'deleted') await initialize(services, context, creator, repoId, settings)
   return repoId
 }
 
@@ -79,13 +82,15 @@ async function initialize(
 ): Promise<void> {
   const signature = signatureOf(creator, context.at)
   await journaled(services, repoId, async () => {
-    const { sha } = await createFirstCommit(gitDirOf(services, repoId), {
+    const { sha, outcome } = await createFirstCommit(gitDirOf(services, repoId), {
       branch: defaultBranch,
       files: new Map([['README.md', `# ${name}\n${description === '' ? '' : `\n${description}\n`}`]]),
       message: 'Initial commit\n',
       author: signature,
       committer: signature,
     })
+    // A retried request, or a push that was faster: the branch has its first commit.
+    if (outcome !== 'moved') return
     const ref = `refs/heads/${defaultBranch}`
     await recordRefs(services, context, repoId, 'auto-init', [{ ref, from: null, to: sha }])
   })
