@@ -33,7 +33,7 @@ function permissionOf(text: string | undefined): Permission {
 export function collaboratorRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { views } = services
 
-  async function userNamed(login: string): Promise<AccountDocument> {
+  async function accountOfCollaborator(login: string): Promise<AccountDocument> {
     const account = await views.accounts.findOne({ loginKey: login.toLowerCase() })
     if (account?.kind === 'user') return account
     throw new Refused(refuse.unprocessable(`collaborator: user "${login}" does not exist`))
@@ -70,7 +70,7 @@ export function collaboratorRoutes(services: Services): FastifyPluginAsyncTypebo
       async (request, reply) => {
         const { repository } = await repositoryFor(services, request, request.params, 'read')
         signedIn(request)
-        const user = await userNamed(request.params.collaborator)
+        const user = await accountOfCollaborator(request.params.collaborator)
         if (repository.collaborators[`${user.id}`] === undefined) {
           throw new Refused(refuse.notFound(`${user.login} is not a collaborator`))
         }
@@ -92,7 +92,7 @@ export function collaboratorRoutes(services: Services): FastifyPluginAsyncTypebo
       async (request) => {
         const { repository, access } = await repositoryFor(services, request, request.params, 'read')
         const requester = signedIn(request)
-        const user = await userNamed(request.params.collaborator)
+        const user = await accountOfCollaborator(request.params.collaborator)
         if (access !== 'admin' && requester.id !== user.id) {
           throw new Refused(refuse.forbidden('only repository admins see the permissions of others'))
         }
@@ -116,7 +116,7 @@ export function collaboratorRoutes(services: Services): FastifyPluginAsyncTypebo
       async (request, reply) => {
         const { repository } = await repositoryFor(services, request, request.params, 'admin')
         const permission = permissionOf(request.body?.permission)
-        const user = await userNamed(request.params.collaborator)
+        const user = await accountOfCollaborator(request.params.collaborator)
         const context = commandContext(request)
         await execute(services.events, context, {
           stream: repositoryStream(repository.id),
@@ -134,7 +134,7 @@ export function collaboratorRoutes(services: Services): FastifyPluginAsyncTypebo
       { schema: { tags, params: CollaboratorParams, response: { 204: Type.Null() } } },
       async (request, reply) => {
         const { repository } = await repositoryFor(services, request, request.params, 'admin')
-        const user = await userNamed(request.params.collaborator)
+        const user = await accountOfCollaborator(request.params.collaborator)
         const context = commandContext(request)
         await execute(services.events, context, {
           stream: repositoryStream(repository.id),

@@ -81,6 +81,7 @@ t.test('repository names are the ones that Gitea takes', async (t) => {
     '.',
     '..',
     '-',
+    '--upload-pack=x',
     'a/b',
     '../x',
     'a b',
