@@ -1,10 +1,10 @@
 /** What a push asks for, read from the front of its request; and the answer that refuses it. */
-import { once } from 'node:events'
 import type { Readable } from 'node:stream'
 import { GitClientGone, GitRequestTooLarge, MalformedGitRequest } from './errors.ts'
 import { ZERO_ID } from './names.ts'
 import { bandPackets, FLUSH, packet, readPacket } from './pkt-line.ts'
 import type { RefChange } from './refs.ts'
+import { bodyError, watchStillness } from './request-body.ts'
 
 export interface PushRequest {
   /** What the client wants of each ref; each ref is named once. */
@@ -115,21 +115,26 @@ async function nextChunk(body: Readable): Promise<Buffer | undefined> {
   for (;;) {
     const chunk: unknown = body.read()
     if (chunk instanceof Uint8Array) return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
-    if (body.errored) throw body.errored
+    if (body.errored) throw bodyError(body.errored)
     if (body.readableEnded) return undefined
     if (body.destroyed) throw new GitClientGone('the client went away before its request was complete')
     await nextMove(body)
   }
 }
 
+/** Resolves when there may be something to read, or to learn, from the body. */
 async function nextMove(body: Readable): Promise<void> {
-  const stop = new AbortController()
-  const { signal } = stop
-  try {
-    await Promise.race(['readable', 'end', 'close'].map((event) => once(body, event, { signal })))
-  } finally {
-    stop.abort()
-  }
+  const events = ['readable', 'end', 'error', 'close']
+  await new Promise<void>((resolve, reject) => {
+    const end = (conclude: () => void) => {
+      stillness.end()
+      for (const event of events) body.off(event, moved)
+      conclude()
+    }
+    const moved = () => end(resolve)
+    const stillness = watchStillness((reason) => end(() => reject(reason)))
+    for (const event of events) body.once(event, moved)
+  })
 }
 
 /**

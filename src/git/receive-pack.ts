@@ -1,13 +1,14 @@
 /** A push: refused before git sees it, or carried out by git, recorded, and only then answered. */
-import { finished, type Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import { GitFailed, GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
 import { refNameProblem } from './names.ts'
 import type { PushJournal } from './push-journal.ts'
 import { type PushRequest, readPushRequest, refusalReport } from './push-request.ts'
 import { flushRefs, type RefChange, readRefs } from './refs.ts'
+import { drainBody, watchBody, watchStillness } from './request-body.ts'
 import { type GitConfig, throwIfHopeless } from './run.ts'
 import { inTurn } from './slots.ts'
-import { startTransfer, type Transfer, type TransferOptions, watchBody, watchStillness } from './transfer.ts'
+import { startTransfer, type Transfer, type TransferOptions } from './transfer.ts'
 
 /** Old faults that well-known histories have, and that do no harm: a repository that has them can be pushed. */
 const HARMLESS_FAULTS = [
@@ -37,8 +38,6 @@ export const RECEIVE_CONFIG: GitConfig = [
 
 /** git's answer names each ref twice at most; 100,000 of them fit. */
 const MAX_ANSWER = 64 * 1024 * 1024
-/** What is read of a push that is refused, so that the client comes to reading why. */
-const MAX_DRAIN = 1024 ** 3
 const PATIENCE = 10_000
 
 export interface ReceiveOptions extends TransferOptions {
@@ -54,8 +53,8 @@ export interface ReceiveOptions extends TransferOptions {
   check(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   /**
    * Told what a push did, before the client is. Called for one push per repository at a time (with
-   * `inTurn(dir, …)`, which others who move refs may use too), and not at all when no ref moved. The
-   * log may know a move already, when two pushes made the same one or a recovery was faster; and after
+   * `inTurn(dir, …)`, which others who move refs may use too, but not `record` itself: it would wait
+   * for itself), and not at all when no ref moved. The log may know a move already, when two pushes made the same one or a recovery was faster; and after
    * a failure `from` may be older than what the log knows. So: `to` is the truth.
    */
   record(updates: readonly RefChange[]): Promise<void>
@@ -72,12 +71,14 @@ export interface ReceiveOptions extends TransferOptions {
  * GitFailed, PushUnrecorded, or what `check` throws
  */
 export async function receivePack(dir: string, body: Readable, options: ReceiveOptions): Promise<Buffer> {
+  // The client may go away while nobody reads; the next reader finds out, and no error may go unheard.
+  body.on('error', () => undefined)
   const push = await readPushRequest(body)
   // git clients send a push of nothing to see whether their credentials are right.
   if (push.commands.length === 0) return Buffer.alloc(0)
   const reasons = await refusals(push, options.check)
   if (reasons.size > 0) {
-    await drain(body, options.signal)
+    await drainBody(body, options.signal)
     return refusalReport(push, reasons)
   }
 
@@ -190,30 +191,4 @@ async function carryOut(
   stillness.end()
   body.off('data', stillness.moved)
   return { answer: size <= MAX_ANSWER ? Buffer.concat(chunks) : undefined, code, stderr, broken }
-}
-
-/** Reads a body and forgets it. */
-async function drain(body: Readable, signal: AbortSignal | undefined): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    const end = (conclude: () => void) => {
-      stillness.end()
-      unwatch()
-      stopWaiting()
-      body.off('data', count)
-      conclude()
-    }
-    let size = 0
-    const count = (chunk: Buffer) => {
-      stillness.moved()
-      size += chunk.length
-      if (size > MAX_DRAIN) end(resolve)
-    }
-    const stillness = watchStillness((reason) => end(() => reject(reason)))
-    const unwatch = watchBody(body, signal, (reason) => end(() => reject(reason)))
-    const stopWaiting = finished(body, { writable: false }, (error) => {
-      if (!error) end(resolve)
-    })
-    body.on('data', count)
-    body.resume()
-  })
 }

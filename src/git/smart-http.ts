@@ -1,12 +1,15 @@
 /** git's smart HTTP, as far as clones and fetches go; `receive-pack.ts` is the side of pushes. */
 import { once } from 'node:events'
-import { type Duplex, PassThrough, pipeline, type Readable, Transform } from 'node:stream'
-import { createGunzip } from 'node:zlib'
-import { GitFailed, GitRequestTooLarge, MalformedGitRequest, UnknownContentEncoding } from './errors.ts'
+import { PassThrough, pipeline, type Readable, Transform } from 'node:stream'
+import { GitFailed } from './errors.ts'
 import { FLUSH, packet } from './pkt-line.ts'
 import { RECEIVE_CONFIG } from './receive-pack.ts'
+import { asError, limitBody, watchBody, watchStillness } from './request-body.ts'
 import { type GitConfig, throwIfHopeless } from './run.ts'
-import { startTransfer, type TransferOptions, watchBody, watchStillness } from './transfer.ts'
+import { startTransfer, type TransferOptions } from './transfer.ts'
+
+// Whoever serves `uploadPack` decodes its request first.
+export { decodeBody } from './request-body.ts'
 
 export type GitService = 'git-upload-pack' | 'git-receive-pack'
 
@@ -22,7 +25,7 @@ const UPLOAD_CONFIG: GitConfig = [
 ]
 
 /** What a client may spend on saying what it wants and has. */
-const MAX_UPLOAD_REQUEST = 64 * 1024 * 1024
+const MAX_UPLOAD_REQUEST = 32 * 1024 * 1024
 
 /**
  * The answer to `GET …/info/refs?service=SERVICE`, to be sent as `application/x-SERVICE-advertisement`
@@ -62,7 +65,7 @@ export async function uploadPack(
 ): Promise<Readable> {
   return await converse(
     ['upload-pack', '--stateless-rpc', '--strict', dir],
-    limited(body, MAX_UPLOAD_REQUEST),
+    limitBody(body, MAX_UPLOAD_REQUEST),
     {
       ...options,
       config: UPLOAD_CONFIG,
@@ -92,8 +95,7 @@ async function converse(
   })
   // Until the caller listens, an error is told by a rejection or not at all.
   answer.on('error', () => undefined)
-  const stop = (reason: unknown) =>
-    answer.destroy(reason instanceof Error ? reason : new Error(String(reason)))
+  const stop = (reason: unknown) => answer.destroy(asError(reason))
   const stillness = watchStillness(stop)
   // The body's end ends that watch, but a server that shuts down ends answers too.
   const unwatch = watchBody(body, undefined, stop)
@@ -119,51 +121,4 @@ async function converse(
   answer.destroy()
   throwIfHopeless(stderr, args.at(-1))
   throw new GitFailed(args, code, stderr)
-}
-
-/**
- * The bytes that a client meant: `body` without its Content-Encoding.
- *
- * @throws UnknownContentEncoding
- */
-export function decodeBody(body: Readable, contentEncoding: string | undefined): Readable {
-  const encoding = contentEncoding?.trim().toLowerCase() ?? ''
-  if (encoding === '' || encoding === 'identity') return body
-  if (encoding !== 'gzip' && encoding !== 'x-gzip') {
-    throw new UnknownContentEncoding('the request body must be gzip or identity')
-  }
-  return passOn(passOn(body, createGunzip()), new PassThrough())
-}
-
-/** The same bytes, ending in an error once they are more than `maxBytes`: what gzip made small is measured whole. */
-function limited(body: Readable, maxBytes: number): Readable {
-  let size = 0
-  const counted = new Transform({
-    transform(chunk, _encoding, done) {
-      size += chunk.length
-      if (size <= maxBytes) done(null, chunk)
-      else done(new GitRequestTooLarge(`the request may have ${maxBytes} bytes`))
-    },
-  })
-  return passOn(body, counted)
-}
-
-/**
- * Pipes with errors passed on. Unlike `pipeline` it does not destroy the source when the target fails:
- * the source is a request, and its connection is still needed for the answer.
- */
-function passOn<Target extends Duplex>(source: Readable, target: Target): Target {
-  const unwatch = watchBody(source, undefined, (reason) => target.destroy(asClientError(reason)))
-  target.on('close', () => {
-    unwatch()
-    source.unpipe(target)
-    source.resume()
-  })
-  return source.pipe(target)
-}
-
-function asClientError(reason: unknown): Error {
-  if (!(reason instanceof Error)) return new Error(String(reason))
-  const isZlib = 'code' in reason && typeof reason.code === 'string' && /^Z_/.test(reason.code)
-  return isZlib ? new MalformedGitRequest('the request body is not valid gzip', { cause: reason }) : reason
 }

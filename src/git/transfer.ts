@@ -1,8 +1,6 @@
 /** A git process that a client on the network talks to: streamed both ways, ended with all its helpers. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { finished, type Readable } from 'node:stream'
-import { GitClientGone } from './errors.ts'
 import {
   cannotStart,
   collectStderr,
@@ -12,8 +10,6 @@ import {
   transferSlots,
 } from './run.ts'
 
-/** A client that neither sends nor takes a byte for so long, in milliseconds, has lost its place. */
-const STILLNESS = 600_000
 const GRACE = 5_000
 
 export interface TransferOptions {
@@ -94,43 +90,4 @@ export async function startTransfer(
 /** What of a `Git-Protocol` header git may see. */
 function protocolVersion(header: string | undefined): string | undefined {
   return header?.split(':').findLast((token) => /^version=[012]$/.test(token))
-}
-
-/**
- * Calls `broken` once when a request's body will never be complete: its client is gone, it can't be
- * decoded, or the signal is aborted. Gives a function that ends the watch.
- */
-export function watchBody(
-  body: Readable,
-  signal: AbortSignal | undefined,
-  broken: (reason: unknown) => void,
-): () => void {
-  const aborted = () => end(signal?.reason)
-  // An error that comes when nobody watches any more is of no interest, but would end the process.
-  body.on('error', () => undefined)
-  const stopWatching = finished(body, { writable: false }, (error) => {
-    const gone = error?.code === 'ERR_STREAM_PREMATURE_CLOSE' || error?.code === 'ECONNRESET'
-    if (gone) end(new GitClientGone('the client went away before its request was complete', { cause: error }))
-    else if (error) end(error)
-    else cleanUp()
-  })
-  function cleanUp(): void {
-    stopWatching()
-    signal?.removeEventListener('abort', aborted)
-  }
-  function end(reason: unknown): void {
-    cleanUp()
-    broken(reason)
-  }
-  if (signal?.aborted) queueMicrotask(aborted)
-  else signal?.addEventListener('abort', aborted, { once: true })
-  return cleanUp
-}
-
-/** Calls `still` when `moved` was not called for ten minutes; `end` stops that. */
-export function watchStillness(still: (reason: GitClientGone) => void): { moved(): void; end(): void } {
-  const timer = setTimeout(() => {
-    still(new GitClientGone(`nothing moved for ${STILLNESS / 1000} s`))
-  }, STILLNESS)
-  return { moved: () => timer.refresh(), end: () => clearTimeout(timer) }
 }

@@ -15,7 +15,8 @@ import {
 import { openPushJournal, type PushJournal } from '../../src/git/push-journal.ts'
 import { receivePack } from '../../src/git/receive-pack.ts'
 import type { RefChange } from '../../src/git/refs.ts'
-import { advertiseRefs, decodeBody, isGitService, uploadPack } from '../../src/git/smart-http.ts'
+import { decodeBody } from '../../src/git/request-body.ts'
+import { advertiseRefs, isGitService, uploadPack } from '../../src/git/smart-http.ts'
 
 export interface GitServer {
   url: string
@@ -26,6 +27,8 @@ export interface GitServer {
   requests: { line: string; protocol: string | undefined; encoding: string | undefined; error?: string }[]
   /** Ends all transfers, as a server that shuts down does. */
   shutDown: AbortController
+  /** How many connections are open. */
+  connections(): number
   close(): Promise<void>
 }
 
@@ -96,6 +99,13 @@ export async function startGitServer(root: string, hooks: GitServerHooks = {}): 
 
   const server = createServer((request, response) => void answer(request, response))
   server.requestTimeout = 0
+  let connections = 0
+  server.on('connection', (socket) => {
+    connections += 1
+    socket.on('close', () => {
+      connections -= 1
+    })
+  })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('the server has no port')
@@ -105,6 +115,7 @@ export async function startGitServer(root: string, hooks: GitServerHooks = {}): 
     recorded,
     requests,
     shutDown,
+    connections: () => connections,
     close() {
       server.closeAllConnections()
       return new Promise((resolve) => server.close(() => resolve()))

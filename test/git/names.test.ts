@@ -75,7 +75,7 @@ function someNames(count: number): string[] {
 
 t.test('a name is refused exactly when git check-ref-format refuses it', async (t) => {
   // git lets a branch be called @ and then reads it as HEAD: that one is refused here, and tested below.
-  const names = someNames(350).filter((name) => name !== '@')
+  const names = someNames(220).filter((name) => name !== '@')
   const differing: string[] = []
   let refused = 0
   const workers = Array.from({ length: 4 }, async () => {
@@ -90,7 +90,7 @@ t.test('a name is refused exactly when git check-ref-format refuses it', async (
   })
   await Promise.all(workers)
   t.same(differing, [])
-  t.ok(refused > 50 && refused < 300, 'the sample has good and bad names')
+  t.ok(refused > 50 && refused < 200, 'the sample has good and bad names')
 })
 
 t.test(

@@ -51,7 +51,7 @@ t.test('a command that says or takes too much, or is not wanted any more, is end
   let seen = 0
   await git(['cat-file', 'blob', blob], { dir, maxOutput: 10, onOutput: (chunk) => (seen += chunk.length) })
   t.equal(seen, 3e6, 'output that is not held has no bound')
-  // Reads standard input until it ends, which here is never: input is given by a process that waits.
+  // git starts a helper here, which must end with it.
   const endless = ['-c', 'alias.wait=!sleep 30', 'wait']
   await t.rejects(git(endless, { timeout: 100 }), { name: 'GitUnavailable', message: /more than 100 ms/ })
   const abort = new AbortController()
