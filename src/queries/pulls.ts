@@ -166,10 +166,34 @@ export async function pullFor(services: Services, repoId: number, index: string)
 const NEWEST: Sort<PullDocument> = [['index', -1]]
 const SORTS: ReadonlyMap<string, Sort<PullDocument>> = new Map([
   ['oldest', [['index', 1]]],
-  ['recentupdate', [['updatedAt', -1], ['index', -1]]],
-  ['leastupdate', [['updatedAt', 1], ['index', 1]]],
-  ['mostcomment', [['comments', -1], ['index', -1]]],
-  ['leastcomment', [['comments', 1], ['index', 1]]],
+  [
+    'recentupdate',
+    [
+      ['updatedAt', -1],
+      ['index', -1],
+    ],
+  ],
+  [
+    'leastupdate',
+    [
+      ['updatedAt', 1],
+      ['index', 1],
+    ],
+  ],
+  [
+    'mostcomment',
+    [
+      ['comments', -1],
+      ['index', -1],
+    ],
+  ],
+  [
+    'leastcomment',
+    [
+      ['comments', 1],
+      ['index', 1],
+    ],
+  ],
   ['priority', NEWEST],
 ])
 

@@ -115,7 +115,12 @@ async function openedBefore(
   if (context.retry === undefined) return undefined
   const index = await takeNumber(events, context, numbersStream(repoId))
   const stream = pullStream(repoId, index)
-  const state = await execute(events, context, { stream, step: 'open', decider: pullDecider, decide: () => [] })
+  const state = await execute(events, context, {
+    stream,
+    step: 'open',
+    decider: pullDecider,
+    decide: () => [],
+  })
   return state.status === 'none' ? undefined : index
 }
 
