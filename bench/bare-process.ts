@@ -16,7 +16,7 @@ app.get('/', async () => body)
 const url = await app.listen({ host: '127.0.0.1', port: 0 })
 const ready: BareReady = { url }
 
-serveParent(
+await serveParent(
   ready,
   async (question: BareQuestion) => {
     body = question.body

@@ -1,6 +1,6 @@
 /** The processes of a measurement: what serves and what loads it must not share one. */
 import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
+import { on, once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
 export interface Child<Ready> {
@@ -52,26 +52,15 @@ async function nextMessage(child: ChildProcess, name: string) {
   }
 }
 
-/** The child's side: says that it is ready, answers questions until the parent lets go. */
-export function serveParent(
+/** The child's side: says that it is ready, answers one question after the other until the parent lets go. */
+export async function serveParent<Question>(
   ready: object,
-  answer: (question: never) => Promise<object>,
+  answer: (question: Question) => Promise<object>,
   end: () => Promise<void>,
-) {
-  process.on('message', (question: never) => {
-    answer(question).then(
-      (reply) => process.send?.(reply),
-      (error: unknown) => {
-        console.error(error)
-        process.exit(1)
-      },
-    )
-  })
-  process.once('disconnect', () => {
-    end().then(
-      () => process.exit(0),
-      () => process.exit(1),
-    )
-  })
+): Promise<never> {
+  const questions = on(process, 'message', { close: ['disconnect'] })
   process.send?.(ready)
+  for await (const [question] of questions) process.send?.(await answer(question))
+  await end()
+  process.exit(0)
 }

@@ -23,7 +23,7 @@ export interface Load {
   sent: number
 }
 
-serveParent(
+await serveParent(
   {},
   async ({ url, connections, headers, end, post }: LoadQuestion): Promise<Load> => {
     let n = post?.first ?? 0

@@ -85,9 +85,9 @@ async function makeAdmin(environment: Record<string, string> & { ADMIN_PASSWORD:
   }
   const base = `${server.ready.url}/api/v1`
   const body = JSON.stringify({ name: 'bench', scopes: ['all'] })
-  const user: { id: number } = await (await fetch(`${base}/user`, { headers })).json()
+  const user: { id: number } = JSON.parse(await (await fetch(`${base}/user`, { headers })).text())
   const made = await fetch(`${base}/users/${login}/tokens`, { method: 'POST', headers, body })
-  const token: { sha1: string } = await made.json()
+  const token: { sha1: string } = JSON.parse(await made.text())
   await server.stop()
   return { id: user.id, login, password, token: token.sha1 }
 }

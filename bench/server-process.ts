@@ -19,7 +19,7 @@ const config = loadConfig(process.env)
 const server = await startServer(config, pino({ level: config.logLevel }))
 const ready: ServerReady = { url: server.url }
 
-serveParent(
+await serveParent(
   ready,
   async ({ what }: ServerQuestion) => {
     if (what === 'recovered') await server.recovered

@@ -94,7 +94,7 @@ async function appendRate({ dataDir }: Target, seconds: number): Promise<number>
   async function client(): Promise<void> {
     while (performance.now() < end) {
       const event = { id: randomUUID(), type: 'Bench', data: { text: 'x'.repeat(200) }, metadata }
-      await store.append(`bench-${appended}`, [event], 'no-stream')
+      await store.append(`bench-${randomUUID()}`, [event], 'no-stream')
       appended += 1
     }
   }
@@ -191,13 +191,11 @@ function fastImport(branches: number, withBases: boolean): string {
   const file = (path: string, text: string) => `M 100644 inline ${path}\ndata ${text.length}\n${text}\n`
   const files = Array.from({ length: 200 }, (_, i) => file(`src/${i % 10}/file-${i}.txt`, `line ${i}\n`))
   const parts = [`commit refs/heads/main\nmark :1\n${committer}\ndata 5\nfirst\n${files.join('')}`]
+  const branch = (name: string, path: string, text: string) =>
+    `commit refs/heads/${name}\n${committer}\ndata 4\nwork\nfrom :1\n${file(path, text)}`
   for (let n = 0; n < branches; n++) {
-    parts.push(
-      `commit refs/heads/head-${n}\n${committer}\ndata 4\nhead\nfrom :1\n`,
-      file(`head-${n}.txt`, 'x\n'),
-    )
-    if (withBases)
-      parts.push(`commit refs/heads/base-${n}\n${committer}\ndata 4\nbase\nfrom :1\n`, file('b', `${n}\n`))
+    parts.push(branch(`head-${n}`, `head-${n}.txt`, 'x\n'))
+    if (withBases) parts.push(branch(`base-${n}`, 'base.txt', `${n}\n`))
   }
   return `${parts.join('\n')}\n`
 }
