@@ -43,6 +43,7 @@ const MODELS = [accountModel, tokenModel, repositoryModel, branchModel, pullMode
  * and what a crash left behind has been worked off.
  */
 export async function startServer(config: Config, log: FastifyBaseLogger): Promise<Server> {
+  const startedAt = Date.now()
   const gitDir = join(config.dataDir, 'git')
   await mkdir(gitDir, { recursive: true })
   const unlock = lockDataDir(config.dataDir)
@@ -97,7 +98,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     while (!signal.aborted && !(await projector.waitFor(last, 1000)));
     if (signal.aborted) return
     await finishDeletions(services)
-    await recoverMerges(services)
+    await recoverMerges(services, startedAt)
     await processes.start()
     isRecovered = true
     markRecovered()
@@ -110,7 +111,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
         if (!isRecovered) await recover()
         else {
           await recoverPushes(services)
-          await recoverMerges(services)
+          await recoverMerges(services, startedAt)
         }
       } catch (error) {
         log.warn({ err: error }, 'the recovery failed and is tried again')

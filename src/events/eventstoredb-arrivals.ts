@@ -13,7 +13,7 @@ import {
 import { StoreUnavailable } from './event-store.ts'
 
 /** The most events that wait in memory for a slow reader. */
-const PAGE = 1000
+export const BATCH_SIZE = 1000
 
 /** How long a batch may grow while events keep arriving, in milliseconds. */
 const GATHERING = 20
@@ -40,7 +40,7 @@ export interface Reading {
 export async function* arrivals<E, Stream extends Arriving<E>>(
   open: () => Stream & Arriving<E>,
   cancel: (stream: Stream) => Promise<void>,
-  { closing, signal, deadline, batchSize = PAGE, endless = false }: Reading,
+  { closing, signal, deadline, batchSize = BATCH_SIZE, endless = false }: Reading,
 ): AsyncIterable<E[]> {
   if (closing.aborted) throw closed()
   if (signal?.aborted) return

@@ -24,7 +24,7 @@ import {
   type SubscribeOptions,
   WrongExpectedRevision,
 } from './event-store.ts'
-import { arrivals, closed, translated, within } from './eventstoredb-arrivals.ts'
+import { arrivals, BATCH_SIZE, closed, translated, within } from './eventstoredb-arrivals.ts'
 
 /** How long the server may leave us without an answer, in milliseconds; `defaultDeadline` in the URL. */
 const DEADLINE = 5000
@@ -48,9 +48,9 @@ export function openEventStoreDb(url: string): EventStore {
   const client = EventStoreDBClient.connectionString(
     withDefaults(url, { defaultDeadline: DEADLINE, keepAliveTimeout: KEEP_ALIVE_TIMEOUT }),
   )
-  // The client prefers its batch append where the server has it. We send plain appends: they keep their
-  // deadline when the server falls silent, and fail one by one. The batch append has no deadline, loses
-  // the answers of a new connection when an old one breaks, and then throws where nobody can catch it.
+  // The client prefers its batch append where the server has it. We send plain appends: each has its
+  // deadline and fails by itself. Batch appends have none, and share their waiting list process-wide: when
+  // one connection breaks, the appends of all fail, and answers to them then throw where nobody can catch it.
   Object.assign(client, { supports: async () => false })
 
   const closing = new AbortController()
@@ -154,7 +154,7 @@ export function openEventStoreDb(url: string): EventStore {
   }
 
   async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {
-    const { after, signal, batchSize = PAGE } = options
+    const { after, signal, batchSize = BATCH_SIZE } = options
     const request = { fromPosition: toReadPosition(after), filter: excludeSystemEvents() }
     const open = () => client.subscribeToAll(request, { highWaterMark: batchSize })
     const following = { ...reading, batchSize, signal, endless: true }

@@ -17,6 +17,7 @@ import { RepositoryMissing } from '../git/errors.ts'
 import { listRefs, type Ref } from '../git/refs.ts'
 import { deleteRepository, sweepRepositories } from '../git/repository.ts'
 import { inTurn } from '../git/slots.ts'
+import { removeLeftovers } from '../git/stale-locks.ts'
 import { gitDirOf, type Services } from '../services.ts'
 
 function recoveryContext(): CommandContext {
@@ -80,13 +81,17 @@ export async function recoverPushes(services: Services): Promise<void> {
   }
 }
 
-/** Gives merges that were cut off their outcome. One that is still under way here has its turn first. */
-export async function recoverMerges(services: Services): Promise<void> {
+/**
+ * Gives merges that were cut off their outcome. One that is still under way here has its turn first.
+ * `startedAt` (milliseconds since 1970): git's locks from before belong to nobody.
+ */
+export async function recoverMerges(services: Services, startedAt: number): Promise<void> {
   const { events, views, log } = services
   for (const { repoId, index } of await views.pulls.find({ merging: true })) {
     await inTurn(mergeTurn(repoId), async () => {
       const { state } = await load(events, pullStream(repoId, index), pullDecider)
       if (state.status !== 'open' || state.merging === null) return
+      await removeLeftovers(gitDirOf(services, repoId), startedAt)
       const failure = await finishMerge(services, recoveryContext(), state)
       log.info({ repoId, index, failure }, 'a merge that was cut off has its outcome')
     })
