@@ -4,6 +4,7 @@ import { Type } from 'typebox'
 import { claimKeys, idsStream, numbersStream, pullStream } from '../../events/streams.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'
+import { branchNameProblem } from '../../git/names.ts'
 import { readRefs, updateRef } from '../../git/refs.ts'
 import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
@@ -52,6 +53,10 @@ async function open(services: Services, context: CommandContext, opening: Openin
   const earlier = await openedBefore(services, context, repoId)
   if (earlier !== undefined) return earlier
 
+  // A name that no branch can have is the name of none.
+  if (branchNameProblem(headBranch) ?? branchNameProblem(baseBranch)) {
+    throw new Refused(refuse.notFound('branch not found'))
+  }
   const tips = await readRefs(dir, [`refs/heads/${headBranch}`, `refs/heads/${baseBranch}`])
   const headSha = tips.get(`refs/heads/${headBranch}`)
   const baseSha = tips.get(`refs/heads/${baseBranch}`)
@@ -161,7 +166,9 @@ export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         const index = await open(services, context, opening)
         await settled(services, context, reply)
         const pull = await pullFor(services, repository.id, `${index}`)
-        return reply.code(201).send(pullWire(pull, await surroundings(services, repository, access, [pull])))
+        // As it is now: it counts its open pull requests.
+        const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
+        return reply.code(201).send(pullWire(pull, await surroundings(services, now, access, [pull])))
       },
     )
   }
