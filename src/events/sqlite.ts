@@ -81,6 +81,9 @@ export function openSqliteEventStore(file: string): EventStore {
       db,
       'SELECT revision, position FROM events WHERE stream = ? AND id = ?',
     ),
+    begin: db.prepare('SAVEPOINT append'),
+    undo: db.prepare('ROLLBACK TO append'),
+    end: db.prepare('RELEASE append'),
     last: select<[], { position: number }>(db, 'SELECT max(position) AS position FROM events'),
     streamForwards: select<[string, number, number], EventRow>(
       db,
@@ -169,17 +172,17 @@ export function openSqliteEventStore(file: string): EventStore {
     try {
       db.exec('BEGIN IMMEDIATE')
       for (const append of batch) {
-        db.exec('SAVEPOINT append')
+        statement.begin.run()
         try {
           const appended = appendNow(append)
           answers.push(() => append.resolve(appended))
         } catch (error) {
           if (!(error instanceof WrongExpectedRevision) && !isConstraint(error)) throw error
-          db.exec('ROLLBACK TO append')
+          statement.undo.run()
           const refusal = error instanceof WrongExpectedRevision ? error : halfRecorded(append)
           answers.push(() => append.reject(refusal))
         }
-        db.exec('RELEASE append')
+        statement.end.run()
       }
       db.exec('COMMIT')
     } catch (error) {

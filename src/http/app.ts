@@ -47,14 +47,19 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
   }).withTypeProvider<TypeBoxTypeProvider>()
 
   registerErrors(app, `${services.publicUrl()}/api/docs`)
-  app.addHook('onRequest', async (request, reply) => {
+  // With callbacks: a promise more for each request is felt.
+  app.addHook('onRequest', (request, reply, done) => {
     reply.header('X-Request-Id', request.id)
     reply.header('X-Content-Type-Options', 'nosniff')
+    done()
   })
-  app.addHook('onResponse', async (request, reply) => {
-    const { method, url } = request
-    request.log.debug({ method, url, status: reply.statusCode, ms: reply.elapsedTime }, 'request')
-  })
+  if (config.logLevel === 'debug' || config.logLevel === 'trace') {
+    app.addHook('onResponse', (request, reply, done) => {
+      const { method, url } = request
+      request.log.debug({ method, url, status: reply.statusCode, ms: reply.elapsedTime }, 'request')
+      done()
+    })
+  }
   await app.register(swagger, {
     openapi: {
       info: { title: 'Mergelog', version: '1', description: 'Gitea-compatible API of Mergelog' },

@@ -75,9 +75,14 @@ export function userWire(
 
 /** Where commits of an account point to without giving its address away. */
 export function noReplyAddress(login: string, publicUrl: string): string {
-  const host = URL.canParse(publicUrl) ? new URL(publicUrl).hostname : 'localhost'
-  return `${login.toLowerCase()}@noreply.${host}`
+  if (parsed.publicUrl !== publicUrl) {
+    parsed = { publicUrl, host: URL.canParse(publicUrl) ? new URL(publicUrl).hostname : 'localhost' }
+  }
+  return `${login.toLowerCase()}@noreply.${parsed.host}`
 }
+
+/** A list names its server's URL dozens of times, and it is always the same. */
+let parsed = { publicUrl: '', host: 'localhost' }
 
 /** The account with that login, in any case. @throws Refused (not found) */
 export async function accountNamed(services: Services, login: string): Promise<AccountDocument> {
