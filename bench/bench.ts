@@ -26,12 +26,30 @@ export interface Sizes {
   rounds: number
   /** Seconds of one reading. */
   seconds: number
+  /** Repositories without pull requests: each gets one light POST. */
+  light: number
   pullsToOpen: number
   merges: number
 }
 
-const FULL: Sizes = { small: 1000, large: 100_000, rounds: 5, seconds: 3, pullsToOpen: 300, merges: 25 }
-const QUICK: Sizes = { small: 200, large: 2000, rounds: 3, seconds: 0.7, pullsToOpen: 48, merges: 7 }
+const FULL: Sizes = {
+  small: 1000,
+  large: 100_000,
+  rounds: 3,
+  seconds: 2,
+  light: 20_000,
+  pullsToOpen: 300,
+  merges: 25,
+}
+const QUICK: Sizes = {
+  small: 200,
+  large: 2000,
+  rounds: 3,
+  seconds: 0.7,
+  light: 2000,
+  pullsToOpen: 48,
+  merges: 7,
+}
 
 const { values: options } = parseArgs({
   options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } },
@@ -48,7 +66,7 @@ async function run(sizes: Sizes): Promise<Row[]> {
   const dataDir = await mkdtemp(join(tmpdir(), 'mergelog-bench-'))
   try {
     const rows: Row[] = []
-    const { environment, admin, logRows } = await measureLog(dataDir, sizes)
+    const { environment, admin, logRows } = await measureLog(dataDir, sizes, wanted)
     if (wanted.includes('log')) rows.push(...logRows)
 
     const server = await startChild<ServerReady>('server', environment)

@@ -8,8 +8,8 @@ export interface LoadQuestion {
   headers: Record<string, string>
   /** Seconds, or a number of requests. */
   end: { duration: number } | { amount: number }
-  /** A POST of this JSON, in which `{n}` is the number of the request, from `first`. Without it: a GET. */
-  post?: { body: string; first: number }
+  /** What is sent instead of a GET; `{n}` in path and body is the number of the request, from `first`. */
+  write?: { method: 'POST' | 'PUT'; path: string; body: string; first: number }
 }
 
 export interface Load {
@@ -25,19 +25,23 @@ export interface Load {
 
 await serveParent(
   {},
-  async ({ url, connections, headers, end, post }: LoadQuestion): Promise<Load> => {
-    let n = post?.first ?? 0
+  async ({ url, connections, headers, end, write }: LoadQuestion): Promise<Load> => {
+    let n = write?.first ?? 0
     const started = performance.now()
     const result = await autocannon({
       url,
       connections,
-      headers: post === undefined ? headers : { ...headers, 'content-type': 'application/json' },
+      headers: write === undefined ? headers : { ...headers, 'content-type': 'application/json' },
       ...end,
-      ...(post !== undefined && {
+      ...(write !== undefined && {
         requests: [
           {
-            method: 'POST',
-            setupRequest: (request) => ({ ...request, body: post.body.replaceAll('{n}', `${n++}`) }),
+            method: write.method,
+            setupRequest: (request) => {
+              const number = `${n++}`
+              const path = write.path.replaceAll('{n}', number)
+              return { ...request, path, body: write.body.replaceAll('{n}', number) }
+            },
           },
         ],
       }),

@@ -1,21 +1,29 @@
 /** The long log: seeding it, catching up on it, and starting with it. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { openSqliteEventStore } from '../src/events/sqlite.ts'
 import { openSqliteReadStore } from '../src/projections/sqlite.ts'
-import type { Sizes } from './bench.ts'
+import type { Group, Sizes } from './bench.ts'
 import { startChild } from './child.ts'
 import { seed } from './seed.ts'
-import type { ServerReady } from './server-process.ts'
+import type { Recovered, ServerReady } from './server-process.ts'
 import { median, milliseconds, perSecond, type Row } from './table.ts'
 import type { Admin } from './target.ts'
 
 export const SMALL = 'small'
 export const LARGE = 'large'
+/** Repositories with nothing in them, `light-<n>` from 1. */
+export const LIGHT = 'light'
 
 /** Seeds the data directory and measures the rebuild of all read models and the start with current ones. */
 export async function measureLog(
   dataDir: string,
   sizes: Sizes,
+  wanted: readonly Group[],
 ): Promise<{ environment: Record<string, string>; admin: Admin; logRows: Row[] }> {
   const environment = {
     DATA_DIR: dataDir,
@@ -29,18 +37,13 @@ export async function measureLog(
   const events = await seedAll(dataDir, sizes, admin)
 
   const first = await startChild<ServerReady>('server', environment)
-  const listening = performance.now()
-  await first.ask({ what: 'recovered' })
-  const caughtUp = performance.now() - listening
+  const { after: caughtUp }: Recovered = await first.ask({ what: 'recovered' })
   await first.stop()
 
   const starts: number[] = []
-  for (let i = 0; i < sizes.rounds; i++) {
-    const born = performance.now()
-    const next = await startChild<ServerReady>('server', environment)
-    await next.ask({ what: 'recovered' })
-    starts.push(performance.now() - born)
-    await next.stop()
+  const times = wanted.includes('log') ? sizes.rounds : 0
+  for (let i = 0; i < times; i++) {
+    starts.push(await startOnce(environment))
   }
   const rate = (events / caughtUp) * 1000
   const start = median(starts)
@@ -75,6 +78,29 @@ export async function measureLog(
   }
 }
 
+/** Milliseconds from the birth of `npm start`'s process to its first healthy answer. */
+async function startOnce(environment: Record<string, string>): Promise<number> {
+  const born = performance.now()
+  const main = fileURLToPath(new URL('../dist/main.js', import.meta.url))
+  const server = spawn(process.execPath, [main], {
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const exit = once(server, 'exit')
+  let url: string | undefined
+  for await (const line of createInterface(server.stdout)) {
+    url = /listens on (\S+)/.exec(line)?.[1]
+    if (url !== undefined) break
+  }
+  if (url === undefined) throw new Error('dist/main.js did not start: run `npm run build`')
+  while (!(await fetch(`${url}/healthz`)).ok) await delay(5)
+  const ms = performance.now() - born
+  server.stdout.resume()
+  server.kill('SIGTERM')
+  await exit
+  return ms
+}
+
 /** The first start makes the site admin; a token is how API clients sign in. */
 async function makeAdmin(environment: Record<string, string> & { ADMIN_PASSWORD: string }): Promise<Admin> {
   const server = await startChild<ServerReady>('server', environment)
@@ -92,11 +118,15 @@ async function makeAdmin(environment: Record<string, string> & { ADMIN_PASSWORD:
   return { id: user.id, login, password, token: token.sha1 }
 }
 
-async function seedAll(dataDir: string, { small, large }: Sizes, owner: Admin): Promise<number> {
+async function seedAll(dataDir: string, { small, large, light }: Sizes, owner: Admin): Promise<number> {
   const store = openSqliteEventStore(join(dataDir, 'events.db'))
   const appended = await seed(store, {
     owner: { id: owner.id, login: owner.login },
-    repositories: { [SMALL]: small, [LARGE]: large },
+    repositories: new Map([
+      [SMALL, small],
+      [LARGE, large],
+      ...Array.from({ length: light }, (_, i) => [`${LIGHT}-${i + 1}`, 0] as const),
+    ]),
   })
   const position = await store.lastPosition()
   await store.close()

@@ -27,7 +27,7 @@ export const EVENTS_PER_PULL = 10
 export interface SeedOptions {
   owner: AccountRef
   /** Pull requests by name of their repository. */
-  repositories: Readonly<Record<string, number>>
+  repositories: ReadonlyMap<string, number>
 }
 
 /**
@@ -56,7 +56,7 @@ export async function seed(store: EventStore, { owner, repositories }: SeedOptio
     underWay = []
   }
 
-  for (const [name, pulls] of Object.entries(repositories)) {
+  for (const [name, pulls] of repositories) {
     repoId += 1
     const key = claimKeys.repository(owner.id, name)
     await append(idsStream('repository'), [taken(idsStream('repository'))], 'any')

@@ -9,6 +9,7 @@ import { readRefs, updateRef } from '../src/git/refs.ts'
 import { gitOutput } from '../src/git/run.ts'
 import { startChild } from './child.ts'
 import type { Load, LoadQuestion } from './load-process.ts'
+import { LIGHT } from './log.ts'
 import { median, milliseconds, perSecond, type Row, ratioRow } from './table.ts'
 import { api, type Target } from './target.ts'
 
@@ -20,61 +21,63 @@ interface Repository {
   path: string
 }
 
-/** `POST /orgs` is a number, two claims and an event: about what an issue needs. `POST pulls` adds git. */
+/** A collaborator is one decision and one append. `POST pulls` adds git. */
 export async function measurePosts(target: Target): Promise<Row[]> {
   const { server, admin, sizes } = target
   const load = await startChild<object>('load')
-  let first = 0
-  async function post(path: string, body: object, end: LoadQuestion['end']): Promise<Load> {
-    const url = `${server.ready.url}/api/v1${path}`
+  let first = 1
+  async function send(method: 'POST' | 'PUT', path: string, body: object, amount: number): Promise<number> {
     const headers = { authorization: `token ${admin.token}` }
+    const write = { method, path: `/api/v1${path}`, body: JSON.stringify(body), first }
     const question: LoadQuestion = {
-      url,
+      url: server.ready.url,
       connections: CLIENTS,
       headers,
-      end,
-      post: { body: JSON.stringify(body), first },
+      end: { amount },
+      write,
     }
-    const result: Load = await load.ask(question)
-    if (result.failed > 0) throw new Error(`${result.failed} of the POSTs to ${path} failed`)
-    first = result.sent
-    return result
+    const { rate, failed, sent }: Load = await load.ask(question)
+    if (failed > 0) throw new Error(`${failed} of ${method} ${path} failed`)
+    first = sent
+    return rate
   }
 
+  const other = { username: 'collaborator', email: 'c@example.org', password: 'bench collaborator' }
+  await api(target, 'POST', '/admin/users', other)
   const appends: number[] = []
-  const organizations: number[] = []
-  await post('/orgs', { username: 'org-{n}' }, { duration: 1 })
-  for (let i = 0; i < sizes.rounds; i++) {
+  const collaborators: number[] = []
+  // A load generator prepares a request for every connection that it then does not send.
+  const amount = Math.floor(sizes.light / (sizes.rounds + 1)) - 2 * CLIENTS
+  for (let i = 0; i <= sizes.rounds; i++) {
+    const path = `/repos/${admin.login}/${LIGHT}-{n}/collaborators/${other.username}`
+    const rate = await send('PUT', path, { permission: 'write' }, amount)
+    // The first is for warming up.
+    if (i === 0) continue
+    collaborators.push(rate)
     appends.push(await appendRate(target, sizes.seconds))
-    organizations.push((await post('/orgs', { username: 'org-{n}' }, { duration: sizes.seconds })).rate)
   }
 
   const { pullsToOpen } = sizes
-  // A load generator may prepare a request for every connection that it then does not send.
   const repository = await makeRepository(target, 'opened', 2 * pullsToOpen + 2 * CLIENTS)
   const bareGit = await gitRate(repository, pullsToOpen)
   first = pullsToOpen
-  const opened = await post(
-    `${repository.path}/pulls`,
-    { head: 'head-{n}', base: 'main', title: 'Number {n}' },
-    { amount: pullsToOpen },
-  )
+  const opening = { head: 'head-{n}', base: 'main', title: 'Number {n}' }
+  const opened = await send('POST', `${repository.path}/pulls`, opening, pullsToOpen)
   await load.stop()
-  const append = median(appends)
-  const organization = median(organizations)
+  const [append, collaborator] = [median(appends), median(collaborators)]
   return [
     ratioRow(
-      `create by POST, ${CLIENTS} clients (orgs)`,
-      perSecond(organization),
+      `put a collaborator, ${CLIENTS} clients`,
+      perSecond(collaborator),
       `${perSecond(append)} bare appends`,
-      organization / append,
+      collaborator / append,
       { atLeast: 0.3 },
     ),
     ratioRow(
-      `create by POST, ${CLIENTS} clients (pulls)`,
-      perSecond(opened.rate),
+      `post a pull request, ${CLIENTS} clients`,
+      perSecond(opened),
       `${perSecond(bareGit)} its git commands`,
-      opened.rate / bareGit,
+      opened / bareGit,
     ),
   ]
 }
