@@ -41,9 +41,9 @@ const PASSING_TROUBLE = new Set([
 
 /** A server that is gone is noticed, and a call for it given up, within these times in milliseconds. */
 const TIMES = {
-  serverSelectionTimeoutMS: 2500,
-  connectTimeoutMS: 2000,
-  heartbeatFrequencyMS: 2000,
+  serverSelectionTimeoutMS: 1500,
+  connectTimeoutMS: 1500,
+  heartbeatFrequencyMS: 1000,
   waitQueueTimeoutMS: 5000,
 }
 const READ_COUNT = { maxTimeMS: 5000 }
@@ -271,6 +271,10 @@ function unless<T>(code: number, answer: T): (error: unknown) => T {
 }
 
 function isUnavailable(error: unknown): boolean {
+  // A bulk write wraps what broke its connection.
+  if (error instanceof MongoBulkWriteError && error.errorResponse instanceof Error) {
+    return isUnavailable(error.errorResponse)
+  }
   if (UNREACHABLE.some((kind) => error instanceof kind)) return true
   return (
     error instanceof MongoError &&

@@ -24,33 +24,34 @@ export interface Hits {
 
 /** Every set of documents that an array condition cuts down to; all of them hold. */
 export function hitsOf(collection: AnyCollection, conditions: readonly Condition[]): Hits[] {
-  const table = arrayTable(collection)
-  return conditions.flatMap((condition): Hits[] => {
-    const from = `FROM ${table} WHERE field = '${condition.field}'`
-    switch (condition.kind) {
-      case 'containsAll':
-        return condition.values.map((value) => ({ from: `${from} AND value = ?`, values: [value] }))
-      case 'containsAny':
-        return [{ from: `${from} AND value IN ${LIST}`, values: [JSON.stringify(condition.values)] }]
-      case 'containsWords':
-        return condition.words.map((word) => {
-          const end = endOfPrefix(word)
-          return end === undefined
-            ? { from: `${from} AND value >= ?`, values: [word] }
-            : { from: `${from} AND value >= ? AND value < ?`, values: [word, end] }
-        })
-      case 'equals':
-      case 'oneOf':
-      case 'range':
-        return []
-    }
-  })
+  return conditions.flatMap((condition) => hitsOfOne(arrayTable(collection), condition))
+}
+
+function hitsOfOne(table: string, condition: Condition): Hits[] {
+  const from = `FROM ${table} WHERE field = '${checkName('field', condition.field)}'`
+  switch (condition.kind) {
+    case 'containsAll':
+      return condition.values.map((value) => ({ from: `${from} AND value = ?`, values: [value] }))
+    case 'containsAny':
+      return [{ from: `${from} AND value IN ${LIST}`, values: [JSON.stringify(condition.values)] }]
+    case 'containsWords':
+      return condition.words.map((word) => {
+        const end = endOfPrefix(word)
+        return end === undefined
+          ? { from: `${from} AND value >= ?`, values: [word] }
+          : { from: `${from} AND value >= ? AND value < ?`, values: [word, end] }
+      })
+    case 'equals':
+    case 'oneOf':
+    case 'range':
+      return []
+  }
 }
 
 /** How many documents a set has, counted no further than `most`. */
 export function countHits(hits: Hits, most: number): Sql {
   return {
-    text: `SELECT count(*) AS n FROM (SELECT 1 ${hits.from} LIMIT ?)`,
+    text: `SELECT count(*) FROM (SELECT 1 ${hits.from} LIMIT ?)`,
     values: [...hits.values, most],
   }
 }
@@ -75,7 +76,7 @@ export function selectPage(
 
 export function selectCount(collection: AnyCollection, conditions: readonly Condition[], start?: Hits): Sql {
   const { text, values } = matching(collection, conditions, start)
-  return { text: `SELECT count(*) AS n ${text}`, values }
+  return { text: `SELECT count(*) ${text}`, values }
 }
 
 /** A list as one bound value, so that lists of any length share one statement. */

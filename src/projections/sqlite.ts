@@ -2,7 +2,7 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { StoreUnavailable } from '../events/event-store.ts'
-import { type Durability, isBusy, openSqlite, type Sqlite, select } from '../sqlite.ts'
+import { type Durability, isBusy, openSqlite, type Sqlite, select, selectColumn } from '../sqlite.ts'
 import { type Condition, type Element, isElement, readFilter, readPage } from './filter.ts'
 import type { AnyCollection, Change, Checkpoint, ReadStore } from './read-store.ts'
 import {
@@ -45,11 +45,11 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
   const reader = openSqlite(file, durability)
 
   const query = {
-    body: cached((sql) => select<Bindable[], { body: string }>(reader, sql)),
+    body: cached((sql) => selectColumn<Bindable[], string>(reader, sql)),
     wanted: cached((sql) =>
       select<Bindable[], { place: number; position: number; body: string }>(reader, sql),
     ),
-    count: cached((sql) => select<Bindable[], { n: number }>(reader, sql)),
+    count: cached((sql) => selectColumn<Bindable[], number>(reader, sql)),
     checkpoint: select<[string], Checkpoint>(
       reader,
       'SELECT position, version FROM checkpoints WHERE name = ?',
@@ -136,7 +136,7 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     let fewest: { hits: Hits; n: number } | undefined
     for (const hits of hitsOf(collection, conditions).slice(0, CANDIDATES)) {
       const { text, values } = countHits(hits, fewest?.n ?? FEW + 1)
-      const n = query.count(text).get(...values)?.n ?? 0
+      const n = query.count(text).get(...values) ?? 0
       if (n <= FEW && (fewest === undefined || n < fewest.n)) fewest = { hits, n }
       if (n === 0) break
     }
@@ -146,8 +146,8 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
   return {
     async get(collection, id) {
       const sql = `SELECT body FROM ${documentTable(collection)} WHERE id = ?`
-      const row = read(() => query.body(sql).get(id))
-      return row && JSON.parse(row.body)
+      const body = read(() => query.body(sql).get(id))
+      return body === undefined ? undefined : JSON.parse(body)
     },
     async getMany(collection, ids) {
       const distinct = [...new Set(ids)]
@@ -164,17 +164,17 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     async find(collection, filter, options = {}) {
       const conditions = readFilter(collection, filter)
       const page = readPage(options)
-      const rows = read(() => {
+      const bodies = read(() => {
         const sql = selectPage(collection, conditions, page, startOf(collection, conditions))
         return query.body(sql.text).all(...sql.values)
       })
-      return rows.map(({ body }) => JSON.parse(body))
+      return bodies.map((body) => JSON.parse(body))
     },
     async count(collection, filter) {
       const conditions = readFilter(collection, filter)
       return read(() => {
         const sql = selectCount(collection, conditions, startOf(collection, conditions))
-        return query.count(sql.text).get(...sql.values)?.n ?? 0
+        return query.count(sql.text).get(...sql.values) ?? 0
       })
     },
     prepare: (collections) =>

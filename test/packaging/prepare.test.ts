@@ -22,7 +22,14 @@ const lock = (version: string) =>
     packages: { '': {}, 'node_modules/typescript': { version, dev: true } },
   })
 
-/** An `npm` that notes each call, fails or waits on demand, and installs the real compiler. */
+/** Stands in for the compiler, which takes its time, where a test is about something else. */
+const COPIER = `
+const fs = require('node:fs')
+fs.writeFileSync('dist/main.js', fs.readFileSync('src/main.ts', 'utf8').replace(': number', ''))
+console.log('TSFILE: ' + fs.realpathSync('dist') + '/main.js')
+`
+
+/** An `npm` that notes each call, fails or waits on demand, and installs a compiler. */
 const NPM = `#!/bin/sh
 echo "$*" >> npm-calls
 if [ -e npm-fails ]; then echo 'npm error code E404' >&2; exit 7; fi
@@ -34,7 +41,8 @@ if [ -e npm-waits ]; then
 fi
 rm -rf node_modules
 mkdir node_modules
-case "$*" in *--omit=dev*) ;; *) ln -s '${join(checkout, 'node_modules', 'typescript')}' node_modules/typescript ;; esac
+case "$*" in *--omit=dev*) ;; *) cp -RP compiler node_modules/typescript ;; esac
+if [ -e tap ]; then cp -R tap node_modules/tap; fi
 `
 
 interface Finished {
@@ -44,7 +52,7 @@ interface Finished {
 }
 
 /** A tiny checkout of its own in a temporary directory, with the real prepare.js and a fake npm. */
-function project(t: Test) {
+function project(t: Test, compiler: 'real' | 'quick' = 'quick') {
   const root = t.testdir({
     bin: {},
     scripts: {},
@@ -70,6 +78,12 @@ function project(t: Test) {
   const at = (path: string) => join(root, path)
   copyFileSync(join(checkout, 'scripts/prepare.js'), at('scripts/prepare.js'))
   writeFileSync(at('bin/npm'), NPM, { mode: 0o755 })
+  if (compiler === 'real') symlinkSync(join(checkout, 'node_modules/typescript'), at('compiler'))
+  else {
+    mkdirSync(at('compiler/bin'), { recursive: true })
+    writeFileSync(at('compiler/package.json'), '{"type":"commonjs"}')
+    writeFileSync(at('compiler/bin/tsc'), COPIER)
+  }
   const env = { PATH: `${at('bin')}:${dirname(process.execPath)}:${process.env.PATH}` }
 
   const start = (more: Record<string, string> = {}) =>
@@ -113,7 +127,7 @@ async function until(condition: () => boolean): Promise<void> {
 const quiet: Finished = { code: 0, stdout: '', stderr: '' }
 
 t.test('a fresh checkout is installed and built, with one line for each', async (t) => {
-  const { at, prepare, npmCalls } = project(t)
+  const { at, prepare, npmCalls } = project(t, 'real')
   const { code, stdout, stderr } = await prepare()
   t.equal(stderr, '')
   t.equal(code, 0)
@@ -150,7 +164,7 @@ t.test('a changed lockfile installs and builds again', async (t) => {
 t.test('an install that someone ran by hand is believed if it is what the lockfile asks for', async (t) => {
   const { at, write, prepare, npmCalls } = project(t)
   mkdirSync(at('node_modules'))
-  symlinkSync(join(checkout, 'node_modules', 'typescript'), at('node_modules/typescript'))
+  symlinkSync(at('compiler'), at('node_modules/typescript'))
   write('node_modules/.package-lock.json', lock('1.0.0'))
   t.match(await prepare(), { code: 0, stdout: /^Building .*\n$/ })
   t.strictSame(npmCalls(), [])
@@ -171,7 +185,7 @@ t.test('an install of another platform is not believed', async (t) => {
 t.test(
   'a changed, an added, a moved and a removed source each build again, and nothing stale stays',
   async (t) => {
-    const { at, write, prepare, npmCalls } = project(t)
+    const { at, write, prepare, npmCalls } = project(t, 'real')
     await prepare()
     t.ok(existsSync(at('dist/old/gone.js')))
     const steps: [string, () => void, string[]][] = [
@@ -213,7 +227,7 @@ t.test('a failing npm fails the preparation and is heard in full; the next run t
 })
 
 t.test('a failing build fails the preparation, shows why, and leaves the last good build', async (t) => {
-  const { at, write, prepare } = project(t)
+  const { at, write, prepare } = project(t, 'real')
   await prepare()
   write('src/main.ts', 'export const answer: number = "forty-two"\n')
   for (const attempt of ['at once', 'again']) {
@@ -306,6 +320,29 @@ t.test('what a production install left out is installed when it is needed', asyn
   renameSync(at('elsewhere'), at('src'))
   t.match(await prepare(), { code: 0, stdout: /^Installing .*\nBuilding .*\n$/ })
   t.strictSame(npmCalls(), ['ci --no-audit --no-fund --omit=dev', 'ci --no-audit --no-fund'])
+})
+
+t.test('before the tests, and only then, tap is built with the plugins that .taprc names', async (t) => {
+  const { at, write, prepare } = project(t)
+  const before = { npm_lifecycle_event: 'pretest' }
+  mkdirSync(at('tap/dist/esm'), { recursive: true })
+  write('tap/dist/esm/run.mjs', 'console.log(process.argv[2]); process.exit(process.env.TAP_FAILS ? 9 : 0)')
+  write('.taprc', 'plugin: []')
+  t.match(await prepare({ npm_lifecycle_event: 'prestart' }), {
+    code: 0,
+    stdout: /^Installing .*\nBuilding src.*\n$/,
+  })
+  t.match(await prepare({ ...before, TAP_FAILS: '1' }), {
+    code: 1,
+    stderr: 'build\nCannot prepare: tap build failed (9)\n',
+  })
+  t.match(await prepare(before), { code: 0, stdout: /^Building tap .*\n$/, stderr: /^$/ })
+  t.strictSame(await prepare(before), quiet)
+  write('.taprc', 'plugin: ["!@tapjs/typescript"]')
+  t.match(await prepare(before), { code: 0, stdout: /^Building tap .*\n$/ }, 'again when .taprc changed')
+  write('package-lock.json', lock('1.0.1'))
+  const { stdout } = await prepare(before)
+  t.match(stdout, /^Installing .*\nBuilding src.*\nBuilding tap .*\n$/, 'and after every install')
 })
 
 t.test('a Node or a git that is too old, and a missing git, are named in one line', async (t) => {

@@ -1,0 +1,67 @@
+import { spawn } from 'node:child_process'
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+
+const script = fileURLToPath(new URL('../../.ci/run', import.meta.url))
+
+/** Runs .ci/run, without a terminal or stdin, on an `npm` that prints `output` and ends with `code`. */
+async function ci(t: Test, output: string, code: number) {
+  const root = t.testdir({ '.ci': {}, bin: {}, output })
+  copyFileSync(script, join(root, '.ci/run'))
+  const npm = `#!/bin/sh\necho "$*; CI=$CI; reporter=$TAP_REPORTER; $(cat)" > called\ncat output\nexit ${code}\n`
+  writeFileSync(join(root, 'bin/npm'), npm, { mode: 0o755 })
+  const child = spawn(join(root, '.ci/run'), {
+    cwd: '/',
+    env: { PATH: `${join(root, 'bin')}:${process.env.PATH}` },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let said = ''
+  child.stdout.on('data', (chunk) => {
+    said += chunk
+  })
+  const status = await new Promise((resolve) => child.on('close', resolve))
+  return {
+    status,
+    said,
+    last: said.trimEnd().split('\n').at(-1),
+    called: readFileSync(join(root, 'called'), 'utf8').trim(),
+  }
+}
+
+t.test('CI runs exactly npm test, shows its output and ends with the counts', async (t) => {
+  const { status, said, last, called } = await ci(
+    t,
+    ' PASS  a.test.ts\n# { total: 12, pass: 12 }\n# time=5ms\n',
+    0,
+  )
+  t.equal(status, 0)
+  t.equal(last, '12 passed, 0 failed')
+  t.match(said, ' PASS  a.test.ts')
+  t.equal(called, 'test; CI=true; reporter=base;')
+})
+
+t.test('failed and skipped tests are counted, and the exit code of npm test stays', async (t) => {
+  const { status, last } = await ci(t, '# { total: 11, pass: 5, fail: 4, todo: 1, skip: 1 }\n', 3)
+  t.equal(status, 3)
+  t.equal(last, '5 passed, 4 failed, 2 skipped')
+})
+
+t.test('only the last summary counts: a test may print one of its own', async (t) => {
+  const { last } = await ci(t, '# { total: 99, pass: 99 }\n# { total: 2, pass: 1, fail: 1 }\n', 1)
+  t.equal(last, '1 passed, 1 failed')
+})
+
+t.test('a run that ends before the tests is a failure, also by its counts', async (t) => {
+  const { status, said, last } = await ci(t, 'lint: 3 errors\n', 2)
+  t.equal(status, 2)
+  t.match(said, 'npm test failed (exit 2) outside of the tests')
+  t.equal(last, '0 passed, 1 failed')
+})
+
+t.test('a success that shows no result is not believed', async (t) => {
+  const { status, last } = await ci(t, 'all is well\n', 0)
+  t.equal(status, 1)
+  t.equal(last, '0 passed, 1 failed')
+})
