@@ -46,7 +46,7 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
     routerOptions: { maxParamLength: 2048 },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
-  registerErrors(app, `${services.publicUrl()}/api/docs`)
+  registerErrors(app, () => `${services.publicUrl()}/api/docs`)
   // With callbacks: a promise more for each request is felt.
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('X-Request-Id', request.id)

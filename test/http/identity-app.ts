@@ -77,7 +77,7 @@ export async function identityApp(
   await projector.start()
   await addUser('admin', ADMIN_PASSWORD, true)
 
-  registerErrors(app, 'http://git.example.org:3000/api/docs')
+  registerErrors(app, () => 'http://git.example.org:3000/api/docs')
   await app.register(authPlugin(services, limits))
   await app.register(
     async (api) => {

@@ -1,0 +1,218 @@
+import { gzipSync } from 'node:zlib'
+import t from 'tap'
+import { decode } from '../../src/events/codec.ts'
+import type { GitEvent } from '../../src/events/domain-events.ts'
+import { StoreUnavailable } from '../../src/events/event-store.ts'
+import { workTree } from '../git-client.ts'
+import { startTestServer, statusOf } from '../start-server.ts'
+import { until } from '../until.ts'
+
+const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
+const { services } = server
+const [alice] = await Promise.all([server.as('alice'), server.as('bob')])
+
+async function repository(t: Parameters<typeof workTree>[0], name: string, options: object = {}) {
+  const { data } = await alice.user.createCurrentUserRepo({ name, auto_init: true, ...options })
+  const work = await workTree(t, server.gitUrl('alice', `alice/${name}`))
+  return { id: data.id ?? 0, work, url: `${server.url}/alice/${name}.git` }
+}
+
+/** What the log tells of a repository's refs. */
+async function refsEvents(repoId: number): Promise<GitEvent['data'][]> {
+  const found: GitEvent['data'][] = []
+  for await (const recorded of services.events.readStream(`git-${repoId}`)) {
+    const event = decode(recorded)
+    if (event.type === 'RefsUpdated') found.push(event.data)
+  }
+  return found
+}
+
+t.test('anyone clones a public repository; only who may write pushes', async (t) => {
+  const { url } = await repository(t, 'open')
+  const anonymous = await workTree(t, url)
+  await anonymous.commit('Mine', { 'a.txt': 'a\n' })
+  await t.rejects(anonymous.git('push', '-q', 'origin', 'main'), /could not read Username/)
+  const bob = await workTree(t, server.gitUrl('bob', 'alice/open'))
+  await bob.commit('Mine', { 'a.txt': 'a\n' })
+  await t.rejects(bob.git('push', '-q', 'origin', 'main'), /403/)
+})
+
+t.test('a private repository asks anonymous clients for credentials and is 404 for strangers', async (t) => {
+  await repository(t, 'hidden', { private: true })
+  const path = '/alice/hidden.git/info/refs?service=git-upload-pack'
+  const anonymous = await server.fetch(null, path)
+  t.equal(anonymous.status, 401)
+  t.match(anonymous.headers.get('www-authenticate'), /^Basic realm=/)
+  t.equal((await server.fetch('bob', path)).status, 404)
+  t.equal((await server.fetch(null, path.replace('hidden', 'nowhere'))).status, 401, 'as one that is not')
+  t.equal((await server.fetch('bob', path.replace('hidden', 'nowhere'))).status, 404)
+  t.equal((await server.fetch('alice', path)).status, 200)
+  for (const service of ['git-upload-pack', 'git-receive-pack']) {
+    const post = {
+      method: 'POST',
+      headers: { 'content-type': `application/x-${service}-request` },
+      body: '0000',
+    }
+    t.equal((await server.fetch('bob', `/alice/hidden.git/${service}`, post)).status, 404)
+  }
+  t.equal((await server.fetch('alice', '/alice/hidden.git/info/refs')).status, 403, 'no dumb protocol')
+  t.equal((await server.fetch('alice', '/alice/hidden.git/HEAD')).status, 404)
+  t.equal((await server.fetch('alice', '/alice/hidden.git/..%2f..%2fevents.db')).status, 404)
+})
+
+t.test('an access token is a password', async (t) => {
+  await repository(t, 'tokens', { private: true })
+  const tokenFor = async (scope: string) => {
+    const body = JSON.stringify({ name: scope, scopes: [scope] })
+    const answer = await server.fetch('alice', '/api/v1/users/alice/tokens', { method: 'POST', body })
+    return String(JSON.parse(await answer.text()).sha1)
+  }
+  const [writing, reading] = [await tokenFor('write:repository'), await tokenFor('read:repository')]
+  const withToken = (token: string) => {
+    const url = new URL(`${server.url}/alice/tokens.git`)
+    url.username = 'alice'
+    url.password = token
+    return url.href
+  }
+  const work = await workTree(t, withToken(writing))
+  await work.commit('With a token', { 'a.txt': 'a\n' })
+  await work.git('push', '-q', 'origin', 'main')
+  await t.rejects(work.git('push', '-q', withToken(reading), 'main:other'), /403/)
+  await t.rejects(workTree(t, withToken('0'.repeat(40))), /Authentication failed/)
+})
+
+t.test('every push is one event that tells what moved, and is read at once', async (t) => {
+  const { id, work } = await repository(t, 'events')
+  const first = await work.git('rev-parse', 'HEAD')
+  const second = await work.commit('Second', { 'a.txt': 'a\n' })
+  await work.git('tag', '-a', 'v1', '-m', 'One')
+  const tag = await work.git('rev-parse', 'v1')
+  await work.git('push', '-q', 'origin', 'main', 'v1', 'main:refs/heads/side')
+  t.equal((await alice.repos.repoGetBranch('alice', 'events', 'main')).data.commit?.id, second)
+  await work.git('commit', '-q', '--amend', '-m', 'Amended')
+  const amended = await work.git('rev-parse', 'HEAD')
+  await t.rejects(work.git('push', '-q', 'origin', 'main'), /rejected/, 'not without force')
+  await work.git('push', '-q', '-f', 'origin', 'main')
+  await work.git('push', '-q', 'origin', ':side', ':v1')
+  t.equal(await statusOf(alice.repos.repoGetBranch('alice', 'events', 'side')), 404)
+
+  const told = (await refsEvents(id)).map(({ cause, refs }) => ({
+    cause,
+    refs: refs.map(({ ref, from, to }) => [ref, from, to]).sort(),
+  }))
+  t.strictSame(told, [
+    { cause: 'auto-init', refs: [['refs/heads/main', null, first]] },
+    {
+      cause: 'push',
+      refs: [
+        ['refs/heads/main', first, second],
+        ['refs/heads/side', null, second],
+        ['refs/tags/v1', null, tag],
+      ],
+    },
+    { cause: 'push', refs: [['refs/heads/main', second, amended]] },
+    {
+      cause: 'push',
+      refs: [
+        ['refs/heads/side', second, null],
+        ['refs/tags/v1', tag, null],
+      ],
+    },
+  ])
+  const [event] = (await refsEvents(id)).slice(1)
+  t.match(event?.refs.find(({ ref }) => ref === 'refs/heads/main')?.commit, {
+    sha: second,
+    message: 'Second\n',
+    author: { name: 'Tester', email: 'tester@example.org' },
+  })
+})
+
+t.test('the default branch and refs that are not the client’s are refused with the reason', async (t) => {
+  const { work } = await repository(t, 'refused')
+  await work.commit('More', { 'a.txt': 'a\n' })
+  await t.rejects(work.git('push', 'origin', ':main'), /the default branch can not be deleted/)
+  for (const ref of ['refs/pull/1/head', 'refs/notes/commits', 'refs/changes/1']) {
+    await t.rejects(work.git('push', 'origin', `HEAD:${ref}`), /only branches and tags can be pushed/, ref)
+  }
+  await t.rejects(work.git('push', 'origin', 'HEAD:refs/heads/-option'), /the name begins with '-'/)
+  t.equal(await work.git('ls-remote', 'origin', 'refs/pull/*', 'refs/notes/*', 'refs/heads/-*'), '')
+})
+
+t.test('the head of a pull request can be fetched by its number, also when its branch is gone', async (t) => {
+  const { work, url } = await repository(t, 'pulls')
+  await work.git('checkout', '-q', '-b', 'topic')
+  await work.commit('One', { 'a.txt': 'a\n' })
+  await work.git('push', '-q', 'origin', 'topic')
+  await alice.repos.repoCreatePullRequest('alice', 'pulls', { head: 'topic', base: 'main', title: 'T' })
+  const head = await work.commit('Two', { 'a.txt': 'b\n' })
+  await work.git('push', '-q', 'origin', 'topic')
+  await work.git('push', '-q', 'origin', ':topic')
+  const reader = await workTree(t, url)
+  await reader.git('fetch', '-q', 'origin', 'refs/pull/1/head')
+  t.equal(await reader.git('rev-parse', 'FETCH_HEAD'), head)
+})
+
+t.test('shallow and partial clones work, in protocol 2 and in the older ones', async (t) => {
+  const { work, url } = await repository(t, 'shapes')
+  for (let i = 0; i < 5; i++) await work.commit(`Commit ${i}`, { 'a.txt': `${i}\n` })
+  await work.git('push', '-q', 'origin', 'main')
+  for (const version of ['0', '1', '2']) {
+    const clone = await workTree(t)
+    await clone.git('remote', 'add', 'origin', url)
+    const protocol = ['-c', `protocol.version=${version}`]
+    await clone.git(...protocol, 'fetch', '-q', '--depth=2', 'origin', 'main')
+    t.equal(await clone.git('rev-list', '--count', 'FETCH_HEAD'), '2', version)
+    await clone.git(...protocol, 'fetch', '-q', '--unshallow', 'origin', 'main')
+    t.equal(await clone.git('rev-list', '--count', 'FETCH_HEAD'), '6', version)
+  }
+  const partial = await workTree(t)
+  await partial.git('clone', '-q', '--filter=blob:none', url, 'inner')
+  t.equal(await partial.git('-C', 'inner', 'show', 'HEAD:a.txt'), '4')
+})
+
+t.test('a compressed body is read, and one that only says so gives 400', async (t) => {
+  await repository(t, 'packed')
+  const line = (text: string) => `${(text.length + 4).toString(16).padStart(4, '0')}${text}`
+  const request = `${line('command=ls-refs\n')}${line('object-format=sha1')}0001${line('peel\n')}0000`
+  const ask = (body: Uint8Array<ArrayBuffer> | string, encoding: string) =>
+    server.fetch('alice', '/alice/packed.git/git-upload-pack', {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/x-git-upload-pack-request',
+        'content-encoding': encoding,
+        'git-protocol': 'version=2',
+      },
+      body,
+    })
+  const answer = await ask(new Uint8Array(gzipSync(request)), 'gzip')
+  t.equal(answer.status, 200)
+  t.match(await answer.text(), /refs\/heads\/main/)
+  t.equal((await ask(request, 'gzip')).status, 400)
+  t.equal((await ask(request, 'br')).status, 415)
+})
+
+t.test(
+  'a push that the log can not take fails for the client, and is recorded when it can again',
+  async (t) => {
+    const { id, work } = await repository(t, 'outage')
+    const tip = await work.commit('Into the dark', { 'a.txt': 'a\n' })
+    const { append } = services.events
+    services.events.append = async () => {
+      throw new StoreUnavailable('the test took the log away')
+    }
+    t.teardown(() => {
+      services.events.append = append
+    })
+    await t.rejects(work.git('push', '-q', 'origin', 'main'), /503/)
+    t.equal(await statusOf(alice.user.createCurrentUserRepo({ name: 'dark' })), 503)
+    services.events.append = append
+    await until('the push is recorded', async () => {
+      const { data } = await alice.repos.repoGetBranch('alice', 'outage', 'main')
+      return data.commit?.id === tip
+    })
+    t.match((await refsEvents(id)).at(-1), {
+      cause: 'recovered',
+      refs: [{ ref: 'refs/heads/main', to: tip }],
+    })
+  },
+)

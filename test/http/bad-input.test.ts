@@ -1,0 +1,289 @@
+import t from 'tap'
+import { startTestServer } from '../start-server.ts'
+
+const server = await startTestServer(t, { MAX_BODY_BYTES: '2KiB', LOG_LEVEL: 'silent' })
+const alice = await server.as('alice')
+await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
+
+const send = (method: string, path: string, body?: string, headers: Record<string, string> = {}) =>
+  server.fetch('alice', path, { method, headers, ...(body === undefined ? {} : { body }) })
+const post = (path: string, body: string, headers: Record<string, string> = {}) =>
+  send('POST', `/api/v1${path}`, body, headers)
+
+t.test('malformed JSON gives 400, and another media type 415', async (t) => {
+  for (const body of ['{', '', '{"name":}', 'name=x', '{"name":"x"} x', '{"__proto__":{"a":1},"name":"x"}']) {
+    const answer = await post('/user/repos', body)
+    t.equal(answer.status, 400, body)
+    t.match(await answer.json(), { message: /./, url: `${server.url}/api/docs` })
+  }
+  t.equal((await post('/user/repos', 'name: x', { 'content-type': 'application/yaml' })).status, 415)
+})
+
+t.test('a wrong type gives 422 and names the field', async (t) => {
+  const cases: [string, object | null | number | string, string][] = [
+    ['/user/repos', {}, 'name'],
+    ['/user/repos', { name: 1 }, 'name'],
+    ['/user/repos', { name: ['x'] }, 'name'],
+    ['/user/repos', { name: 'x', private: 'yes' }, 'private'],
+    ['/user/repos', { name: 'x', auto_init: 1 }, 'auto_init'],
+    ['/user/repos', [], 'body'],
+    ['/user/repos', null, 'body'],
+    ['/user/repos', 7, 'body'],
+    ['/repos/alice/app/pulls', { head: 1, base: 'main' }, 'head'],
+    ['/repos/alice/app/pulls', { head: 'x' }, 'base'],
+    ['/repos/alice/app/pulls', { head: 'x', base: 'main', title: {} }, 'title'],
+  ]
+  for (const [path, body, field] of cases) {
+    const answer = await post(path, JSON.stringify(body))
+    t.equal(answer.status, 422, `${path} ${JSON.stringify(body)}`)
+    const { message, errors } = JSON.parse(await answer.text())
+    t.match(message, new RegExp(`^${field}: `))
+    t.match(errors, [new RegExp(`^${field}: `)])
+  }
+})
+
+t.test('unknown fields are ignored', async (t) => {
+  const answer = await post(
+    '/user/repos',
+    JSON.stringify({ name: 'lenient', colour: 'red', nested: { a: [1] } }),
+  )
+  t.equal(answer.status, 201)
+})
+
+t.test('a body over the limit gives 413', async (t) => {
+  t.equal((await post('/user/repos', JSON.stringify({ name: 'x'.repeat(3000) }))).status, 413)
+})
+
+t.test('an unknown path or method gives 404 as JSON', async (t) => {
+  const paths = ['/nowhere', '/api/v1/nowhere', '/api/v2/user', '/api/v1', '/alice/app', '/api/v1/user/']
+  for (const path of paths) {
+    const answer = await send('GET', path)
+    t.equal(answer.status, 404, path)
+    t.match(answer.headers.get('content-type'), /^application\/json/)
+    t.match(await answer.json(), { message: /does not exist/ })
+  }
+  t.equal((await send('DELETE', '/api/v1/user/repos')).status, 404)
+})
+
+t.test('X-Request-Id comes back, and is the correlation id of what the request led to', async (t) => {
+  const id = 'my-request.42'
+  const answer = await post('/user/repos', '{"name":"traced"}', { 'x-request-id': id })
+  t.equal(answer.headers.get('x-request-id'), id)
+  const { id: repoId } = JSON.parse(await answer.text())
+  for await (const { metadata } of server.services.events.readStream(`repo-${repoId}`)) {
+    t.match(metadata, { correlationId: id, causationId: id, actor: { login: 'alice' } })
+  }
+  for (const odd of ['', 'a b', 'x'.repeat(129), 'ü']) {
+    const given = (await send('GET', '/api/v1/user', undefined, { 'x-request-id': odd })).headers.get(
+      'x-request-id',
+    )
+    t.match(given, /^[0-9a-f-]{36}$/, JSON.stringify(odd))
+  }
+})
+
+interface Operation {
+  parameters?: { name: string; in: string }[]
+  responses: object
+}
+interface OpenApi {
+  openapi: string
+  info: object
+  paths: Record<string, Record<string, Operation>>
+}
+const openApi = async (): Promise<OpenApi> =>
+  JSON.parse(await (await send('GET', '/api/openapi.json')).text())
+
+t.test('openapi.json is OpenAPI 3 and lists the routes; the documentation answers', async (t) => {
+  const document = await openApi()
+  t.match(document, { openapi: /^3\./, info: { title: 'Mergelog', version: /./ } })
+  for (const [path, methods] of Object.entries(document.paths)) {
+    const named = [...path.matchAll(/{([^}]+)}/g)].map(([, name]) => name)
+    for (const [method, { parameters = [], responses }] of Object.entries(methods)) {
+      const declared = parameters.filter((parameter) => parameter.in === 'path').map(({ name }) => name)
+      t.strictSame(declared.sort(), named.sort(), `${method} ${path} declares the parameters of its path`)
+      t.ok(Object.keys(responses).length > 0)
+    }
+  }
+  const methods = (path: string) => Object.keys(document.paths[`/api/v1${path}`] ?? {}).sort()
+  t.strictSame(methods('/repos/{owner}/{repo}'), ['delete', 'get', 'patch'])
+  t.strictSame(methods('/repos/{owner}/{repo}/pulls'), ['get', 'post'])
+  t.strictSame(methods('/repos/{owner}/{repo}/pulls/{index}/merge'), ['get', 'post'])
+  t.strictSame(methods('/user/repos'), ['post'])
+  t.equal((await send('GET', '/api/docs')).status, 200)
+})
+
+/** What may stand in a path, a query or a field, and should not. */
+const HOSTILE = [
+  '..',
+  '.',
+  '%2e%2e',
+  '..%2f..%2fetc%2fpasswd',
+  '%00',
+  'a%00b',
+  '%0a',
+  '%0d%0aX-Evil:1',
+  '%ff',
+  '%',
+  '%zz',
+  '%2',
+  '-',
+  '--upload-pack=touch%20x',
+  '-c',
+  '$(id)',
+  '%60id%60',
+  ';id',
+  '|id',
+  "'",
+  '"',
+  '%5c',
+  '*',
+  '?',
+  '~',
+  '^',
+  '@{',
+  ':',
+  'a:b',
+  '%F0%9F%92%A9',
+  '%ED%A0%80',
+  '%EF%BF%BF',
+  '%E2%80%AE',
+  '{}',
+  '[]',
+  '$where',
+  '__proto__',
+  'constructor',
+  'null',
+  'NaN',
+  '-1',
+  '0',
+  '1e308',
+  '9223372036854775808',
+  'x'.repeat(300),
+  'x'.repeat(2500),
+  '%2f'.repeat(100),
+]
+/** The same where JSON says it. */
+const VALUES = [
+  null,
+  true,
+  -1,
+  1e308,
+  '',
+  '\u0000',
+  'a\u0000b',
+  '\n',
+  '\ud800',
+  '\u202e',
+  '..',
+  '../../x',
+  '-option',
+  '--',
+  'a..b',
+  'a b',
+  '@{',
+  'HEAD',
+  'refs/heads/main',
+  'alice:\u0000',
+  ':',
+  '__proto__',
+  '$where',
+  { $gt: '' },
+  [],
+  [[]],
+  'x'.repeat(1500),
+  '💩',
+  '%s%n',
+  "'; drop table events; --",
+]
+
+t.test('no hostile path, query or field gives a 5xx, on any route', async (t) => {
+  const failures: string[] = []
+  let asked = 0
+  const ask = async (method: string, path: string, body?: string) => {
+    asked += 1
+    const answer = await send(method, path, body)
+    if (answer.status >= 500) failures.push(`${method} ${path} ${body ?? ''}: ${answer.status}`)
+    await answer.body?.cancel()
+  }
+  const { paths } = await openApi()
+  const git: Record<string, Record<string, unknown>> = {
+    '/{owner}/{repo}/info/refs': { get: ['service'] },
+    '/{owner}/{repo}/git-upload-pack': { post: 1 },
+  }
+  const routes = [...Object.entries(paths), ...Object.entries(git)]
+    .filter(([path]) => path !== '/healthz')
+    .flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, operation]) => ({
+        path,
+        method: method.toUpperCase(),
+        takes: (name: string) => JSON.stringify(operation).includes(`"${name}"`),
+      })),
+    )
+  t.ok(routes.length > 25, `${routes.length} routes`)
+  const known: Record<string, string> = {
+    owner: 'alice',
+    repo: 'app',
+    index: '1',
+    org: 'acme',
+    username: 'alice',
+  }
+  for (const { path, method, takes } of routes) {
+    const names = [...path.matchAll(/{([^}]+)}/g)].map(([, name = '']) => name)
+    const filled = (odd: string, hostile: string) =>
+      path.replace(/{([^}]+)}/g, (_, name: string) => (name === odd ? hostile : (known[name] ?? 'x')))
+    const body = method === 'GET' || method === 'DELETE' ? undefined : '{}'
+    // The repository that the others need stays.
+    const destroys = method === 'DELETE' && path.endsWith('{repo}')
+    await Promise.all(
+      names.flatMap((name) => HOSTILE.map((hostile) => ask(method, filled(name, hostile), body))),
+    )
+    if (method === 'GET') {
+      const queries = ['page', 'limit', 'state', 'sort', 'service', '__proto__']
+        .filter((key) => takes(key) || key === '__proto__')
+        .flatMap((key) => HOSTILE.map((hostile) => `${key}=${hostile}&${key}=1`))
+      await Promise.all(queries.map((query) => ask(method, `${filled('', '')}?${query}`)))
+    } else if (!destroys) {
+      const fields = [
+        'name',
+        'default_branch',
+        'head',
+        'base',
+        'title',
+        'body',
+        'Do',
+        'permission',
+        'username',
+      ].filter(takes)
+      const bodies = fields.flatMap((field) =>
+        VALUES.map((value) => ({ head: 'x', base: 'main', title: 'T', username: 'x', [field]: value })),
+      )
+      // The repository that the others need keeps its name.
+      const harmless = bodies.filter((body) => method !== 'PATCH' || !Object.hasOwn(body, 'name'))
+      await Promise.all(harmless.map((odd) => ask(method, filled('', ''), JSON.stringify(odd))))
+    }
+  }
+  for (const service of ['git-upload-pack', 'git-receive-pack']) {
+    const type = { 'content-type': `application/x-${service}-request` }
+    for (const body of [
+      '',
+      '0000',
+      '0004',
+      'ffff',
+      'zzzz',
+      '0000PACK',
+      '0032want -',
+      '\u0000'.repeat(1000),
+    ]) {
+      const answer = await send('POST', `/alice/app/${service}`, body, type)
+      if (answer.status >= 500) failures.push(`${service} ${JSON.stringify(body)}: ${answer.status}`)
+    }
+    t.equal(
+      (await send('POST', `/alice/app/${service}`, '0000', { 'content-type': 'text/plain' })).status,
+      415,
+    )
+    await ask('POST', `/alice/app/${service}`)
+  }
+  t.strictSame(failures.slice(0, 20), [], `${failures.length} of ${asked} requests`)
+  t.equal((await send('GET', '/healthz')).status, 200)
+  t.equal((await send('GET', '/api/v1/repos/alice/app')).status, 200)
+})

@@ -1,0 +1,338 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+import { giteaApi } from 'gitea-js'
+import t from 'tap'
+import { decode } from '../src/events/codec.ts'
+import type { EventStore } from '../src/events/event-store.ts'
+import { workTree } from './git-client.ts'
+import { ADMIN_PASSWORD, startTestServer, type TestServer } from './start-server.ts'
+import { until } from './until.ts'
+
+const run = promisify(execFile)
+
+async function dataDirectory(t: { teardown(work: () => Promise<void>): void }): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'mergelog-server-'))
+  t.teardown(() => rm(dir, { recursive: true, force: true, maxRetries: 3 }))
+  return dir
+}
+
+async function healthOf(server: TestServer) {
+  const answer = await server.fetch(null, '/healthz')
+  return { code: answer.status, ...JSON.parse(await answer.text()) }
+}
+
+const isHealthy = (server: TestServer) => async () => (await healthOf(server)).code === 200
+
+/** The branches and tags of a repository as its log has them. */
+async function foldRefs(events: EventStore, repoId: number): Promise<string[]> {
+  const refs = new Map<string, string>()
+  for await (const recorded of events.readStream(`git-${repoId}`)) {
+    const event = decode(recorded)
+    if (event.type !== 'RefsUpdated') continue
+    for (const { ref, to } of event.data.refs) {
+      if (to === null) refs.delete(ref)
+      else refs.set(ref, to)
+    }
+  }
+  return [...refs].map(([ref, sha]) => `${sha} ${ref}`).sort()
+}
+
+async function gitRefs(dataDir: string, repoId: number): Promise<string[]> {
+  const args = ['--git-dir', join(dataDir, 'git', `${repoId}.git`), 'for-each-ref']
+  const { stdout } = await run('git', [
+    ...args,
+    '--format=%(objectname) %(refname)',
+    'refs/heads',
+    'refs/tags',
+  ])
+  return stdout
+    .split('\n')
+    .filter((line) => line !== '')
+    .sort()
+}
+
+t.test('healthz is 200 with no lag when the stores answer and all is read', async (t) => {
+  const server = await startTestServer(t)
+  await until('all is read', isHealthy(server))
+  const health = await healthOf(server)
+  t.match(health, { status: 'ok', readStore: 'ok', lag: 0 })
+  const names = health.readModels.map(({ name }: { name: string }) => name)
+  t.strictSame(names.sort(), ['accounts', 'branches', 'pulls', 'repositories', 'tokens'])
+})
+
+t.test('an event that a read model can not fold stops that model, and healthz names it', async (t) => {
+  const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
+  const alice = await server.as('alice')
+  await alice.user.createCurrentUserRepo({ name: 'before' })
+  const metadata = {
+    actor: null,
+    at: new Date().toISOString(),
+    correlationId: 'x',
+    causationId: 'x',
+    schema: 1,
+  }
+  const id = '8e0d0c3e-7c32-4c8a-9d7c-0f4f4f0f9a11'
+  const poison = { id, type: 'RepositoryCreated', data: { repoId: 99 }, metadata }
+  await server.services.events.append('repo-99', [poison], 'no-stream')
+  await until('a read model has stopped', async () => (await healthOf(server)).status === 'unhealthy')
+  const health = await healthOf(server)
+  t.equal(health.code, 503)
+  const stopped = health.readModels.filter(({ stopped }: { stopped?: string }) => stopped !== undefined)
+  t.match(stopped, [{ name: 'repositories', stopped: /RepositoryCreated, repo-99@0/ }])
+  t.equal((await alice.repos.repoGet('alice', 'before')).status, 200, 'what it knew is served')
+})
+
+t.test('a restart keeps everything, and makes a read model of another version anew', async (t) => {
+  const DATA_DIR = await dataDirectory(t)
+  const first = await startTestServer(t, { DATA_DIR })
+  const alice = await first.as('alice')
+  await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
+  const work = await workTree(t, first.gitUrl('alice', 'alice/app'))
+  await work.git('checkout', '-q', '-b', 'topic')
+  await work.commit('Change', { 'a.txt': 'a\n' })
+  await work.git('push', '-q', 'origin', 'topic')
+  await alice.repos.repoCreatePullRequest('alice', 'app', { head: 'topic', base: 'main', title: 'T' })
+  await alice.repos.repoMergePullRequest('alice', 'app', 1, { Do: 'merge' })
+  const { views } = first.services
+  const state = async (server: TestServer) => {
+    const paths = ['/repos/alice/app', '/repos/alice/app/pulls/1', '/repos/alice/app/branches', '/user']
+    const answers = await Promise.all(paths.map((path) => server.fetch('alice', `/api/v1${path}`)))
+    const texts = await Promise.all(answers.map((answer) => answer.text()))
+    return texts.map((text) => JSON.parse(text.replaceAll(server.url, '')))
+  }
+  await until('all is read', isHealthy(first))
+  const before = await state(first)
+  const [pull] = await views.pulls.find({})
+  t.ok(pull?.merged)
+  const { readStore } = first.services
+  const position = (await readStore.checkpoint('pulls'))?.position ?? 0
+  await readStore.apply([], new Map([['pulls', { position, version: 9999 }]]))
+  await readStore.clear({ name: 'pulls', indexes: [], arrays: [] })
+  await first.stop()
+
+  const second = await startTestServer(t, { DATA_DIR })
+  t.equal(second.newAdminPassword, undefined, 'the admin is the one that was')
+  await until('all is read', isHealthy(second))
+  t.strictSame(await state(second), before)
+  t.strictSame(await second.services.views.pulls.find({}), [pull])
+})
+
+t.test(
+  'a merge that a crash cut off, in a repository that was deleted, does not hold up a start',
+  async (t) => {
+    const DATA_DIR = await dataDirectory(t)
+    const first = await startTestServer(t, { DATA_DIR })
+    const alice = await first.as('alice')
+    await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
+    const work = await workTree(t, first.gitUrl('alice', 'alice/app'))
+    await work.git('push', '-q', 'origin', 'main:topic')
+    const { data } = await alice.repos.repoCreatePullRequest('alice', 'app', {
+      head: 'topic',
+      base: 'main',
+      title: 'T',
+    })
+    const repoId = data.base?.repo_id ?? 0
+    const sha = data.head?.sha ?? ''
+    const by = { id: data.user?.id ?? 0, login: 'alice' }
+    const started = {
+      repoId,
+      index: 1,
+      style: 'merge',
+      baseBranch: 'main',
+      from: sha,
+      head: sha,
+      commit: sha,
+      message: 'M',
+      by,
+    }
+    const metadata = {
+      actor: by,
+      at: new Date().toISOString(),
+      correlationId: 'x',
+      causationId: 'x',
+      schema: 1,
+    }
+    const id = '8e0d0c3e-7c32-4c8a-9d7c-0f4f4f0f9a12'
+    await alice.repos.repoDelete('alice', 'app')
+    await first.services.events.append(
+      `pull-${repoId}.1`,
+      [{ id, type: 'MergeStarted', data: started, metadata }],
+      'any',
+    )
+    await first.stop()
+
+    const second = await startTestServer(t, { DATA_DIR })
+    await until('it is healthy', isHealthy(second))
+    t.strictSame(await second.services.views.pulls.find({ merging: true }), [])
+  },
+)
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+/** A server in a process of its own, as `npm start` runs it; resolves when it has printed its URL. */
+async function startProcess(
+  t: { teardown(work: () => void): void },
+  DATA_DIR: string,
+): Promise<{ child: ChildProcess; url: string }> {
+  const env = {
+    PATH: process.env.PATH,
+    DATA_DIR,
+    ADMIN_PASSWORD,
+    PORT: '0',
+    GRPC_PORT: `${await freePort()}`,
+    LOG_LEVEL: 'error',
+  }
+  const child = spawn(process.execPath, ['--import', 'tsx', 'src/main.ts'], {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.teardown(() => void child.kill('SIGKILL'))
+  for await (const line of createInterface({ input: child.stdout })) {
+    const url = /listens on (http:\S+)/.exec(line)?.[1]
+    if (url !== undefined) {
+      child.stdout.resume()
+      return { child, url }
+    }
+  }
+  throw new Error('the server ended before it listened')
+}
+
+t.test('SIGTERM ends the process with 0', async (t) => {
+  const { child, url } = await startProcess(t, await dataDirectory(t))
+  t.equal((await fetch(`${url}/api/docs`)).status, 200)
+  child.kill('SIGTERM')
+  t.strictSame(await once(child, 'exit'), [0, null])
+})
+
+/** What a server has said yes to: pull requests by number, branches by name. */
+interface Done {
+  repositories: number
+  opened: number[]
+  merged: number[]
+  pushed: string[]
+}
+
+t.test(
+  'after SIGKILL in the middle of writes every acknowledged change is there, and git agrees with the log',
+  async (t) => {
+    const DATA_DIR = await dataDirectory(t)
+    const { child, url } = await startProcess(t, DATA_DIR)
+    const exited = once(child, 'exit')
+    const authorization = `Basic ${Buffer.from(`admin:${ADMIN_PASSWORD}`).toString('base64')}`
+    const send = async (path: string, body: object) => {
+      const answer = await fetch(`${url}/api/v1${path}`, {
+        method: 'POST',
+        headers: { authorization, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      })
+      const text = await answer.text()
+      return { status: answer.status, text }
+    }
+    const gitUrl = (base: string) =>
+      `${base.replace('://', `://admin:${encodeURIComponent(ADMIN_PASSWORD)}@`)}/admin/app.git`
+
+    await send('/user/repos', { name: 'app', auto_init: true })
+    const PULLS = 12
+    const work = await workTree(t, gitUrl(url))
+    for (let i = 0; i < PULLS; i++) {
+      await work.git('checkout', '-q', '-B', `topic${i}`, 'main')
+      await work.commit(`Topic ${i}`, { [`t${i}`]: 'x' })
+    }
+    await work.git('push', '-q', 'origin', '--all')
+
+    const numbers = (): number[] => []
+    const names = (): string[] => []
+    const done: Done = { repositories: 0, opened: [], merged: [], pushed: [] }
+    let killed = false
+    /** Kills the server when enough has been done of everything: the rest is under way then. */
+    const acknowledge = (note: () => void) => {
+      note()
+      if (done.repositories < 3 || done.merged.length < 3 || done.pushed.length < 2 || killed) return
+      killed = true
+      child.kill('SIGKILL')
+    }
+    const dies = async (work: () => Promise<void>) => {
+      try {
+        while (!killed) await work()
+      } catch (error) {
+        // Only the kill may break a request off.
+        if (!killed) throw error
+      }
+    }
+    const queue = Array.from({ length: PULLS }, (_, i) => i)
+    const merging = () =>
+      dies(async () => {
+        const i = queue.shift()
+        if (i === undefined) return void (await exited)
+        const opened = await send('/repos/admin/app/pulls', {
+          head: `topic${i}`,
+          base: 'main',
+          title: `T ${i}`,
+        })
+        if (opened.status !== 201) throw new Error(opened.text)
+        const { number } = JSON.parse(opened.text)
+        acknowledge(() => done.opened.push(number))
+        const merged = await send(`/repos/admin/app/pulls/${number}/merge`, { Do: 'merge' })
+        if (merged.status === 200) acknowledge(() => done.merged.push(number))
+        else if (merged.status !== 409) throw new Error(merged.text)
+      })
+    let nextRepository = 0
+    const creating = () =>
+      dies(async () => {
+        const made = await send('/user/repos', { name: `made${nextRepository++}`, auto_init: true })
+        if (made.status !== 201) throw new Error(made.text)
+        acknowledge(() => (done.repositories += 1))
+      })
+    let nextPush = 0
+    const pushing = () =>
+      dies(async () => {
+        const branch = `push${nextPush++}`
+        await work.git('push', '-q', 'origin', `topic0:refs/heads/${branch}`)
+        acknowledge(() => done.pushed.push(branch))
+      })
+    await Promise.all([merging(), merging(), merging(), creating(), pushing(), pushing()])
+    await exited
+
+    const after = await startTestServer(t, { DATA_DIR })
+    await until('it is healthy', isHealthy(after))
+    const { events, views } = after.services
+    const api = giteaApi(after.url, { customFetch: fetch })
+    for (let i = 0; i < done.repositories; i++) {
+      t.match((await api.repos.repoGet('admin', `made${i}`)).data, { empty: false })
+    }
+    for (const number of done.opened) {
+      t.equal((await api.repos.repoGetPullRequest('admin', 'app', number)).data.number, number)
+    }
+    await work.git('remote', 'set-url', 'origin', gitUrl(after.url))
+    await work.git('fetch', '-q')
+    const mainLine = (await work.git('rev-list', 'origin/main')).split('\n')
+    for (const number of done.merged) {
+      const { data } = await api.repos.repoGetPullRequest('admin', 'app', number)
+      t.equal(data.merged, true)
+      t.ok(mainLine.includes(data.merge_commit_sha ?? ''), `the merge of #${number} is in the base`)
+    }
+    for (const branch of done.pushed) {
+      t.equal((await api.repos.repoGetBranch('admin', 'app', branch)).status, 200, branch)
+    }
+    for (const { id } of await views.repositories.find({})) {
+      t.strictSame(await foldRefs(events, id), await gitRefs(DATA_DIR, id), `repository ${id}`)
+    }
+    const pulls = await views.pulls.find({})
+    t.notOk(pulls.some(({ merging }) => merging))
+    const merges = (await work.git('rev-list', '--merges', '--first-parent', 'origin/main')).split('\n')
+    const recorded = pulls.flatMap(({ merged }) => (merged === null ? [] : [merged.commit]))
+    t.strictSame(recorded.sort(), merges.sort(), 'a merge is in the branch exactly when it is in the log')
+  },
+)
