@@ -252,8 +252,6 @@ t.test(
     }
     await work.git('push', '-q', 'origin', '--all')
 
-    const numbers = (): number[] => []
-    const names = (): string[] => []
     const done: Done = { repositories: 0, opened: [], merged: [], pushed: [] }
     let killed = false
     /** Kills the server when enough has been done of everything: the rest is under way then. */
