@@ -30,10 +30,16 @@ const npmsRecord = join(modules, '.package-lock.json')
 const installStamp = join(modules, '.mergelog-stamp')
 const buildStamp = join(dist, '.mergelog-stamp')
 const compiler = join(modules, 'typescript', 'bin', 'tsc')
+const tap = join(modules, 'tap', 'dist', 'esm', 'run.mjs')
+const tapSettings = join(root, '.taprc')
+const tapStamp = join(modules, '.mergelog-tap')
 const platform = `${process.platform}-${process.arch}`
 
 /** True where dev dependencies must stay out: as npm itself decides it. */
 const production = process.env.NODE_ENV === 'production' || /\bdev\b/.test(process.env.npm_config_omit ?? '')
+
+/** True before `npm test`: then the test runner has to be ready, too. */
+const testing = process.env.npm_lifecycle_event === 'pretest'
 
 /** Why the checkout cannot be made ready, in one line; `output` is what the failing command printed. */
 class CannotPrepare extends Error {
@@ -180,6 +186,25 @@ async function build(started) {
   writeFileSync(buildStamp, JSON.stringify({ sources }))
 }
 
+function tapHash() {
+  return sha256(sha256(readFileSync(tapSettings)) + sha256(readFileSync(lockfile)))
+}
+
+function mustBuildTap() {
+  return testing && existsSync(tap) && existsSync(tapSettings) && readJson(tapStamp)?.settings !== tapHash()
+}
+
+/**
+ * tap compiles the plugins that .taprc names into itself. Left to `tap run`, that happens while the
+ * first run after an install already works with the plugins it came with, and so fails every test.
+ */
+async function buildTap(started) {
+  console.log('Building tap with the plugins of .taprc (tap build)')
+  const { code, output } = await run(process.execPath, [tap, 'build'], started)
+  if (code !== 0) throw new CannotPrepare(`tap build failed (${code})`, output)
+  writeFileSync(tapStamp, JSON.stringify({ settings: tapHash() }))
+}
+
 /** Removes what earlier builds left in dist/: a module whose source is gone must not be importable. */
 function removeAllBut(emitted) {
   for (const file of filesUnder(dist)) {
@@ -284,11 +309,12 @@ function checkCompiler() {
 async function prepare() {
   checkNode()
   await checkGit()
-  if (!mustInstall() && !mustBuild()) return
+  if (!mustInstall() && !mustBuild() && !mustBuildTap()) return
   checkCompiler()
   await inTurn(async (started) => {
     if (mustInstall()) await install(started)
     if (mustBuild()) await build(started)
+    if (mustBuildTap()) await buildTap(started)
   })
 }
 

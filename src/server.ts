@@ -12,15 +12,10 @@ import { buildApp } from './http/app.ts'
 import { createFollower } from './processes/follower.ts'
 import { pullHeads } from './processes/pull-heads.ts'
 import { finishDeletions, recoverMerges, recoverPushes } from './processes/recovery.ts'
-import { accountModel, accounts } from './projections/accounts.ts'
-import { branches, branchModel } from './projections/branches.ts'
 import { createProjector } from './projections/projector.ts'
-import { pullModel, pulls } from './projections/pulls.ts'
-import { repositories, repositoryModel } from './projections/repositories.ts'
-import { tokenModel, tokens } from './projections/tokens.ts'
-import { createView } from './projections/view.ts'
-import type { Services, Views } from './services.ts'
+import type { Services } from './services.ts'
 import { openEvents, openReadStores } from './stores.ts'
+import { createViews, READ_MODELS } from './views.ts'
 
 export interface Server {
   url: string
@@ -36,8 +31,6 @@ export interface Server {
 /** How often what a store's absence left undone is looked for. */
 const RECOVERY_INTERVAL_MS = 5000
 
-const MODELS = [accountModel, tokenModel, repositoryModel, branchModel, pullModel]
-
 /**
  * Starts a server. It answers as soon as it listens; `/healthz` turns 200 when its read models are current
  * and what a crash left behind has been worked off.
@@ -50,14 +43,8 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
 
   const events = openEvents(config)
   const { readStore, secrets } = openReadStores(config)
-  const views: Views = {
-    accounts: createView(readStore, accounts),
-    tokens: createView(readStore, tokens),
-    repositories: createView(readStore, repositories),
-    branches: createView(readStore, branches),
-    pulls: createView(readStore, pulls),
-  }
-  const projector = createProjector(log, events, readStore, MODELS, (changes) => {
+  const views = createViews(readStore)
+  const projector = createProjector(log, events, readStore, READ_MODELS, (changes) => {
     for (const view of Object.values(views)) view.applied(changes)
   })
 

@@ -3,22 +3,9 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from './config.ts'
 import type { EventStore } from './events/event-store.ts'
 import type { PushJournal } from './git/push-journal.ts'
-import type { AccountDocument } from './projections/accounts.ts'
-import type { BranchDocument } from './projections/branches.ts'
 import type { Projector } from './projections/projector.ts'
-import type { PullDocument } from './projections/pulls.ts'
 import type { ReadStore } from './projections/read-store.ts'
-import type { RepositoryDocument } from './projections/repositories.ts'
-import type { TokenDocument } from './projections/tokens.ts'
-import type { View } from './projections/view.ts'
-
-export interface Views {
-  accounts: View<AccountDocument>
-  tokens: View<TokenDocument>
-  repositories: View<RepositoryDocument>
-  branches: View<BranchDocument>
-  pulls: View<PullDocument>
-}
+import type { Views } from './views.ts'
 
 export interface Services {
   config: Config

@@ -1,4 +1,5 @@
 /** Commits: reading what they say, and making new ones without a work tree. */
+import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { InvalidGitArgument } from './errors.ts'
 import { branchRef, checkedId, EMPTY_TREE } from './names.ts'
@@ -161,12 +162,31 @@ export interface NewCommit {
 export async function commitTree(dir: string, commit: NewCommit): Promise<string> {
   if (commit.message.includes('\0')) throw new InvalidGitArgument('message', 'contains a NUL character')
   const parents = commit.parents.flatMap((parent) => ['-p', checkedId(parent)])
-  const output = await gitOutput(['commit-tree', ...parents, checkedId(commit.tree)], {
-    dir,
-    input: commit.message.endsWith('\n') ? commit.message : `${commit.message}\n`,
-    env: { ...identity('AUTHOR', commit.author), ...identity('COMMITTER', commit.committer) },
-  })
-  return output.toString('latin1').trim()
+  const message = commit.message.endsWith('\n') ? commit.message : `${commit.message}\n`
+  const env = { ...identity('AUTHOR', commit.author), ...identity('COMMITTER', commit.committer) }
+  const args = ['commit-tree', ...parents, checkedId(commit.tree)]
+  const output = await gitOutput(args, { dir, input: message, env })
+  const sha = output.toString('latin1').trim()
+  rememberMade(dir, sha, { ...commit, message }, env)
+  return sha
+}
+
+/**
+ * What we have just written need not be asked of git, as long as git wrote it to the letter; it takes some
+ * characters off the ends of names, and then the id differs.
+ */
+function rememberMade(dir: string, sha: string, made: NewCommit, env: Record<string, string>): void {
+  const line = (role: string) =>
+    `${env[`GIT_${role}_NAME`]} <${env[`GIT_${role}_EMAIL`]}> ${env[`GIT_${role}_DATE`]?.slice(1)}`
+  const headers = [
+    `tree ${made.tree}`,
+    ...made.parents.map((parent) => `parent ${parent}`),
+    `author ${line('AUTHOR')}`,
+    `committer ${line('COMMITTER')}`,
+  ]
+  const content = Buffer.from(`${headers.join('\n')}\n\n${made.message}`)
+  const id = createHash('sha1').update(`commit ${content.length}\0`).update(content).digest('hex')
+  if (id === sha && content.length <= MAX_COMMIT_BYTES) known.set(`${dir}\0${sha}`, parseCommit(sha, content))
 }
 
 function identity(role: 'AUTHOR' | 'COMMITTER', { name, email, date }: Signature): Record<string, string> {

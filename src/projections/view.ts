@@ -10,7 +10,7 @@ export interface View<D extends object> {
   get(id: string): Promise<D | undefined>
   /** In the order of the ids; missing ones are left out. */
   getMany(ids: readonly string[]): Promise<D[]>
-  /** The one document that matches, for filters that name a unique field; the answer is remembered. */
+  /** The one document that matches, for filters that name a unique field; which one it is is remembered. */
   findOne(filter: Filter<D>): Promise<D | undefined>
   find(filter: Filter<D>, options?: FindOptions<D>): Promise<D[]>
   count(filter: Filter<D>): Promise<number>
@@ -21,13 +21,18 @@ export interface View<D extends object> {
 const MAX_CHARACTERS = 32 * 1024 * 1024
 const MAX_ANSWERS = 10_000
 
-export function createView<D extends object>(store: ReadStore, collection: Collection<D>): View<D> {
+/** `idOf`: under which id a document is stored. */
+export function createView<D extends object>(
+  store: ReadStore,
+  collection: Collection<D>,
+  idOf: (document: D) => string,
+): View<D> {
   const documents = new LRUCache<string, D>({
     maxSize: MAX_CHARACTERS,
     maxEntrySize: MAX_CHARACTERS / 64,
     sizeCalculation: roughSize,
   })
-  const answers = new LRUCache<string, D>({ max: MAX_ANSWERS })
+  const answers = new LRUCache<string, string>({ max: MAX_ANSWERS })
   // A read that was under way while the projector wrote may hold the version before: it is not kept.
   let generation = 0
 
@@ -38,16 +43,18 @@ export function createView<D extends object>(store: ReadStore, collection: Colle
     return value
   }
 
+  async function get(id: string): Promise<D | undefined> {
+    return (
+      documents.get(id) ??
+      (await remember(
+        () => store.get(collection, id),
+        (document) => document && documents.set(id, document),
+      ))
+    )
+  }
+
   return {
-    async get(id) {
-      return (
-        documents.get(id) ??
-        (await remember(
-          () => store.get(collection, id),
-          (document) => document && documents.set(id, document),
-        ))
-      )
-    },
+    get,
     async getMany(ids) {
       const found = new Map(ids.map((id) => [id, documents.get(id)]))
       const missing = ids.filter((id) => found.get(id) === undefined)
@@ -64,12 +71,12 @@ export function createView<D extends object>(store: ReadStore, collection: Colle
     },
     async findOne(filter) {
       const question = JSON.stringify(filter)
-      const known = answers.get(question)
-      if (known !== undefined) return known
-      const [document] = await remember(
-        () => store.find(collection, filter, { limit: 1 }),
-        ([first]) => first && answers.set(question, first),
-      )
+      const id = answers.get(question)
+      const known = id === undefined ? undefined : await get(id)
+      // It may have another name by now, or be gone: then the store is asked again.
+      if (known !== undefined && matches(known, filter)) return known
+      const [document] = await store.find(collection, filter, { limit: 1 })
+      if (document !== undefined) answers.set(question, idOf(document))
       return document
     },
     find: (filter, options) => store.find(collection, filter, options),
@@ -79,9 +86,13 @@ export function createView<D extends object>(store: ReadStore, collection: Colle
       if (own.length === 0) return
       generation += 1
       for (const change of own) documents.delete(change.id)
-      answers.clear()
     },
   }
+}
+
+/** Whether a document has exactly these values: filters by equality alone. */
+function matches<D extends object>(document: D, filter: Filter<D>): boolean {
+  return Object.entries(filter).every(([field, wanted]) => Reflect.get(document, field) === wanted)
 }
 
 function roughSize(document: object): number {

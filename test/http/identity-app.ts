@@ -17,17 +17,14 @@ import { openPushJournal } from '../../src/git/push-journal.ts'
 import { authPlugin } from '../../src/http/auth.ts'
 import { registerErrors } from '../../src/http/errors.ts'
 import { SIGN_IN_LIMITS, type SignInLimits } from '../../src/http/sign-in.ts'
-import { accountModel, accounts } from '../../src/projections/accounts.ts'
-import { branches } from '../../src/projections/branches.ts'
+import { accountModel } from '../../src/projections/accounts.ts'
 import { createProjector } from '../../src/projections/projector.ts'
-import { pulls } from '../../src/projections/pulls.ts'
-import { repositories } from '../../src/projections/repositories.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
-import { tokenModel, tokens } from '../../src/projections/tokens.ts'
-import { createView } from '../../src/projections/view.ts'
+import { tokenModel } from '../../src/projections/tokens.ts'
 import { organizationQueryRoutes } from '../../src/queries/organizations.ts'
 import { userQueryRoutes } from '../../src/queries/users.ts'
 import type { Services } from '../../src/services.ts'
+import { createViews } from '../../src/views.ts'
 
 export const ADMIN_PASSWORD = 'correct horse'
 
@@ -52,13 +49,7 @@ export async function identityApp(
   const readStore = openSqliteReadStore(join(dir, 'views.db'))
   const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
   await secrets.prepare(secretCollections)
-  const views = {
-    accounts: createView(readStore, accounts),
-    tokens: createView(readStore, tokens),
-    repositories: createView(readStore, repositories),
-    branches: createView(readStore, branches),
-    pulls: createView(readStore, pulls),
-  }
+  const views = createViews(readStore)
   const projector = createProjector(app.log, events, readStore, [accountModel, tokenModel], (changes) => {
     for (const view of Object.values(views)) view.applied(changes)
   })
