@@ -1,5 +1,6 @@
 /** Load, fold, decide, append: how every command reaches the log. */
 import { randomUUID } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { v5 as uuidV5 } from 'uuid'
 import { decode } from '../events/codec.ts'
 import { type AccountRef, type DomainEvent, schemaOf } from '../events/domain-events.ts'
@@ -21,7 +22,20 @@ export interface Decider<State, Event extends DomainEvent> {
   /** The event types of this aggregate; others in its stream (an abandoned creation) do not concern it. */
   readonly handles: Readonly<Record<Event['type'], true>>
   evolve(state: State, event: Event): State
+  /** States that `load` has folded before: `new WeakMap()`. */
+  readonly snapshots: Snapshots<State>
 }
+
+/** A stream's past never changes: with the state at a revision in memory, only what came since is read. */
+export type Snapshots<State> = WeakMap<EventStore, LRUCache<string, Snapshot<State>>>
+
+interface Snapshot<State> {
+  state: State
+  revision: number
+  abandoned: boolean
+}
+
+const MAX_SNAPSHOTS = 5000
 
 /** What a command needs to know of the request that it serves. One per request. */
 export interface CommandContext {
@@ -94,18 +108,31 @@ export async function load<State, Event extends DomainEvent>(
   decider: Decider<State, Event>,
   findId?: string,
 ): Promise<Loaded<State>> {
-  let state = decider.initialState
-  let revision: number | null = null
+  const snapshots = snapshotsOf(store, decider)
+  // An event to look out for may stand anywhere, so then all of the stream is read.
+  const before = findId === undefined ? snapshots.get(stream) : undefined
+  let state = before?.state ?? decider.initialState
+  let revision: number | null = before?.revision ?? null
+  let abandoned = before?.abandoned ?? false
   let found: RecordedEvent | undefined
-  let abandoned = false
-  for await (const recorded of store.readStream(stream)) {
+  for await (const recorded of store.readStream(stream, { from: revision === null ? 0 : revision + 1 })) {
     const event = decode(recorded)
     if (isOf(decider, event)) state = decider.evolve(state, event)
     else if (event.type === 'CreationAbandoned') abandoned = true
     if (recorded.id === findId) found = recorded
     revision = recorded.revision
   }
+  if (revision !== null) snapshots.set(stream, { state, revision, abandoned })
   return { state, revision, found, abandoned }
+}
+
+function snapshotsOf<State, Event extends DomainEvent>(
+  store: EventStore,
+  { snapshots }: Decider<State, Event>,
+): LRUCache<string, Snapshot<State>> {
+  const known = snapshots.get(store) ?? new LRUCache<string, Snapshot<State>>({ max: MAX_SNAPSHOTS })
+  snapshots.set(store, known)
+  return known
 }
 
 function isOf<State, Event extends DomainEvent>(

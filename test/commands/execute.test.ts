@@ -9,6 +9,7 @@ import { aContext, openStores } from '../stores.ts'
 
 const counter: Decider<number, SequenceEvent> = {
   initialState: 0,
+  snapshots: new WeakMap(),
   handles: { NumberTaken: true },
   evolve: (count) => count + 1,
 }

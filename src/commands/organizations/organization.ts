@@ -27,6 +27,7 @@ export interface MemberActor {
 
 export const organizationDecider: Decider<OrganizationState, OrganizationEvent> = {
   initialState: { status: 'missing' },
+  snapshots: new WeakMap(),
   handles: { OrganizationCreated: true, MemberSet: true, MemberRemoved: true },
   evolve(state, event) {
     if (event.type === 'OrganizationCreated') {

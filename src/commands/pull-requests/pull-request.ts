@@ -36,6 +36,7 @@ export type PullState = { status: 'none' } | ActivePull
 
 export const pullDecider: Decider<PullState, PullRequestEvent> = {
   initialState: { status: 'none' },
+  snapshots: new WeakMap(),
   handles: {
     PullRequestOpened: true,
     PullRequestHeadMoved: true,

@@ -22,6 +22,7 @@ export type RepositoryState =
 
 export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = {
   initialState: { status: 'none' },
+  snapshots: new WeakMap(),
   handles: {
     RepositoryCreated: true,
     RepositoryEdited: true,

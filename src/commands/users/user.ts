@@ -24,6 +24,7 @@ export type UserState =
 
 export const userDecider: Decider<UserState, UserEvent> = {
   initialState: { status: 'missing' },
+  snapshots: new WeakMap(),
   handles: { UserCreated: true, TokenCreated: true, TokenDeleted: true },
   evolve(state, event) {
     if (event.type === 'UserCreated') {
