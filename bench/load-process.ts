@@ -28,7 +28,9 @@ await serveParent(
   async ({ url, connections, headers, end, write }: LoadQuestion): Promise<Load> => {
     let n = write?.first ?? 0
     const started = performance.now()
-    const result = await autocannon({
+    // With an amount autocannon ends at its next tick of a second: the last answer counts.
+    let answered = started
+    const options: autocannon.Options = {
       url,
       connections,
       headers: write === undefined ? headers : { ...headers, 'content-type': 'application/json' },
@@ -45,8 +47,14 @@ await serveParent(
           },
         ],
       }),
+    }
+    const result = await new Promise<autocannon.Result>((resolve, reject) => {
+      const run = autocannon(options, (error, result) => (error ? reject(error) : resolve(result)))
+      run.on('response', () => {
+        answered = performance.now()
+      })
     })
-    const seconds = 'duration' in end ? result.duration : (performance.now() - started) / 1000
+    const seconds = 'duration' in end ? result.duration : (answered - started) / 1000
     return {
       rate: result['2xx'] / seconds,
       p50: result.latency.p50,

@@ -1,7 +1,5 @@
 /** The server under measurement, configured by its environment as ever. */
 import { pino } from 'pino'
-import { loadConfig } from '../src/config.ts'
-import { startServer } from '../src/server.ts'
 import { serveParent } from './child.ts'
 
 export interface ServerReady {
@@ -19,6 +17,11 @@ export interface Memory {
   /** Megabytes, the most since the process was born. */
   peak: number
 }
+
+// What is measured is what runs: the build, not the sources through a loader.
+const built = (name: string) => new URL(`../dist/${name}.js`, import.meta.url).href
+const { loadConfig }: typeof import('../src/config.ts') = await import(built('config'))
+const { startServer }: typeof import('../src/server.ts') = await import(built('server'))
 
 const config = loadConfig(process.env)
 const began = performance.now()
