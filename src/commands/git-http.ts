@@ -3,7 +3,6 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { Permission } from '../events/domain-events.ts'
-import { GitFailed, MalformedGitRequest } from '../git/errors.ts'
 import { receivePack } from '../git/receive-pack.ts'
 import type { RefChange } from '../git/refs.ts'
 import { advertiseRefs, decodeBody, type GitService, isGitService, uploadPack } from '../git/smart-http.ts'
@@ -74,16 +73,6 @@ async function recordPush(
   await projector.waitFor(context.written, config.projectionWaitMs)
 }
 
-/** Whether git ended because of what the client said: it only tells so in words. */
-function isProtocolError(error: unknown): boolean {
-  return (
-    error instanceof GitFailed &&
-    /^fatal: (protocol error|git upload-pack: protocol error|the remote end hung up|unknown (capability|request)|unexpected (line|packet)|invalid command|no command)/m.test(
-      error.stderr,
-    )
-  )
-}
-
 export function gitHttpRoutes(services: Services): FastifyPluginAsyncTypebox {
   const protocolOf = (request: FastifyRequest) => {
     const protocol = request.headers['git-protocol']
@@ -133,10 +122,7 @@ export function gitHttpRoutes(services: Services): FastifyPluginAsyncTypebox {
         const body = decodeBody(request.raw, request.headers['content-encoding'])
         const signal = clientGone(reply)
         const options = { protocol: protocolOf(request), signal }
-        const dir = gitDirOf(services, repository.id)
-        const answer = await uploadPack(dir, body, options).catch((error: unknown) => {
-          throw isProtocolError(error) ? new MalformedGitRequest('this is no git request') : error
-        })
+        const answer = await uploadPack(gitDirOf(services, repository.id), body, options)
         return reply
           .type('application/x-git-upload-pack-result')
           .header('Cache-Control', 'no-cache')

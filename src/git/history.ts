@@ -46,12 +46,6 @@ export const isAncestor = remembered(async (dir, ancestor, descendant): Promise<
   throw new GitFailed(args, code, stderr)
 })
 
-/** How many commits `to` has that `from` does not have. */
-export const countCommits = remembered(async (dir, from, to): Promise<number> => {
-  const output = await gitOutput(['rev-list', '--count', to, `^${from}`, '--'], { dir })
-  return Number(output.toString('latin1'))
-})
-
 /** Lines and files that differ between two commits or trees, renamed files counted once. Binary files have no lines. */
 export const diffStat = remembered(async (dir, from, to): Promise<DiffStat> => {
   const output = await gitOutput(

@@ -1,7 +1,7 @@
 /** git's smart HTTP, as far as clones and fetches go; `receive-pack.ts` is the side of pushes. */
 import { once } from 'node:events'
 import { PassThrough, pipeline, type Readable, Transform } from 'node:stream'
-import { GitFailed } from './errors.ts'
+import { GitFailed, MalformedGitRequest } from './errors.ts'
 import { FLUSH, packet } from './pkt-line.ts'
 import { RECEIVE_CONFIG } from './receive-pack.ts'
 import { asError, limitBody, watchBody, watchStillness } from './request-body.ts'
@@ -55,23 +55,27 @@ export async function advertiseRefs(
  * the decoded request. git is ended when the body breaks off, when the answer is destroyed (as `pipeline`
  * does when the client goes away), or when nothing moves for ten minutes.
  *
- * @throws RepositoryMissing, GitUnavailable, GitFailed, GitClientGone, GitRequestTooLarge or the body's
- * own error: all before the first byte
+ * @throws RepositoryMissing, GitUnavailable, GitFailed, MalformedGitRequest, GitClientGone,
+ * GitRequestTooLarge or the body's own error: all before the first byte
  */
 export async function uploadPack(
   dir: string,
   body: Readable,
   options: TransferOptions = {},
 ): Promise<Readable> {
-  return await converse(
-    ['upload-pack', '--stateless-rpc', '--strict', dir],
-    limitBody(body, MAX_UPLOAD_REQUEST),
-    {
-      ...options,
-      config: UPLOAD_CONFIG,
-    },
-  )
+  const args = ['upload-pack', '--stateless-rpc', '--strict', dir]
+  const request = limitBody(body, MAX_UPLOAD_REQUEST)
+  try {
+    return await converse(args, request, { ...options, config: UPLOAD_CONFIG })
+  } catch (error) {
+    const malformed = error instanceof GitFailed && CLIENTS_FAULT.test(error.stderr)
+    throw malformed ? new MalformedGitRequest('this is no git request', { cause: error }) : error
+  }
 }
+
+/** git only tells in words that it ended because of what the client said. */
+const CLIENTS_FAULT =
+  /^fatal: (protocol error|git upload-pack: protocol error|the remote end hung up|unknown (capability|request)|unexpected (line|packet)|invalid command|no command)/m
 
 /** Gives git the body, and gives back what git says once it has said something. */
 async function converse(

@@ -1,9 +1,7 @@
 /** A branch moved: open pull requests from it have a new head; those from or into it may merge differently. */
-
-import type { CommandContext } from '../commands/execute.ts'
-import { execute } from '../commands/execute.ts'
+import { type CommandContext, execute } from '../commands/execute.ts'
 import { decideHeadMoved, decideMergeability, pullDecider } from '../commands/pull-requests/pull-request.ts'
-import type { DomainEvent, Recorded } from '../events/domain-events.ts'
+import type { BranchPoint, DomainEvent, Recorded } from '../events/domain-events.ts'
 import { pullStream } from '../events/streams.ts'
 import { RepositoryMissing } from '../git/errors.ts'
 import { diffStat, mergeBase } from '../git/history.ts'
@@ -32,11 +30,14 @@ export async function moveHeads(
   for (const pull of moved) await moveHead(services, context, pull)
 }
 
+/** Where a branch stands as the log tells it; undefined when it is gone. */
+async function tipOf(services: Services, { repoId, branch }: BranchPoint): Promise<string | undefined> {
+  return (await services.views.branches.get(branchId(repoId, branch)))?.commit.sha
+}
+
 async function moveHead(services: Services, context: CommandContext, pull: PullDocument): Promise<void> {
-  const tipOf = async ({ repoId, branch }: { repoId: number; branch: string }) =>
-    (await services.views.branches.get(branchId(repoId, branch)))?.commit.sha
-  const to = await tipOf(pull.head)
-  const base = await tipOf(pull.base)
+  const to = await tipOf(services, pull.head)
+  const base = await tipOf(services, pull.base)
   if (to === undefined || base === undefined || to === pull.head.sha) return
   const dir = gitDirOf(services, pull.repoId)
   const ancestor = await mergeBase(dir, base, to)
@@ -58,9 +59,8 @@ async function checkMergeability(
   context: CommandContext,
   pull: PullDocument,
 ): Promise<void> {
-  const { views } = services
-  const head = (await views.branches.get(branchId(pull.head.repoId, pull.head.branch)))?.commit.sha
-  const base = (await views.branches.get(branchId(pull.base.repoId, pull.base.branch)))?.commit.sha
+  const head = await tipOf(services, pull.head)
+  const base = await tipOf(services, pull.base)
   const dir = gitDirOf(services, pull.repoId)
   const merge = head === undefined || base === undefined ? undefined : await mergeTrees(dir, base, head)
   const checked = {
@@ -108,9 +108,7 @@ export function pullHeads(services: Services): ProcessManager {
     context: CommandContext,
   ) {
     const { repoId, index, head, base } = event.data
-    const tips = await services.views.branches.getMany([head, base].map((at) => branchId(repoId, at.branch)))
-    const tipOf = (branch: string) => tips.find(({ name }) => name === branch)?.commit.sha
-    if (tipOf(head.branch) === head.sha && tipOf(base.branch) === base.sha) return
+    if ((await tipOf(services, head)) === head.sha && (await tipOf(services, base)) === base.sha) return
     const pull = await services.views.pulls.get(pullId(repoId, index))
     if (pull?.state !== 'open') return
     await moveHead(services, context, pull)
