@@ -2,8 +2,18 @@
 import { type DomainEvent, type Recorded, schemaOf } from './domain-events.ts'
 import type { RecordedEvent } from './event-store.ts'
 
-/** Lifts the data of an event type from an older schema to the current one. Empty while every type is at 1. */
-const upcasters: Partial<Record<DomainEvent['type'], (data: object, schema: number) => object>> = {}
+/** Lifts the data of an event type from an older schema to the current one. */
+const upcasters: Partial<Record<DomainEvent['type'], (data: object, schema: number) => object>> = {
+  PullRequestOpened: (data) => ({ ...data, labels: [], milestone: null, assignees: [], deadline: null }),
+  MergeStarted: (data) => ({ ...data, mergeBase: null, deleteBranch: false }),
+  PullRequestMerged: (data) => ({
+    ...data,
+    style: 'merge',
+    mergeBase: null,
+    milestone: null,
+    deleteBranch: false,
+  }),
+}
 
 /** An event that this version of Mergelog can't understand: written by a newer one, or not by Mergelog. */
 export class UnreadableEvent extends Error {
