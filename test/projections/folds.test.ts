@@ -1,35 +1,15 @@
 import t from 'tap'
-import type { DomainEvent, Recorded } from '../../src/events/domain-events.ts'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { accountFold } from '../../src/projections/accounts.ts'
 import { branchFold, branchId } from '../../src/projections/branches.ts'
 import { pullFold } from '../../src/projections/pulls.ts'
-import type { Fold } from '../../src/projections/read-model.ts'
 import { repositoryFold } from '../../src/projections/repositories.ts'
 import { tokenFold } from '../../src/projections/tokens.ts'
+import { at, documentOf } from './document-of.ts'
 
 const AT = '2026-01-02T03:04:05.000Z'
 const sha = (digit: string) => digit.repeat(40)
 const alice = { id: 1, login: 'alice' }
-
-/** Given events, then the document with that id. */
-function documentOf<D extends object>(
-  fold: Fold<D>,
-  id: string,
-  events: readonly DomainEvent[],
-): D | undefined {
-  return events.reduce<D | undefined>((document, event, i) => {
-    const metadata = { actor: alice, at: AT, correlationId: 'c', causationId: 'c', schema: 1 }
-    const recorded: Recorded<DomainEvent> = {
-      ...event,
-      id: `${i}`,
-      stream: 's',
-      revision: i,
-      position: i + 1,
-      metadata,
-    }
-    return fold.touches(recorded).includes(id) ? fold.evolve(document, recorded, id) : document
-  }, undefined)
-}
 
 const repositoryCreated: DomainEvent = {
   type: 'RepositoryCreated',
@@ -74,11 +54,24 @@ const opened: DomainEvent = {
     mergeBase: sha('b'),
     diff: { additions: 1, deletions: 0, changedFiles: 1 },
     mergeable: true,
+    labels: [],
+    milestone: null,
+    assignees: [],
+    deadline: null,
   },
 }
+const merge = { style: 'merge', mergeBase: sha('b'), deleteBranch: false } as const
 const merged: DomainEvent = {
   type: 'PullRequestMerged',
-  data: { repoId: 5, index: 3, commit: sha('c'), head: sha('a'), mergedBy: alice },
+  data: {
+    repoId: 5,
+    index: 3,
+    commit: sha('c'),
+    head: sha('a'),
+    mergedBy: alice,
+    milestone: null,
+    ...merge,
+  },
 }
 
 t.test('a repository document follows its settings, collaborators and counters', async (t) => {
@@ -135,13 +128,13 @@ t.test('a pull request document knows its merge under way and its merge', async 
     data: {
       repoId: 5,
       index: 3,
-      style: 'merge',
       baseBranch: 'main',
       from: sha('b'),
       head: sha('a'),
       commit: sha('c'),
       message: 'm',
       by: alice,
+      ...merge,
     },
   }
   const failed: DomainEvent = {
@@ -160,9 +153,61 @@ t.test('a pull request document knows its merge under way and its merge', async 
     state: 'closed',
     merging: false,
     mergeable: false,
-    closedAt: AT,
-    merged: { commit: sha('c'), at: AT, by: alice },
+    closedAt: at(2),
+    merged: { commit: sha('c'), at: at(2), by: alice },
   })
+})
+
+t.test('a pull request document follows its discussion, head, base and schedule', async (t) => {
+  const id = { repoId: 5, index: 3 }
+  const stream = 'pull-5.3'
+  const after = (...events: DomainEvent[]) => documentOf(pullFold, '5.3', [opened, ...events], stream)
+  const bug = { id: 8, name: 'bug' }
+  t.match(after({ type: 'LabelsChanged', data: { ...id, labels: [bug], added: [bug], removed: [] } }), {
+    labels: [bug],
+    labelIds: [8],
+    updatedAt: at(1),
+  })
+  const to = { id: 4, title: 'M' }
+  t.match(after({ type: 'MilestoneChanged', data: { ...id, from: null, to, closed: false } }), {
+    milestoneId: 4,
+  })
+  const dependency = { repoId: 5, index: 9 }
+  t.match(after({ type: 'DependencyAdded', data: { ...id, dependency } }), { dependencyKeys: ['5.9'] })
+  const status = (closed: boolean): DomainEvent => ({
+    type: 'StatusChanged',
+    data: { ...id, closed, comment: { id: 1, kind: closed ? 'close' : 'reopen' }, milestone: null },
+  })
+  t.match(after(status(true)), { state: 'closed', status: 'closed', closedAt: at(1), merged: null })
+  t.match(after(status(true), status(false)), { state: 'open', status: 'open', closedAt: null })
+  const base = { repoId: 5, branch: 'dev', sha: sha('d') }
+  const from = { repoId: 5, branch: 'main', sha: sha('b') }
+  const diff = { additions: 5, deletions: 5, changedFiles: 5 }
+  t.match(after({ type: 'TargetBranchChanged', data: { ...id, from, base, mergeBase: sha('e'), diff } }), {
+    base,
+    baseKey: '5:dev',
+    mergeBase: sha('e'),
+    diff,
+  })
+  const moved = { from: sha('a'), to: sha('f'), mergeBase: sha('b'), diff }
+  t.match(after({ type: 'PullRequestHeadMoved', data: { ...id, ...moved } }), { headSha: sha('f') })
+  const schedule = { style: 'squash', title: '', message: '', deleteBranch: true, by: alice } as const
+  const scheduled: DomainEvent = { type: 'MergeScheduled', data: { ...id, ...schedule } }
+  t.match(after(scheduled), { scheduled: true, schedule })
+  t.match(after(scheduled, { type: 'MergeScheduleCanceled', data: { ...id, by: alice } }), {
+    scheduled: false,
+    schedule: null,
+  })
+  t.match(after(scheduled, merged), { scheduled: false, status: 'merged', head: { sha: sha('a') } })
+})
+
+t.test('what an issue shares with a pull request does not touch one of the same number', async (t) => {
+  const title: DomainEvent = {
+    type: 'TitleChanged',
+    data: { repoId: 5, index: 3, oldTitle: 'T', title: 'U' },
+  }
+  t.match(documentOf(pullFold, '5.3', [opened, title], 'issue-5.3'), { title: 'T' })
+  t.match(documentOf(pullFold, '5.3', [opened, title], 'pull-5.3'), { title: 'U' })
 })
 
 t.test('a membership is on both accounts, and leaves both', async (t) => {
@@ -210,7 +255,7 @@ t.test('a token document is there from its creation to its deletion', async (t) 
     name: 'ci',
     lastEight: '12345678',
     scopes: ['all'],
-    createdAt: AT,
+    createdAt: at(0),
   })
   story.push({ type: 'TokenDeleted', data: { user: alice, tokenId: 4, name: 'ci' } })
   t.equal(documentOf(tokenFold, '4', story), undefined)

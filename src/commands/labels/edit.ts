@@ -1,0 +1,205 @@
+/** Making, changing and deleting labels: `/repos/{owner}/{repo}/labels` and `/orgs/{org}/labels`. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { LabelSettings } from '../../events/domain-events.ts'
+import { idsStream, labelStream } from '../../events/streams.ts'
+import { pathNumber } from '../../http/path-number.ts'
+import { commandContext, type RepositoryPath, repositoryFor, settled, signedIn } from '../../http/requests.ts'
+import {
+  type LabelHome,
+  LabelParams,
+  LabelWire,
+  labelWire,
+  OrganizationLabelParams,
+  organizationHome,
+  repositoryHome,
+} from '../../queries/labels.ts'
+import { OrganizationParams, organizationFor } from '../../queries/organizations.ts'
+import { RepositoryParams } from '../../queries/repositories.ts'
+import type { Services } from '../../services.ts'
+import { execute } from '../execute.ts'
+import { isRefusal, Refused, refuse } from '../refusal.ts'
+import { takeNumber } from '../sequences.ts'
+import {
+  decideCreateLabel,
+  decideDeleteLabel,
+  decideEditLabel,
+  type LabelState,
+  labelDecider,
+  normalLabel,
+} from './label.ts'
+
+/** What Gitea's columns hold. */
+const text = { maxLength: 255 }
+const OptionalText = Type.Optional(Type.Union([Type.String(text), Type.Null()]))
+const OptionalFlag = Type.Optional(Type.Union([Type.Boolean(), Type.Null()]))
+
+export const CreateLabelOption = Type.Object({
+  name: Type.String(text),
+  color: Type.String(),
+  description: OptionalText,
+  exclusive: OptionalFlag,
+  is_archived: OptionalFlag,
+})
+
+/** Null is the same as absent: Go clients send it for what they do not change. */
+export const EditLabelOption = Type.Object({
+  name: OptionalText,
+  color: OptionalText,
+  description: OptionalText,
+  exclusive: OptionalFlag,
+  is_archived: OptionalFlag,
+})
+
+function changesOf(body: Static<typeof EditLabelOption>): Partial<LabelSettings> {
+  const changes: Partial<LabelSettings> = {}
+  if (body.name != null) changes.name = body.name
+  if (body.color != null) changes.color = body.color
+  if (body.description != null) changes.description = body.description
+  if (body.exclusive != null) changes.exclusive = body.exclusive
+  if (body.is_archived != null) changes.archived = body.is_archived
+  return changes
+}
+
+export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { events } = services
+
+  async function repositoryToWrite(request: FastifyRequest, path: RepositoryPath): Promise<LabelHome> {
+    const { repository } = await repositoryFor(services, request, path, 'write')
+    return repositoryHome(repository)
+  }
+
+  async function organizationToWrite(request: FastifyRequest, login: string): Promise<LabelHome> {
+    const organization = await organizationFor(services, request, login)
+    const { siteAdmin, memberships } = signedIn(request)
+    const permission = memberships[`${organization.id}`]
+    if (!siteAdmin && permission !== 'write' && permission !== 'admin') {
+      throw new Refused(refuse.forbidden('only members who may write change the labels of an organization'))
+    }
+    return organizationHome(organization)
+  }
+
+  /** From the label's own events, not from the projection, which may lag. */
+  function wireOf(state: LabelState, home: LabelHome): Static<typeof LabelWire> {
+    if (state.status !== 'active') throw new Refused(refuse.notFound('label not found'))
+    return labelWire(state.label, home, services.publicUrl())
+  }
+
+  async function create(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    home: LabelHome,
+    body: Static<typeof CreateLabelOption>,
+  ) {
+    const settings: LabelSettings = {
+      name: body.name,
+      color: body.color,
+      description: body.description ?? '',
+      exclusive: body.exclusive ?? false,
+      archived: body.is_archived ?? false,
+    }
+    // Before a number is taken for it.
+    const normal = normalLabel(settings)
+    if (isRefusal(normal)) throw new Refused(normal)
+    const context = commandContext(request)
+    const id = await takeNumber(events, context, idsStream('label'))
+    const state = await execute(events, context, {
+      stream: labelStream(id),
+      step: 'create',
+      decider: labelDecider,
+      decide: (state) => decideCreateLabel(state, id, home.scope, settings),
+    })
+    await settled(services, context, reply)
+    return reply.code(201).send(wireOf(state, home))
+  }
+
+  async function edit(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    home: LabelHome,
+    id: string,
+    body: Static<typeof EditLabelOption>,
+  ) {
+    const context = commandContext(request)
+    const state = await execute(events, context, {
+      stream: streamOf(id),
+      step: 'edit',
+      decider: labelDecider,
+      decide: (state) => decideEditLabel(state, home.scope, changesOf(body)),
+    })
+    await settled(services, context, reply)
+    return wireOf(state, home)
+  }
+
+  async function remove(request: FastifyRequest, reply: FastifyReply, home: LabelHome, id: string) {
+    const context = commandContext(request)
+    await execute(events, context, {
+      stream: streamOf(id),
+      step: 'delete',
+      decider: labelDecider,
+      decide: (state) => decideDeleteLabel(state, home.scope),
+    })
+    await settled(services, context, reply)
+    return reply.code(204).send(null)
+  }
+
+  return async (app) => {
+    const repository = { scope: 'issue' } as const
+    const organization = { scope: 'organization' } as const
+    const issue = ['issue']
+    const org = ['organization']
+    const creating = { body: CreateLabelOption, response: { 201: LabelWire } }
+    const editing = { body: EditLabelOption, response: { 200: LabelWire } }
+    const deleting = { response: { 204: Type.Null() } }
+
+    app.post(
+      '/repos/:owner/:repo/labels',
+      { config: repository, schema: { ...creating, tags: issue, params: RepositoryParams } },
+      async (request, reply) =>
+        create(request, reply, await repositoryToWrite(request, request.params), request.body),
+    )
+    app.patch(
+      '/repos/:owner/:repo/labels/:id',
+      { config: repository, schema: { ...editing, tags: issue, params: LabelParams } },
+      async (request, reply) => {
+        const home = await repositoryToWrite(request, request.params)
+        return edit(request, reply, home, request.params.id, request.body)
+      },
+    )
+    app.delete(
+      '/repos/:owner/:repo/labels/:id',
+      { config: repository, schema: { ...deleting, tags: issue, params: LabelParams } },
+      async (request, reply) =>
+        remove(request, reply, await repositoryToWrite(request, request.params), request.params.id),
+    )
+
+    app.post(
+      '/orgs/:org/labels',
+      { config: organization, schema: { ...creating, tags: org, params: OrganizationParams } },
+      async (request, reply) =>
+        create(request, reply, await organizationToWrite(request, request.params.org), request.body),
+    )
+    app.patch(
+      '/orgs/:org/labels/:id',
+      { config: organization, schema: { ...editing, tags: org, params: OrganizationLabelParams } },
+      async (request, reply) => {
+        const home = await organizationToWrite(request, request.params.org)
+        return edit(request, reply, home, request.params.id, request.body)
+      },
+    )
+    app.delete(
+      '/orgs/:org/labels/:id',
+      { config: organization, schema: { ...deleting, tags: org, params: OrganizationLabelParams } },
+      async (request, reply) =>
+        remove(request, reply, await organizationToWrite(request, request.params.org), request.params.id),
+    )
+  }
+}
+
+/** The stream of the label in a path, or 404 when there can be none. */
+function streamOf(id: string): string {
+  const number = pathNumber(id)
+  if (number === undefined) throw new Refused(refuse.notFound('label not found'))
+  return labelStream(number)
+}

@@ -1,0 +1,107 @@
+/** A label of a repository or of an organization. Pure. */
+import type { LabelEvent, LabelScope, LabelSettings } from '../../events/domain-events.ts'
+import { textProblem } from '../account-names.ts'
+import type { Decider, Decision } from '../execute.ts'
+import { isRefusal, type Refusal, refuse } from '../refusal.ts'
+
+/** A label as its own events have it. */
+export interface Label extends LabelSettings {
+  id: number
+  scope: LabelScope
+}
+
+export type LabelState =
+  | { status: 'missing' }
+  | { status: 'active'; label: Label }
+  | { status: 'deleted'; label: Label }
+
+export const labelDecider: Decider<LabelState, LabelEvent> = {
+  initialState: { status: 'missing' },
+  snapshots: new WeakMap(),
+  handles: { LabelCreated: true, LabelEdited: true, LabelDeleted: true },
+  evolve(state, event) {
+    if (event.type === 'LabelCreated') return { status: 'active', label: event.data }
+    if (state.status !== 'active') return state
+    switch (event.type) {
+      case 'LabelEdited':
+        return { status: 'active', label: { ...state.label, ...event.data.changes } }
+      case 'LabelDeleted':
+        return { status: 'deleted', label: state.label }
+    }
+  },
+}
+
+const COLOR = /^#?([0-9a-f]{6}|[0-9a-f]{3})$/
+
+/** Six hexadecimal digits in lower case, of `#rrggbb`, `rrggbb`, `#rgb` or `rgb`; undefined for anything else. */
+export function colorOf(text: string): string | undefined {
+  const digits = COLOR.exec(text.trim().toLowerCase())?.[1]
+  return digits?.length === 3 ? digits.replace(/./g, '$&$&') : digits
+}
+
+/** Settings as they are kept (the name trimmed, the color in its one form), or what is wrong with them. */
+export function normalLabel(wanted: Partial<LabelSettings>): Partial<LabelSettings> | Refusal {
+  const normal = { ...wanted }
+  if (wanted.name !== undefined) {
+    const name = wanted.name.trim()
+    const problem = name === '' ? 'must not be empty' : textProblem(name)
+    if (problem !== undefined) return refuse.unprocessable(`name: ${problem}`)
+    normal.name = name
+  }
+  if (wanted.color !== undefined) {
+    const color = colorOf(wanted.color)
+    if (color === undefined) return refuse.unprocessable('color: must be #rrggbb or #rgb, in hexadecimal')
+    normal.color = color
+  }
+  return normal
+}
+
+export function decideCreateLabel(
+  state: LabelState,
+  id: number,
+  scope: LabelScope,
+  wanted: LabelSettings,
+): Decision<LabelEvent> {
+  if (state.status !== 'missing') return refuse.conflict(`label ${id} exists already`)
+  const normal = normalLabel(wanted)
+  if (isRefusal(normal)) return normal
+  return [{ type: 'LabelCreated', data: { id, scope, ...wanted, ...normal } }]
+}
+
+/** Records what is different alone. A label of another repository or organization is not found. */
+export function decideEditLabel(
+  state: LabelState,
+  scope: LabelScope,
+  wanted: Partial<LabelSettings>,
+): Decision<LabelEvent> {
+  if (state.status !== 'active' || !sameScope(state.label.scope, scope)) return NOT_FOUND
+  const normal = normalLabel(wanted)
+  if (isRefusal(normal)) return normal
+  const { label } = state
+  const changes: Partial<LabelSettings> = {}
+  if (normal.name !== undefined && normal.name !== label.name) changes.name = normal.name
+  if (normal.color !== undefined && normal.color !== label.color) changes.color = normal.color
+  if (normal.description !== undefined && normal.description !== label.description) {
+    changes.description = normal.description
+  }
+  if (normal.exclusive !== undefined && normal.exclusive !== label.exclusive) {
+    changes.exclusive = normal.exclusive
+  }
+  if (normal.archived !== undefined && normal.archived !== label.archived) changes.archived = normal.archived
+  if (Object.keys(changes).length === 0) return []
+  return [{ type: 'LabelEdited', data: { id: label.id, scope: label.scope, changes } }]
+}
+
+export function decideDeleteLabel(state: LabelState, scope: LabelScope): Decision<LabelEvent> {
+  if (state.status !== 'active' || !sameScope(state.label.scope, scope)) return NOT_FOUND
+  const { id, name } = state.label
+  return [{ type: 'LabelDeleted', data: { id, scope: state.label.scope, name } }]
+}
+
+const NOT_FOUND = refuse.notFound('label not found')
+
+function sameScope(one: LabelScope, other: LabelScope): boolean {
+  return one.kind === 'repository'
+    ? other.kind === 'repository' && one.repoId === other.repoId
+    : other.kind === 'organization' && one.organizationId === other.organizationId
+}

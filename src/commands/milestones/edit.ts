@@ -1,0 +1,153 @@
+/** Making, changing and deleting milestones: `/repos/{owner}/{repo}/milestones`. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { type Static, Type } from 'typebox'
+import { decode } from '../../events/codec.ts'
+import type { MilestoneSettings } from '../../events/domain-events.ts'
+import { idsStream, milestoneStream } from '../../events/streams.ts'
+import { commandContext, repositoryFor, settled } from '../../http/requests.ts'
+import { type MilestoneDocument, milestoneFold } from '../../projections/milestones.ts'
+import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../../queries/milestones.ts'
+import { RepositoryParams } from '../../queries/repositories.ts'
+import type { Services } from '../../services.ts'
+import { execute } from '../execute.ts'
+import { isRefusal, Refused, refuse } from '../refusal.ts'
+import { takeNumber } from '../sequences.ts'
+import {
+  decideCreateMilestone,
+  decideDeleteMilestone,
+  decideEditMilestone,
+  milestoneDecider,
+  normalMilestone,
+} from './milestone.ts'
+
+/** What Gitea's columns hold. */
+const OptionalTitle = Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()]))
+const OptionalText = Type.Optional(Type.Union([Type.String({ maxLength: 65_535 }), Type.Null()]))
+const OptionalString = Type.Optional(Type.Union([Type.String(), Type.Null()]))
+
+export const CreateMilestoneOption = Type.Object({
+  title: Type.String({ maxLength: 255 }),
+  description: OptionalText,
+  due_on: OptionalString,
+  state: OptionalString,
+})
+
+/** Null and an empty title are the same as absent: Go clients send them for what they do not change. */
+export const EditMilestoneOption = Type.Object({
+  title: OptionalTitle,
+  description: OptionalText,
+  due_on: OptionalString,
+  state: OptionalString,
+})
+
+/** As in Gitea `closed` closes and anything else opens. */
+const stateOf = (text: string) => (text === 'closed' ? 'closed' : 'open')
+
+function changesOf(body: Static<typeof EditMilestoneOption>): Partial<MilestoneSettings> {
+  const changes: Partial<MilestoneSettings> = {}
+  if (body.title != null && body.title !== '') changes.title = body.title
+  if (body.description != null) changes.description = body.description
+  if (body.due_on != null) changes.dueOn = body.due_on
+  if (body.state != null) changes.state = stateOf(body.state)
+  return changes
+}
+
+export function milestoneRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { events, views } = services
+
+  /** As the projection has it; when it lags behind a creation, from the milestone's own events. */
+  async function milestoneNow(id: number): Promise<MilestoneDocument> {
+    let milestone = await views.milestones.get(`${id}`)
+    if (milestone !== undefined) return milestone
+    for await (const event of events.readStream(milestoneStream(id))) {
+      milestone = milestoneFold.evolve(milestone, decode(event), `${id}`)
+    }
+    if (milestone === undefined) throw new Refused(refuse.notFound('milestone not found'))
+    return milestone
+  }
+
+  return async (app) => {
+    const config = { scope: 'issue' } as const
+    const tags = ['issue']
+
+    app.post(
+      '/repos/:owner/:repo/milestones',
+      {
+        config,
+        schema: {
+          tags,
+          params: RepositoryParams,
+          body: CreateMilestoneOption,
+          response: { 201: MilestoneWire },
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await repositoryFor(services, request, request.params, 'write')
+        const { body } = request
+        const settings: MilestoneSettings = {
+          title: body.title,
+          description: body.description ?? '',
+          state: stateOf(body.state ?? 'open'),
+          dueOn: body.due_on ?? null,
+        }
+        // Before a number is taken for it.
+        const normal = normalMilestone(settings)
+        if (isRefusal(normal)) throw new Refused(normal)
+        const context = commandContext(request)
+        const id = await takeNumber(events, context, idsStream('milestone'))
+        await execute(events, context, {
+          stream: milestoneStream(id),
+          step: 'create',
+          decider: milestoneDecider,
+          decide: (state) => decideCreateMilestone(state, id, repository.id, settings),
+        })
+        await settled(services, context, reply)
+        return reply.code(201).send(milestoneWire(await milestoneNow(id)))
+      },
+    )
+
+    app.patch(
+      '/repos/:owner/:repo/milestones/:id',
+      {
+        config,
+        schema: {
+          tags,
+          params: MilestoneParams,
+          body: EditMilestoneOption,
+          response: { 200: MilestoneWire },
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await repositoryFor(services, request, request.params, 'write')
+        const { id } = await milestoneFor(services, repository.id, request.params.id)
+        const context = commandContext(request)
+        await execute(events, context, {
+          stream: milestoneStream(id),
+          step: 'edit',
+          decider: milestoneDecider,
+          decide: (state) => decideEditMilestone(state, repository.id, changesOf(request.body)),
+        })
+        await settled(services, context, reply)
+        return milestoneWire(await milestoneNow(id))
+      },
+    )
+
+    app.delete(
+      '/repos/:owner/:repo/milestones/:id',
+      { config, schema: { tags, params: MilestoneParams, response: { 204: Type.Null() } } },
+      async (request, reply) => {
+        const { repository } = await repositoryFor(services, request, request.params, 'write')
+        const { id } = await milestoneFor(services, repository.id, request.params.id)
+        const context = commandContext(request)
+        await execute(events, context, {
+          stream: milestoneStream(id),
+          step: 'delete',
+          decider: milestoneDecider,
+          decide: (state) => decideDeleteMilestone(state, repository.id),
+        })
+        await settled(services, context, reply)
+        return reply.code(204).send(null)
+      },
+    )
+  }
+}

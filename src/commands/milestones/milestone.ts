@@ -1,0 +1,106 @@
+/** A milestone of a repository. Pure. */
+import type { MilestoneEvent, MilestoneSettings } from '../../events/domain-events.ts'
+import { textProblem } from '../account-names.ts'
+import { instantOf, ZERO_TIME } from '../date-time.ts'
+import type { Decider, Decision } from '../execute.ts'
+import { isRefusal, type Refusal, refuse } from '../refusal.ts'
+
+/** A milestone as its own events have it. */
+export interface Milestone extends MilestoneSettings {
+  id: number
+  repoId: number
+}
+
+export type MilestoneState =
+  | { status: 'missing' }
+  | { status: 'active'; milestone: Milestone }
+  | { status: 'deleted' }
+
+export const milestoneDecider: Decider<MilestoneState, MilestoneEvent> = {
+  initialState: { status: 'missing' },
+  snapshots: new WeakMap(),
+  handles: { MilestoneCreated: true, MilestoneEdited: true, MilestoneDeleted: true },
+  evolve(state, event) {
+    if (event.type === 'MilestoneCreated') return { status: 'active', milestone: event.data }
+    if (state.status !== 'active') return state
+    switch (event.type) {
+      case 'MilestoneEdited':
+        return { status: 'active', milestone: { ...state.milestone, ...event.data.changes } }
+      case 'MilestoneDeleted':
+        return { status: 'deleted' }
+    }
+  },
+}
+
+const NO_LATER = Date.parse('9999-01-01T00:00:00Z')
+const NO_EARLIER = Date.parse(ZERO_TIME)
+
+/**
+ * The moment in UTC that is kept of a date-time, or null for one that means "none": Go's zero time, and the
+ * year 9999 that Gitea's clients know for it. Undefined when the text is no date-time.
+ */
+function dueOnOf(text: string): string | null | undefined {
+  const instant = instantOf(text)
+  if (instant === undefined) return undefined
+  return instant <= NO_EARLIER || instant >= NO_LATER ? null : new Date(instant).toISOString()
+}
+
+/** Settings as they are kept (the title trimmed, the due date in UTC), or what is wrong with them. */
+export function normalMilestone(wanted: Partial<MilestoneSettings>): Partial<MilestoneSettings> | Refusal {
+  const normal = { ...wanted }
+  if (wanted.title !== undefined) {
+    const title = wanted.title.trim()
+    const problem = title === '' ? 'must not be empty' : textProblem(title)
+    if (problem !== undefined) return refuse.unprocessable(`title: ${problem}`)
+    normal.title = title
+  }
+  if (wanted.dueOn != null) {
+    const dueOn = dueOnOf(wanted.dueOn)
+    if (dueOn === undefined) {
+      return refuse.unprocessable('due_on: must be a date-time such as 2026-01-31T12:00:00Z')
+    }
+    normal.dueOn = dueOn
+  }
+  return normal
+}
+
+export function decideCreateMilestone(
+  state: MilestoneState,
+  id: number,
+  repoId: number,
+  wanted: MilestoneSettings,
+): Decision<MilestoneEvent> {
+  if (state.status !== 'missing') return refuse.conflict(`milestone ${id} exists already`)
+  const normal = normalMilestone(wanted)
+  if (isRefusal(normal)) return normal
+  return [{ type: 'MilestoneCreated', data: { id, repoId, ...wanted, ...normal } }]
+}
+
+/** Records what is different alone. A milestone of another repository is not found. */
+export function decideEditMilestone(
+  state: MilestoneState,
+  repoId: number,
+  wanted: Partial<MilestoneSettings>,
+): Decision<MilestoneEvent> {
+  if (state.status !== 'active' || state.milestone.repoId !== repoId) return NOT_FOUND
+  const normal = normalMilestone(wanted)
+  if (isRefusal(normal)) return normal
+  const { milestone } = state
+  const changes: Partial<MilestoneSettings> = {}
+  if (normal.title !== undefined && normal.title !== milestone.title) changes.title = normal.title
+  if (normal.description !== undefined && normal.description !== milestone.description) {
+    changes.description = normal.description
+  }
+  if (normal.state !== undefined && normal.state !== milestone.state) changes.state = normal.state
+  if (normal.dueOn !== undefined && normal.dueOn !== milestone.dueOn) changes.dueOn = normal.dueOn
+  if (Object.keys(changes).length === 0) return []
+  return [{ type: 'MilestoneEdited', data: { id: milestone.id, repoId, changes } }]
+}
+
+export function decideDeleteMilestone(state: MilestoneState, repoId: number): Decision<MilestoneEvent> {
+  if (state.status !== 'active' || state.milestone.repoId !== repoId) return NOT_FOUND
+  const { id, title } = state.milestone
+  return [{ type: 'MilestoneDeleted', data: { id, repoId, title } }]
+}
+
+const NOT_FOUND = refuse.notFound('milestone not found')

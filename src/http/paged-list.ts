@@ -1,0 +1,30 @@
+/** A page of a view, with the headers that say where the rest is. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Filter, Sort } from '../projections/read-store.ts'
+import type { View } from '../projections/view.ts'
+import type { Services } from '../services.ts'
+import { pageOf, sendPaging } from './paging.ts'
+
+export interface ListQuery<D extends object> {
+  view: View<D>
+  filter: Filter<D>
+  sort: Sort<D>
+  /** The request's `page` and `limit`. */
+  query: { page?: string; limit?: string }
+}
+
+/** The documents of the page asked for; `X-Total-Count` and `Link` go on the reply. */
+export async function pagedList<D extends object>(
+  services: Services,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { view, filter, sort, query }: ListQuery<D>,
+): Promise<D[]> {
+  const page = pageOf(query, services.config)
+  const [found, total] = await Promise.all([
+    view.find(filter, { sort, skip: page.skip, limit: page.limit }),
+    view.count(filter),
+  ])
+  sendPaging(request, reply, services.publicUrl(), page, total)
+  return found
+}

@@ -1,0 +1,157 @@
+/** Labels on the wire, and reading those of a repository or an organization. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { type Static, Type } from 'typebox'
+import { Refused, refuse } from '../commands/refusal.ts'
+import type { LabelScope } from '../events/domain-events.ts'
+import { pagedList } from '../http/paged-list.ts'
+import { PageQuery } from '../http/paging.ts'
+import { pathNumber } from '../http/path-number.ts'
+import { repositoryFor } from '../http/requests.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
+import { type LabelDocument, scopeKey } from '../projections/labels.ts'
+import type { Sort } from '../projections/read-store.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import type { Services } from '../services.ts'
+import { OrganizationParams, organizationFor } from './organizations.ts'
+import { RepositoryParams } from './repositories.ts'
+
+export const LabelParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
+export const OrganizationLabelParams = Type.Object({ org: Type.String(), id: Type.String() })
+
+export const LabelWire = Type.Object({
+  id: Type.Integer(),
+  name: Type.String(),
+  exclusive: Type.Boolean(),
+  is_archived: Type.Boolean(),
+  color: Type.String(),
+  description: Type.String(),
+  url: Type.String(),
+})
+
+/** What of a label is on the wire. */
+type LabelFacts = Omit<LabelDocument, 'scopeKey' | 'nameKey' | 'createdAt' | 'updatedAt'>
+
+/**
+ * The label as Gitea's `Label`. `repository` is one that it can be given in: of an organization's label only
+ * the owner counts.
+ */
+export function labelWire(
+  label: LabelFacts,
+  repository: { ownerLogin: string; name: string },
+  publicUrl: string,
+): Static<typeof LabelWire> {
+  const { ownerLogin, name } = repository
+  const home = label.scope.kind === 'repository' ? `repos/${ownerLogin}/${name}` : `orgs/${ownerLogin}`
+  return {
+    id: label.id,
+    name: label.name,
+    exclusive: label.exclusive,
+    is_archived: label.archived,
+    color: label.color,
+    description: label.description,
+    url: `${publicUrl}/api/v1/${home}/labels/${label.id}`,
+  }
+}
+
+/** Where labels belong, with the names that their URLs have. */
+export interface LabelHome {
+  scope: LabelScope
+  ownerLogin: string
+  /** Empty for an organization. */
+  name: string
+}
+
+export function repositoryHome({ id, ownerLogin, name }: RepositoryDocument): LabelHome {
+  return { scope: { kind: 'repository', repoId: id }, ownerLogin, name }
+}
+
+export function organizationHome({ id, login }: AccountDocument): LabelHome {
+  return { scope: { kind: 'organization', organizationId: id }, ownerLogin: login, name: '' }
+}
+
+/** Create rule 5: the labels that can be given in a repository are its own and those of its organization. */
+function givenIn(repository: RepositoryDocument): LabelScope[] {
+  const own: LabelScope = { kind: 'repository', repoId: repository.id }
+  return repository.ownerKind === 'organization'
+    ? [own, { kind: 'organization', organizationId: repository.ownerId }]
+    : [own]
+}
+
+/**
+ * The labels with these ids that can be given in the repository: its own and those of its organization. Each
+ * once, in the order of the ids; unknown ids are left out. One read.
+ */
+export async function labelsByIds(
+  services: Services,
+  repository: RepositoryDocument,
+  ids: readonly number[],
+): Promise<LabelDocument[]> {
+  const keys = new Set(givenIn(repository).map(scopeKey))
+  const found = await services.views.labels.getMany([...new Set(ids)].map(String))
+  return found.filter((label) => keys.has(label.scopeKey))
+}
+
+const BY_NAME: Sort<LabelDocument> = [
+  ['nameKey', 1],
+  ['id', 1],
+]
+
+export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { labels } = services.views
+
+  async function labelIn(home: LabelHome, id: string): Promise<Static<typeof LabelWire>> {
+    const number = pathNumber(id)
+    const label = number === undefined ? undefined : await labels.get(`${number}`)
+    if (label?.scopeKey !== scopeKey(home.scope)) throw new Refused(refuse.notFound('label not found'))
+    return labelWire(label, home, services.publicUrl())
+  }
+
+  return async (app) => {
+    const list = { querystring: Type.Object(PageQuery), response: { 200: Type.Array(LabelWire) } }
+    const one = { response: { 200: LabelWire } }
+    const repository = { scope: 'issue' } as const
+    const organization = { scope: 'organization' } as const
+
+    app.get(
+      '/repos/:owner/:repo/labels',
+      { config: repository, schema: { ...list, tags: ['issue'], params: RepositoryParams } },
+      async (request, reply) => {
+        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const filter = { scopeKey: scopeKey(repositoryHome(repository).scope) }
+        const page = { view: labels, filter, sort: BY_NAME, query: request.query }
+        const found = await pagedList(services, request, reply, page)
+        return found.map((label) => labelWire(label, repository, services.publicUrl()))
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/labels/:id',
+      { config: repository, schema: { ...one, tags: ['issue'], params: LabelParams } },
+      async (request) => {
+        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        return labelIn(repositoryHome(repository), request.params.id)
+      },
+    )
+
+    app.get(
+      '/orgs/:org/labels',
+      { config: organization, schema: { ...list, tags: ['organization'], params: OrganizationParams } },
+      async (request, reply) => {
+        const home = organizationHome(await organizationFor(services, request, request.params.org))
+        const filter = { scopeKey: scopeKey(home.scope) }
+        const page = { view: labels, filter, sort: BY_NAME, query: request.query }
+        const found = await pagedList(services, request, reply, page)
+        return found.map((label) => labelWire(label, home, services.publicUrl()))
+      },
+    )
+
+    app.get(
+      '/orgs/:org/labels/:id',
+      { config: organization, schema: { ...one, tags: ['organization'], params: OrganizationLabelParams } },
+      async (request) => {
+        const home = organizationHome(await organizationFor(services, request, request.params.org))
+        return labelIn(home, request.params.id)
+      },
+    )
+  }
+}
