@@ -19,10 +19,7 @@ const MAX_MESSAGE = 64 * 1024
 
 const MOVE_NAMESPACE = '0a3e3f0b-6c0f-4f4e-9a53-5a3a2f3f7c52'
 
-/**
- * Appends what git has done already, so no revision is expected. `cause: 'merge'` moves exactly one branch
- * to a commit that exists once, so recording it again (recovery after a crash) is the same event.
- */
+/** Appends what git has done already, so no revision is expected. */
 export async function recordRefs(
   services: Services,
   context: CommandContext,
@@ -48,12 +45,23 @@ export async function recordRefs(
   for (let i = 0; i < refs.length; i += REFS_PER_EVENT) {
     events.push({ type: 'RefsUpdated', data: { repoId, cause, refs: refs.slice(i, i + REFS_PER_EVENT) } })
   }
-  const once =
-    cause === 'merge'
-      ? { retry: { namespace: uuidV5(`${repoId} ${shas.join()}`, MOVE_NAMESPACE), digest: cause } }
-      : {}
-  const own = { ...context, ...once }
-  await append(services.events, own, gitStream(repoId), cause, events, 'any')
+  await append(services.events, context, gitStream(repoId), cause, events, 'any')
+}
+
+/**
+ * The move that merges a pull request. A pull request is merged once, so recording this again (recovery
+ * after a crash) is the same event.
+ */
+export async function recordMerge(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  index: number,
+  moved: MovedRef,
+): Promise<void> {
+  const namespace = uuidV5(`${repoId}.${index} ${moved.ref} ${moved.from} ${moved.to}`, MOVE_NAMESPACE)
+  const own = { ...context, retry: { namespace, digest: 'merge' } }
+  await recordRefs(services, own, repoId, 'merge', [moved])
   context.written = Math.max(context.written, own.written)
 }
 

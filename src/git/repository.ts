@@ -18,12 +18,30 @@ export async function createRepository(
   dir: string,
   { defaultBranch }: { defaultBranch: string },
 ): Promise<'created' | 'exists'> {
+  return await createRepositoryFrom(dir, { defaultBranch }, async () => undefined)
+}
+
+/**
+ * As `createRepository`, but not empty: `fill` gets the directory of the draft, and has flushed what it wrote
+ * when it resolves. When it fails, nothing is made.
+ */
+export async function createRepositoryFrom(
+  dir: string,
+  { defaultBranch }: { defaultBranch: string },
+  fill: (draft: string) => Promise<void>,
+): Promise<'created' | 'exists'> {
   branchRef(defaultBranch)
   const draft = `${dir}.new-${randomUUID()}`
   const init = ['init', '--quiet', '--bare', '--template=', '--object-format=sha1']
   try {
     await gitOutput([...init, `--initial-branch=${defaultBranch}`, '--', draft])
+    await fill(draft)
     for (const name of ['HEAD', 'config', '']) await flush(join(draft, name))
+  } catch (error) {
+    await rm(draft, { recursive: true, force: true })
+    throw error
+  }
+  try {
     await rename(draft, dir)
   } catch (error) {
     await rm(draft, { recursive: true, force: true })

@@ -1,9 +1,17 @@
 /** Repositories with what their page and every permission check need: settings, collaborators, counters. */
-import type { AccountKind, Permission } from '../events/domain-events.ts'
+import type {
+  AccountKind,
+  AccountRef,
+  BranchProtection,
+  MergeSettings,
+  Permission,
+} from '../events/domain-events.ts'
+import { DEFAULT_MERGE_SETTINGS, withProtection } from '../events/repository-settings.ts'
+import { isPullStream } from '../events/streams.ts'
 import { type Fold, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
-export interface RepositoryDocument {
+export interface RepositoryDocument extends MergeSettings {
   id: number
   ownerId: number
   ownerLogin: string
@@ -19,16 +27,41 @@ export interface RepositoryDocument {
   empty: boolean
   /** By user id. */
   collaborators: Record<string, { login: string; permission: Permission }>
+  /** In the order in which they are asked. */
+  protections: BranchProtection[]
+  /**
+   * Accounts whose reading rights do not come from being a site admin: the owner, who stands for its members,
+   * and the collaborators; `ANYONE` when the repository is public. Lists find by it what may be shown.
+   */
+  readers: number[]
+  /** Of a fork: where it came from, also when that is gone. */
+  parentId: number | null
+  parent: { repoId: number; owner: AccountRef; name: string } | null
+  forks: number
   openPulls: number
   closedPulls: number
   createdAt: string
   updatedAt: string
 }
 
+/** Among the readers of a repository; no account has that id. */
+export const ANYONE = 0
+
 export const repositories: Collection<RepositoryDocument> = {
   name: 'repositories',
-  indexes: [[['key', 1]], [['ownerId', 1]]],
-  arrays: [],
+  indexes: [
+    [['key', 1]],
+    [['ownerId', 1]],
+    [
+      ['parentId', 1],
+      ['ownerId', 1],
+    ],
+    [
+      ['parentId', 1],
+      ['id', 1],
+    ],
+  ],
+  arrays: ['readers'],
 }
 
 /** What a repository is found by, whatever case a client uses. */
@@ -38,14 +71,24 @@ export function repositoryKey(owner: string, name: string): string {
 
 export const repositoryFold: Fold<RepositoryDocument> = {
   collection: repositories,
-  version: 1,
+  version: 2,
   touches(event) {
     switch (event.type) {
-      case 'RepositoryCreated':
+      case 'RepositoryCreated': {
+        const { repoId, parent } = event.data
+        return parent === undefined ? [`${repoId}`] : [`${repoId}`, `${parent.repoId}`]
+      }
+      case 'StatusChanged':
+        return isPullStream(event.stream) ? [`${event.data.repoId}`] : []
+      case 'RepositoryDeleted': {
+        const { repoId, parentId } = event.data
+        return parentId === undefined ? [`${repoId}`] : [`${repoId}`, `${parentId}`]
+      }
       case 'RepositoryEdited':
-      case 'RepositoryDeleted':
       case 'CollaboratorSet':
       case 'CollaboratorRemoved':
+      case 'BranchProtectionSet':
+      case 'BranchProtectionRemoved':
       case 'RefsUpdated':
       case 'PullRequestOpened':
       case 'PullRequestMerged':
@@ -54,10 +97,11 @@ export const repositoryFold: Fold<RepositoryDocument> = {
         return []
     }
   },
-  evolve(repository, event) {
+  evolve(repository, event, id) {
     const { at } = event.metadata
-    if (event.type === 'RepositoryCreated') {
+    if (event.type === 'RepositoryCreated' && id === `${event.data.repoId}`) {
       const { repoId, owner, name, description, website, private: isPrivate, defaultBranch } = event.data
+      const { parent = null } = event.data
       return {
         id: repoId,
         ownerId: owner.id,
@@ -69,8 +113,15 @@ export const repositoryFold: Fold<RepositoryDocument> = {
         website,
         private: isPrivate,
         defaultBranch,
-        empty: true,
+        // An empty repository can't be forked, and the fork has its branches before it is known.
+        empty: parent === null,
         collaborators: {},
+        ...DEFAULT_MERGE_SETTINGS,
+        protections: [],
+        readers: isPrivate ? [owner.id] : [ANYONE, owner.id],
+        parentId: parent?.repoId ?? null,
+        parent,
+        forks: 0,
         openPulls: 0,
         closedPulls: 0,
         createdAt: at,
@@ -79,23 +130,33 @@ export const repositoryFold: Fold<RepositoryDocument> = {
     }
     if (repository === undefined) return undefined
     switch (event.type) {
+      case 'RepositoryCreated':
+        return { ...repository, forks: repository.forks + 1 }
       case 'RepositoryEdited': {
         const edited = { ...repository, ...event.data.changes, updatedAt: at }
-        return { ...edited, key: repositoryKey(edited.ownerLogin, edited.name) }
+        return withReaders({ ...edited, key: repositoryKey(edited.ownerLogin, edited.name) })
       }
       case 'RepositoryDeleted':
-        return undefined
+        return id === `${event.data.repoId}` ? undefined : { ...repository, forks: repository.forks - 1 }
       case 'CollaboratorSet': {
         const { user, permission } = event.data
         const collaborators = {
           ...repository.collaborators,
           [`${user.id}`]: { login: user.login, permission },
         }
-        return { ...repository, collaborators, updatedAt: at }
+        return withReaders({ ...repository, collaborators, updatedAt: at })
       }
       case 'CollaboratorRemoved': {
         const { [`${event.data.user.id}`]: _removed, ...collaborators } = repository.collaborators
-        return { ...repository, collaborators, updatedAt: at }
+        return withReaders({ ...repository, collaborators, updatedAt: at })
+      }
+      case 'BranchProtectionSet': {
+        const protections = withProtection(repository.protections, event.data.protection)
+        return { ...repository, protections, updatedAt: at }
+      }
+      case 'BranchProtectionRemoved': {
+        const protections = repository.protections.filter(({ rule }) => rule !== event.data.rule)
+        return { ...repository, protections, updatedAt: at }
       }
       case 'RefsUpdated': {
         const gained = event.data.refs.some(
@@ -105,17 +166,30 @@ export const repositoryFold: Fold<RepositoryDocument> = {
       }
       case 'PullRequestOpened':
         return { ...repository, openPulls: repository.openPulls + 1, updatedAt: at }
+      case 'StatusChanged':
+        return closedPulls(repository, event.data.closed ? 1 : -1, at)
       case 'PullRequestMerged':
-        return {
-          ...repository,
-          openPulls: repository.openPulls - 1,
-          closedPulls: repository.closedPulls + 1,
-          updatedAt: at,
-        }
+        return closedPulls(repository, 1, at)
       default:
         return repository
     }
   },
+}
+
+function withReaders(repository: RepositoryDocument): RepositoryDocument {
+  const { private: isPrivate, ownerId, collaborators } = repository
+  const given = [ownerId, ...Object.keys(collaborators).map(Number)]
+  return { ...repository, readers: isPrivate ? given : [ANYONE, ...given] }
+}
+
+/** So many pull requests more are closed, and no longer open. */
+function closedPulls(repository: RepositoryDocument, more: 1 | -1, updatedAt: string): RepositoryDocument {
+  return {
+    ...repository,
+    openPulls: repository.openPulls - more,
+    closedPulls: repository.closedPulls + more,
+    updatedAt,
+  }
 }
 
 export const repositoryModel = readModel(repositoryFold)

@@ -5,7 +5,7 @@ import { repositoryFor } from '../http/requests.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
-import { type Access, atLeast } from './access.ts'
+import { type Access, accessTo, atLeast } from './access.ts'
 import { UserWire, userWire } from './users.ts'
 
 export const RepositoryParams = Type.Object({ owner: Type.String(), repo: Type.String() })
@@ -16,7 +16,7 @@ export const PermissionsWire = Type.Object({
   pull: Type.Boolean(),
 })
 
-export const RepositoryWire = Type.Object({
+const fields = {
   id: Type.Integer(),
   owner: UserWire,
   name: Type.String(),
@@ -33,17 +33,47 @@ export const RepositoryWire = Type.Object({
   html_url: Type.String(),
   url: Type.String(),
   clone_url: Type.String(),
+  link: Type.String(),
+  original_url: Type.String(),
+  avatar_url: Type.String(),
   default_branch: Type.String(),
   created_at: Type.String(),
   updated_at: Type.String(),
   permissions: PermissionsWire,
   has_issues: Type.Boolean(),
   has_pull_requests: Type.Boolean(),
+  has_wiki: Type.Boolean(),
+  has_projects: Type.Boolean(),
+  has_releases: Type.Boolean(),
+  has_packages: Type.Boolean(),
+  has_actions: Type.Boolean(),
+  stars_count: Type.Integer(),
+  watchers_count: Type.Integer(),
+  forks_count: Type.Integer(),
   open_issues_count: Type.Integer(),
   open_pr_counter: Type.Integer(),
+  release_counter: Type.Integer(),
+  ignore_whitespace_conflicts: Type.Boolean(),
   allow_merge_commits: Type.Boolean(),
+  allow_rebase: Type.Boolean(),
+  allow_rebase_explicit: Type.Boolean(),
+  allow_squash_merge: Type.Boolean(),
+  allow_fast_forward_only_merge: Type.Boolean(),
+  allow_manual_merge: Type.Boolean(),
+  autodetect_manual_merge: Type.Boolean(),
+  allow_rebase_update: Type.Boolean(),
+  default_delete_branch_after_merge: Type.Boolean(),
   default_merge_style: Type.String(),
+  default_allow_maintainer_edit: Type.Boolean(),
   object_format_name: Type.String(),
+}
+
+/** In lists and inside of others: what a fork came from is not read for each row. */
+const PlainRepositoryWire = Type.Object({ ...fields, parent: Type.Null() })
+
+export const RepositoryWire = Type.Object({
+  ...fields,
+  parent: Type.Union([Type.Null(), PlainRepositoryWire]),
 })
 
 /** The document as Gitea's `Repository`, with the requester's access in `permissions`. */
@@ -52,7 +82,8 @@ export function repositoryWire(
   owner: AccountDocument,
   access: Access,
   publicUrl: string,
-): Static<typeof RepositoryWire> {
+): Static<typeof PlainRepositoryWire> {
+  const { mergeStyles } = repository
   const fullName = `${repository.ownerLogin}/${repository.name}`
   return {
     id: repository.id,
@@ -62,7 +93,7 @@ export function repositoryWire(
     description: repository.description,
     empty: repository.empty,
     private: repository.private,
-    fork: false,
+    fork: repository.parentId !== null,
     template: false,
     mirror: false,
     archived: false,
@@ -71,6 +102,9 @@ export function repositoryWire(
     html_url: `${publicUrl}/${fullName}`,
     url: `${publicUrl}/api/v1/repos/${fullName}`,
     clone_url: `${publicUrl}/${fullName}.git`,
+    link: '',
+    original_url: '',
+    avatar_url: '',
     default_branch: repository.defaultBranch,
     created_at: repository.createdAt,
     updated_at: repository.updatedAt,
@@ -81,12 +115,49 @@ export function repositoryWire(
     },
     has_issues: true,
     has_pull_requests: true,
+    has_wiki: false,
+    has_projects: false,
+    has_releases: false,
+    has_packages: false,
+    has_actions: false,
+    stars_count: 0,
+    watchers_count: 0,
+    forks_count: repository.forks,
     open_issues_count: 0,
     open_pr_counter: repository.openPulls,
-    allow_merge_commits: true,
-    default_merge_style: 'merge',
+    release_counter: 0,
+    ignore_whitespace_conflicts: false,
+    allow_merge_commits: mergeStyles.includes('merge'),
+    allow_rebase: mergeStyles.includes('rebase'),
+    allow_rebase_explicit: mergeStyles.includes('rebase-merge'),
+    allow_squash_merge: mergeStyles.includes('squash'),
+    allow_fast_forward_only_merge: mergeStyles.includes('fast-forward-only'),
+    allow_manual_merge: mergeStyles.includes('manually-merged'),
+    autodetect_manual_merge: false,
+    allow_rebase_update: repository.allowRebaseUpdate,
+    default_delete_branch_after_merge: repository.deleteBranchAfterMerge,
+    default_merge_style: repository.defaultMergeStyle,
+    default_allow_maintainer_edit: false,
     object_format_name: 'sha1',
+    parent: null,
   }
+}
+
+/** The same for a page of its own: of a fork with the repository that it came from, if the requester may see it. */
+export async function repositoryPage(
+  services: Services,
+  repository: RepositoryDocument,
+  access: Access,
+  requester: AccountDocument | null,
+): Promise<Static<typeof RepositoryWire>> {
+  const wire = async (shown: RepositoryDocument, shownAccess: Access) =>
+    repositoryWire(shown, await ownerOf(services, shown), shownAccess, services.publicUrl())
+  const plain = await wire(repository, access)
+  if (repository.parentId === null) return plain
+  const parent = await services.views.repositories.get(`${repository.parentId}`)
+  if (parent === undefined) return plain
+  const parentAccess = accessTo(parent, requester)
+  return atLeast(parentAccess, 'read') ? { ...plain, parent: await wire(parent, parentAccess) } : plain
 }
 
 /** The owner's document; it exists as long as the repository does. */
@@ -103,7 +174,7 @@ export function repositoryQueryRoutes(services: Services): FastifyPluginAsyncTyp
       { schema: { tags: ['repository'], params: RepositoryParams, response: { 200: RepositoryWire } } },
       async (request) => {
         const { repository, access } = await repositoryFor(services, request, request.params, 'read')
-        return repositoryWire(repository, await ownerOf(services, repository), access, services.publicUrl())
+        return repositoryPage(services, repository, access, request.requester)
       },
     )
   }

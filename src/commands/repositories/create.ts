@@ -9,6 +9,8 @@ import { branchNameProblem } from '../../git/names.ts'
 import { createRepository } from '../../git/repository.ts'
 import { commandContext, settled, signedIn } from '../../http/requests.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
+import { accessTo } from '../../queries/access.ts'
+import { organizationFor } from '../../queries/organizations.ts'
 import { RepositoryWire, repositoryWire } from '../../queries/repositories.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { takeClaim } from '../claims.ts'
@@ -29,9 +31,36 @@ export const CreateRepoOption = Type.Object({
 })
 
 /** Whether the repository in a stream has that name now; for claims that a crash left behind. */
-export async function holdsRepositoryName(services: Services, holder: string, key: string): Promise<boolean> {
+async function holdsRepositoryName(services: Services, holder: string, key: string): Promise<boolean> {
   const { state } = await load(services.events, holder, repositoryDecider)
   return state.status === 'active' && claimKeys.repository(state.owner.id, state.settings.name) === key
+}
+
+/** Claims a name among the repositories of an owner. @throws Refused (conflict) when another one has it */
+export async function claimRepositoryName(
+  services: Services,
+  context: CommandContext,
+  key: string,
+  holder: string,
+): Promise<void> {
+  const stillHolds = (other: string) => holdsRepositoryName(services, other, key)
+  const claim = await takeClaim(services.events, context, { key, holder, stillHolds })
+  if (!claim.taken) throw new Refused(refuse.conflict('a repository with the same name exists already'))
+}
+
+/** The organization in which the requester may create repositories. @throws Refused (not found, forbidden) */
+export async function organizationToCreateIn(
+  services: Services,
+  request: FastifyRequest,
+  login: string,
+): Promise<AccountDocument> {
+  const requester = signedIn(request)
+  const organization = await organizationFor(services, request, login)
+  const permission = requester.memberships[`${organization.id}`]
+  if (!requester.siteAdmin && permission !== 'write' && permission !== 'admin') {
+    throw new Refused(refuse.forbidden('only members who may write create repositories of an organization'))
+  }
+  return organization
 }
 
 async function createOwned(
@@ -51,12 +80,7 @@ async function createOwned(
     : repositoryDecider.initialState
   if (status === 'none') {
     const key = claimKeys.repository(owner.id, settings.name)
-    const claim = await takeClaim(services.events, context, {
-      key,
-      holder: stream,
-      stillHolds: (holder) => holdsRepositoryName(services, holder, key),
-    })
-    if (!claim.taken) throw new Refused(refuse.conflict('a repository with the same name exists already'))
+    await claimRepositoryName(services, context, key, stream)
     await createRepository(gitDirOf(services, repoId), { defaultBranch: settings.defaultBranch })
     await execute(services.events, context, {
       ...command,
@@ -120,7 +144,9 @@ export function createRepositoryRoutes(services: Services): FastifyPluginAsyncTy
     await settled(services, context, reply)
     const repository = await services.views.repositories.get(`${repoId}`)
     if (repository === undefined) throw new Refused(refuse.notFound('repository not found'))
-    return reply.code(201).send(repositoryWire(repository, owner, 'admin', services.publicUrl()))
+    return reply
+      .code(201)
+      .send(repositoryWire(repository, owner, accessTo(repository, creator), services.publicUrl()))
   }
 
   return async (app) => {
@@ -136,16 +162,7 @@ export function createRepositoryRoutes(services: Services): FastifyPluginAsyncTy
       { schema: { ...schema, params: Type.Object({ org: Type.String() }) } },
       async (request, reply) => {
         const requester = signedIn(request)
-        const loginKey = request.params.org.toLowerCase()
-        const organization = await services.views.accounts.findOne({ loginKey })
-        if (organization?.kind !== 'organization')
-          throw new Refused(refuse.notFound('organization not found'))
-        const permission = requester.memberships[`${organization.id}`]
-        if (!requester.siteAdmin && permission !== 'write' && permission !== 'admin') {
-          throw new Refused(
-            refuse.forbidden('only members who may write create repositories of an organization'),
-          )
-        }
+        const organization = await organizationToCreateIn(services, request, request.params.org)
         return create(request, reply, requester, organization, request.body)
       },
     )

@@ -1,18 +1,18 @@
 /** Changing and deleting a repository: `PATCH` and `DELETE /repos/{owner}/{repo}`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { Type } from 'typebox'
-import type { RepositorySettings } from '../../events/domain-events.ts'
+import { type Static, Type } from 'typebox'
+import { MERGE_STYLES, type MergeStyle } from '../../events/domain-events.ts'
 import { claimKeys, repositoryStream } from '../../events/streams.ts'
 import { deleteRepository, setDefaultBranch } from '../../git/repository.ts'
 import { commandContext, repositoryFor, settled } from '../../http/requests.ts'
 import { branchId } from '../../projections/branches.ts'
-import { ownerOf, RepositoryParams, RepositoryWire, repositoryWire } from '../../queries/repositories.ts'
+import { RepositoryParams, RepositoryWire, repositoryPage } from '../../queries/repositories.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { releaseClaim, takeClaim } from '../claims.ts'
-import { execute } from '../execute.ts'
-import { Refused, refuse } from '../refusal.ts'
-import { holdsRepositoryName } from './create.ts'
-import { decideDelete, decideEdit, repositoryDecider } from './repository.ts'
+import { releaseClaim } from '../claims.ts'
+import { execute, load } from '../execute.ts'
+import { isRefusal, Refused, refuse } from '../refusal.ts'
+import { claimRepositoryName } from './create.ts'
+import { decideDelete, decideEdit, type RepositoryEdit, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
 export const EditRepoOption = Type.Object({
@@ -21,7 +21,54 @@ export const EditRepoOption = Type.Object({
   website: Type.Optional(Type.String({ maxLength: 1024 })),
   private: Type.Optional(Type.Boolean()),
   default_branch: Type.Optional(Type.String()),
+  allow_merge_commits: Type.Optional(Type.Boolean()),
+  allow_rebase: Type.Optional(Type.Boolean()),
+  allow_rebase_explicit: Type.Optional(Type.Boolean()),
+  allow_squash_merge: Type.Optional(Type.Boolean()),
+  allow_fast_forward_only_merge: Type.Optional(Type.Boolean()),
+  allow_manual_merge: Type.Optional(Type.Boolean()),
+  default_merge_style: Type.Optional(Type.String()),
+  allow_rebase_update: Type.Optional(Type.Boolean()),
+  default_delete_branch_after_merge: Type.Optional(Type.Boolean()),
 })
+
+/** What allows each merge style on the wire. */
+const STYLE_FIELDS = {
+  merge: 'allow_merge_commits',
+  rebase: 'allow_rebase',
+  'rebase-merge': 'allow_rebase_explicit',
+  squash: 'allow_squash_merge',
+  'fast-forward-only': 'allow_fast_forward_only_merge',
+  'manually-merged': 'allow_manual_merge',
+} as const satisfies Record<MergeStyle, keyof Static<typeof EditRepoOption>>
+
+/** The changes that a body asks for. @throws Refused (unprocessable) */
+function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
+  const edit: RepositoryEdit = {}
+  if (body.name !== undefined) edit.name = requireRepositoryName(body.name)
+  if (body.description !== undefined) edit.description = body.description
+  if (body.website !== undefined) edit.website = body.website
+  if (body.private !== undefined) edit.private = body.private
+  if (body.default_branch !== undefined) edit.defaultBranch = body.default_branch
+  if (body.allow_rebase_update !== undefined) edit.allowRebaseUpdate = body.allow_rebase_update
+  if (body.default_delete_branch_after_merge !== undefined) {
+    edit.deleteBranchAfterMerge = body.default_delete_branch_after_merge
+  }
+  if (body.default_merge_style !== undefined) {
+    const style = MERGE_STYLES.find((known) => known === body.default_merge_style)
+    if (style === undefined) {
+      const problem = `default_merge_style: must be one of ${MERGE_STYLES.join(', ')}`
+      throw new Refused(refuse.unprocessable(problem, [problem]))
+    }
+    edit.defaultMergeStyle = style
+  }
+  const allow: NonNullable<RepositoryEdit['allow']> = {}
+  for (const style of MERGE_STYLES) {
+    const allowed = body[STYLE_FIELDS[style]]
+    if (allowed !== undefined) allow[style] = allowed
+  }
+  return { ...edit, allow }
+}
 
 export function editRepositoryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { events, views } = services
@@ -38,47 +85,37 @@ export function editRepositoryRoutes(services: Services): FastifyPluginAsyncType
       },
       async (request, reply) => {
         const { repository } = await repositoryFor(services, request, request.params, 'admin')
-        const { body } = request
+        const wanted = editOf(request.body)
         const stream = repositoryStream(repository.id)
         const context = commandContext(request)
-
-        const wanted: Partial<RepositorySettings> = {}
-        if (body.name !== undefined) wanted.name = requireRepositoryName(body.name)
-        if (body.description !== undefined) wanted.description = body.description
-        if (body.website !== undefined) wanted.website = body.website
-        if (body.private !== undefined) wanted.private = body.private
-        if (body.default_branch !== undefined) {
-          const branch = await views.branches.get(branchId(repository.id, body.default_branch))
+        if (wanted.defaultBranch !== undefined) {
+          const branch = await views.branches.get(branchId(repository.id, wanted.defaultBranch))
           if (branch === undefined) throw new Refused(refuse.unprocessable('default_branch: no such branch'))
-          wanted.defaultBranch = body.default_branch
         }
+        // What is refused anyway must not claim a name first.
+        const before = await load(events, stream, repositoryDecider)
+        const foreseen = decideEdit(before.state, wanted)
+        if (isRefusal(foreseen)) throw new Refused(foreseen)
 
         const oldKey = claimKeys.repository(repository.ownerId, repository.name)
         const newKey = claimKeys.repository(repository.ownerId, wanted.name ?? repository.name)
-        if (newKey !== oldKey) {
-          const claim = await takeClaim(events, context, {
-            key: newKey,
-            holder: stream,
-            stillHolds: (holder) => holdsRepositoryName(services, holder, newKey),
-          })
-          if (!claim.taken)
-            throw new Refused(refuse.conflict('a repository with the same name exists already'))
-        }
-        if (wanted.defaultBranch !== undefined) {
-          await setDefaultBranch(gitDirOf(services, repository.id), wanted.defaultBranch)
-        }
-        await execute(events, context, {
+        if (newKey !== oldKey) await claimRepositoryName(services, context, newKey, stream)
+        const after = await execute(events, context, {
           stream,
           step: 'edit',
           decider: repositoryDecider,
           decide: (state) => decideEdit(state, wanted),
         })
+        // Also when nothing changed: an earlier request may have died before this line.
+        if (wanted.defaultBranch !== undefined && after.status === 'active') {
+          await setDefaultBranch(gitDirOf(services, repository.id), after.settings.defaultBranch)
+        }
         if (newKey !== oldKey) await releaseClaim(events, context, oldKey, stream)
 
         await settled(services, context, reply)
         const edited = await views.repositories.get(`${repository.id}`)
         if (edited === undefined) throw new Refused(refuse.notFound('repository not found'))
-        return repositoryWire(edited, await ownerOf(services, edited), 'admin', services.publicUrl())
+        return repositoryPage(services, edited, 'admin', request.requester)
       },
     )
 
@@ -95,9 +132,11 @@ export function editRepositoryRoutes(services: Services): FastifyPluginAsyncType
           decider: repositoryDecider,
           decide: decideDelete,
         })
-        // The event decides; a crash from here on leaves a name that the next one can claim, and objects
+        // The event decides; a crash from here on leaves claims that the next one can take, and objects
         // that the next start removes.
-        await releaseClaim(events, context, claimKeys.repository(repository.ownerId, repository.name), stream)
+        const { ownerId, name, parentId } = repository
+        await releaseClaim(events, context, claimKeys.repository(ownerId, name), stream)
+        if (parentId !== null) await releaseClaim(events, context, claimKeys.fork(parentId, ownerId), stream)
         await deleteRepository(gitDirOf(services, repository.id))
         await settled(services, context, reply)
         return reply.code(204).send(null)

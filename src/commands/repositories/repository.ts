@@ -1,11 +1,16 @@
 /** The repository aggregate: settings and collaborators. Pure. */
-import type {
-  AccountKind,
-  AccountRef,
-  Permission,
-  RepositoryEvent,
-  RepositorySettings,
+import {
+  type AccountKind,
+  type AccountRef,
+  type BranchProtection,
+  MERGE_STYLES,
+  type MergeSettings,
+  type MergeStyle,
+  type Permission,
+  type RepositoryEvent,
+  type RepositorySettings,
 } from '../../events/domain-events.ts'
+import { DEFAULT_MERGE_SETTINGS, withProtection } from '../../events/repository-settings.ts'
 import type { Decider, Decision } from '../execute.ts'
 import { refuse } from '../refusal.ts'
 
@@ -15,8 +20,11 @@ export type RepositoryState =
       status: 'active'
       id: number
       owner: AccountRef & { kind: AccountKind }
-      settings: RepositorySettings
+      /** The repository that this one is a fork of. */
+      parentId: number | null
+      settings: RepositorySettings & MergeSettings
       collaborators: Readonly<Record<string, Permission>>
+      protections: readonly BranchProtection[]
     }
   | { status: 'deleted' }
 
@@ -29,12 +37,22 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = {
     RepositoryDeleted: true,
     CollaboratorSet: true,
     CollaboratorRemoved: true,
+    BranchProtectionSet: true,
+    BranchProtectionRemoved: true,
   },
   evolve(state, event) {
     if (event.type === 'RepositoryCreated') {
       const { repoId, owner, name, description, website, private: isPrivate, defaultBranch } = event.data
-      const settings = { name, description, website, private: isPrivate, defaultBranch }
-      return { status: 'active', id: repoId, owner, settings, collaborators: {} }
+      const settings = {
+        name,
+        description,
+        website,
+        private: isPrivate,
+        defaultBranch,
+        ...DEFAULT_MERGE_SETTINGS,
+      }
+      const parentId = event.data.parent?.repoId ?? null
+      return { status: 'active', id: repoId, owner, parentId, settings, collaborators: {}, protections: [] }
     }
     if (state.status !== 'active') return state
     switch (event.type) {
@@ -51,6 +69,10 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = {
         const { [`${event.data.user.id}`]: _removed, ...collaborators } = state.collaborators
         return { ...state, collaborators }
       }
+      case 'BranchProtectionSet':
+        return { ...state, protections: withProtection(state.protections, event.data.protection) }
+      case 'BranchProtectionRemoved':
+        return { ...state, protections: state.protections.filter(({ rule }) => rule !== event.data.rule) }
     }
   },
 }
@@ -60,43 +82,63 @@ const gone = refuse.notFound('repository not found')
 /** A repository is made once; its name was claimed before. */
 export function decideCreate(
   state: RepositoryState,
-  created: { repoId: number; owner: AccountRef & { kind: AccountKind }; settings: RepositorySettings },
+  created: {
+    repoId: number
+    owner: AccountRef & { kind: AccountKind }
+    /** Of a fork. */
+    parent?: { repoId: number; owner: AccountRef; name: string }
+    settings: RepositorySettings
+  },
 ): Decision<RepositoryEvent> {
   if (state.status !== 'none') return refuse.conflict('the repository exists already')
-  const { repoId, owner, settings } = created
-  return [{ type: 'RepositoryCreated', data: { repoId, owner, ...settings } }]
+  const { settings, ...identity } = created
+  return [{ type: 'RepositoryCreated', data: { ...identity, ...settings } }]
 }
 
-/** Only what differs is recorded; an edit that changes nothing is no event. */
-export function decideEdit(
-  state: RepositoryState,
-  wanted: Partial<RepositorySettings>,
-): Decision<RepositoryEvent> {
+/** A change of some settings. */
+export interface RepositoryEdit extends Partial<RepositorySettings & Omit<MergeSettings, 'mergeStyles'>> {
+  /** Merge styles to allow or not; the others stay as they are. */
+  allow?: Partial<Record<MergeStyle, boolean>>
+}
+
+/**
+ * Only what differs is recorded; an edit that changes nothing is no event. The default merge style is always
+ * one that is allowed: when the one of before no longer is, the first that is takes its place.
+ */
+export function decideEdit(state: RepositoryState, edit: RepositoryEdit): Decision<RepositoryEvent> {
   if (state.status !== 'active') return gone
-  const { settings } = state
-  const changes: Partial<RepositorySettings> = {}
-  if (wanted.name !== undefined && wanted.name !== settings.name) changes.name = wanted.name
-  if (wanted.description !== undefined && wanted.description !== settings.description) {
-    changes.description = wanted.description
+  const { allow = {}, ...settings } = edit
+  const mergeStyles = MERGE_STYLES.filter(
+    (style) => allow[style] ?? state.settings.mergeStyles.includes(style),
+  )
+  const { defaultMergeStyle: named } = settings
+  if (named !== undefined && !mergeStyles.includes(named)) {
+    const problem = `default_merge_style: "${named}" is not one of the allowed merge styles`
+    return refuse.unprocessable(problem, [problem])
   }
-  if (wanted.website !== undefined && wanted.website !== settings.website) changes.website = wanted.website
-  if (wanted.private !== undefined && wanted.private !== settings.private) changes.private = wanted.private
-  if (wanted.defaultBranch !== undefined && wanted.defaultBranch !== settings.defaultBranch) {
-    changes.defaultBranch = wanted.defaultBranch
-  }
-  if (Object.keys(changes).length === 0) return []
+  const before = named ?? state.settings.defaultMergeStyle
+  const defaultMergeStyle = mergeStyles.includes(before) ? before : (mergeStyles[0] ?? before)
+  return recordEdit(state, { ...settings, mergeStyles, defaultMergeStyle })
+}
+
+function recordEdit(
+  state: Extract<RepositoryState, { status: 'active' }>,
+  wanted: Partial<RepositorySettings & MergeSettings>,
+): Decision<RepositoryEvent> {
+  const before = new Map(Object.entries(state.settings).map(([key, value]) => [key, JSON.stringify(value)]))
+  const differing = Object.entries(wanted).filter(
+    ([key, value]) => value !== undefined && before.get(key) !== JSON.stringify(value),
+  )
+  if (differing.length === 0) return []
+  const changes: Partial<RepositorySettings & MergeSettings> = Object.fromEntries(differing)
   return [{ type: 'RepositoryEdited', data: { repoId: state.id, changes } }]
 }
 
 export function decideDelete(state: RepositoryState): Decision<RepositoryEvent> {
   if (state.status !== 'active') return gone
-  const { id, owner, settings } = state
-  return [
-    {
-      type: 'RepositoryDeleted',
-      data: { repoId: id, owner: { id: owner.id, login: owner.login }, name: settings.name },
-    },
-  ]
+  const { id, owner, parentId, settings } = state
+  const data = { repoId: id, owner: { id: owner.id, login: owner.login }, name: settings.name }
+  return [{ type: 'RepositoryDeleted', data: parentId === null ? data : { ...data, parentId } }]
 }
 
 /** The owner has every right already and can't be a collaborator as well. */

@@ -47,6 +47,50 @@ t.test('an edit records what differs and nothing else', async (t) => {
     .thenRefused('notFound')
 })
 
+t.test('a merge style is allowed or not by itself, and the default one is always allowed', async (t) => {
+  const { given } = specify(t, repositoryDecider)
+  const changed = (changes: object): RepositoryEvent => ({
+    type: 'RepositoryEdited',
+    data: { repoId: 5, changes },
+  })
+  const squashOnly = changed({ mergeStyles: ['squash'], defaultMergeStyle: 'squash' })
+  given(created)
+    .when((state) => decideEdit(state, { allow: { rebase: false, 'manually-merged': true } }))
+    .thenEvents(
+      changed({ mergeStyles: ['merge', 'rebase-merge', 'squash', 'fast-forward-only', 'manually-merged'] }),
+    )
+  given(created, squashOnly)
+    .when((state) => decideEdit(state, { allow: { merge: true } }))
+    .thenEvents(changed({ mergeStyles: ['merge', 'squash'] }))
+  given(created, squashOnly)
+    .when((state) => decideEdit(state, { allow: { squash: true, merge: false } }))
+    .thenEvents()
+  given(created, squashOnly)
+    .when((state) => decideEdit(state, { allow: { squash: false, rebase: true } }))
+    .thenEvents(changed({ mergeStyles: ['rebase'], defaultMergeStyle: 'rebase' }))
+  given(created, squashOnly)
+    .when((state) => decideEdit(state, { allow: { squash: false } }))
+    .thenEvents(changed({ mergeStyles: [] }))
+  given(created, squashOnly)
+    .when((state) => decideEdit(state, { defaultMergeStyle: 'merge' }))
+    .thenRefused('unprocessable')
+})
+
+t.test('a fork knows its parent, also when it is deleted', async (t) => {
+  const { given } = specify(t, repositoryDecider)
+  const parent = { repoId: 4, owner: bob, name: 'app' }
+  const forked: RepositoryEvent = {
+    type: 'RepositoryCreated',
+    data: { repoId: 5, owner, parent, ...settings },
+  }
+  given()
+    .when((state) => decideCreate(state, { repoId: 5, owner, parent, settings }))
+    .thenEvents(forked)
+  given(forked)
+    .when(decideDelete)
+    .thenEvents({ type: 'RepositoryDeleted', data: { ...deleted.data, parentId: 4 } })
+})
+
 t.test('a deleted repository stays deleted', async (t) => {
   const { given } = specify(t, repositoryDecider)
   given(created).when(decideDelete).thenEvents(deleted)

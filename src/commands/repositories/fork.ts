@@ -1,0 +1,171 @@
+/** Forking a repository: `POST /repos/{owner}/{repo}/forks`. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { claimKeys, gitStream, idsStream, repositoryStream } from '../../events/streams.ts'
+import { forkRepository } from '../../git/fork.ts'
+import { listRefs } from '../../git/refs.ts'
+import { deleteRepository, setDefaultBranch } from '../../git/repository.ts'
+import { inTurn } from '../../git/slots.ts'
+import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { accessTo } from '../../queries/access.ts'
+import { RepositoryParams, RepositoryWire, repositoryPage } from '../../queries/repositories.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { releaseClaim, takeClaim } from '../claims.ts'
+import { type CommandContext, execute, load } from '../execute.ts'
+import { journaled, recordRefs } from '../refs-updated.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { takeNumber } from '../sequences.ts'
+import { claimRepositoryName, organizationToCreateIn } from './create.ts'
+import { decideCreate, repositoryDecider } from './repository.ts'
+import { requireRepositoryName } from './repository-name.ts'
+
+/** Go clients send null for what they leave out. */
+const GivenOrNull = Type.Optional(Type.Union([Type.String(), Type.Null()]))
+
+export const CreateForkOption = Type.Object({ name: GivenOrNull, organization: GivenOrNull })
+
+interface Fork {
+  base: RepositoryDocument
+  owner: AccountDocument
+  name: string
+}
+
+/**
+ * Makes a fork; resolves to its id. The claims come first, then the objects, then the event that makes it
+ * known, then its refs: whatever a crash cuts off is taken over (claims) or recorded (refs) afterwards.
+ */
+async function createFork(services: Services, context: CommandContext, fork: Fork): Promise<number> {
+  const repoId = await takeNumber(services.events, context, idsStream('repository'))
+  const stream = repositoryStream(repoId)
+  // A request that is sent twice at once must not give back claims that its twin relies on.
+  await inTurn(stream, async () => {
+    const status = context.retry ? await statusOfRetried(services, context, repoId) : 'none'
+    if (status === 'none') await prepare(services, context, repoId, fork)
+    if (status !== 'deleted') await establish(services, context, repoId, fork)
+  })
+  return repoId
+}
+
+/** A retried request may find its fork made, and even renamed or deleted since. */
+async function statusOfRetried(services: Services, context: CommandContext, repoId: number) {
+  const command = { stream: repositoryStream(repoId), step: 'create', decider: repositoryDecider }
+  return (await execute(services.events, context, { ...command, decide: () => [] })).status
+}
+
+/** Claims the fork and its name, and copies the objects. Gives the claims back when that fails. */
+async function prepare(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  { base, owner, name }: Fork,
+): Promise<void> {
+  const { events } = services
+  const stream = repositoryStream(repoId)
+  const forkKey = claimKeys.fork(base.id, owner.id)
+  const nameKey = claimKeys.repository(owner.id, name)
+  const claim = await takeClaim(events, context, {
+    key: forkKey,
+    holder: stream,
+    stillHolds: async (holder) => {
+      const { state } = await load(events, holder, repositoryDecider)
+      return state.status === 'active' && state.parentId === base.id && state.owner.id === owner.id
+    },
+  })
+  if (!claim.taken) throw new Refused(refuse.conflict(`${owner.login} has a fork of this repository already`))
+  try {
+    await claimRepositoryName(services, context, nameKey, stream)
+    const dir = gitDirOf(services, repoId)
+    await forkRepository(gitDirOf(services, base.id), dir)
+    // What clones check out is what the log says; git's own word may be a moment older.
+    await setDefaultBranch(dir, base.defaultBranch)
+  } catch (error) {
+    // No event tells of the fork, so nobody relies on them. One that can't be given back now expires.
+    await Promise.allSettled([forkKey, nameKey].map((key) => releaseClaim(events, context, key, stream)))
+    throw error
+  }
+}
+
+/** Makes the fork known, with its branches. Pushes wait until these are recorded. */
+async function establish(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  { base, owner, name }: Fork,
+): Promise<void> {
+  const { events } = services
+  const stream = repositoryStream(repoId)
+  const dir = gitDirOf(services, repoId)
+  const { id, ownerId, ownerLogin, description, private: isPrivate, defaultBranch } = base
+  await inTurn(dir, () =>
+    journaled(services, repoId, async () => {
+      try {
+        await execute(events, context, {
+          stream,
+          step: 'create',
+          decider: repositoryDecider,
+          decide: (state) =>
+            decideCreate(state, {
+              repoId,
+              owner: { id: owner.id, login: owner.login, kind: owner.kind },
+              parent: { repoId: id, owner: { id: ownerId, login: ownerLogin }, name: base.name },
+              settings: { name, description, website: '', private: isPrivate, defaultBranch },
+            }),
+        })
+      } catch (error) {
+        // The copy took so long that others took the claims over: it will never be a repository.
+        if (error instanceof Refused && (await load(events, stream, repositoryDecider)).abandoned) {
+          await deleteRepository(dir)
+        }
+        throw error
+      }
+      if (await hasEvents(services, gitStream(repoId))) return
+      const refs = (await listRefs(dir)).map(({ ref, sha }) => ({ ref, from: null, to: sha }))
+      await recordRefs(services, context, repoId, 'fork', refs)
+    }),
+  )
+}
+
+async function hasEvents(services: Services, stream: string): Promise<boolean> {
+  for await (const _ of services.events.readStream(stream, { maxCount: 1 })) return true
+  return false
+}
+
+export function forkRoutes(services: Services): FastifyPluginAsyncTypebox {
+  return async (app) => {
+    app.post(
+      '/repos/:owner/:repo/forks',
+      {
+        schema: {
+          tags: ['repository'],
+          params: RepositoryParams,
+          body: Type.Optional(Type.Union([CreateForkOption, Type.Null()])),
+          response: { 202: RepositoryWire },
+        },
+      },
+      async (request, reply) => {
+        const { repository: base } = await repositoryFor(services, request, request.params, 'read')
+        const requester = signedIn(request)
+        const { name: givenName, organization } = request.body ?? {}
+        const name = requireRepositoryName(givenName ?? base.name)
+        const owner =
+          organization === undefined || organization === null
+            ? requester
+            : await organizationToCreateIn(services, request, organization)
+        if (base.empty) throw new Refused(refuse.forbidden('an empty repository can not be forked'))
+        if (owner.id === base.ownerId) {
+          throw new Refused(refuse.conflict(`${owner.login} owns the repository; a fork needs another owner`))
+        }
+        const context = commandContext(request)
+        const repoId = await createFork(services, context, { base, owner, name })
+        await settled(services, context, reply)
+        const fork = await services.views.repositories.get(`${repoId}`)
+        if (fork === undefined) throw new Refused(refuse.notFound('repository not found'))
+        return reply
+          .code(202)
+          .send(await repositoryPage(services, fork, accessTo(fork, requester), requester))
+      },
+    )
+  }
+}

@@ -1,0 +1,82 @@
+/** A place for objects that are not yet, and maybe never, part of a repository: nothing stays of what failed. */
+import { randomUUID } from 'node:crypto'
+import { mkdir, opendir, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { deflate } from 'node:zlib'
+import { commitId } from './commits.ts'
+import { flush, hasCode } from './disk.ts'
+
+const deflated = promisify(deflate)
+
+const FAN_OUT = /^[0-9a-f]{2}$/
+const LOOSE_OBJECT = /^[0-9a-f]{38}$/
+const CONCURRENT_FLUSHES = 8
+
+export interface Staging {
+  /** For commands that shall read the repository's objects and write theirs here. */
+  env: Readonly<Record<string, string>>
+  /** Stores a commit's content and gives its id. */
+  writeCommit(content: Buffer): Promise<string>
+  /** Moves all loose objects but these into the repository; they are on disk when it resolves. */
+  keepAllBut(unwanted: ReadonlySet<string>): Promise<void>
+}
+
+/**
+ * Runs `work` with a staging area, which is gone afterwards. What a crash leaves of one is removed with
+ * the half-received pushes, whose name it has.
+ */
+export async function withStaging<T>(dir: string, work: (staging: Staging) => Promise<T>): Promise<T> {
+  const objects = join(dir, 'objects')
+  const directory = join(objects, `tmp_objdir-staging-${randomUUID()}`)
+  await mkdir(directory)
+  try {
+    return await work({
+      env: { GIT_OBJECT_DIRECTORY: directory, GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(objects) },
+      writeCommit: (content) => writeLooseCommit(directory, content),
+      keepAllBut: (unwanted) => moveLooseObjects(directory, objects, unwanted),
+    })
+  } finally {
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+/** A path as an entry of a list that colons divide, as git reads it. */
+export function quotedPath(path: string): string {
+  return `"${path.replace(/[\\"]/g, '\\$&')}"`
+}
+
+/** What `git hash-object -w -t commit` does, without a process for each. */
+async function writeLooseCommit(directory: string, content: Buffer): Promise<string> {
+  const sha = commitId(content)
+  const fan = join(directory, sha.slice(0, 2))
+  await mkdir(fan, { recursive: true })
+  const object = await deflated(Buffer.concat([Buffer.from(`commit ${content.length}\0`), content]))
+  await writeFile(join(fan, sha.slice(2)), object, { mode: 0o444, flag: 'wx' }).catch((error: unknown) => {
+    if (!hasCode(error, 'EEXIST')) throw error
+  })
+  return sha
+}
+
+async function moveLooseObjects(from: string, to: string, unwanted: ReadonlySet<string>): Promise<void> {
+  const changed = new Set([to])
+  for await (const { name: fan } of await opendir(from)) {
+    if (!FAN_OUT.test(fan)) continue
+    const moves: string[] = []
+    for await (const { name } of await opendir(join(from, fan))) {
+      if (LOOSE_OBJECT.test(name) && !unwanted.has(`${fan}${name}`)) moves.push(name)
+    }
+    if (moves.length === 0) continue
+    await mkdir(join(to, fan), { recursive: true })
+    changed.add(join(to, fan))
+    while (moves.length > 0) {
+      await Promise.all(
+        moves.splice(0, CONCURRENT_FLUSHES).map(async (name) => {
+          await flush(join(from, fan, name))
+          await rename(join(from, fan, name), join(to, fan, name))
+        }),
+      )
+    }
+  }
+  for (const directory of changed) await flush(directory)
+}

@@ -1,0 +1,65 @@
+/** Forks of a repository: an owner's, and `GET /repos/{owner}/{repo}/forks`. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { repositoryFor } from '../http/requests.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
+import type { Filter } from '../projections/read-store.ts'
+import { ANYONE, type RepositoryDocument } from '../projections/repositories.ts'
+import type { Services } from '../services.ts'
+import { accessTo } from './access.ts'
+import { RepositoryParams, RepositoryWire, repositoryWire } from './repositories.ts'
+
+/** The fork of a repository that an owner has; there is one at most. Only direct forks count. */
+export async function forkOf(
+  services: Services,
+  baseRepoId: number,
+  ownerId: number,
+): Promise<RepositoryDocument | undefined> {
+  return services.views.repositories.findOne({ parentId: baseRepoId, ownerId })
+}
+
+/** The forks of a repository that the requester may read: what `accessTo` says of one, for a list. */
+function readableForks(parentId: number, requester: AccountDocument | null): Filter<RepositoryDocument> {
+  if (requester === null) return { parentId, readers: ANYONE }
+  if (requester.siteAdmin) return { parentId }
+  const organizations = Object.keys(requester.memberships).map(Number)
+  return { parentId, readers: { $in: [ANYONE, requester.id, ...organizations] } }
+}
+
+export function forkQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { repositories, accounts } = services.views
+  return async (app) => {
+    app.get(
+      '/repos/:owner/:repo/forks',
+      {
+        schema: {
+          tags: ['repository'],
+          params: RepositoryParams,
+          querystring: Type.Object(PageQuery),
+          response: { 200: Type.Array(RepositoryWire) },
+        },
+      },
+      async (request, reply) => {
+        const { requester } = request
+        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const page = pageOf(request.query, services.config)
+        const filter = readableForks(repository.id, requester)
+        const [forks, total] = await Promise.all([
+          repositories.find(filter, { sort: [['id', 1]], skip: page.skip, limit: page.limit }),
+          repositories.count(filter),
+        ])
+        const owners = await accounts.getMany([...new Set(forks.map(({ ownerId }) => `${ownerId}`))])
+        const ownerById = new Map(owners.map((owner) => [owner.id, owner]))
+        const publicUrl = services.publicUrl()
+        sendPaging(request, reply, publicUrl, page, total)
+        return forks.flatMap((fork) => {
+          const owner = ownerById.get(fork.ownerId)
+          return owner === undefined
+            ? []
+            : [repositoryWire(fork, owner, accessTo(fork, requester), publicUrl)]
+        })
+      },
+    )
+  }
+}
