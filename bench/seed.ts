@@ -99,7 +99,14 @@ function pullFacts(repoId: number, index: number, id: number, poster: AccountRef
   const head: BranchPoint = { repoId, branch: `change-${index}`, sha: first }
   const base: BranchPoint = { repoId, branch: 'main', sha: from }
   const diff = { additions: index % 100, deletions: index % 40, changedFiles: 1 + (index % 7) }
-  const merging = { baseBranch: 'main', from, head: tip, commit, message: `Merge #${index}\n`, by: poster }
+  const merging = {
+    style: 'merge',
+    head: tip,
+    mergeBase: from,
+    commit,
+    deleteBranch: false,
+  } as const
+  const message = `Merge #${index}\n`
   const pushed = (branch: string, from: string | null, to: string, cause: 'push' | 'merge'): DomainEvent => ({
     type: 'RefsUpdated',
     data: {
@@ -131,6 +138,10 @@ function pullFacts(repoId: number, index: number, id: number, poster: AccountRef
         mergeBase: from,
         diff,
         mergeable: true,
+        labels: [],
+        milestone: null,
+        assignees: [],
+        deadline: null,
       },
     },
     { type: 'PullRequestHeadMoved', data: { repoId, index, from: first, to: tip, mergeBase: from, diff } },
@@ -140,8 +151,11 @@ function pullFacts(repoId: number, index: number, id: number, poster: AccountRef
     },
   ]
   const merge: DomainEvent[] = [
-    { type: 'MergeStarted', data: { repoId, index, style: 'merge', ...merging } },
-    { type: 'PullRequestMerged', data: { repoId, index, commit, head: tip, mergedBy: poster } },
+    {
+      type: 'MergeStarted',
+      data: { repoId, index, baseBranch: 'main', from, message, by: poster, ...merging },
+    },
+    { type: 'PullRequestMerged', data: { repoId, index, mergedBy: poster, milestone: null, ...merging } },
   ]
   return {
     claim: claimKeys.pull(head, base),

@@ -22,12 +22,22 @@ export interface Config {
   readonly mongodbUrl: string | undefined
   readonly adminPassword: string | undefined
   readonly logLevel: LogLevel
+  /** Absolute path of a private SSH key without a passphrase; undefined: what merges make is not signed. */
+  readonly signingKey: string | undefined
+  /** Absolute path of a file in git's allowed-signers format: whose signatures count besides the server's. */
+  readonly allowedSigners: string | undefined
   readonly maxBodyBytes: number
   /** Infinity: no limit. */
   readonly maxPushBytes: number
   readonly pageLimitDefault: number
   readonly pageLimitMax: number
   readonly projectionWaitMs: number
+  /** Of one file of a pull request: counting its added and deleted lines ends there. */
+  readonly maxDiffLines: number
+  /** A list of a pull request's files ends there. */
+  readonly maxDiffFiles: number
+  /** No more of one changed line is held while lines are counted, however long it is. */
+  readonly maxDiffLineCharacters: number
 }
 
 export interface Setting {
@@ -70,6 +80,17 @@ export const settings = [
     meaning: `One of ${LOG_LEVELS.map((level) => `\`${level}\``).join(', ')}`,
   },
   {
+    name: 'SIGNING_KEY',
+    default: '',
+    meaning: 'Private SSH key (a file) that signs the commits that merges make; unsigned if unset',
+  },
+  {
+    name: 'ALLOWED_SIGNERS',
+    default: '',
+    meaning:
+      "File in git's allowed-signers format: whose signed commits may be pushed where signing is required",
+  },
+  {
     name: 'MAX_BODY_BYTES',
     default: '4MiB',
     meaning: 'Largest JSON body; a larger one is answered with 413',
@@ -81,6 +102,17 @@ export const settings = [
     name: 'PROJECTION_WAIT_MS',
     default: '5000',
     meaning: 'How long a command waits until queries show its change, in milliseconds',
+  },
+  {
+    name: 'MAX_DIFF_LINES',
+    default: '20000',
+    meaning: "Counting a changed file's added and deleted lines ends there",
+  },
+  { name: 'MAX_DIFF_FILES', default: '3000', meaning: "A list of a pull request's changed files ends there" },
+  {
+    name: 'MAX_DIFF_LINE_CHARACTERS',
+    default: '5000',
+    meaning: 'Most of one changed line that is held while changed lines are counted',
   },
 ] as const satisfies readonly Setting[]
 
@@ -148,6 +180,11 @@ const host: Kind<string> = {
 
 const directory: Kind<string> = {
   allowed: 'a directory',
+  parse: (text) => (text.includes('\0') ? undefined : resolve(text)),
+}
+
+const file: Kind<string> = {
+  allowed: 'the path of a file',
   parse: (text) => (text.includes('\0') ? undefined : resolve(text)),
 }
 
@@ -245,6 +282,8 @@ export function loadConfig(env: NodeJS.ProcessEnv): Config {
     mongodbUrl: optional('MONGODB_URL', mongodbUrl),
     adminPassword: optional('ADMIN_PASSWORD', password),
     logLevel: required('LOG_LEVEL', logLevel),
+    signingKey: optional('SIGNING_KEY', file),
+    allowedSigners: optional('ALLOWED_SIGNERS', file),
     maxBodyBytes: required('MAX_BODY_BYTES', byteSize(2 ** 10, 2 ** 30, 'from 1KiB to 1GiB')),
     maxPushBytes:
       required('MAX_PUSH_BYTES', byteSize(0, Number.MAX_SAFE_INTEGER, '(0 for no limit)')) ||
@@ -252,6 +291,9 @@ export function loadConfig(env: NodeJS.ProcessEnv): Config {
     pageLimitDefault: required('PAGE_LIMIT_DEFAULT', wholeNumber(1, 1000)),
     pageLimitMax: required('PAGE_LIMIT_MAX', wholeNumber(1, 1000)),
     projectionWaitMs: required('PROJECTION_WAIT_MS', wholeNumber(0, 600_000)),
+    maxDiffLines: required('MAX_DIFF_LINES', wholeNumber(1, 10_000_000)),
+    maxDiffFiles: required('MAX_DIFF_FILES', wholeNumber(1, 100_000)),
+    maxDiffLineCharacters: required('MAX_DIFF_LINE_CHARACTERS', wholeNumber(1, 1_000_000)),
   }
   if (config.port !== 0 && config.port === config.grpcPort) {
     throw new ConfigError('GRPC_PORT', `is "${config.grpcPort}", but must differ from PORT`)

@@ -5,13 +5,16 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { secretCollections } from './commands/users/secrets.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
-import type { Config } from './config.ts'
+import { type Config, ConfigError } from './config.ts'
 import { lockDataDir } from './data-lock.ts'
 import { openPushJournal } from './git/push-journal.ts'
+import { signingKeyProblem } from './git/signatures.ts'
 import { buildApp } from './http/app.ts'
 import { createFollower } from './processes/follower.ts'
+import { headBranches } from './processes/head-branches.ts'
 import { pullHeads } from './processes/pull-heads.ts'
 import { finishDeletions, recoverMerges, recoverPushes } from './processes/recovery.ts'
+import { scheduledMerges } from './processes/scheduled-merges.ts'
 import { createProjector } from './projections/projector.ts'
 import type { Services } from './services.ts'
 import { openEvents, openReadStores } from './stores.ts'
@@ -28,6 +31,12 @@ export interface Server {
   stop(): Promise<void>
 }
 
+/** A key that can't be used is found out now, not by the first merge. @throws ConfigError */
+async function requireSigningKey({ signingKey }: Config): Promise<void> {
+  const problem = signingKey === undefined ? undefined : await signingKeyProblem(signingKey)
+  if (problem !== undefined) throw new ConfigError('SIGNING_KEY', `can not be used: ${problem}`)
+}
+
 /** How often what a store's absence left undone is looked for. */
 const RECOVERY_INTERVAL_MS = 5000
 
@@ -37,6 +46,7 @@ const RECOVERY_INTERVAL_MS = 5000
  */
 export async function startServer(config: Config, log: FastifyBaseLogger): Promise<Server> {
   const startedAt = Date.now()
+  await requireSigningKey(config)
   const gitDir = join(config.dataDir, 'git')
   await mkdir(gitDir, { recursive: true })
   const unlock = lockDataDir(config.dataDir)
@@ -61,7 +71,9 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     pushJournal: await openPushJournal(join(config.dataDir, 'pushes')),
     publicUrl: () => publicUrl,
   }
-  const processes = createFollower(log, events, readStore, projector, pullHeads(services))
+  const processes = [pullHeads, scheduledMerges, headBranches].map((manager) =>
+    createFollower(log, events, readStore, projector, manager(services)),
+  )
 
   await secrets.prepare(secretCollections)
   await projector.start()
@@ -86,7 +98,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     if (signal.aborted) return
     await finishDeletions(services)
     await recoverMerges(services, startedAt)
-    await processes.start()
+    for (const follower of processes) await follower.start()
     isRecovered = true
     markRecovered()
   }
@@ -117,7 +129,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
       stopping.abort()
       await app.close()
       await recovering
-      await processes.stop()
+      await Promise.all(processes.map((follower) => follower.stop()))
       await projector.stop()
       await Promise.all([events.close(), readStore.close(), secrets.close()])
       unlock()

@@ -82,6 +82,21 @@ const cases: Record<SettingName, Case> = {
     ],
     invalid: [['a\0b', /must be a directory/]],
   },
+  SIGNING_KEY: {
+    key: 'signingKey',
+    unset: undefined,
+    valid: [
+      ['/etc/mergelog/key', '/etc/mergelog/key'],
+      ['key', resolve('key')],
+    ],
+    invalid: [['a\0b', /must be the path of a file/]],
+  },
+  ALLOWED_SIGNERS: {
+    key: 'allowedSigners',
+    unset: undefined,
+    valid: [['/etc/mergelog/signers', '/etc/mergelog/signers']],
+    invalid: [['a\0b', /must be the path of a file/]],
+  },
   PUBLIC_URL: {
     key: 'publicUrl',
     unset: undefined,
@@ -220,6 +235,42 @@ const cases: Record<SettingName, Case> = {
     invalid: [
       ['-5', wholeNumber],
       ['5s', wholeNumber],
+    ],
+  },
+  MAX_DIFF_LINES: {
+    key: 'maxDiffLines',
+    unset: 20_000,
+    valid: [
+      ['1', 1],
+      ['10000000', 10_000_000],
+    ],
+    invalid: [
+      ['0', /must be a whole number from 1 to 10000000/],
+      ['all', wholeNumber],
+    ],
+  },
+  MAX_DIFF_FILES: {
+    key: 'maxDiffFiles',
+    unset: 3000,
+    valid: [
+      ['1', 1],
+      ['100000', 100_000],
+    ],
+    invalid: [
+      ['0', /must be a whole number from 1 to 100000/],
+      ['100001', wholeNumber],
+    ],
+  },
+  MAX_DIFF_LINE_CHARACTERS: {
+    key: 'maxDiffLineCharacters',
+    unset: 5000,
+    valid: [
+      ['1', 1],
+      ['1000000', 1_000_000],
+    ],
+    invalid: [
+      ['0', /must be a whole number from 1 to 1000000/],
+      ['-1', wholeNumber],
     ],
   },
 }

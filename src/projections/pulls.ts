@@ -1,28 +1,35 @@
 /** Pull requests: every list and every detail is read from here; no git is asked. */
-import type { AccountRef, BranchPoint, DiffStat } from '../events/domain-events.ts'
+import type { AccountRef, BranchPoint, DiffStat, ScheduledMerge } from '../events/domain-events.ts'
+import { isPullStream } from '../events/streams.ts'
+import { type Discussion, evolveDiscussion, isDiscussionEvent } from './discussion.ts'
 import { type Fold, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
-export interface PullDocument {
-  repoId: number
-  index: number
-  /** Server-wide. */
-  id: number
-  poster: AccountRef
-  title: string
-  body: string
+export interface PullDocument extends Discussion {
   state: 'open' | 'closed'
+  status: 'open' | 'closed' | 'merged'
   head: BranchPoint
   base: BranchPoint
   /** `repoId:branch` of head and base: what a moved branch is looked up by. */
   headKey: string
   baseKey: string
+  /** What lists select by. */
+  headSha: string
+  labelIds: number[]
+  milestoneId: number | null
+  /** Of the issues that this one depends on. */
+  dependencyKeys: string[]
   mergeBase: string
   diff: DiffStat
   mergeable: boolean
+  /** Files in conflict, as the last check found them. */
+  conflicts: string[]
+  allowMaintainerEdit: boolean
   merged: { commit: string; at: string; by: AccountRef } | null
   /** A merge whose outcome is not recorded yet: what a start after a crash has to finish. */
   merging: boolean
+  schedule: ScheduledMerge | null
+  scheduled: boolean
   comments: number
   createdAt: string
   updatedAt: string
@@ -65,15 +72,24 @@ export const pulls: Collection<PullDocument> = {
     ],
     [
       ['headKey', 1],
-      ['state', 1],
+      ['status', 1],
     ],
     [
       ['baseKey', 1],
-      ['state', 1],
+      ['status', 1],
+    ],
+    [
+      ['repoId', 1],
+      ['milestoneId', 1],
+      ['index', 1],
     ],
     [['merging', 1]],
+    [
+      ['scheduled', 1],
+      ['repoId', 1],
+    ],
   ],
-  arrays: [],
+  arrays: ['labelIds', 'dependencyKeys'],
 }
 
 export const pullId = (repoId: number, index: number) => `${repoId}.${index}`
@@ -81,15 +97,24 @@ export const branchKey = (repoId: number, branch: string) => `${repoId}:${branch
 
 export const pullFold: Fold<PullDocument> = {
   collection: pulls,
-  version: 1,
+  version: 2,
   touches(event) {
+    if (isDiscussionEvent(event)) {
+      return isPullStream(event.stream) ? [pullId(event.data.repoId, event.data.index)] : []
+    }
     switch (event.type) {
       case 'PullRequestOpened':
       case 'PullRequestHeadMoved':
       case 'MergeabilityChecked':
+      case 'TargetBranchChanged':
+      case 'MaintainerEditChanged':
       case 'MergeStarted':
       case 'MergeFailed':
       case 'PullRequestMerged':
+      case 'HeadBranchDeleted':
+      case 'MergeScheduled':
+      case 'MergeScheduleCanceled':
+      case 'ScheduledMergeRefused':
         return [pullId(event.data.repoId, event.data.index)]
       default:
         return []
@@ -98,61 +123,95 @@ export const pullFold: Fold<PullDocument> = {
   evolve(pull, event) {
     const { at } = event.metadata
     if (event.type === 'PullRequestOpened') {
-      const { data } = event
-      return {
-        repoId: data.repoId,
-        index: data.index,
-        id: data.id,
-        poster: data.poster,
-        title: data.title,
-        body: data.body,
+      return indexed({
+        ...event.data,
         state: 'open',
-        head: data.head,
-        base: data.base,
-        headKey: branchKey(data.head.repoId, data.head.branch),
-        baseKey: branchKey(data.base.repoId, data.base.branch),
-        mergeBase: data.mergeBase,
-        diff: data.diff,
-        mergeable: data.mergeable,
+        status: 'open',
+        closed: false,
+        dependencies: [],
+        conflicts: [],
+        allowMaintainerEdit: false,
         merged: null,
         merging: false,
+        schedule: null,
         comments: 0,
         createdAt: at,
         updatedAt: at,
         closedAt: null,
-      }
+      })
     }
     if (pull === undefined) return undefined
+    if (isDiscussionEvent(event)) {
+      const next = evolveDiscussion({ ...pull, updatedAt: at }, event)
+      if (event.type !== 'StatusChanged') return indexed(next)
+      const status = event.data.closed ? 'closed' : 'open'
+      return indexed({ ...next, state: status, status, closedAt: event.data.closed ? at : null })
+    }
     switch (event.type) {
       case 'PullRequestHeadMoved': {
         const { to, mergeBase, diff } = event.data
-        return { ...pull, head: { ...pull.head, sha: to }, mergeBase, diff, updatedAt: at }
+        return indexed({ ...pull, head: { ...pull.head, sha: to }, mergeBase, diff, updatedAt: at })
       }
       case 'MergeabilityChecked': {
-        const { head, base, mergeable } = event.data
-        return { ...pull, head: { ...pull.head, sha: head }, base: { ...pull.base, sha: base }, mergeable }
+        const { base, mergeable, conflicts } = event.data
+        return { ...pull, base: { ...pull.base, sha: base }, mergeable, conflicts }
       }
+      case 'TargetBranchChanged': {
+        const { base, mergeBase, diff } = event.data
+        return indexed({ ...pull, base, mergeBase, diff, updatedAt: at })
+      }
+      case 'MaintainerEditChanged':
+        return { ...pull, allowMaintainerEdit: event.data.allowed, updatedAt: at }
       case 'MergeStarted':
         return { ...pull, merging: true }
       case 'MergeFailed':
         return { ...pull, merging: false }
       case 'PullRequestMerged': {
-        const { commit, mergedBy } = event.data
-        const merged = { commit, at, by: mergedBy }
-        return {
+        const { commit, head, mergeBase, mergedBy } = event.data
+        return indexed({
           ...pull,
           state: 'closed',
-          merged,
+          status: 'merged',
+          closed: true,
+          head: { ...pull.head, sha: head },
+          mergeBase: mergeBase ?? pull.mergeBase,
+          merged: { commit, at, by: mergedBy },
           merging: false,
+          schedule: null,
           mergeable: false,
           updatedAt: at,
           closedAt: at,
-        }
+        })
       }
+      case 'HeadBranchDeleted':
+        return { ...pull, updatedAt: at }
+      case 'MergeScheduled': {
+        const { repoId: _repoId, index: _index, ...schedule } = event.data
+        return indexed({ ...pull, schedule, updatedAt: at })
+      }
+      case 'MergeScheduleCanceled':
+      case 'ScheduledMergeRefused':
+        return indexed({ ...pull, schedule: null, updatedAt: at })
       default:
         return pull
     }
   },
+}
+
+type Derived = 'headKey' | 'baseKey' | 'headSha' | 'labelIds' | 'milestoneId' | 'dependencyKeys' | 'scheduled'
+
+/** With the fields that follow from others, and that only serve to find it. */
+function indexed(pull: Omit<PullDocument, Derived>): PullDocument {
+  return {
+    ...pull,
+    headKey: branchKey(pull.head.repoId, pull.head.branch),
+    baseKey: branchKey(pull.base.repoId, pull.base.branch),
+    headSha: pull.head.sha,
+    labelIds: pull.labels.map(({ id }) => id),
+    milestoneId: pull.milestone?.id ?? null,
+    dependencyKeys: pull.dependencies.map(({ repoId, index }) => pullId(repoId, index)),
+    scheduled: pull.schedule !== null,
+  }
 }
 
 export const pullModel = readModel(pullFold)

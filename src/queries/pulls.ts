@@ -11,22 +11,24 @@ import { type PullDocument, pullId } from '../projections/pulls.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
-import type { Access } from './access.ts'
+import { type Access, accessTo, atLeast } from './access.ts'
+import { LabelWire, labelWire } from './labels.ts'
+import { MilestoneWire, milestoneWire } from './milestones.ts'
 import { ownerOf, RepositoryParams, RepositoryWire, repositoryWire } from './repositories.ts'
 import { UserWire, userWire } from './users.ts'
 
 export const PullParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
+
+const Nullable = <T extends Parameters<typeof Type.Union>[0][number]>(type: T) =>
+  Type.Union([type, Type.Null()])
 
 const BranchPointWire = Type.Object({
   label: Type.String(),
   ref: Type.String(),
   sha: Type.String(),
   repo_id: Type.Integer(),
-  repo: RepositoryWire,
+  repo: Nullable(RepositoryWire),
 })
-
-const Nullable = <T extends Parameters<typeof Type.Union>[0][number]>(type: T) =>
-  Type.Union([type, Type.Null()])
 
 export const PullRequestWire = Type.Object({
   id: Type.Integer(),
@@ -35,10 +37,10 @@ export const PullRequestWire = Type.Object({
   user: UserWire,
   title: Type.String(),
   body: Type.String(),
-  labels: Type.Array(Type.Object({})),
-  milestone: Type.Null(),
-  assignee: Type.Null(),
-  assignees: Type.Null(),
+  labels: Type.Array(LabelWire),
+  milestone: Nullable(MilestoneWire),
+  assignee: Nullable(UserWire),
+  assignees: Nullable(Type.Array(UserWire)),
   requested_reviewers: Type.Array(UserWire),
   state: Type.String(),
   draft: Type.Boolean(),
@@ -59,33 +61,38 @@ export const PullRequestWire = Type.Object({
   base: BranchPointWire,
   head: BranchPointWire,
   merge_base: Type.String(),
-  due_date: Type.Null(),
+  due_date: Nullable(Type.String()),
   created_at: Type.String(),
   updated_at: Type.String(),
   closed_at: Nullable(Type.String()),
   pin_order: Type.Integer(),
 })
 
-/** What all rows of one list share. */
+/** What the rows of one list need beside their documents. */
 export interface PullSurroundings {
   repository: Static<typeof RepositoryWire>
-  /** Posters and mergers by id. */
+  /** Repositories of heads that the requester may read, by id: the base repository, and forks of it. */
+  heads: ReadonlyMap<number, Static<typeof RepositoryWire>>
   people: ReadonlyMap<number, Static<typeof UserWire>>
+  labels: ReadonlyMap<number, Static<typeof LabelWire>>
+  milestones: ReadonlyMap<number, Static<typeof MilestoneWire>>
   publicUrl: string
 }
 
-/** The document as Gitea's `PullRequest`. */
+/** The document as Gitea's `PullRequest`. Labels and milestones that were deleted since are left out. */
 export function pullWire(pull: PullDocument, around: PullSurroundings): Static<typeof PullRequestWire> {
   const { repository, people, publicUrl } = around
   const page = `${publicUrl}/${repository.full_name}/pulls/${pull.index}`
   const poster = people.get(pull.poster.id)
   if (poster === undefined) throw new Error(`pull request ${pull.repoId}.${pull.index} has no poster`)
-  const branchPoint = ({ branch, sha, repoId }: BranchPoint) => ({
+  const assignees = present(pull.assignees.map(({ id }) => people.get(id)))
+  const headRepository = around.heads.get(pull.head.repoId) ?? null
+  const branchPoint = ({ branch, sha }: BranchPoint, repo: Static<typeof RepositoryWire> | null) => ({
     label: branch,
     ref: branch,
     sha,
-    repo_id: repoId,
-    repo: repository,
+    repo_id: repo?.id ?? -1,
+    repo,
   })
   return {
     id: pull.id,
@@ -94,10 +101,10 @@ export function pullWire(pull: PullDocument, around: PullSurroundings): Static<t
     user: poster,
     title: pull.title,
     body: pull.body,
-    labels: [],
-    milestone: null,
-    assignee: null,
-    assignees: null,
+    labels: present(pull.labels.map(({ id }) => around.labels.get(id))),
+    milestone: pull.milestone === null ? null : (around.milestones.get(pull.milestone.id) ?? null),
+    assignee: assignees[0] ?? null,
+    assignees: assignees.length === 0 ? null : assignees,
     requested_reviewers: [],
     state: pull.state,
     draft: isWorkInProgress(pull.title),
@@ -114,11 +121,11 @@ export function pullWire(pull: PullDocument, around: PullSurroundings): Static<t
     merged_at: pull.merged?.at ?? null,
     merge_commit_sha: pull.merged?.commit ?? null,
     merged_by: pull.merged === null ? null : (people.get(pull.merged.by.id) ?? null),
-    allow_maintainer_edit: false,
-    base: branchPoint(pull.base),
-    head: branchPoint(pull.head),
+    allow_maintainer_edit: pull.allowMaintainerEdit,
+    base: branchPoint(pull.base, repository),
+    head: branchPoint(pull.head, headRepository),
     merge_base: pull.mergeBase,
-    due_date: null,
+    due_date: pull.deadline,
     created_at: pull.createdAt,
     updated_at: pull.updatedAt,
     closed_at: pull.closedAt,
@@ -126,24 +133,56 @@ export function pullWire(pull: PullDocument, around: PullSurroundings): Static<t
   }
 }
 
-/** Reads at once what the rows need beside themselves: the owner, posters and mergers. */
+function present<T>(values: readonly (T | undefined)[]): T[] {
+  return values.filter((value) => value !== undefined)
+}
+
+/** Reads at once, whatever the number of rows, what they name: people, labels, milestones, forks. */
 export async function surroundings(
   services: Services,
   repository: RepositoryDocument,
   access: Access,
   pulls: readonly PullDocument[],
+  requester: AccountDocument | null,
 ): Promise<PullSurroundings> {
+  const { views } = services
   const publicUrl = services.publicUrl()
-  const ids = new Set(
-    pulls.flatMap(({ poster, merged }) => (merged === null ? [poster.id] : [poster.id, merged.by.id])),
-  )
-  const [owner, accounts] = await Promise.all([
-    ownerOf(services, repository),
-    services.views.accounts.getMany([...ids].map(String)),
+  const idsOf = (named: (pull: PullDocument) => readonly number[]) => [
+    ...new Set(pulls.flatMap((pull) => named(pull).map(String))),
+  ]
+  const forks = (
+    await views.repositories.getMany(
+      idsOf(({ head }) => (head.repoId === repository.id ? [] : [head.repoId])),
+    )
+  ).filter((fork) => atLeast(accessTo(fork, requester), 'read'))
+  const peopleIds = new Set([
+    ...idsOf(({ poster, merged, assignees }) => [
+      poster.id,
+      ...(merged === null ? [] : [merged.by.id]),
+      ...assignees.map(({ id }) => id),
+    ]),
+    ...forks.map(({ ownerId }) => `${ownerId}`),
   ])
+  const [owner, accounts, labels, milestones] = await Promise.all([
+    ownerOf(services, repository),
+    views.accounts.getMany([...peopleIds]),
+    views.labels.getMany(idsOf(({ labelIds }) => labelIds)),
+    views.milestones.getMany(idsOf(({ milestoneId }) => (milestoneId === null ? [] : [milestoneId]))),
+  ])
+  const wire = repositoryWire(repository, owner, access, publicUrl)
+  const accountsById = new Map(accounts.map((account) => [account.id, account]))
+  const heads = new Map([[repository.id, wire]])
+  for (const fork of forks) {
+    const forkOwner = accountsById.get(fork.ownerId)
+    if (forkOwner === undefined) continue
+    heads.set(fork.id, repositoryWire(fork, forkOwner, accessTo(fork, requester), publicUrl))
+  }
   return {
-    repository: repositoryWire(repository, owner, access, publicUrl),
-    people: new Map(accounts.map((account: AccountDocument) => [account.id, userWire(account, publicUrl)])),
+    repository: wire,
+    heads,
+    people: new Map(accounts.map((account) => [account.id, userWire(account, publicUrl)])),
+    labels: new Map(labels.map((label) => [label.id, labelWire(label, repository, publicUrl)])),
+    milestones: new Map(milestones.map((milestone) => [milestone.id, milestoneWire(milestone)])),
     publicUrl,
   }
 }
@@ -197,20 +236,46 @@ const SORTS: ReadonlyMap<string, Sort<PullDocument>> = new Map([
   ['priority', NEWEST],
 ])
 
-/** Unknown states select the open ones, unknown sorts the newest first, as in Gitea. */
-function selection(
-  repository: RepositoryDocument,
-  state: string | undefined,
-): { filter: Filter<PullDocument>; total: number } {
-  const { id: repoId, openPulls, closedPulls } = repository
-  switch (state) {
-    case 'all':
-      return { filter: { repoId }, total: openPulls + closedPulls }
-    case 'closed':
-      return { filter: { repoId, state: 'closed' }, total: closedPulls }
-    default:
-      return { filter: { repoId, state: 'open' }, total: openPulls }
+const ListQuery = Type.Object({
+  state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),
+  sort: Type.Optional(Type.String({ description: [...SORTS.keys()].join(', ') })),
+  milestone: Type.Optional(Type.String({ description: 'id of a milestone' })),
+  labels: Type.Optional(
+    Type.Union([Type.String(), Type.Array(Type.String())], {
+      description: 'ids of labels, all of which it must have; repeatable',
+    }),
+  ),
+  ...PageQuery,
+})
+
+/**
+ * What a list shows. Unknown states select the open ones, as in Gitea; milestones and labels that are no
+ * positive whole number select nothing more than if they were not there.
+ */
+function selectionOf(repoId: number, query: Static<typeof ListQuery>): Filter<PullDocument> {
+  const filter: Filter<PullDocument> = { repoId }
+  if (query.state === 'closed') filter.state = 'closed'
+  else if (query.state !== 'all') filter.state = 'open'
+  const milestone = indexOf(query.milestone ?? '')
+  if (milestone !== undefined) filter.milestoneId = milestone
+  const labels = present([query.labels ?? []].flat().map(indexOf))
+  if (labels.length > 0) filter.labelIds = { $all: labels.slice(0, MAX_LABELS) }
+  return filter
+}
+
+const MAX_LABELS = 50
+
+/** How many there are: counters where there are some, since counting many rows takes its time. */
+async function totalOf(
+  services: Services,
+  { openPulls, closedPulls }: RepositoryDocument,
+  filter: Filter<PullDocument>,
+): Promise<number> {
+  if (filter.milestoneId !== undefined || filter.labelIds !== undefined) {
+    return services.views.pulls.count(filter)
   }
+  if (filter.state === undefined) return openPulls + closedPulls
+  return filter.state === 'open' ? openPulls : closedPulls
 }
 
 export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
@@ -221,21 +286,20 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
         schema: {
           tags: ['repository'],
           params: RepositoryParams,
-          querystring: Type.Object({
-            state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),
-            sort: Type.Optional(Type.String({ description: [...SORTS.keys()].join(', ') })),
-            ...PageQuery,
-          }),
+          querystring: ListQuery,
           response: { 200: Type.Array(PullRequestWire) },
         },
       },
       async (request, reply) => {
         const { repository, access } = await repositoryFor(services, request, request.params, 'read')
         const page = pageOf(request.query, services.config)
-        const { filter, total } = selection(repository, request.query.state)
+        const filter = selectionOf(repository.id, request.query)
         const sort = SORTS.get(request.query.sort ?? '') ?? NEWEST
-        const found = await services.views.pulls.find(filter, { sort, skip: page.skip, limit: page.limit })
-        const around = await surroundings(services, repository, access, found)
+        const [found, total] = await Promise.all([
+          services.views.pulls.find(filter, { sort, skip: page.skip, limit: page.limit }),
+          totalOf(services, repository, filter),
+        ])
+        const around = await surroundings(services, repository, access, found, request.requester)
         sendPaging(request, reply, around.publicUrl, page, total)
         return found.map((pull) => pullWire(pull, around))
       },
@@ -247,7 +311,7 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request) => {
         const { repository, access } = await repositoryFor(services, request, request.params, 'read')
         const pull = await pullFor(services, repository.id, request.params.index)
-        return pullWire(pull, await surroundings(services, repository, access, [pull]))
+        return pullWire(pull, await surroundings(services, repository, access, [pull], request.requester))
       },
     )
 

@@ -2,6 +2,7 @@
  * The second half of a merge: the branch, then the outcome. Runs right after the intent is recorded, and
  * again at start for an intent that a crash left without an outcome. Every step may be repeated.
  */
+import type { MergeIntent } from '../../events/domain-events.ts'
 import { claimKeys, pullStream } from '../../events/streams.ts'
 import { RepositoryMissing } from '../../git/errors.ts'
 import { isAncestor } from '../../git/history.ts'
@@ -10,8 +11,14 @@ import { inTurn } from '../../git/slots.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { releaseClaim } from '../claims.ts'
 import { type CommandContext, execute } from '../execute.ts'
-import { recordRefs } from '../refs-updated.ts'
-import { decideMerged, decideMergeFailed, type PullState, pullDecider } from './pull-request.ts'
+import { recordMerge } from '../refs-updated.ts'
+import {
+  type ActivePull,
+  decideMerged,
+  decideMergeFailed,
+  type PullState,
+  pullDecider,
+} from './pull-request.ts'
 
 /** Merges of one repository take turns under this key (`inTurn`), so that two into one branch both land. */
 export const mergeTurn = (repoId: number) => `merge ${repoId}`
@@ -24,28 +31,13 @@ export async function finishMerge(
 ): Promise<string | undefined> {
   if (state.status !== 'open' || state.merging === null) return undefined
   const { repoId, index, merging } = state
-  const { commit, from, baseBranch } = merging
-  const dir = gitDirOf(services, repoId)
-  const ref = `refs/heads/${baseBranch}`
+  const { commit } = merging
   const command = { stream: pullStream(repoId, index), decider: pullDecider }
-
-  // In turn with pushes: the log tells of the moves of a branch in the order in which git made them.
-  const reason = await inTurn(dir, async () => {
-    const outcome = await updateRef(dir, ref, { from, to: commit })
-    const tip = outcome === 'moved' ? commit : await resolveRef(dir, ref)
-    if (tip === null || !(await isAncestor(dir, commit, tip)))
-      return `push out of date: ${baseBranch} has moved`
-    // A branch that a push has moved on from the commit is told of by that push.
-    if (tip === commit) await recordRefs(services, context, repoId, 'merge', [{ ref, from, to: commit }])
-    return undefined
-  }).catch((error: unknown) => {
-    if (error instanceof RepositoryMissing) return 'the repository was deleted'
-    throw error
-  })
+  const reason = await moveBase(services, context, state, merging)
   if (reason !== undefined) {
     await execute(services.events, context, {
       ...command,
-      step: 'merge failed',
+      step: `merge ${commit} failed`,
       decide: (current) => decideMergeFailed(current, commit, reason),
     })
     return reason
@@ -55,6 +47,40 @@ export async function finishMerge(
     step: 'merged',
     decide: (current) => decideMerged(current, commit),
   })
-  await releaseClaim(services.events, context, claimKeys.pull(state.head, state.base), command.stream)
+  await releaseTargets(services, context, state)
   return undefined
+}
+
+/** A merged pull request keeps others from its head and base no longer. */
+export async function releaseTargets(
+  { events }: Services,
+  context: CommandContext,
+  { repoId, index, head, base }: ActivePull,
+): Promise<void> {
+  await releaseClaim(events, context, claimKeys.pull(head, base), pullStream(repoId, index))
+}
+
+async function moveBase(
+  services: Services,
+  context: CommandContext,
+  { repoId, index }: ActivePull,
+  { baseBranch, from, commit }: MergeIntent,
+): Promise<string | undefined> {
+  const dir = gitDirOf(services, repoId)
+  const ref = `refs/heads/${baseBranch}`
+  // In turn with pushes: the log tells of the moves of a branch in the order in which git made them.
+  return inTurn(dir, async () => {
+    const outcome = await updateRef(dir, ref, { from, to: commit })
+    const tip = outcome === 'moved' ? commit : await resolveRef(dir, ref)
+    if (tip === null || !(await isAncestor(dir, commit, tip)))
+      return `push out of date: ${baseBranch} has moved`
+    // A branch that a push has moved on from the commit is told of by that push.
+    if (tip === commit && from !== commit) {
+      await recordMerge(services, context, repoId, index, { ref, from, to: commit })
+    }
+    return undefined
+  }).catch((error: unknown) => {
+    if (error instanceof RepositoryMissing) return 'the repository was deleted'
+    throw error
+  })
 }

@@ -1,132 +1,38 @@
-/** Merging a pull request: `POST /repos/{owner}/{repo}/pulls/{index}/merge`. */
+/** Merging a pull request, now or when its checks succeed: `POST` and `DELETE …/pulls/{index}/merge`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import type { PullRequestEvent } from '../../events/domain-events.ts'
-import { pullStream } from '../../events/streams.ts'
-import { commitTree } from '../../git/commits.ts'
-import { mergeTrees } from '../../git/merge.ts'
-import { readRefs } from '../../git/refs.ts'
+import { pullStream, readsStream } from '../../events/streams.ts'
 import { inTurn } from '../../git/slots.ts'
 import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { atLeast } from '../../queries/access.ts'
 import { PullParams, pullFor } from '../../queries/pulls.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import { type CommandContext, type Decision, execute } from '../execute.ts'
-import { Refused, refuse } from '../refusal.ts'
-import { signatureOf } from '../signature.ts'
-import { finishMerge, mergeTurn } from './finish-merge.ts'
-import {
-  type ActivePull,
-  decideStartMerge,
-  isMergeStyle,
-  type MergeRequest,
-  mergeRefusal,
-  type PullState,
-  pullDecider,
-} from './pull-request.ts'
+import type { Services } from '../../services.ts'
+import { append, execute } from '../execute.ts'
+import { mergeTurn } from './finish-merge.ts'
+import { type Merge, mergePull } from './merge-pull.ts'
+import { decideCancelSchedule, pullDecider } from './pull-request.ts'
+import { scheduleMerge } from './schedule.ts'
 
 export const MergePullRequestOption = Type.Object({
   Do: Type.Optional(Type.String()),
   MergeTitleField: Type.Optional(Type.String()),
   MergeMessageField: Type.Optional(Type.String()),
+  MergeCommitID: Type.Optional(Type.String()),
   head_commit_id: Type.Optional(Type.String()),
+  force_merge: Type.Optional(Type.Boolean()),
+  merge_when_checks_succeed: Type.Optional(Type.Boolean()),
+  delete_branch_after_merge: Type.Optional(Type.Boolean()),
 })
 
-interface Merge {
-  repository: RepositoryDocument
-  index: number
-  merger: AccountDocument
-  request: MergeRequest
-  title: string
-  body: string
-}
-
-/** Merge rule 5: the given title or the default one, and the body after a blank line. */
-export function mergeMessage(pull: ActivePull, { title, body }: { title: string; body: string }): string {
-  const { head, base } = pull
-  const standard = `Merge pull request '${pull.title}' (#${pull.index}) from ${head.branch} into ${base.branch}`
-  return `${[title.trim() || standard, body.trim()].filter((part) => part !== '').join('\n\n')}\n`
-}
-
-/** Builds the merge commit against the tips as git has them now, and decides on it. */
-async function buildMerge(
-  services: Services,
-  context: CommandContext,
-  state: PullState,
-  merge: Merge,
-): Promise<Decision<PullRequestEvent>> {
-  const { repository, merger, request } = merge
-  const refusal = mergeRefusal(state, request)
-  if (refusal !== undefined) return refusal
-  const { style } = request
-  if (state.status === 'none' || !isMergeStyle(style)) return []
-  const dir = gitDirOf(services, repository.id)
-  const headRef = `refs/heads/${state.head.branch}`
-  const baseRef = `refs/heads/${state.base.branch}`
-  const tips = await readRefs(dir, [headRef, baseRef])
-  const base = tips.get(baseRef)
-  if (base == null) return refuse.conflict(`the base branch ${state.base.branch} is gone`)
-  // A head that moved and is not recorded yet must not be merged unseen, nor must what it replaced.
-  if (tips.get(headRef) !== state.head.sha)
-    return refuse.conflict('the head branch has just moved; try again')
-
-  const merged = await mergeTrees(dir, base, state.head.sha)
-  switch (merged.kind) {
-    case 'conflicts':
-      return refuse.conflict('merge conflicts', merged.files)
-    case 'unrelated':
-      return refuse.conflict('head and base have unrelated histories')
-    case 'clean': {
-      const signature = signatureOf(merger, context.at)
-      const message = mergeMessage(state, merge)
-      const commit = await commitTree(dir, {
-        tree: merged.tree,
-        parents: [base, state.head.sha],
-        message,
-        author: signature,
-        committer: signature,
-      })
-      return decideStartMerge(state, {
-        style,
-        baseBranch: state.base.branch,
-        from: base,
-        head: state.head.sha,
-        commit,
-        message,
-        by: { id: merger.id, login: merger.login },
-      })
-    }
-  }
-}
-
-/** Intent, branch, outcome: one merge of a repository at a time. */
-async function mergePull(services: Services, context: CommandContext, merge: Merge): Promise<void> {
-  const { repository, index } = merge
-  await inTurn(mergeTurn(repository.id), async () => {
-    const state = await execute(services.events, context, {
-      stream: pullStream(repository.id, index),
-      step: 'merge',
-      decider: pullDecider,
-      decide: (current) => buildMerge(services, context, current, merge),
-    })
-    const failure = await finishMerge(services, context, state)
-    if (failure !== undefined) throw new Refused(refuse.conflict(failure))
-    // Only a retried request comes here: the merge that it asked for before has failed.
-    if (state.status === 'open' && state.merging === null) {
-      throw new Refused(refuse.conflict('this merge has failed; try again with another Idempotency-Key'))
-    }
-  })
-}
-
 export function mergePullRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { events } = services
   return async (app) => {
+    const tags = ['repository']
+
     app.post(
       '/repos/:owner/:repo/pulls/:index/merge',
       {
         schema: {
-          tags: ['repository'],
+          tags,
           params: PullParams,
           body: Type.Optional(Type.Union([MergePullRequestOption, Type.Null()])),
         },
@@ -137,20 +43,53 @@ export function mergePullRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { index } = await pullFor(services, repository.id, request.params.index)
         const body = request.body ?? {}
         const context = commandContext(request)
-        await mergePull(services, context, {
+        // Merge rule 1: who merges has read it, whatever comes of the merge.
+        const user = { id: merger.id, login: merger.login }
+        const read = { type: 'IssueRead', data: { repoId: repository.id, index, user } } as const
+        await append(events, context, readsStream(user.id), 'read', [read], 'any')
+
+        const merge: Merge = {
           repository,
           index,
           merger,
           request: {
+            // Merge rule 4: the plain style when none is given.
             style: body.Do || 'merge',
-            mayMerge: atLeast(access, 'write'),
+            force: body.force_merge === true && access === 'admin',
+            scheduling: body.merge_when_checks_succeed === true,
             ...(body.head_commit_id ? { expectedHead: body.head_commit_id } : {}),
           },
-          title: body.MergeTitleField ?? '',
-          body: body.MergeMessageField ?? '',
+          fields: { title: body.MergeTitleField ?? '', message: body.MergeMessageField ?? '' },
+          manualCommit: body.MergeCommitID ?? '',
+          deleteBranch: body.delete_branch_after_merge ?? repository.deleteBranchAfterMerge,
+        }
+        const status = await inTurn(mergeTurn(repository.id), async () => {
+          if (merge.request.scheduling && (await scheduleMerge(services, context, merge))) return 201
+          await mergePull(services, context, merge)
+          return 200
         })
         await settled(services, context, reply)
-        return reply.code(200).send()
+        return reply.code(status).send()
+      },
+    )
+
+    app.delete(
+      '/repos/:owner/:repo/pulls/:index/merge',
+      { schema: { tags, params: PullParams, response: { 204: Type.Null() } } },
+      async (request, reply) => {
+        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const requester = signedIn(request)
+        const { index } = await pullFor(services, repository.id, request.params.index)
+        const context = commandContext(request)
+        await execute(events, context, {
+          stream: pullStream(repository.id, index),
+          step: 'cancel schedule',
+          decider: pullDecider,
+          decide: (state) =>
+            decideCancelSchedule(state, { id: requester.id, login: requester.login }, access === 'admin'),
+        })
+        await settled(services, context, reply)
+        return reply.code(204).send(null)
       },
     )
   }

@@ -1,51 +1,82 @@
 /** Opening a pull request: `POST /repos/{owner}/{repo}/pulls`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import type { AccountRef, LabelRef, MilestoneRef } from '../../events/domain-events.ts'
 import { claimKeys, idsStream, numbersStream, pullStream } from '../../events/streams.ts'
+import { fetchObjects } from '../../git/fetch-objects.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'
-import { branchNameProblem } from '../../git/names.ts'
-import { readRefs, updateRef } from '../../git/refs.ts'
+import { updateRef } from '../../git/refs.ts'
 import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { accessTo, atLeast } from '../../queries/access.ts'
+import { forkOf } from '../../queries/forks.ts'
 import { PullRequestWire, pullFor, pullWire, surroundings } from '../../queries/pulls.ts'
 import { RepositoryParams } from '../../queries/repositories.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { type Claim, claimHolder, takeClaim } from '../claims.ts'
-import { type CommandContext, execute, load } from '../execute.ts'
+import { takeClaim } from '../claims.ts'
+import { type CommandContext, execute } from '../execute.ts'
+import { deadlineOf } from '../issues/deadline.ts'
+import { assigneeRefs, labelRefs, milestoneRef } from '../issues/fields.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { takeNumber } from '../sequences.ts'
+import { branchTip } from './branch-tip.ts'
 import { decideOpen, pullDecider } from './pull-request.ts'
+import { refuseTwin, targetsClaim, twinExists } from './targets.ts'
 
 export const CreatePullRequestOption = Type.Object({
   head: Type.String(),
   base: Type.String(),
   title: Type.Optional(Type.String({ maxLength: 255 })),
   body: Type.Optional(Type.String()),
+  labels: Type.Optional(Type.Array(Type.Integer())),
+  milestone: Type.Optional(Type.Integer()),
+  assignee: Type.Optional(Type.String()),
+  assignees: Type.Optional(Type.Array(Type.String())),
+  due_date: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+  deadline: Type.Optional(Type.Union([Type.String(), Type.Null()])),
 })
 
 interface Opening {
   repository: RepositoryDocument
+  headRepository: RepositoryDocument
   headBranch: string
   baseBranch: string
   title: string
   body: string
+  labels: LabelRef[]
+  milestone: MilestoneRef | null
+  assignees: AccountRef[]
+  deadline: string | null
 }
 
-/** Create rule 2: the branch of `<branch>` or `<owner>:<branch>`; anything else is 404. */
-function headBranchOf(head: string, repository: RepositoryDocument): string {
+/**
+ * Create rules 2 and 3: the repository and branch of `<branch>` or `<user>:<branch>`, for a requester who
+ * may read them. @throws Refused (not found)
+ */
+async function headOf(
+  services: Services,
+  requester: AccountDocument,
+  repository: RepositoryDocument,
+  head: string,
+): Promise<{ headRepository: RepositoryDocument; headBranch: string }> {
   const [first = '', branch, ...more] = head.split(':')
-  if (branch === undefined) return first
+  if (branch === undefined) return { headRepository: repository, headBranch: first }
   if (more.length > 0) throw new Refused(refuse.notFound('head: must be <branch> or <user>:<branch>'))
-  if (first.toLowerCase() !== repository.ownerLogin.toLowerCase()) {
+  const owner = await services.views.accounts.findOne({ loginKey: first.toLowerCase() })
+  if (owner === undefined) throw new Refused(refuse.notFound(`head: there is no user ${first}`))
+  if (owner.id === repository.ownerId) return { headRepository: repository, headBranch: branch }
+  const fork = await forkOf(services, repository.id, owner.id)
+  if (fork === undefined || !atLeast(accessTo(fork, requester), 'read')) {
     throw new Refused(refuse.notFound(`head: ${first} has no fork of this repository`))
   }
-  return branch
+  return { headRepository: fork, headBranch: branch }
 }
 
 async function open(services: Services, context: CommandContext, opening: Opening): Promise<number> {
   const { events } = services
-  const { repository, headBranch, baseBranch, title, body } = opening
+  const { repository, headRepository, headBranch, baseBranch, ...discussion } = opening
   const { actor } = context
   if (actor === null) throw new Refused(refuse.unauthenticated('sign in first'))
   const repoId = repository.id
@@ -53,28 +84,16 @@ async function open(services: Services, context: CommandContext, opening: Openin
   const earlier = await openedBefore(services, context, repoId)
   if (earlier !== undefined) return earlier
 
-  // A name that no branch can have is the name of none.
-  if (branchNameProblem(headBranch) ?? branchNameProblem(baseBranch)) {
-    throw new Refused(refuse.notFound('branch not found'))
-  }
-  const tips = await readRefs(dir, [`refs/heads/${headBranch}`, `refs/heads/${baseBranch}`])
-  const headSha = tips.get(`refs/heads/${headBranch}`)
-  const baseSha = tips.get(`refs/heads/${baseBranch}`)
-  if (headSha == null || baseSha == null) throw new Refused(refuse.notFound('branch not found'))
-
-  const head = { repoId, branch: headBranch, sha: headSha }
+  const [baseSha, headSha] = await Promise.all([
+    branchTip(services, repoId, baseBranch),
+    branchTip(services, headRepository.id, headBranch),
+  ])
+  const head = { repoId: headRepository.id, branch: headBranch, sha: headSha }
   const base = { repoId, branch: baseBranch, sha: baseSha }
   const key = claimKeys.pull(head, base)
-  const claim: Pick<Claim, 'key' | 'stillHolds'> = {
-    key,
-    async stillHolds(holder) {
-      const { state } = await load(events, holder, pullDecider)
-      return state.status === 'open' && claimKeys.pull(state.head, state.base) === key
-    },
-  }
-  if (context.retry === undefined) {
-    const twin = await claimHolder(events, context, claim)
-    if (twin !== undefined) throw new Refused(twinExists(twin))
+  if (context.retry === undefined) await refuseTwin(services, context, key)
+  if (headRepository.id !== repoId) {
+    await fetchObjects(dir, gitDirOf(services, headRepository.id), headSha)
   }
   const ancestor = await mergeBase(dir, baseSha, headSha)
   if (ancestor === undefined) throw new Refused(refuse.unprocessable('head and base share no history'))
@@ -85,7 +104,7 @@ async function open(services: Services, context: CommandContext, opening: Openin
     takeNumber(events, context, idsStream('issue')),
   ])
   const stream = pullStream(repoId, index)
-  const claimed = await takeClaim(events, context, { ...claim, holder: stream })
+  const claimed = await takeClaim(events, context, { ...targetsClaim(services, key), holder: stream })
   if (!claimed.taken) throw new Refused(twinExists(claimed.holder))
 
   await updateRef(dir, `refs/pull/${index}/head`, { from: null, to: headSha })
@@ -95,12 +114,11 @@ async function open(services: Services, context: CommandContext, opening: Openin
     decider: pullDecider,
     decide: (state) =>
       decideOpen(state, {
+        ...discussion,
         repoId,
         index,
         id,
         poster: actor,
-        title,
-        body,
         head,
         base,
         mergeBase: ancestor,
@@ -129,12 +147,6 @@ async function openedBefore(
   return state.status === 'none' ? undefined : index
 }
 
-/** Create rule 4: the answer names the pull request that is there already. */
-function twinExists(holder: string) {
-  const number = holder.slice(holder.indexOf('.') + 1)
-  return refuse.conflict(`pull request #${number} with the same head and base is not merged yet`)
-}
-
 export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
     app.post(
@@ -149,26 +161,38 @@ export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
       async (request, reply) => {
         const { repository, access } = await repositoryFor(services, request, request.params, 'read')
-        signedIn(request)
-        const { base, title = '', body = '' } = request.body
+        const requester = signedIn(request)
+        const { body } = request
         if (repository.empty) throw new Refused(refuse.notFound('the repository has no commits'))
-        const headBranch = headBranchOf(request.body.head, repository)
-        if (headBranch === base) {
+        const { headRepository, headBranch } = await headOf(services, requester, repository, body.head)
+        if (headRepository.id === repository.id && headBranch === body.base) {
           throw new Refused(
             refuse.unprocessable('head and base are the same: there are no changes between them'),
           )
         }
-        const trimmed = title.trim()
-        if (trimmed === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
+        const title = (body.title ?? '').trim()
+        if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
 
         const context = commandContext(request)
-        const opening = { repository, headBranch, baseBranch: base, title: trimmed, body }
-        const index = await open(services, context, opening)
+        const index = await open(services, context, {
+          repository,
+          headRepository,
+          headBranch,
+          baseBranch: body.base,
+          title,
+          body: body.body ?? '',
+          labels: await labelRefs(services, repository, body.labels ?? []),
+          milestone: await milestoneRef(services, repository, body.milestone ?? 0),
+          assignees: await assigneeRefs(services, repository, body),
+          deadline: deadlineOf('due_date', body.due_date ?? body.deadline ?? null),
+        })
         await settled(services, context, reply)
         const pull = await pullFor(services, repository.id, `${index}`)
         // As it is now: it counts its open pull requests.
         const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
-        return reply.code(201).send(pullWire(pull, await surroundings(services, now, access, [pull])))
+        return reply
+          .code(201)
+          .send(pullWire(pull, await surroundings(services, now, access, [pull], requester)))
       },
     )
   }

@@ -3,33 +3,27 @@ import type {
   AccountRef,
   BranchPoint,
   DiffStat,
-  MergeStyle,
+  MergeIntent,
   PullRequestEvent,
+  ScheduledMerge,
 } from '../../events/domain-events.ts'
+import { type Discussion, evolveDiscussion } from '../../projections/discussion.ts'
 import type { Decider, Decision } from '../execute.ts'
-import { type Refusal, refuse } from '../refusal.ts'
+import { decideStatus } from '../issues/discussion.ts'
+import { isRefusal, refuse } from '../refusal.ts'
 
-/** A merge whose intent is recorded and whose outcome is not. */
-export interface MergeUnderWay {
-  style: MergeStyle
-  baseBranch: string
-  /** The base branch moves from here to `commit`. */
-  from: string
-  head: string
-  commit: string
-  by: AccountRef
-}
-
-export interface ActivePull {
-  status: 'open' | 'merged'
-  repoId: number
-  index: number
-  poster: AccountRef
-  title: string
+export interface ActivePull extends Discussion {
+  status: 'open' | 'closed' | 'merged'
   head: BranchPoint
   base: BranchPoint
+  mergeBase: string
+  /** For the pair of commits that was tried last. */
   mergeability: { head: string; base: string; mergeable: boolean }
-  merging: MergeUnderWay | null
+  allowMaintainerEdit: boolean
+  /** A merge whose intent is recorded and whose outcome is not. */
+  merging: MergeIntent | null
+  schedule: ScheduledMerge | null
+  headBranchDeleted: boolean
 }
 
 export type PullState = { status: 'none' } | ActivePull
@@ -41,32 +35,77 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = {
     PullRequestOpened: true,
     PullRequestHeadMoved: true,
     MergeabilityChecked: true,
+    TargetBranchChanged: true,
+    MaintainerEditChanged: true,
     MergeStarted: true,
     MergeFailed: true,
     PullRequestMerged: true,
+    HeadBranchDeleted: true,
+    MergeScheduled: true,
+    MergeScheduleCanceled: true,
+    ScheduledMergeRefused: true,
+    TitleChanged: true,
+    BodyChanged: true,
+    StatusChanged: true,
+    LabelsChanged: true,
+    MilestoneChanged: true,
+    AssigneesChanged: true,
+    DeadlineChanged: true,
+    DependencyAdded: true,
+    DependencyRemoved: true,
   },
   evolve(state, event) {
     if (event.type === 'PullRequestOpened') {
-      const { repoId, index, poster, title, head, base, mergeable } = event.data
-      const mergeability = { head: head.sha, base: base.sha, mergeable }
-      return { status: 'open', repoId, index, poster, title, head, base, mergeability, merging: null }
+      const { diff: _diff, mergeable, ...data } = event.data
+      return {
+        ...data,
+        status: 'open',
+        closed: false,
+        dependencies: [],
+        mergeability: { head: data.head.sha, base: data.base.sha, mergeable },
+        allowMaintainerEdit: false,
+        merging: null,
+        schedule: null,
+        headBranchDeleted: false,
+      }
     }
     if (state.status === 'none') return state
     switch (event.type) {
       case 'PullRequestHeadMoved':
-        return { ...state, head: { ...state.head, sha: event.data.to } }
+        return {
+          ...state,
+          head: { ...state.head, sha: event.data.to },
+          mergeBase: event.data.mergeBase,
+        }
       case 'MergeabilityChecked': {
         const { head, base, mergeable } = event.data
-        return { ...state, mergeability: { head, base, mergeable } }
+        return { ...state, base: { ...state.base, sha: base }, mergeability: { head, base, mergeable } }
       }
+      case 'TargetBranchChanged':
+        return { ...state, base: event.data.base, mergeBase: event.data.mergeBase }
+      case 'MaintainerEditChanged':
+        return { ...state, allowMaintainerEdit: event.data.allowed }
       case 'MergeStarted': {
-        const { style, baseBranch, from, head, commit, by } = event.data
-        return { ...state, merging: { style, baseBranch, from, head, commit, by } }
+        const { repoId: _repoId, index: _index, ...merging } = event.data
+        return { ...state, merging }
       }
       case 'MergeFailed':
         return { ...state, merging: null }
       case 'PullRequestMerged':
-        return { ...state, status: 'merged', merging: null }
+        return { ...state, status: 'merged', closed: true, merging: null, schedule: null }
+      case 'HeadBranchDeleted':
+        return { ...state, headBranchDeleted: true }
+      case 'MergeScheduled': {
+        const { repoId: _repoId, index: _index, ...schedule } = event.data
+        return { ...state, schedule }
+      }
+      case 'MergeScheduleCanceled':
+      case 'ScheduledMergeRefused':
+        return { ...state, schedule: null }
+      case 'StatusChanged':
+        return { ...evolveDiscussion(state, event), status: event.data.closed ? 'closed' : 'open' }
+      default:
+        return evolveDiscussion(state, event)
     }
   },
 }
@@ -81,7 +120,7 @@ export function decideOpen(
   return [{ type: 'PullRequestOpened', data: opened }]
 }
 
-/** The head branch came to another commit. A merged pull request keeps the head that was merged. */
+/** The head branch came to another commit. One that is closed keeps the head that it was closed with. */
 export function decideHeadMoved(
   state: PullState,
   moved: { to: string; mergeBase: string; diff: DiffStat },
@@ -102,11 +141,57 @@ export function decideMergeability(
   return [{ type: 'MergeabilityChecked', data: { repoId: state.repoId, index: state.index, ...checked } }]
 }
 
-export interface MergeRequest {
-  style: string
-  mayMerge: boolean
-  /** `head_commit_id`: the head that the requester has seen. */
-  expectedHead?: string
+/** Edit rule 6: another base branch, and what the change is against it. */
+export function decideTargetBranch(
+  state: PullState,
+  target: {
+    base: BranchPoint
+    mergeBase: string
+    diff: DiffStat
+    mergeable: boolean
+    conflicts: string[]
+  },
+): Decision<PullRequestEvent> {
+  if (state.status === 'none') return gone
+  if (state.status === 'merged') return refuse.conflict('the pull request is merged already')
+  if (state.status === 'closed') return refuse.unprocessable('base: the pull request is closed')
+  if (state.merging !== null) return refuse.conflict('a merge of this pull request is under way')
+  const { repoId, index, head, base: from } = state
+  const { base, mergeBase, diff, mergeable, conflicts } = target
+  return [
+    { type: 'TargetBranchChanged', data: { repoId, index, from, base, mergeBase, diff } },
+    {
+      type: 'MergeabilityChecked',
+      data: { repoId, index, head: head.sha, base: base.sha, mergeable, conflicts },
+    },
+  ]
+}
+
+/** Edit rules 4 and 5. A merge that is scheduled does not outlive the closing. */
+export function decidePullStatus(
+  state: PullState,
+  change: Parameters<typeof decideStatus>[1],
+  by: AccountRef,
+): Decision<PullRequestEvent> {
+  if (state.status === 'none') return gone
+  if (state.status === 'merged') {
+    return refuse.preconditionFailed('state: a merged pull request can not be closed or opened')
+  }
+  if (state.merging !== null) return refuse.conflict('a merge of this pull request is under way')
+  const decision = decideStatus(state, change)
+  if (isRefusal(decision) || decision.length === 0 || !change.closed || state.schedule === null) {
+    return decision
+  }
+  const { repoId, index } = state
+  return [...decision, { type: 'MergeScheduleCanceled', data: { repoId, index, by } }]
+}
+
+/** Edit rule 7: whether writers of the base may push to the head branch. */
+export function decideMaintainerEdit(state: PullState, allowed: boolean): Decision<PullRequestEvent> {
+  if (state.status === 'none') return gone
+  if (state.allowMaintainerEdit === allowed) return []
+  const { repoId, index } = state
+  return [{ type: 'MaintainerEditChanged', data: { repoId, index, allowed } }]
 }
 
 /** Titles of work in progress: DESIGN section 8. */
@@ -114,29 +199,8 @@ export function isWorkInProgress(title: string): boolean {
   return /^(WIP:|\[WIP\])/i.test(title)
 }
 
-/** The name of the style, when it is one. */
-export function isMergeStyle(style: string): style is MergeStyle {
-  return style === 'merge'
-}
-
-/** Merge rules 2 and 7, as far as the pull request itself can tell: why it can't be merged, if so. */
-export function mergeRefusal(state: PullState, request: MergeRequest): Refusal | undefined {
-  if (state.status === 'none') return gone
-  if (!request.mayMerge) return refuse.notAllowed('you are not allowed to merge this pull request')
-  if (state.status === 'merged') return refuse.notAllowed('the pull request is merged already')
-  if (isWorkInProgress(state.title)) return refuse.notAllowed('the pull request is a work in progress')
-  if (!isMergeStyle(request.style)) return refuse.notAllowed(`Do: "${request.style}" is no merge style`)
-  if (request.expectedHead !== undefined && request.expectedHead !== state.head.sha) {
-    return refuse.conflict(`head_commit_id: the head is at ${state.head.sha}`)
-  }
-  return undefined
-}
-
 /** The intent, with the commit that was built: from here on the merge is finished or recorded as failed. */
-export function decideStartMerge(
-  state: PullState,
-  merge: MergeUnderWay & { message: string },
-): Decision<PullRequestEvent> {
+export function decideStartMerge(state: PullState, merge: MergeIntent): Decision<PullRequestEvent> {
   if (state.status !== 'open') return gone
   if (state.merging !== null) return refuse.conflict('another merge of this pull request is under way')
   return [{ type: 'MergeStarted', data: { repoId: state.repoId, index: state.index, ...merge } }]
@@ -145,10 +209,27 @@ export function decideStartMerge(
 /** The base branch has the commit: the merge under way is done. */
 export function decideMerged(state: PullState, commit: string): Decision<PullRequestEvent> {
   if (state.status !== 'open' || state.merging?.commit !== commit) return []
-  const { repoId, index, merging } = state
-  return [
-    { type: 'PullRequestMerged', data: { repoId, index, commit, head: merging.head, mergedBy: merging.by } },
-  ]
+  return [merged(state, state.merging)]
+}
+
+/** Somebody has merged it by other means, with the commit that was named: merge rule 3. */
+export function decideManuallyMerged(
+  state: PullState,
+  merge: Omit<MergeIntent, 'baseBranch' | 'from' | 'message'>,
+): Decision<PullRequestEvent> {
+  if (state.status !== 'open') return gone
+  if (state.merging !== null) return refuse.conflict('another merge of this pull request is under way')
+  return [merged(state, merge)]
+}
+
+function merged(
+  { repoId, index, milestone }: ActivePull,
+  { style, commit, head, mergeBase, by, deleteBranch }: Omit<MergeIntent, 'baseBranch' | 'from' | 'message'>,
+): PullRequestEvent {
+  return {
+    type: 'PullRequestMerged',
+    data: { repoId, index, style, commit, head, mergeBase, mergedBy: by, milestone, deleteBranch },
+  }
 }
 
 /** The base branch went elsewhere: the merge under way did not happen. */
@@ -159,4 +240,41 @@ export function decideMergeFailed(
 ): Decision<PullRequestEvent> {
   if (state.status !== 'open' || state.merging?.commit !== commit) return []
   return [{ type: 'MergeFailed', data: { repoId: state.repoId, index: state.index, commit, reason } }]
+}
+
+/** Merge rule 8: the comment on the deletion of the head branch. */
+export function decideHeadBranchDeleted(state: PullState, commentId: number): Decision<PullRequestEvent> {
+  if (state.status !== 'merged' || state.headBranchDeleted) return []
+  const { repoId, index, head: branch } = state
+  return [{ type: 'HeadBranchDeleted', data: { repoId, index, commentId, branch } }]
+}
+
+/** Merge rule 6: one schedule at a time. */
+export function decideSchedule(state: PullState, schedule: ScheduledMerge): Decision<PullRequestEvent> {
+  if (state.status !== 'open') return gone
+  if (state.schedule !== null) return refuse.conflict('a merge is scheduled already')
+  return [{ type: 'MergeScheduled', data: { repoId: state.repoId, index: state.index, ...schedule } }]
+}
+
+/** For the one who scheduled the merge, and for admins of the repository. */
+export function decideCancelSchedule(
+  state: PullState,
+  by: AccountRef,
+  isAdmin: boolean,
+): Decision<PullRequestEvent> {
+  if (state.status === 'none') return gone
+  if (state.schedule === null) return refuse.notFound('no merge is scheduled')
+  if (!isAdmin && state.schedule.by.id !== by.id) {
+    return refuse.forbidden('only who scheduled the merge and admins of the repository may cancel it')
+  }
+  return [{ type: 'MergeScheduleCanceled', data: { repoId: state.repoId, index: state.index, by } }]
+}
+
+/** A refusal of the scheduled merge ends the schedule, for the head that it was tried with. */
+export function decideScheduleRefused(
+  state: PullState,
+  refused: { head: string; reason: string; errors: string[] },
+): Decision<PullRequestEvent> {
+  if (state.status === 'none' || state.schedule === null || state.head.sha !== refused.head) return []
+  return [{ type: 'ScheduledMergeRefused', data: { repoId: state.repoId, index: state.index, ...refused } }]
 }

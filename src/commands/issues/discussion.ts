@@ -1,0 +1,121 @@
+/** Changing what an issue and a pull request have in common. Pure. */
+import type {
+  AccountRef,
+  DiscussionEvent,
+  IssueRef,
+  LabelRef,
+  MilestoneRef,
+} from '../../events/domain-events.ts'
+import { type Discussion, sameIssue } from '../../projections/discussion.ts'
+import type { Decision } from '../execute.ts'
+import { refuse } from '../refusal.ts'
+
+/** Most issues that one can depend on. */
+const MAX_DEPENDENCIES = 100
+
+/** What is left out stays as it is. */
+export interface DiscussionEdit {
+  title?: string
+  body?: string
+  labels?: readonly LabelRef[]
+  milestone?: MilestoneRef | null
+  assignees?: readonly AccountRef[]
+  deadline?: string | null
+}
+
+/** One event for each thing that differs; an edit that changes nothing is none. */
+export function decideEditDiscussion(discussion: Discussion, edit: DiscussionEdit): DiscussionEvent[] {
+  const { repoId, index, closed } = discussion
+  const events: DiscussionEvent[] = []
+  if (edit.title !== undefined && edit.title !== discussion.title) {
+    const { title } = edit
+    events.push({ type: 'TitleChanged', data: { repoId, index, oldTitle: discussion.title, title } })
+  }
+  if (edit.body !== undefined && edit.body !== discussion.body) {
+    events.push({ type: 'BodyChanged', data: { repoId, index, body: edit.body } })
+  }
+  if (edit.labels !== undefined) {
+    const { all: labels, added, removed } = replaced(discussion.labels, edit.labels)
+    if (added.length + removed.length > 0) {
+      events.push({ type: 'LabelsChanged', data: { repoId, index, labels, added, removed } })
+    }
+  }
+  if (edit.milestone !== undefined && edit.milestone?.id !== discussion.milestone?.id) {
+    const { milestone: from } = discussion
+    events.push({ type: 'MilestoneChanged', data: { repoId, index, from, to: edit.milestone, closed } })
+  }
+  if (edit.assignees !== undefined) {
+    const { all: assignees, added, removed } = replaced(discussion.assignees, edit.assignees)
+    if (added.length + removed.length > 0) {
+      events.push({ type: 'AssigneesChanged', data: { repoId, index, assignees, added, removed } })
+    }
+  }
+  if (edit.deadline !== undefined && edit.deadline !== discussion.deadline) {
+    events.push({
+      type: 'DeadlineChanged',
+      data: { repoId, index, from: discussion.deadline, to: edit.deadline },
+    })
+  }
+  return events
+}
+
+/** A set in place of another: each member once, and what came and went. */
+function replaced<T extends { id: number }>(before: readonly T[], after: readonly T[]) {
+  const old = new Map(before.map((member) => [member.id, member]))
+  const next = new Map(after.map((member) => [member.id, member]))
+  return {
+    all: [...next.values()],
+    added: [...next.values()].filter(({ id }) => !old.has(id)),
+    removed: [...old.values()].filter(({ id }) => !next.has(id)),
+  }
+}
+
+/**
+ * Closes or opens. `openDependencies`: those of its dependencies that are open; one is enough to keep it
+ * open, too. `commentId`: of the comment that tells of the change.
+ */
+export function decideStatus(
+  discussion: Discussion,
+  change: { closed: boolean; commentId: number; openDependencies: readonly IssueRef[] },
+): Decision<DiscussionEvent> {
+  const { repoId, index, milestone } = discussion
+  const { closed, commentId, openDependencies } = change
+  if (discussion.closed === closed) return []
+  if (closed && openDependencies.length > 0) {
+    return refuse.preconditionFailed(
+      'it depends on issues that are still open',
+      openDependencies.map((dependency) => `#${dependency.index}`),
+    )
+  }
+  const comment = { id: commentId, kind: closed ? 'close' : 'reopen' } as const
+  return [{ type: 'StatusChanged', data: { repoId, index, closed, comment, milestone } }]
+}
+
+/** `dependsOnThis`: whether the other one depends on this one already; then neither could ever be closed. */
+export function decideAddDependency(
+  discussion: Discussion,
+  dependency: IssueRef,
+  dependsOnThis: boolean,
+): Decision<DiscussionEvent> {
+  const { repoId, index, dependencies } = discussion
+  if (sameIssue(discussion, dependency)) return refuse.unprocessable('an issue can not depend on itself')
+  if (dependencies.some((known) => sameIssue(known, dependency))) {
+    return refuse.conflict('it depends on that issue already')
+  }
+  if (dependsOnThis) return refuse.unprocessable('the other issue depends on this one')
+  if (dependencies.length >= MAX_DEPENDENCIES) {
+    return refuse.unprocessable(`an issue has ${MAX_DEPENDENCIES} dependencies at most`)
+  }
+  return [{ type: 'DependencyAdded', data: { repoId, index, dependency } }]
+}
+
+export function decideRemoveDependency(
+  discussion: Discussion,
+  dependency: IssueRef,
+): Decision<DiscussionEvent> {
+  const { repoId, index, dependencies } = discussion
+  if (!dependencies.some((known) => sameIssue(known, dependency))) {
+    return refuse.notFound('it does not depend on that issue')
+  }
+  return [{ type: 'DependencyRemoved', data: { repoId, index, dependency } }]
+}

@@ -1,0 +1,71 @@
+/** What a request names by id or by login, as the events name it: labels, milestone, assignees. */
+import type { AccountRef, LabelRef, MilestoneRef } from '../../events/domain-events.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { accessTo, atLeast } from '../../queries/access.ts'
+import { labelsByIds } from '../../queries/labels.ts'
+import { milestoneOf } from '../../queries/milestones.ts'
+import type { Services } from '../../services.ts'
+import { Refused, refuse } from '../refusal.ts'
+
+/** Most labels, and most assignees, that one request can name. */
+const MAX_NAMED = 1000
+
+/** Create rule 5: labels of the repository or of the organization that owns it; ids of others are left out. */
+export async function labelRefs(
+  services: Services,
+  repository: RepositoryDocument,
+  ids: readonly number[],
+): Promise<LabelRef[]> {
+  requireFew('labels', ids)
+  const labels = await labelsByIds(services, repository, [...new Set(ids)])
+  return labels.map(({ id, name }) => ({ id, name }))
+}
+
+/** The milestone with that id, null for 0. @throws Refused (not found) when the repository has none such */
+export async function milestoneRef(
+  services: Services,
+  repository: RepositoryDocument,
+  id: number,
+): Promise<MilestoneRef | null> {
+  if (id === 0) return null
+  const milestone = await milestoneOf(services, repository.id, id)
+  if (milestone === undefined) throw new Refused(refuse.notFound(`milestone: ${id} does not exist`))
+  return { id: milestone.id, title: milestone.title }
+}
+
+/**
+ * Create rule 6: the users with these logins, each once.
+ *
+ * @throws Refused: unprocessable for an unknown user and for one who can't be assigned (an organization, or
+ * one who may read but not write), invalid for a user without access to the repository
+ */
+export async function assigneeRefs(
+  services: Services,
+  repository: RepositoryDocument,
+  { assignee, assignees }: { assignee?: string | null; assignees?: readonly string[] | null },
+): Promise<AccountRef[]> {
+  const logins = new Set([...(assignee ? [assignee] : []), ...(assignees ?? [])])
+  requireFew('assignees', [...logins])
+  const refs = new Map<number, AccountRef>()
+  for (const login of logins) {
+    const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
+    if (account === undefined) throw new Refused(refuse.unprocessable(`assignees: no user "${login}"`))
+    if (account.kind !== 'user') {
+      throw new Refused(refuse.unprocessable(`assignees: "${login}" is an organization`))
+    }
+    const access = accessTo(repository, account)
+    if (access === 'none') {
+      throw new Refused(refuse.invalid(`assignees: "${login}" has no access to the repository`))
+    }
+    if (!atLeast(access, 'write')) {
+      throw new Refused(refuse.unprocessable(`assignees: "${login}" may not write to the repository`))
+    }
+    refs.set(account.id, { id: account.id, login: account.login })
+  }
+  return [...refs.values()]
+}
+
+function requireFew(field: string, named: readonly unknown[]): void {
+  if (named.length <= MAX_NAMED) return
+  throw new Refused(refuse.unprocessable(`${field}: names more than ${MAX_NAMED}`))
+}

@@ -1,0 +1,109 @@
+/** The commit that a merge brings to the base branch, as git itself would make it; no ref moves. */
+import type { MergeStyle } from '../../events/domain-events.ts'
+import { commitRange } from '../../git/commit-range.ts'
+import { commitFacts, commitTree, type Signature } from '../../git/commits.ts'
+import { isAncestor } from '../../git/history.ts'
+import { type MergeResult, mergeTrees } from '../../git/merge.ts'
+import { type RebaseResult, rebase } from '../../git/rebase.ts'
+import { isRefusal, type Refusal, refuse } from '../refusal.ts'
+import { coAuthorsOf, type MessageFields, mergeMessage } from './merge-message.ts'
+import type { ActivePull } from './pull-request.ts'
+
+/** Of more commits than these, the older ones' authors are not named in a squash. */
+const MAX_SQUASHED = 1000
+
+export interface MergeToBuild {
+  style: Exclude<MergeStyle, 'manually-merged'>
+  /** Where the base branch stands. */
+  base: string
+  fields: MessageFields
+  headLabel: string
+  /** Of the pull request: who wrote it is the author of a squash. */
+  poster: Signature
+  merger: Signature
+  signingKey: string | undefined
+}
+
+/** Where the base branch is to go, and what the commit there says; no message when it is no new commit. */
+export interface BuiltMerge {
+  commit: string
+  message: string
+}
+
+/** Resolves to a conflict (merge rule 7) when the style can't bring the two together. */
+export async function buildMerge(
+  dir: string,
+  pull: ActivePull,
+  merge: MergeToBuild,
+): Promise<BuiltMerge | Refusal> {
+  const { style, base, fields, headLabel, poster, merger, signingKey } = merge
+  const head = pull.head.sha
+  switch (style) {
+    case 'merge': {
+      const tree = cleanTree(await mergeTrees(dir, base, head))
+      if (isRefused(tree)) return tree
+      const message = mergeMessage(style, pull, fields, headLabel)
+      const people = { author: merger, committer: merger, signingKey }
+      return { message, commit: await commitTree(dir, { tree, parents: [base, head], message, ...people }) }
+    }
+    case 'squash': {
+      const tree = cleanTree(await mergeTrees(dir, base, head))
+      if (isRefused(tree)) return tree
+      const ids = (await commitRange(dir, base, head)).page(0, MAX_SQUASHED)
+      const facts = await commitFacts(dir, ids)
+      const authors = ids.flatMap((id) => facts.get(id)?.author ?? []).reverse()
+      const message = mergeMessage(style, pull, fields, headLabel, coAuthorsOf(authors, poster))
+      const people = { author: { ...poster, date: merger.date }, committer: merger, signingKey }
+      return { message, commit: await commitTree(dir, { tree, parents: [base], message, ...people }) }
+    }
+    case 'rebase': {
+      const tip = rebasedTip(await rebase(dir, { base, head, committer: merger, signingKey }))
+      return isRefused(tip) ? tip : { commit: tip, message: '' }
+    }
+    case 'rebase-merge': {
+      const tip = rebasedTip(await rebase(dir, { base, head, committer: merger, signingKey }))
+      if (isRefused(tip)) return tip
+      const tree = (await commitFacts(dir, [tip])).get(tip)?.tree
+      if (tree === undefined) throw new Error(`the rebased commit ${tip} is not there`)
+      const message = mergeMessage(style, pull, fields, headLabel)
+      const people = { author: merger, committer: merger, signingKey }
+      return { message, commit: await commitTree(dir, { tree, parents: [base, tip], message, ...people }) }
+    }
+    case 'fast-forward-only': {
+      if (await isAncestor(dir, base, head)) return { commit: head, message: '' }
+      return refuse.conflict('the branches have diverged: a fast-forward is not possible')
+    }
+  }
+}
+
+function isRefused(result: string | Refusal): result is Refusal {
+  return typeof result === 'object' && isRefusal(result)
+}
+
+/** The merged tree, or the conflict that a client is told of. */
+export function cleanTree(merged: MergeResult): string | Refusal {
+  switch (merged.kind) {
+    case 'clean':
+      return merged.tree
+    case 'conflicts':
+      return refuse.conflict('merge conflicts', merged.files)
+    case 'unrelated':
+      return unrelated
+  }
+}
+
+/** Where the rebased commits end, or the conflict that a client is told of. */
+export function rebasedTip(rebased: RebaseResult): string | Refusal {
+  switch (rebased.kind) {
+    case 'clean':
+      return rebased.tip
+    case 'conflicts':
+      return refuse.conflict(`rebase conflicts in commit ${rebased.commit}`, rebased.files)
+    case 'unrelated':
+      return unrelated
+    case 'too-long':
+      return refuse.conflict(`${rebased.commits} commits are too many to rebase`)
+  }
+}
+
+const unrelated = refuse.conflict('head and base have unrelated histories')

@@ -1,0 +1,67 @@
+/** The head branch of a merged pull request, when the merge was to delete it: merge rule 8. */
+import type { AccountRef } from '../../events/domain-events.ts'
+import { idsStream, pullStream } from '../../events/streams.ts'
+import { resolveRef } from '../../git/refs.ts'
+import { branchKey } from '../../projections/pulls.ts'
+import { accessTo, atLeast } from '../../queries/access.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { protectionOf } from '../branch-protections/protection-rules.ts'
+import { removeBranch } from '../branches/remove-branch.ts'
+import { type CommandContext, execute } from '../execute.ts'
+import { type Refusal, refuse } from '../refusal.ts'
+import { takeNumber } from '../sequences.ts'
+import { type ActivePull, decideHeadBranchDeleted, pullDecider } from './pull-request.ts'
+
+/**
+ * Deletes the head branch, unless another unmerged pull request uses it as its head, and comments on it.
+ * `by`: who merged. Resolves to why it could not be deleted. Runs in the merge's turn, and may run again.
+ */
+export async function deleteHeadBranch(
+  services: Services,
+  context: CommandContext,
+  pull: ActivePull,
+  by: AccountRef,
+): Promise<Refusal | undefined> {
+  const { views } = services
+  const { repoId, branch, sha } = pull.head
+  const [repository, merger] = await Promise.all([
+    views.repositories.get(`${repoId}`),
+    views.accounts.get(`${by.id}`),
+  ])
+  if (repository === undefined || merger === undefined) return missing
+  if (!atLeast(accessTo(repository, merger), 'write')) {
+    return refuse.forbidden('you may not delete the head branch')
+  }
+  if (branch === repository.defaultBranch) {
+    return refuse.forbidden('the head branch is the default branch, which can not be deleted')
+  }
+  if (protectionOf(repository.protections, branch) !== undefined) {
+    return refuse.forbidden('the head branch is protected and can not be deleted')
+  }
+  const heads = { headKey: branchKey(repoId, branch), status: { $in: ['open', 'closed'] } } as const
+  const others = await views.pulls.find(heads, { limit: 2 })
+  if (others.some(({ id }) => id !== pull.id)) return undefined
+
+  const tip = await resolveRef(gitDirOf(services, repoId), `refs/heads/${branch}`)
+  if (tip === null) return missing
+  if (tip !== sha || (await removeBranch(services, context, repoId, branch, sha)) !== 'moved') {
+    return refuse.conflict('the head branch was pushed to after the merge and stays')
+  }
+  await comment(services, context, pull).catch((error: unknown) =>
+    services.log.warn({ err: error }, 'the deletion of a head branch has no comment'),
+  )
+  return undefined
+}
+
+const missing = refuse.notFound('the head branch does not exist any more')
+
+/** A comment that fails is no failure of the merge. */
+async function comment(services: Services, context: CommandContext, pull: ActivePull): Promise<void> {
+  const commentId = await takeNumber(services.events, context, idsStream('comment'))
+  await execute(services.events, context, {
+    stream: pullStream(pull.repoId, pull.index),
+    step: 'head branch deleted',
+    decider: pullDecider,
+    decide: (state) => decideHeadBranchDeleted(state, commentId),
+  })
+}

@@ -1,0 +1,237 @@
+/** Changing a pull request: `PATCH /repos/{owner}/{repo}/pulls/{index}`. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { type Static, Type } from 'typebox'
+import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts'
+import { claimKeys, idsStream, pullStream } from '../../events/streams.ts'
+import { diffStat, mergeBase } from '../../git/history.ts'
+import { mergeTrees } from '../../git/merge.ts'
+import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import type { PullDocument } from '../../projections/pulls.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { accessTo, atLeast } from '../../queries/access.ts'
+import { PullParams, PullRequestWire, pullFor, pullWire, surroundings } from '../../queries/pulls.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { releaseClaim, takeClaim } from '../claims.ts'
+import { type CommandContext, type Decision, execute } from '../execute.ts'
+import { deadlineOf } from '../issues/deadline.ts'
+import { type DiscussionEdit, decideEditDiscussion } from '../issues/discussion.ts'
+import { assigneeRefs, labelRefs, milestoneRef } from '../issues/fields.ts'
+import { openDependencies } from '../issues/open-dependencies.ts'
+import { isRefusal, Refused, refuse } from '../refusal.ts'
+import { takeNumber } from '../sequences.ts'
+import { branchTip } from './branch-tip.ts'
+import {
+  type ActivePull,
+  decideMaintainerEdit,
+  decidePullStatus,
+  decideTargetBranch,
+  type PullState,
+  pullDecider,
+} from './pull-request.ts'
+import { targetsClaim, twinExists } from './targets.ts'
+
+const Nullable = <T extends ReturnType<typeof Type.String | typeof Type.Boolean>>(type: T) =>
+  Type.Optional(Type.Union([type, Type.Null()]))
+
+export const EditPullRequestOption = Type.Object({
+  title: Type.Optional(Type.String({ maxLength: 255 })),
+  body: Nullable(Type.String()),
+  assignee: Nullable(Type.String()),
+  assignees: Type.Optional(Type.Union([Type.Array(Type.String()), Type.Null()])),
+  milestone: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
+  labels: Type.Optional(Type.Union([Type.Array(Type.Integer()), Type.Null()])),
+  due_date: Nullable(Type.String()),
+  deadline: Nullable(Type.String()),
+  unset_due_date: Nullable(Type.Boolean()),
+  remove_deadline: Nullable(Type.Boolean()),
+  state: Nullable(Type.String()),
+  base: Nullable(Type.String()),
+  allow_maintainer_edit: Nullable(Type.Boolean()),
+})
+
+interface PullEdit {
+  by: AccountRef
+  discussion: DiscussionEdit
+  closed: boolean | undefined
+  base: string | undefined
+  allowMaintainerEdit: boolean | undefined
+}
+
+/** What the request changes of title, text, labels, milestone, assignees and deadline: edit rules 2 and 3. */
+async function discussionEdit(
+  services: Services,
+  repository: RepositoryDocument,
+  isWriter: boolean,
+  body: Static<typeof EditPullRequestOption>,
+): Promise<DiscussionEdit> {
+  const edit: DiscussionEdit = {}
+  const title = (body.title ?? '').trim()
+  if (title !== '') edit.title = title
+  if (body.body) edit.body = body.body
+  const deadline = body.due_date ?? body.deadline
+  if (body.unset_due_date || body.remove_deadline) edit.deadline = null
+  else if (deadline) edit.deadline = deadlineOf('due_date', deadline)
+  if (!isWriter) return edit
+  if (body.labels) edit.labels = await labelRefs(services, repository, body.labels)
+  if (body.milestone) edit.milestone = await milestoneRef(services, repository, body.milestone)
+  if (body.assignees || body.assignee) edit.assignees = await assigneeRefs(services, repository, body)
+  return edit
+}
+
+/** Edit rule 7: the flag is the poster's to set, who must be able to push to the head branch too. */
+async function requireMaintainerEditRight(
+  services: Services,
+  pull: PullDocument,
+  requester: AccountDocument,
+): Promise<void> {
+  const headRepository = await services.views.repositories.get(`${pull.head.repoId}`)
+  const writes = headRepository !== undefined && atLeast(accessTo(headRepository, requester), 'write')
+  if (pull.poster.id === requester.id && writes) return
+  throw new Refused(
+    refuse.forbidden('allow_maintainer_edit: only the poster may change it, who can push to the head branch'),
+  )
+}
+
+/** All of an edit, or none of it. */
+async function decideEdit(
+  services: Services,
+  context: CommandContext,
+  state: PullState,
+  edit: PullEdit,
+): Promise<Decision<PullRequestEvent>> {
+  if (state.status === 'none') return refuse.notFound('pull request not found')
+  const events: PullRequestEvent[] = []
+  const steps: ((current: PullState) => Decision<PullRequestEvent> | Promise<Decision<PullRequestEvent>>)[] =
+    [() => decideEditDiscussion(state, edit.discussion)]
+  const { closed, base, allowMaintainerEdit } = edit
+  if (closed !== undefined) {
+    steps.push(async (current) => {
+      const changes = state.closed !== closed && state.status !== 'merged'
+      const commentId = changes ? await takeNumber(services.events, context, idsStream('comment')) : 0
+      const open = closed && changes ? await openDependencies(services, state.dependencies) : []
+      return decidePullStatus(current, { closed, commentId, openDependencies: open }, edit.by)
+    })
+  }
+  if (base !== undefined && base !== state.base.branch && state.status !== 'merged') {
+    steps.push(async (current) => decideTargetBranch(current, await targetOf(services, state, base)))
+  }
+  if (allowMaintainerEdit !== undefined) {
+    steps.push((current) => decideMaintainerEdit(current, allowMaintainerEdit))
+  }
+  let current: PullState = state
+  for (const step of steps) {
+    const decision = await step(current)
+    if (isRefusal(decision)) return decision
+    events.push(...decision)
+    current = decision.reduce(pullDecider.evolve, current)
+  }
+  return events
+}
+
+/** The new base branch, and how the head compares to it. @throws Refused (not found, unprocessable) */
+async function targetOf(services: Services, { head, base }: ActivePull, branch: string) {
+  if (head.repoId === base.repoId && head.branch === branch) {
+    throw new Refused(refuse.unprocessable('base: is the head branch: there are no changes between them'))
+  }
+  const dir = gitDirOf(services, base.repoId)
+  const sha = await branchTip(services, base.repoId, branch)
+  const ancestor = await mergeBase(dir, sha, head.sha)
+  if (ancestor === undefined) throw new Refused(refuse.unprocessable('head and base share no history'))
+  const [diff, merge] = await Promise.all([diffStat(dir, ancestor, head.sha), mergeTrees(dir, sha, head.sha)])
+  return {
+    base: { repoId: base.repoId, branch, sha },
+    mergeBase: ancestor,
+    diff,
+    mergeable: merge.kind === 'clean',
+    conflicts: merge.kind === 'conflicts' ? merge.files : [],
+  }
+}
+
+/** The edit, with the claim to a new head and base before it and the old one given back after it. */
+async function edit(
+  services: Services,
+  context: CommandContext,
+  pull: PullDocument,
+  wanted: PullEdit,
+): Promise<void> {
+  const { events } = services
+  const stream = pullStream(pull.repoId, pull.index)
+  const newKey =
+    wanted.base === undefined || pull.status === 'merged'
+      ? undefined
+      : claimKeys.pull(pull.head, { ...pull.base, branch: wanted.base })
+  // Keys that it must not have when all is done: the old one, or the new one when the edit is refused.
+  let surplus: string | undefined
+  if (wanted.base !== undefined && newKey !== undefined && newKey !== claimKeys.pull(pull.head, pull.base)) {
+    await branchTip(services, pull.repoId, wanted.base)
+    const claimed = await takeClaim(events, context, { ...targetsClaim(services, newKey), holder: stream })
+    if (!claimed.taken) throw new Refused(twinExists(claimed.holder))
+    surplus = newKey
+  }
+  try {
+    await execute(events, context, {
+      stream,
+      step: 'edit',
+      decider: pullDecider,
+      decide: async (state) => {
+        const decision = await decideEdit(services, context, state, wanted)
+        const moves = !isRefusal(decision) && decision.some(({ type }) => type === 'TargetBranchChanged')
+        const oldKey = state.status === 'none' ? undefined : claimKeys.pull(state.head, state.base)
+        if (moves) surplus = oldKey
+        else if (oldKey === newKey) surplus = undefined
+        return decision
+      },
+    })
+  } catch (error) {
+    // Refused: what it has stays what it had. After another failure nobody knows, and the grace decides.
+    if (error instanceof Refused && newKey !== undefined && surplus !== undefined) {
+      await releaseClaim(events, context, newKey, stream)
+    }
+    throw error
+  }
+  if (surplus !== undefined) await releaseClaim(events, context, surplus, stream)
+}
+
+export function editPullRoutes(services: Services): FastifyPluginAsyncTypebox {
+  return async (app) => {
+    app.patch(
+      '/repos/:owner/:repo/pulls/:index',
+      {
+        schema: {
+          tags: ['repository'],
+          params: PullParams,
+          body: EditPullRequestOption,
+          response: { 201: PullRequestWire },
+        },
+      },
+      async (request, reply) => {
+        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const requester = signedIn(request)
+        const pull = await pullFor(services, repository.id, request.params.index)
+        const isWriter = atLeast(access, 'write')
+        // Edit rule 1.
+        if (!isWriter && pull.poster.id !== requester.id) {
+          throw new Refused(refuse.forbidden('only the poster and writers may change a pull request'))
+        }
+        const { body } = request
+        const allowMaintainerEdit = body.allow_maintainer_edit ?? undefined
+        if (allowMaintainerEdit !== undefined) await requireMaintainerEditRight(services, pull, requester)
+        const context = commandContext(request)
+        await edit(services, context, pull, {
+          by: { id: requester.id, login: requester.login },
+          discussion: await discussionEdit(services, repository, isWriter, body),
+          closed: body.state ? body.state === 'closed' : undefined,
+          base: body.base || undefined,
+          allowMaintainerEdit,
+        })
+        await settled(services, context, reply)
+        const edited = await pullFor(services, repository.id, request.params.index)
+        const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
+        return reply
+          .code(201)
+          .send(pullWire(edited, await surroundings(services, now, access, [edited], requester)))
+      },
+    )
+  }
+}

@@ -1,0 +1,44 @@
+/** What the commit of a merge says: merge rule 5. Pure. */
+import type { MergeStyle } from '../../events/domain-events.ts'
+import type { Signature } from '../../git/commits.ts'
+import type { ActivePull } from './pull-request.ts'
+
+export interface MessageFields {
+  /** `MergeTitleField`; blank for the default. */
+  title: string
+  /** `MergeMessageField` */
+  message: string
+}
+
+/**
+ * The given title or the default one, and the given message after a blank line. `headLabel`: the head branch,
+ * with its repository in front when that is a fork. `coAuthors`: who else wrote what a squash makes one of.
+ */
+export function mergeMessage(
+  style: MergeStyle,
+  pull: Pick<ActivePull, 'title' | 'index' | 'base'>,
+  { title, message }: MessageFields,
+  headLabel: string,
+  coAuthors: readonly Pick<Signature, 'name' | 'email'>[] = [],
+): string {
+  const standard =
+    style === 'squash'
+      ? `${pull.title} (#${pull.index})`
+      : `Merge pull request '${pull.title}' (#${pull.index}) from ${headLabel} into ${pull.base.branch}`
+  const trailers = coAuthors.map(({ name, email }) => `Co-authored-by: ${name} <${email}>`).join('\n')
+  const parts = [title.trim() || standard, message.trim(), trailers].filter((part) => part !== '')
+  return `${parts.join('\n\n')}\n`
+}
+
+/** Those who wrote the commits besides the author of the squash, each once, in the order of their commits. */
+export function coAuthorsOf(
+  authors: readonly Pick<Signature, 'name' | 'email'>[],
+  author: Pick<Signature, 'email'>,
+): Pick<Signature, 'name' | 'email'>[] {
+  const others = new Map<string, Pick<Signature, 'name' | 'email'>>()
+  for (const { name, email } of authors) {
+    const key = email.toLowerCase()
+    if (key !== author.email.toLowerCase() && !others.has(key)) others.set(key, { name, email })
+  }
+  return [...others.values()]
+}

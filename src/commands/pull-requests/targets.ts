@@ -1,0 +1,31 @@
+/** One unmerged pull request for each head and base: create rule 4, edit rule 6. Decided by a claim. */
+import { claimKeys } from '../../events/streams.ts'
+import type { Services } from '../../services.ts'
+import { type Claim, claimHolder } from '../claims.ts'
+import { type CommandContext, load } from '../execute.ts'
+import { type Refusal, Refused, refuse } from '../refusal.ts'
+import { pullDecider } from './pull-request.ts'
+
+/** The claim of a pull request to its head and base, which it has until it is merged. */
+export function targetsClaim({ events }: Services, key: string): Pick<Claim, 'key' | 'stillHolds'> {
+  return {
+    key,
+    async stillHolds(holder) {
+      const { state } = await load(events, holder, pullDecider)
+      if (state.status === 'none' || state.status === 'merged') return false
+      return claimKeys.pull(state.head, state.base) === key
+    },
+  }
+}
+
+/** Refuses early, before a number is taken; only `takeClaim` decides. @throws Refused (conflict) */
+export async function refuseTwin(services: Services, context: CommandContext, key: string): Promise<void> {
+  const twin = await claimHolder(services.events, context, targetsClaim(services, key))
+  if (twin !== undefined) throw new Refused(twinExists(twin))
+}
+
+/** The answer names the pull request that is there already. */
+export function twinExists(holder: string): Refusal {
+  const number = holder.slice(holder.indexOf('.') + 1)
+  return refuse.conflict(`pull request #${number} with the same head and base is not merged yet`)
+}

@@ -1,0 +1,141 @@
+/** Bringing the base branch into the head branch: `POST /repos/{owner}/{repo}/pulls/{index}/update`. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import type { UpdateStyle } from '../../events/domain-events.ts'
+import { pullStream } from '../../events/streams.ts'
+import { commitTree } from '../../git/commits.ts'
+import { fetchObjects } from '../../git/fetch-objects.ts'
+import { isAncestor } from '../../git/history.ts'
+import { mergeTrees } from '../../git/merge.ts'
+import { rebase } from '../../git/rebase.ts'
+import { updateRef } from '../../git/refs.ts'
+import { inTurn } from '../../git/slots.ts'
+import { repositoryFor, requestContext, settled, signedIn } from '../../http/requests.ts'
+import { recordAndMoveHeads } from '../../processes/pull-heads.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { accessTo, atLeast } from '../../queries/access.ts'
+import { PullParams, pullFor } from '../../queries/pulls.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { mayPush, protectionOf } from '../branch-protections/protection-rules.ts'
+import { type CommandContext, load } from '../execute.ts'
+import { journaled } from '../refs-updated.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { signatureOf } from '../signature.ts'
+import { cleanTree, rebasedTip } from './build-merge.ts'
+import { mergeTurn } from './finish-merge.ts'
+import { headHasMoved } from './merge-checks.ts'
+import { tipsOf } from './merge-facts.ts'
+import { type ActivePull, pullDecider } from './pull-request.ts'
+
+interface Update {
+  repository: RepositoryDocument
+  updater: AccountDocument
+  style: UpdateStyle
+}
+
+/** Update rule 2: who may push to the head branch may update it; a rebase is a push by force. */
+async function requireUpdateRight(services: Services, pull: ActivePull, update: Update): Promise<void> {
+  const { repository, updater, style } = update
+  const headRepository = await services.views.repositories.get(`${pull.head.repoId}`)
+  if (headRepository === undefined) throw new Refused(refuse.notFound('the head repository is gone'))
+  const protection = protectionOf(headRepository.protections, pull.head.branch)
+  const invited = pull.allowMaintainerEdit && atLeast(accessTo(repository, updater), 'write')
+  const access = invited ? 'write' : accessTo(headRepository, updater)
+  if (!mayPush(protection, updater, access)) {
+    throw new Refused(refuse.forbidden('you may not push to the head branch'))
+  }
+  if (style === 'rebase' && (protection !== undefined || !repository.allowRebaseUpdate)) {
+    throw new Refused(refuse.forbidden('style: an update by rebase is not allowed here'))
+  }
+}
+
+/** The tip that the head branch gets. @throws Refused (conflict) */
+async function buildUpdate(
+  services: Services,
+  context: CommandContext,
+  pull: ActivePull,
+  { updater, style }: Update,
+  base: string,
+): Promise<string> {
+  const { head } = pull
+  const dir = gitDirOf(services, head.repoId)
+  const { signingKey } = services.config
+  const committer = signatureOf(updater, context.at)
+  if (style === 'rebase') {
+    const tip = rebasedTip(await rebase(dir, { base, head: head.sha, committer, signingKey }))
+    if (typeof tip === 'string') return tip
+    throw new Refused(tip)
+  }
+  const tree = cleanTree(await mergeTrees(dir, head.sha, base))
+  if (typeof tree !== 'string') throw new Refused(tree)
+  // Update rule 3.
+  const message = `Merge branch '${pull.base.branch}' into ${head.branch}\n`
+  const people = { author: committer, committer, signingKey }
+  return commitTree(dir, { tree, parents: [head.sha, base], message, ...people })
+}
+
+/** One update or merge of a repository at a time. Changes nothing when the head has all of the base. */
+async function updatePull(
+  services: Services,
+  context: CommandContext,
+  index: number,
+  update: Update,
+): Promise<void> {
+  const { repository } = update
+  await inTurn(mergeTurn(repository.id), async () => {
+    const stream = pullStream(repository.id, index)
+    const { state } = await load(services.events, stream, pullDecider)
+    if (state.status === 'none') throw new Refused(refuse.notFound('pull request not found'))
+    // Update rule 1.
+    if (state.status !== 'open')
+      throw new Refused(refuse.unprocessable(`the pull request is ${state.status}`))
+    await requireUpdateRight(services, state, update)
+    const { headTip, baseTip } = await tipsOf(services, state)
+    if (headTip === null || baseTip === null) throw new Refused(refuse.notFound('branch not found'))
+    if (headTip !== state.head.sha) throw new Refused(headHasMoved)
+    const { head, base } = state
+    const dir = gitDirOf(services, head.repoId)
+    if (await isAncestor(gitDirOf(services, base.repoId), baseTip, headTip)) return
+    if (head.repoId !== base.repoId) await fetchObjects(dir, gitDirOf(services, base.repoId), baseTip)
+    const tip = await buildUpdate(services, context, state, update, baseTip)
+
+    const ref = `refs/heads/${head.branch}`
+    // In turn with pushes: the log tells of the moves of a branch in the order in which git made them.
+    await inTurn(dir, () =>
+      journaled(services, head.repoId, async () => {
+        if ((await updateRef(dir, ref, { from: headTip, to: tip })) !== 'moved')
+          throw new Refused(headHasMoved)
+        await recordAndMoveHeads(services, context, head.repoId, 'update', [{ ref, from: headTip, to: tip }])
+      }),
+    )
+  })
+}
+
+export function updatePullRoutes(services: Services): FastifyPluginAsyncTypebox {
+  return async (app) => {
+    app.post(
+      '/repos/:owner/:repo/pulls/:index/update',
+      {
+        schema: {
+          tags: ['repository'],
+          params: PullParams,
+          querystring: Type.Object({
+            style: Type.Optional(Type.String({ description: 'merge (default) or rebase' })),
+          }),
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const updater = signedIn(request)
+        const { index } = await pullFor(services, repository.id, request.params.index)
+        // Sent again it finds the base in the head; if that has moved on, it is another update.
+        const context = requestContext(request)
+        const style = request.query.style === 'rebase' ? 'rebase' : 'merge'
+        await updatePull(services, context, index, { repository, updater, style })
+        await settled(services, context, reply)
+        return reply.code(200).send()
+      },
+    )
+  }
+}

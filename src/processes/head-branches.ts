@@ -1,0 +1,33 @@
+/**
+ * Deletes head branches that a merge was to delete and that are still there: the process that merged has died
+ * in between. While it lives it does so itself, in the merge's turn, and nothing is left to do here.
+ */
+import { load } from '../commands/execute.ts'
+import { deleteHeadBranch } from '../commands/pull-requests/delete-head-branch.ts'
+import { mergeTurn } from '../commands/pull-requests/finish-merge.ts'
+import { pullDecider } from '../commands/pull-requests/pull-request.ts'
+import { pullStream } from '../events/streams.ts'
+import { RepositoryMissing } from '../git/errors.ts'
+import { inTurn } from '../git/slots.ts'
+import type { Services } from '../services.ts'
+import type { ProcessManager } from './follower.ts'
+
+export function headBranches(services: Services): ProcessManager {
+  return {
+    name: 'head_branches',
+    handles: ['PullRequestMerged'],
+    async react(event, context) {
+      if (event.type !== 'PullRequestMerged' || !event.data.deleteBranch) return
+      const { repoId, index, mergedBy } = event.data
+      await inTurn(mergeTurn(repoId), async () => {
+        const { state } = await load(services.events, pullStream(repoId, index), pullDecider)
+        if (state.status !== 'merged' || state.headBranchDeleted) return
+        try {
+          await deleteHeadBranch(services, context, state, mergedBy)
+        } catch (error) {
+          if (!(error instanceof RepositoryMissing)) throw error
+        }
+      })
+    },
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * Merges scheduled pull requests when the checks of their current head succeed: DESIGN section 8. What is
+ * merged is decided in the merge itself, against the head as the log and git have it then, so it does not
+ * matter which event woke the process, nor how often.
+ */
+
+import { protectionOf } from '../commands/branch-protections/protection-rules.ts'
+import { type CommandContext, execute, load } from '../commands/execute.ts'
+import { mergeTurn } from '../commands/pull-requests/finish-merge.ts'
+import { headHasMoved } from '../commands/pull-requests/merge-checks.ts'
+import { checksOf } from '../commands/pull-requests/merge-facts.ts'
+import { mergePull } from '../commands/pull-requests/merge-pull.ts'
+import {
+  type ActivePull,
+  decideScheduleRefused,
+  pullDecider,
+} from '../commands/pull-requests/pull-request.ts'
+import { type Refusal, Refused, refuse } from '../commands/refusal.ts'
+import type { DomainEvent, Recorded, ScheduledMerge } from '../events/domain-events.ts'
+import { pullStream } from '../events/streams.ts'
+import { inTurn } from '../git/slots.ts'
+import type { PullDocument } from '../projections/pulls.ts'
+import type { Services } from '../services.ts'
+import type { ProcessManager } from './follower.ts'
+
+/** Pushes into the base may overtake a merge; it is tried again so many times. */
+const MAX_ATTEMPTS = 5
+
+export function scheduledMerges(services: Services): ProcessManager {
+  const { events, views } = services
+
+  async function attempt(context: CommandContext, { repoId, index }: PullDocument): Promise<void> {
+    await inTurn(mergeTurn(repoId), async () => {
+      for (let i = 1; i <= MAX_ATTEMPTS; i++) {
+        const { state } = await load(events, pullStream(repoId, index), pullDecider)
+        if (state.status === 'none' || state.schedule === null) return
+        const refusal = await mergeScheduled(context, state, state.schedule)
+        // A head on its way into the log comes back with an event of its own.
+        if (refusal === undefined || refusal === headHasMoved) return
+        if (i < MAX_ATTEMPTS && refusal.message.startsWith('push out of date')) continue
+        await giveUp(context, state, refusal)
+        return
+      }
+    })
+  }
+
+  /** Resolves to why it was refused; undefined when it is merged, or has to wait. */
+  async function mergeScheduled(
+    context: CommandContext,
+    pull: ActivePull,
+    schedule: ScheduledMerge,
+  ): Promise<Refusal | undefined> {
+    const repository = await views.repositories.get(`${pull.repoId}`)
+    if (repository === undefined) return undefined
+    const merger = await views.accounts.get(`${schedule.by.id}`)
+    if (merger === undefined) return refuse.notFound('who scheduled the merge does not exist any more')
+    const contexts = protectionOf(repository.protections, pull.base.branch)?.contexts ?? []
+    if ((await checksOf(services, repository, pull, contexts)) !== 'success') return undefined
+    try {
+      await mergePull(services, context, {
+        repository,
+        index: pull.index,
+        merger,
+        request: {
+          style: schedule.style,
+          // The checks that succeeded are those of this commit, and of no other.
+          expectedHead: pull.head.sha,
+          force: false,
+          scheduling: false,
+        },
+        fields: { title: schedule.title, message: schedule.message },
+        manualCommit: '',
+        deleteBranch: schedule.deleteBranch,
+      })
+      return undefined
+    } catch (error) {
+      if (error instanceof Refused) return error.refusal
+      throw error
+    }
+  }
+
+  /** Nothing to say of a merge that is done, though its head branch could not be deleted. */
+  async function giveUp(context: CommandContext, pull: ActivePull, refusal: Refusal): Promise<void> {
+    const { message: reason, errors = [] } = refusal
+    await execute(events, context, {
+      stream: pullStream(pull.repoId, pull.index),
+      step: `schedule refused ${pull.head.sha}`,
+      decider: pullDecider,
+      decide: (state) => decideScheduleRefused(state, { head: pull.head.sha, reason, errors: [...errors] }),
+    })
+  }
+
+  async function affected(event: Recorded<DomainEvent>): Promise<PullDocument[]> {
+    switch (event.type) {
+      case 'CommitStatusPosted': {
+        const { repoId, sha } = event.data
+        return views.pulls.find({ scheduled: true, repoId, headSha: sha })
+      }
+      case 'MergeScheduled':
+      case 'PullRequestHeadMoved': {
+        const { repoId, index } = event.data
+        return views.pulls.find({ scheduled: true, repoId, index })
+      }
+      case 'BranchProtectionSet':
+      case 'BranchProtectionRemoved':
+        return views.pulls.find({ scheduled: true, repoId: event.data.repoId })
+      default:
+        return []
+    }
+  }
+
+  return {
+    name: 'scheduled_merges',
+    handles: [
+      'CommitStatusPosted',
+      'MergeScheduled',
+      'PullRequestHeadMoved',
+      'BranchProtectionSet',
+      'BranchProtectionRemoved',
+    ],
+    async react(event, context) {
+      // What is done twice finds the schedule gone, so no event needs an id that tells; and a merge that a
+      // push has overtaken is another one when it is tried again.
+      const { retry: _retry, ...own } = context
+      for (const pull of await affected(event)) {
+        // As the one who scheduled it, whoever posted the status.
+        await attempt({ ...own, actor: pull.schedule?.by ?? null }, pull)
+      }
+    },
+  }
+}
