@@ -19,7 +19,7 @@ import { dirname, join, sep } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
-const LEAST_GIT = '2.38'
+const LEAST_GIT = '2.39'
 const WAIT_MS = 10 * 60_000
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')

@@ -1,4 +1,5 @@
 /** Git over HTTP at `/{owner}/{repo}.git`: the same credentials and rights as the API. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
@@ -7,12 +8,11 @@ import { receivePack } from '../git/receive-pack.ts'
 import type { RefChange } from '../git/refs.ts'
 import { advertiseRefs, decodeBody, type GitService, isGitService, uploadPack } from '../git/smart-http.ts'
 import { requireScope } from '../http/auth.ts'
-import { repositoryFor, requestContext } from '../http/requests.ts'
-import { moveHeads } from '../processes/pull-heads.ts'
-import type { RepositoryDocument } from '../projections/repositories.ts'
+import { clientGone } from '../http/client-gone.ts'
+import { type RepositoryAccess, repositoryFor, requestContext, signedIn } from '../http/requests.ts'
+import { recordAndMoveHeads } from '../processes/pull-heads.ts'
 import { gitDirOf, type Services } from '../services.ts'
-import type { CommandContext } from './execute.ts'
-import { recordRefs } from './refs-updated.ts'
+import { mayPush, protectionOf } from './branch-protections/protection-rules.ts'
 import { Refused, refuse } from './refusal.ts'
 
 const GitParams = Type.Object({ owner: Type.String(), repo: Type.String() })
@@ -29,12 +29,12 @@ async function gitRepository(
   request: FastifyRequest,
   { owner, repo }: GitPath,
   service: GitService,
-): Promise<RepositoryDocument> {
+): Promise<RepositoryAccess> {
   const needed = NEEDED[service]
   requireScope(request, ['repository'], needed === 'read' ? 'read' : 'write')
   try {
     const path = { owner, repo: repo.replace(/\.git$/, '') }
-    return (await repositoryFor(services, request, path, needed)).repository
+    return await repositoryFor(services, request, path, needed)
   } catch (error) {
     const missing = error instanceof Refused && error.refusal.refused === 'notFound'
     if (missing && request.requester === null) throw new Refused(refuse.unauthenticated('sign in first'))
@@ -42,50 +42,63 @@ async function gitRepository(
   }
 }
 
-/** Why a ref may not be pushed: what git itself would let through. */
-function pushProblems(repository: RepositoryDocument, commands: readonly RefChange[]): Map<string, string> {
-  const problems = new Map<string, string>()
-  for (const { ref, to } of commands) {
-    if (!ref.startsWith('refs/heads/') && !ref.startsWith('refs/tags/')) {
-      problems.set(ref, 'only branches and tags can be pushed')
-    } else if (to === null && ref === `refs/heads/${repository.defaultBranch}`) {
-      problems.set(ref, 'the default branch can not be deleted')
-    }
-  }
-  return problems
+/** Who pushes, to what. */
+interface Pusher extends RepositoryAccess {
+  requester: { id: number }
 }
 
-/** Before the client is told: events, read models, and the heads of pull requests from the branches. */
-async function recordPush(
-  services: Services,
-  context: CommandContext,
-  repoId: number,
-  updates: readonly RefChange[],
-): Promise<void> {
-  const { projector, config } = services
-  await recordRefs(services, context, repoId, 'push', updates)
-  // The push is recorded: a projection that lags does not make it fail, and the process catches up.
-  if (!(await projector.waitFor(context.written, config.projectionWaitMs))) return
-  const refs = updates.map(({ ref }) => ref)
-  await moveHeads(services, context, repoId, refs).catch((error: unknown) =>
-    services.log.warn({ err: error, repoId }, 'the heads of pull requests are left to the process'),
-  )
-  await projector.waitFor(context.written, config.projectionWaitMs)
+/** What a push must keep to. */
+interface PushRules {
+  /** Why a ref may not be pushed: what git itself would let through. */
+  problems: Map<string, string>
+  /** Full names of the refs whose new commits must be signed. */
+  requireSigned: string[]
+  /** Full names of the refs that are protected: their history is not rewritten. */
+  forwardOnly: string[]
+}
+
+/** Other requests wait no longer than this, in milliseconds, for a push of many refs to be looked through. */
+const TURN = 20
+
+/** Fills in what the push must keep to, before git sees it. */
+async function checkPush(pusher: Pusher, commands: readonly RefChange[], rules: PushRules): Promise<void> {
+  let turn = performance.now()
+  for (const change of commands) {
+    checkChange(pusher, change, rules)
+    if (performance.now() - turn < TURN) continue
+    await nextTurn()
+    turn = performance.now()
+  }
+}
+
+function checkChange(
+  { repository, requester, access }: Pusher,
+  { ref, to }: RefChange,
+  { problems, requireSigned, forwardOnly }: PushRules,
+): void {
+  if (ref.startsWith('refs/tags/')) return
+  if (!ref.startsWith('refs/heads/')) {
+    problems.set(ref, 'only branches and tags can be pushed')
+    return
+  }
+  const branch = ref.slice('refs/heads/'.length)
+  const protection = protectionOf(repository.protections, branch)
+  if (to === null && branch === repository.defaultBranch) {
+    problems.set(ref, 'the default branch can not be deleted')
+  } else if (protection !== undefined && to === null) {
+    problems.set(ref, 'a protected branch can not be deleted')
+  } else if (protection !== undefined && !mayPush(protection, requester, access)) {
+    problems.set(ref, 'the branch is protected: you may not push to it')
+  } else if (protection !== undefined) {
+    forwardOnly.push(ref)
+    if (protection.requireSigned) requireSigned.push(ref)
+  }
 }
 
 export function gitHttpRoutes(services: Services): FastifyPluginAsyncTypebox {
   const protocolOf = (request: FastifyRequest) => {
     const protocol = request.headers['git-protocol']
     return typeof protocol === 'string' ? protocol : undefined
-  }
-
-  /** Ends git when the client goes away before its answer is complete. */
-  function clientGone(reply: FastifyReply): AbortSignal {
-    const gone = new AbortController()
-    reply.raw.once('close', () => {
-      if (!reply.raw.writableFinished) gone.abort()
-    })
-    return gone.signal
   }
 
   return async (app) => {
@@ -104,7 +117,7 @@ export function gitHttpRoutes(services: Services): FastifyPluginAsyncTypebox {
           : undefined
       if (!isGitService(service))
         throw new Refused(refuse.forbidden('only the smart HTTP protocol is spoken here'))
-      const repository = await gitRepository(services, request, request.params, service)
+      const { repository } = await gitRepository(services, request, request.params, service)
       const signal = clientGone(reply)
       const dir = gitDirOf(services, repository.id)
       const answer = await advertiseRefs(dir, service, { protocol: protocolOf(request), signal })
@@ -118,7 +131,7 @@ export function gitHttpRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/:owner/:repo/git-upload-pack',
       { ...hidden, config: { scopeLevel: 'read' } },
       async (request, reply) => {
-        const repository = await gitRepository(services, request, request.params, 'git-upload-pack')
+        const { repository } = await gitRepository(services, request, request.params, 'git-upload-pack')
         const body = decodeBody(request.raw, request.headers['content-encoding'])
         const signal = clientGone(reply)
         const options = { protocol: protocolOf(request), signal }
@@ -131,20 +144,29 @@ export function gitHttpRoutes(services: Services): FastifyPluginAsyncTypebox {
     )
 
     app.post('/:owner/:repo/git-receive-pack', hidden, async (request, reply) => {
-      const repository = await gitRepository(services, request, request.params, 'git-receive-pack')
+      const access = await gitRepository(services, request, request.params, 'git-receive-pack')
+      const { repository } = access
+      const pusher = { ...access, requester: signedIn(request) }
       const context = requestContext(request)
-      const { maxPushBytes } = services.config
+      const { maxPushBytes, signingKey, allowedSigners } = services.config
+      const rules: PushRules = { problems: new Map(), requireSigned: [], forwardOnly: [] }
       const answer = await receivePack(
         gitDirOf(services, repository.id),
         decodeBody(request.raw, request.headers['content-encoding']),
         {
+          ...rules,
+          signingKey,
+          allowedSigners,
           protocol: protocolOf(request),
           signal: clientGone(reply),
           journal: services.pushJournal,
           key: `${repository.id}`,
           maxBytes: Number.isFinite(maxPushBytes) ? maxPushBytes : undefined,
-          check: async (commands) => pushProblems(repository, commands),
-          record: (updates) => recordPush(services, context, repository.id, updates),
+          check: async (commands) => {
+            await checkPush(pusher, commands, rules)
+            return rules.problems
+          },
+          record: (updates) => recordAndMoveHeads(services, context, repository.id, 'push', updates),
         },
       )
       return reply

@@ -1,10 +1,11 @@
 /** Commits: reading what they say, and making new ones without a work tree. */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { InvalidGitArgument } from './errors.ts'
+import { GitFailed, GitOutputTooLarge, InvalidGitArgument } from './errors.ts'
 import { branchRef, checkedId, EMPTY_TREE } from './names.ts'
 import { type RefOutcome, updateRef } from './refs.ts'
 import { gitOutput } from './run.ts'
+import { signedContent } from './signatures.ts'
 
 /** Who wrote or committed, and when: ISO 8601 in seconds with the writer's own zone (`…T10:00:00+02:00`). */
 export interface Signature {
@@ -21,10 +22,14 @@ export interface CommitFacts {
   committer: Signature
   /** As it is stored, so mostly with a newline at its end; cut off when the commit is larger than 1 MB. */
   message: string
+  /** Only of a signed commit: the signature as it stands in it, and all else, which is what was signed. */
+  signed?: { signature: string; payload: string }
 }
 
+const SIGNATURE = 'gpgsig '
 /** More of one commit than this is not held. */
 const MAX_COMMIT_BYTES = 1024 * 1024
+const MAX_COMMITS_BYTES = 64 * 1024 * 1024
 const MAX_IDENTITY_LENGTH = 500
 
 /**
@@ -33,7 +38,8 @@ const MAX_IDENTITY_LENGTH = 500
  */
 const known = new LRUCache<string, CommitFacts>({
   maxSize: 32 * 1024 * 1024,
-  sizeCalculation: (facts) => 500 + 2 * facts.message.length,
+  sizeCalculation: ({ message, signed }) =>
+    500 + 2 * (message.length + (signed === undefined ? 0 : signed.signature.length + signed.payload.length)),
 })
 
 /**
@@ -56,9 +62,33 @@ export async function commitFacts(dir: string, shas: Iterable<string>): Promise<
     const facts = parseCommit(sha, content)
     known.set(`${dir}\0${sha}`, facts)
     result.set(sha, facts)
-  })
+  }, MAX_COMMIT_BYTES)
   const input = [...unknown].map((sha) => `${sha}\n`).join('')
   await gitOutput(['cat-file', '--batch'], { dir, input, onOutput })
+  return result
+}
+
+/**
+ * The commit objects with these ids, to the last byte; all of them must exist.
+ *
+ * @throws GitFailed when one does not, GitOutputTooLarge when together they have more than 64 MB
+ */
+export async function rawCommits(dir: string, shas: readonly string[]): Promise<Map<string, Buffer>> {
+  const result = new Map<string, Buffer>()
+  let bytes = 0
+  const split = readBatch(({ sha, type, content }) => {
+    if (type === 'commit') result.set(sha, content)
+  }, MAX_COMMITS_BYTES)
+  const args = ['cat-file', '--batch']
+  const onOutput = (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes > MAX_COMMITS_BYTES)
+      throw new GitOutputTooLarge(`commits of more than ${MAX_COMMITS_BYTES} bytes`)
+    split(chunk)
+  }
+  await gitOutput(args, { dir, input: shas.map((sha) => `${checkedId(sha)}\n`).join(''), onOutput })
+  const absent = shas.find((sha) => !result.has(sha))
+  if (absent !== undefined) throw new GitFailed(args, 0, `${absent} is no commit`)
   return result
 }
 
@@ -70,7 +100,7 @@ interface BatchObject {
 }
 
 /** Splits what `cat-file --batch` says into objects, without ever holding a large one whole. */
-function readBatch(found: (object: BatchObject) => void): (chunk: Buffer) => void {
+function readBatch(found: (object: BatchObject) => void, maxObjectBytes: number): (chunk: Buffer) => void {
   let header = Buffer.alloc(0)
   let object: { sha: string; type: string; left: number; held: Buffer[]; heldBytes: number } | undefined
 
@@ -91,7 +121,7 @@ function readBatch(found: (object: BatchObject) => void): (chunk: Buffer) => voi
       const part = rest.subarray(0, object.left)
       rest = rest.subarray(part.length)
       object.left -= part.length
-      const wanted = part.subarray(0, Math.max(0, MAX_COMMIT_BYTES - object.heldBytes))
+      const wanted = part.subarray(0, Math.max(0, maxObjectBytes - object.heldBytes))
       if (wanted.length > 0) object.held.push(wanted)
       object.heldBytes += wanted.length
       if (object.left > 0) continue
@@ -119,7 +149,24 @@ function parseCommit(sha: string, content: Buffer): CommitFacts {
     author: signature('author'),
     committer: signature('committer'),
     message: decode(body),
+    ...signatureOf(headers, body, decode),
   }
+}
+
+/** A header's value goes on in the lines after it that begin with a space. */
+function signatureOf(
+  headers: readonly string[],
+  body: Buffer,
+  decode: (bytes: Buffer) => string,
+): Pick<CommitFacts, 'signed'> {
+  const start = headers.findIndex((line) => line.startsWith(SIGNATURE))
+  if (start === -1) return {}
+  const after = headers.findIndex((line, i) => i > start && !line.startsWith(' '))
+  const end = after === -1 ? headers.length : after
+  const lines = headers.slice(start, end).map((line, i) => line.slice(i === 0 ? SIGNATURE.length : 1))
+  const others = [...headers.slice(0, start), ...headers.slice(end)].map((line) => `${line}\n`).join('')
+  const payload = Buffer.concat([Buffer.from(`${others}\n`, 'latin1'), body])
+  return { signed: { signature: `${lines.join('\n')}\n`, payload: decode(payload) } }
 }
 
 /** Commits say in a header when their text is not UTF-8; what can't be read becomes U+FFFD. */
@@ -156,56 +203,96 @@ export interface NewCommit {
   message: string
   author: Signature
   committer: Signature
-}
-
-/** Makes a commit object and gives its id; the same input always gives the same id. No ref moves. */
-export async function commitTree(dir: string, commit: NewCommit): Promise<string> {
-  if (commit.message.includes('\0')) throw new InvalidGitArgument('message', 'contains a NUL character')
-  const parents = commit.parents.flatMap((parent) => ['-p', checkedId(parent)])
-  const message = commit.message.endsWith('\n') ? commit.message : `${commit.message}\n`
-  const env = { ...identity('AUTHOR', commit.author), ...identity('COMMITTER', commit.committer) }
-  const args = ['commit-tree', ...parents, checkedId(commit.tree)]
-  const output = await gitOutput(args, { dir, input: message, env })
-  const sha = output.toString('latin1').trim()
-  rememberMade(dir, sha, { ...commit, message }, env)
-  return sha
+  /** Absolute path of a private SSH key without a passphrase, which signs the commit. */
+  signingKey?: string | undefined
 }
 
 /**
- * What we have just written need not be asked of git, as long as git wrote it to the letter; it takes some
- * characters off the ends of names, and then the id differs.
+ * Makes a commit object and gives its id; the same input always gives the same id (signed too, as long as
+ * the key's kind signs the same way each time: Ed25519 and RSA do). No ref moves.
+ *
+ * @throws InvalidGitArgument, SigningFailed, or GitFailed when the tree or a parent does not exist
  */
-function rememberMade(dir: string, sha: string, made: NewCommit, env: Record<string, string>): void {
-  const line = (role: string) =>
-    `${env[`GIT_${role}_NAME`]} <${env[`GIT_${role}_EMAIL`]}> ${env[`GIT_${role}_DATE`]?.slice(1)}`
+export async function commitTree(dir: string, commit: NewCommit): Promise<string> {
+  if (commit.message.includes('\0')) throw new InvalidGitArgument('message', 'contains a NUL character')
+  const tree = checkedId(commit.tree)
+  const parents = commit.parents.map(checkedId)
+  const message = commit.message.endsWith('\n') ? commit.message : `${commit.message}\n`
+  const author = identity(commit.author)
+  const committer = identity(commit.committer)
   const headers = [
-    `tree ${made.tree}`,
-    ...made.parents.map((parent) => `parent ${parent}`),
-    `author ${line('AUTHOR')}`,
-    `committer ${line('COMMITTER')}`,
+    `tree ${tree}`,
+    ...parents.map((parent) => `parent ${parent}`),
+    `author ${identityLine(author)}`,
+    `committer ${identityLine(committer)}`,
   ]
-  const content = Buffer.from(`${headers.join('\n')}\n\n${made.message}`)
-  const id = createHash('sha1').update(`commit ${content.length}\0`).update(content).digest('hex')
-  if (id === sha && content.length <= MAX_COMMIT_BYTES) known.set(`${dir}\0${sha}`, parseCommit(sha, content))
+  const content = Buffer.from(`${headers.join('\n')}\n\n${message}`)
+  if (commit.signingKey !== undefined) {
+    await mustExist(dir, tree, parents)
+    const signed = await signedContent(content, commit.signingKey)
+    const output = await gitOutput(['hash-object', '-t', 'commit', '-w', '--stdin'], { dir, input: signed })
+    return rememberMade(dir, output.toString('latin1').trim(), signed)
+  }
+  const env = { ...identityVariables('AUTHOR', author), ...identityVariables('COMMITTER', committer) }
+  const args = ['commit-tree', ...parents.flatMap((parent) => ['-p', parent]), tree]
+  const output = await gitOutput(args, { dir, input: message, env })
+  return rememberMade(dir, output.toString('latin1').trim(), content)
 }
 
-function identity(role: 'AUTHOR' | 'COMMITTER', { name, email, date }: Signature): Record<string, string> {
-  const cleanEmail = cleanIdentity(email)
-  return {
-    // git refuses an empty name, and one of nothing but the characters that it strips itself.
-    [`GIT_${role}_NAME`]: /[^.,:;"'\\ ]/.test(cleanIdentity(name))
-      ? cleanIdentity(name)
-      : cleanEmail || 'unknown',
-    [`GIT_${role}_EMAIL`]: cleanEmail,
-    [`GIT_${role}_DATE`]: rawDate(date),
-  }
+/** What `commit-tree` checks by itself, and `hash-object` does not. */
+async function mustExist(dir: string, tree: string, parents: readonly string[]): Promise<void> {
+  const args = ['cat-file', '--batch-check=%(objectname) %(objecttype)']
+  const output = await gitOutput(args, { dir, input: [tree, ...parents].map((id) => `${id}\n`).join('') })
+  const expected = [`${tree} tree`, ...parents.map((parent) => `${parent} commit`)]
+  const found = output.toString('latin1').trimEnd().split('\n')
+  const absent = expected.find((line, i) => found[i] !== line)
+  if (absent !== undefined) throw new GitFailed(args, 0, `${absent} does not exist`)
 }
+
+/** What we have just written need not be asked of git, as long as git wrote it to the letter. */
+function rememberMade(dir: string, sha: string, content: Buffer): string {
+  const id = commitId(content)
+  if (id === sha && content.length <= MAX_COMMIT_BYTES) known.set(`${dir}\0${sha}`, parseCommit(sha, content))
+  return sha
+}
+
+/** The id that a commit with this content has. */
+export function commitId(content: Uint8Array): string {
+  return createHash('sha1').update(`commit ${content.length}\0`).update(content).digest('hex')
+}
+
+/** An identity as git writes it; `date` is git's own form. */
+function identity({ name, email, date }: Signature): Signature {
+  const cleanEmail = cleanIdentity(email)
+  return { name: cleanIdentity(name) || cleanEmail || 'unknown', email: cleanEmail, date: rawDate(date) }
+}
+
+/** The value of a commit's `author` or `committer` header. */
+export function signatureLine(signature: Signature): string {
+  return identityLine(identity(signature))
+}
+
+function identityLine({ name, email, date }: Signature): string {
+  return `${name} <${email}> ${date}`
+}
+
+function identityVariables(
+  role: 'AUTHOR' | 'COMMITTER',
+  { name, email, date }: Signature,
+): Record<string, string> {
+  return { [`GIT_${role}_NAME`]: name, [`GIT_${role}_EMAIL`]: email, [`GIT_${role}_DATE`]: `@${date}` }
+}
+
+/** git takes these characters off the ends of names by itself; an empty name it refuses. */
+const AT_THE_ENDS = /^[\s.,:;"'\\]+|[\s.,:;"'\\]+$/g
 
 function cleanIdentity(text: string): string {
   return text
+    .slice(0, 2 * MAX_IDENTITY_LENGTH)
     .replace(/[\p{Cc}<>]/gu, ' ')
-    .trim()
+    .replace(AT_THE_ENDS, '')
     .slice(0, MAX_IDENTITY_LENGTH)
+    .replace(AT_THE_ENDS, '')
 }
 
 /** git's own form of a date: seconds since 1970 and the zone. */
@@ -214,7 +301,7 @@ function rawDate(iso: string): string {
   if (Number.isNaN(time) || time < 0)
     throw new InvalidGitArgument('date', `'${iso}' is not an ISO 8601 time after 1970`)
   const [, sign = '+', hours = '00', minutes = '00'] = /([+-])(\d\d):?(\d\d)$/.exec(iso.slice(10)) ?? []
-  return `@${Math.floor(time / 1000)} ${sign}${hours}${minutes}`
+  return `${Math.floor(time / 1000)} ${sign}${hours}${minutes}`
 }
 
 export interface FirstCommit {

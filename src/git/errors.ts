@@ -38,6 +38,11 @@ export class GitUnavailable extends Error {
   override readonly name = 'GitUnavailable'
 }
 
+/** A commit can't be signed: the signing key is missing, unreadable, or no private SSH key without a passphrase. */
+export class SigningFailed extends Error {
+  override readonly name = 'SigningFailed'
+}
+
 /** git said more than the caller is ready to hold. */
 export class GitOutputTooLarge extends Error {
   override readonly name = 'GitOutputTooLarge'

@@ -1,5 +1,5 @@
 /** How commits relate. All of it follows from commit ids alone, so all of it is cached for good. */
-import { LRUCache } from 'lru-cache'
+import { remembering } from './answers.ts'
 import { GitFailed } from './errors.ts'
 import { checkedId } from './names.ts'
 import { git, gitOutput } from './run.ts'
@@ -10,21 +10,12 @@ export interface DiffStat {
   changedFiles: number
 }
 
-/** Answers a question on two commits from memory, or asks it, once for all who wait; failures are forgotten. */
+/** A question on two commits, asked once. */
 function remembered<T>(ask: (dir: string, a: string, b: string) => Promise<T>) {
-  const answers = new LRUCache<string, { value: Promise<T> }>({ max: 20_000 })
+  const answers = remembering<{ value: T }>(20_000, () => 1)
   return async (dir: string, a: string, b: string): Promise<T> => {
     const key = `${dir}\0${checkedId(a)}\0${checkedId(b)}`
-    const before = answers.get(key)
-    if (before !== undefined) return await before.value
-    const answer = { value: ask(dir, a, b) }
-    answers.set(key, answer)
-    try {
-      return await answer.value
-    } catch (error) {
-      answers.delete(key)
-      throw error
-    }
+    return (await answers(key, async () => ({ value: await ask(dir, a, b) }))).value
   }
 }
 

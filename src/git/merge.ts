@@ -1,7 +1,7 @@
-/** Merging two commits without a work tree. */
-import { GitFailed } from './errors.ts'
+/** Merging commits without a work tree. */
+import { GitFailed, GitOutputTooLarge } from './errors.ts'
 import { checkedId } from './names.ts'
-import { git } from './run.ts'
+import { type GitOptions, git } from './run.ts'
 
 export type MergeResult =
   /** `tree` is the id of the merged tree, which is in the repository. */
@@ -15,14 +15,98 @@ export type MergeResult =
  * Merges the commit `theirs` into the commit `ours`, as `git merge` would, and gives the tree; no
  * commit is made and no ref moves.
  */
-export async function mergeTrees(dir: string, ours: string, theirs: string): Promise<MergeResult> {
+export async function mergeTrees(
+  dir: string,
+  ours: string,
+  theirs: string,
+  gitOptions: Pick<GitOptions, 'config' | 'env'> = {},
+): Promise<MergeResult> {
   const options = ['--write-tree', '-z', '--name-only', '--no-messages']
   const args = ['merge-tree', ...options, checkedId(ours), checkedId(theirs)]
-  const { code, stdout, stderr } = await git(args, { dir })
+  const { code, stdout, stderr } = await git(args, { ...gitOptions, dir })
   const [tree, ...files] = stdout.toString('utf8').split('\0').slice(0, -1)
   // A commit that does not exist also gives code 1, but no tree.
   if (tree !== undefined && code === 0) return { kind: 'clean', tree }
   if (tree !== undefined && code === 1) return { kind: 'conflicts', files: [...new Set(files)].sort() }
   if (stderr.includes('unrelated histories')) return { kind: 'unrelated' }
   throw new GitFailed(args, code, stderr)
+}
+
+const OPTIONS = ['--stdin', '-z', '--name-only', '--no-messages']
+const MAX_BYTES = 64 * 1024 * 1024
+const MILLISECONDS_PER_MERGE = 5_000
+
+/**
+ * What `mergeTrees` says for each of many pairs, in their order, by one process. A pair of which one commit
+ * does not exist is `unrelated`.
+ *
+ * @throws GitOutputTooLarge when all names of files in conflict together take more than 64 MB, and what
+ * `mergeTrees` throws
+ */
+export async function mergeTreesAll(
+  dir: string,
+  pairs: readonly { ours: string; theirs: string }[],
+): Promise<MergeResult[]> {
+  const lines = pairs.map(({ ours, theirs }) => `${checkedId(ours)} ${checkedId(theirs)}\n`)
+  const results: MergeResult[] = []
+  while (results.length < pairs.length) {
+    const input = lines.slice(results.length).join('')
+    const timeout = 60_000 + MILLISECONDS_PER_MERGE * (pairs.length - results.length)
+    const onOutput = readMerges((result) => results.push(result))
+    await git(['merge-tree', ...OPTIONS], { dir, input, timeout, onOutput })
+    const failing = pairs[results.length]
+    // git gives up at the first pair that it can't merge; asked for alone, that one tells why.
+    if (failing !== undefined) results.push(await mergeOrNot(dir, failing))
+  }
+  return results
+}
+
+async function mergeOrNot(
+  dir: string,
+  { ours, theirs }: { ours: string; theirs: string },
+): Promise<MergeResult> {
+  try {
+    return await mergeTrees(dir, ours, theirs)
+  } catch (error) {
+    if (error instanceof GitFailed && error.stderr.includes('not something we can merge')) {
+      return { kind: 'unrelated' }
+    }
+    throw error
+  }
+}
+
+/**
+ * Splits what `merge-tree --stdin -z` says: for each pair `0` (conflicts) or `1` (clean), the tree, the
+ * files, and an empty field.
+ */
+function readMerges(found: (result: MergeResult) => void): (chunk: Buffer) => void {
+  // Merges into one branch mostly conflict in the same files: each name is held once.
+  const names = new Map<string, string>()
+  let bytes = 0
+  let unread = Buffer.alloc(0)
+  let fields: string[] = []
+
+  return (chunk) => {
+    bytes += chunk.length
+    if (bytes > MAX_BYTES)
+      throw new GitOutputTooLarge(`the files in conflict take more than ${MAX_BYTES} bytes`)
+    unread = Buffer.concat([unread, chunk])
+    let start = 0
+    for (let end = unread.indexOf(0); end !== -1; end = unread.indexOf(0, start)) {
+      const field = unread.toString('utf8', start, end)
+      start = end + 1
+      if (field !== '') {
+        const known = names.get(field) ?? field
+        if (fields.length > 1) names.set(known, known)
+        fields.push(known)
+        continue
+      }
+      const [status, tree = '', ...files] = fields
+      fields = []
+      found(
+        status === '1' ? { kind: 'clean', tree } : { kind: 'conflicts', files: [...new Set(files)].sort() },
+      )
+    }
+    unread = unread.subarray(start)
+  }
 }

@@ -7,6 +7,8 @@ import { type PushRequest, readPushRequest, refusalReport } from './push-request
 import { flushRefs, type RefChange, readRefs } from './refs.ts'
 import { drainBody, watchBody, watchStillness } from './request-body.ts'
 import { type GitConfig, throwIfHopeless } from './run.ts'
+import type { TrustedKeys } from './signatures.ts'
+import { prepareSignatureCheck } from './signed-pushes.ts'
 import { inTurn } from './slots.ts'
 import { startTransfer, type Transfer, type TransferOptions } from './transfer.ts'
 
@@ -36,11 +38,13 @@ export const RECEIVE_CONFIG: GitConfig = [
   ['receive.unpackLimit', '10'],
 ]
 
+const FORWARD_ONLY: GitConfig = [['receive.denyNonFastForwards', 'true']]
+
 /** git's answer names each ref twice at most; 100,000 of them fit. */
 const MAX_ANSWER = 64 * 1024 * 1024
 const PATIENCE = 10_000
 
-export interface ReceiveOptions extends TransferOptions {
+export interface ReceiveOptions extends TransferOptions, TrustedKeys {
   journal: PushJournal
   /** The journal's key for this repository. */
   key: string
@@ -51,6 +55,16 @@ export interface ReceiveOptions extends TransferOptions {
    * the whole push, and the client is shown all of them.
    */
   check(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
+  /**
+   * Full names of refs that take only commits with a good SSH signature by `allowedSigners` or `signingKey`.
+   * One commit without refuses the whole push. Looked at after `check`, which may still fill it.
+   */
+  requireSigned?: readonly string[] | undefined
+  /**
+   * Full names of refs that only move forward. git refuses what rewrites them when it has the objects; its
+   * setting is for a whole push, so beside such a ref no branch can be rewritten. `check` may still fill it.
+   */
+  forwardOnly?: readonly string[] | undefined
   /**
    * Told what a push did, before the client is. Called for one push per repository at a time (with
    * `inTurn(dir, …)`, which others who move refs may use too, but not `record` itself: it would wait
@@ -68,7 +82,7 @@ export interface ReceiveOptions extends TransferOptions {
  * out and recorded even when its client is gone.
  *
  * @throws MalformedGitRequest, GitRequestTooLarge, GitClientGone, RepositoryMissing, GitUnavailable,
- * GitFailed, PushUnrecorded, or what `check` throws
+ * GitFailed, PushUnrecorded, SigningFailed when `signingKey` can't be read, or what `check` throws
  */
 export async function receivePack(dir: string, body: Readable, options: ReceiveOptions): Promise<Buffer> {
   // The client may go away while nobody reads; the next reader finds out, and no error may go unheard.
@@ -86,8 +100,28 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
     options.maxBytes === undefined
       ? RECEIVE_CONFIG
       : [...RECEIVE_CONFIG, ['receive.maxInputSize', String(options.maxBytes)]]
+  const forwardOnly = new Set(options.forwardOnly)
+  const guarded = push.commands.some(({ ref, to }) => to !== null && forwardOnly.has(ref))
+  const signatureCheck = await prepareSignatureCheck(push.commands, options)
+  try {
+    return await carryOutAndRecord(dir, body, push, {
+      ...options,
+      config: [...config, ...(guarded ? FORWARD_ONLY : []), ...signatureCheck.config],
+      env: signatureCheck.env,
+    })
+  } finally {
+    await signatureCheck.remove()
+  }
+}
+
+async function carryOutAndRecord(
+  dir: string,
+  body: Readable,
+  push: PushRequest,
+  options: ReceiveOptions & { config: GitConfig; env: Record<string, string> },
+): Promise<Buffer> {
   const args = ['receive-pack', '--stateless-rpc', dir]
-  const transfer = await startTransfer(args, { ...options, config })
+  const transfer = await startTransfer(args, options)
   const marker = await options.journal.begin(options.key, transfer.pid).catch(async (error: unknown) => {
     transfer.stop()
     await transfer.ended

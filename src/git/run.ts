@@ -1,4 +1,4 @@
-/** Starts the git binary: never through a shell, never with the machine's configuration, never too often at once. */
+/** Starts git and ssh-keygen: never through a shell, never with the machine's configuration, never too often at once. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing } from './errors.ts'
@@ -69,6 +69,8 @@ export interface GitOptions {
   /** Absolute path of the bare repository; left out for commands that need none. */
   dir?: string
   input?: string | Uint8Array
+  /** Settings for this command; they win over those that every command gets. */
+  config?: GitConfig
   env?: Readonly<Record<string, string>>
   /** Bytes of standard output, default 64 MB; more ends the command with `GitOutputTooLarge`. */
   maxOutput?: number
@@ -93,14 +95,19 @@ export interface GitResult {
  * @throws GitOutputTooLarge, GitUnavailable, RepositoryMissing, or the signal's reason
  */
 export async function git(args: readonly string[], options: GitOptions = {}): Promise<GitResult> {
-  const release = await commandSlots.take(options.signal)
-  try {
-    const result = await runNow(args, options)
-    if (result.code !== 0) throwIfHopeless(result.stderr, options.dir)
-    return result
-  } finally {
-    release()
-  }
+  const result = await run('git', args, options)
+  if (result.code !== 0) throwIfHopeless(result.stderr, options.dir)
+  return result
+}
+
+/**
+ * Runs one `ssh-keygen`, which makes and checks the signatures that git only carries, and resolves with
+ * its exit code, whatever that is. It finds neither an agent nor a terminal to ask for a passphrase.
+ *
+ * @throws GitOutputTooLarge, GitUnavailable
+ */
+export async function sshKeygen(args: readonly string[], options: GitOptions = {}): Promise<GitResult> {
+  return await run('ssh-keygen', args, { timeout: 20_000, ...options })
 }
 
 /**
@@ -114,13 +121,25 @@ export async function gitOutput(args: readonly string[], options: GitOptions = {
   return stdout
 }
 
-function runNow(args: readonly string[], options: GitOptions): Promise<GitResult> {
-  const { dir, input, env, maxOutput = DEFAULT_MAX_OUTPUT, onOutput, signal } = options
+type Program = 'git' | 'ssh-keygen'
+
+async function run(program: Program, args: readonly string[], options: GitOptions): Promise<GitResult> {
+  const release = await commandSlots.take(options.signal)
+  try {
+    return await runNow(program, args, options)
+  } finally {
+    release()
+  }
+}
+
+function runNow(program: Program, args: readonly string[], options: GitOptions): Promise<GitResult> {
+  const { dir, input, config, env, maxOutput = DEFAULT_MAX_OUTPUT, onOutput, signal } = options
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted()
-    const child = spawn('git', args, {
+    const base = config === undefined ? commandEnvironment : gitEnvironment(config)
+    const child = spawn(program, args, {
       cwd: '/',
-      env: { ...commandEnvironment, ...(dir === undefined ? {} : { GIT_DIR: dir }), ...env },
+      env: { ...base, ...(dir === undefined ? {} : { GIT_DIR: dir }), ...env },
       stdio: 'pipe',
       // A group of its own, so that one signal reaches git's helpers too, and Ctrl-C does not.
       detached: true,
@@ -139,7 +158,7 @@ function runNow(args: readonly string[], options: GitOptions): Promise<GitResult
     signal?.addEventListener('abort', aborted, { once: true })
     const timeout = options.timeout ?? DEFAULT_TIMEOUT
     const timer = setTimeout(() => {
-      stop(new GitUnavailable(`git ${args[0]} took more than ${timeout} ms`))
+      stop(new GitUnavailable(`${program} ${args[0]} took more than ${timeout} ms`))
     }, timeout)
 
     child.stdout.on('data', (chunk: Buffer) => {
@@ -150,7 +169,8 @@ function runNow(args: readonly string[], options: GitOptions): Promise<GitResult
         return stop(error)
       }
       size += chunk.length
-      if (size > maxOutput) stop(new GitOutputTooLarge(`git ${args[0]} gave more than ${maxOutput} bytes`))
+      if (size > maxOutput)
+        stop(new GitOutputTooLarge(`${program} ${args[0]} gave more than ${maxOutput} bytes`))
       else chunks.push(chunk)
     })
     const end = (conclude: () => void) => {
@@ -158,11 +178,11 @@ function runNow(args: readonly string[], options: GitOptions): Promise<GitResult
       signal?.removeEventListener('abort', aborted)
       conclude()
     }
-    child.on('error', (error) => end(() => reject(cannotStart(error))))
+    child.on('error', (error) => end(() => reject(cannotStart(error, program))))
     child.on('close', (code, killedBy) => {
       end(() => {
         if (failure !== undefined) reject(failure)
-        else if (code === null) reject(new GitUnavailable(`git ${args[0]} was ended by ${killedBy}`))
+        else if (code === null) reject(new GitUnavailable(`${program} ${args[0]} was ended by ${killedBy}`))
         else resolve({ code, stdout: Buffer.concat(chunks), stderr: stderr() })
       })
     })
@@ -181,8 +201,8 @@ export function collectStderr(child: ChildProcessWithoutNullStreams): () => stri
   return () => tail.toString('utf8')
 }
 
-export function cannotStart(error: Error): GitUnavailable {
-  return new GitUnavailable(`git can't be started: ${error.message}`, { cause: error })
+export function cannotStart(error: Error, program = 'git'): GitUnavailable {
+  return new GitUnavailable(`${program} can't be started: ${error.message}`, { cause: error })
 }
 
 /** Signals a process that leads a group, and its helpers with it. */

@@ -32,14 +32,19 @@ export interface Transfer {
 /** Starts `git ARGS` when there is room for one more transfer. */
 export async function startTransfer(
   args: readonly string[],
-  { protocol, signal, config }: TransferOptions & { config: GitConfig },
+  {
+    protocol,
+    signal,
+    config,
+    env = {},
+  }: TransferOptions & { config: GitConfig; env?: Record<string, string> },
 ): Promise<Transfer> {
   const release = await transferSlots.take(signal)
   try {
     const version = protocolVersion(protocol)
     const child = spawn('git', args, {
       cwd: '/',
-      env: gitEnvironment(config, version === undefined ? {} : { GIT_PROTOCOL: version }),
+      env: gitEnvironment(config, version === undefined ? env : { ...env, GIT_PROTOCOL: version }),
       stdio: 'pipe',
       // A group of its own, so that one signal reaches git's helpers too, and Ctrl-C does not.
       detached: true,

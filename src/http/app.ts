@@ -4,21 +4,36 @@ import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyInstance, LogController } from 'fastify'
+import { branchProtectionRoutes } from '../commands/branch-protections/edit.ts'
 import { deleteBranchRoutes } from '../commands/branches/delete.ts'
 import { gitHttpRoutes } from '../commands/git-http.ts'
+import { labelRoutes } from '../commands/labels/edit.ts'
+import { milestoneRoutes } from '../commands/milestones/edit.ts'
 import { createOrganizationRoutes } from '../commands/organizations/create.ts'
 import { memberRoutes } from '../commands/organizations/members.ts'
+import { editPullRoutes } from '../commands/pull-requests/edit.ts'
 import { mergePullRoutes } from '../commands/pull-requests/merge.ts'
 import { openPullRoutes } from '../commands/pull-requests/open.ts'
+import { updatePullRoutes } from '../commands/pull-requests/update.ts'
 import { collaboratorRoutes } from '../commands/repositories/collaborators.ts'
 import { createRepositoryRoutes } from '../commands/repositories/create.ts'
 import { editRepositoryRoutes } from '../commands/repositories/edit.ts'
+import { forkRoutes } from '../commands/repositories/fork.ts'
+import { postStatusRoutes } from '../commands/statuses/post.ts'
 import { createUserRoutes } from '../commands/users/create.ts'
 import { tokenRoutes } from '../commands/users/tokens.ts'
+import { branchProtectionQueryRoutes } from '../queries/branch-protections.ts'
 import { branchQueryRoutes } from '../queries/branches.ts'
+import { forkQueryRoutes } from '../queries/forks.ts'
+import { labelQueryRoutes } from '../queries/labels.ts'
+import { milestoneQueryRoutes } from '../queries/milestones.ts'
 import { organizationQueryRoutes } from '../queries/organizations.ts'
+import { pullCommitsRoutes } from '../queries/pull-commits.ts'
+import { pullDiffRoutes } from '../queries/pull-diff.ts'
+import { pullFilesRoutes } from '../queries/pull-files.ts'
 import { pullQueryRoutes } from '../queries/pulls.ts'
 import { repositoryQueryRoutes } from '../queries/repositories.ts'
+import { statusQueryRoutes } from '../queries/statuses.ts'
 import { userQueryRoutes } from '../queries/users.ts'
 import type { Services } from '../services.ts'
 import { authPlugin } from './auth.ts'
@@ -87,13 +102,28 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
       await api.register(organizationQueryRoutes(services))
       await api.register(createRepositoryRoutes(services))
       await api.register(editRepositoryRoutes(services))
+      await api.register(forkRoutes(services))
       await api.register(collaboratorRoutes(services))
       await api.register(deleteBranchRoutes(services))
+      await api.register(branchProtectionRoutes(services))
       await api.register(openPullRoutes(services))
       await api.register(mergePullRoutes(services))
+      await api.register(editPullRoutes(services))
+      await api.register(updatePullRoutes(services))
+      await api.register(postStatusRoutes(services))
       await api.register(repositoryQueryRoutes(services))
+      await api.register(statusQueryRoutes(services))
+      await api.register(forkQueryRoutes(services))
       await api.register(branchQueryRoutes(services))
+      await api.register(branchProtectionQueryRoutes(services))
       await api.register(pullQueryRoutes(services))
+      await api.register(pullDiffRoutes(services))
+      await api.register(pullCommitsRoutes(services))
+      await api.register(pullFilesRoutes(services))
+      await api.register(labelRoutes(services))
+      await api.register(labelQueryRoutes(services))
+      await api.register(milestoneRoutes(services))
+      await api.register(milestoneQueryRoutes(services))
     },
     { prefix: API },
   )

@@ -3,12 +3,14 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { type RefusalKind, Refused } from '../commands/refusal.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
 import {
+  GitOutputTooLarge,
   GitRequestTooLarge,
   GitUnavailable,
   InvalidGitArgument,
   MalformedGitRequest,
   PushUnrecorded,
   RepositoryMissing,
+  SigningFailed,
   UnknownContentEncoding,
 } from '../git/errors.ts'
 
@@ -49,6 +51,12 @@ function problemOf(error: FastifyError | Error): Problem {
     error instanceof PushUnrecorded
   ) {
     return { status: 503, message: 'a store that this needs does not answer; try again' }
+  }
+  if (error instanceof SigningFailed) {
+    return { status: 503, message: "the server's signing key can not be used now; try again" }
+  }
+  if (error instanceof GitOutputTooLarge) {
+    return { status: 422, message: 'this is more than the server can work off at once' }
   }
   if (error instanceof InvalidGitArgument) return { status: 422, message: error.message }
   if (error instanceof MalformedGitRequest) return { status: 400, message: error.message }

@@ -25,7 +25,7 @@ export interface AccountDocument {
 
 export const accounts: Collection<AccountDocument> = {
   name: 'accounts',
-  indexes: [[['loginKey', 1]]],
+  indexes: [[['loginKey', 1]], [['email', 1]]],
   arrays: [],
 }
 

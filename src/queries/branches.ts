@@ -1,14 +1,16 @@
 /** Branches on the wire: listing and reading them asks git nothing. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
+import { mayMerge, mayPush, protectionOf } from '../commands/branch-protections/protection-rules.ts'
 import { Refused, refuse } from '../commands/refusal.ts'
 import type { Signature } from '../events/domain-events.ts'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
 import { repositoryFor } from '../http/requests.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
 import { type BranchDocument, branchId } from '../projections/branches.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
-import { type Access, atLeast } from './access.ts'
+import type { Access } from './access.ts'
 import { RepositoryParams } from './repositories.ts'
 
 /** Branch names have slashes, so the name is all that follows. */
@@ -38,11 +40,11 @@ export const BranchWire = Type.Object({
 function branchWire(
   branch: BranchDocument,
   repository: RepositoryDocument,
-  access: Access,
+  { requester, access }: { requester: AccountDocument | null; access: Access },
   publicUrl: string,
 ): Static<typeof BranchWire> {
   const { sha, message, author, committer } = branch.commit
-  const writes = atLeast(access, 'write')
+  const protection = protectionOf(repository.protections, branch.name)
   return {
     name: branch.name,
     commit: {
@@ -53,13 +55,13 @@ function branchWire(
       committer: personWire(committer),
       timestamp: committer.date,
     },
-    protected: false,
+    protected: protection !== undefined,
     required_approvals: 0,
-    enable_status_check: false,
-    status_check_contexts: [],
-    user_can_push: writes,
-    user_can_merge: writes,
-    effective_branch_protection_name: '',
+    enable_status_check: protection?.statusCheck ?? false,
+    status_check_contexts: protection?.contexts ?? [],
+    user_can_push: requester !== null && mayPush(protection, requester, access),
+    user_can_merge: requester !== null && mayMerge(protection, requester.id, access),
+    effective_branch_protection_name: protection?.rule ?? '',
   }
 }
 
@@ -89,7 +91,8 @@ export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         ])
         const publicUrl = services.publicUrl()
         sendPaging(request, reply, publicUrl, page, total)
-        return found.map((branch) => branchWire(branch, repository, access, publicUrl))
+        const viewer = { requester: request.requester, access }
+        return found.map((branch) => branchWire(branch, repository, viewer, publicUrl))
       },
     )
 
@@ -100,7 +103,7 @@ export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         const { repository, access } = await repositoryFor(services, request, request.params, 'read')
         const branch = await services.views.branches.get(branchId(repository.id, request.params['*']))
         if (branch === undefined) throw new Refused(refuse.notFound('branch not found'))
-        return branchWire(branch, repository, access, services.publicUrl())
+        return branchWire(branch, repository, { requester: request.requester, access }, services.publicUrl())
       },
     )
   }

@@ -5,6 +5,7 @@ import { isWorkInProgress } from '../commands/pull-requests/pull-request.ts'
 import { Refused, refuse } from '../commands/refusal.ts'
 import type { BranchPoint } from '../events/domain-events.ts'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { pathNumber } from '../http/path-number.ts'
 import { repositoryFor } from '../http/requests.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type PullDocument, pullId } from '../projections/pulls.ts'
@@ -12,8 +13,9 @@ import type { Filter, Sort } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
 import { type Access, accessTo, atLeast } from './access.ts'
-import { LabelWire, labelWire } from './labels.ts'
-import { MilestoneWire, milestoneWire } from './milestones.ts'
+import { DISCUSSION_WIRE, type DiscussionSurroundings, discussionWire, present } from './issue-wire.ts'
+import { labelWire } from './labels.ts'
+import { milestoneWire } from './milestones.ts'
 import { ownerOf, RepositoryParams, RepositoryWire, repositoryWire } from './repositories.ts'
 import { UserWire, userWire } from './users.ts'
 
@@ -31,21 +33,10 @@ const BranchPointWire = Type.Object({
 })
 
 export const PullRequestWire = Type.Object({
-  id: Type.Integer(),
+  ...DISCUSSION_WIRE,
   url: Type.String(),
-  number: Type.Integer(),
-  user: UserWire,
-  title: Type.String(),
-  body: Type.String(),
-  labels: Type.Array(LabelWire),
-  milestone: Nullable(MilestoneWire),
-  assignee: Nullable(UserWire),
-  assignees: Nullable(Type.Array(UserWire)),
   requested_reviewers: Type.Array(UserWire),
-  state: Type.String(),
   draft: Type.Boolean(),
-  is_locked: Type.Boolean(),
-  comments: Type.Integer(),
   additions: Type.Integer(),
   deletions: Type.Integer(),
   changed_files: Type.Integer(),
@@ -61,31 +52,18 @@ export const PullRequestWire = Type.Object({
   base: BranchPointWire,
   head: BranchPointWire,
   merge_base: Type.String(),
-  due_date: Nullable(Type.String()),
-  created_at: Type.String(),
-  updated_at: Type.String(),
-  closed_at: Nullable(Type.String()),
-  pin_order: Type.Integer(),
 })
 
 /** What the rows of one list need beside their documents. */
-export interface PullSurroundings {
-  repository: Static<typeof RepositoryWire>
+export interface PullSurroundings extends DiscussionSurroundings {
   /** Repositories of heads that the requester may read, by id: the base repository, and forks of it. */
   heads: ReadonlyMap<number, Static<typeof RepositoryWire>>
-  people: ReadonlyMap<number, Static<typeof UserWire>>
-  labels: ReadonlyMap<number, Static<typeof LabelWire>>
-  milestones: ReadonlyMap<number, Static<typeof MilestoneWire>>
-  publicUrl: string
 }
 
-/** The document as Gitea's `PullRequest`. Labels and milestones that were deleted since are left out. */
+/** The document as Gitea's `PullRequest`. */
 export function pullWire(pull: PullDocument, around: PullSurroundings): Static<typeof PullRequestWire> {
   const { repository, people, publicUrl } = around
   const page = `${publicUrl}/${repository.full_name}/pulls/${pull.index}`
-  const poster = people.get(pull.poster.id)
-  if (poster === undefined) throw new Error(`pull request ${pull.repoId}.${pull.index} has no poster`)
-  const assignees = present(pull.assignees.map(({ id }) => people.get(id)))
   const headRepository = around.heads.get(pull.head.repoId) ?? null
   const branchPoint = ({ branch, sha }: BranchPoint, repo: Static<typeof RepositoryWire> | null) => ({
     label: branch,
@@ -95,21 +73,10 @@ export function pullWire(pull: PullDocument, around: PullSurroundings): Static<t
     repo,
   })
   return {
-    id: pull.id,
+    ...discussionWire(pull, around),
     url: page,
-    number: pull.index,
-    user: poster,
-    title: pull.title,
-    body: pull.body,
-    labels: present(pull.labels.map(({ id }) => around.labels.get(id))),
-    milestone: pull.milestone === null ? null : (around.milestones.get(pull.milestone.id) ?? null),
-    assignee: assignees[0] ?? null,
-    assignees: assignees.length === 0 ? null : assignees,
     requested_reviewers: [],
-    state: pull.state,
     draft: isWorkInProgress(pull.title),
-    is_locked: false,
-    comments: pull.comments,
     additions: pull.diff.additions,
     deletions: pull.diff.deletions,
     changed_files: pull.diff.changedFiles,
@@ -125,16 +92,7 @@ export function pullWire(pull: PullDocument, around: PullSurroundings): Static<t
     base: branchPoint(pull.base, repository),
     head: branchPoint(pull.head, headRepository),
     merge_base: pull.mergeBase,
-    due_date: pull.deadline,
-    created_at: pull.createdAt,
-    updated_at: pull.updatedAt,
-    closed_at: pull.closedAt,
-    pin_order: 0,
   }
-}
-
-function present<T>(values: readonly (T | undefined)[]): T[] {
-  return values.filter((value) => value !== undefined)
 }
 
 /** Reads at once, whatever the number of rows, what they name: people, labels, milestones, forks. */
@@ -187,16 +145,9 @@ export async function surroundings(
   }
 }
 
-/** The number in a path, or undefined when it is no positive int64 that can exist. */
-export function indexOf(text: string): number | undefined {
-  if (!/^[1-9]\d{0,15}$/.test(text)) return undefined
-  const index = Number(text)
-  return Number.isSafeInteger(index) ? index : undefined
-}
-
 /** The pull request in the path as its document, or 404. */
 export async function pullFor(services: Services, repoId: number, index: string): Promise<PullDocument> {
-  const number = indexOf(index)
+  const number = pathNumber(index)
   const pull = number === undefined ? undefined : await services.views.pulls.get(pullId(repoId, number))
   if (pull === undefined) throw new Refused(refuse.notFound('pull request not found'))
   return pull
@@ -256,9 +207,9 @@ function selectionOf(repoId: number, query: Static<typeof ListQuery>): Filter<Pu
   const filter: Filter<PullDocument> = { repoId }
   if (query.state === 'closed') filter.state = 'closed'
   else if (query.state !== 'all') filter.state = 'open'
-  const milestone = indexOf(query.milestone ?? '')
+  const milestone = pathNumber(query.milestone ?? '')
   if (milestone !== undefined) filter.milestoneId = milestone
-  const labels = present([query.labels ?? []].flat().map(indexOf))
+  const labels = present([query.labels ?? []].flat().map(pathNumber))
   if (labels.length > 0) filter.labelIds = { $all: labels.slice(0, MAX_LABELS) }
   return filter
 }

@@ -1,6 +1,7 @@
 /** Users on the wire, and reading them: `/user`, `/users/{username}`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
+import { ZERO_TIME } from '../commands/date-time.ts'
 import { Refused, refuse } from '../commands/refusal.ts'
 import { signedIn } from '../http/requests.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
@@ -34,9 +35,6 @@ export const UserWire = Type.Object({
 
 export const UsernameParams = Type.Object({ username: Type.String() })
 
-/** Go's zero time: what Gitea sends for a time that never was. */
-const NEVER = '0001-01-01T00:00:00Z'
-
 /**
  * An account as Gitea's `User`. The e-mail address and whether it is a site admin are for the account itself
  * and for site admins alone: pass who looks as `viewer`.
@@ -58,7 +56,7 @@ export function userWire(
     html_url: `${publicUrl}/${account.login}`,
     language: '',
     is_admin: full && account.siteAdmin,
-    last_login: NEVER,
+    last_login: ZERO_TIME,
     created: account.createdAt,
     restricted: false,
     active: true,

@@ -13,7 +13,7 @@ import {
   RepositoryMissing,
 } from '../../src/git/errors.ts'
 import { openPushJournal, type PushJournal } from '../../src/git/push-journal.ts'
-import { receivePack } from '../../src/git/receive-pack.ts'
+import { type ReceiveOptions, receivePack } from '../../src/git/receive-pack.ts'
 import type { RefChange } from '../../src/git/refs.ts'
 import { decodeBody } from '../../src/git/request-body.ts'
 import { advertiseRefs, isGitService, uploadPack } from '../../src/git/smart-http.ts'
@@ -32,7 +32,8 @@ export interface GitServer {
   close(): Promise<void>
 }
 
-export interface GitServerHooks {
+export interface GitServerHooks
+  extends Pick<ReceiveOptions, 'requireSigned' | 'allowedSigners' | 'signingKey'> {
   check?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   record?(updates: readonly RefChange[]): Promise<void>
   maxBytes?: number
@@ -79,6 +80,9 @@ export async function startGitServer(root: string, hooks: GitServerHooks = {}): 
           journal,
           key,
           maxBytes: hooks.maxBytes,
+          requireSigned: hooks.requireSigned,
+          allowedSigners: hooks.allowedSigners,
+          signingKey: hooks.signingKey,
           check: hooks.check ?? (async () => new Map()),
           async record(updates) {
             await hooks.record?.(updates)

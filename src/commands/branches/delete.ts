@@ -1,14 +1,13 @@
 /** `DELETE /repos/{owner}/{repo}/branches/{branch}` */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { deleteRef } from '../../git/refs.ts'
-import { inTurn } from '../../git/slots.ts'
 import { commandContext, repositoryFor, settled } from '../../http/requests.ts'
 import { branchId } from '../../projections/branches.ts'
 import { BranchParams } from '../../queries/branches.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import { journaled, recordRefs } from '../refs-updated.ts'
+import type { Services } from '../../services.ts'
+import { protectionOf } from '../branch-protections/protection-rules.ts'
 import { Refused, refuse } from '../refusal.ts'
+import { removeBranch } from './remove-branch.ts'
 
 export function deleteBranchRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
@@ -23,19 +22,11 @@ export function deleteBranchRoutes(services: Services): FastifyPluginAsyncTypebo
         if (name === repository.defaultBranch) {
           throw new Refused(refuse.forbidden('the default branch can not be deleted'))
         }
+        if (protectionOf(repository.protections, name) !== undefined) {
+          throw new Refused(refuse.forbidden('the branch is protected and can not be deleted'))
+        }
         const context = commandContext(request)
-        const ref = `refs/heads/${name}`
-        const { sha } = branch.commit
-        const dir = gitDirOf(services, repository.id)
-        // In turn with pushes: the log tells of the moves of a branch in the order in which git made them.
-        const outcome = await inTurn(dir, () =>
-          journaled(services, repository.id, async () => {
-            const deleted = await deleteRef(dir, ref, sha)
-            const moved = deleted === 'moved' ? [{ ref, from: sha, to: null }] : []
-            await recordRefs(services, context, repository.id, 'branch-deletion', moved)
-            return deleted
-          }),
-        )
+        const outcome = await removeBranch(services, context, repository.id, name, branch.commit.sha)
         if (outcome !== 'moved') throw new Refused(refuse.conflict('the branch was pushed to meanwhile'))
         await settled(services, context, reply)
         return reply.code(204).send(null)

@@ -1,0 +1,32 @@
+/** What others say of a commit: the statuses that were posted on it. Pure. */
+import type { CheckEvent, CommitState } from '../../events/domain-events.ts'
+import type { Decider, Decision } from '../execute.ts'
+import { refuse } from '../refusal.ts'
+
+export const COMMIT_STATES: readonly CommitState[] = ['pending', 'success', 'error', 'failure', 'warning']
+
+/** Of one commit; a server that checks has dozens at most. */
+export const MAX_CONTEXTS = 1000
+
+export interface ChecksState {
+  /** The latest state of each context. */
+  readonly posted: ReadonlyMap<string, CommitState>
+}
+
+export const checksDecider: Decider<ChecksState, CheckEvent> = {
+  initialState: { posted: new Map() },
+  snapshots: new WeakMap(),
+  handles: { CommitStatusPosted: true },
+  evolve(state, { data }) {
+    if (state.posted.get(data.context) === data.state) return state
+    return { posted: new Map(state.posted).set(data.context, data.state) }
+  },
+}
+
+/** Every post is an event, also one that says the same again: it is later, and may describe more. */
+export function decidePost(state: ChecksState, status: CheckEvent['data']): Decision<CheckEvent> {
+  if (!state.posted.has(status.context) && state.posted.size >= MAX_CONTEXTS) {
+    return refuse.unprocessable(`context: a commit has statuses of ${MAX_CONTEXTS} contexts at most`)
+  }
+  return [{ type: 'CommitStatusPosted', data: status }]
+}

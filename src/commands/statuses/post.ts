@@ -1,0 +1,94 @@
+/** Saying how a commit does: `POST /repos/{owner}/{repo}/statuses/{sha}`. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import type { CommitState } from '../../events/domain-events.ts'
+import { checksStream, idsStream } from '../../events/streams.ts'
+import { inTurn } from '../../git/slots.ts'
+import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
+import { CommitStatusWire, commitOf, StatusParams, statusWire } from '../../queries/statuses.ts'
+import { userWire } from '../../queries/users.ts'
+import type { Services } from '../../services.ts'
+import { execute } from '../execute.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { takeNumber } from '../sequences.ts'
+import { COMMIT_STATES, checksDecider, decidePost } from './checks.ts'
+
+/** What Gitea calls the status of one who gives no name. */
+const DEFAULT_CONTEXT = 'default'
+
+export const CreateStatusOption = Type.Object({
+  state: Type.String(),
+  target_url: Type.Optional(Type.String({ maxLength: 2048 })),
+  description: Type.Optional(Type.String({ maxLength: 1024 })),
+  context: Type.Optional(Type.String({ maxLength: 255 })),
+})
+
+function stateOf(text: string): CommitState {
+  const state = COMMIT_STATES.find((known) => known === text)
+  if (state !== undefined) return state
+  throw new Refused(
+    refuse.unprocessable(
+      `state: ${JSON.stringify(text.slice(0, 50))} is none of ${COMMIT_STATES.join(', ')}`,
+    ),
+  )
+}
+
+/** Pages show it as a link, so it must not be one that runs a script. */
+function targetUrlOf(text: string): string {
+  const protocol = URL.canParse(text) ? new URL(text).protocol : undefined
+  if (text === '' || protocol === 'http:' || protocol === 'https:') return text
+  throw new Refused(refuse.unprocessable('target_url: must be an http or https URL, or empty'))
+}
+
+export function postStatusRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { events, views } = services
+  return async (app) => {
+    app.post(
+      '/repos/:owner/:repo/statuses/:sha',
+      {
+        schema: {
+          tags: ['repository'],
+          params: StatusParams,
+          body: CreateStatusOption,
+          response: { 201: CommitStatusWire },
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await repositoryFor(services, request, request.params, 'write')
+        const requester = signedIn(request)
+        const { target_url: targetUrl = '', description = '', context: name = '' } = request.body
+        const context = commandContext(request)
+        const sha = await commitOf(services, repository, request.params.sha)
+        // A name may mean another commit when the request comes again.
+        if (context.retry !== undefined && sha !== request.params.sha.toLowerCase()) {
+          throw new Refused(refuse.unprocessable('sha: with an Idempotency-Key it must be a whole commit id'))
+        }
+        const status = {
+          repoId: repository.id,
+          sha,
+          context: name === '' ? DEFAULT_CONTEXT : name,
+          state: stateOf(request.body.state),
+          description,
+          targetUrl: targetUrlOf(targetUrl),
+          creator: { id: requester.id, login: requester.login },
+        }
+        const id = await takeNumber(events, context, idsStream('status'))
+        const stream = checksStream(repository.id, sha)
+        // Dozens of jobs begin on a commit at once; in turn, none of them meets another.
+        await inTurn(stream, () =>
+          execute(events, context, {
+            stream,
+            step: 'post',
+            decider: checksDecider,
+            decide: (state) => decidePost(state, { id, ...status }),
+          }),
+        )
+        await settled(services, context, reply)
+        const posted = (await views.commitStatuses.get(`${id}`)) ?? { id, ...status, createdAt: context.at }
+        const publicUrl = services.publicUrl()
+        const creator = userWire(requester, publicUrl)
+        return reply.code(201).send(statusWire(posted, repository, creator, publicUrl))
+      },
+    )
+  }
+}

@@ -1,0 +1,157 @@
+/** The commits between two, and what each of them changed. */
+import { LRUCache } from 'lru-cache'
+import { remembering } from './answers.ts'
+import { checkedId } from './names.ts'
+import { gitOutput } from './run.ts'
+
+/** Of a larger range the newest are listed. */
+const MAX_COMMITS = 1_000_000
+/** 40 hexadecimal digits and a newline. */
+const ID_LINE = 41
+
+/** Ids of commits, newest first. */
+export interface CommitRange {
+  /** At most a million. */
+  total: number
+  page(skip: number, limit: number): string[]
+}
+
+const ranges = remembering<Buffer>(128 * 1024 * 1024, (ids) => 200 + ids.length)
+
+/**
+ * What `git log from..to` lists: the commits that `to` has and `from` has not.
+ *
+ * @throws GitFailed when a commit is not there
+ */
+export async function commitRange(dir: string, from: string, to: string): Promise<CommitRange> {
+  const key = `${dir}\0${checkedId(from)}\0${checkedId(to)}`
+  const ids = await ranges(key, () =>
+    gitOutput(['rev-list', `--max-count=${MAX_COMMITS}`, to, `^${from}`, '--'], { dir }),
+  )
+  return {
+    total: ids.length / ID_LINE,
+    page(skip, limit) {
+      const text = ids.toString('latin1', skip * ID_LINE, (skip + limit) * ID_LINE)
+      return text.split('\n').filter((id) => id !== '')
+    },
+  }
+}
+
+export type AffectedStatus = 'added' | 'removed' | 'modified'
+
+/** What a commit changed in its first parent's files; in those of nobody when it has none. */
+export interface CommitChanges {
+  additions: number
+  deletions: number
+  /** In git's order; a renamed file is one that was removed and one that was added. */
+  files: { name: string; status: AffectedStatus }[]
+}
+
+const known = new LRUCache<string, CommitChanges>({
+  maxSize: 64 * 1024 * 1024,
+  sizeCalculation: ({ files }) => files.reduce((size, { name }) => size + 100 + 2 * name.length, 200),
+})
+
+/**
+ * What each of these commits changed, by id, read by one command. `parents` are each commit's own. No more
+ * than `maxFiles` files of a commit are listed; all of its lines are counted.
+ *
+ * @throws GitFailed when a commit, or what belongs to it, is not there
+ */
+export async function commitChanges(
+  dir: string,
+  commits: Iterable<{ sha: string; parents: readonly string[] }>,
+  maxFiles: number,
+): Promise<Map<string, CommitChanges>> {
+  const result = new Map<string, CommitChanges>()
+  const unknown: string[] = []
+  const keyOf = (sha: string) => `${dir}\0${maxFiles}\0${sha}`
+  for (const { sha, parents } of commits) {
+    const before = known.get(keyOf(checkedId(sha)))
+    result.set(sha, before ?? { additions: 0, deletions: 0, files: [] })
+    if (before === undefined) unknown.push([sha, ...parents.slice(0, 1)].join(' '))
+  }
+  if (unknown.length === 0) return result
+  const args = ['diff-tree', '--stdin', '--root', '-r', '-M', '-z', '--raw', '--numstat']
+  const onOutput = splitTokens(changesReader(result, maxFiles))
+  await gitOutput([...args, '--no-ext-diff', '--no-textconv'], {
+    dir,
+    input: `${unknown.join('\n')}\n`,
+    onOutput,
+  })
+  for (const line of unknown) {
+    const sha = line.slice(0, 40)
+    const changes = result.get(sha)
+    if (changes !== undefined) known.set(keyOf(sha), changes)
+  }
+  return result
+}
+
+/** Takes the tokens of `diff-tree -z --raw --numstat`, one by one, and fills in what the commits changed. */
+function changesReader(
+  result: ReadonlyMap<string, CommitChanges>,
+  maxFiles: number,
+): (token: Buffer) => void {
+  let current: CommitChanges | undefined
+  /** What the next names belong to. */
+  let names: AffectedStatus[] = []
+  let skipped = 0
+
+  return (token) => {
+    if (skipped > 0) {
+      skipped -= 1
+      return
+    }
+    const status = names.shift()
+    if (status !== undefined) {
+      if (current !== undefined && current.files.length < maxFiles) {
+        current.files.push({ name: token.toString('utf8'), status })
+      }
+      return
+    }
+    const text = token.toString('latin1')
+    if (text.startsWith(':')) {
+      names = statusesOf(text.split(' ')[4] ?? '')
+      return
+    }
+    const [, added, deleted, name] = /^(\d+|-)\t(\d+|-)\t(.*)$/s.exec(text) ?? []
+    if (name === undefined) {
+      current = result.get(text)
+      return
+    }
+    if (current !== undefined) {
+      current.additions += Number(added) || 0
+      current.deletions += Number(deleted) || 0
+    }
+    // A renamed file's two names follow; the raw lines have said them.
+    if (name === '') skipped = 2
+  }
+}
+
+/** What the names that follow a raw line's letter went through. */
+function statusesOf(letter: string): AffectedStatus[] {
+  switch (letter[0]) {
+    case 'A':
+      return ['added']
+    case 'D':
+      return ['removed']
+    case 'R':
+      return ['removed', 'added']
+    default:
+      return ['modified']
+  }
+}
+
+/** Gives what stands between NULs. */
+function splitTokens(found: (token: Buffer) => void): (chunk: Buffer) => void {
+  let held: Buffer[] = []
+  return (chunk) => {
+    let start = 0
+    for (let end = chunk.indexOf(0); end !== -1; end = chunk.indexOf(0, start)) {
+      found(Buffer.concat([...held, chunk.subarray(start, end)]))
+      held = []
+      start = end + 1
+    }
+    if (start < chunk.length) held.push(Buffer.from(chunk.subarray(start)))
+  }
+}

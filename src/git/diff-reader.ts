@@ -1,0 +1,137 @@
+/** Reads what `git diff` prints, as it comes, into what changed in each file; holds next to nothing of it. */
+
+export type FileChange = 'added' | 'deleted' | 'renamed' | 'modified'
+
+export interface ChangedFile {
+  /** Its last name; bytes that are no UTF-8 are U+FFFD. */
+  name: string
+  /** Only of a renamed file. */
+  previousName?: string
+  change: FileChange
+  /** Lines; a binary file has none. */
+  additions: number
+  deletions: number
+}
+
+/** How much of a diff is read. */
+export interface DiffBounds {
+  /** Of one file: counting its added and deleted lines ends there. */
+  maxLines: number
+  /** The list ends after that many files. */
+  maxFiles: number
+  /** Of one changed line: no more bytes of it are ever held, however long it is. */
+  maxLineCharacters: number
+}
+
+export interface DiffReader {
+  take(chunk: Buffer): void
+  /** What was read so far; complete once git has ended, or once `isFull`. */
+  files(): ChangedFile[]
+  /** True when a file follows that is not listed any more. */
+  isFull(): boolean
+}
+
+/** Lines that name files are held up to here, whatever is allowed for changed lines. */
+const MAX_HEADER_BYTES = 64 * 1024
+const HEADER = 'diff --git '
+const RENAME_FROM = 'rename from '
+const RENAME_TO = 'rename to '
+const FIRST_OF_HEADER = HEADER.charCodeAt(0)
+
+/** For the output of `git diff --no-color -p`, with the prefixes `a/` and `b/`. */
+export function readDiff({ maxLines, maxFiles, maxLineCharacters }: DiffBounds): DiffReader {
+  const files: ChangedFile[] = []
+  let file: ChangedFile | undefined
+  let inHunks = false
+  let full = false
+
+  function header(line: string): void {
+    if (line.startsWith(HEADER)) {
+      full = files.length === maxFiles
+      if (full) return
+      inHunks = false
+      file = { name: nameInHeader(line), change: 'modified', additions: 0, deletions: 0 }
+      files.push(file)
+      return
+    }
+    if (file === undefined) return
+    if (line.startsWith(RENAME_FROM)) {
+      file.change = 'renamed'
+      file.previousName = unquoted(line.slice(RENAME_FROM.length))
+    } else if (line.startsWith(RENAME_TO)) file.name = unquoted(line.slice(RENAME_TO.length))
+    else if (line.startsWith('new file mode ')) file.change = 'added'
+    else if (line.startsWith('deleted file mode ')) file.change = 'deleted'
+    else if (line.startsWith('@@ ')) inHunks = true
+  }
+
+  function changedLine(first: number | undefined): void {
+    if (file === undefined || file.additions + file.deletions >= maxLines) return
+    if (first === PLUS) file.additions += 1
+    else if (first === MINUS) file.deletions += 1
+  }
+
+  const take = splitLines(
+    // No line of a hunk begins like a header.
+    (first) => (inHunks && first !== FIRST_OF_HEADER ? maxLineCharacters : MAX_HEADER_BYTES),
+    (line) => {
+      if (full) return
+      if (inHunks && line[0] !== FIRST_OF_HEADER) changedLine(line[0])
+      else header(line.toString('latin1'))
+    },
+  )
+  return { take, files: () => files, isFull: () => full }
+}
+
+const PLUS = '+'.charCodeAt(0)
+const MINUS = '-'.charCodeAt(0)
+const NEWLINE = 0x0a
+
+/** Gives each line without its end, cut off after as many bytes as its first byte allows. */
+function splitLines(
+  bytesHeld: (first: number) => number,
+  found: (line: Buffer) => void,
+): (chunk: Buffer) => void {
+  /** The beginning of a line whose end did not come yet. */
+  let held: Buffer[] = []
+  let left = 0
+
+  return (chunk) => {
+    let start = 0
+    while (start < chunk.length) {
+      const newline = chunk.indexOf(NEWLINE, start)
+      const end = newline === -1 ? chunk.length : newline
+      if (held.length === 0) left = bytesHeld(chunk[start] ?? NEWLINE)
+      const part = chunk.subarray(start, Math.min(end, start + left))
+      if (newline === -1) {
+        // A copy: the chunk itself is large, and only a part of it may be wanted.
+        if (part.length > 0) held.push(Buffer.from(part))
+        left -= part.length
+        return
+      }
+      found(held.length === 0 ? part : Buffer.concat([...held, part]))
+      held = []
+      start = newline + 1
+    }
+  }
+}
+
+/** The name in `diff --git a/NAME b/NAME`; of a renamed file other lines say it, and this gives nonsense. */
+function nameInHeader(line: string): string {
+  const both = line.slice(HEADER.length)
+  const half = unquoted(both.slice((both.length + 1) / 2))
+  return half.slice('b/'.length)
+}
+
+const ESCAPES: Record<string, number> = { a: 7, b: 8, t: 9, n: 10, v: 11, f: 12, r: 13 }
+
+/** A name as git prints it, in latin1: names with odd characters are quoted as in C. */
+function unquoted(path: string): string {
+  const bytes =
+    path.startsWith('"') && path.endsWith('"')
+      ? path.slice(1, -1).replace(/\\([0-7]{3}|.)/gs, (_, escaped: string) => {
+          const code = /^\d/.test(escaped) ? Number.parseInt(escaped, 8) : ESCAPES[escaped]
+          return code === undefined ? escaped : String.fromCharCode(code)
+        })
+      : path
+  return Buffer.from(bytes, 'latin1').toString('utf8')
+}

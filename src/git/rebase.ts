@@ -1,0 +1,238 @@
+/** Rebasing without a work tree. */
+import { commitFacts, rawCommits, type Signature, signatureLine } from './commits.ts'
+import { GitFailed } from './errors.ts'
+import { mergeBase } from './history.ts'
+import { mergeTrees } from './merge.ts'
+import { checkedId, EMPTY_TREE } from './names.ts'
+import { type GitConfig, gitOutput } from './run.ts'
+import { signedContent } from './signatures.ts'
+import { type Staging, withStaging } from './staging.ts'
+
+/** A longer series is not rebased: each commit costs a merge. */
+export const MAX_REBASED_COMMITS = 1000
+
+export interface Rebase {
+  /** The commit on which the others shall come to stand. */
+  base: string
+  head: string
+  /** The committer of all commits that are made anew. */
+  committer: Signature
+  /** Absolute path of a private SSH key, which signs the commits that are made anew. */
+  signingKey?: string | undefined
+}
+
+export type RebaseResult =
+  /** `commits` leads from `base` (which it does not hold) to `tip`, oldest first; no commit: `tip` is `base`. */
+  | { kind: 'clean'; tip: string; commits: string[] }
+  /** The first commit that does not apply, and the paths that a person must look at, sorted. */
+  | { kind: 'conflicts'; commit: string; files: string[] }
+  | { kind: 'unrelated' }
+  /** `commits` is how many the series has; merges don't count. */
+  | { kind: 'too-long'; commits: number }
+
+/**
+ * Makes the commits that `git rebase BASE` of HEAD would make, and moves no ref. As there, merges are dropped,
+ * and so are commits whose change BASE has already; author, author date and message stay to the byte, other
+ * headers (a signature, say) go. Commits that stand where they should stay as they are, signed or not: a
+ * linear history that begins at BASE is its own result. Of what does not end clean nothing is stored.
+ *
+ * @throws SigningFailed, InvalidGitArgument, GitFailed, GitUnavailable, GitOutputTooLarge
+ */
+export async function rebase(
+  dir: string,
+  { base, head, committer, signingKey }: Rebase,
+): Promise<RebaseResult> {
+  const committerLine = signatureLine(committer)
+  if ((await mergeBase(dir, base, head)) === undefined) return { kind: 'unrelated' }
+  const count = await countCommits(dir, base, head)
+  if (count > MAX_REBASED_COMMITS) return { kind: 'too-long', commits: count }
+  const picks = await listPicks(dir, base, head)
+  const { onto, rest } = splitInPlace(base, picks)
+  const commits = [...onto]
+  let tip = onto.at(-1) ?? base
+  if (rest.length === 0) return { kind: 'clean', tip, commits }
+
+  return await withStaging(dir, async (staging): Promise<RebaseResult> => {
+    const replayed = await replay(dir, staging, tip, rest)
+    if (replayed.kind === 'conflicts') return replayed
+    const { steps, scaffold } = replayed
+    const raw = await rawCommits(
+      dir,
+      steps.map(({ pick }) => pick.sha),
+    )
+    for (const { pick, tree } of steps) {
+      const original = raw.get(pick.sha)
+      if (original === undefined) continue
+      const content = rewritten(original, { tree, parent: tip, committer: committerLine })
+      tip = await staging.writeCommit(
+        signingKey === undefined ? content : await signedContent(content, signingKey),
+      )
+      commits.push(tip)
+    }
+    await staging.keepAllBut(scaffold)
+    return { kind: 'clean', tip, commits }
+  })
+}
+
+interface Pick {
+  sha: string
+  tree: string
+  /** Undefined: a root commit. */
+  parent: string | undefined
+  /** The base has a commit that changes the same. */
+  isUpstream: boolean
+}
+
+async function countCommits(dir: string, base: string, head: string): Promise<number> {
+  const args = ['rev-list', '--count', '--no-merges', checkedId(head), `^${checkedId(base)}`, '--']
+  return Number(await gitOutput(args, { dir }))
+}
+
+async function listPicks(dir: string, base: string, head: string): Promise<Pick[]> {
+  const order = ['--topo-order', '--reverse', '--no-commit-header', '--format=%m %H %T %P']
+  const args = [
+    'rev-list',
+    '--cherry-mark',
+    '--right-only',
+    '--no-merges',
+    ...order,
+    `${base}...${head}`,
+    '--',
+  ]
+  const output = await gitOutput(args, { dir })
+  return output
+    .toString('latin1')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => {
+      const [mark, sha = '', tree = '', parent] = line.split(' ')
+      return { sha, tree, parent: parent || undefined, isUpstream: mark === '=' }
+    })
+}
+
+/** The commits at the beginning that stand where they should, and the others. */
+function splitInPlace(base: string, picks: readonly Pick[]): { onto: string[]; rest: Pick[] } {
+  const onto: string[] = []
+  for (const { sha, parent } of picks) {
+    if (parent !== (onto.at(-1) ?? base)) break
+    onto.push(sha)
+  }
+  return { onto, rest: picks.slice(onto.length) }
+}
+
+interface Step {
+  pick: Pick
+  /** What the new commit holds. */
+  tree: string
+}
+
+/** What is staged is flushed to disk when it is kept, and otherwise never. */
+const UNFLUSHED: GitConfig = [['core.fsync', 'none']]
+
+/** Applies each commit's change to what the ones before it left. `scaffold`: staged commits that are no results. */
+async function replay(
+  dir: string,
+  staging: Staging,
+  tip: string,
+  picks: readonly Pick[],
+): Promise<
+  | { kind: 'clean'; steps: Step[]; scaffold: Set<string> }
+  | { kind: 'conflicts'; commit: string; files: string[] }
+> {
+  const parents = picks.flatMap(({ parent }) => parent ?? [])
+  const facts = await commitFacts(dir, [tip, ...parents])
+  const treeOf = (commit: string) => {
+    const tree = facts.get(commit)?.tree
+    if (tree === undefined) throw new GitFailed(['rebase', tip], 0, `${commit} is no commit`)
+    return tree
+  }
+  const scaffold = new Set<string>()
+  const steps: Step[] = []
+  let current = treeOf(tip)
+
+  async function build(tree: string, parent?: string): Promise<string> {
+    const sha = await staging.writeCommit(scaffoldCommit(tree, parent))
+    scaffold.add(sha)
+    return sha
+  }
+
+  for (const pick of picks) {
+    const before = pick.parent === undefined ? EMPTY_TREE : treeOf(pick.parent)
+    if (pick.tree === before) {
+      // Empty by its author's will.
+      steps.push({ pick, tree: current })
+      continue
+    }
+    if (pick.isUpstream) continue
+    let tree = pick.tree
+    if (current !== before) {
+      // git finds the merge base by itself; a root commit's is the empty tree.
+      const parent = pick.parent ?? (await build(EMPTY_TREE))
+      const theirs = pick.parent === undefined ? await build(pick.tree, parent) : pick.sha
+      const ours = await build(current, parent)
+      const merge = await mergeTrees(dir, ours, theirs, { env: staging.env, config: UNFLUSHED })
+      if (merge.kind !== 'clean') {
+        return { kind: 'conflicts', commit: pick.sha, files: merge.kind === 'conflicts' ? merge.files : [] }
+      }
+      tree = merge.tree
+    }
+    if (tree !== current) steps.push({ pick, tree })
+    current = tree
+  }
+  return { kind: 'clean', steps, scaffold }
+}
+
+function scaffoldCommit(tree: string, parent: string | undefined): Buffer {
+  const nobody = 'nobody <> 0 +0000'
+  const parents = parent === undefined ? '' : `parent ${parent}\n`
+  return Buffer.from(`tree ${tree}\n${parents}author ${nobody}\ncommitter ${nobody}\n\n`)
+}
+
+/** A commit's content with the same author and message. */
+function rewritten(
+  original: Buffer,
+  { tree, parent, committer }: { tree: string; parent: string; committer: string },
+): Buffer {
+  const end = original.indexOf('\n\n')
+  const headers = original.toString('latin1', 0, end === -1 ? original.length : end).split('\n')
+  const header = (key: string) => headers.find((line) => line.startsWith(`${key} `))?.slice(key.length + 1)
+  const author = header('author')
+  const text = inCommittersEncoding(
+    {
+      author: author === undefined ? Buffer.from(committer) : Buffer.from(author, 'latin1'),
+      message: end === -1 ? Buffer.alloc(0) : original.subarray(end + 2),
+      encoding: header('encoding'),
+    },
+    committer,
+  )
+  return Buffer.concat([
+    Buffer.from(`tree ${tree}\nparent ${parent}\nauthor `),
+    text.author,
+    Buffer.from(`\ncommitter ${committer}\n`),
+    Buffer.from(text.encoding === undefined ? '' : `encoding ${text.encoding}\n`, 'latin1'),
+    Buffer.from('\n'),
+    text.message,
+  ])
+}
+
+interface CommitText {
+  author: Buffer
+  message: Buffer
+  /** Undefined: UTF-8, or nobody knows. */
+  encoding: string | undefined
+}
+
+/** A commit has one encoding: a committer whose name does not fit into it makes it UTF-8, as git's rebase always does. */
+function inCommittersEncoding(text: CommitText, committer: string): CommitText {
+  if (text.encoding === undefined || /^\p{ASCII}*$/u.test(committer)) return text
+  try {
+    const decoder = new TextDecoder(text.encoding, { fatal: true, ignoreBOM: true })
+    return {
+      author: Buffer.from(decoder.decode(text.author)),
+      message: Buffer.from(decoder.decode(text.message)),
+      encoding: undefined,
+    }
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,89 @@
+/** Checks the signatures of pushed commits while git has them in quarantine, by a hook of git's. */
+import { constants } from 'node:fs'
+import { access, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { GitUnavailable } from './errors.ts'
+import { checkedRef } from './names.ts'
+import type { RefChange } from './refs.ts'
+import type { GitConfig } from './run.ts'
+import { GOOD, type TrustedKeys, VERDICT, verificationConfig, writeTrustedKeys } from './signatures.ts'
+
+export interface SignatureCheck {
+  /** What the receiving git gets besides its other settings. */
+  config: GitConfig
+  env: Record<string, string>
+  /** To be called when that git has ended. */
+  remove(): Promise<void>
+}
+
+const NO_CHECK: SignatureCheck = { config: [], env: {}, remove: async () => undefined }
+
+/**
+ * git gives it a line for each ref of a push, `OLD NEW REF`, with the pushed objects at hand; nothing of the push
+ * is done unless it ends with 0. A commit counts when it is new to the ref, not only when it is new to
+ * the repository: else two pushes, the first to another branch, would bring in what one may not. A ref that is
+ * new itself takes over the history that the repository has.
+ */
+const HOOK = `#!/bin/sh
+none=${'0'.repeat(40)}
+while read -r old new ref; do
+  [ "$new" != "$none" ] || continue
+  grep -Fqx -e "$ref" "$SIGNED_REFS"
+  case $? in
+    0) ;;
+    1) continue ;;
+    *) echo "the signatures can't be checked" >&2; exit 1 ;;
+  esac
+  if [ "$old" = "$none" ]; then since=--all; else since=$old; fi
+  verdict=$(
+    { git log --topo-order --reverse --format='${VERDICT}' "$new" --not "$since" -- && echo end; } |
+      sed -n -e '/^${GOOD} /d' -e 'p;q'
+  )
+  [ "$verdict" != end ] || continue
+  if [ -n "$verdict" ]; then
+    echo "$ref takes only commits that are signed by a trusted key: commit \${verdict#* } is not" >&2
+  else
+    echo "the signatures of $ref can't be checked" >&2
+  fi
+  exit 1
+done
+exit 0
+`
+
+/**
+ * Prepares the check of a push, which does nothing when the push moves none of the refs.
+ *
+ * @throws SigningFailed or GitUnavailable when it can't be checked
+ */
+export async function prepareSignatureCheck(
+  commands: readonly RefChange[],
+  { requireSigned = [], ...keys }: TrustedKeys & { requireSigned?: readonly string[] | undefined },
+): Promise<SignatureCheck> {
+  const required = new Set(requireSigned)
+  const refs = commands.filter(({ ref, to }) => to !== null && required.has(ref)).map(({ ref }) => ref)
+  if (refs.length === 0) return NO_CHECK
+  // In the system's temporary directory, as git's process may outlive ours and must still find it.
+  const directory = await mkdtemp(join(tmpdir(), 'git-push-'))
+  // What stays there is worth less than the answer to the push.
+  const remove = () => rm(directory, { recursive: true, force: true }).catch(() => undefined)
+  try {
+    const signersFile = await writeTrustedKeys(directory, keys)
+    const refsFile = join(directory, 'refs')
+    await writeFile(refsFile, refs.map((ref) => `${checkedRef(ref)}\n`).join(''))
+    const hook = join(directory, 'pre-receive')
+    await writeFile(hook, HOOK, { mode: 0o700 })
+    // git passes over a hook that it may not execute, as on a file system mounted noexec.
+    await access(hook, constants.X_OK).catch((cause: unknown) => {
+      throw new GitUnavailable(`${hook} can't be executed, so signatures can't be checked`, { cause })
+    })
+    return {
+      config: [['core.hooksPath', directory], ...verificationConfig(signersFile)],
+      env: { SIGNED_REFS: refsFile },
+      remove,
+    }
+  } catch (error) {
+    await remove()
+    throw error
+  }
+}

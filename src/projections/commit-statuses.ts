@@ -1,0 +1,89 @@
+/** Statuses of commits: each one that was posted, and of each commit what they say now. */
+import type { AccountRef, CommitState } from '../events/domain-events.ts'
+import { type Fold, readModel } from './read-model.ts'
+import type { Collection } from './read-store.ts'
+
+export interface CommitStatusDocument {
+  id: number
+  repoId: number
+  sha: string
+  context: string
+  state: CommitState
+  description: string
+  targetUrl: string
+  creator: AccountRef
+  createdAt: string
+}
+
+export const commitStatuses: Collection<CommitStatusDocument> = {
+  name: 'commit_statuses',
+  indexes: [
+    [
+      ['repoId', 1],
+      ['sha', 1],
+      ['id', 1],
+    ],
+    [
+      ['repoId', 1],
+      ['sha', 1],
+      ['state', 1],
+      ['id', 1],
+    ],
+  ],
+  arrays: [],
+}
+
+export const commitStatusFold: Fold<CommitStatusDocument> = {
+  collection: commitStatuses,
+  version: 1,
+  touches: (event) => (event.type === 'CommitStatusPosted' ? [`${event.data.id}`] : []),
+  evolve(status, event) {
+    if (event.type !== 'CommitStatusPosted') return status
+    return { ...event.data, createdAt: event.metadata.at }
+  },
+}
+
+export const commitStatusModel = readModel(commitStatusFold)
+
+/** The checks of one commit, without what lists show of each. */
+export interface CommitChecksDocument {
+  repoId: number
+  sha: string
+  /** The latest status of each context, the newest first. */
+  latest: { context: string; state: CommitState; id: number }[]
+  /** How many were posted in each state: the totals of lists. */
+  posted: Record<CommitState, number>
+}
+
+export const commitChecks: Collection<CommitChecksDocument> = {
+  name: 'commit_checks',
+  indexes: [],
+  arrays: [],
+}
+
+export const commitChecksId = (repoId: number, sha: string) => `${repoId}.${sha}`
+
+const NONE_POSTED: Record<CommitState, number> = { pending: 0, success: 0, error: 0, failure: 0, warning: 0 }
+
+export const commitChecksFold: Fold<CommitChecksDocument> = {
+  collection: commitChecks,
+  version: 1,
+  touches(event) {
+    if (event.type !== 'CommitStatusPosted') return []
+    return [commitChecksId(event.data.repoId, event.data.sha)]
+  },
+  evolve(checks, event) {
+    if (event.type !== 'CommitStatusPosted') return checks
+    const { repoId, sha, context, state, id } = event.data
+    const { latest, posted } = checks ?? { latest: [], posted: NONE_POSTED }
+    const others = latest.filter((status) => status.context !== context)
+    return {
+      repoId,
+      sha,
+      latest: [{ context, state, id }, ...others],
+      posted: { ...posted, [state]: posted[state] + 1 },
+    }
+  },
+}
+
+export const commitChecksModel = readModel(commitChecksFold)

@@ -1,0 +1,122 @@
+/** Issues on the wire, and what pull requests there have in common with them. */
+import { type Static, Type } from 'typebox'
+import { isWorkInProgress } from '../commands/pull-requests/pull-request.ts'
+import type { PullDocument } from '../projections/pulls.ts'
+import { LabelWire } from './labels.ts'
+import { MilestoneWire } from './milestones.ts'
+import type { RepositoryWire } from './repositories.ts'
+import { UserWire } from './users.ts'
+
+const Nullable = <T extends Parameters<typeof Type.Union>[0][number]>(type: T) =>
+  Type.Union([type, Type.Null()])
+
+/** What `Issue` and `PullRequest` share. */
+export const DISCUSSION_WIRE = {
+  id: Type.Integer(),
+  number: Type.Integer(),
+  user: UserWire,
+  title: Type.String(),
+  body: Type.String(),
+  labels: Type.Array(LabelWire),
+  milestone: Nullable(MilestoneWire),
+  assignee: Nullable(UserWire),
+  assignees: Nullable(Type.Array(UserWire)),
+  state: Type.String(),
+  is_locked: Type.Boolean(),
+  comments: Type.Integer(),
+  due_date: Nullable(Type.String()),
+  created_at: Type.String(),
+  updated_at: Type.String(),
+  closed_at: Nullable(Type.String()),
+  pin_order: Type.Integer(),
+}
+const DiscussionWire = Type.Object(DISCUSSION_WIRE)
+
+export const IssueWire = Type.Object({
+  ...DISCUSSION_WIRE,
+  url: Type.String(),
+  html_url: Type.String(),
+  original_author: Type.String(),
+  original_author_id: Type.Integer(),
+  ref: Type.String(),
+  assets: Type.Array(Type.Object({})),
+  /** Null for what is no pull request. */
+  pull_request: Nullable(
+    Type.Object({
+      merged: Type.Boolean(),
+      merged_at: Nullable(Type.String()),
+      draft: Type.Boolean(),
+      html_url: Type.String(),
+    }),
+  ),
+  repository: Type.Object({
+    id: Type.Integer(),
+    name: Type.String(),
+    owner: Type.String(),
+    full_name: Type.String(),
+  }),
+})
+
+/** What documents name by id, in wire form, and where they are. */
+export interface DiscussionSurroundings {
+  repository: Static<typeof RepositoryWire>
+  people: ReadonlyMap<number, Static<typeof UserWire>>
+  labels: ReadonlyMap<number, Static<typeof LabelWire>>
+  milestones: ReadonlyMap<number, Static<typeof MilestoneWire>>
+  publicUrl: string
+}
+
+/** The fields that both wires have. Labels and milestones that were deleted since are left out. */
+export function discussionWire(
+  document: PullDocument,
+  { people, labels, milestones }: DiscussionSurroundings,
+): Static<typeof DiscussionWire> {
+  const poster = people.get(document.poster.id)
+  if (poster === undefined) throw new Error(`issue ${document.repoId}.${document.index} has no poster`)
+  const assignees = present(document.assignees.map(({ id }) => people.get(id)))
+  return {
+    id: document.id,
+    number: document.index,
+    user: poster,
+    title: document.title,
+    body: document.body,
+    labels: present(document.labels.map(({ id }) => labels.get(id))),
+    milestone: document.milestone === null ? null : (milestones.get(document.milestone.id) ?? null),
+    assignee: assignees[0] ?? null,
+    assignees: assignees.length === 0 ? null : assignees,
+    state: document.state,
+    is_locked: false,
+    comments: document.comments,
+    due_date: document.deadline,
+    created_at: document.createdAt,
+    updated_at: document.updatedAt,
+    closed_at: document.closedAt,
+    pin_order: 0,
+  }
+}
+
+/** The issue behind a pull request, as Gitea's `Issue`. */
+export function issueWire(pull: PullDocument, around: DiscussionSurroundings): Static<typeof IssueWire> {
+  const { id, name, owner, full_name } = around.repository
+  const page = `${around.publicUrl}/${full_name}/pulls/${pull.index}`
+  return {
+    ...discussionWire(pull, around),
+    url: `${around.publicUrl}/api/v1/repos/${full_name}/issues/${pull.index}`,
+    html_url: page,
+    original_author: '',
+    original_author_id: 0,
+    ref: '',
+    assets: [],
+    pull_request: {
+      merged: pull.merged !== null,
+      merged_at: pull.merged?.at ?? null,
+      draft: isWorkInProgress(pull.title),
+      html_url: page,
+    },
+    repository: { id, name, owner: owner.login, full_name },
+  }
+}
+
+export function present<T>(values: readonly (T | undefined)[]): T[] {
+  return values.filter((value) => value !== undefined)
+}

@@ -1,0 +1,140 @@
+import t from 'tap'
+import {
+  decideAddProtection,
+  decideEditProtection,
+  decideRemoveProtection,
+  MAX_RULES,
+  type ProtectionSettings,
+} from '../../../src/commands/branch-protections/protections.ts'
+import { repositoryDecider } from '../../../src/commands/repositories/repository.ts'
+import type { RepositoryEvent } from '../../../src/events/domain-events.ts'
+import { specify } from '../../specification.ts'
+
+const AT = '2026-01-02T03:04:05.000Z'
+const LATER = '2026-01-02T03:04:06.000Z'
+
+const created: RepositoryEvent = {
+  type: 'RepositoryCreated',
+  data: {
+    repoId: 5,
+    owner: { id: 1, login: 'alice', kind: 'user' },
+    name: 'app',
+    description: '',
+    website: '',
+    private: false,
+    defaultBranch: 'main',
+  },
+}
+const deleted: RepositoryEvent = {
+  type: 'RepositoryDeleted',
+  data: { repoId: 5, owner: { id: 1, login: 'alice' }, name: 'app' },
+}
+
+function settings(rule: string, more: Partial<ProtectionSettings> = {}): ProtectionSettings {
+  return {
+    rule,
+    priority: 0,
+    push: false,
+    pushers: null,
+    mergers: null,
+    statusCheck: false,
+    contexts: [],
+    requireSigned: false,
+    blockOutdated: false,
+    blockAdminOverride: false,
+    ...more,
+  }
+}
+
+function set(rule: string, more: Partial<ProtectionSettings> = {}, updatedAt = AT): RepositoryEvent {
+  return {
+    type: 'BranchProtectionSet',
+    data: {
+      repoId: 5,
+      protection: { ...settings(rule, { priority: 1, ...more }), createdAt: AT, updatedAt },
+    },
+  }
+}
+
+t.test('a rule is made once, and one without a priority comes behind all others', async (t) => {
+  const { given } = specify(t, repositoryDecider)
+  given(created)
+    .when((state) => decideAddProtection(state, settings('main'), AT))
+    .thenEvents(set('main', { priority: 1 }))
+  given(created, set('main', { priority: 7 }))
+    .when((state) => decideAddProtection(state, settings('v*'), AT))
+    .thenEvents(set('v*', { priority: 8 }))
+  given(created, set('main', { priority: 7 }))
+    .when((state) => decideAddProtection(state, settings('v*', { priority: 3 }), AT))
+    .thenEvents(set('v*', { priority: 3 }))
+  given(created, set('main'))
+    .when((state) => decideAddProtection(state, settings('main'), AT))
+    .thenRefused('forbidden', 'branch protection "main" already exists')
+})
+
+t.test('an edit keeps when the rule was made; one that changes nothing is no event', async (t) => {
+  const { given } = specify(t, repositoryDecider)
+  given(created, set('main'))
+    .when((state) => decideEditProtection(state, 'main', (rule) => ({ ...rule, push: true }), LATER))
+    .thenEvents(set('main', { push: true }, LATER))
+  given(created, set('main', { pushers: [1] }))
+    .when((state) => decideEditProtection(state, 'main', (rule) => ({ ...rule, pushers: [1] }), LATER))
+    .thenEvents()
+  given(created, set('main'))
+    .when((state) => decideEditProtection(state, 'dev', (rule) => rule, LATER))
+    .thenRefused('notFound')
+})
+
+t.test('a rule that is removed is gone, and can be made again', async (t) => {
+  const { given } = specify(t, repositoryDecider)
+  const removed: RepositoryEvent = { type: 'BranchProtectionRemoved', data: { repoId: 5, rule: 'main' } }
+  given(created, set('main'))
+    .when((state) => decideRemoveProtection(state, 'main'))
+    .thenEvents(removed)
+  given(created, set('main'), removed)
+    .when((state) => decideRemoveProtection(state, 'main'))
+    .thenRefused('notFound')
+  given(created, set('main'), removed)
+    .when((state) => decideAddProtection(state, settings('main'), AT))
+    .thenEvents(set('main'))
+})
+
+t.test('a repository that is gone or never was has no rules', async (t) => {
+  const { given } = specify(t, repositoryDecider)
+  for (const events of [[], [created, deleted]]) {
+    given(...events)
+      .when((state) => decideAddProtection(state, settings('main'), AT))
+      .thenRefused('notFound')
+    given(...events)
+      .when((state) => decideEditProtection(state, 'main', (rule) => rule, AT))
+      .thenRefused('notFound')
+    given(...events)
+      .when((state) => decideRemoveProtection(state, 'main'))
+      .thenRefused('notFound')
+  }
+})
+
+t.test('rules are bounded: in number, in what they say together, and in their patterns', async (t) => {
+  const { given } = specify(t, repositoryDecider)
+  const full = Array.from({ length: MAX_RULES }, (_, i) => set(`branch-${i}`))
+  given(created, ...full)
+    .when((state) => decideAddProtection(state, settings('one more'), AT))
+    .thenRefused('unprocessable', `a repository has ${MAX_RULES} branch protections at most`)
+  given(created, ...full)
+    .when((state) => decideEditProtection(state, 'branch-7', (rule) => ({ ...rule, push: true }), LATER))
+    .thenEvents(set('branch-7', { push: true }, LATER))
+
+  const contexts = Array.from({ length: 100 }, (_, i) => `${i} ${'c'.repeat(250)}`)
+  const large = Array.from({ length: 7 }, (_, i) => set(`large-${i}`, { contexts }))
+  given(created, ...large)
+    .when((state) => decideAddProtection(state, settings('large', { contexts }), AT))
+    .thenRefused('unprocessable', 'the branch protections of the repository are too large together')
+
+  const patterns = Array.from({ length: 4 }, (_, i) => set(`${i}${'a'.repeat(240)}*`))
+  given(created, ...patterns)
+    .when((state) => decideAddProtection(state, settings(`${'a'.repeat(50)}*`), AT))
+    .thenRefused('unprocessable')
+  given(created, ...patterns)
+    .when((state) => decideAddProtection(state, settings('a'.repeat(50)), AT))
+    .thenEvents(set('a'.repeat(50), { priority: 2 }))
+})

@@ -1,0 +1,98 @@
+import { readdir } from 'node:fs/promises'
+import t, { type Test } from 'tap'
+import { fetchObjects } from '../../src/git/fetch-objects.ts'
+import { listRefs, resolveRef } from '../../src/git/refs.ts'
+import { createRepository } from '../../src/git/repository.ts'
+import { commit, userGit } from './client.ts'
+
+const HEAD = 'refs/pull/1/head'
+
+/** A repository, and another one with two commits more. */
+async function setUp(t: Test) {
+  // A colon divides paths in git's lists of object directories.
+  const root = t.testdir({ 'a:b "': {} })
+  const into = `${root}/a:b "/1.git`
+  const from = `${root}/a:b "/2.git`
+  const base = { f: '1', g: 'g'.repeat(1000) }
+  let first = ''
+  for (const dir of [into, from]) {
+    await createRepository(dir, { defaultBranch: 'main' })
+    first = await commit(dir, 'first', base, [])
+    await userGit(dir, ['update-ref', 'refs/heads/main', first])
+  }
+  const one = await commit(from, 'one', { ...base, f: '2' }, [first])
+  const two = await commit(from, 'two', { ...base, f: '3' }, [one])
+  await userGit(from, ['update-ref', 'refs/heads/next', two])
+  return { into, from, first, one, two }
+}
+
+async function packs(dir: string): Promise<string[]> {
+  return (await readdir(`${dir}/objects/pack`)).filter((name) => name.endsWith('.pack'))
+}
+
+t.test('a commit comes with its history, and only what is missing comes', async (t) => {
+  const { into, from, two } = await setUp(t)
+  await fetchObjects(into, from, two)
+  t.equal(await userGit(into, ['log', '--format=%s', two]), 'two\none\nfirst')
+  t.equal(await userGit(into, ['fsck', '--strict', '--no-dangling']), '')
+  const [pack = '', ...others] = await packs(into)
+  t.same(others, [])
+  const listing = await userGit(into, ['verify-pack', '-v', `objects/pack/${pack}`])
+  t.equal(listing.split('\n').filter((line) => /^[0-9a-f]{40}/.test(line)).length, 6)
+  t.same(
+    (await listRefs(into)).map(({ ref }) => ref),
+    ['refs/heads/main'],
+  )
+  await fetchObjects(into, from, two)
+  t.equal((await packs(into)).length, 1, 'what is there does not come again')
+})
+
+t.test('the ref moves to the commit wherever it was, but no branch moves', async (t) => {
+  const { into, from, first, one, two } = await setUp(t)
+  await fetchObjects(into, from, two, HEAD)
+  t.equal(await resolveRef(into, HEAD), two)
+  await fetchObjects(into, from, one, HEAD)
+  t.equal(await resolveRef(into, HEAD), one)
+  await fetchObjects(into, from, first, HEAD)
+  t.equal(await resolveRef(into, HEAD), first)
+  for (const ref of ['refs/heads/main', 'HEAD', 'refs/pull/../x']) {
+    await t.rejects(fetchObjects(into, from, two, ref), { name: 'InvalidGitArgument', field: 'ref' })
+  }
+  t.equal(await resolveRef(into, 'refs/heads/main'), first)
+})
+
+t.test('a commit that no ref leads to can be fetched', async (t) => {
+  const { into, from, two } = await setUp(t)
+  const loose = await commit(from, 'loose', { f: '9' }, [two])
+  await fetchObjects(into, from, loose, HEAD)
+  t.equal(await userGit(into, ['log', '--format=%s', HEAD]), 'loose\ntwo\none\nfirst')
+})
+
+t.test('a commit of which only a part is there is fetched whole', async (t) => {
+  const { into, from, two } = await setUp(t)
+  const content = await userGit(from, ['cat-file', 'commit', two])
+  t.equal(await userGit(into, ['hash-object', '-t', 'commit', '-w', '--stdin'], `${content}\n`), two)
+  await fetchObjects(into, from, two, HEAD)
+  t.equal(await userGit(into, ['fsck', '--strict', '--no-dangling']), '')
+})
+
+t.test('many may fetch at once', async (t) => {
+  const { into, from, one, two } = await setUp(t)
+  await Promise.all(
+    Array.from({ length: 12 }, (_, i) => fetchObjects(into, from, i % 2 ? one : two, `refs/pull/${i}/head`)),
+  )
+  for (let i = 0; i < 12; i++) t.equal(await resolveRef(into, `refs/pull/${i}/head`), i % 2 ? one : two)
+  t.equal(await userGit(into, ['fsck', '--strict', '--no-dangling']), '')
+})
+
+t.test('what does not exist moves nothing', async (t) => {
+  const { into, from, two } = await setUp(t)
+  await t.rejects(fetchObjects(into, from, 'e'.repeat(40), HEAD), { name: 'GitFailed' })
+  const tree = await userGit(from, ['rev-parse', `${two}^{tree}`])
+  await t.rejects(fetchObjects(into, from, tree, HEAD), { name: 'GitFailed' })
+  await t.rejects(fetchObjects(into, `${from}x`, two, HEAD), { name: 'RepositoryMissing' })
+  await t.rejects(fetchObjects(`${into}x`, from, two, HEAD), { name: 'RepositoryMissing' })
+  await t.rejects(fetchObjects(into, from, 'main', HEAD), { name: 'InvalidGitArgument' })
+  t.equal(await resolveRef(into, HEAD), null)
+  t.same(await packs(into), [])
+})

@@ -1,0 +1,95 @@
+import t, { type Test } from 'tap'
+import { type MergeResult, mergeTrees, mergeTreesAll } from '../../src/git/merge.ts'
+import { createRepository } from '../../src/git/repository.ts'
+import { commit, userGit } from './client.ts'
+
+async function setUp(t: Test) {
+  const dir = `${t.testdir()}/1.git`
+  await createRepository(dir, { defaultBranch: 'main' })
+  const text = '1\n2\n3\n4\n5\n6\n7\n8\n'
+  const root = await commit(dir, 'root', { f: text, g: 'g\n', 'ü ".txt': '1\n', 'new\nline': '1\n' }, [])
+  const commits = {
+    root,
+    ours: await commit(dir, 'ours', { f: text, g: 'ours\n', 'ü ".txt': '2\n', 'new\nline': '2\n' }, [root]),
+    theirs: await commit(dir, 'theirs', { f: text, g: 'g\n', 'ü ".txt': '3\n', 'new\nline': '3\n' }, [root]),
+    edited: await commit(dir, 'edited', { f: `0\n${text}`, g: 'g\n', 'ü ".txt': '1\n', 'new\nline': '1\n' }, [
+      root,
+    ]),
+    renamed: await commit(dir, 'renamed', { e: text, g: 'g\n', 'ü ".txt': '1\n', 'new\nline': '1\n' }, [
+      root,
+    ]),
+    removed: await commit(dir, 'removed', { g: 'g\n', 'ü ".txt': '1\n', 'new\nline': '1\n' }, [root]),
+    alone: await commit(dir, 'alone', { f: '0\n' }, []),
+  }
+  return { dir, ...commits, all: Object.values(commits) }
+}
+
+async function oneByOne(
+  dir: string,
+  pairs: readonly { ours: string; theirs: string }[],
+): Promise<MergeResult[]> {
+  const results: MergeResult[] = []
+  for (const { ours, theirs } of pairs) results.push(await mergeTrees(dir, ours, theirs))
+  return results
+}
+
+t.test('many merges say what each says alone, in their order, unrelated ones among them', async (t) => {
+  const { dir, all } = await setUp(t)
+  const pairs = all.flatMap((ours) => all.map((theirs) => ({ ours, theirs })))
+  const results = await mergeTreesAll(dir, pairs)
+  t.same(results, await oneByOne(dir, pairs))
+  t.same(new Set(results.map(({ kind }) => kind)), new Set(['clean', 'conflicts', 'unrelated']))
+})
+
+t.test('conflicts of odd file names and of renames are named', async (t) => {
+  const { dir, ours, theirs, edited, renamed, removed } = await setUp(t)
+  const results = await mergeTreesAll(dir, [
+    { ours, theirs },
+    { ours: edited, theirs: renamed },
+    { ours: edited, theirs: removed },
+  ])
+  t.match(results, [
+    { kind: 'conflicts', files: ['new\nline', 'ü ".txt'] },
+    { kind: 'clean' },
+    { kind: 'conflicts', files: ['f'] },
+  ])
+  const [, merged] = results
+  if (merged?.kind === 'clean') t.match(await userGit(dir, ['show', `${merged.tree}:e`]), /^0\n1\n/)
+})
+
+t.test('a commit that does not exist spoils its own pair alone', async (t) => {
+  const { dir, root, ours, theirs } = await setUp(t)
+  const missing = 'e'.repeat(40)
+  const pairs = [
+    { ours: missing, theirs: missing },
+    { ours: root, theirs: ours },
+    { ours, theirs: missing },
+    { ours: missing, theirs },
+    { ours, theirs },
+  ]
+  t.match(await mergeTreesAll(dir, pairs), [
+    { kind: 'unrelated' },
+    { kind: 'clean' },
+    { kind: 'unrelated' },
+    { kind: 'unrelated' },
+    { kind: 'conflicts' },
+  ])
+  t.same(await mergeTreesAll(dir, []), [])
+  await t.rejects(mergeTreesAll(dir, [{ ours: 'main', theirs }]), { name: 'InvalidGitArgument' })
+  await t.rejects(mergeTreesAll(`${dir}x`, [{ ours, theirs }]), { name: 'RepositoryMissing' })
+})
+
+t.test('hundreds of merges with many files in conflict are one command', async (t) => {
+  const { dir } = await setUp(t)
+  const files = (content: string) =>
+    Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`a file with a long name ${i}`, content]))
+  const root = await commit(dir, 'r', files('1'), [])
+  const ours = await commit(dir, 'o', files('2'), [root])
+  const theirs = await commit(dir, 't', files('3'), [root])
+  const results = await mergeTreesAll(
+    dir,
+    Array.from({ length: 300 }, () => ({ ours, theirs })),
+  )
+  t.equal(results.length, 300)
+  t.ok(results.every((result) => result.kind === 'conflicts' && result.files.length === 40))
+})

@@ -1,0 +1,111 @@
+import { mkdtemp, readdir, rm, unlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { listRefs } from '../../src/git/refs.ts'
+import { createRepository } from '../../src/git/repository.ts'
+import { commit, initWork, tryGit, userGit } from './client.ts'
+import { startGitServer } from './git-server.ts'
+import { makeKey, type TestKey } from './ssh-keys.ts'
+
+const MAIN = 'refs/heads/main'
+
+/** A server that wants signed commits on main and on release, signed by Ann or by itself. */
+async function setUp(t: Test) {
+  const root = await mkdtemp(join(tmpdir(), 'mergelog-git-'))
+  const ann = await makeKey(`${root}/ann`)
+  const own = await makeKey(`${root}/own`)
+  const eve = await makeKey(`${root}/eve`)
+  const server = await startGitServer(root, {
+    requireSigned: [MAIN, 'refs/heads/release'],
+    allowedSigners: ann.signers,
+    signingKey: own.path,
+  })
+  t.teardown(async () => {
+    await server.close()
+    await rm(root, { recursive: true, force: true })
+  })
+  const dir = `${root}/one.git`
+  await createRepository(dir, { defaultBranch: 'main' })
+  const work = `${root}/work`
+  await initWork(work)
+  await userGit(work, ['remote', 'add', 'origin', `${server.url}/one.git`])
+  const push = (...args: string[]) => tryGit(work, ['push', 'origin', ...args])
+  const signed = async (key: TestKey, message: string, parents: string[]) => {
+    const { path } = key
+    const tree = await userGit(work, ['rev-parse', `${await commit(work, 'x', { f: message }, [])}^{tree}`])
+    const config = ['-c', 'gpg.format=ssh', '-c', `user.signingkey=${path}`]
+    const from = parents.flatMap((parent) => ['-p', parent])
+    return await userGit(work, [...config, 'commit-tree', '-S', '-m', message, ...from, tree])
+  }
+  return { root, dir, work, server, push, signed, ann, own, eve }
+}
+
+t.test('signed commits are taken, by a key of the list and by our own', async (t) => {
+  const { dir, push, signed, ann, own, server } = await setUp(t)
+  const a = await signed(ann, 'a', [])
+  const b = await signed(own, 'b', [a])
+  t.match(await push(`${a}:${MAIN}`), { code: 0 })
+  t.match(await push(`${b}:${MAIN}`), { code: 0 })
+  t.same(await listRefs(dir), [{ ref: MAIN, sha: b }])
+  t.same(
+    server.recorded.map(({ to }) => to),
+    [a, b],
+  )
+})
+
+t.test('one commit without a good signature refuses the whole push and is named', async (t) => {
+  const { root, dir, work, push, signed, ann, eve, server } = await setUp(t)
+  const a = await signed(ann, 'a', [])
+  const unsigned = await commit(work, 'unsigned', { f: 'u' }, [a])
+  const later = await commit(work, 'later', { f: 'l' }, [unsigned])
+  const tip = await signed(ann, 'tip', [later])
+  const refused = await push(`${tip}:${MAIN}`, `${a}:refs/heads/free`)
+  t.equal(refused.code, 1)
+  t.match(refused.stderr, `remote: ${MAIN} takes only commits that are signed by a trusted key`)
+  t.match(refused.stderr, `commit ${unsigned} is not`)
+  t.match(refused.stderr, /free \(pre-receive hook declined\)/)
+  t.match(await push(`${await signed(eve, 'e', [a])}:${MAIN}`), { code: 1, stderr: /takes only commits/ })
+  t.same(await listRefs(dir), [])
+  t.same(server.recorded, [])
+  t.same(await readdir(`${root}/pending`), [])
+  t.same(await readdir(`${dir}/objects`), ['info', 'pack'], 'no object stays')
+})
+
+t.test(
+  'other branches take every commit, but none gets from there to a branch that wants signatures',
+  async (t) => {
+    const { dir, work, push, signed, ann } = await setUp(t)
+    const a = await signed(ann, 'a', [])
+    const unsigned = await commit(work, 'unsigned', { f: 'u' }, [a])
+    t.match(await push(`${a}:${MAIN}`, `${unsigned}:refs/heads/main2`, `${unsigned}:refs/heads/x/main`), {
+      code: 0,
+    })
+    t.match(await push(`${unsigned}:${MAIN}`), { code: 1, stderr: new RegExp(`commit ${unsigned} is not`) })
+    const merge = await signed(ann, 'merge', [a, unsigned])
+    t.match(await push(`${merge}:${MAIN}`), { code: 1, stderr: new RegExp(`commit ${unsigned} is not`) })
+    t.same(
+      (await listRefs(dir)).map(({ sha }) => sha),
+      [a, unsigned, unsigned],
+    )
+  },
+)
+
+t.test('a ref that is new takes over what the repository has', async (t) => {
+  const { dir, work, push, signed, ann } = await setUp(t)
+  const old = await commit(work, 'from before the rule', { f: 'o' }, [])
+  t.match(await push(`${old}:refs/heads/next`), { code: 0 })
+  t.match(await push(`${await signed(ann, 'r', [old])}:refs/heads/release`), { code: 0 })
+  t.match(await push('--delete', 'release'), { code: 0 })
+  t.same(await listRefs(dir), [{ ref: 'refs/heads/next', sha: old }])
+})
+
+t.test('nothing passes when signatures cannot be checked', async (t) => {
+  const { dir, push, signed, ann, server } = await setUp(t)
+  const a = await signed(ann, 'a', [])
+  await unlink(ann.signers)
+  t.match(await push(`${a}:${MAIN}`), { code: 1, stderr: /500/ })
+  t.equal(server.requests.at(-1)?.error, 'GitUnavailable')
+  t.match(await push(`${a}:refs/heads/free`), { code: 0 })
+  t.same(await listRefs(dir), [{ ref: 'refs/heads/free', sha: a }])
+})
