@@ -2,7 +2,7 @@
 
 const DATE_TIME = /^(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/i
 
-/** Go's zero time on the wire: how clients say "none" where null means "leave it". */
+/** Go's zero time on the wire: a time that never was; how clients say "none" where null means "leave it". */
 export const ZERO_TIME = '0001-01-01T00:00:00Z'
 
 /** Milliseconds since 1970 of an RFC 3339 date-time; undefined when the text is none. */

@@ -52,6 +52,11 @@ export interface CommandContext {
 
 const MAX_ATTEMPTS = 5
 
+/** Says nothing of the command itself: tried again it may well be carried out. */
+export const contended = refuse.conflict(
+  'the resource is being changed by others at the same time; try again',
+)
+
 /**
  * The id of the i-th event that one step of a request appends to a stream. With an Idempotency-Key it
  * derives from the key, so that the same step of a retried request is the same event.
@@ -189,7 +194,7 @@ export async function execute<State, Event extends DomainEvent>(
       if (!(error instanceof WrongExpectedRevision)) throw error
     }
   }
-  throw new Refused(refuse.conflict('the resource is being changed by others at the same time; try again'))
+  throw new Refused(contended)
 }
 
 /** A key names one request: the same key with another body is a mistake that must not pass silently. */

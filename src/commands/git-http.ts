@@ -1,7 +1,7 @@
 /** Git over HTTP at `/{owner}/{repo}.git`: the same credentials and rights as the API. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { Permission } from '../events/domain-events.ts'
 import { receivePack } from '../git/receive-pack.ts'

@@ -1,11 +1,9 @@
-/** Commits: reading what they say, and making new ones without a work tree. */
+/** Commits: what they say. */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { GitFailed, GitOutputTooLarge, InvalidGitArgument } from './errors.ts'
-import { branchRef, checkedId, EMPTY_TREE } from './names.ts'
-import { type RefOutcome, updateRef } from './refs.ts'
+import { GitFailed, GitOutputTooLarge } from './errors.ts'
+import { checkedId, EMPTY_TREE } from './names.ts'
 import { gitOutput } from './run.ts'
-import { signedContent } from './signatures.ts'
 
 /** Who wrote or committed, and when: ISO 8601 in seconds with the writer's own zone (`…T10:00:00+02:00`). */
 export interface Signature {
@@ -30,7 +28,6 @@ const SIGNATURE = 'gpgsig '
 /** More of one commit than this is not held. */
 const MAX_COMMIT_BYTES = 1024 * 1024
 const MAX_COMMITS_BYTES = 64 * 1024 * 1024
-const MAX_IDENTITY_LENGTH = 500
 
 /**
  * What a commit says never changes. The key holds the directory too: that a commit is known from one
@@ -196,147 +193,13 @@ function isoDate(seconds: number, zone: string): string {
   return `${local}${zone.slice(0, 3)}:${zone.slice(3, 5)}`
 }
 
-export interface NewCommit {
-  tree: string
-  parents: readonly string[]
-  /** Gets a newline at its end if it has none. */
-  message: string
-  author: Signature
-  committer: Signature
-  /** Absolute path of a private SSH key without a passphrase, which signs the commit. */
-  signingKey?: string | undefined
-}
-
-/**
- * Makes a commit object and gives its id; the same input always gives the same id (signed too, as long as
- * the key's kind signs the same way each time: Ed25519 and RSA do). No ref moves.
- *
- * @throws InvalidGitArgument, SigningFailed, or GitFailed when the tree or a parent does not exist
- */
-export async function commitTree(dir: string, commit: NewCommit): Promise<string> {
-  if (commit.message.includes('\0')) throw new InvalidGitArgument('message', 'contains a NUL character')
-  const tree = checkedId(commit.tree)
-  const parents = commit.parents.map(checkedId)
-  const message = commit.message.endsWith('\n') ? commit.message : `${commit.message}\n`
-  const author = identity(commit.author)
-  const committer = identity(commit.committer)
-  const headers = [
-    `tree ${tree}`,
-    ...parents.map((parent) => `parent ${parent}`),
-    `author ${identityLine(author)}`,
-    `committer ${identityLine(committer)}`,
-  ]
-  const content = Buffer.from(`${headers.join('\n')}\n\n${message}`)
-  if (commit.signingKey !== undefined) {
-    await mustExist(dir, tree, parents)
-    const signed = await signedContent(content, commit.signingKey)
-    const output = await gitOutput(['hash-object', '-t', 'commit', '-w', '--stdin'], { dir, input: signed })
-    return rememberMade(dir, output.toString('latin1').trim(), signed)
-  }
-  const env = { ...identityVariables('AUTHOR', author), ...identityVariables('COMMITTER', committer) }
-  const args = ['commit-tree', ...parents.flatMap((parent) => ['-p', parent]), tree]
-  const output = await gitOutput(args, { dir, input: message, env })
-  return rememberMade(dir, output.toString('latin1').trim(), content)
-}
-
-/** What `commit-tree` checks by itself, and `hash-object` does not. */
-async function mustExist(dir: string, tree: string, parents: readonly string[]): Promise<void> {
-  const args = ['cat-file', '--batch-check=%(objectname) %(objecttype)']
-  const output = await gitOutput(args, { dir, input: [tree, ...parents].map((id) => `${id}\n`).join('') })
-  const expected = [`${tree} tree`, ...parents.map((parent) => `${parent} commit`)]
-  const found = output.toString('latin1').trimEnd().split('\n')
-  const absent = expected.find((line, i) => found[i] !== line)
-  if (absent !== undefined) throw new GitFailed(args, 0, `${absent} does not exist`)
-}
-
-/** What we have just written need not be asked of git, as long as git wrote it to the letter. */
-function rememberMade(dir: string, sha: string, content: Buffer): string {
-  const id = commitId(content)
-  if (id === sha && content.length <= MAX_COMMIT_BYTES) known.set(`${dir}\0${sha}`, parseCommit(sha, content))
-  return sha
-}
-
 /** The id that a commit with this content has. */
 export function commitId(content: Uint8Array): string {
   return createHash('sha1').update(`commit ${content.length}\0`).update(content).digest('hex')
 }
 
-/** An identity as git writes it; `date` is git's own form. */
-function identity({ name, email, date }: Signature): Signature {
-  const cleanEmail = cleanIdentity(email)
-  return { name: cleanIdentity(name) || cleanEmail || 'unknown', email: cleanEmail, date: rawDate(date) }
-}
-
-/** The value of a commit's `author` or `committer` header. */
-export function signatureLine(signature: Signature): string {
-  return identityLine(identity(signature))
-}
-
-function identityLine({ name, email, date }: Signature): string {
-  return `${name} <${email}> ${date}`
-}
-
-function identityVariables(
-  role: 'AUTHOR' | 'COMMITTER',
-  { name, email, date }: Signature,
-): Record<string, string> {
-  return { [`GIT_${role}_NAME`]: name, [`GIT_${role}_EMAIL`]: email, [`GIT_${role}_DATE`]: `@${date}` }
-}
-
-/** git takes these characters off the ends of names by itself; an empty name it refuses. */
-const AT_THE_ENDS = /^[\s.,:;"'\\]+|[\s.,:;"'\\]+$/g
-
-function cleanIdentity(text: string): string {
-  return text
-    .slice(0, 2 * MAX_IDENTITY_LENGTH)
-    .replace(/[\p{Cc}<>]/gu, ' ')
-    .replace(AT_THE_ENDS, '')
-    .slice(0, MAX_IDENTITY_LENGTH)
-    .replace(AT_THE_ENDS, '')
-}
-
-/** git's own form of a date: seconds since 1970 and the zone. */
-function rawDate(iso: string): string {
-  const time = Date.parse(iso)
-  if (Number.isNaN(time) || time < 0)
-    throw new InvalidGitArgument('date', `'${iso}' is not an ISO 8601 time after 1970`)
-  const [, sign = '+', hours = '00', minutes = '00'] = /([+-])(\d\d):?(\d\d)$/.exec(iso.slice(10)) ?? []
-  return `${Math.floor(time / 1000)} ${sign}${hours}${minutes}`
-}
-
-export interface FirstCommit {
-  branch: string
-  /** Content by file name, at the top level of the tree. */
-  files: ReadonlyMap<string, string | Uint8Array>
-  message: string
-  author: Signature
-  committer: Signature
-}
-
-/**
- * Gives a branch that does not exist its first commit. `stale` when the branch exists; with the same
- * input `sha` is the same again, so a caller who repeats this after a crash can compare.
- */
-export async function createFirstCommit(
-  dir: string,
-  { branch, files, message, author, committer }: FirstCommit,
-): Promise<{ sha: string; outcome: RefOutcome }> {
-  const ref = branchRef(branch)
-  const entries: string[] = []
-  for (const [name, content] of files) {
-    const problem = fileNameProblem(name)
-    if (problem !== undefined) throw new InvalidGitArgument('file name', problem)
-    const blob = await gitOutput(['hash-object', '-w', '--stdin'], { dir, input: content })
-    entries.push(`100644 blob ${blob.toString('latin1').trim()}\t${name}\0`)
-  }
-  const tree = (await gitOutput(['mktree', '-z'], { dir, input: entries.join('') })).toString('latin1').trim()
-  const sha = await commitTree(dir, { tree, parents: [], message, author, committer })
-  return { sha, outcome: await updateRef(dir, ref, { from: null, to: sha }) }
-}
-
-function fileNameProblem(name: string): string | undefined {
-  if (name === '' || name === '.' || name === '..') return 'is empty, . or ..'
-  if (name.toLowerCase() === '.git') return 'is .git'
-  if (/[/\0]/.test(name)) return "contains '/' or a NUL character"
-  return undefined
+/** What we have just written need not be asked of git, as long as git wrote it to the letter. */
+export function rememberCommit(dir: string, sha: string, content: Buffer): void {
+  if (commitId(content) !== sha || content.length > MAX_COMMIT_BYTES) return
+  known.set(`${dir}\0${sha}`, parseCommit(sha, content))
 }

@@ -1,9 +1,10 @@
 /** Rebasing without a work tree. */
-import { commitFacts, rawCommits, type Signature, signatureLine } from './commits.ts'
+import { commitFacts, rawCommits, type Signature } from './commits.ts'
 import { GitFailed } from './errors.ts'
 import { mergeBase } from './history.ts'
 import { mergeTrees } from './merge.ts'
 import { checkedId, EMPTY_TREE } from './names.ts'
+import { signatureLine } from './new-commit.ts'
 import { type GitConfig, gitOutput } from './run.ts'
 import { signedContent } from './signatures.ts'
 import { type Staging, withStaging } from './staging.ts'

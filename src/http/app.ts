@@ -7,6 +7,7 @@ import Fastify, { type FastifyInstance, LogController } from 'fastify'
 import { branchProtectionRoutes } from '../commands/branch-protections/edit.ts'
 import { deleteBranchRoutes } from '../commands/branches/delete.ts'
 import { gitHttpRoutes } from '../commands/git-http.ts'
+import { dependencyRoutes } from '../commands/issues/dependencies.ts'
 import { labelRoutes } from '../commands/labels/edit.ts'
 import { milestoneRoutes } from '../commands/milestones/edit.ts'
 import { createOrganizationRoutes } from '../commands/organizations/create.ts'
@@ -24,6 +25,7 @@ import { createUserRoutes } from '../commands/users/create.ts'
 import { tokenRoutes } from '../commands/users/tokens.ts'
 import { branchProtectionQueryRoutes } from '../queries/branch-protections.ts'
 import { branchQueryRoutes } from '../queries/branches.ts'
+import { dependencyQueryRoutes } from '../queries/dependencies.ts'
 import { forkQueryRoutes } from '../queries/forks.ts'
 import { labelQueryRoutes } from '../queries/labels.ts'
 import { milestoneQueryRoutes } from '../queries/milestones.ts'
@@ -120,6 +122,8 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
       await api.register(pullDiffRoutes(services))
       await api.register(pullCommitsRoutes(services))
       await api.register(pullFilesRoutes(services))
+      await api.register(dependencyRoutes(services))
+      await api.register(dependencyQueryRoutes(services))
       await api.register(labelRoutes(services))
       await api.register(labelQueryRoutes(services))
       await api.register(milestoneRoutes(services))

@@ -1,14 +1,20 @@
 /** A branch moved: open pull requests from it have a new head; those from or into it may merge differently. */
-import { type CommandContext, execute } from '../commands/execute.ts'
-import { decideHeadMoved, decideMergeability, pullDecider } from '../commands/pull-requests/pull-request.ts'
+import { type CommandContext, execute, load } from '../commands/execute.ts'
+import {
+  type ActivePull,
+  decideHeadMoved,
+  decideMergeability,
+  pullDecider,
+} from '../commands/pull-requests/pull-request.ts'
 import { type MovedRef, recordRefs } from '../commands/refs-updated.ts'
-import type { BranchPoint, DomainEvent, Recorded } from '../events/domain-events.ts'
+import type { BranchPoint, DomainEvent, IssueRef, Recorded } from '../events/domain-events.ts'
 import { pullStream } from '../events/streams.ts'
 import { RepositoryMissing } from '../git/errors.ts'
 import { fetchObjects } from '../git/fetch-objects.ts'
 import { diffStat, mergeBase } from '../git/history.ts'
 import { type MergeResult, mergeTreesAll } from '../git/merge.ts'
 import { resolveRef, updateRef } from '../git/refs.ts'
+import { inTurn } from '../git/slots.ts'
 import { branchId } from '../projections/branches.ts'
 import { branchKey, type PullDocument, pullId } from '../projections/pulls.ts'
 import { gitDirOf, type Services } from '../services.ts'
@@ -54,37 +60,64 @@ export async function moveHeads(
     headKey: { $in: branches.map((branch) => branchKey(repoId, branch)) },
     status: 'open',
   })
-  for (const pull of moved) await moveHead(services, context, pull)
+  const failures: unknown[] = []
+  for (const pull of moved) {
+    await moveHead(services, context, pull).catch((error: unknown) => failures.push(error))
+  }
+  // One that can't be moved now does not hold up the others.
+  if (failures.length > 0) throw failures[0]
 }
 
-/** Where a branch stands as the log tells it; undefined when it is gone. */
-async function tipOf(services: Services, { repoId, branch }: BranchPoint): Promise<string | undefined> {
-  return (await services.views.branches.get(branchId(repoId, branch)))?.commit.sha
+/** Where a branch stands as the log tells it; undefined when it, or its repository, is gone. */
+async function tipOf({ views }: Services, { repoId, branch }: BranchPoint): Promise<string | undefined> {
+  const [repository, found] = await Promise.all([
+    views.repositories.get(`${repoId}`),
+    views.branches.get(branchId(repoId, branch)),
+  ])
+  return repository && found?.commit.sha
 }
 
-/** The commits come to the base repository first, which shows and merges them. */
+/**
+ * The commits come to the base repository first, which shows and merges them. In turn: of two moves of a branch
+ * the earlier one must not have the last word.
+ */
 async function moveHead(services: Services, context: CommandContext, pull: PullDocument): Promise<void> {
   const { repoId, index } = pull
-  const to = await tipOf(services, pull.head)
-  const base = await tipOf(services, pull.base)
-  if (to === undefined || base === undefined || to === pull.head.sha) return
-  const dir = gitDirOf(services, repoId)
-  if (pull.head.repoId !== repoId) await fetchObjects(dir, gitDirOf(services, pull.head.repoId), to)
-  const ancestor = await mergeBase(dir, base, to)
-  // Nothing shared any more: the head's whole content is the difference.
-  const diff = await diffStat(dir, ancestor ?? base, to)
-  const ref = `refs/pull/${index}/head`
-  await updateRef(dir, ref, { from: await resolveRef(dir, ref), to })
-  await execute(services.events, context, {
-    stream: pullStream(repoId, index),
-    step: `head ${to}`,
-    decider: pullDecider,
-    decide: (state) => decideHeadMoved(state, { to, mergeBase: ancestor ?? pull.mergeBase, diff }),
-  })
+  const stream = pullStream(repoId, index)
+  await inTurn(`head of ${stream}`, async () => {
+    const { state } = await load(services.events, stream, pullDecider)
+    if (state.status !== 'open') return
+    const to = await tipOf(services, state.head)
+    if (to === undefined || to === state.head.sha) return
+    // A base that is gone does not keep the head where it was: it may come back.
+    const base = (await tipOf(services, state.base)) ?? state.base.sha
+    const dir = gitDirOf(services, repoId)
+    if (state.head.repoId !== repoId) await fetchObjects(dir, gitDirOf(services, state.head.repoId), to)
+    const ancestor = await mergeBase(dir, base, to)
+    // Nothing shared any more: the head's whole content is the difference.
+    const diff = await diffStat(dir, ancestor ?? base, to)
+    const ref = `refs/pull/${index}/head`
+    await updateRef(dir, ref, { from: await resolveRef(dir, ref), to })
+    await execute(services.events, context, {
+      stream,
+      step: `head ${to}`,
+      decider: pullDecider,
+      decide: async (current) => {
+        // Another server may have been faster with a later move.
+        if ((await tipOf(services, state.head)) !== to) return []
+        return decideHeadMoved(current, { to, mergeBase: ancestor ?? state.mergeBase, diff })
+      },
+    })
+  }).catch(unlessDeleted)
 }
 
-/** One that was opened again takes over what its head and base came to meanwhile. */
-export async function catchUp(
+/** Deleted meanwhile: nothing is left to keep up to date. */
+function unlessDeleted(error: unknown): void {
+  if (!(error instanceof RepositoryMissing)) throw error
+}
+
+/** One that was opened again, or has another base, takes over what its head and base came to meanwhile. */
+async function catchUp(
   services: Services,
   context: CommandContext,
   repoId: number,
@@ -93,7 +126,6 @@ export async function catchUp(
   const pull = await services.views.pulls.get(pullId(repoId, index))
   if (pull?.status !== 'open') return
   await moveHead(services, context, pull)
-  await services.projector.waitFor(context.written, services.config.projectionWaitMs)
   await checkMergeability(services, context, repoId, [pull])
 }
 
@@ -107,28 +139,39 @@ async function checkMergeability(
   repoId: number,
   pulls: readonly PullDocument[],
 ): Promise<void> {
-  const dir = gitDirOf(services, repoId)
   for (let i = 0; i < pulls.length; i += BATCH) {
-    const batch = await Promise.all(
-      pulls.slice(i, i + BATCH).map(async (pull) => {
-        const [theirs, ours] = await Promise.all([tipOf(services, pull.head), tipOf(services, pull.base)])
-        return { pull, pair: theirs === undefined || ours === undefined ? undefined : { ours, theirs } }
-      }),
+    const checks = await Promise.all(pulls.slice(i, i + BATCH).map((pull) => checkOf(services, pull)))
+    const due = checks.filter((check) => check !== undefined)
+    const results = await mergeTreesAll(
+      gitDirOf(services, repoId),
+      due.flatMap(({ pair }) => pair ?? []),
     )
-    const pairs = batch.flatMap(({ pair }) => pair ?? [])
-    const results = await mergeTreesAll(dir, pairs)
-    for (const { pull, pair } of batch) {
-      const result = pair && results[pairs.indexOf(pair)]
-      await recordMergeability(services, context, pull, pair, result)
+    for (const { pull, pair } of due) {
+      await recordMergeability(services, context, pull, pair, pair && results.shift())
     }
   }
+}
+
+type Pair = { ours: string; theirs: string }
+
+/** What is to be tried: no pair when a branch is gone; nothing when that very merge is known to be clean. */
+async function checkOf(
+  services: Services,
+  { repoId, index }: PullDocument,
+): Promise<{ pull: ActivePull; pair: Pair | undefined } | undefined> {
+  const { state: pull } = await load(services.events, pullStream(repoId, index), pullDecider)
+  if (pull.status !== 'open') return undefined
+  const [theirs, ours] = await Promise.all([tipOf(services, pull.head), tipOf(services, pull.base)])
+  if (theirs === undefined || ours === undefined) return { pull, pair: undefined }
+  const { head, base, mergeable } = pull.mergeability
+  return mergeable && head === theirs && base === ours ? undefined : { pull, pair: { ours, theirs } }
 }
 
 async function recordMergeability(
   services: Services,
   context: CommandContext,
-  pull: PullDocument,
-  pair: { ours: string; theirs: string } | undefined,
+  pull: ActivePull,
+  pair: Pair | undefined,
   merge: MergeResult | undefined,
 ): Promise<void> {
   const checked = {
@@ -141,12 +184,25 @@ async function recordMergeability(
     stream: pullStream(pull.repoId, pull.index),
     step: `mergeability ${checked.head} ${checked.base}`,
     decider: pullDecider,
-    decide: (state) => decideMergeability(state, checked),
+    decide: (state) => {
+      // With another base by now it has been tried against that one.
+      if (state.status === 'none' || state.base.branch !== pull.base.branch) return []
+      return decideMergeability(state, checked)
+    },
   })
 }
 
 export function pullHeads(services: Services): ProcessManager {
   const { views } = services
+
+  /** Heads may have pull requests into other repositories: one git process serves one of them. */
+  async function checkAll(context: CommandContext, pulls: readonly PullDocument[]): Promise<void> {
+    const affected = [...new Map(pulls.map((pull) => [pull.id, pull])).values()]
+    for (const baseId of new Set(affected.map((pull) => pull.repoId))) {
+      const own = affected.filter((pull) => pull.repoId === baseId)
+      await checkMergeability(services, context, baseId, own).catch(unlessDeleted)
+    }
+  }
 
   async function onRefs(
     event: Extract<Recorded<DomainEvent>, { type: 'RefsUpdated' }>,
@@ -155,45 +211,57 @@ export function pullHeads(services: Services): ProcessManager {
     const { repoId } = event.data
     const refs = event.data.refs.map(({ ref }) => ref)
     await moveHeads(services, context, repoId, refs)
-    await services.projector.waitFor(context.written, services.config.projectionWaitMs)
     const keys = branchesOf(refs).map((branch) => branchKey(repoId, branch))
     if (keys.length === 0) return
     const [from, into] = await Promise.all([
       views.pulls.find({ headKey: { $in: keys }, status: 'open' }),
       views.pulls.find({ baseKey: { $in: keys }, status: 'open' }),
     ])
-    const affected = [...new Map([...from, ...into].map((pull) => [pull.id, pull])).values()]
-    // Heads may have pull requests into other repositories: one git process serves one of them.
-    for (const baseId of new Set(affected.map((pull) => pull.repoId))) {
-      const own = affected.filter((pull) => pull.repoId === baseId)
-      await checkMergeability(services, context, baseId, own)
-    }
+    await checkAll(context, [...from, ...into])
   }
 
-  /** A push that came while the pull request was being opened was recorded before there was one to move. */
-  async function onOpened(
-    event: Extract<Recorded<DomainEvent>, { type: 'PullRequestOpened' }>,
+  /** What was pushed while the request was carried out was recorded before it, and found nothing to move. */
+  async function onBranches(
+    { repoId, index }: IssueRef,
     context: CommandContext,
+    ...points: readonly BranchPoint[]
   ) {
-    const { repoId, index, head, base } = event.data
-    if ((await tipOf(services, head)) === head.sha && (await tipOf(services, base)) === base.sha) return
-    await catchUp(services, context, repoId, index)
+    const tips = await Promise.all(points.map((point) => tipOf(services, point)))
+    if (points.some(({ sha }, i) => sha !== tips[i])) await catchUp(services, context, repoId, index)
+  }
+
+  async function follow(event: Recorded<DomainEvent>, context: CommandContext): Promise<void> {
+    switch (event.type) {
+      case 'RefsUpdated':
+        return onRefs(event, context)
+      case 'PullRequestOpened':
+        return onBranches(event.data, context, event.data.head, event.data.base)
+      case 'TargetBranchChanged':
+        return onBranches(event.data, context, event.data.base)
+      case 'StatusChanged':
+        return event.data.closed ? undefined : catchUp(services, context, event.data.repoId, event.data.index)
+      case 'RepositoryDeleted': {
+        const { repoId } = event.data
+        // The keys of all of its branches: `;` comes after `:`.
+        const heads = { $gte: branchKey(repoId, ''), $lt: `${repoId};` }
+        return checkAll(context, await views.pulls.find({ headKey: heads, status: 'open' }))
+      }
+    }
   }
 
   return {
     name: 'pull_heads',
-    handles: ['RefsUpdated', 'PullRequestOpened', 'StatusChanged'],
-    async react(event, context) {
-      try {
-        if (event.type === 'RefsUpdated') await onRefs(event, context)
-        if (event.type === 'PullRequestOpened') await onOpened(event, context)
-        if (event.type === 'StatusChanged' && !event.data.closed) {
-          await catchUp(services, context, event.data.repoId, event.data.index)
-        }
-      } catch (error) {
-        // Deleted meanwhile: nothing is left to keep up to date.
-        if (!(error instanceof RepositoryMissing)) throw error
-      }
+    handles: [
+      'RefsUpdated',
+      'PullRequestOpened',
+      'TargetBranchChanged',
+      'StatusChanged',
+      'RepositoryDeleted',
+    ],
+    react(event, context) {
+      // What is done twice finds it done, so no event needs an id that tells.
+      const { retry: _retry, ...own } = context
+      return follow(event, own).catch(unlessDeleted)
     },
   }
 }

@@ -3,11 +3,9 @@
  * merged is decided in the merge itself, against the head as the log and git have it then, so it does not
  * matter which event woke the process, nor how often.
  */
-
-import { protectionOf } from '../commands/branch-protections/protection-rules.ts'
-import { type CommandContext, execute, load } from '../commands/execute.ts'
-import { mergeTurn } from '../commands/pull-requests/finish-merge.ts'
-import { headHasMoved } from '../commands/pull-requests/merge-checks.ts'
+import { type CommandContext, contended, execute, load } from '../commands/execute.ts'
+import { finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
+import { headHasMoved, scheduleIsGone } from '../commands/pull-requests/merge-checks.ts'
 import { checksOf } from '../commands/pull-requests/merge-facts.ts'
 import { mergePull } from '../commands/pull-requests/merge-pull.ts'
 import {
@@ -18,29 +16,28 @@ import {
 import { type Refusal, Refused, refuse } from '../commands/refusal.ts'
 import type { DomainEvent, Recorded, ScheduledMerge } from '../events/domain-events.ts'
 import { pullStream } from '../events/streams.ts'
+import { RepositoryMissing } from '../git/errors.ts'
 import { inTurn } from '../git/slots.ts'
 import type { PullDocument } from '../projections/pulls.ts'
 import type { Services } from '../services.ts'
 import type { ProcessManager } from './follower.ts'
-
-/** Pushes into the base may overtake a merge; it is tried again so many times. */
-const MAX_ATTEMPTS = 5
 
 export function scheduledMerges(services: Services): ProcessManager {
   const { events, views } = services
 
   async function attempt(context: CommandContext, { repoId, index }: PullDocument): Promise<void> {
     await inTurn(mergeTurn(repoId), async () => {
-      for (let i = 1; i <= MAX_ATTEMPTS; i++) {
-        const { state } = await load(events, pullStream(repoId, index), pullDecider)
-        if (state.status === 'none' || state.schedule === null) return
-        const refusal = await mergeScheduled(context, state, state.schedule)
-        // A head on its way into the log comes back with an event of its own.
-        if (refusal === undefined || refusal === headHasMoved) return
-        if (i < MAX_ATTEMPTS && refusal.message.startsWith('push out of date')) continue
-        await giveUp(context, state, refusal)
+      const { state } = await load(events, pullStream(repoId, index), pullDecider)
+      if (state.status !== 'open' || state.schedule === null) return
+      if (state.merging !== null) {
+        // Cut off before its outcome, which comes back as an event of its own when it is a failure.
+        await finishMerge(services, context, state)
         return
       }
+      // As the one who scheduled it, whoever posted the status.
+      const own = { ...context, actor: state.schedule.by }
+      const refusal = await mergeScheduled(own, state, state.schedule)
+      if (refusal !== undefined && !comesAgain(refusal)) await giveUp(own, state, refusal)
     })
   }
 
@@ -54,8 +51,7 @@ export function scheduledMerges(services: Services): ProcessManager {
     if (repository === undefined) return undefined
     const merger = await views.accounts.get(`${schedule.by.id}`)
     if (merger === undefined) return refuse.notFound('who scheduled the merge does not exist any more')
-    const contexts = protectionOf(repository.protections, pull.base.branch)?.contexts ?? []
-    if ((await checksOf(services, repository, pull, contexts)) !== 'success') return undefined
+    if ((await checksOf(services, repository, pull)) !== 'success') return undefined
     try {
       await mergePull(services, context, {
         repository,
@@ -67,6 +63,7 @@ export function scheduledMerges(services: Services): ProcessManager {
           expectedHead: pull.head.sha,
           force: false,
           scheduling: false,
+          scheduledBy: schedule.by,
         },
         fields: { title: schedule.title, message: schedule.message },
         manualCommit: '',
@@ -74,6 +71,7 @@ export function scheduledMerges(services: Services): ProcessManager {
       })
       return undefined
     } catch (error) {
+      if (error instanceof RepositoryMissing) return undefined
       if (error instanceof Refused) return error.refusal
       throw error
     }
@@ -97,7 +95,9 @@ export function scheduledMerges(services: Services): ProcessManager {
         return views.pulls.find({ scheduled: true, repoId, headSha: sha })
       }
       case 'MergeScheduled':
-      case 'PullRequestHeadMoved': {
+      case 'PullRequestHeadMoved':
+      case 'TargetBranchChanged':
+      case 'MergeFailed': {
         const { repoId, index } = event.data
         return views.pulls.find({ scheduled: true, repoId, index })
       }
@@ -115,6 +115,8 @@ export function scheduledMerges(services: Services): ProcessManager {
       'CommitStatusPosted',
       'MergeScheduled',
       'PullRequestHeadMoved',
+      'TargetBranchChanged',
+      'MergeFailed',
       'BranchProtectionSet',
       'BranchProtectionRemoved',
     ],
@@ -122,10 +124,23 @@ export function scheduledMerges(services: Services): ProcessManager {
       // What is done twice finds the schedule gone, so no event needs an id that tells; and a merge that a
       // push has overtaken is another one when it is tried again.
       const { retry: _retry, ...own } = context
+      const failures: unknown[] = []
       for (const pull of await affected(event)) {
-        // As the one who scheduled it, whoever posted the status.
-        await attempt({ ...own, actor: pull.schedule?.by ?? null }, pull)
+        await attempt(own, pull).catch((error: unknown) => failures.push(error))
       }
+      // One that can't be tried now does not keep the others waiting.
+      if (failures.length > 0) throw failures[0]
     },
   }
+}
+
+/**
+ * What says nothing of the merge as such: a head on its way into the log and a base that a push has moved come
+ * back with an event of their own, a schedule that is gone does not, and others are done soon.
+ */
+function comesAgain(refusal: Refusal): boolean {
+  if (refusal === contended) throw new Refused(refusal)
+  return (
+    refusal === headHasMoved || refusal === scheduleIsGone || refusal.message.startsWith('push out of date')
+  )
 }

@@ -2,8 +2,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { ZERO_TIME } from '../commands/date-time.ts'
+import { remembering } from '../git/answers.ts'
 import { type CommitChanges, commitChanges, commitRange } from '../git/commit-range.ts'
 import { type CommitFacts, commitFacts } from '../git/commits.ts'
+import { unsignedCommits } from '../git/signatures.ts'
 import { FlagQuery, flagOf } from '../http/flag.ts'
 import { PageQuery, pageOf, sendCommitPaging } from '../http/paging.ts'
 import type { PullDocument } from '../projections/pulls.ts'
@@ -52,8 +54,9 @@ interface CommitSurroundings {
   /** Users by their e-mail address. */
   people: ReadonlyMap<string, Static<typeof UserWire>>
   changes: ReadonlyMap<string, CommitChanges>
-  /** What was asked for. */
-  verification: boolean
+  /** Commits with a good signature; null when nobody asked. */
+  verified: ReadonlySet<string> | null
+  /** Whether anyone asked. */
   files: boolean
 }
 
@@ -62,11 +65,15 @@ function startOf({ merged, mergeBase, base }: PullDocument): string {
   return merged === null ? base.sha : mergeBase
 }
 
-/** Signatures are given with what they sign, for whoever knows the keys; none is checked here. */
-function verificationWire({ signed }: CommitFacts): Static<typeof VerificationWire> {
+/** Signatures are given with what they sign, for whoever knows other keys than the server. */
+function verificationWire(
+  { sha, signed }: CommitFacts,
+  verified: ReadonlySet<string>,
+): Static<typeof VerificationWire> {
+  const reason = signed === undefined ? 'gpg.error.not_signed_commit' : 'gpg.error.no_gpg_keys_found'
   return {
-    verified: false,
-    reason: signed === undefined ? 'gpg.error.not_signed_commit' : 'gpg.error.no_gpg_keys_found',
+    verified: verified.has(sha),
+    reason: verified.has(sha) ? '' : reason,
     signature: signed?.signature ?? '',
     signer: null,
     payload: signed?.payload ?? '',
@@ -74,7 +81,7 @@ function verificationWire({ signed }: CommitFacts): Static<typeof VerificationWi
 }
 
 function commitWire(facts: CommitFacts, around: CommitSurroundings): Static<typeof CommitWire> {
-  const { repository, publicUrl, people, changes, verification, files } = around
+  const { repository, publicUrl, people, changes, verified, files } = around
   const { sha, author, committer, message, tree, parents } = facts
   const fullName = `${repository.ownerLogin}/${repository.name}`
   const api = `${publicUrl}/api/v1/repos/${fullName}/git`
@@ -90,7 +97,7 @@ function commitWire(facts: CommitFacts, around: CommitSurroundings): Static<type
       committer,
       message,
       tree: { url: `${api}/trees/${tree}`, sha: tree, created: committer.date },
-      verification: verification ? verificationWire(facts) : null,
+      verification: verified === null ? null : verificationWire(facts, verified),
     },
     author: people.get(author.email) ?? null,
     committer: people.get(committer.email) ?? null,
@@ -102,6 +109,23 @@ function commitWire(facts: CommitFacts, around: CommitSurroundings): Static<type
       deletions: changed.deletions,
     },
   }
+}
+
+const verdicts = remembering<ReadonlySet<string>>(10_000, ({ size }) => 1 + size)
+
+/** Those of the commits that are well signed, by the server or by an allowed signer. */
+async function verifiedOf(
+  { config }: Services,
+  dir: string,
+  commits: readonly CommitFacts[],
+): Promise<ReadonlySet<string>> {
+  const { signingKey, allowedSigners } = config
+  const signed = commits.filter((commit) => commit.signed !== undefined).map(({ sha }) => sha)
+  if (signed.length === 0 || (signingKey ?? allowedSigners) === undefined) return new Set()
+  return verdicts(`${dir}\0${signingKey}\0${allowedSigners}\0${signed.join()}`, async () => {
+    const unsigned = new Set(await unsignedCommits(dir, signed, { signingKey, allowedSigners }))
+    return new Set(signed.filter((sha) => !unsigned.has(sha)))
+  })
 }
 
 async function peopleOf(
@@ -145,9 +169,10 @@ export function pullCommitsRoutes(services: Services): FastifyPluginAsyncTypebox
         const people = await peopleOf(services, commits)
         const publicUrl = services.publicUrl()
         sendCommitPaging(request, reply, publicUrl, page, total)
-        const verification = flagOf(request.query.verification, true)
+        const wanted = flagOf(request.query.verification, true)
+        const verified = wanted ? await verifiedOf(services, dir, commits) : null
         const files = flagOf(request.query.files, true)
-        const around = { repository, publicUrl, people, changes, verification, files }
+        const around = { repository, publicUrl, people, changes, verified, files }
         return commits.map((commit) => commitWire(commit, around))
       },
     )

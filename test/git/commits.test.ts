@@ -1,8 +1,9 @@
 import t, { type Test } from 'tap'
-import { commitFacts, commitTree, createFirstCommit } from '../../src/git/commits.ts'
+import { commitFacts } from '../../src/git/commits.ts'
 import { diffStat, isAncestor, mergeBase } from '../../src/git/history.ts'
 import { mergeTrees } from '../../src/git/merge.ts'
 import { EMPTY_TREE } from '../../src/git/names.ts'
+import { commitTree, createFirstCommit } from '../../src/git/new-commit.ts'
 import { createRepository, deleteRepository } from '../../src/git/repository.ts'
 import { commit, userGit } from './client.ts'
 

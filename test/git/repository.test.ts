@@ -1,6 +1,6 @@
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import t from 'tap'
-import { createFirstCommit } from '../../src/git/commits.ts'
+import { createFirstCommit } from '../../src/git/new-commit.ts'
 import {
   createRepository,
   deleteRepository,

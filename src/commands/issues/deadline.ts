@@ -9,8 +9,10 @@ import { Refused, refuse } from '../refusal.ts'
  * @throws Refused (unprocessable) when it is no date-time, or names a day that no calendar has
  */
 export function deadlineOf(field: string, text: string | null): string | null {
-  if (text === null || text === '' || text.toUpperCase() === ZERO_TIME) return null
-  if (instantOf(text) === undefined) {
+  if (text === null || text === '') return null
+  const instant = instantOf(text)
+  if (instant === instantOf(ZERO_TIME)) return null
+  if (instant === undefined) {
     throw new Refused(refuse.unprocessable(`${field}: must be a date-time like 2026-12-31T23:59:59+01:00`))
   }
   const [zone = 'Z'] = /(Z|[+-]\d\d:\d\d)$/i.exec(text) ?? []

@@ -1,18 +1,22 @@
 /** Which of the issues that one depends on are open, as the log has them. */
 import type { IssueRef } from '../../events/domain-events.ts'
-import { pullStream } from '../../events/streams.ts'
+import { repositoryStream } from '../../events/streams.ts'
 import type { Services } from '../../services.ts'
 import { load } from '../execute.ts'
-import { pullDecider } from '../pull-requests/pull-request.ts'
+import { repositoryDecider } from '../repositories/repository.ts'
+import { discussionOf } from './dependency-paths.ts'
 
+/** Nobody can close what was deleted with its repository: nothing waits for that. */
 export async function openDependencies(
-  { events }: Services,
+  services: Services,
   dependencies: readonly IssueRef[],
 ): Promise<IssueRef[]> {
   const open: IssueRef[] = []
   for (const dependency of dependencies) {
-    const { state } = await load(events, pullStream(dependency.repoId, dependency.index), pullDecider)
-    if (state.status === 'open') open.push(dependency)
+    const discussion = await discussionOf(services, dependency)
+    if (discussion === undefined || discussion.closed) continue
+    const { state } = await load(services.events, repositoryStream(dependency.repoId), repositoryDecider)
+    if (state.status === 'active') open.push(dependency)
   }
   return open
 }

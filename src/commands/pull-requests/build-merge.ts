@@ -1,9 +1,10 @@
 /** The commit that a merge brings to the base branch, as git itself would make it; no ref moves. */
 import type { MergeStyle } from '../../events/domain-events.ts'
 import { commitRange } from '../../git/commit-range.ts'
-import { commitFacts, commitTree, type Signature } from '../../git/commits.ts'
+import { commitFacts, type Signature } from '../../git/commits.ts'
 import { isAncestor } from '../../git/history.ts'
 import { type MergeResult, mergeTrees } from '../../git/merge.ts'
+import { commitTree } from '../../git/new-commit.ts'
 import { type RebaseResult, rebase } from '../../git/rebase.ts'
 import { isRefusal, type Refusal, refuse } from '../refusal.ts'
 import { coAuthorsOf, type MessageFields, mergeMessage } from './merge-message.ts'

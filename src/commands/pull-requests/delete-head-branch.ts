@@ -38,6 +38,8 @@ export async function deleteHeadBranch(
   if (protectionOf(repository.protections, branch) !== undefined) {
     return refuse.forbidden('the head branch is protected and can not be deleted')
   }
+  // One that was merged right before uses the branch no longer.
+  await services.projector.waitFor(context.written, services.config.projectionWaitMs)
   const heads = { headKey: branchKey(repoId, branch), status: { $in: ['open', 'closed'] } } as const
   const others = await views.pulls.find(heads, { limit: 2 })
   if (others.some(({ id }) => id !== pull.id)) return undefined

@@ -5,6 +5,7 @@ import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts
 import { claimKeys, idsStream, pullStream } from '../../events/streams.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'
+import { inTurn } from '../../git/slots.ts'
 import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { PullDocument } from '../../projections/pulls.ts'
@@ -13,10 +14,10 @@ import { accessTo, atLeast } from '../../queries/access.ts'
 import { PullParams, PullRequestWire, pullFor, pullWire, surroundings } from '../../queries/pulls.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { releaseClaim, takeClaim } from '../claims.ts'
-import { type CommandContext, type Decision, execute } from '../execute.ts'
+import { type CommandContext, type Decision, execute, load } from '../execute.ts'
 import { deadlineOf } from '../issues/deadline.ts'
 import { type DiscussionEdit, decideEditDiscussion } from '../issues/discussion.ts'
-import { assigneeRefs, labelRefs, milestoneRef } from '../issues/fields.ts'
+import { assigneeRefs, GivenOrNull, labelRefs, milestoneRef } from '../issues/fields.ts'
 import { openDependencies } from '../issues/open-dependencies.ts'
 import { isRefusal, Refused, refuse } from '../refusal.ts'
 import { takeNumber } from '../sequences.ts'
@@ -31,23 +32,20 @@ import {
 } from './pull-request.ts'
 import { targetsClaim, twinExists } from './targets.ts'
 
-const Nullable = <T extends ReturnType<typeof Type.String | typeof Type.Boolean>>(type: T) =>
-  Type.Optional(Type.Union([type, Type.Null()]))
-
 export const EditPullRequestOption = Type.Object({
-  title: Type.Optional(Type.String({ maxLength: 255 })),
-  body: Nullable(Type.String()),
-  assignee: Nullable(Type.String()),
-  assignees: Type.Optional(Type.Union([Type.Array(Type.String()), Type.Null()])),
-  milestone: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
-  labels: Type.Optional(Type.Union([Type.Array(Type.Integer()), Type.Null()])),
-  due_date: Nullable(Type.String()),
-  deadline: Nullable(Type.String()),
-  unset_due_date: Nullable(Type.Boolean()),
-  remove_deadline: Nullable(Type.Boolean()),
-  state: Nullable(Type.String()),
-  base: Nullable(Type.String()),
-  allow_maintainer_edit: Nullable(Type.Boolean()),
+  title: GivenOrNull(Type.String({ maxLength: 255 })),
+  body: GivenOrNull(Type.String()),
+  assignee: GivenOrNull(Type.String()),
+  assignees: GivenOrNull(Type.Array(Type.String())),
+  milestone: GivenOrNull(Type.Integer()),
+  labels: GivenOrNull(Type.Array(Type.Integer())),
+  due_date: GivenOrNull(Type.String()),
+  deadline: GivenOrNull(Type.String()),
+  unset_due_date: GivenOrNull(Type.Boolean()),
+  remove_deadline: GivenOrNull(Type.Boolean()),
+  state: GivenOrNull(Type.String()),
+  base: GivenOrNull(Type.String()),
+  allow_maintainer_edit: GivenOrNull(Type.Boolean()),
 })
 
 interface PullEdit {
@@ -148,49 +146,61 @@ async function targetOf(services: Services, { head, base }: ActivePull, branch: 
   }
 }
 
-/** The edit, with the claim to a new head and base before it and the old one given back after it. */
+/**
+ * The edit, with the claim to a new head and base before it and the old one given back after it. One edit of
+ * a pull request at a time: another one could give back the claim that this one relies on.
+ */
 async function edit(
   services: Services,
   context: CommandContext,
-  pull: PullDocument,
+  { repoId, index }: PullDocument,
   wanted: PullEdit,
 ): Promise<void> {
   const { events } = services
-  const stream = pullStream(pull.repoId, pull.index)
-  const newKey =
-    wanted.base === undefined || pull.status === 'merged'
-      ? undefined
-      : claimKeys.pull(pull.head, { ...pull.base, branch: wanted.base })
-  // Keys that it must not have when all is done: the old one, or the new one when the edit is refused.
-  let surplus: string | undefined
-  if (wanted.base !== undefined && newKey !== undefined && newKey !== claimKeys.pull(pull.head, pull.base)) {
-    await branchTip(services, pull.repoId, wanted.base)
-    const claimed = await takeClaim(events, context, { ...targetsClaim(services, newKey), holder: stream })
-    if (!claimed.taken) throw new Refused(twinExists(claimed.holder))
-    surplus = newKey
-  }
-  try {
-    await execute(events, context, {
-      stream,
-      step: 'edit',
-      decider: pullDecider,
-      decide: async (state) => {
-        const decision = await decideEdit(services, context, state, wanted)
-        const moves = !isRefusal(decision) && decision.some(({ type }) => type === 'TargetBranchChanged')
-        const oldKey = state.status === 'none' ? undefined : claimKeys.pull(state.head, state.base)
-        if (moves) surplus = oldKey
-        else if (oldKey === newKey) surplus = undefined
-        return decision
-      },
-    })
-  } catch (error) {
-    // Refused: what it has stays what it had. After another failure nobody knows, and the grace decides.
-    if (error instanceof Refused && newKey !== undefined && surplus !== undefined) {
-      await releaseClaim(events, context, newKey, stream)
+  const stream = pullStream(repoId, index)
+  await inTurn(stream, async () => {
+    const newKey = await claimTarget(services, context, stream, wanted.base)
+    // The key that it must not have when all is done: the old one, or the new one when the edit is refused.
+    let surplus = newKey
+    try {
+      await execute(events, context, {
+        stream,
+        step: 'edit',
+        decider: pullDecider,
+        decide: async (state) => {
+          const decision = await decideEdit(services, context, state, wanted)
+          const moves = !isRefusal(decision) && decision.some(({ type }) => type === 'TargetBranchChanged')
+          surplus = moves && state.status !== 'none' ? claimKeys.pull(state.head, state.base) : newKey
+          return decision
+        },
+      })
+    } catch (error) {
+      // Refused: what it has stays what it had. After another failure nobody knows, and the grace decides.
+      if (error instanceof Refused && newKey !== undefined) {
+        await releaseClaim(events, context, newKey, stream)
+      }
+      throw error
     }
-    throw error
-  }
-  if (surplus !== undefined) await releaseClaim(events, context, surplus, stream)
+    if (surplus !== undefined) await releaseClaim(events, context, surplus, stream)
+  })
+}
+
+/** Claims another base for it; resolves to the key, if one was taken. @throws Refused (not found, conflict) */
+async function claimTarget(
+  services: Services,
+  context: CommandContext,
+  stream: string,
+  base: string | undefined,
+): Promise<string | undefined> {
+  const { state } = await load(services.events, stream, pullDecider)
+  if (base === undefined || state.status === 'none' || state.status === 'merged') return undefined
+  if (base === state.base.branch) return undefined
+  await branchTip(services, state.repoId, base)
+  const key = claimKeys.pull(state.head, { ...state.base, branch: base })
+  const { events } = services
+  const claimed = await takeClaim(events, context, { ...targetsClaim(services, key), holder: stream })
+  if (!claimed.taken) throw new Refused(twinExists(claimed.holder))
+  return key
 }
 
 export function editPullRoutes(services: Services): FastifyPluginAsyncTypebox {
@@ -221,7 +231,7 @@ export function editPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         await edit(services, context, pull, {
           by: { id: requester.id, login: requester.login },
           discussion: await discussionEdit(services, repository, isWriter, body),
-          closed: body.state ? body.state === 'closed' : undefined,
+          closed: typeof body.state === 'string' ? body.state === 'closed' : undefined,
           base: body.base || undefined,
           allowMaintainerEdit,
         })

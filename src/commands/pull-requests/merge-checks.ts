@@ -1,5 +1,10 @@
 /** Whether a pull request may be merged: merge rule 2. Pure. */
-import { type BranchProtection, MERGE_STYLES, type MergeStyle } from '../../events/domain-events.ts'
+import {
+  type AccountRef,
+  type BranchProtection,
+  MERGE_STYLES,
+  type MergeStyle,
+} from '../../events/domain-events.ts'
 import type { ChecksOutcome } from '../branch-protections/protection-rules.ts'
 import { type Refusal, refuse } from '../refusal.ts'
 import { isWorkInProgress, type PullState } from './pull-request.ts'
@@ -13,6 +18,8 @@ export interface MergeRequest {
   force: boolean
   /** A merge that waits for its checks does not need them yet. */
   scheduling: boolean
+  /** A scheduled merge whose time has come: whose schedule must still be there. */
+  scheduledBy?: AccountRef
 }
 
 export interface MergeFacts {
@@ -40,7 +47,10 @@ export function isMergeStyle(style: string): style is MergeStyle {
 /** A head that moved and is not recorded yet must not be merged unseen, nor must what it replaced. */
 export const headHasMoved = refuse.conflict('the head branch has just moved; try again')
 
-/** Why the pull request can't be merged so, or undefined. In the order of the rule. */
+/** Canceled just before its time: nobody wants that merge any more. */
+export const scheduleIsGone = refuse.notFound('no merge is scheduled')
+
+/** Why the pull request can't be merged so, or undefined. What is not allowed comes before conflicts. */
 export function mergeRefusal(
   state: PullState,
   request: MergeRequest,
@@ -49,6 +59,8 @@ export function mergeRefusal(
   if (state.status === 'none') return refuse.notFound('pull request not found')
   if (state.status === 'merged') return refuse.notAllowed('the pull request is merged already')
   if (state.status === 'closed') return refuse.notFound('the pull request is closed')
+  const { scheduledBy } = request
+  if (scheduledBy !== undefined && state.schedule?.by.id !== scheduledBy.id) return scheduleIsGone
   if (!facts.mayMerge) return refuse.notAllowed('you are not allowed to merge this pull request')
   const { style, expectedHead } = request
   if (!isMergeStyle(style)) return refuse.notAllowed(`Do: "${style}" is no merge style`)
@@ -58,16 +70,18 @@ export function mergeRefusal(
   // A merge that was done elsewhere is not ours to prevent.
   if (style === 'manually-merged') return undefined
   if (isWorkInProgress(state.title)) return refuse.notAllowed('the pull request is a work in progress')
-  if (expectedHead !== undefined && expectedHead !== state.head.sha) {
-    return refuse.conflict(`head_commit_id: the head is at ${state.head.sha}`)
-  }
   if (facts.headTip === null) return notMergeable(`the head branch ${state.head.branch} is gone`)
   if (facts.baseTip === null) return notMergeable(`the base branch ${state.base.branch} is gone`)
-  if (facts.headTip !== state.head.sha) return headHasMoved
   if (facts.openDependencies.length > 0) {
     return refuse.notAllowed('it depends on issues that are still open', facts.openDependencies)
   }
-  return protectionRefusal(request, facts)
+  const protects = protectionRefusal(request, facts)
+  if (protects !== undefined) return protects
+  // Conflicts (merge rule 7) come after all that is not allowed (merge rule 2).
+  if (expectedHead !== undefined && expectedHead !== state.head.sha) {
+    return refuse.conflict(`head_commit_id: the head is at ${state.head.sha}`)
+  }
+  return facts.headTip === state.head.sha ? undefined : headHasMoved
 }
 
 const notMergeable = (reason: string) => refuse.notAllowed(`the pull request can not be merged: ${reason}`)

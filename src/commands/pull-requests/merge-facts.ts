@@ -32,7 +32,7 @@ export async function mergeFacts(
   const [tips, dependencies, checks] = await Promise.all([
     tipsOf(services, pull),
     openDependencies(services, pull.dependencies),
-    checksOf(services, repository, pull, protection?.contexts ?? []),
+    checksOf(services, repository, pull),
   ])
   const { baseTip } = tips
   // Only some protections need to know, and asking git takes as long as the merge itself.
@@ -80,13 +80,10 @@ async function refsOf(services: Services, repoId: number, refs: readonly string[
   }
 }
 
-/** What the statuses of the head say, against the contexts that are required. */
-export async function checksOf(
-  { events }: Services,
-  repository: RepositoryDocument,
-  pull: ActivePull,
-  contexts: readonly string[],
-) {
+/** What the statuses of the head say, against the contexts that the base branch requires, if it does. */
+export async function checksOf({ events }: Services, repository: RepositoryDocument, pull: ActivePull) {
+  const protection = protectionOf(repository.protections, pull.base.branch)
+  const contexts = protection?.statusCheck ? protection.contexts : []
   const { state } = await load(events, checksStream(repository.id, pull.head.sha), checksDecider)
   return checksOutcome({ contexts }, state.posted)
 }

@@ -34,6 +34,8 @@ export interface Merge {
   /** `MergeCommitID`: the commit of a manual merge. */
   manualCommit: string
   deleteBranch: boolean
+  /** It is the repository that has its head branches deleted, not the request: one that must stay just stays. */
+  deletionIsDefault?: boolean
 }
 
 /**
@@ -42,24 +44,27 @@ export interface Merge {
  * @throws Refused, also when the merge is done and its head branch could not be deleted (merge rule 8)
  */
 export async function mergePull(services: Services, context: CommandContext, merge: Merge): Promise<void> {
-  const { repository, index, merger } = merge
+  const { index, merger } = merge
+  // Its settings may have changed while the merge waited for its turn.
+  const repository = await services.views.repositories.get(`${merge.repository.id}`)
+  if (repository === undefined) throw new Refused(refuse.notFound('repository not found'))
   const state = await execute(services.events, context, {
     stream: pullStream(repository.id, index),
     step: 'merge',
     decider: pullDecider,
-    decide: (current) => decideMerge(services, context, current, merge),
+    decide: (current) => decideMerge(services, context, current, { ...merge, repository }),
   })
   const failure = await finishMerge(services, context, state)
   if (failure !== undefined) throw new Refused(refuse.conflict(failure))
-  if (state.status === 'open' && state.merging === null) {
+  if (state.status === 'none') return
+  if (state.status !== 'merged' && state.merging === null) {
     // Only a retried request comes here: the merge that it asked for before has failed.
     throw new Refused(refuse.conflict('this merge has failed; try again with another Idempotency-Key'))
   }
-  if (state.status === 'none') return
   if (state.status === 'merged') await releaseTargets(services, context, state)
   if (!merge.deleteBranch || state.headBranchDeleted) return
   const kept = await deleteHeadBranch(services, context, state, { id: merger.id, login: merger.login })
-  if (kept !== undefined) throw new Refused(kept)
+  if (kept !== undefined && !merge.deletionIsDefault) throw new Refused(kept)
 }
 
 /** Merges when it is its turn: see `mergePull`. */

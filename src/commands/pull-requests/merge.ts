@@ -62,10 +62,16 @@ export function mergePullRoutes(services: Services): FastifyPluginAsyncTypebox {
           fields: { title: body.MergeTitleField ?? '', message: body.MergeMessageField ?? '' },
           manualCommit: body.MergeCommitID ?? '',
           deleteBranch: body.delete_branch_after_merge ?? repository.deleteBranchAfterMerge,
+          deletionIsDefault: body.delete_branch_after_merge === undefined,
         }
         const status = await inTurn(mergeTurn(repository.id), async () => {
-          if (merge.request.scheduling && (await scheduleMerge(services, context, merge))) return 201
-          await mergePull(services, context, merge)
+          if (!merge.request.scheduling) {
+            await mergePull(services, context, merge)
+            return 200
+          }
+          const ready = await scheduleMerge(services, context, merge)
+          if (ready === undefined) return 201
+          await mergePull(services, context, ready)
           return 200
         })
         await settled(services, context, reply)
@@ -81,13 +87,16 @@ export function mergePullRoutes(services: Services): FastifyPluginAsyncTypebox {
         const requester = signedIn(request)
         const { index } = await pullFor(services, repository.id, request.params.index)
         const context = commandContext(request)
-        await execute(events, context, {
-          stream: pullStream(repository.id, index),
-          step: 'cancel schedule',
-          decider: pullDecider,
-          decide: (state) =>
-            decideCancelSchedule(state, { id: requester.id, login: requester.login }, access === 'admin'),
-        })
+        // In turn: a merge that has begun has its outcome first, and none begins that is canceled.
+        await inTurn(mergeTurn(repository.id), () =>
+          execute(events, context, {
+            stream: pullStream(repository.id, index),
+            step: 'cancel schedule',
+            decider: pullDecider,
+            decide: (state) =>
+              decideCancelSchedule(state, { id: requester.id, login: requester.login }, access === 'admin'),
+          }),
+        )
         await settled(services, context, reply)
         return reply.code(204).send(null)
       },

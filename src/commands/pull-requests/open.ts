@@ -6,7 +6,7 @@ import { claimKeys, idsStream, numbersStream, pullStream } from '../../events/st
 import { fetchObjects } from '../../git/fetch-objects.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'
-import { updateRef } from '../../git/refs.ts'
+import { resolveRef, updateRef } from '../../git/refs.ts'
 import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
@@ -18,7 +18,7 @@ import { gitDirOf, type Services } from '../../services.ts'
 import { takeClaim } from '../claims.ts'
 import { type CommandContext, execute } from '../execute.ts'
 import { deadlineOf } from '../issues/deadline.ts'
-import { assigneeRefs, labelRefs, milestoneRef } from '../issues/fields.ts'
+import { assigneeRefs, GivenOrNull, labelRefs, milestoneRef } from '../issues/fields.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { takeNumber } from '../sequences.ts'
 import { branchTip } from './branch-tip.ts'
@@ -28,14 +28,14 @@ import { refuseTwin, targetsClaim, twinExists } from './targets.ts'
 export const CreatePullRequestOption = Type.Object({
   head: Type.String(),
   base: Type.String(),
-  title: Type.Optional(Type.String({ maxLength: 255 })),
-  body: Type.Optional(Type.String()),
-  labels: Type.Optional(Type.Array(Type.Integer())),
-  milestone: Type.Optional(Type.Integer()),
-  assignee: Type.Optional(Type.String()),
-  assignees: Type.Optional(Type.Array(Type.String())),
-  due_date: Type.Optional(Type.Union([Type.String(), Type.Null()])),
-  deadline: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+  title: GivenOrNull(Type.String({ maxLength: 255 })),
+  body: GivenOrNull(Type.String()),
+  labels: GivenOrNull(Type.Array(Type.Integer())),
+  milestone: GivenOrNull(Type.Integer()),
+  assignee: GivenOrNull(Type.String()),
+  assignees: GivenOrNull(Type.Array(Type.String())),
+  due_date: GivenOrNull(Type.String()),
+  deadline: GivenOrNull(Type.String()),
 })
 
 interface Opening {
@@ -107,7 +107,9 @@ async function open(services: Services, context: CommandContext, opening: Openin
   const claimed = await takeClaim(events, context, { ...targetsClaim(services, key), holder: stream })
   if (!claimed.taken) throw new Refused(twinExists(claimed.holder))
 
-  await updateRef(dir, `refs/pull/${index}/head`, { from: null, to: headSha })
+  const ref = `refs/pull/${index}/head`
+  // A request that is sent again may find the ref that it has left, and the head elsewhere by now.
+  await updateRef(dir, ref, { from: context.retry ? await resolveRef(dir, ref) : null, to: headSha })
   await execute(events, context, {
     stream,
     step: 'open',

@@ -91,8 +91,19 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = {
       }
       case 'MergeFailed':
         return { ...state, merging: null }
-      case 'PullRequestMerged':
-        return { ...state, status: 'merged', closed: true, merging: null, schedule: null }
+      case 'PullRequestMerged': {
+        const { head, mergeBase } = event.data
+        return {
+          ...state,
+          status: 'merged',
+          closed: true,
+          // What was merged, though the branch has moved on meanwhile: it must not be deleted then.
+          head: { ...state.head, sha: head },
+          mergeBase: mergeBase ?? state.mergeBase,
+          merging: null,
+          schedule: null,
+        }
+      }
       case 'HeadBranchDeleted':
         return { ...state, headBranchDeleted: true }
       case 'MergeScheduled': {
@@ -267,6 +278,7 @@ export function decideCancelSchedule(
   if (!isAdmin && state.schedule.by.id !== by.id) {
     return refuse.forbidden('only who scheduled the merge and admins of the repository may cancel it')
   }
+  if (state.merging !== null) return refuse.notFound('the scheduled merge is under way already')
   return [{ type: 'MergeScheduleCanceled', data: { repoId: state.repoId, index: state.index, by } }]
 }
 

@@ -10,27 +10,53 @@ import type { Merge } from './merge-pull.ts'
 import { decideSchedule, type PullState, pullDecider } from './pull-request.ts'
 
 /**
- * Schedules the merge. Resolves to false, and schedules nothing, when the checks of the head have succeeded
- * already: then it is merged at once. @throws Refused as a merge is, and when one is scheduled
+ * Schedules the merge. When the checks of the head have succeeded already it schedules nothing and resolves to
+ * what is to be merged at once: that head and no other. Runs in the merge's turn.
+ *
+ * @throws Refused as a merge is, and when one is scheduled
  */
 export async function scheduleMerge(
   services: Services,
   context: CommandContext,
   merge: Merge,
-): Promise<boolean> {
+): Promise<Merge | undefined> {
+  const { request } = merge
+  if (await hasMergedBefore(services, context, merge)) return merge
   // A retried request is not decided again: it has scheduled the merge before.
-  let isScheduled = true
+  let ready: Merge | undefined
   await execute(services.events, context, {
     stream: pullStream(merge.repository.id, merge.index),
     step: 'schedule',
     decider: pullDecider,
     decide: async (state) => {
       const decision = await decideScheduleOf(services, state, merge)
-      isScheduled = !isRefusal(decision) && decision.length > 0
+      if (state.status !== 'none' && !isRefusal(decision) && decision.length === 0) {
+        ready = { ...merge, request: { ...request, scheduling: false, expectedHead: state.head.sha } }
+      } else ready = undefined
       return decision
     },
   })
-  return isScheduled
+  return ready
+}
+
+/** Whether the same request, sent before, has found its checks green and gone on to merge. */
+async function hasMergedBefore(
+  { events }: Services,
+  context: CommandContext,
+  { repository, index }: Merge,
+): Promise<boolean> {
+  if (context.retry === undefined) return false
+  let isNew = false
+  await execute(events, context, {
+    stream: pullStream(repository.id, index),
+    step: 'merge',
+    decider: pullDecider,
+    decide: () => {
+      isNew = true
+      return []
+    },
+  })
+  return !isNew
 }
 
 async function decideScheduleOf(

@@ -1,17 +1,17 @@
 import t from 'tap'
 import {
+  decideHeadBranchDeleted,
   decideHeadMoved,
+  decideManuallyMerged,
   decideMergeability,
   decideMerged,
   decideMergeFailed,
   decideOpen,
   decideStartMerge,
   isWorkInProgress,
-  mergeRefusal,
-  type PullState,
   pullDecider,
 } from '../../../src/commands/pull-requests/pull-request.ts'
-import type { PullRequestEvent } from '../../../src/events/domain-events.ts'
+import type { MergeIntent, PullRequestEvent } from '../../../src/events/domain-events.ts'
 import { specify } from '../../specification.ts'
 
 const sha = (digit: string) => digit.repeat(40)
@@ -32,21 +32,35 @@ const opened: Extract<PullRequestEvent, { type: 'PullRequestOpened' }> = {
     mergeBase: sha('b'),
     diff,
     mergeable: true,
+    labels: [],
+    milestone: { id: 4, title: 'First' },
+    assignees: [],
+    deadline: null,
   },
 }
-const merge = {
-  style: 'merge',
+const merge: MergeIntent = {
+  style: 'squash',
   baseBranch: 'main',
   from: sha('b'),
   head: sha('a'),
+  mergeBase: sha('9'),
   commit: sha('c'),
+  message: 'Merge\n',
   by: alice,
-} as const
-const started: PullRequestEvent = { type: 'MergeStarted', data: { ...id, ...merge, message: 'Merge\n' } }
-const merged: PullRequestEvent = {
-  type: 'PullRequestMerged',
-  data: { ...id, commit: sha('c'), head: sha('a'), mergedBy: alice },
+  deleteBranch: true,
 }
+const started: PullRequestEvent = { type: 'MergeStarted', data: { ...id, ...merge } }
+const outcome = {
+  ...id,
+  style: 'squash',
+  commit: sha('c'),
+  head: sha('a'),
+  mergeBase: sha('9'),
+  mergedBy: alice,
+  milestone: opened.data.milestone,
+  deleteBranch: true,
+} as const
+const merged: PullRequestEvent = { type: 'PullRequestMerged', data: outcome }
 const failed: PullRequestEvent = { type: 'MergeFailed', data: { ...id, commit: sha('c'), reason: 'moved' } }
 
 t.test('a pull request is opened once', async (t) => {
@@ -89,39 +103,13 @@ t.test('mergeability is recorded when the pair of commits or the answer is new',
     .thenEvents()
 })
 
-t.test('merge rule 2: what can not be merged says why', async (t) => {
-  const fold = (...events: PullRequestEvent[]): PullState =>
-    events.reduce((state, event) => pullDecider.evolve(state, event), pullDecider.initialState)
-  const may = { style: 'merge', mayMerge: true }
-  t.equal(mergeRefusal(fold(opened), may), undefined)
-  t.match(mergeRefusal(fold(), may), { refused: 'notFound' })
-  t.match(mergeRefusal(fold(opened), { ...may, mayMerge: false }), { refused: 'notAllowed' })
-  t.match(mergeRefusal(fold(opened, started, merged), may), {
-    refused: 'notAllowed',
-    message: /merged already/,
-  })
-  const draft = { ...opened, data: { ...opened.data, title: 'WIP: not yet' } }
-  t.match(mergeRefusal(fold(draft), may), { refused: 'notAllowed', message: /work in progress/ })
-  t.match(mergeRefusal(fold(opened), { ...may, style: 'octopus' }), {
-    refused: 'notAllowed',
-    message: /octopus/,
-  })
-})
-
-t.test('merge rule 7: a stale head_commit_id is a conflict', async (t) => {
-  const state = pullDecider.evolve(pullDecider.initialState, opened)
-  const request = { style: 'merge', mayMerge: true, expectedHead: sha('f') }
-  t.match(mergeRefusal(state, request), { refused: 'conflict', message: /head_commit_id/ })
-  t.equal(mergeRefusal(state, { ...request, expectedHead: sha('a') }), undefined)
-})
-
 t.test('a merge is an intent with exactly one outcome', async (t) => {
   const { given } = specify(t, pullDecider)
   given(opened)
-    .when((state) => decideStartMerge(state, { ...merge, message: 'Merge\n' }))
+    .when((state) => decideStartMerge(state, merge))
     .thenEvents(started)
   given(opened, started)
-    .when((state) => decideStartMerge(state, { ...merge, message: 'Merge\n' }))
+    .when((state) => decideStartMerge(state, merge))
     .thenRefused('conflict')
   given(opened, started)
     .when((state) => decideMerged(state, sha('c')))
@@ -136,8 +124,84 @@ t.test('a merge is an intent with exactly one outcome', async (t) => {
     .when((state) => decideMerged(state, sha('c')))
     .thenEvents()
   given(opened, started, failed)
-    .when((state) => decideStartMerge(state, { ...merge, message: 'Merge\n' }))
+    .when((state) => decideStartMerge(state, merge))
     .thenEvents(started)
+})
+
+t.test('a merge under way is finished or failed by its own commit alone', async (t) => {
+  const { given } = specify(t, pullDecider)
+  given(opened, started)
+    .when((state) => decideMerged(state, sha('d')))
+    .thenEvents()
+  given(opened, started)
+    .when((state) => decideMergeFailed(state, sha('d'), 'moved'))
+    .thenEvents()
+  given(opened)
+    .when((state) => decideMerged(state, sha('c')))
+    .thenEvents()
+})
+
+t.test('what is not open is not merged', async (t) => {
+  const { given } = specify(t, pullDecider)
+  const closed: PullRequestEvent = {
+    type: 'StatusChanged',
+    data: { ...id, closed: true, comment: { id: 1, kind: 'close' }, milestone: null },
+  }
+  for (const history of [[], [opened, closed], [opened, started, merged]]) {
+    given(...history)
+      .when((state) => decideStartMerge(state, merge))
+      .thenRefused('notFound')
+    given(...history)
+      .when((state) => decideManuallyMerged(state, merge))
+      .thenRefused('notFound')
+  }
+})
+
+t.test('merge rule 3: a manual merge has no intent, only its outcome', async (t) => {
+  const { given } = specify(t, pullDecider)
+  given(opened)
+    .when((state) => decideManuallyMerged(state, { ...merge, style: 'manually-merged', mergeBase: null }))
+    .thenEvents({
+      type: 'PullRequestMerged',
+      data: { ...outcome, style: 'manually-merged', mergeBase: null },
+    })
+  given(opened, started)
+    .when((state) => decideManuallyMerged(state, merge))
+    .thenRefused('conflict')
+})
+
+t.test('a merged pull request keeps the head and the merge base that were merged', async (t) => {
+  const moved: PullRequestEvent = {
+    type: 'PullRequestHeadMoved',
+    data: { ...id, from: sha('a'), to: sha('d'), mergeBase: sha('b'), diff },
+  }
+  const fold = (...events: PullRequestEvent[]) =>
+    events.reduce((state, event) => pullDecider.evolve(state, event), pullDecider.initialState)
+  // A push into the head branch while the merge is under way: it brings nothing more into the base.
+  t.match(fold(opened, started, moved, merged), {
+    status: 'merged',
+    head: { sha: sha('a') },
+    mergeBase: sha('9'),
+  })
+  const manual: PullRequestEvent = { type: 'PullRequestMerged', data: { ...outcome, mergeBase: null } }
+  t.match(fold(opened, manual), { mergeBase: sha('b') })
+})
+
+t.test('merge rule 8: the deletion of the head branch is commented on once, after the merge', async (t) => {
+  const { given } = specify(t, pullDecider)
+  const deleted: PullRequestEvent = {
+    type: 'HeadBranchDeleted',
+    data: { ...id, commentId: 5, branch: opened.data.head },
+  }
+  given(opened, started, merged)
+    .when((state) => decideHeadBranchDeleted(state, 5))
+    .thenEvents(deleted)
+  given(opened, started, merged, deleted)
+    .when((state) => decideHeadBranchDeleted(state, 6))
+    .thenEvents()
+  given(opened)
+    .when((state) => decideHeadBranchDeleted(state, 5))
+    .thenEvents()
 })
 
 t.test('titles that begin with WIP: or [WIP] are work in progress', async (t) => {

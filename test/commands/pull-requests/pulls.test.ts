@@ -403,7 +403,7 @@ t.test('a push moves the head, and what it is merged with is checked again in th
 
   await work.git('push', '-q', 'origin', ':topic')
   await until('there is nothing to merge', async () => (await get(1)).mergeable === false)
-  t.equal((await post('moves/pulls/1/merge', { Do: 'merge' })).status, 409)
+  t.equal((await post('moves/pulls/1/merge', { Do: 'merge' })).status, 405)
 })
 
 t.test('with an Idempotency-Key a retried request is carried out once', async (t) => {

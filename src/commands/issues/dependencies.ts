@@ -1,0 +1,135 @@
+/** What must be closed first: `POST` and `DELETE /repos/{owner}/{repo}/issues/{index}/dependencies` and `/blocks`. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { DiscussionEvent, IssueRef } from '../../events/domain-events.ts'
+import { pullStream } from '../../events/streams.ts'
+import { commandContext, repositoryFor, settled } from '../../http/requests.ts'
+import type { Discussion } from '../../projections/discussion.ts'
+import { pullId } from '../../projections/pulls.ts'
+import { IssueParams, issueFor, issueWires } from '../../queries/dependencies.ts'
+import { IssueWire } from '../../queries/issue-wire.ts'
+import type { Services } from '../../services.ts'
+import { type CommandContext, type Decision, execute } from '../execute.ts'
+import { pullDecider } from '../pull-requests/pull-request.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { reaches } from './dependency-paths.ts'
+import { decideAddDependency, decideRemoveDependency } from './discussion.ts'
+import { GivenOrNull } from './fields.ts'
+
+/** Without owner and name, the repository in the path. */
+export const IssueMeta = Type.Object({
+  owner: GivenOrNull(Type.String()),
+  repo: GivenOrNull(Type.String()),
+  index: Type.Integer(),
+})
+
+/** Most issues that can depend on one: each look at them reads them all. */
+const MAX_DEPENDENTS = 1000
+
+/** The issue that waits, and the one that it waits for. */
+interface Dependency {
+  blocked: IssueRef
+  blocking: IssueRef
+}
+
+async function changeBlocked(
+  services: Services,
+  context: CommandContext,
+  blocked: IssueRef,
+  step: string,
+  decide: (discussion: Discussion) => Decision<DiscussionEvent> | Promise<Decision<DiscussionEvent>>,
+): Promise<void> {
+  await execute(services.events, context, {
+    stream: pullStream(blocked.repoId, blocked.index),
+    step,
+    decider: pullDecider,
+    decide: (state) => (state.status === 'none' ? refuse.notFound('issue not found') : decide(state)),
+  })
+}
+
+async function add(
+  services: Services,
+  context: CommandContext,
+  { blocked, blocking }: Dependency,
+): Promise<void> {
+  const dependents = { dependencyKeys: pullId(blocking.repoId, blocking.index) }
+  if ((await services.views.pulls.count(dependents)) >= MAX_DEPENDENTS) {
+    throw new Refused(refuse.unprocessable(`${MAX_DEPENDENTS} issues depend on that one already`))
+  }
+  await changeBlocked(services, context, blocked, 'add dependency', async (discussion) =>
+    decideAddDependency(discussion, blocking, await reaches(services, blocking, blocked)),
+  )
+}
+
+async function remove(
+  services: Services,
+  context: CommandContext,
+  { blocked, blocking }: Dependency,
+): Promise<void> {
+  await changeBlocked(services, context, blocked, 'remove dependency', (discussion) =>
+    decideRemoveDependency(discussion, blocking),
+  )
+}
+
+/** In the list of what the path's issue depends on, or of what it blocks. */
+type Side = 'dependencies' | 'blocks'
+
+/**
+ * The issue in the path, and which of it and the one in the body waits for the other: for who may write where
+ * the blocked one is, and read where the other one is.
+ */
+async function dependencyFor(
+  services: Services,
+  request: FastifyRequest,
+  side: Side,
+  path: Static<typeof IssueParams>,
+  body: Static<typeof IssueMeta>,
+): Promise<{ issue: IssueRef; dependency: Dependency }> {
+  const isBlocked = side === 'dependencies'
+  const { repository } = await repositoryFor(services, request, path, isBlocked ? 'write' : 'read')
+  const issue = await issueFor(services, repository.id, path.index)
+  const otherPath = { owner: body.owner || path.owner, repo: body.repo || path.repo }
+  const found = await repositoryFor(services, request, otherPath, isBlocked ? 'read' : 'write')
+  const other = await issueFor(services, found.repository.id, `${body.index}`)
+  const [blocked, blocking] = isBlocked ? [issue, other] : [other, issue]
+  return { issue, dependency: { blocked: refOf(blocked), blocking: refOf(blocking) } }
+}
+
+const refOf = ({ repoId, index }: IssueRef): IssueRef => ({ repoId, index })
+
+export function dependencyRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const changes = [
+    { method: 'POST', status: 201, change: add },
+    { method: 'DELETE', status: 200, change: remove },
+  ] as const
+
+  return async (app) => {
+    for (const side of ['dependencies', 'blocks'] as const) {
+      for (const { method, status, change } of changes) {
+        app.route({
+          method,
+          url: `/repos/:owner/:repo/issues/:index/${side}`,
+          schema: {
+            tags: ['issue'],
+            params: IssueParams,
+            body: IssueMeta,
+            response: { [status]: IssueWire },
+          },
+          config: { scope: 'issue' },
+          handler: async (request, reply) => {
+            const { params, body } = request
+            const { issue, dependency } = await dependencyFor(services, request, side, params, body)
+            const context = commandContext(request)
+            await change(services, context, dependency)
+            await settled(services, context, reply)
+            const now = await issueFor(services, issue.repoId, `${issue.index}`)
+            const [wire] = await issueWires(services, [now], request.requester)
+            if (wire === undefined) throw new Refused(refuse.notFound('repository not found'))
+            return reply.code(status).send(wire)
+          },
+        })
+      }
+    }
+  }
+}
