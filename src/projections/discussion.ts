@@ -27,7 +27,8 @@ export interface Discussion extends IssueRef {
   dependencies: readonly IssueRef[]
 }
 
-const DISCUSSION_EVENTS: Readonly<Record<DiscussionEvent['type'], true>> = {
+/** Their types, for deciders and folds that handle them. */
+export const DISCUSSION_EVENTS: Readonly<Record<DiscussionEvent['type'], true>> = {
   TitleChanged: true,
   BodyChanged: true,
   StatusChanged: true,

@@ -4,7 +4,8 @@ import { type Static, Type } from 'typebox'
 import { mayMerge, mayPush, protectionOf } from '../commands/branch-protections/protection-rules.ts'
 import { Refused, refuse } from '../commands/refusal.ts'
 import type { Signature } from '../events/domain-events.ts'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { pagedList } from '../http/paged-list.ts'
+import { PageQuery } from '../http/paging.ts'
 import { repositoryFor } from '../http/requests.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type BranchDocument, branchId } from '../projections/branches.ts'
@@ -83,14 +84,13 @@ export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox
       },
       async (request, reply) => {
         const { repository, access } = await repositoryFor(services, request, request.params, 'read')
-        const page = pageOf(request.query, services.config)
-        const filter = { repoId: repository.id }
-        const [found, total] = await Promise.all([
-          services.views.branches.find(filter, { sort: [['name', 1]], skip: page.skip, limit: page.limit }),
-          services.views.branches.count(filter),
-        ])
+        const found = await pagedList(services, request, reply, {
+          view: services.views.branches,
+          filter: { repoId: repository.id },
+          sort: [['name', 1]],
+          query: request.query,
+        })
         const publicUrl = services.publicUrl()
-        sendPaging(request, reply, publicUrl, page, total)
         const viewer = { requester: request.requester, access }
         return found.map((branch) => branchWire(branch, repository, viewer, publicUrl))
       },

@@ -1,7 +1,8 @@
 /** Forks of a repository: an owner's, and `GET /repos/{owner}/{repo}/forks`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { pagedList } from '../http/paged-list.ts'
+import { PageQuery } from '../http/paging.ts'
 import { repositoryFor } from '../http/requests.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { Filter } from '../projections/read-store.ts'
@@ -43,16 +44,15 @@ export function forkQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { requester } = request
         const { repository } = await repositoryFor(services, request, request.params, 'read')
-        const page = pageOf(request.query, services.config)
-        const filter = readableForks(repository.id, requester)
-        const [forks, total] = await Promise.all([
-          repositories.find(filter, { sort: [['id', 1]], skip: page.skip, limit: page.limit }),
-          repositories.count(filter),
-        ])
+        const forks = await pagedList(services, request, reply, {
+          view: repositories,
+          filter: readableForks(repository.id, requester),
+          sort: [['id', 1]],
+          query: request.query,
+        })
         const owners = await accounts.getMany([...new Set(forks.map(({ ownerId }) => `${ownerId}`))])
         const ownerById = new Map(owners.map((owner) => [owner.id, owner]))
         const publicUrl = services.publicUrl()
-        sendPaging(request, reply, publicUrl, page, total)
         return forks.flatMap((fork) => {
           const owner = ownerById.get(fork.ownerId)
           return owner === undefined

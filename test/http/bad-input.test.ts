@@ -1,9 +1,15 @@
 import t from 'tap'
+import { workTree } from '../git-client.ts'
 import { startTestServer } from '../start-server.ts'
 
 const server = await startTestServer(t, { MAX_BODY_BYTES: '2KiB', LOG_LEVEL: 'silent' })
 const alice = await server.as('alice')
 await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
+const work = await workTree(t, server.gitUrl('alice', 'alice/app'))
+await work.git('checkout', '-q', '-b', 'topic')
+await work.commit('Something to merge', { 'a.txt': 'a' })
+await work.git('push', '-q', 'origin', 'topic')
+await alice.repos.repoCreatePullRequest('alice', 'app', { head: 'topic', base: 'main', title: 'Draft' })
 
 const send = (method: string, path: string, body?: string, headers: Record<string, string> = {}) =>
   server.fetch('alice', path, { method, headers, ...(body === undefined ? {} : { body }) })
@@ -226,6 +232,10 @@ t.test('no hostile path, query or field gives a 5xx, on any route', async (t) =>
     index: '1',
     org: 'acme',
     username: 'alice',
+    id: '1',
+    sha: '1'.repeat(40),
+    ref: 'main',
+    diffType: 'diff',
   }
   for (const { path, method, takes } of routes) {
     const names = [...path.matchAll(/{([^}]+)}/g)].map(([, name = '']) => name)
@@ -238,7 +248,22 @@ t.test('no hostile path, query or field gives a 5xx, on any route', async (t) =>
       names.flatMap((name) => HOSTILE.map((hostile) => ask(method, filled(name, hostile), body))),
     )
     if (method === 'GET') {
-      const queries = ['page', 'limit', 'state', 'sort', 'service', '__proto__']
+      const queries = [
+        'page',
+        'limit',
+        'state',
+        'sort',
+        'service',
+        'milestone',
+        'labels',
+        'name',
+        'binary',
+        'verification',
+        'files',
+        'skip-to',
+        'whitespace',
+        '__proto__',
+      ]
         .filter((key) => takes(key) || key === '__proto__')
         .flatMap((key) => HOSTILE.map((hostile) => `${key}=${hostile}&${key}=1`))
       await Promise.all(queries.map((query) => ask(method, `${filled('', '')}?${query}`)))
@@ -253,6 +278,31 @@ t.test('no hostile path, query or field gives a 5xx, on any route', async (t) =>
         'Do',
         'permission',
         'username',
+        'labels',
+        'milestone',
+        'assignee',
+        'assignees',
+        'due_date',
+        'deadline',
+        'due_on',
+        'allow_maintainer_edit',
+        'MergeTitleField',
+        'MergeCommitID',
+        'head_commit_id',
+        'merge_when_checks_succeed',
+        'delete_branch_after_merge',
+        'default_merge_style',
+        'color',
+        'description',
+        'context',
+        'target_url',
+        'rule_name',
+        'status_check_contexts',
+        'push_whitelist_usernames',
+        'organization',
+        'owner',
+        'repo',
+        'index',
       ].filter(takes)
       const bodies = fields.flatMap((field) =>
         VALUES.map((value) => ({ head: 'x', base: 'main', title: 'T', username: 'x', [field]: value })),

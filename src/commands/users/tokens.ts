@@ -4,7 +4,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { idsStream, userStream } from '../../events/streams.ts'
-import { PageQuery, pageOf, sendPaging } from '../../http/paging.ts'
+import { pagedList } from '../../http/paged-list.ts'
+import { PageQuery } from '../../http/paging.ts'
 import { commandContext, settled, signedIn } from '../../http/requests.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { UsernameParams, userNamed } from '../../queries/users.ts'
@@ -133,7 +134,7 @@ async function deleteToken(
 }
 
 export function tokenRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { views, config: settings } = services
+  const { views } = services
 
   return async (app) => {
     const tags = ['user']
@@ -152,14 +153,12 @@ export function tokenRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
       async (request, reply) => {
         const owner = await tokenOwner(services, request, request.params.username)
-        const page = pageOf(request.query, settings)
-        const filter = { userId: owner.id }
-        const { limit, skip } = page
-        const [total, tokens] = await Promise.all([
-          views.tokens.count(filter),
-          views.tokens.find(filter, { sort: [['id', 1]], skip, limit }),
-        ])
-        sendPaging(request, reply, services.publicUrl(), page, total)
+        const tokens = await pagedList(services, request, reply, {
+          view: views.tokens,
+          filter: { userId: owner.id },
+          sort: [['id', 1]],
+          query: request.query,
+        })
         return tokens.map(({ id, name, lastEight, scopes }) => ({
           id,
           name,
