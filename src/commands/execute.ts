@@ -22,8 +22,8 @@ export interface Decider<State, Event extends DomainEvent> {
   /** The event types of this aggregate; others in its stream (an abandoned creation) do not concern it. */
   readonly handles: Readonly<Record<Event['type'], true>>
   evolve(state: State, event: Event): State
-  /** States that `load` has folded before: `new WeakMap()`. */
-  readonly snapshots: Snapshots<State>
+  /** States that `load` has folded before: `new WeakMap()`. Without it each load reads the whole stream. */
+  readonly snapshots?: Snapshots<State>
 }
 
 /** A stream's past never changes: with the state at a revision in memory, only what came since is read. */
@@ -115,7 +115,7 @@ export async function load<State, Event extends DomainEvent>(
 ): Promise<Loaded<State>> {
   const snapshots = snapshotsOf(store, decider)
   // An event to look out for may stand anywhere, so then all of the stream is read.
-  const before = findId === undefined ? snapshots.get(stream) : undefined
+  const before = findId === undefined ? snapshots?.get(stream) : undefined
   let state = before?.state ?? decider.initialState
   let revision: number | null = before?.revision ?? null
   let abandoned = before?.abandoned ?? false
@@ -127,14 +127,15 @@ export async function load<State, Event extends DomainEvent>(
     if (recorded.id === findId) found = recorded
     revision = recorded.revision
   }
-  if (revision !== null) snapshots.set(stream, { state, revision, abandoned })
+  if (revision !== null) snapshots?.set(stream, { state, revision, abandoned })
   return { state, revision, found, abandoned }
 }
 
 function snapshotsOf<State, Event extends DomainEvent>(
   store: EventStore,
   { snapshots }: Decider<State, Event>,
-): LRUCache<string, Snapshot<State>> {
+): LRUCache<string, Snapshot<State>> | undefined {
+  if (snapshots === undefined) return undefined
   const known = snapshots.get(store) ?? new LRUCache<string, Snapshot<State>>({ max: MAX_SNAPSHOTS })
   snapshots.set(store, known)
   return known
@@ -195,6 +196,24 @@ export async function execute<State, Event extends DomainEvent>(
     }
   }
   throw new Refused(contended)
+}
+
+/**
+ * For an append with any expected revision, which decides nothing and so has not seen what is there: when it was
+ * the repetition of an earlier one, the request must be that one's.
+ *
+ * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
+ */
+export async function requireSameRequest(
+  store: EventStore,
+  context: CommandContext,
+  stream: string,
+  { revision }: Appended,
+): Promise<void> {
+  if (context.retry === undefined) return
+  for await (const recorded of store.readStream(stream, { from: revision, maxCount: 1 })) {
+    requireSameBody(recorded, context)
+  }
 }
 
 /** A key names one request: the same key with another body is a mistake that must not pass silently. */

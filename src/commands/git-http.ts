@@ -11,8 +11,11 @@ import { requireScope } from '../http/auth.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { type RepositoryAccess, repositoryFor, requestContext, signedIn } from '../http/requests.ts'
 import { recordAndMoveHeads } from '../processes/pull-heads.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
+import { atLeast } from '../queries/access.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { mayPush, protectionOf } from './branch-protections/protection-rules.ts'
+import { mayPushSome, pushableRefs } from './pull-requests/maintainer-edits.ts'
 import { Refused, refuse } from './refusal.ts'
 
 const GitParams = Type.Object({ owner: Type.String(), repo: Type.String() })
@@ -34,6 +37,9 @@ async function gitRepository(
   requireScope(request, ['repository'], needed === 'read' ? 'read' : 'write')
   try {
     const path = { owner, repo: repo.replace(/\.git$/, '') }
+    const found = await repositoryFor(services, request, path, 'read')
+    const { repository, access } = found
+    if (atLeast(access, needed) || (await mayPushSome(services, repository, request.requester))) return found
     return await repositoryFor(services, request, path, needed)
   } catch (error) {
     const missing = error instanceof Refused && error.refusal.refused === 'notFound'
@@ -44,7 +50,7 @@ async function gitRepository(
 
 /** Who pushes, to what. */
 interface Pusher extends RepositoryAccess {
-  requester: { id: number }
+  requester: AccountDocument
 }
 
 /** What a push must keep to. */
@@ -61,10 +67,23 @@ interface PushRules {
 const TURN = 20
 
 /** Fills in what the push must keep to, before git sees it. */
-async function checkPush(pusher: Pusher, commands: readonly RefChange[], rules: PushRules): Promise<void> {
+async function checkPush(
+  services: Services,
+  pusher: Pusher,
+  commands: readonly RefChange[],
+  rules: PushRules,
+): Promise<void> {
+  const { repository, requester, access } = pusher
+  const refs = commands.map(({ ref }) => ref)
+  const invited = atLeast(access, 'write')
+    ? undefined
+    : await pushableRefs(services, repository, requester, refs)
   let turn = performance.now()
   for (const change of commands) {
-    checkChange(pusher, change, rules)
+    if (invited === undefined) checkChange(pusher, change, rules)
+    else if (change.to !== null && invited.has(change.ref)) {
+      checkChange({ ...pusher, access: 'write' }, change, rules)
+    } else rules.problems.set(change.ref, 'you may not push to it')
     if (performance.now() - turn < TURN) continue
     await nextTurn()
     turn = performance.now()
@@ -163,7 +182,7 @@ export function gitHttpRoutes(services: Services): FastifyPluginAsyncTypebox {
           key: `${repository.id}`,
           maxBytes: Number.isFinite(maxPushBytes) ? maxPushBytes : undefined,
           check: async (commands) => {
-            await checkPush(pusher, commands, rules)
+            await checkPush(services, pusher, commands, rules)
             return rules.problems
           },
           record: (updates) => recordAndMoveHeads(services, context, repository.id, 'push', updates),

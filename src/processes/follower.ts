@@ -9,7 +9,7 @@ import { decode } from '../events/codec.ts'
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
 import type { Projector } from '../projections/projector.ts'
-import type { ReadStore } from '../projections/read-store.ts'
+import type { Checkpoint, ReadStore } from '../projections/read-store.ts'
 
 export interface ProcessManager {
   name: string
@@ -40,6 +40,13 @@ export function contextOf(event: Recorded<DomainEvent>): CommandContext {
   }
 }
 
+const checkpointName = (manager: string) => `process_${manager}`
+
+/** What says that a process has reacted to all events up to a position. */
+export function processCheckpoint(manager: string, position: Position): [name: string, Checkpoint] {
+  return [checkpointName(manager), { position, version: VERSION }]
+}
+
 export function createFollower(
   log: FastifyBaseLogger,
   events: EventStore,
@@ -49,7 +56,7 @@ export function createFollower(
 ): Follower {
   const stopping = new AbortController()
   const { signal } = stopping
-  const name = `process_${manager.name}`
+  const name = checkpointName(manager.name)
   let position = LOG_START
   let passed = 0
   let following: Promise<void> = Promise.resolve()
@@ -88,7 +95,7 @@ export function createFollower(
           }
           // Passing over an event again costs nothing, so only those acted on are worth a write each.
           if (passed < CHECKPOINT_EVERY) continue
-          await checkpoints.apply([], new Map([[name, { position, version: VERSION }]]))
+          await checkpoints.apply([], new Map([processCheckpoint(manager.name, position)]))
           passed = 0
         }
       } catch (error) {

@@ -16,7 +16,7 @@ import { type MergeResult, mergeTreesAll } from '../git/merge.ts'
 import { resolveRef, updateRef } from '../git/refs.ts'
 import { inTurn } from '../git/slots.ts'
 import { branchId } from '../projections/branches.ts'
-import { branchKey, type PullDocument, pullId } from '../projections/pulls.ts'
+import { branchKey, type PullDocument } from '../projections/pulls.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import type { ProcessManager } from './follower.ts'
 
@@ -81,8 +81,11 @@ async function tipOf({ views }: Services, { repoId, branch }: BranchPoint): Prom
  * The commits come to the base repository first, which shows and merges them. In turn: of two moves of a branch
  * the earlier one must not have the last word.
  */
-async function moveHead(services: Services, context: CommandContext, pull: PullDocument): Promise<void> {
-  const { repoId, index } = pull
+async function moveHead(
+  services: Services,
+  context: CommandContext,
+  { repoId, index }: IssueRef,
+): Promise<void> {
   const stream = pullStream(repoId, index)
   await inTurn(`head of ${stream}`, async () => {
     const { state } = await load(services.events, stream, pullDecider)
@@ -97,7 +100,6 @@ async function moveHead(services: Services, context: CommandContext, pull: PullD
     // Nothing shared any more: the head's whole content is the difference.
     const diff = await diffStat(dir, ancestor ?? base, to)
     const ref = `refs/pull/${index}/head`
-    await updateRef(dir, ref, { from: await resolveRef(dir, ref), to })
     await execute(services.events, context, {
       stream,
       step: `head ${to}`,
@@ -105,6 +107,7 @@ async function moveHead(services: Services, context: CommandContext, pull: PullD
       decide: async (current) => {
         // Another server may have been faster with a later move.
         if ((await tipOf(services, state.head)) !== to) return []
+        await updateRef(dir, ref, { from: await resolveRef(dir, ref), to })
         return decideHeadMoved(current, { to, mergeBase: ancestor ?? state.mergeBase, diff })
       },
     })
@@ -117,16 +120,14 @@ function unlessDeleted(error: unknown): void {
 }
 
 /** One that was opened again, or has another base, takes over what its head and base came to meanwhile. */
-async function catchUp(
+export async function catchUp(
   services: Services,
   context: CommandContext,
   repoId: number,
   index: number,
 ): Promise<void> {
-  const pull = await services.views.pulls.get(pullId(repoId, index))
-  if (pull?.status !== 'open') return
-  await moveHead(services, context, pull)
-  await checkMergeability(services, context, repoId, [pull])
+  await moveHead(services, context, { repoId, index })
+  await checkMergeability(services, context, repoId, [{ repoId, index }])
 }
 
 /** So many merges are tried by one git process, and recorded before the next ones are tried. */
@@ -137,7 +138,7 @@ async function checkMergeability(
   services: Services,
   context: CommandContext,
   repoId: number,
-  pulls: readonly PullDocument[],
+  pulls: readonly IssueRef[],
 ): Promise<void> {
   for (let i = 0; i < pulls.length; i += BATCH) {
     const checks = await Promise.all(pulls.slice(i, i + BATCH).map((pull) => checkOf(services, pull)))
@@ -157,7 +158,7 @@ type Pair = { ours: string; theirs: string }
 /** What is to be tried: no pair when a branch is gone; nothing when that very merge is known to be clean. */
 async function checkOf(
   services: Services,
-  { repoId, index }: PullDocument,
+  { repoId, index }: IssueRef,
 ): Promise<{ pull: ActivePull; pair: Pair | undefined } | undefined> {
   const { state: pull } = await load(services.events, pullStream(repoId, index), pullDecider)
   if (pull.status !== 'open') return undefined
@@ -244,7 +245,11 @@ export function pullHeads(services: Services): ProcessManager {
         const { repoId } = event.data
         // The keys of all of its branches: `;` comes after `:`.
         const heads = { $gte: branchKey(repoId, ''), $lt: `${repoId};` }
-        return checkAll(context, await views.pulls.find({ headKey: heads, status: 'open' }))
+        const from = await views.pulls.find({ headKey: heads, status: 'open' })
+        return checkAll(
+          context,
+          from.filter((pull) => pull.repoId !== repoId),
+        )
       }
     }
   }

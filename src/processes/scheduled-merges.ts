@@ -72,7 +72,7 @@ export function scheduledMerges(services: Services): ProcessManager {
       return undefined
     } catch (error) {
       if (error instanceof RepositoryMissing) return undefined
-      if (error instanceof Refused) return error.refusal
+      if (error instanceof Refused && error.refusal !== contended) return error.refusal
       throw error
     }
   }
@@ -134,13 +134,8 @@ export function scheduledMerges(services: Services): ProcessManager {
   }
 }
 
-/**
- * What says nothing of the merge as such: a head on its way into the log and a base that a push has moved come
- * back with an event of their own, a schedule that is gone does not, and others are done soon.
- */
+/** A head on its way into the log, a base that a push has moved, another schedule: each has an event of its own. */
 function comesAgain(refusal: Refusal): boolean {
-  if (refusal === contended) throw new Refused(refusal)
-  return (
-    refusal === headHasMoved || refusal === scheduleIsGone || refusal.message.startsWith('push out of date')
-  )
+  if (refusal === headHasMoved || refusal === scheduleIsGone) return true
+  return refusal.message.startsWith('push out of date')
 }

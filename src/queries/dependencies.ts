@@ -2,61 +2,31 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { Refused, refuse } from '../commands/refusal.ts'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
-import { pathNumber } from '../http/path-number.ts'
 import { repositoryFor } from '../http/requests.ts'
-import type { AccountDocument } from '../projections/accounts.ts'
-import { type PullDocument, pullId } from '../projections/pulls.ts'
+import { issueId } from '../projections/issue-selection.ts'
+import type { IssueDocument } from '../projections/issues.ts'
 import type { Services } from '../services.ts'
 import { accessTo, atLeast } from './access.ts'
-import { IssueWire, issueWire, present } from './issue-wire.ts'
-import { surroundings } from './pulls.ts'
-
-export const IssueParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
-
-/** The issue with that number, or 404. */
-export async function issueFor(services: Services, repoId: number, index: string): Promise<PullDocument> {
-  const number = pathNumber(index)
-  const issue = number === undefined ? undefined : await services.views.pulls.get(pullId(repoId, number))
-  if (issue === undefined) throw new Refused(refuse.notFound('issue not found'))
-  return issue
-}
-
-/** Issues of any repositories, in their order, as the requester may see them: others are left out. */
-export async function issueWires(
-  services: Services,
-  issues: readonly PullDocument[],
-  requester: AccountDocument | null,
-): Promise<Static<typeof IssueWire>[]> {
-  const wires = new Map<number, Static<typeof IssueWire>>()
-  for (const repoId of new Set(issues.map((issue) => issue.repoId))) {
-    const repository = await services.views.repositories.get(`${repoId}`)
-    const access = repository === undefined ? 'none' : accessTo(repository, requester)
-    if (repository === undefined || !atLeast(access, 'read')) continue
-    const own = issues.filter((issue) => issue.repoId === repoId)
-    const around = await surroundings(services, repository, access, own, requester)
-    for (const issue of own) wires.set(issue.id, issueWire(issue, around))
-  }
-  return present(issues.map(({ id }) => wires.get(id)))
-}
+import { IssueWire } from './issue-wire.ts'
+import { IssueParams, issueFor, issueWires } from './issues.ts'
 
 /** So many are read at a time: their texts may be long. */
 const CHUNK = 50
 
 /** Those that the issue depends on, in the order in which they were added. */
-async function* dependenciesOf({ views }: Services, issue: PullDocument): AsyncGenerator<PullDocument> {
+async function* dependenciesOf({ views }: Services, issue: IssueDocument): AsyncGenerator<IssueDocument> {
   const { dependencyKeys } = issue
   for (let i = 0; i < dependencyKeys.length; i += CHUNK) {
-    yield* await views.pulls.getMany(dependencyKeys.slice(i, i + CHUNK))
+    yield* await views.issues.getMany(dependencyKeys.slice(i, i + CHUNK))
   }
 }
 
 /** Those that depend on the issue, oldest first. */
-async function* blockedBy({ views }: Services, issue: PullDocument): AsyncGenerator<PullDocument> {
-  const filter = { dependencyKeys: pullId(issue.repoId, issue.index) }
+async function* blockedBy({ views }: Services, issue: IssueDocument): AsyncGenerator<IssueDocument> {
+  const filter = { dependencyKeys: issueId(issue.repoId, issue.index) }
   for (let skip = 0; ; skip += CHUNK) {
-    const found = await views.pulls.find(filter, { sort: [['id', 1]], skip, limit: CHUNK })
+    const found = await views.issues.find(filter, { sort: [['id', 1]], skip, limit: CHUNK })
     yield* found
     if (found.length < CHUNK) return
   }
@@ -68,10 +38,10 @@ async function sendPage(
   request: FastifyRequest,
   reply: FastifyReply,
   query: { page?: string; limit?: string },
-  issues: AsyncIterable<PullDocument>,
+  issues: AsyncIterable<IssueDocument>,
 ): Promise<Static<typeof IssueWire>[]> {
   const page = pageOf(query, services.config)
-  const shown: PullDocument[] = []
+  const shown: IssueDocument[] = []
   let total = 0
   for await (const issue of issues) {
     const repository = await services.views.repositories.get(`${issue.repoId}`)

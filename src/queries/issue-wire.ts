@@ -1,7 +1,8 @@
 /** Issues on the wire, and what pull requests there have in common with them. */
 import { type Static, Type } from 'typebox'
 import { isWorkInProgress } from '../commands/pull-requests/pull-request.ts'
-import type { PullDocument } from '../projections/pulls.ts'
+import type { Discussion } from '../projections/discussion.ts'
+import type { IssueDocument } from '../projections/issues.ts'
 import { LabelWire } from './labels.ts'
 import { MilestoneWire } from './milestones.ts'
 import type { RepositoryWire } from './repositories.ts'
@@ -66,9 +67,13 @@ export interface DiscussionSurroundings {
   publicUrl: string
 }
 
+/** What both documents have of the fields that both wires have. */
+type DiscussionDocument = Discussion &
+  Pick<IssueDocument, 'state' | 'comments' | 'createdAt' | 'updatedAt' | 'closedAt'>
+
 /** The fields that both wires have. Labels and milestones that were deleted since are left out. */
 export function discussionWire(
-  document: PullDocument,
+  document: DiscussionDocument,
   { people, labels, milestones }: DiscussionSurroundings,
 ): Static<typeof DiscussionWire> {
   const poster = people.get(document.poster.id)
@@ -95,24 +100,26 @@ export function discussionWire(
   }
 }
 
-/** The issue behind a pull request, as Gitea's `Issue`. */
-export function issueWire(pull: PullDocument, around: DiscussionSurroundings): Static<typeof IssueWire> {
+/** An issue, or the issue behind a pull request, as Gitea's `Issue`. */
+export function issueWire(issue: IssueDocument, around: DiscussionSurroundings): Static<typeof IssueWire> {
   const { id, name, owner, full_name } = around.repository
-  const page = `${around.publicUrl}/${full_name}/pulls/${pull.index}`
+  const page = `${around.publicUrl}/${full_name}/${issue.isPull ? 'pulls' : 'issues'}/${issue.index}`
   return {
-    ...discussionWire(pull, around),
-    url: `${around.publicUrl}/api/v1/repos/${full_name}/issues/${pull.index}`,
+    ...discussionWire(issue, around),
+    url: `${around.publicUrl}/api/v1/repos/${full_name}/issues/${issue.index}`,
     html_url: page,
     original_author: '',
     original_author_id: 0,
     ref: '',
     assets: [],
-    pull_request: {
-      merged: pull.merged !== null,
-      merged_at: pull.merged?.at ?? null,
-      draft: isWorkInProgress(pull.title),
-      html_url: page,
-    },
+    pull_request: issue.isPull
+      ? {
+          merged: issue.mergedAt !== null,
+          merged_at: issue.mergedAt,
+          draft: isWorkInProgress(issue.title),
+          html_url: page,
+        }
+      : null,
     repository: { id, name, owner: owner.login, full_name },
   }
 }

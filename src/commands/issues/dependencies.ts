@@ -2,17 +2,15 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { DiscussionEvent, IssueRef } from '../../events/domain-events.ts'
-import { pullStream } from '../../events/streams.ts'
+import type { IssueRef } from '../../events/domain-events.ts'
 import { commandContext, repositoryFor, settled } from '../../http/requests.ts'
-import type { Discussion } from '../../projections/discussion.ts'
-import { pullId } from '../../projections/pulls.ts'
-import { IssueParams, issueFor, issueWires } from '../../queries/dependencies.ts'
+import { issueId } from '../../projections/issue-selection.ts'
 import { IssueWire } from '../../queries/issue-wire.ts'
+import { IssueParams, issueFor, issueWires } from '../../queries/issues.ts'
 import type { Services } from '../../services.ts'
-import { type CommandContext, type Decision, execute } from '../execute.ts'
-import { pullDecider } from '../pull-requests/pull-request.ts'
+import type { CommandContext } from '../execute.ts'
 import { Refused, refuse } from '../refusal.ts'
+import { changeDiscussion } from './change-discussion.ts'
 import { reaches } from './dependency-paths.ts'
 import { decideAddDependency, decideRemoveDependency } from './discussion.ts'
 import { GivenOrNull } from './fields.ts'
@@ -29,23 +27,8 @@ const MAX_DEPENDENTS = 1000
 
 /** The issue that waits, and the one that it waits for. */
 interface Dependency {
-  blocked: IssueRef
+  blocked: IssueRef & { isPull: boolean }
   blocking: IssueRef
-}
-
-async function changeBlocked(
-  services: Services,
-  context: CommandContext,
-  blocked: IssueRef,
-  step: string,
-  decide: (discussion: Discussion) => Decision<DiscussionEvent> | Promise<Decision<DiscussionEvent>>,
-): Promise<void> {
-  await execute(services.events, context, {
-    stream: pullStream(blocked.repoId, blocked.index),
-    step,
-    decider: pullDecider,
-    decide: (state) => (state.status === 'none' ? refuse.notFound('issue not found') : decide(state)),
-  })
 }
 
 async function add(
@@ -53,13 +36,21 @@ async function add(
   context: CommandContext,
   { blocked, blocking }: Dependency,
 ): Promise<void> {
-  const dependents = { dependencyKeys: pullId(blocking.repoId, blocking.index) }
-  if ((await services.views.pulls.count(dependents)) >= MAX_DEPENDENTS) {
+  const dependents = { dependencyKeys: issueId(blocking.repoId, blocking.index) }
+  if ((await services.views.issues.count(dependents)) >= MAX_DEPENDENTS) {
     throw new Refused(refuse.unprocessable(`${MAX_DEPENDENTS} issues depend on that one already`))
   }
-  await changeBlocked(services, context, blocked, 'add dependency', async (discussion) =>
-    decideAddDependency(discussion, blocking, await reaches(services, blocking, blocked)),
-  )
+  await changeDiscussion(services, context, blocked, 'add dependency', {
+    issue: async (discussion) =>
+      decideAddDependency(discussion, blocking, await reaches(services, blocking, blocked)),
+  })
+  // Two that are added at the same time can make a circle that neither could see: then it is given up.
+  if (!(await reaches(services, blocking, blocked))) return
+  await changeDiscussion(services, context, blocked, 'give up dependency', {
+    issue: (discussion) => decideRemoveDependency(discussion, blocking),
+  })
+  await services.projector.waitFor(context.written, services.config.projectionWaitMs)
+  throw new Refused(refuse.unprocessable('the other issue depends on this one'))
 }
 
 async function remove(
@@ -67,9 +58,9 @@ async function remove(
   context: CommandContext,
   { blocked, blocking }: Dependency,
 ): Promise<void> {
-  await changeBlocked(services, context, blocked, 'remove dependency', (discussion) =>
-    decideRemoveDependency(discussion, blocking),
-  )
+  await changeDiscussion(services, context, blocked, 'remove dependency', {
+    issue: (discussion) => decideRemoveDependency(discussion, blocking),
+  })
 }
 
 /** In the list of what the path's issue depends on, or of what it blocks. */
@@ -93,7 +84,7 @@ async function dependencyFor(
   const found = await repositoryFor(services, request, otherPath, isBlocked ? 'read' : 'write')
   const other = await issueFor(services, found.repository.id, `${body.index}`)
   const [blocked, blocking] = isBlocked ? [issue, other] : [other, issue]
-  return { issue, dependency: { blocked: refOf(blocked), blocking: refOf(blocking) } }
+  return { issue, dependency: { blocked, blocking: refOf(blocking) } }
 }
 
 const refOf = ({ repoId, index }: IssueRef): IssueRef => ({ repoId, index })

@@ -1,20 +1,27 @@
 /** Where dependencies lead, as the log has them. */
 import type { IssueRef } from '../../events/domain-events.ts'
-import { pullStream } from '../../events/streams.ts'
+import { issueStream, pullStream } from '../../events/streams.ts'
 import { type Discussion, sameIssue } from '../../projections/discussion.ts'
+import { issueId } from '../../projections/issue-selection.ts'
 import type { Services } from '../../services.ts'
 import { load } from '../execute.ts'
 import { pullDecider } from '../pull-requests/pull-request.ts'
 import { Refused, refuse } from '../refusal.ts'
+import { issueDecider } from './issue.ts'
 
 /** Most issues that are looked at to find a circle. */
 const MAX_STEPS = 2000
 
+/** The discussion as its stream has it; what kind of stream that is, the read model knows. */
 export async function discussionOf(
-  { events }: Services,
+  { events, views }: Services,
   { repoId, index }: IssueRef,
 ): Promise<Discussion | undefined> {
-  const { state } = await load(events, pullStream(repoId, index), pullDecider)
+  const issue = await views.issues.get(issueId(repoId, index))
+  if (issue === undefined) return undefined
+  const { state } = issue.isPull
+    ? await load(events, pullStream(repoId, index), pullDecider)
+    : await load(events, issueStream(repoId, index), issueDecider)
   return state.status === 'none' ? undefined : state
 }
 

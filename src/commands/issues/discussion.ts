@@ -70,14 +70,16 @@ function replaced<T extends { id: number }>(before: readonly T[], after: readonl
   }
 }
 
-/**
- * Closes or opens. `openDependencies`: those of its dependencies that are open; one is enough to keep it
- * open, too. `commentId`: of the comment that tells of the change.
- */
-export function decideStatus(
-  discussion: Discussion,
-  change: { closed: boolean; commentId: number; openDependencies: readonly IssueRef[] },
-): Decision<DiscussionEvent> {
+export interface StatusChange {
+  closed: boolean
+  /** Of the comment that tells of the change. */
+  commentId: number
+  /** Those of its dependencies that are open. */
+  openDependencies: readonly IssueRef[]
+}
+
+/** Closes or opens. One open dependency is enough to keep it open, too. */
+export function decideStatus(discussion: Discussion, change: StatusChange): Decision<DiscussionEvent> {
   const { repoId, index, milestone } = discussion
   const { closed, commentId, openDependencies } = change
   if (discussion.closed === closed) return []

@@ -1,6 +1,7 @@
 /** What a request names by id or by login, as the events name it: labels, milestone, assignees. */
 import { Type } from 'typebox'
 import type { AccountRef, LabelRef, MilestoneRef } from '../../events/domain-events.ts'
+import type { LabelDocument } from '../../projections/labels.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { accessTo, atLeast } from '../../queries/access.ts'
 import { labelsByIds } from '../../queries/labels.ts'
@@ -15,7 +16,10 @@ export const GivenOrNull = <T extends Parameters<typeof Type.Union>[0][number]>(
 /** Most labels, and most assignees, that one request can name. */
 const MAX_NAMED = 1000
 
-/** Create rule 5: labels of the repository or of the organization that owns it; ids of others are left out. */
+/**
+ * Create rule 5: labels of the repository or of the organization that owns it; ids of others are left out. Of
+ * the exclusive ones of a scope the last counts, as in Gitea.
+ */
 export async function labelRefs(
   services: Services,
   repository: RepositoryDocument,
@@ -23,7 +27,16 @@ export async function labelRefs(
 ): Promise<LabelRef[]> {
   requireFew('labels', ids)
   const labels = await labelsByIds(services, repository, [...new Set(ids)])
-  return labels.map(({ id, name }) => ({ id, name }))
+  const scopes = labels.map(exclusiveScope)
+  return labels
+    .filter((_, i) => scopes[i] === undefined || scopes.lastIndexOf(scopes[i]) === i)
+    .map(({ id, name }) => ({ id, name }))
+}
+
+/** What comes before the last slash, when an issue has one such label at most. */
+function exclusiveScope({ name, exclusive }: LabelDocument): string | undefined {
+  const end = name.lastIndexOf('/')
+  return exclusive && end > 0 && end < name.length - 1 ? name.slice(0, end) : undefined
 }
 
 /** The milestone with that id, null for 0. @throws Refused (not found) when the repository has none such */
@@ -41,13 +54,16 @@ export async function milestoneRef(
 /**
  * Create rule 6: the users with these logins, each once.
  *
+ * `withoutAccess`: the refusal of a user who may not even read the repository; only creating knows 400.
+ *
  * @throws Refused: unprocessable for an unknown user and for one who can't be assigned (an organization, or
- * one who may read but not write), invalid for a user without access to the repository
+ * one who may read but not write), `withoutAccess` for a user without access to the repository
  */
 export async function assigneeRefs(
   services: Services,
   repository: RepositoryDocument,
   { assignee, assignees }: { assignee?: string | null; assignees?: readonly string[] | null },
+  withoutAccess: 'invalid' | 'unprocessable' = 'invalid',
 ): Promise<AccountRef[]> {
   const logins = new Set([...(assignee ? [assignee] : []), ...(assignees ?? [])])
   requireFew('assignees', [...logins])
@@ -60,7 +76,7 @@ export async function assigneeRefs(
     }
     const access = accessTo(repository, account)
     if (access === 'none') {
-      throw new Refused(refuse.invalid(`assignees: "${login}" has no access to the repository`))
+      throw new Refused(refuse[withoutAccess](`assignees: "${login}" has no access to the repository`))
     }
     if (!atLeast(access, 'write')) {
       throw new Refused(refuse.unprocessable(`assignees: "${login}" may not write to the repository`))

@@ -64,6 +64,8 @@ export async function buildMerge(
     case 'rebase-merge': {
       const tip = rebasedTip(await rebase(dir, { base, head, committer: merger, signingKey }))
       if (isRefused(tip)) return tip
+      // The base has all of these changes already.
+      if (tip === base) return { commit: base, message: '' }
       const tree = (await commitFacts(dir, [tip])).get(tip)?.tree
       if (tree === undefined) throw new Error(`the rebased commit ${tip} is not there`)
       const message = mergeMessage(style, pull, fields, headLabel)

@@ -7,6 +7,7 @@ import { diffStat, mergeBase } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'
 import { inTurn } from '../../git/slots.ts'
 import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
+import { catchUp } from '../../processes/pull-heads.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { PullDocument } from '../../projections/pulls.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
@@ -19,6 +20,7 @@ import { deadlineOf } from '../issues/deadline.ts'
 import { type DiscussionEdit, decideEditDiscussion } from '../issues/discussion.ts'
 import { assigneeRefs, GivenOrNull, labelRefs, milestoneRef } from '../issues/fields.ts'
 import { openDependencies } from '../issues/open-dependencies.ts'
+import { titleOf } from '../issues/title.ts'
 import { isRefusal, Refused, refuse } from '../refusal.ts'
 import { takeNumber } from '../sequences.ts'
 import { branchTip } from './branch-tip.ts'
@@ -64,7 +66,7 @@ async function discussionEdit(
   body: Static<typeof EditPullRequestOption>,
 ): Promise<DiscussionEdit> {
   const edit: DiscussionEdit = {}
-  const title = (body.title ?? '').trim()
+  const title = titleOf(body.title)
   if (title !== '') edit.title = title
   if (body.body) edit.body = body.body
   const deadline = body.due_date ?? body.deadline
@@ -73,7 +75,9 @@ async function discussionEdit(
   if (!isWriter) return edit
   if (body.labels) edit.labels = await labelRefs(services, repository, body.labels)
   if (body.milestone) edit.milestone = await milestoneRef(services, repository, body.milestone)
-  if (body.assignees || body.assignee) edit.assignees = await assigneeRefs(services, repository, body)
+  if (body.assignees || body.assignee) {
+    edit.assignees = await assigneeRefs(services, repository, body, 'unprocessable')
+  }
   return edit
 }
 
@@ -170,13 +174,15 @@ async function edit(
         decide: async (state) => {
           const decision = await decideEdit(services, context, state, wanted)
           const moves = !isRefusal(decision) && decision.some(({ type }) => type === 'TargetBranchChanged')
-          surplus = moves && state.status !== 'none' ? claimKeys.pull(state.head, state.base) : newKey
+          const oldKey = state.status === 'none' ? undefined : claimKeys.pull(state.head, state.base)
+          surplus = moves ? oldKey : newKey
+          if (oldKey === newKey) surplus = undefined
           return decision
         },
       })
     } catch (error) {
       // Refused: what it has stays what it had. After another failure nobody knows, and the grace decides.
-      if (error instanceof Refused && newKey !== undefined) {
+      if (error instanceof Refused && newKey !== undefined && surplus !== undefined) {
         await releaseClaim(events, context, newKey, stream)
       }
       throw error
@@ -201,6 +207,18 @@ async function claimTarget(
   const claimed = await takeClaim(events, context, { ...targetsClaim(services, key), holder: stream })
   if (!claimed.taken) throw new Refused(twinExists(claimed.holder))
   return key
+}
+
+/** One that is opened again has the head that its branch came to meanwhile, before the client is told. */
+async function takeOverHead(
+  services: Services,
+  context: CommandContext,
+  { repoId, index }: PullDocument,
+): Promise<void> {
+  await catchUp(services, context, repoId, index).catch((error: unknown) =>
+    services.log.warn({ err: error, repoId, index }, 'the head is left to the process'),
+  )
+  await services.projector.waitFor(context.written, services.config.projectionWaitMs)
 }
 
 export function editPullRoutes(services: Services): FastifyPluginAsyncTypebox {
@@ -228,14 +246,16 @@ export function editPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         const allowMaintainerEdit = body.allow_maintainer_edit ?? undefined
         if (allowMaintainerEdit !== undefined) await requireMaintainerEditRight(services, pull, requester)
         const context = commandContext(request)
+        const closed = typeof body.state === 'string' ? body.state === 'closed' : undefined
         await edit(services, context, pull, {
           by: { id: requester.id, login: requester.login },
           discussion: await discussionEdit(services, repository, isWriter, body),
-          closed: typeof body.state === 'string' ? body.state === 'closed' : undefined,
+          closed,
           base: body.base || undefined,
           allowMaintainerEdit,
         })
         await settled(services, context, reply)
+        if (closed === false && pull.status === 'closed') await takeOverHead(services, context, pull)
         const edited = await pullFor(services, repository.id, request.params.index)
         const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
         return reply

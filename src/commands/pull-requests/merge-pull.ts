@@ -4,7 +4,6 @@ import { pullStream } from '../../events/streams.ts'
 import { commitFacts } from '../../git/commits.ts'
 import { isAncestor, mergeBase } from '../../git/history.ts'
 import { isObjectId } from '../../git/names.ts'
-import { inTurn } from '../../git/slots.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { gitDirOf, type Services } from '../../services.ts'
@@ -13,7 +12,7 @@ import { isRefusal, Refused, refuse } from '../refusal.ts'
 import { signatureOf } from '../signature.ts'
 import { buildMerge } from './build-merge.ts'
 import { deleteHeadBranch } from './delete-head-branch.ts'
-import { finishMerge, mergeTurn, releaseTargets } from './finish-merge.ts'
+import { finishMerge, releaseTargets } from './finish-merge.ts'
 import { isMergeStyle, type MergeRequest, mergeRefusal } from './merge-checks.ts'
 import { mergeFacts, tipsOf } from './merge-facts.ts'
 import type { MessageFields } from './merge-message.ts'
@@ -39,7 +38,7 @@ export interface Merge {
 }
 
 /**
- * Intent, branch, outcome, head branch; one merge of a repository at a time, and inside of `inTurn` already.
+ * Intent, branch, outcome, head branch; one merge of a repository at a time, so only in its turn (`mergeTurn`).
  *
  * @throws Refused, also when the merge is done and its head branch could not be deleted (merge rule 8)
  */
@@ -65,11 +64,6 @@ export async function mergePull(services: Services, context: CommandContext, mer
   if (!merge.deleteBranch || state.headBranchDeleted) return
   const kept = await deleteHeadBranch(services, context, state, { id: merger.id, login: merger.login })
   if (kept !== undefined && !merge.deletionIsDefault) throw new Refused(kept)
-}
-
-/** Merges when it is its turn: see `mergePull`. */
-export function mergeInTurn(services: Services, context: CommandContext, merge: Merge): Promise<void> {
-  return inTurn(mergeTurn(merge.repository.id), () => mergePull(services, context, merge))
 }
 
 /** Checks first, then the commit, built against the tips as git has them now. */
@@ -104,14 +98,16 @@ async function decideMerge(
     }),
     mergeBase(dir, baseTip, state.head.sha),
   ])
-  if (isRefusal(built)) return built
+  // What the base has already brings nothing to it, in any style: as git, it makes no commit of it.
+  const result = ancestor === state.head.sha ? { commit: baseTip, message: '' } : built
+  if (isRefusal(result)) return result
   return decideStartMerge(state, {
     style,
     baseBranch: state.base.branch,
     from: baseTip,
     head: state.head.sha,
     mergeBase: ancestor ?? null,
-    ...built,
+    ...result,
     by: { id: merger.id, login: merger.login },
     deleteBranch,
   })

@@ -19,6 +19,7 @@ import { takeClaim } from '../claims.ts'
 import { type CommandContext, execute } from '../execute.ts'
 import { deadlineOf } from '../issues/deadline.ts'
 import { assigneeRefs, GivenOrNull, labelRefs, milestoneRef } from '../issues/fields.ts'
+import { titleOf } from '../issues/title.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { takeNumber } from '../sequences.ts'
 import { branchTip } from './branch-tip.ts'
@@ -172,7 +173,7 @@ export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
             refuse.unprocessable('head and base are the same: there are no changes between them'),
           )
         }
-        const title = (body.title ?? '').trim()
+        const title = titleOf(body.title)
         if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
 
         const context = commandContext(request)

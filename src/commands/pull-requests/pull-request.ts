@@ -7,9 +7,9 @@ import type {
   PullRequestEvent,
   ScheduledMerge,
 } from '../../events/domain-events.ts'
-import { type Discussion, evolveDiscussion } from '../../projections/discussion.ts'
+import { DISCUSSION_EVENTS, type Discussion, evolveDiscussion } from '../../projections/discussion.ts'
 import type { Decider, Decision } from '../execute.ts'
-import { decideStatus } from '../issues/discussion.ts'
+import { decideStatus, type StatusChange } from '../issues/discussion.ts'
 import { isRefusal, refuse } from '../refusal.ts'
 
 export interface ActivePull extends Discussion {
@@ -44,15 +44,7 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = {
     MergeScheduled: true,
     MergeScheduleCanceled: true,
     ScheduledMergeRefused: true,
-    TitleChanged: true,
-    BodyChanged: true,
-    StatusChanged: true,
-    LabelsChanged: true,
-    MilestoneChanged: true,
-    AssigneesChanged: true,
-    DeadlineChanged: true,
-    DependencyAdded: true,
-    DependencyRemoved: true,
+    ...DISCUSSION_EVENTS,
   },
   evolve(state, event) {
     if (event.type === 'PullRequestOpened') {
@@ -181,7 +173,7 @@ export function decideTargetBranch(
 /** Edit rules 4 and 5. A merge that is scheduled does not outlive the closing. */
 export function decidePullStatus(
   state: PullState,
-  change: Parameters<typeof decideStatus>[1],
+  change: StatusChange,
   by: AccountRef,
 ): Decision<PullRequestEvent> {
   if (state.status === 'none') return gone

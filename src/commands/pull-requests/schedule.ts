@@ -66,7 +66,9 @@ async function decideScheduleOf(
 ): Promise<Decision<PullRequestEvent>> {
   if (state.status === 'none') return refuse.notFound('pull request not found')
   const { style } = request
-  const facts = await mergeFacts(services, state, repository, merger, style)
+  // Its settings may have changed while the request waited for its turn.
+  const current = (await services.views.repositories.get(`${repository.id}`)) ?? repository
+  const facts = await mergeFacts(services, state, current, merger, style)
   const refusal = mergeRefusal(state, request, facts)
   if (refusal !== undefined) return refusal
   // A manual merge has happened already: there is nothing to wait for.

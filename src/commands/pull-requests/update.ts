@@ -45,6 +45,11 @@ async function requireUpdateRight(services: Services, pull: ActivePull, update: 
   if (!mayPush(protection, updater, access)) {
     throw new Refused(refuse.forbidden('you may not push to the head branch'))
   }
+  if (protection?.requireSigned && services.config.signingKey === undefined) {
+    throw new Refused(
+      refuse.forbidden('the head branch takes signed commits only, and this server signs none'),
+    )
+  }
   if (style === 'rebase' && (protection !== undefined || !repository.allowRebaseUpdate)) {
     throw new Refused(refuse.forbidden('style: an update by rebase is not allowed here'))
   }

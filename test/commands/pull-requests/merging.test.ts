@@ -1,9 +1,8 @@
 import t from 'tap'
 import { decode } from '../../../src/events/codec.ts'
-import { workTree } from '../../git-client.ts'
 import { startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
-import { hostedRepository } from './hosted-repository.ts'
+import { forkOf, hostedRepository } from './hosted-repository.ts'
 
 const server = await startTestServer(t)
 const alice = await server.as('alice')
@@ -61,10 +60,21 @@ t.test('merge rule 2: readers, merged ones and works in progress give 405 with t
 })
 
 t.test('merge rule 2: without its head branch or its base branch it is not mergeable: 405', async (t) => {
-  const { branch, open, merge, work } = await hostedRepository(t, server, 'gone')
+  const hosted = await hostedRepository(t, server, 'gone')
+  const { branch, open, merge, work } = hosted
   await branch('topic', { a: 'a' })
   await branch('other', { b: 'b' })
   await branch('target', { c: 'c' })
+  const fork = await forkOf(t, server, hosted, 'bob')
+  await fork.branch('afar', { f: 'f' })
+  const request = { head: 'bob:afar', base: 'main', title: 'From afar' }
+  const { data: forked } = await fork.api.repos.repoCreatePullRequest('alice', 'gone', request)
+  await fork.api.repos.repoDelete('bob', 'gone')
+  t.match(
+    await merge(forked.number ?? 0),
+    { status: 405, message: /the head branch afar is gone/ },
+    'its repository',
+  )
   const [headless, baseless] = [await open('topic'), await open('other', { base: 'target' })]
   await work.git('push', '-q', 'origin', ':topic', ':target')
   t.match(await merge(headless), { status: 405, message: /can not be merged: the head branch topic is gone/ })
@@ -215,27 +225,29 @@ t.test(
     const head = await branch('topic', { c: 'c' }, 'topic')
     for (const head_commit_id of [old, head.slice(0, 10), 'x', '\0']) {
       const refused = await merge(index, { head_commit_id })
-      t.match(refused, { status: 409, message: /head_commit_id: the head is at / }, head_commit_id)
+      t.match(
+        refused,
+        { status: 409, message: /head_commit_id: the head is at / },
+        JSON.stringify(head_commit_id),
+      )
     }
     t.equal((await merge(index, { head_commit_id: head })).status, 200)
   },
 )
 
 t.test('merge rule 7: what a push overtakes is out of date: 409, and nothing is lost', async (t) => {
-  const { branch, open, merge, gitDir, events, tip } = await hostedRepository(t, server, 'overtaken')
+  const { branch, open, merge, gitDir, events, tip, work } = await hostedRepository(t, server, 'overtaken')
   await branch('topic', { a: 'a' })
   const pushed = await branch('elsewhere', { b: 'b' })
   const index = await open('topic')
   // A push that comes between the intent and the move of the branch: the branch moves right after the intent.
-  const { append } = server.services.events
-  const overtaking = workTree(t, gitDir)
-  const { git } = await overtaking
   const store = server.services.events
+  const { append } = store
   store.append = async (stream, recorded, expected) => {
     const appended = await append.call(store, stream, recorded, expected)
     if (recorded.some(({ type }) => type === 'MergeStarted')) {
       store.append = append
-      await git('--git-dir', gitDir, 'update-ref', 'refs/heads/main', pushed)
+      await work.git('--git-dir', gitDir, 'update-ref', 'refs/heads/main', pushed)
     }
     return appended
   }
@@ -245,4 +257,45 @@ t.test('merge rule 7: what a push overtakes is out of date: 409, and nothing is 
   t.ok(types.includes('MergeFailed'))
   t.notOk(types.includes('PullRequestMerged'))
   t.equal((await merge(index)).status, 200, 'tried again')
+})
+
+t.test('a body that makes no sense is refused by its field, and nothing is merged', async (t) => {
+  const { branch, open, merge, call, tip } = await hostedRepository(t, server, 'nonsense')
+  await branch('topic', { a: 'a' })
+  const index = await open('topic')
+  const main = await tip('main')
+  const nonsense = {
+    Do: [5, {}, []],
+    MergeTitleField: [1, ['a']],
+    MergeMessageField: [{}],
+    MergeCommitID: [0],
+    head_commit_id: [40],
+    force_merge: ['perhaps', 2],
+    merge_when_checks_succeed: [[]],
+    delete_branch_after_merge: ['no way'],
+  }
+  for (const [field, values] of Object.entries(nonsense)) {
+    for (const value of values) {
+      t.match(await merge(index, { [field]: value }), { status: 422, message: field }, field)
+    }
+  }
+  for (const body of [[], [1], ['merge']])
+    t.equal((await call('alice', 'POST', `/pulls/${index}/merge`, body)).status, 422)
+  t.equal((await merge(index, { Do: 'x'.repeat(100_000) })).status, 405)
+  t.equal(await tip('main'), main)
+})
+
+t.test('branches and files with any name that git allows are merged, deleted and told of', async (t) => {
+  const { branch, open, merge, tip, work } = await hostedRepository(t, server, 'names')
+  const odd = `feature/"quoted"-$(id);'é|&%41#`
+  const file = 'naïve "file"\twith\nlines.txt'
+  await branch(odd, { [file]: 'mine' })
+  await branch('theirs', { [file]: 'theirs' })
+  const [mine, theirs] = [await open(odd, { title: '`title` $(id) \'"' }), await open('theirs')]
+  t.equal((await merge(mine, { delete_branch_after_merge: true })).status, 200)
+  t.equal(await tip(odd), undefined)
+  t.strictSame((await merge(theirs)).errors, [file])
+  await work.git('fetch', '-q')
+  const message = await work.git('log', '-1', '--format=%B', 'origin/main')
+  t.equal(message, `Merge pull request '\`title\` $(id) '"' (#${mine}) from ${odd} into main`)
 })

@@ -96,77 +96,6 @@ t.test('from a push to a merged pull request', async (t) => {
   })
 })
 
-t.test('create rule 1: head equal to base gives 422', async (t) => {
-  const { open } = await repository(t, 'rule1')
-  t.equal(await statusOf(open('main')), 422)
-  t.equal(await statusOf(open('alice:main')), 422)
-})
-
-t.test('create rule 2: a head is <branch> or <user>:<branch>, other numbers of parts give 404', async (t) => {
-  const { open, branch } = await repository(t, 'rule2')
-  await branch('topic', { a: 'a' })
-  for (const head of ['a:b:c', 'alice:topic:', ':topic', 'alice:', ':', '::']) {
-    t.equal(await statusOf(open(head)), 404, head)
-  }
-  t.equal((await open('Alice:topic')).status, 201)
-})
-
-t.test('create rule 3: what does not exist or may not be read gives 404', async (t) => {
-  const { open, branch } = await repository(t, 'rule3', { private: true })
-  await branch('topic', { a: 'a' })
-  t.equal(await statusOf(open('nobody:topic')), 404, 'an unknown head user')
-  t.equal(await statusOf(open('bob:topic')), 404, 'a user without a fork')
-  t.equal(await statusOf(open('topic', { base: 'nowhere' })), 404, 'no base branch')
-  t.equal(await statusOf(open('nowhere')), 404, 'no head branch')
-  const request = { head: 'topic', base: 'main', title: 'T' }
-  t.equal(await statusOf(bob.repos.repoCreatePullRequest('alice', 'rule3', request)), 404, 'no reader')
-  t.equal(await statusOf(server.anonymous.repos.repoCreatePullRequest('alice', 'rule3', request)), 404)
-  t.equal(await statusOf(alice.repos.repoCreatePullRequest('alice', 'nowhere', request)), 404)
-
-  await alice.user.createCurrentUserRepo({ name: 'barren' })
-  t.equal(await statusOf(alice.repos.repoCreatePullRequest('alice', 'barren', request)), 404, 'no commits')
-
-  await alice.repos.repoEdit('alice', 'rule3', { private: false })
-  t.equal(await statusOf(server.anonymous.repos.repoCreatePullRequest('alice', 'rule3', request)), 401)
-  t.equal((await bob.repos.repoCreatePullRequest('alice', 'rule3', request)).status, 201, 'a reader may')
-})
-
-t.test('create rule 4: an unmerged twin gives 409 and names it', async (t) => {
-  const { open, branch, merge } = await repository(t, 'rule4')
-  await branch('topic', { a: 'a' })
-  await branch('other', { b: 'b' })
-  await open('other')
-  const { data } = await open('topic')
-  t.equal(data.number, 2)
-  const twin = await post('rule4/pulls', { head: 'alice:topic', base: 'main', title: 'Twin' })
-  t.equal(twin.status, 409)
-  t.match(twin.body.message, /#2\b/)
-  t.equal((await open('topic', { base: 'other' })).status, 201, 'another base is no twin')
-  t.equal(await statusOf(merge(2)), 200)
-  await branch('topic', { c: 'c' })
-  t.equal((await open('topic')).status, 201, 'a merged one is no twin')
-})
-
-t.test('of 20 twins opened at once one gives 201 and nineteen give 409', async (t) => {
-  const { open, branch } = await repository(t, 'twins')
-  await branch('topic', { a: 'a' })
-  const statuses = await Promise.all(Array.from({ length: 20 }, () => statusOf(open('topic'))))
-  t.strictSame(statuses.sort(), [201, ...Array(19).fill(409)])
-  t.equal((await alice.repos.repoListPullRequests('alice', 'twins', { state: 'all' })).data.length, 1)
-})
-
-t.test('a blank title and histories with nothing in common give 422', async (t) => {
-  const { open, branch, work } = await repository(t, 'titles')
-  await branch('topic', { a: 'a' })
-  for (const title of ['', ' \t\n']) t.equal(await statusOf(open('topic', { title })), 422)
-  t.equal((await post('titles/pulls', { head: 'topic', base: 'main' })).status, 422)
-  t.equal((await open('topic', { title: '  Trimmed ' })).data.title, 'Trimmed')
-  await work.git('checkout', '-q', '--orphan', 'stranger')
-  await work.commit('Another first commit', { b: 'b' })
-  await work.git('push', '-q', 'origin', 'stranger')
-  t.equal(await statusOf(open('stranger')), 422)
-})
-
 t.test('lists select by state, sort, and come in pages', async (t) => {
   const { branch, open, merge, work } = await repository(t, 'lists')
   for (let i = 1; i <= 5; i++) {
@@ -343,50 +272,6 @@ t.test('of concurrent merges of one pull request one gives 200 and the others 40
   t.strictSame(statuses.sort(), [200, ...Array(9).fill(405)])
 })
 
-t.test('of 20 pull requests merged at once into one base, the base never loses a commit', async (t) => {
-  const { branch, open, merge, work } = await repository(t, 'crowd')
-  const tips: string[] = []
-  for (let i = 0; i < 20; i++) {
-    await work.git('checkout', '-q', '-B', `b${i}`, 'main')
-    tips.push(await work.commit(`Commit ${i}`, { [`f${i}`]: 'x' }))
-  }
-  await work.git('push', '-q', '--all', 'origin')
-  for (let i = 0; i < 20; i++) await open(`b${i}`)
-  // Pushes into the same base at the same time: a merge that they overtake is refused, and tried again.
-  const merging = Promise.all(
-    tips.map(async (_, i) => {
-      for (;;) {
-        const status = await statusOf(merge(i + 1))
-        if (status === 200) return
-        if (status !== 409) throw new Error(`merge ${i + 1} gave ${status}`)
-      }
-    }),
-  )
-  const pushed: string[] = []
-  const pusher = await workTree(t, server.gitUrl('alice', 'alice/crowd'))
-  for (let i = 0; i < 5; i++) {
-    const sha = await pusher.commit(`Pushed ${i}`, { [`p${i}`]: 'x' })
-    const isIn = () =>
-      pusher.git('push', '-q', 'origin', 'HEAD:main').then(
-        () => true,
-        () => false,
-      )
-    if (await isIn()) pushed.push(sha)
-    await pusher.git('fetch', '-q')
-    await pusher.git('reset', '-q', '--hard', 'origin/main')
-  }
-  await merging
-  await work.git('fetch', '-q')
-  for (const tip of [...tips, ...pushed]) await work.git('merge-base', '--is-ancestor', tip, 'origin/main')
-  const merges = await work.git('rev-list', '--merges', '--first-parent', '--count', 'origin/main')
-  t.equal(merges, '20')
-  await branch('after', { z: 'z' })
-  t.equal(
-    (await alice.repos.repoGetBranch('alice', 'crowd', 'main')).data.commit?.id,
-    await work.git('rev-parse', 'origin/main'),
-  )
-})
-
 t.test('a push moves the head, and what it is merged with is checked again in the background', async (t) => {
   const { branch, open, get, work } = await repository(t, 'moves')
   await branch('topic', { 'a.txt': 'one\n' })
@@ -454,6 +339,6 @@ t.test('a merge whose repository was deleted meanwhile has failed, and is no bur
     statusOf(alice.repos.repoDelete('alice', 'vanishing')),
   ])
   t.equal(deleted, 204)
-  t.ok([200, 404, 409].includes(merged), `${merged}`)
+  t.ok([200, 404, 405, 409].includes(merged), `${merged}`)
   t.strictSame(await server.services.views.pulls.find({ merging: true }), [])
 })

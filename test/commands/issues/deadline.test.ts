@@ -1,0 +1,56 @@
+import t from 'tap'
+import { deadlineOf } from '../../../src/commands/issues/deadline.ts'
+import { Refused } from '../../../src/commands/refusal.ts'
+
+t.test('edit rule 3: a deadline is 23:59:59 of its date, in the zone in which it is given', async (t) => {
+  const deadlines: Record<string, string> = {
+    '2026-12-31T00:00:00Z': '2026-12-31T23:59:59Z',
+    '2026-12-31T23:59:59Z': '2026-12-31T23:59:59Z',
+    '2026-12-31T23:00:00-12:00': '2026-12-31T23:59:59-12:00',
+    '2026-12-31T00:30:00+14:00': '2026-12-31T23:59:59+14:00',
+    '2028-02-29T12:00:00.123456789+05:45': '2028-02-29T23:59:59+05:45',
+    '2026-12-31t10:00:00z': '2026-12-31T23:59:59Z',
+    '0001-01-01T00:00:01Z': '0001-01-01T23:59:59Z',
+  }
+  for (const [given, stored] of Object.entries(deadlines))
+    t.equal(deadlineOf('due_date', given), stored, given)
+})
+
+t.test('edit rule 3: null, nothing and the zero value are none', async (t) => {
+  for (const none of [
+    null,
+    '',
+    '0001-01-01T00:00:00Z',
+    '0001-01-01t00:00:00z',
+    '0001-01-01T00:00:00.0+00:00',
+  ]) {
+    t.equal(deadlineOf('due_date', none), null, `${none}`)
+  }
+})
+
+t.test('what is no date-time, or no day of the calendar, is refused by the name of its field', async (t) => {
+  const odd = [
+    'tomorrow',
+    '2026-12-31',
+    '2026-12-31T00:00:00',
+    '2026-12-31 00:00:00Z',
+    '2026-02-29T00:00:00Z',
+    '2026-04-31T00:00:00Z',
+    '2026-13-01T00:00:00Z',
+    '2026-00-01T00:00:00Z',
+    '2026-12-31T25:00:00Z',
+    '2026-12-31T00:00:00+99:00',
+    '12026-12-31T00:00:00Z',
+    ' 2026-12-31T00:00:00Z',
+    '2026-12-31T00:00:00Z\n',
+    '9'.repeat(100_000),
+  ]
+  for (const text of odd) {
+    try {
+      t.fail(`${text.slice(0, 40)} gave ${deadlineOf('deadline', text)}`)
+    } catch (error) {
+      const refusal = error instanceof Refused ? error.refusal : undefined
+      t.match(refusal, { refused: 'unprocessable', message: /^deadline: / }, text.slice(0, 40))
+    }
+  }
+})

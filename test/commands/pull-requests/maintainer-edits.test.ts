@@ -1,0 +1,96 @@
+import t from 'tap'
+import { workTree } from '../../git-client.ts'
+import { startPullRequests } from './setup.ts'
+
+const { server, alice, bob, call, repository, fork } = await startPullRequests(t)
+
+/** A clone of bob's fork by another user, with a commit on `idea` that is not pushed yet. */
+async function contributor(test: Parameters<typeof workTree>[0], login: string, name: string) {
+  const work = await workTree(test, server.gitUrl(login, `bob/${name}`))
+  await work.git('checkout', '-q', 'idea')
+  const tip = await work.commit(`Commit of ${login}`, { [`by-${login}`]: 'x\n' })
+  return { work, tip }
+}
+
+t.test('edit rule 7: with the flag writers of the base push to the head branch of the fork', async (t) => {
+  const { open, edit, get } = await repository(t, 'app')
+  const { tip: before } = await fork(t, 'bob', 'app', 'idea')
+  await open('bob:idea', {}, 'bob')
+  const { work, tip } = await contributor(t, 'carol', 'app')
+  await t.rejects(work.git('push', '-q', 'origin', 'idea'), /403/, 'not without it')
+  await edit(1, { allow_maintainer_edit: true }, 'bob')
+  await work.git('push', '-q', 'origin', 'idea')
+  t.match(await get(1), { head: { sha: tip }, changed_files: 2 }, 'the pull request has the commit at once')
+
+  await work.git('reset', '-q', '--hard', before)
+  await work.git('push', '-q', '--force', 'origin', 'idea')
+  t.equal((await get(1)).head?.sha, before, 'it is a branch like any other')
+
+  await edit(1, { allow_maintainer_edit: false }, 'bob')
+  await work.commit('Late', { late: 'x\n' })
+  await t.rejects(work.git('push', '-q', 'origin', 'idea'), /403/, 'not after it was taken back')
+})
+
+t.test('edit rule 7: nothing else in the fork can be pushed, and the branch not deleted', async (t) => {
+  const { open, edit } = await repository(t, 'limits')
+  const own = await fork(t, 'bob', 'limits', 'idea')
+  await own.work.git('push', '-q', 'origin', 'idea:other')
+  await open('bob:idea', {}, 'bob')
+  await edit(1, { allow_maintainer_edit: true }, 'bob')
+  const { work } = await contributor(t, 'carol', 'limits')
+  const before = await work.git('ls-remote', 'origin')
+  const refused = [
+    'HEAD:main',
+    'HEAD:other',
+    'HEAD:new',
+    'HEAD:Idea',
+    'HEAD:refs/tags/xidea',
+    ':idea',
+    ':other',
+  ]
+  for (const refspec of refused) {
+    await t.rejects(work.git('push', '-q', '--force', 'origin', refspec), /you may not push to it/, refspec)
+  }
+  await t.rejects(work.git('push', '-q', '--atomic', 'origin', 'HEAD:idea', 'HEAD:main'))
+  t.equal(await work.git('ls-remote', 'origin'), before)
+  const status = async (login: string, method: string, path: string, body?: object) =>
+    (await call(login, method, `repos/bob/limits${path}`, body)).status
+  t.equal(await status('carol', 'PATCH', '', { description: 'x' }), 403, 'nor anything else be changed')
+  t.equal(await status('carol', 'DELETE', '/branches/idea'), 403)
+})
+
+t.test(
+  'edit rule 7: only writers of the base are let in, and protected branches stay protected',
+  async (t) => {
+    const { open, edit } = await repository(t, 'who')
+    await fork(t, 'bob', 'who', 'idea')
+    await open('bob:idea', {}, 'bob')
+    await edit(1, { allow_maintainer_edit: true }, 'bob')
+    const asDave = await contributor(t, 'dave', 'who')
+    await t.rejects(asDave.work.git('push', '-q', 'origin', 'idea'), /403/, 'a reader of both')
+    await bob.repos.repoCreateBranchProtection('bob', 'who', { rule_name: 'idea', enable_push: false })
+    const asCarol = await contributor(t, 'carol', 'who')
+    await t.rejects(asCarol.work.git('push', '-q', 'origin', 'idea'), /protected/)
+    await bob.repos.repoDeleteBranchProtection('bob', 'who', 'idea')
+    await asCarol.work.git('push', '-q', 'origin', 'idea')
+    await alice.repos.repoDeleteCollaborator('alice', 'who', 'carol')
+    await asCarol.work.commit('More', { more: 'x\n' })
+    await t.rejects(asCarol.work.git('push', '-q', 'origin', 'idea'), /403/, 'a writer no more')
+  },
+)
+
+t.test('edit rule 7: a closed pull request lets nobody in, and a private fork stays closed', async (t) => {
+  const { open, edit } = await repository(t, 'closed')
+  await fork(t, 'bob', 'closed', 'idea')
+  await open('bob:idea', {}, 'bob')
+  await edit(1, { allow_maintainer_edit: true }, 'bob')
+  const { work } = await contributor(t, 'carol', 'closed')
+  await edit(1, { state: 'closed' })
+  await t.rejects(work.git('push', '-q', 'origin', 'idea'), /403/)
+  await edit(1, { state: 'open' })
+  await bob.repos.repoEdit('bob', 'closed', { private: true })
+  await t.rejects(work.git('push', '-q', 'origin', 'idea'), /not found/)
+  await t.rejects(work.git('fetch', '-q', 'origin'), /not found/)
+  await bob.repos.repoEdit('bob', 'closed', { private: false })
+  await work.git('push', '-q', 'origin', 'idea')
+})

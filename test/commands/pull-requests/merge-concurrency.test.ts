@@ -1,0 +1,151 @@
+import t from 'tap'
+import { decode } from '../../../src/events/codec.ts'
+import { workTree } from '../../git-client.ts'
+import { startTestServer } from '../../start-server.ts'
+import { hostedRepository } from './hosted-repository.ts'
+
+const server = await startTestServer(t)
+
+/** Where the branch went, step by step, as the log tells it. */
+async function movesOf(repoId: number, ref: string) {
+  const moves: { from: string | null; to: string | null }[] = []
+  for await (const recorded of server.services.events.readStream(`git-${repoId}`)) {
+    const event = decode(recorded)
+    if (event.type === 'RefsUpdated') moves.push(...event.data.refs.filter((moved) => moved.ref === ref))
+  }
+  return moves
+}
+
+t.test(
+  'of concurrent merges of one pull request, by any style, one gives 200 and the others 405',
+  async (t) => {
+    const { branch, open, merge, events, id } = await hostedRepository(t, server, 'rush')
+    await branch('topic', { a: 'a' })
+    const index = await open('topic')
+    const styles = ['merge', 'rebase', 'rebase-merge', 'squash', 'fast-forward-only']
+    const answers = await Promise.all([...styles, ...styles].map((Do) => merge(index, { Do })))
+    t.strictSame(answers.map(({ status }) => status).sort(), [200, ...Array(9).fill(405)])
+    t.equal((await events(index)).filter(({ type }) => type === 'PullRequestMerged').length, 1)
+    t.equal((await movesOf(id, 'refs/heads/main')).length, 2, 'the first commit and the merge')
+  },
+)
+
+t.test(
+  'of 50 pull requests merged at once between pushes all land, and the base loses no commit',
+  async (t) => {
+    const { open, merge, work, id, tip } = await hostedRepository(t, server, 'crowd')
+    const PULLS = 50
+    const styles = ['merge', 'squash', 'rebase', 'rebase-merge'] as const
+    const heads: string[] = []
+    for (let i = 0; i < PULLS; i++) {
+      await work.git('checkout', '-q', '-B', `b${i}`, 'main')
+      heads.push(await work.commit(`Commit ${i}`, { [`f${i}`]: 'x' }))
+    }
+    await work.git('push', '-q', '--all', 'origin')
+    const numbers: number[] = []
+    for (let i = 0; i < PULLS; i++) numbers.push(await open(`b${i}`))
+
+    const merging = Promise.all(
+      numbers.map(async (index, i) => {
+        for (;;) {
+          const { status, message } = await merge(index, { Do: styles[i % styles.length] })
+          if (status === 200) return
+          if (status !== 409 || !/push out of date/.test(message)) {
+            throw new Error(`merge ${index} gave ${status} ${message}`)
+          }
+        }
+      }),
+    )
+    const pushed: string[] = []
+    const pusher = await workTree(t, server.gitUrl('alice', 'alice/crowd'))
+    for (let i = 0; i < 5; i++) {
+      await pusher.git('fetch', '-q')
+      await pusher.git('reset', '-q', '--hard', 'origin/main')
+      const sha = await pusher.commit(`Pushed ${i}`, { [`p${i}`]: 'x' })
+      const isIn = pusher.git('push', '-q', 'origin', 'HEAD:main').then(
+        () => true,
+        () => false,
+      )
+      if (await isIn) pushed.push(sha)
+    }
+    await merging
+    await work.git('fetch', '-q')
+    const merged = heads.filter((_, i) => styles[i % styles.length] === 'merge')
+    for (const commit of [...merged, ...pushed]) {
+      await work.git('merge-base', '--is-ancestor', commit, 'origin/main')
+    }
+    const files = (await work.git('ls-tree', '--name-only', 'origin/main')).split('\n')
+    t.equal(files.filter((file) => /^f\d+$/.test(file)).length, PULLS, 'every change is there')
+
+    const moves = await movesOf(id, 'refs/heads/main')
+    t.equal(moves.length, 1 + PULLS + pushed.length)
+    let at: string | null = null
+    for (const { from, to } of moves) {
+      if (from !== at) t.fail(`the log has a move from ${from}, but the branch was at ${at}`)
+      if (from !== null && to !== null) await work.git('merge-base', '--is-ancestor', from, to)
+      at = to
+    }
+    t.equal(await tip('main'), at)
+  },
+)
+
+t.test(
+  'with an Idempotency-Key a merge of any style is carried out once, and answers every time',
+  async (t) => {
+    const settings = { allow_manual_merge: true }
+    const { branch, open, merge, events, tip, work, id } = await hostedRepository(t, server, 'once', settings)
+    const MergeCommitID = await work.git('rev-parse', 'main')
+    for (const Do of ['merge', 'squash', 'rebase', 'rebase-merge', 'fast-forward-only', 'manually-merged']) {
+      await work.git('fetch', '-q')
+      await branch(Do, { [Do]: 'x' }, 'origin/main')
+      const index = await open(Do)
+      const body = { Do, delete_branch_after_merge: true, ...(Do === 'manually-merged' && { MergeCommitID }) }
+      const moved = (await movesOf(id, 'refs/heads/main')).length
+      const send = (more = {}) => merge(index, { ...body, ...more }, 'alice', { 'idempotency-key': 'key' })
+      const answers = [...(await Promise.all([send(), send(), send()])), await send()]
+      t.strictSame(
+        answers.map(({ status }) => status),
+        [200, 200, 200, 200],
+        Do,
+      )
+      const types = (await events(index)).map(({ type }) => type)
+      for (const type of ['PullRequestMerged', 'HeadBranchDeleted']) {
+        t.equal(types.filter((one) => one === type).length, 1, `${Do}: ${type}`)
+      }
+      const moves = await movesOf(id, 'refs/heads/main')
+      t.equal(moves.length, Do === 'manually-merged' ? moved : moved + 1)
+      t.equal((await send({ MergeTitleField: 'Other' })).status, 422, 'another body is a mistake')
+      // A branch of that name that is pushed later on is another one.
+      const again = await branch(Do, { [`${Do} again`]: 'x' }, 'origin/main')
+      t.equal((await send()).status, 200)
+      t.equal(await tip(Do), again)
+    }
+  },
+)
+
+t.test(
+  'a retried request whose merge had failed never deletes the branch of what was closed since',
+  async (t) => {
+    const { branch, open, merge, gitDir, tip, work, alice } = await hostedRepository(t, server, 'failed')
+    const head = await branch('topic', { a: 'a' })
+    const pushed = await branch('elsewhere', { b: 'b' })
+    const index = await open('topic')
+    const store = server.services.events
+    const { append } = store
+    store.append = async (stream, recorded, expected) => {
+      const appended = await append.call(store, stream, recorded, expected)
+      if (recorded.some(({ type }) => type === 'MergeStarted')) {
+        store.append = append
+        await work.git('--git-dir', gitDir, 'update-ref', 'refs/heads/main', pushed)
+      }
+      return appended
+    }
+    const send = () =>
+      merge(index, { delete_branch_after_merge: true }, 'alice', { 'idempotency-key': 'failed' })
+    t.match(await send(), { status: 409, message: /push out of date/ })
+    t.match(await send(), { status: 409, message: /this merge has failed/ })
+    await alice.repos.repoEditPullRequest('alice', 'failed', index, { state: 'closed' })
+    t.match(await send(), { status: 409, message: /this merge has failed/ })
+    t.equal(await tip('topic'), head)
+  },
+)

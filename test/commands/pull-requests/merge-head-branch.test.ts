@@ -1,0 +1,176 @@
+import t from 'tap'
+import { startTestServer } from '../../start-server.ts'
+import { until } from '../../until.ts'
+import { forkOf, hostedRepository } from './hosted-repository.ts'
+
+const server = await startTestServer(t)
+const alice = await server.as('alice')
+await server.as('bob')
+const DELETE = { delete_branch_after_merge: true }
+
+t.test('merge rule 8: the head branch is deleted, and a comment tells of it', async (t) => {
+  for (const Do of ['merge', 'squash', 'fast-forward-only']) {
+    const { branch, open, merge, tip, get, events } = await hostedRepository(t, server, `deleted-${Do}`)
+    const head = await branch('topic', { a: 'a' })
+    const index = await open('topic')
+    t.equal((await merge(index, { Do, ...DELETE })).status, 200)
+    t.equal(await tip('topic'), undefined)
+    t.match(await get(index), { merged: true, head: { ref: 'topic', sha: head } })
+    const { data: branches } = await alice.repos.repoListBranches('alice', `deleted-${Do}`)
+    t.strictSame(
+      branches.map(({ name }) => name),
+      ['main'],
+      'at once',
+    )
+    const comments = (await events(index)).filter(({ type }) => type === 'HeadBranchDeleted')
+    t.match(comments, [{ data: { index, commentId: Number, branch: { branch: 'topic', sha: head } } }])
+    t.equal(comments.length, 1)
+  }
+})
+
+t.test('merge rule 8: without the wish, or after a merge that failed, it stays', async (t) => {
+  const { branch, open, merge, tip } = await hostedRepository(t, server, 'stays')
+  await branch('a', { x: 'a' })
+  const b = await branch('b', { x: 'b' })
+  const [first, second] = [await open('a'), await open('b')]
+  t.equal((await merge(first, { delete_branch_after_merge: false })).status, 200)
+  t.ok(await tip('a'))
+  t.equal((await merge(second, DELETE)).status, 409)
+  t.equal(await tip('b'), b)
+})
+
+t.test('merge rule 8: it is kept while another unmerged pull request uses it as its head', async (t) => {
+  const { branch, open, merge, tip, events } = await hostedRepository(t, server, 'shared')
+  await branch('one', { x: '1' })
+  await branch('two', { y: '2' })
+  const head = await branch('topic', { a: 'a' })
+  const [index, closed, last] = [
+    await open('topic'),
+    await open('topic', { base: 'one' }),
+    await open('topic', { base: 'two' }),
+  ]
+  await alice.repos.repoEditPullRequest('alice', 'shared', closed, { state: 'closed' })
+  t.equal((await merge(index, DELETE)).status, 200)
+  t.equal(await tip('topic'), head, 'an open one and a closed one')
+  t.equal((await merge(last, DELETE)).status, 200)
+  t.equal(await tip('topic'), head, 'a closed one')
+  await alice.repos.repoEditPullRequest('alice', 'shared', closed, { state: 'open' })
+  t.equal((await merge(closed, DELETE)).status, 200)
+  t.equal(await tip('topic'), undefined, 'the last one takes it away')
+  t.notOk((await events(index)).some(({ type }) => type === 'HeadBranchDeleted'))
+})
+
+t.test('merge rule 8: of merges at once from one head branch the last one deletes it', async (t) => {
+  const { branch, open, merge, tip } = await hostedRepository(t, server, 'at-once')
+  const bases = ['one', 'two', 'three', 'four']
+  for (const base of bases) await branch(base, { [base]: base })
+  await branch('topic', { a: 'a' })
+  const numbers: number[] = []
+  for (const base of bases) numbers.push(await open('topic', { base }))
+  const answers = await Promise.all(numbers.map((index) => merge(index, DELETE)))
+  t.strictSame(
+    answers.map(({ status }) => status),
+    [200, 200, 200, 200],
+  )
+  t.equal(await tip('topic'), undefined)
+})
+
+t.test('merge rule 8: a missing branch gives 404, and the merge is done', async (t) => {
+  const repository = await hostedRepository(t, server, 'missing', { allow_manual_merge: true })
+  const { branch, open, merge, get, work } = repository
+  await branch('topic', { a: 'a' })
+  const index = await open('topic')
+  await work.git('push', '-q', 'origin', ':topic')
+  const manual = { Do: 'manually-merged', MergeCommitID: await work.git('rev-parse', 'main'), ...DELETE }
+  t.match(await merge(index, manual), { status: 404, message: /head branch does not exist/ })
+  t.match(await get(index), { merged: true })
+})
+
+t.test(
+  'merge rule 8: the default branch and protected branches stay: 403, and the merge is done',
+  async (t) => {
+    const { branch, open, merge, get, tip, protect } = await hostedRepository(t, server, 'kept')
+    await branch('other', { o: 'o' })
+    const main = await branch('main', { m: 'm' })
+    const topic = await branch('release/1', { a: 'a' })
+    const fromMain = await open('main', { base: 'other' })
+    const fromRelease = await open('release/1')
+    await protect({ rule_name: 'release/*' })
+    t.match(await merge(fromMain, DELETE), { status: 403, message: /default branch/ })
+    t.equal(await tip('main'), main)
+    t.match(await get(fromMain), { merged: true })
+    t.match(await merge(fromRelease, DELETE), { status: 403, message: /protected/ })
+    t.equal(await tip('release/1'), topic)
+    t.match(await get(fromRelease), { merged: true })
+  },
+)
+
+t.test("merge rule 8: a fork's head branch goes when who merges may write there", async (t) => {
+  const hosted = await hostedRepository(t, server, 'forked')
+  const { merge, get, name } = hosted
+  const fork = await forkOf(t, server, hosted, 'bob')
+  const open = async (branch: string) => {
+    await fork.branch(branch, { [branch]: branch })
+    const request = { head: `bob:${branch}`, base: 'main', title: branch }
+    return (await fork.api.repos.repoCreatePullRequest('alice', name, request)).data.number ?? 0
+  }
+  const [strange, trusted] = [await open('strange'), await open('trusted')]
+  const heads = () => fork.work.git('ls-remote', '--heads', 'origin')
+  t.match(await merge(strange, DELETE), { status: 403, message: /may not delete/ })
+  t.match(await get(strange), { merged: true })
+  t.match(await heads(), 'refs/heads/strange')
+  await fork.api.repos.repoAddCollaborator('bob', name, 'alice', { permission: 'write' })
+  t.equal((await merge(trusted, DELETE)).status, 200)
+  t.notMatch(await heads(), 'refs/heads/trusted')
+})
+
+t.test('the default of the repository deletes what may be deleted, and is no error otherwise', async (t) => {
+  const settings = { default_delete_branch_after_merge: true }
+  const { branch, open, merge, tip, protect } = await hostedRepository(t, server, 'default', settings)
+  for (const name of ['goes', 'stays', 'release', 'other']) await branch(name, { [name]: name })
+  const [goes, stays, release] = [await open('goes'), await open('stays'), await open('release')]
+  await protect({ rule_name: 'release' })
+  t.equal((await merge(goes)).status, 200)
+  t.equal(await tip('goes'), undefined)
+  t.equal((await merge(stays, { delete_branch_after_merge: false })).status, 200, 'a request knows better')
+  t.ok(await tip('stays'))
+  t.equal((await merge(release)).status, 200, 'nobody asked for it')
+  t.ok(await tip('release'))
+})
+
+t.test('a head branch that is pushed to while it is merged is not deleted', async (t) => {
+  const { branch, open, merge, tip, work, events, get, id } = await hostedRepository(t, server, 'pushed')
+  const head = await branch('topic', { a: 'a' })
+  const more = await branch('more', { b: 'b' }, 'topic')
+  const index = await open('topic')
+  const store = server.services.events
+  const { append } = store
+  store.append = async (stream, recorded, expected) => {
+    const appended = await append.call(store, stream, recorded, expected)
+    if (stream === `pull-${id}.${index}` && recorded.some(({ type }) => type === 'MergeStarted')) {
+      store.append = append
+      // Through the server, as anybody pushes: the log tells of it before the merge has its outcome.
+      await work.git('push', '-q', 'origin', 'more:topic')
+    }
+    return appended
+  }
+  t.match(await merge(index, DELETE), { status: 409, message: /pushed to after the merge/ })
+  const types = (await events(index)).map(({ type }) => type)
+  t.ok(types.indexOf('PullRequestHeadMoved') < types.indexOf('PullRequestMerged'))
+  // The process looks at it again, and must not take it away either.
+  let merged = 0
+  for await (const { type, position } of store.readStream(`pull-${id}.${index}`)) {
+    if (type === 'PullRequestMerged') merged = position
+  }
+  const seen = async () =>
+    (await server.services.readStore.checkpoint('process_head_branches'))?.position ?? 0
+  await until('the process has seen it', async () => (await seen()) >= merged)
+  t.equal(await tip('topic'), more)
+  t.match(await get(index), { merged: true, head: { sha: head } })
+  const { data: commits } = await alice.repos.repoGetPullRequestCommits('alice', 'pushed', index)
+  t.strictSame(
+    commits.map(({ sha }) => sha),
+    [head],
+    'it shows what was merged',
+  )
+})

@@ -1,0 +1,192 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { decode } from '../../../src/events/codec.ts'
+import type { DomainEvent } from '../../../src/events/domain-events.ts'
+import { StoreUnavailable } from '../../../src/events/event-store.ts'
+import { claimKeys } from '../../../src/events/streams.ts'
+import { startTestServer, type TestServer } from '../../start-server.ts'
+import { until } from '../../until.ts'
+import { type Hosted, hostedRepository } from './hosted-repository.ts'
+
+/** The write after which (or before which) nothing more of a repository is written. */
+interface Death {
+  /** For the title of its assertions. */
+  name: string
+  isAt(event: { type: string; data: unknown }): boolean
+  /** Whether that write itself still happens. */
+  written: boolean
+}
+
+const ofType = (wanted: string) => (event: { type: string }) => event.type === wanted
+const refsOf = (cause: string) => (event: { type: string; data: unknown }) =>
+  event.type === 'RefsUpdated' && JSON.stringify(event.data).includes(`"cause":"${cause}"`)
+
+const NOT_MOVED: Death = { name: 'after the intent', isAt: ofType('MergeStarted'), written: true }
+const MOVED: Death = { name: 'after the branch has moved', isAt: refsOf('merge'), written: false }
+const RECORDED: Death = { name: 'before the outcome', isAt: ofType('PullRequestMerged'), written: false }
+const MERGED: Death = { name: 'after the outcome', isAt: ofType('PullRequestMerged'), written: true }
+const DELETED: Death = { name: 'after the deletion', isAt: refsOf('branch-deletion'), written: false }
+const UNSAID: Death = { name: 'before the comment', isAt: ofType('HeadBranchDeleted'), written: false }
+
+const CASES: { style: string; death: Death }[] = [
+  ...['merge', 'squash', 'rebase', 'rebase-merge', 'fast-forward-only'].flatMap((style) =>
+    [NOT_MOVED, MOVED].map((death) => ({ style, death })),
+  ),
+  ...[RECORDED, MERGED, DELETED, UNSAID].map((death) => ({ style: 'squash', death })),
+  { style: 'manually-merged', death: MERGED },
+]
+
+/**
+ * From that write on nothing happens any more to the repository, as if the process had been killed there.
+ * Gives the repositories that came to it.
+ */
+function dieAt({ services }: TestServer, deaths: ReadonlyMap<number, Death>): Set<number> {
+  const { events, views, pushJournal, readStore } = services
+  const dead = new Set<number>()
+  const { append } = events
+  events.append = async (stream, recorded, expected) => {
+    const repoId = Number(/^(?:pull|git)-(\d+)/.exec(stream)?.[1])
+    const death = deaths.get(repoId)
+    const isLast = death !== undefined && recorded.some((event) => death.isAt(event))
+    if (isLast && death.written) await append.call(events, stream, recorded, expected)
+    if (isLast) dead.add(repoId)
+    if (dead.has(repoId)) throw new StoreUnavailable('killed')
+    return append.call(events, stream, recorded, expected)
+  }
+  // Nor does the process that is dead recover anything by itself.
+  const { find } = views.pulls
+  views.pulls.find = async (filter, options) => (filter.merging === true ? [] : find(filter, options))
+  const { begin } = pushJournal
+  pushJournal.begin = async (key, owner) => {
+    if (dead.has(Number(key))) throw new StoreUnavailable('killed')
+    return begin.call(pushJournal, key, owner)
+  }
+  const { apply } = readStore
+  readStore.apply = async (changes, checkpoints) => {
+    if (!checkpoints.has('process_head_branches')) await apply.call(readStore, changes, checkpoints)
+  }
+  return dead
+}
+
+async function eventsOf(server: TestServer, stream: string): Promise<DomainEvent[]> {
+  const found: DomainEvent[] = []
+  for await (const recorded of server.services.events.readStream(stream)) found.push(decode(recorded))
+  return found
+}
+
+/** The branches of a repository as its log has them. */
+async function loggedHeads(server: TestServer, repoId: number): Promise<string[]> {
+  const heads = new Map<string, string>()
+  for (const event of await eventsOf(server, `git-${repoId}`)) {
+    if (event.type !== 'RefsUpdated') continue
+    for (const { ref, to } of event.data.refs) {
+      if (to === null) heads.delete(ref)
+      else heads.set(ref, to)
+    }
+  }
+  return [...heads].map(([ref, sha]) => `${sha} ${ref}`).sort()
+}
+
+async function gitHeads({ work, gitDir }: Hosted): Promise<string[]> {
+  const format = '--format=%(objectname) %(refname)'
+  return (await work.git('--git-dir', gitDir, 'for-each-ref', format, 'refs/heads')).split('\n').sort()
+}
+
+t.test('a merge of any style that is cut off anywhere is finished once by the next start', async (t) => {
+  const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-recovery-'))
+  t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
+  const first = await startTestServer(t, { DATA_DIR, LOG_LEVEL: 'silent' })
+  const cut: { style: string; death: Death; hosted: Hosted; head: string; main: string }[] = []
+  for (const [i, { style, death }] of CASES.entries()) {
+    const hosted = await hostedRepository(t, first, `app${i}`, { allow_manual_merge: true })
+    const from = await hosted.work.git('rev-parse', 'main')
+    const head = await hosted.branch('topic', { a: 'a' })
+    const forward = style === 'fast-forward-only'
+    const main = forward ? from : await hosted.branch('main', { m: 'm' }, from)
+    await hosted.open('topic')
+    cut.push({ style, death, hosted, head, main })
+  }
+  const overtaken = await hostedRepository(t, first, 'overtaken')
+  await overtaken.branch('topic', { a: 'a' })
+  const pushed = await overtaken.branch('elsewhere', { b: 'b' })
+  await overtaken.open('topic')
+
+  const deaths = new Map(cut.map(({ hosted, death }) => [hosted.id, death]))
+  const dead = dieAt(first, deaths.set(overtaken.id, NOT_MOVED))
+  for (const { style, death, hosted, main } of cut) {
+    const body = { Do: style, MergeCommitID: main, delete_branch_after_merge: true }
+    const { status } = await hosted.merge(1, body)
+    // Merge rule 8: a comment that fails is no failure.
+    t.equal(status, death === UNSAID ? 200 : 503, `${style} was cut off ${death.name}`)
+  }
+  t.equal((await overtaken.merge(1)).status, 503)
+  t.equal(dead.size, cut.length + 1)
+  for (const { style, death, hosted, main } of cut) {
+    const heads = await gitHeads(hosted)
+    const isMoved = death !== NOT_MOVED && style !== 'manually-merged'
+    t.equal(heads.includes(`${main} refs/heads/main`), !isMoved, `${style} was cut off ${death.name}`)
+    const isDeleted = death === DELETED || death === UNSAID
+    t.equal(
+      heads.some((line) => line.endsWith('/topic')),
+      !isDeleted,
+    )
+  }
+  await overtaken.work.git('--git-dir', overtaken.gitDir, 'update-ref', 'refs/heads/main', pushed)
+  await first.stop()
+
+  const second = await startTestServer(t, { DATA_DIR })
+  const { views, events } = second.services
+  t.strictSame(await views.pulls.find({ merging: true }), [])
+  const last = await events.lastPosition()
+  for (const { style, death, hosted, head, main } of cut) {
+    const { id, name } = hosted
+    const title = `${style}, cut off ${death.name}`
+    await until(`${title}: the head branch is gone`, async () =>
+      (await gitHeads(hosted)).every((line) => !line.endsWith('/topic')),
+    )
+    await until('the log says so', async () => (await loggedHeads(second, id)).length === 1)
+    t.strictSame(await loggedHeads(second, id), await gitHeads(hosted), `${title}: git and the log agree`)
+
+    const history = await eventsOf(second, `pull-${id}.1`)
+    const merged = history.flatMap((event) => (event.type === 'PullRequestMerged' ? [event.data] : []))
+    t.equal(merged.length, 1, `${title}: merged once`)
+    t.match(merged[0], { style, head })
+    const [outcome] = merged
+    const started = history.find(({ type }) => type === 'MergeStarted')
+    if (style !== 'manually-merged') t.match(started, { data: { commit: outcome?.commit } })
+    t.equal((await gitHeads(hosted))[0], `${outcome?.commit} refs/heads/main`, `${title}: main`)
+    const git = await eventsOf(second, `git-${id}`)
+    const moves = git.flatMap((event) => (event.type === 'RefsUpdated' ? event.data.refs : []))
+    const onto = moves.filter(({ ref, from }) => ref === 'refs/heads/main' && from === main)
+    t.equal(onto.length, style === 'manually-merged' ? 0 : 1, `${title}: the branch moved once`)
+
+    const path = `/api/v1/repos/alice/${name}/pulls/1`
+    const pull: unknown = await (await second.fetch('alice', path)).json()
+    t.match(pull, { merged: true, merge_commit_sha: outcome?.commit, merged_by: { login: 'alice' } })
+    const again = await second.fetch('alice', `${path}/merge`, {
+      method: 'POST',
+      body: '{}',
+    })
+    t.equal(again.status, 405)
+  }
+  t.ok((await events.lastPosition()) >= last)
+
+  const history = (await eventsOf(second, `pull-${overtaken.id}.1`)).map(({ type }) => type)
+  t.ok(history.includes('MergeFailed'), 'a merge whose base went elsewhere has failed')
+  t.notOk(history.includes('PullRequestMerged'))
+  const retried = await second.fetch('alice', '/api/v1/repos/alice/overtaken/pulls/1/merge', {
+    method: 'POST',
+  })
+  t.equal(retried.status, 200, 'and can be tried again')
+
+  for (const { hosted, style, death } of cut) {
+    // The claim of one that is merged can be taken over: see claims.ts.
+    if (death === MERGED) continue
+    const branch = { repoId: hosted.id, branch: 'topic' }
+    const key = claimKeys.pull(branch, { ...branch, branch: 'main' })
+    const claims = await eventsOf(second, `claim-${key}`)
+    t.equal(claims.at(-1)?.type, 'ClaimReleased', `${style}, cut off ${death.name}: others may be opened`)
+  }
+})

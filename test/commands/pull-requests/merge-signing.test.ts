@@ -1,0 +1,92 @@
+import { join } from 'node:path'
+import t from 'tap'
+import { makeKey } from '../../git/ssh-keys.ts'
+import type { WorkTree } from '../../git-client.ts'
+import { startTestServer } from '../../start-server.ts'
+import { hostedRepository } from './hosted-repository.ts'
+
+const directory = t.testdir({})
+const [serverKey, writerKey, strangerKey] = await Promise.all(
+  ['server', 'writer', 'stranger'].map((name) => makeKey(join(directory, name))),
+)
+if (serverKey === undefined || writerKey === undefined || strangerKey === undefined)
+  throw new Error('no keys')
+const signing = await startTestServer(t, {
+  SIGNING_KEY: serverKey.path,
+  ALLOWED_SIGNERS: writerKey.signers,
+})
+const plain = await startTestServer(t)
+const SIGNED = { require_signed_commits: true }
+
+/** Rejects unless the commit has a good signature of the server's. */
+const verify = (work: WorkTree, commit: string) =>
+  work.git('-c', `gpg.ssh.allowedSignersFile=${serverKey.signers}`, 'verify-commit', commit)
+
+async function signedCommit(work: WorkTree, key: string, branch: string, from: string): Promise<string> {
+  await work.git('checkout', '-q', '-B', branch, from)
+  const options = ['-c', 'gpg.format=ssh', '-c', `user.signingKey=${key}`]
+  await work.git(...options, 'commit', '-q', '--allow-empty', '-S', '-m', 'Signed')
+  await work.git('push', '-q', 'origin', branch)
+  return work.git('rev-parse', 'HEAD')
+}
+
+for (const style of ['merge', 'squash', 'rebase', 'rebase-merge']) {
+  t.test(`with a signing key all commits that ${style} makes are signed`, async (t) => {
+    const { branch, open, merge, work, protect } = await hostedRepository(t, signing, style)
+    const from = await work.git('rev-parse', 'main')
+    await branch('topic', { a: 'a' })
+    const head = await branch('topic', { b: 'b' }, 'topic')
+    const main = await branch('main', { m: 'm' })
+    await protect(SIGNED)
+    const index = await open('topic')
+    t.equal((await merge(index, { Do: style })).status, 200, 'which is what the protection asks for')
+    await work.git('fetch', '-q')
+    const made = await work.git('rev-list', 'origin/main', `^${head}`, `^${main}`)
+    t.equal(made.split('\n').length, { merge: 1, squash: 1, rebase: 2, 'rebase-merge': 3 }[style])
+    for (const commit of made.split('\n')) await verify(work, commit)
+    await t.rejects(verify(work, head), 'a check that can fail')
+
+    await work.git('checkout', '-q', '-B', 'expected', main)
+    await work.git('merge', '-q', '--no-edit', head)
+    t.equal(await work.git('rev-parse', 'origin/main^{tree}'), await work.git('rev-parse', 'HEAD^{tree}'))
+    t.equal(await work.git('merge-base', 'origin/main', from), from)
+    t.equal(await work.git('fsck', '--strict', '--no-dangling', 'origin/main'), '')
+  })
+}
+
+t.test('merge rule 2: without a signing key a branch that requires signed commits gives 405', async (t) => {
+  const { branch, open, merge, tip, protect } = await hostedRepository(t, plain, 'unsigned')
+  await branch('topic', { a: 'a' })
+  const index = await open('topic')
+  await protect(SIGNED)
+  const main = await tip('main')
+  for (const Do of ['merge', 'squash', 'rebase', 'rebase-merge', 'fast-forward-only']) {
+    const options = { Do, force_merge: true }
+    t.match(await merge(index, options), { status: 405, message: /requires signed commits/ }, Do)
+  }
+  t.equal(await tip('main'), main)
+})
+
+t.test('merge rule 2: what makes no commit needs commits that are signed by who may', async (t) => {
+  const { branch, open, merge, protect, work, tip } = await hostedRepository(t, signing, 'forward')
+  await branch('unsigned', { a: 'a' })
+  await signedCommit(work, strangerKey.path, 'strange', 'main')
+  await signedCommit(work, writerKey.path, 'late', 'unsigned')
+  const head = await signedCommit(work, writerKey.path, 'signed', 'main')
+  await protect(SIGNED)
+  for (const name of ['unsigned', 'strange', 'late']) {
+    const index = await open(name)
+    for (const Do of ['fast-forward-only', 'rebase']) {
+      t.match(
+        await merge(index, { Do }),
+        { status: 405, message: /requires signed commits/ },
+        `${name} ${Do}`,
+      )
+    }
+  }
+  t.equal((await merge(await open('signed'), { Do: 'fast-forward-only' })).status, 200)
+  t.equal(await tip('main'), head)
+  const next = await signedCommit(work, writerKey.path, 'next', head)
+  t.equal((await merge(await open('next'), { Do: 'rebase' })).status, 200)
+  t.equal(await tip('main'), next)
+})

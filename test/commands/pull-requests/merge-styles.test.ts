@@ -1,0 +1,247 @@
+import t from 'tap'
+import { startTestServer } from '../../start-server.ts'
+import { ALICE, forkOf, gitAs, type Hosted, hostedRepository, type Person } from './hosted-repository.ts'
+
+const server = await startTestServer(t)
+await Promise.all(['alice', 'bob'].map((login) => server.as(login)))
+
+const ZOE: Person = { name: 'Zoë Ångström', email: 'zoe@example.org' }
+const BOB: Person = { name: 'bob', email: 'bob@example.org' }
+const STYLES = ['merge', 'rebase', 'rebase-merge', 'squash'] as const
+
+/** Two commits on `topic`, of two authors and in another zone, while `main` goes on, too. */
+async function diverge({ branch, work }: Hosted, topic = 'topic') {
+  const from = await work.git('rev-parse', 'origin/main')
+  await branch(topic, { [`${topic}.txt`]: 'a\n' }, from)
+  const at = '1580682906 +0530'
+  await gitAs(
+    work,
+    { author: ZOE, committer: ZOE, at },
+    'commit',
+    '-q',
+    '--allow-empty-message',
+    '--amend',
+    '--reset-author',
+    '-m',
+    'Ünïcode\n\nwith a body',
+  )
+  const head = await work.commit('Second', { [`${topic}2.txt`]: 'b\n' })
+  await work.git('push', '-q', '-f', 'origin', topic)
+  const main = await branch('main', { [`main-${topic}.txt`]: 'm\n' }, from)
+  return { from, head, main }
+}
+
+/** Lets git itself do, at the same time, what the server has done; resolves to the commit that git makes. */
+async function asGitWould(
+  { work }: Hosted,
+  style: (typeof STYLES)[number],
+  base: string,
+  head: string,
+  author: Person,
+) {
+  const at = await work.git('log', '-1', '--format=%cd', '--date=raw', 'origin/main')
+  const message = await work.git('log', '-1', '--format=%B', 'origin/main')
+  const committer = { committer: ALICE, at }
+  const merge = (tip: string) =>
+    gitAs(work, { author: ALICE, ...committer }, 'merge', '-q', '--no-ff', '-m', message, tip)
+  await work.git('checkout', '-q', '-B', 'expected', style === 'merge' || style === 'squash' ? base : head)
+  switch (style) {
+    case 'merge':
+      await merge(head)
+      break
+    case 'squash':
+      await work.git('merge', '-q', '--squash', head)
+      await gitAs(work, { author, ...committer }, 'commit', '-q', '-m', message)
+      break
+    case 'rebase':
+      await gitAs(work, committer, 'rebase', '-q', base)
+      break
+    case 'rebase-merge': {
+      await gitAs(work, committer, 'rebase', '-q', base)
+      const rebased = await work.git('rev-parse', 'HEAD')
+      await work.git('checkout', '-q', '-B', 'expected', base)
+      await merge(rebased)
+    }
+  }
+  return work.git('rev-parse', 'HEAD')
+}
+
+for (const style of STYLES) {
+  t.test(`merge rule 4: ${style} makes the commits that git itself would make`, async (t) => {
+    const hosted = await hostedRepository(t, server, style)
+    const { open, merge, get, work, alice } = hosted
+    const { from, head, main } = await diverge(hosted)
+    const index = await open('topic', { title: 'Change' })
+    const before = Math.floor(Date.now() / 1000)
+    t.equal((await merge(index, { Do: style })).status, 200)
+    await work.git('fetch', '-q')
+    const tip = await work.git('rev-parse', 'origin/main')
+    t.equal(await asGitWould(hosted, style, main, head, ALICE), tip)
+
+    const seconds = Number(await work.git('log', '-1', '--format=%ct', 'origin/main'))
+    t.ok(before <= seconds && seconds <= Date.now() / 1000, 'committed now')
+    const parents = { merge: `${main} ${head}`, squash: main, rebase: undefined, 'rebase-merge': undefined }
+    const [first, ...others] = (await work.git('log', '-1', '--format=%P', tip)).split(' ')
+    if (parents[style] !== undefined) t.equal([first, ...others].join(' '), parents[style])
+    t.equal(others.length, style === 'merge' || style === 'rebase-merge' ? 1 : 0)
+    const authors = await work.git('log', '--reverse', '--format=%an <%ae> %aI', `${main}..${tip}`)
+    if (style !== 'squash') t.match(authors, 'Zoë Ångström <zoe@example.org> 2020-02-03T04:05:06+05:30')
+
+    t.match(await get(index), {
+      state: 'closed',
+      merged: true,
+      merge_commit_sha: tip,
+      merged_by: { login: 'alice' },
+      merge_base: from,
+      head: { sha: head },
+    })
+    const { data: commits } = await alice.repos.repoGetPullRequestCommits('alice', style, index)
+    t.strictSame(
+      commits.map(({ sha }) => sha),
+      [head, await work.git('rev-parse', `${head}~1`)],
+      'it keeps showing its own commits',
+    )
+    t.equal((await alice.repos.repoGetBranch('alice', style, 'main')).data.commit?.id, tip)
+  })
+}
+
+t.test('merge rule 4: fast-forward-only makes no commit', async (t) => {
+  const { branch, open, merge, get, tip, work } = await hostedRepository(t, server, 'forward')
+  const main = await tip('main')
+  await branch('topic', { a: 'a' })
+  const head = await branch('topic', { b: 'b' }, 'topic')
+  const index = await open('topic')
+  t.equal((await merge(index, { Do: 'fast-forward-only', MergeTitleField: 'No place for it' })).status, 200)
+  t.equal(await tip('main'), head)
+  t.match(await get(index), { merged: true, merge_commit_sha: head, merge_base: main })
+  t.equal(await work.git('rev-list', '--count', `${main}..${head}`), '2')
+})
+
+t.test('merge rule 4: what stands on the base already is rebased as it is', async (t) => {
+  const { branch, open, merge, tip, work } = await hostedRepository(t, server, 'linear')
+  const head = await branch('topic', { a: 'a' })
+  t.equal((await merge(await open('topic'), { Do: 'rebase' })).status, 200)
+  t.equal(await tip('main'), head)
+  const next = await branch('next', { b: 'b' }, head)
+  t.equal((await merge(await open('next'), { Do: 'rebase-merge' })).status, 200)
+  await work.git('fetch', '-q')
+  t.equal(await work.git('log', '-1', '--format=%P', 'origin/main'), `${head} ${next}`)
+})
+
+t.test('merge rule 4: what the base has already is merged without a commit, by any style', async (t) => {
+  const { branch, open, merge, get, work, tip, events } = await hostedRepository(t, server, 'nothing')
+  await work.git('checkout', '-q', 'main')
+  await work.commit('Empty', {})
+  await work.git('push', '-q', 'origin', 'main')
+  for (const Do of [...STYLES, 'fast-forward-only']) {
+    await branch(Do, { a: 'a' })
+    const index = await open(Do)
+    const head = await work.git('rev-parse', 'origin/main~1')
+    await work.git('push', '-q', '-f', 'origin', `${head}:refs/heads/${Do}`)
+    const main = await tip('main')
+    t.equal((await merge(index, { Do })).status, 200, Do)
+    t.equal(await tip('main'), main)
+    t.match(await get(index), { merged: true, merge_commit_sha: main, merge_base: head, head: { sha: head } })
+    t.equal((await events(index)).at(-1)?.type, 'PullRequestMerged')
+  }
+  await branch('picked', { p: 'p' })
+  await work.git('checkout', '-q', 'main')
+  await work.git('cherry-pick', '-n', 'picked')
+  const main = await work.commit('The same, by another name', {})
+  await work.git('push', '-q', 'origin', 'main')
+  for (const Do of ['rebase', 'rebase-merge']) {
+    await work.git('push', '-q', 'origin', `picked:refs/heads/picked-${Do}`)
+    t.equal((await merge(await open(`picked-${Do}`), { Do })).status, 200, Do)
+    t.equal(await tip('main'), main)
+  }
+})
+
+t.test('merge rule 4: styles that the repository does not allow give 405', async (t) => {
+  const hosted = await hostedRepository(t, server, 'choosy')
+  const { branch, open, merge, alice } = hosted
+  await branch('topic', { a: 'a' })
+  const index = await open('topic')
+  const switches = {
+    merge: 'allow_merge_commits',
+    rebase: 'allow_rebase',
+    'rebase-merge': 'allow_rebase_explicit',
+    'fast-forward-only': 'allow_fast_forward_only_merge',
+  }
+  const off = Object.fromEntries(Object.values(switches).map((name) => [name, false]))
+  await alice.repos.repoEdit('alice', 'choosy', { ...off, default_merge_style: 'squash' })
+  for (const Do of Object.keys(switches)) {
+    t.match(await merge(index, { Do }), { status: 405, message: `Do: ${Do} is not allowed` }, Do)
+  }
+  t.equal(
+    (await merge(index, { Do: '' })).status,
+    405,
+    'without Do it is the plain style, whatever the default',
+  )
+  for (const Do of ['octopus', 'Squash', '__proto__', ' ']) {
+    t.match(await merge(index, { Do }), { status: 405, message: /is no merge style/ }, Do)
+  }
+  t.equal((await merge(index, { Do: 'squash' })).status, 200)
+})
+
+for (const style of [...STYLES, 'fast-forward-only'] as const) {
+  t.test(`a fork's pull request is merged by ${style}`, async (t) => {
+    const hosted = await hostedRepository(t, server, `forked-${style}`)
+    const { branch, merge, get, work, name } = hosted
+    const fork = await forkOf(t, server, hosted, 'bob')
+    await fork.branch('topic', { 'a.txt': 'a\n' })
+    const head = await fork.branch('topic', { 'b.txt': 'b\n' }, 'topic')
+    const main = style === 'fast-forward-only' ? '' : await branch('main', { 'm.txt': 'm\n' })
+    const request = { head: 'bob:topic', base: 'main', title: 'From afar' }
+    const index = (await fork.api.repos.repoCreatePullRequest('alice', name, request)).data.number ?? 0
+    t.equal((await merge(index, { Do: style }, 'bob')).status, 405, 'who wrote it may not merge it')
+    t.equal((await merge(index, { Do: style })).status, 200)
+    await work.git('fetch', '-q', 'origin', '+refs/pull/*:refs/pull/*', '+refs/heads/*:refs/remotes/origin/*')
+    const tip = await work.git('rev-parse', 'origin/main')
+    const expected = style === 'fast-forward-only' ? head : await asGitWould(hosted, style, main, head, BOB)
+    t.equal(tip, expected)
+    t.match(await get(index), { merged: true, merge_commit_sha: tip, head: { sha: head, ref: 'topic' } })
+    const message = await work.git('log', '-1', '--format=%B', tip)
+    if (style === 'merge' || style === 'rebase-merge') {
+      t.equal(message, `Merge pull request 'From afar' (#${index}) from bob/${name}:topic into main`)
+    }
+    if (style === 'squash') {
+      t.equal(message, `From afar (#${index})\n\nCo-authored-by: Tester <tester@example.org>`)
+    }
+  })
+}
+
+t.test('merge rule 5: a squash is called by its title and names its other authors', async (t) => {
+  const hosted = await hostedRepository(t, server, 'authors')
+  const { open, merge, work } = hosted
+  const message = async () => {
+    await work.git('fetch', '-q')
+    return work.git('log', '-1', '--format=%an: %B', 'origin/main')
+  }
+  const trailers =
+    'Co-authored-by: Zoë Ångström <zoe@example.org>\nCo-authored-by: Tester <tester@example.org>'
+  await diverge(hosted)
+  const index = await open('topic', { title: 'Two authors' })
+  t.equal((await merge(index, { Do: 'squash', MergeTitleField: ' \t' })).status, 200)
+  t.equal(await message(), `alice: Two authors (#${index})\n\n${trailers}`)
+  await diverge(hosted, 'next')
+  const fields = { MergeTitleField: ' Own ', MergeMessageField: '\nBody\n' }
+  t.equal((await merge(await open('next'), { Do: 'squash', ...fields })).status, 200)
+  t.equal(await message(), `alice: Own\n\nBody\n\n${trailers}`)
+})
+
+t.test('merge rule 5: a message with characters that no commit can have is refused', async (t) => {
+  const { branch, open, merge, work } = await hostedRepository(t, server, 'characters')
+  await branch('topic', { a: 'a' })
+  const index = await open('topic')
+  for (const Do of ['merge', 'squash', 'rebase-merge']) {
+    t.equal((await merge(index, { Do, MergeTitleField: 'a\0b' })).status, 422, Do)
+    t.equal((await merge(index, { Do, MergeMessageField: '\0x' })).status, 422, Do)
+  }
+  t.equal((await merge(index, { MergeTitleField: 5 })).status, 422)
+  t.equal(
+    (await merge(index, { MergeTitleField: "--amend 'x' $(id)", MergeMessageField: '\ud800 é 🚀' })).status,
+    200,
+  )
+  await work.git('fetch', '-q')
+  t.equal(await work.git('log', '-1', '--format=%B', 'origin/main'), "--amend 'x' $(id)\n\n� é 🚀")
+})

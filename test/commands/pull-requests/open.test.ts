@@ -1,0 +1,283 @@
+import t from 'tap'
+import { workTree } from '../../git-client.ts'
+import { startPullRequests } from './setup.ts'
+
+const { server, alice, call, repository, fork } = await startPullRequests(t)
+
+const statusesOf = (answers: { status: number }[]) => answers.map(({ status }) => status).sort()
+const named = (people: { login?: string }[] | undefined | null) => people?.map(({ login }) => login)
+
+t.test('create rule 1: head equal to base gives 422', async (t) => {
+  const { tryOpen } = await repository(t, 'rule1')
+  for (const head of ['main', 'alice:main', 'ALICE:main']) t.equal((await tryOpen(head)).status, 422, head)
+})
+
+t.test('create rule 2: a head is <branch> or <user>:<branch>, other numbers of parts give 404', async (t) => {
+  const { tryOpen, branches } = await repository(t, 'rule2')
+  await branches('topic')
+  for (const head of ['a:b:c', 'alice:topic:', ':topic', 'alice:', ':', '::', '']) {
+    t.equal((await tryOpen(head)).status, 404, head)
+  }
+  t.equal((await tryOpen('Alice:topic')).status, 201)
+})
+
+t.test('create rule 2: <user>:<branch> is a branch of the fork that the user has', async (t) => {
+  const { open, work, repoId } = await repository(t, 'forked')
+  const own = await fork(t, 'bob', 'forked', 'idea', 'of-another-name')
+  const pull = await open('bob:idea', {}, 'bob')
+  t.match(pull, {
+    user: { login: 'bob' },
+    head: { ref: 'idea', sha: own.tip, repo_id: own.repoId, repo: { full_name: 'bob/of-another-name' } },
+    base: { ref: 'main', repo_id: repoId },
+    changed_files: 1,
+    mergeable: true,
+    merge_base: await work.git('rev-parse', 'main'),
+  })
+  t.equal(await work.git('ls-remote', 'origin', 'refs/pull/1/head'), `${own.tip}\trefs/pull/1/head`)
+})
+
+t.test('create rule 3: what does not exist gives 404', async (t) => {
+  const { tryOpen, branches, milestone } = await repository(t, 'missing')
+  await branches('topic')
+  t.equal((await tryOpen('nobody:topic')).status, 404, 'an unknown head user')
+  t.equal((await tryOpen('bob:topic')).status, 404, 'a user without a fork')
+  t.equal((await tryOpen('topic', { base: 'nowhere' })).status, 404, 'no base branch')
+  t.equal((await tryOpen('nowhere')).status, 404, 'no head branch')
+  for (const odd of ['../main', 'refs/heads/topic', '-x', 'a b', '@{-1}', 'topic~1', 'HEAD', '\u0000']) {
+    t.equal((await tryOpen(odd)).status, 404, `head ${odd}`)
+    t.equal((await tryOpen('topic', { base: odd })).status, 404, `base ${odd}`)
+  }
+  const elsewhere = await repository(t, 'elsewhere')
+  t.equal((await tryOpen('topic', { milestone: await elsewhere.milestone('Other') })).status, 404)
+  t.equal((await tryOpen('topic', { milestone: 9_000_000 })).status, 404)
+  t.equal((await tryOpen('topic', { milestone: -1 })).status, 404)
+  const option = { head: 'topic', base: 'main', title: 'T' }
+  t.equal((await call('alice', 'POST', 'repos/alice/nowhere/pulls', option)).status, 404, 'no repository')
+  await alice.user.createCurrentUserRepo({ name: 'barren' })
+  t.equal((await call('alice', 'POST', 'repos/alice/barren/pulls', option)).status, 404, 'no commits')
+  t.equal((await call('alice', 'POST', 'repos/alice/barren/pulls', { ...option, base: 'x' })).status, 404)
+  const { body } = await tryOpen('topic', { milestone: await milestone('Own') })
+  t.equal(body.number, 1, 'what was refused took no number')
+  t.equal(body.milestone.title, 'Own')
+})
+
+t.test('create rule 3: what the requester may not read gives 404', async (t) => {
+  const { tryOpen, branches } = await repository(t, 'secret', { private: true })
+  await branches('topic')
+  t.equal((await tryOpen('topic', {}, 'bob')).status, 404, 'no reader of the base')
+  t.equal((await tryOpen('topic', {}, null)).status, 404, 'anonymous')
+
+  const shared = await repository(t, 'shared')
+  await shared.branches('topic', 'other')
+  await fork(t, 'dave', 'shared', 'idea')
+  await call('dave', 'PATCH', 'repos/dave/shared', { private: true })
+  t.equal((await shared.tryOpen('dave:idea', {}, 'bob')).status, 404, 'no reader of the head')
+  t.equal((await shared.tryOpen('dave:idea', {}, 'alice')).status, 404, 'not even the owner of the base')
+  t.equal((await shared.tryOpen('topic', {}, null)).status, 401, 'a reader must sign in')
+  t.equal((await shared.tryOpen('topic', {}, 'bob')).status, 201, 'a reader may')
+  const { body } = await shared.tryOpen('dave:idea', {}, 'dave')
+  t.equal(body.head.repo.full_name, 'dave/shared')
+  const seen = (await call('alice', 'GET', `repos/alice/shared/pulls/${body.number}`)).body
+  t.match(seen.head, { ref: 'idea', repo: null, repo_id: -1 }, 'others are not told of the private fork')
+})
+
+t.test('create rule 4: an unmerged twin gives 409 and is named, also when it is closed', async (t) => {
+  const { tryOpen, open, branches, edit, merge } = await repository(t, 'rule4')
+  await branches('topic', 'other')
+  await open('other')
+  t.equal((await open('topic')).number, 2)
+  const twin = await tryOpen('alice:topic', { title: 'Twin' })
+  t.equal(twin.status, 409)
+  t.match(twin.body.message, /#2\b/)
+  t.equal((await tryOpen('topic', { base: 'other' })).status, 201, 'another base is no twin')
+
+  t.equal((await edit(2, { state: 'closed' })).status, 201)
+  const closed = await tryOpen('topic')
+  t.equal(closed.status, 409)
+  t.match(closed.body.message, /#2\b/)
+  t.equal((await edit(2, { state: 'open' })).status, 201)
+  t.equal(await merge(2), 200)
+  await branches('topic')
+  t.equal((await tryOpen('topic')).status, 201, 'a merged one is no twin')
+})
+
+t.test('create rule 4: of 20 twins opened at once one gives 201 and nineteen give 409', async (t) => {
+  const { tryOpen, branches } = await repository(t, 'twins')
+  await branches('topic')
+  const own = await fork(t, 'bob', 'twins', 'idea')
+  for (const head of ['topic', 'bob:idea']) {
+    const answers = await Promise.all(Array.from({ length: 20 }, () => tryOpen(head)))
+    t.strictSame(statusesOf(answers), [201, ...Array(19).fill(409)], head)
+  }
+  const { body } = await call('alice', 'GET', 'repos/alice/twins/pulls?state=all')
+  t.strictSame(
+    body.map(({ head }: { head: { repo_id: number; ref: string } }) => head.ref),
+    ['idea', 'topic'],
+  )
+  t.equal(body[0].head.repo_id, own.repoId)
+})
+
+t.test(
+  'create rule 5: labels are those of the repository and of the organization that owns it',
+  async (t) => {
+    await alice.orgs.orgCreate({ username: 'crew' })
+    await alice.orgs.createOrgRepo('crew', { name: 'app', auto_init: true })
+    const work = await workTree(t, server.gitUrl('alice', 'crew/app'))
+    await work.git('checkout', '-q', '-b', 'topic')
+    await work.commit('A commit', { a: 'a\n' })
+    await work.git('push', '-q', 'origin', 'topic')
+    const color = '#00aabb'
+    const own = (await alice.repos.issueCreateLabel('crew', 'app', { name: 'own', color })).data.id ?? 0
+    const shared = (await alice.orgs.orgCreateLabel('crew', { name: 'shared', color })).data.id ?? 0
+    const stranger = await (await repository(t, 'rule5')).label('stranger')
+    const labels = [shared, stranger, own, 8_000_000, -1, 0, own]
+    const option = { head: 'topic', base: 'main', title: 'Labelled', labels }
+    const { status, body } = await call('alice', 'POST', 'repos/crew/app/pulls', option)
+    t.equal(status, 201)
+    t.strictSame(
+      body.labels.map(({ name }: { name: string }) => name).sort(),
+      ['own', 'shared'],
+      'others are left out',
+    )
+    const listed = async (query: string) =>
+      (await call('alice', 'GET', `repos/crew/app/pulls?${query}`)).body.length
+    t.equal(await listed(`labels=${own}&labels=${shared}`), 1)
+    t.equal(await listed(`labels=${own}&labels=${stranger}`), 0)
+  },
+)
+
+t.test('create rule 6: assignees come from assignee and assignees, each once', async (t) => {
+  const { open, branches } = await repository(t, 'rule6')
+  await branches('topic', 'other')
+  const pull = await open('topic', { assignee: 'Carol', assignees: ['alice', 'CAROL', 'admin'] })
+  t.strictSame(named(pull.assignees), ['carol', 'alice', 'admin'])
+  t.equal(pull.assignee?.login, 'carol')
+  const none = await open('other', { assignee: '', assignees: [] })
+  t.strictSame([none.assignee, none.assignees], [null, null])
+})
+
+t.test('create rule 6: unknown and unassignable users give 422, those without access 400', async (t) => {
+  await alice.orgs.orgCreate({ username: 'guild' })
+  const { tryOpen, branches } = await repository(t, 'rule6-refused')
+  await branches('topic')
+  for (const login of ['nobody', 'guild', 'bob', '', ':']) {
+    const { status, body } = await tryOpen('topic', { assignees: ['carol', login] })
+    t.equal(status, 422, login)
+    t.match(body.message, /^assignees: /)
+  }
+  t.equal((await tryOpen('topic', { assignee: 'nobody' })).status, 422)
+  t.equal((await tryOpen('topic', { assignees: 'carol' })).status, 422, 'no list')
+  const hidden = await repository(t, 'rule6-private', { private: true })
+  await hidden.branches('topic')
+  t.equal((await hidden.tryOpen('topic', { assignees: ['bob'] })).status, 400)
+  t.equal((await hidden.tryOpen('topic', { assignees: ['nobody'] })).status, 422)
+  t.strictSame(named((await hidden.open('topic', { assignees: ['carol'] })).assignees), ['carol'])
+})
+
+t.test('create: a deadline is the end of its day in the zone in which it is given', async (t) => {
+  const { tryOpen, branches } = await repository(t, 'deadlines')
+  const given: [object, string | null][] = [
+    [{ due_date: '2027-02-28T00:00:00Z' }, '2027-02-28T23:59:59Z'],
+    [{ due_date: '2027-02-28T23:30:00-11:00' }, '2027-02-28T23:59:59-11:00'],
+    [{ deadline: '2027-02-28t01:02:03.456+05:30' }, '2027-02-28T23:59:59+05:30'],
+    [{ due_date: '0001-01-01T00:00:00Z' }, null],
+    [{ due_date: '0001-01-01T00:00:00.000+00:00' }, null],
+    [{ due_date: null, deadline: null }, null],
+    [{}, null],
+  ]
+  await branches(...given.map((_, i) => `d${i}`))
+  for (const [i, [option, stored]] of given.entries()) {
+    const { status, body } = await tryOpen(`d${i}`, option)
+    t.strictSame([status, body.due_date], [201, stored], JSON.stringify(option))
+  }
+  await branches('never')
+  for (const odd of [
+    'tomorrow',
+    '2027-02-30T00:00:00Z',
+    '2027-02-28',
+    '2027-02-28T00:00:00',
+    5,
+    {},
+    '2027',
+  ]) {
+    t.equal((await tryOpen('never', { due_date: odd })).status, 422, `${odd}`)
+    t.equal((await tryOpen('never', { deadline: odd })).status, 422, `${odd}`)
+  }
+})
+
+t.test('create: too many labels or assignees, and blank or long titles, give 422', async (t) => {
+  const { tryOpen, open, branches, work } = await repository(t, 'bounds')
+  await branches('topic')
+  const many = Array.from({ length: 2000 }, (_, i) => i + 1)
+  t.equal((await tryOpen('topic', { labels: many })).status, 422)
+  t.equal((await tryOpen('topic', { assignees: many.map((i) => `user${i}`) })).status, 422)
+  for (const title of ['', ' \t\n', '\u0000', null, undefined, 'x'.repeat(256), 5]) {
+    t.equal((await tryOpen('topic', { title })).status, 422, `${title}`)
+  }
+  for (const odd of [{ labels: [1.5] }, { labels: ['1'] }, { milestone: '1' }, { head: null }, { base: 3 }]) {
+    t.equal((await tryOpen('topic', odd)).status, 422, JSON.stringify(odd))
+  }
+  await work.git('checkout', '-q', '--orphan', 'stranger')
+  await work.commit('Another first commit', { b: 'b' })
+  await work.git('push', '-q', 'origin', 'stranger')
+  t.equal((await tryOpen('stranger')).status, 422, 'histories with nothing in common')
+  t.equal((await open('topic', { title: '  Trimmed \r\nto\u0000one line ' })).title, 'Trimmed  to one line')
+})
+
+t.test('create: null stands for what is left out, as Go clients send it', async (t) => {
+  const { tryOpen, branches } = await repository(t, 'nulls')
+  await branches('topic')
+  const nothing = {
+    body: null,
+    labels: null,
+    milestone: null,
+    assignee: null,
+    assignees: null,
+    due_date: null,
+    deadline: null,
+  }
+  const { status, body } = await tryOpen('topic', nothing)
+  t.equal(status, 201)
+  t.match(body, { body: '', labels: [], milestone: null, assignee: null, assignees: null, due_date: null })
+})
+
+t.test('create: the event says all of it, and counts where it is to be counted', async (t) => {
+  const { open, branches, milestone, label, counts, events, repoId, work } = await repository(t, 'events')
+  const sha = await branches('topic')
+  const [milestoneId, labelId] = [await milestone('1.0'), await label('bug')]
+  const pull = await open('topic', {
+    title: 'All of it',
+    body: 'Why',
+    labels: [labelId],
+    milestone: milestoneId,
+    assignees: ['carol'],
+    due_date: '2027-05-06T07:08:09+02:00',
+  })
+  const main = await work.git('rev-parse', 'main')
+  const [opened, ...more] = await events(1, 0)
+  t.strictSame(more, [])
+  t.match(opened, {
+    type: 'PullRequestOpened',
+    data: {
+      repoId,
+      index: 1,
+      id: pull.id,
+      poster: { login: 'alice' },
+      title: 'All of it',
+      body: 'Why',
+      head: { repoId, branch: 'topic', sha },
+      base: { repoId, branch: 'main', sha: main },
+      mergeBase: main,
+      diff: { additions: 1, deletions: 0, changedFiles: 1 },
+      mergeable: true,
+      labels: [{ id: labelId, name: 'bug' }],
+      milestone: { id: milestoneId, title: '1.0' },
+      assignees: [{ login: 'carol' }],
+      deadline: '2027-05-06T23:59:59+02:00',
+    },
+  })
+  t.strictSame(await counts(milestoneId), [1, 0])
+  t.equal((await alice.repos.repoGet('alice', 'events')).data.open_pr_counter, 1)
+  const { body } = await call('bob', 'GET', 'repos/alice/events/pulls/1')
+  t.strictSame({ ...body, base: 0, head: 0 }, { ...pull, base: 0, head: 0 })
+})

@@ -1,0 +1,645 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import t from 'tap'
+import { mergeTurn } from '../../../src/commands/pull-requests/finish-merge.ts'
+import { type Merge, mergePull } from '../../../src/commands/pull-requests/merge-pull.ts'
+import { scheduleMerge } from '../../../src/commands/pull-requests/schedule.ts'
+import type { DomainEvent } from '../../../src/events/domain-events.ts'
+import { openSqliteEventStore } from '../../../src/events/sqlite.ts'
+import { checksStream, pullStream } from '../../../src/events/streams.ts'
+import { inTurn } from '../../../src/git/slots.ts'
+import { contextOf } from '../../../src/processes/follower.ts'
+import { scheduledMerges } from '../../../src/processes/scheduled-merges.ts'
+import type { Services } from '../../../src/services.ts'
+import { workTree } from '../../git-client.ts'
+import { startTestServer } from '../../start-server.ts'
+import { aContext } from '../../stores.ts'
+import { until } from '../../until.ts'
+import { brancher, pullRepository } from './pull-repository.ts'
+
+const server = await startTestServer(t)
+await Promise.all(['alice', 'bob', 'carol', 'dave'].map((login) => server.as(login)))
+
+const WHEN_GREEN = { merge_when_checks_succeed: true }
+
+/** An event as its command would have written it. */
+function written(event: DomainEvent) {
+  const metadata = {
+    actor: null,
+    at: new Date().toISOString(),
+    correlationId: 'test',
+    causationId: 'test',
+    schema: event.type === 'MergeStarted' ? 2 : 1,
+  }
+  return [{ id: randomUUID(), type: event.type, data: event.data, metadata }]
+}
+
+t.test('merge rule 6: a merge is scheduled with 201 and no body, and nothing is merged yet', async (t) => {
+  const { branch, open, merge, get, post, eventsOf } = await pullRepository(t, server, 'rule6')
+  const head = await branch('topic', { a: 'a' })
+  await open('topic')
+  await post(head, 'pending')
+  const answer = await merge(1, { ...WHEN_GREEN, MergeTitleField: ' Own ', MergeMessageField: 'text' })
+  t.match(answer, { status: 201, text: '' })
+  t.match(await get(1), { state: 'open', merged: false })
+  t.match((await eventsOf(1)).at(-1), {
+    type: 'MergeScheduled',
+    data: { style: 'merge', deleteBranch: false, by: { login: 'alice' } },
+    metadata: { actor: { login: 'alice' } },
+  })
+})
+
+t.test('merge rule 6: a second schedule gives 409, whoever asks for it', async (t) => {
+  const { branch, open, merge, writer, typesOf, post } = await pullRepository(t, server, 'rule6-twice')
+  const head = await branch('topic', { a: 'a' })
+  await open('topic')
+  await writer('bob')
+  t.equal((await merge(1, WHEN_GREEN)).status, 201)
+  t.equal((await merge(1, WHEN_GREEN)).status, 409)
+  t.equal((await merge(1, { ...WHEN_GREEN, Do: 'squash' }, 'bob')).status, 409)
+  const racing = await pullRepository(t, server, 'rule6-race')
+  await racing.branch('topic', { a: 'a' })
+  await racing.open('topic')
+  const statuses = await Promise.all(
+    Array.from({ length: 5 }, async () => (await racing.merge(1, WHEN_GREEN)).status),
+  )
+  t.strictSame(statuses.sort(), [201, 409, 409, 409, 409])
+  t.strictSame(await typesOf(1), ['PullRequestOpened', 'MergeScheduled'])
+  await post(head, 'success')
+  t.equal((await merge(1, WHEN_GREEN)).status, 405, 'merged')
+})
+
+t.test('merge rule 6: with green checks it is merged at once, with 200', async (t) => {
+  const { branch, open, merge, get, post, typesOf } = await pullRepository(t, server, 'rule6-green')
+  const head = await branch('topic', { a: 'a' })
+  await open('topic')
+  await post(head, 'success', 'one')
+  await post(head, 'success', 'two')
+  t.match(await merge(1, WHEN_GREEN), { status: 200, text: '' })
+  t.match(await get(1), { merged: true, merged_by: { login: 'alice' } })
+  t.notOk((await typesOf(1)).includes('MergeScheduled'))
+})
+
+t.test('merge rule 6: what can not be merged can not be scheduled', async (t) => {
+  const { branch, open, merge, call, typesOf } = await pullRepository(t, server, 'rule6-refused')
+  for (const head of ['one', 'two', 'three']) await branch(head, { [head]: 'x' })
+  await open('one')
+  await open('two', { title: 'WIP: two' })
+  await open('three')
+  t.equal((await merge(1, WHEN_GREEN, 'carol')).status, 405, 'not by who may not merge')
+  t.equal((await merge(1, { ...WHEN_GREEN, Do: 'octopus' })).status, 405)
+  t.equal((await merge(1, { ...WHEN_GREEN, head_commit_id: '1'.repeat(40) })).status, 409)
+  t.equal((await merge(2, WHEN_GREEN)).status, 405, 'not a work in progress')
+  await call('alice', 'PATCH', 'pulls/3', { state: 'closed' })
+  t.equal((await merge(3, WHEN_GREEN)).status, 404, 'not a closed one')
+  t.equal((await merge(9, WHEN_GREEN)).status, 404)
+  t.strictSame(await typesOf(1), ['PullRequestOpened'])
+})
+
+t.test('a head that moves while green checks are merged at once is not merged', async (t) => {
+  const { branch, open, merge, get, post, repoId } = await pullRepository(t, server, 'at-once')
+  const green = await branch('topic', { a: 'a' })
+  await open('topic')
+  await post(green, 'success')
+  const { services } = server
+  const [repository, merger] = await Promise.all([
+    services.views.repositories.get(`${repoId}`),
+    services.views.accounts.findOne({ loginKey: 'alice' }),
+  ])
+  if (!repository || !merger) throw new Error('no documents')
+  const wanted: Merge = {
+    repository,
+    index: 1,
+    merger,
+    request: { style: 'merge', force: false, scheduling: true },
+    fields: { title: '', message: '' },
+    manualCommit: '',
+    deleteBranch: false,
+  }
+  const context = aContext({ actor: { id: merger.id, login: merger.login } })
+  const ready = await scheduleMerge(services, context, wanted)
+  if (ready === undefined) throw new Error('the checks were green')
+  await branch('topic', { a: 'b' })
+  const error: unknown = await mergePull(services, context, ready).catch((reason: unknown) => reason)
+  t.match(error, { refusal: { refused: 'conflict' } })
+  t.match(await get(1), { merged: false })
+  t.equal((await merge(1, WHEN_GREEN)).status, 201, 'the new head has no checks: it waits')
+})
+
+t.test(
+  'merge rule 6: with an Idempotency-Key a schedule gives 201 again, also when it has merged',
+  async (t) => {
+    const { branch, open, merge, get, post, typesOf } = await pullRepository(t, server, 'rule6-retry')
+    const head = await branch('topic', { a: 'a' })
+    await open('topic')
+    const key = { 'idempotency-key': 'once' }
+    const retried = async () => (await merge(1, WHEN_GREEN, 'alice', key)).status
+    t.strictSame([await retried(), await retried()], [201, 201])
+    t.equal((await merge(1, { ...WHEN_GREEN, Do: 'squash' }, 'alice', key)).status, 422, 'another body')
+    await post(head, 'success')
+    await until('it is merged', async () => (await get(1)).merged === true)
+    t.equal(await retried(), 201)
+    t.equal((await typesOf(1)).filter((type) => type === 'MergeScheduled').length, 1)
+
+    const second = await branch('second', { b: 'b' })
+    await open('second')
+    await post(second, 'success')
+    const atOnce = async () => (await merge(2, WHEN_GREEN, 'alice', key)).status
+    t.strictSame([await atOnce(), await atOnce()], [200, 200], 'so does one that was merged at once')
+    t.equal((await typesOf(2)).filter((type) => type === 'PullRequestMerged').length, 1)
+  },
+)
+
+t.test(
+  'scheduled merge: canceled with 204 by who scheduled it and by admins, 403 by others, 404 without',
+  async (t) => {
+    const { branch, open, merge, writer, call, post, get, eventsOf } = await pullRepository(
+      t,
+      server,
+      'cancel',
+    )
+    const head = await branch('topic', { a: 'a' })
+    await open('topic')
+    await Promise.all([writer('bob'), writer('carol'), writer('dave', 'admin')])
+    const cancel = async (login: string | null, index = '1') =>
+      (await call(login, 'DELETE', `pulls/${index}/merge`)).status
+    t.equal(await cancel('alice'), 404, 'none is scheduled')
+    t.equal(await cancel('alice', '7'), 404)
+    t.equal(await cancel('alice', 'x'), 404)
+
+    t.equal((await merge(1, WHEN_GREEN, 'bob')).status, 201)
+    t.equal(await cancel(null), 401)
+    t.equal(await cancel('carol'), 403, 'another writer')
+    t.equal(await cancel('bob'), 204, 'who scheduled it')
+    t.equal(await cancel('bob'), 404, 'there is none any more')
+    t.match((await eventsOf(1)).at(-1), { type: 'MergeScheduleCanceled', data: { by: { login: 'bob' } } })
+
+    for (const admin of ['dave', 'alice', 'admin']) {
+      t.equal((await merge(1, WHEN_GREEN, 'bob')).status, 201, 'it can be scheduled again')
+      t.equal(await cancel(admin), 204, admin)
+    }
+    await post(head, 'success')
+    t.match(await get(1), { merged: false }, 'what is canceled does not happen')
+  },
+)
+
+t.test(
+  'scheduled merge: merges as who scheduled it, with its style, title, message and delete flag',
+  async (t) => {
+    const { branch, open, merge, writer, post, get, eventsOf, work } = await pullRepository(
+      t,
+      server,
+      'whose',
+    )
+    await branch('topic', { a: 'a' })
+    const head = await branch('topic', { b: 'b' }, 'topic')
+    await open('topic')
+    await writer('bob')
+    const fields = { MergeTitleField: 'Own title', MergeMessageField: 'Own text' }
+    const scheduled = { ...WHEN_GREEN, ...fields, Do: 'squash', delete_branch_after_merge: true }
+    t.equal((await merge(1, scheduled, 'bob')).status, 201)
+    await post(head, 'pending', 'one')
+    await post(head, 'success', 'two')
+    t.match(await get(1), { merged: false }, 'one is pending')
+    await post(head, 'failure', 'one')
+    t.match(await get(1), { merged: false }, 'one has failed, and may be run again')
+    await post(head, 'success', 'one')
+    await until('it is merged', async () => (await get(1)).merged === true)
+    t.match(await get(1), { merged_by: { login: 'bob' }, state: 'closed' })
+    const merged = (await eventsOf(1)).find(({ type }) => type === 'PullRequestMerged')
+    t.match(merged, {
+      data: { style: 'squash', head, mergedBy: { login: 'bob' }, deleteBranch: true },
+      metadata: { actor: { login: 'bob' } },
+    })
+    await until('the branch is gone', async () => (await work.git('ls-remote', 'origin', 'topic')) === '')
+    await work.git('fetch', '-q')
+    t.equal(
+      await work.git('log', '-1', '--format=%B', 'origin/main'),
+      'Own title\n\nOwn text\n\nCo-authored-by: Tester <tester@example.org>',
+    )
+    t.equal(await work.git('log', '-1', '--format=%P', 'origin/main'), await work.git('rev-parse', 'main'))
+    t.equal(await work.git('log', '-1', '--format=%cn', 'origin/main'), 'bob')
+  },
+)
+
+t.test(
+  'scheduled merge: contexts that the base branch requires must succeed, whatever others say',
+  async (t) => {
+    const { branch, open, merge, protect, post, get, call } = await pullRepository(t, server, 'required')
+    await protect('main', {
+      enable_push: true,
+      enable_status_check: true,
+      status_check_contexts: ['ci/*', 'lint'],
+    })
+    const head = await branch('topic', { a: 'a' })
+    await open('topic')
+    t.equal((await merge(1)).status, 405)
+    t.equal((await merge(1, WHEN_GREEN)).status, 201)
+    await post(head, 'success', 'other')
+    await post(head, 'success', 'ci/test')
+    t.match(await get(1), { merged: false })
+    await post(head, 'failure', 'other')
+    await post(head, 'success', 'lint')
+    await until('it is merged', async () => (await get(1)).merged === true)
+
+    const second = await branch('second', { b: 'b' })
+    await open('second')
+    t.equal((await merge(2, WHEN_GREEN)).status, 201)
+    await post(second, 'success', 'other')
+    t.match(await get(2), { merged: false })
+    const edit = { enable_status_check: false }
+    t.equal((await call('alice', 'PATCH', 'branch_protections/main', edit)).status, 200)
+    await until('nothing is required any more', async () => (await get(2)).merged === true)
+  },
+)
+
+t.test('scheduled merge: never on the checks of another commit: green, then rebased and red', async (t) => {
+  const { branch, open, merge, post, get, typesOf, work } = await pullRepository(t, server, 'rebased')
+  const green = await branch('topic', { a: 'a' })
+  await open('topic')
+  await post(green, 'pending', 'slow')
+  await post(green, 'success', 'fast')
+  t.equal((await merge(1, WHEN_GREEN)).status, 201)
+  await branch('main', { m: 'm' }, 'main')
+  const red = await branch('topic', { a: 'rebased' }, 'main')
+  t.match(await get(1), { head: { sha: red } })
+  await post(green, 'success', 'slow')
+  t.match(await get(1), { merged: false }, 'the old head is all green, after the push')
+  await post(red, 'failure', 'fast')
+  await post(red, 'success', 'slow')
+  t.match(await get(1), { merged: false }, 'the new head is red')
+
+  await work.git('push', '-q', '-f', 'origin', `${green}:topic`)
+  await until('a head that is green already is merged', async () => (await get(1)).merged === true)
+  await work.git('fetch', '-q')
+  t.equal(
+    await work.git('log', '-1', '--format=%P', 'origin/main'),
+    `${await work.git('rev-parse', 'main')} ${green}`,
+  )
+  t.notOk((await typesOf(1)).includes('ScheduledMergeRefused'))
+})
+
+t.test('scheduled merge: a new head whose checks succeed is merged', async (t) => {
+  const { branch, open, merge, post, get, eventsOf } = await pullRepository(t, server, 'new-head')
+  const red = await branch('topic', { a: 'a' })
+  await open('topic')
+  await post(red, 'failure')
+  t.equal((await merge(1, WHEN_GREEN)).status, 201)
+  const green = await branch('topic', { a: 'b' }, 'topic')
+  t.match(await get(1), { merged: false })
+  await post(green, 'success')
+  await until('it is merged', async () => (await get(1)).merged === true)
+  t.match(
+    (await eventsOf(1)).find(({ type }) => type === 'PullRequestMerged'),
+    { data: { head: green } },
+  )
+})
+
+t.test('scheduled merge: another base branch, which requires less, is merged into', async (t) => {
+  const { branch, open, merge, post, get, call, protect } = await pullRepository(t, server, 'new-base')
+  await branch('dev', { d: 'd' })
+  const head = await branch('topic', { a: 'a' })
+  await protect('main', { enable_push: true, enable_status_check: true, status_check_contexts: ['never'] })
+  await open('topic')
+  t.equal((await merge(1, WHEN_GREEN)).status, 201)
+  await post(head, 'success')
+  t.match(await get(1), { merged: false })
+  t.equal((await call('alice', 'PATCH', 'pulls/1', { base: 'dev' })).status, 201)
+  await until('it is merged', async () => (await get(1)).merged === true)
+})
+
+t.test(
+  'scheduled merge: runs once though several events ask for it at once, and one comes twice',
+  async (t) => {
+    const { branch, open, merge, call, get, eventsOf, typesOf, work } = await pullRepository(
+      t,
+      server,
+      'once',
+    )
+    const head = await branch('topic', { a: 'a' })
+    await open('topic')
+    t.equal((await merge(1, WHEN_GREEN)).status, 201)
+    const scheduled = (await eventsOf(1)).find(({ type }) => type === 'MergeScheduled')
+    if (scheduled === undefined) throw new Error('not scheduled')
+    const contexts = ['a', 'b', 'c', 'd', 'e', 'f']
+    const statuses = await Promise.all(
+      contexts.map(
+        async (context) =>
+          (await call('alice', 'POST', `statuses/${head}`, { state: 'success', context })).status,
+      ),
+    )
+    t.strictSame(new Set(statuses), new Set([201]))
+    const manager = scheduledMerges(server.services)
+    await Promise.all([1, 2, 3].map(() => manager.react(scheduled, contextOf(scheduled))))
+    await manager.react(scheduled, contextOf(scheduled))
+    t.match(await get(1), { merged: true })
+    t.strictSame(await typesOf(1), [
+      'PullRequestOpened',
+      'MergeScheduled',
+      'MergeStarted',
+      'PullRequestMerged',
+    ])
+    await work.git('fetch', '-q')
+    t.equal(await work.git('rev-list', '--count', '--merges', 'origin/main'), '1')
+  },
+)
+
+t.test('scheduled merge: a refusal is recorded with its reason, and ends the schedule', async (t) => {
+  const repository = await pullRepository(t, server, 'refused')
+  const { alice, name, branch, open, merge, post, get, call, eventsOf, writer } = repository
+  const refusalOf = async (index: number) => {
+    const last = (await eventsOf(index)).find(({ type }) => type === 'ScheduledMergeRefused')
+    return last?.type === 'ScheduledMergeRefused' ? last.data : undefined
+  }
+  const ends = async (index: number, sha: string) => {
+    await until('it is refused', async () => (await refusalOf(index)) !== undefined)
+    t.match(await get(index), { state: 'open', merged: false })
+    t.equal((await call('alice', 'DELETE', `pulls/${index}/merge`)).status, 404, 'nothing is scheduled')
+    await post(sha, 'success', 'again')
+    t.match(await get(index), { merged: false })
+    return await refusalOf(index)
+  }
+
+  await t.test('conflicts, with their files', async (t) => {
+    const head = await branch('clash', { 'x.txt': 'mine\n' })
+    await branch('main', { 'x.txt': 'theirs\n' }, 'main')
+    const index = await open('clash')
+    t.equal((await merge(index, WHEN_GREEN)).status, 201)
+    await post(head, 'success')
+    t.match(await ends(index, head), { reason: /conflict/, errors: ['x.txt'], head })
+  })
+
+  await t.test('a work in progress', async (t) => {
+    const head = await branch('wip', { w: 'w' })
+    const index = await open('wip')
+    t.equal((await merge(index, WHEN_GREEN)).status, 201)
+    await call('alice', 'PATCH', `pulls/${index}`, { title: 'WIP: wip' })
+    await post(head, 'success')
+    t.match(await ends(index, head), { reason: /work in progress/ })
+    t.equal((await call('alice', 'PATCH', `pulls/${index}`, { title: 'Done' })).status, 201)
+    t.equal((await merge(index, WHEN_GREEN)).status, 200, 'it can be asked for again')
+  })
+
+  await t.test('a permission that was lost', async (t) => {
+    await writer('bob')
+    const head = await branch('lost', { l: 'l' })
+    const index = await open('lost')
+    t.equal((await merge(index, WHEN_GREEN, 'bob')).status, 201)
+    await call('alice', 'DELETE', 'collaborators/bob')
+    await post(head, 'success')
+    t.match(await ends(index, head), { reason: /not allowed/ })
+    const refused = (await eventsOf(index)).find(({ type }) => type === 'ScheduledMergeRefused')
+    t.match(refused?.metadata.actor, { login: 'bob' })
+  })
+
+  await t.test('a style that is not allowed any more', async (t) => {
+    const head = await branch('style', { s: 's' })
+    const index = await open('style')
+    t.equal((await merge(index, { ...WHEN_GREEN, Do: 'rebase' })).status, 201)
+    await alice.repos.repoEdit('alice', name, { allow_rebase: false })
+    await post(head, 'success')
+    t.match(await ends(index, head), { reason: /rebase is not allowed/ })
+  })
+})
+
+t.test(
+  'scheduled merge: closing the pull request cancels it, and opening it again does not bring it back',
+  async (t) => {
+    const { branch, open, merge, post, get, call, eventsOf, typesOf } = await pullRepository(
+      t,
+      server,
+      'closed',
+    )
+    const head = await branch('topic', { a: 'a' })
+    await open('topic')
+    t.equal((await merge(1, WHEN_GREEN)).status, 201)
+    t.equal((await call('alice', 'PATCH', 'pulls/1', { state: 'closed' })).status, 201)
+    t.match((await eventsOf(1)).at(-1), { type: 'MergeScheduleCanceled', data: { by: { login: 'alice' } } })
+    await post(head, 'success')
+    t.equal((await call('alice', 'PATCH', 'pulls/1', { state: 'open' })).status, 201)
+    await post(head, 'success', 'again')
+    t.match(await get(1), { merged: false, state: 'open' })
+    t.notOk((await typesOf(1)).includes('MergeStarted'))
+  },
+)
+
+t.test('scheduled merge: a merge by hand ends it', async (t) => {
+  const { branch, open, merge, post, get, call, typesOf } = await pullRepository(t, server, 'by-hand')
+  const head = await branch('topic', { a: 'a' })
+  await open('topic')
+  t.equal((await merge(1, WHEN_GREEN)).status, 201)
+  t.equal((await merge(1)).status, 200)
+  t.equal((await call('alice', 'DELETE', 'pulls/1/merge')).status, 404)
+  await post(head, 'success')
+  t.match(await get(1), { merged: true })
+  t.strictSame(
+    (await server.services.views.pulls.find({ scheduled: true, index: 1 })).filter(({ merged }) => merged),
+    [],
+  )
+  t.equal((await typesOf(1)).at(-1), 'PullRequestMerged')
+})
+
+/**
+ * Has the process try a scheduled merge before anyone else can, with green checks, and `services` in the
+ * place of the server's.
+ */
+async function tryFirst(
+  { repoId, eventsOf, call }: Awaited<ReturnType<typeof pullRepository>>,
+  head: string,
+  services: Services,
+): Promise<void> {
+  const scheduled = (await eventsOf(1)).find(({ type }) => type === 'MergeScheduled')
+  if (scheduled === undefined) throw new Error('not scheduled')
+  let openGate = () => {}
+  const gate = new Promise<void>((resolve) => {
+    openGate = resolve
+  })
+  const before = inTurn(mergeTurn(repoId), () => gate)
+  let found = () => {}
+  const isFound = new Promise<void>((resolve) => {
+    found = resolve
+  })
+  const pulls = {
+    ...services.views.pulls,
+    find: async (...asked: Parameters<Services['views']['pulls']['find']>) => {
+      const documents = await services.views.pulls.find(...asked)
+      found()
+      return documents
+    },
+  }
+  const manager = scheduledMerges({ ...services, views: { ...services.views, pulls } })
+  const trying = manager.react(scheduled, contextOf(scheduled))
+  await isFound
+  await nextTurn()
+  const { status } = await call('alice', 'POST', `statuses/${head}`, { state: 'success', context: 'ci' })
+  openGate()
+  if (status !== 201) throw new Error(`the status gave ${status}`)
+  await before
+  await trying
+}
+
+t.test('scheduled merge: a push into the base at the same moment does not lose it', async (t) => {
+  const repository = await pullRepository(t, server, 'overtaken')
+  const { branch, open, merge, get, typesOf, work } = repository
+  const head = await branch('topic', { a: 'a' })
+  await open('topic')
+  t.equal((await merge(1, WHEN_GREEN)).status, 201)
+  const { events } = server.services
+  let pushed = ''
+  const append: typeof events.append = async (stream, batch, expected) => {
+    const appended = await events.append(stream, batch, expected)
+    // The intent is recorded; now the base moves.
+    if (batch[0]?.type === 'MergeStarted') pushed = await branch('main', { pushed: 'x' }, 'main')
+    return appended
+  }
+  await tryFirst(repository, head, { ...server.services, events: { ...events, append } })
+  t.not(pushed, '')
+  await until('it is merged', async () => (await get(1)).merged === true)
+  t.strictSame(
+    (await typesOf(1)).slice(1).filter((type) => type !== 'MergeabilityChecked'),
+    ['MergeScheduled', 'MergeStarted', 'MergeFailed', 'MergeStarted', 'PullRequestMerged'],
+  )
+  await work.git('fetch', '-q')
+  t.equal(await work.git('log', '-1', '--format=%P', 'origin/main'), `${pushed} ${head}`)
+})
+
+t.test('scheduled merge: one that is canceled while it is being tried does not happen', async (t) => {
+  const repository = await pullRepository(t, server, 'canceled')
+  const { branch, open, merge, get, typesOf, post, repoId } = repository
+  const head = await branch('topic', { a: 'a' })
+  await open('topic')
+  t.equal((await merge(1, WHEN_GREEN)).status, 201)
+  const { views, events } = server.services
+  const accounts = {
+    ...views.accounts,
+    get: async (id: string) => {
+      const by = { id: Number(id), login: 'alice' }
+      const canceled = written({ type: 'MergeScheduleCanceled', data: { repoId, index: 1, by } })
+      await events.append(pullStream(repoId, 1), canceled, 'any')
+      return await views.accounts.get(id)
+    },
+  }
+  await tryFirst(repository, head, { ...server.services, views: { ...views, accounts } })
+  await post(head, 'success')
+  t.match(await get(1), { merged: false })
+  t.strictSame(await typesOf(1), ['PullRequestOpened', 'MergeScheduled', 'MergeScheduleCanceled'])
+})
+
+t.test(
+  'scheduled merge: a merge that was cut off gets its outcome first, and ends no schedule',
+  async (t) => {
+    const { branch, open, merge, post, get, call, eventsOf, typesOf, repoId, work } = await pullRepository(
+      t,
+      server,
+      'cut-off',
+    )
+    const head = await branch('topic', { a: 'a' })
+    await open('topic')
+    t.equal((await merge(1, WHEN_GREEN)).status, 201)
+    const scheduled = (await eventsOf(1)).at(-1)
+    if (scheduled?.type !== 'MergeScheduled') throw new Error('not scheduled')
+    const started = written({
+      type: 'MergeStarted',
+      data: {
+        repoId,
+        index: 1,
+        style: 'merge',
+        baseBranch: 'main',
+        // Where the base does not stand: this merge fails.
+        from: head,
+        head,
+        mergeBase: null,
+        commit: head,
+        message: '',
+        by: scheduled.data.by,
+        deleteBranch: false,
+      },
+    })
+    await server.services.events.append(pullStream(repoId, 1), started, 'any')
+    t.equal((await call('alice', 'DELETE', 'pulls/1/merge')).status, 404, 'it is under way')
+    await post(head, 'success')
+    await until('it is merged', async () => (await get(1)).merged === true)
+    t.strictSame((await typesOf(1)).slice(1), [
+      'MergeScheduled',
+      'MergeStarted',
+      'MergeFailed',
+      'MergeStarted',
+      'PullRequestMerged',
+    ])
+    await work.git('fetch', '-q')
+    t.equal(await work.git('rev-list', '--count', '--merges', 'origin/main'), '1')
+  },
+)
+
+t.test('scheduled merge: of a head in a fork, on the checks that the base repository has', async (t) => {
+  const { open, merge, post, get, name, repoId } = await pullRepository(t, server, 'forked')
+  const bob = await server.as('bob')
+  await bob.repos.createFork('alice', name, {})
+  const fork = await pullForkOf(t, 'bob', name)
+  const head = await fork.branch('topic', { a: 'a' })
+  await open('bob:topic', {}, 'bob')
+  t.equal((await merge(1, { ...WHEN_GREEN, delete_branch_after_merge: true })).status, 201)
+  const moved = await fork.branch('topic', { b: 'b' }, 'topic')
+  await post(head, 'success')
+  t.match(await get(1), { merged: false, head: { sha: moved } })
+  await post(moved, 'success')
+  await until('it is merged', async () => (await get(1)).merged === true)
+  const [pull] = await server.services.views.pulls.find({ repoId, index: 1 })
+  t.equal(pull?.schedule, null)
+})
+
+async function pullForkOf(t: Parameters<typeof pullRepository>[0], login: string, name: string) {
+  const work = await workTree(t, server.gitUrl(login, `${login}/${name}`))
+  return { work, branch: brancher(work) }
+}
+
+t.test('scheduled merge: of a repository that is deleted nothing is tried', async (t) => {
+  const { alice, branch, open, merge, name, eventsOf } = await pullRepository(t, server, 'deleted')
+  await branch('topic', { a: 'a' })
+  await open('topic')
+  t.equal((await merge(1, WHEN_GREEN)).status, 201)
+  const scheduled = (await eventsOf(1)).at(-1)
+  if (scheduled === undefined) throw new Error('not scheduled')
+  await alice.repos.repoDelete('alice', name)
+  await scheduledMerges(server.services).react(scheduled, contextOf(scheduled))
+  t.equal((await eventsOf(1)).at(-1)?.type, 'MergeScheduled')
+})
+
+t.test('scheduled merge: survives a restart, and a status that nobody had seen before it', async (t) => {
+  const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-scheduled-'))
+  t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
+  const first = await startTestServer(t, { DATA_DIR })
+  const { branch, open, merge, repoId, get } = await pullRepository(t, first, 'app')
+  const seen = await branch('seen', { a: 'a' })
+  const unseen = await branch('unseen', { b: 'b' })
+  await open('seen')
+  await open('unseen')
+  t.equal((await merge(1, WHEN_GREEN)).status, 201)
+  t.equal((await merge(2, { ...WHEN_GREEN, Do: 'rebase' })).status, 201)
+  const creator = { id: (await get(1)).user?.id ?? 0, login: 'alice' }
+  await first.stop()
+
+  // As a server leaves it that dies right after it has stored a status.
+  const events = openSqliteEventStore(join(DATA_DIR, 'events.db'))
+  const status = { id: 1, repoId, context: 'ci', description: '', targetUrl: '', creator }
+  const posted = written({ type: 'CommitStatusPosted', data: { ...status, sha: unseen, state: 'success' } })
+  await events.append(checksStream(repoId, unseen), posted, 'no-stream')
+  await events.close()
+
+  const second = await startTestServer(t, { DATA_DIR })
+  const pull = async (index: number) =>
+    (await second.anonymous.repos.repoGetPullRequest('alice', 'app', index)).data
+  await until('it is merged', async () => (await pull(2)).merged === true)
+  t.match(await pull(1), { merged: false })
+  const body = JSON.stringify({ state: 'success', context: 'ci' })
+  const answer = await second.fetch('alice', `/api/v1/repos/alice/app/statuses/${seen}`, {
+    method: 'POST',
+    body,
+  })
+  t.equal(answer.status, 201)
+  await until('the other is merged', async () => (await pull(1)).merged === true)
+  t.match(await pull(1), { merged_by: { login: 'alice' } })
+})

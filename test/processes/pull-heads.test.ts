@@ -1,0 +1,331 @@
+import { execFile } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
+import { until } from '../until.ts'
+
+// A git that writes down each process with its repository, before the server looks for git.
+const bin = await mkdtemp(join(tmpdir(), 'mergelog-git-'))
+t.teardown(() => rm(bin, { recursive: true, force: true }))
+const { stdout: gitPath } = await promisify(execFile)('/bin/sh', ['-c', 'command -v git'])
+const diary = join(bin, 'diary')
+await writeFile(diary, '')
+await writeFile(join(bin, 'git'), `#!/bin/sh\necho "$GIT_DIR $*" >> ${diary}\nexec ${gitPath.trim()} "$@"\n`)
+await chmod(join(bin, 'git'), 0o755)
+process.env.PATH = `${bin}:${process.env.PATH}`
+const { workTree } = await import('../git-client.ts')
+const { startTestServer } = await import('../start-server.ts')
+const { brancher, pullRepository } = await import('../commands/pull-requests/pull-repository.ts')
+const { pullHeads } = await import('../../src/processes/pull-heads.ts')
+const { contextOf } = await import('../../src/processes/follower.ts')
+const { decode } = await import('../../src/events/codec.ts')
+const { branchId } = await import('../../src/projections/branches.ts')
+const { gitStream, pullStream } = await import('../../src/events/streams.ts')
+
+const server = await startTestServer(t)
+await Promise.all(['alice', 'bob'].map((login) => server.as(login)))
+const { events, readStore, views } = server.services
+
+/** The arguments of the git processes that worked in a repository since `from` bytes of the diary. */
+async function processesOf(dir: string, from = 0): Promise<string[]> {
+  const lines = (await readFile(diary, 'utf8')).slice(from).split('\n')
+  return lines.filter((line) => line.startsWith(`${dir} `)).map((line) => line.slice(dir.length + 1))
+}
+
+/** Whether the process has done what the last move of a branch asks for, and the last change of a pull request. */
+async function hasPassed(position: number): Promise<boolean> {
+  return ((await readStore.checkpoint('process_pull_heads'))?.position ?? 0) >= position
+}
+
+async function lastMove(repoId: number) {
+  const moves = []
+  for await (const recorded of events.readStream(gitStream(repoId))) moves.push(decode(recorded))
+  const last = moves.at(-1)
+  if (last?.type !== 'RefsUpdated') throw new Error('no branch has moved')
+  return last
+}
+
+/** Resolves when all that the moves of a repository's branches ask for is done. */
+async function quiet(repoId: number): Promise<void> {
+  const { position } = await lastMove(repoId)
+  await until('the process has passed the last move', () => hasPassed(position))
+  await server.services.projector.waitFor(await events.lastPosition(), 5000)
+}
+
+function written(event: DomainEvent) {
+  const at = new Date().toISOString()
+  const schema = event.type === 'PullRequestOpened' ? 2 : 1
+  const metadata = { actor: null, at, correlationId: 'test', causationId: 'test', schema }
+  return { id: randomUUID(), type: event.type, data: event.data, metadata }
+}
+
+t.test('mergeable state: follows the base and the head, and branches that go and come back', async (t) => {
+  const { branch, open, get, work, repoId } = await pullRepository(t, server, 'moves')
+  const head = await branch('topic', { 'a.txt': 'a\n' })
+  await branch('dev', { 'd.txt': 'd\n' })
+  await open('topic')
+  const index = await open('topic', { base: 'dev' })
+  t.match(await get(1), { mergeable: true })
+  await branch('main', { 'a.txt': 'of main\n' }, 'main')
+  await quiet(repoId)
+  t.match(await get(1), { mergeable: false, head: { sha: head } }, 'a conflict')
+  t.match(await get(index), { mergeable: true }, 'another base is another matter')
+
+  const solved = await branch('topic', { 'a.txt': 'of main\n' }, 'topic')
+  await quiet(repoId)
+  t.match(await get(1), { mergeable: true, head: { sha: solved } }, 'solved')
+
+  await work.git('push', '-q', 'origin', ':topic')
+  await quiet(repoId)
+  t.match(await get(1), { mergeable: false, head: { sha: solved } }, 'the head is gone')
+  await work.git('push', '-q', 'origin', `${solved}:refs/heads/topic`)
+  await quiet(repoId)
+  t.match(await get(1), { mergeable: true }, 'and is back')
+
+  await work.git('push', '-q', 'origin', ':dev')
+  const later = await branch('topic', { 'l.txt': 'l\n' }, 'topic')
+  await quiet(repoId)
+  t.match(await get(index), { mergeable: false, head: { sha: later } }, 'the base is gone, the head moves on')
+  await work.git('push', '-q', 'origin', 'dev')
+  await quiet(repoId)
+  t.match(await get(index), { mergeable: true, head: { sha: later } }, 'the base is back')
+})
+
+t.test('mergeable state: unrelated histories can not be merged', async (t) => {
+  const { branch, open, get, work, repoId } = await pullRepository(t, server, 'stranger')
+  await branch('topic', { a: 'a' })
+  await open('topic')
+  await work.git('checkout', '-q', '--orphan', 'stranger')
+  const sha = await work.commit('Another first commit', { b: 'b' })
+  await work.git('push', '-q', '-f', 'origin', 'stranger:topic')
+  await quiet(repoId)
+  t.match(await get(1), { mergeable: false, head: { sha } })
+})
+
+t.test(
+  'mergeable state: a push to a fork moves the head, whose commits the base repository then has',
+  async (t) => {
+    const { branch, open, get, call, work, repoId, name } = await pullRepository(t, server, 'base')
+    const bob = await server.as('bob')
+    const { id: forkId = 0 } = (await bob.repos.createFork('alice', name, {})).data
+    const fork = await workTree(t, server.gitUrl('bob', `bob/${name}`))
+    const pushFork = brancher(fork)
+    await pushFork('topic', { 'a.txt': 'a\n' })
+    await open('bob:topic', {}, 'bob')
+
+    const moved = await pushFork('topic', { 'b.txt': 'b\n' }, 'topic')
+    t.match(
+      await get(1),
+      { head: { sha: moved, repo_id: forkId }, changed_files: 2, additions: 2 },
+      'at once',
+    )
+    t.equal(await work.git('ls-remote', 'origin', 'refs/pull/1/head'), `${moved}\trefs/pull/1/head`)
+    const diff = await call(null, 'GET', 'pulls/1.diff')
+    t.match(diff, { status: 200, text: /\+\+\+ b\/b\.txt/ })
+    t.match((await call(null, 'GET', 'pulls/1/files')).text, /b\.txt/)
+
+    await branch('main', { 'b.txt': 'of main\n' }, 'main')
+    await quiet(repoId)
+    t.match(await get(1), { mergeable: false }, 'a move of the base is checked')
+    await pushFork('topic', { 'b.txt': 'of main\n' }, 'topic')
+    await quiet(forkId)
+    t.match(await get(1), { mergeable: true }, 'and so is one of the head')
+
+    const { head } = await get(1)
+    await bob.repos.repoDelete('bob', name)
+    await until('there is nothing to merge', async () => (await get(1)).mergeable === false)
+    t.match((await get(1)).head, { sha: head?.sha, repo: null })
+    t.match(await call(null, 'GET', 'pulls/1.diff'), { status: 200, text: /b\.txt/ }, 'it is still shown')
+  },
+)
+
+t.test(
+  'mergeable state: a closed pull request keeps its head, and catches up when it is opened again',
+  async (t) => {
+    const { branch, open, get, call, repoId, work, typesOf } = await pullRepository(t, server, 'reopened')
+    const head = await branch('topic', { 'a.txt': 'a\n' })
+    await open('topic')
+    await call('alice', 'PATCH', 'pulls/1', { state: 'closed' })
+    const count = (await typesOf(1)).length
+    const moved = await branch('topic', { 'b.txt': 'b\n' }, 'topic')
+    const base = await branch('main', { 'b.txt': 'of main\n' }, 'main')
+    await quiet(repoId)
+    t.match(await get(1), { state: 'closed', head: { sha: head } })
+    t.equal((await typesOf(1)).length, count, 'nothing is recorded of it')
+    await call('alice', 'PATCH', 'pulls/1', { state: 'open' })
+    await until('it has caught up', async () => (await get(1)).mergeable === false)
+    t.match(await get(1), { head: { sha: moved }, base: { sha: base }, changed_files: 2 })
+    t.equal(await work.git('ls-remote', 'origin', 'refs/pull/1/head'), `${moved}\trefs/pull/1/head`)
+  },
+)
+
+t.test('mergeable state: a check against the old base does not count for a new one', async (t) => {
+  const { branch, open, get, call, repoId, eventsOf } = await pullRepository(t, server, 'retargeted')
+  const dev = await branch('dev', { 'd.txt': 'd\n' })
+  await branch('topic', { 'a.txt': 'a\n' })
+  await open('topic')
+  const main = await branch('main', { 'a.txt': 'of main\n' }, 'main')
+  const move = await lastMove(repoId)
+  let retargeted = false
+  const branches = {
+    ...views.branches,
+    get: async (id: string) => {
+      const found = await views.branches.get(id)
+      if (id === branchId(repoId, 'main') && !retargeted) {
+        retargeted = true
+        t.equal((await call('alice', 'PATCH', 'pulls/1', { base: 'dev' })).status, 201)
+      }
+      return found
+    },
+  }
+  await quiet(repoId)
+  t.match(await get(1), { mergeable: false })
+  const manager = pullHeads({ ...server.services, views: { ...views, branches } })
+  // A check that has just begun, as after another move of the base.
+  const another = { ...move, id: randomUUID() }
+  await manager.react(another, contextOf(another))
+  t.ok(retargeted)
+  await server.services.projector.waitFor(await events.lastPosition(), 5000)
+  t.match(await get(1), { mergeable: true, base: { ref: 'dev', sha: dev } })
+  t.match((await eventsOf(1)).at(-1), { type: 'MergeabilityChecked', data: { base: dev, mergeable: true } })
+  t.not(main, dev)
+})
+
+t.test(
+  'mergeable state: a push that came before the pull request was there, or before its new base, counts',
+  async (t) => {
+    const { branch, open, get, repoId, work, eventsOf } = await pullRepository(t, server, 'late')
+    const old = await branch('topic', { 'a.txt': 'a\n' })
+    const base = await work.git('rev-parse', 'main')
+    const tip = await branch('topic', { 'b.txt': 'b\n' }, 'topic')
+    await branch('other', { 'o.txt': 'o\n' })
+    await open('other')
+    const opened = (await eventsOf(1))[0]
+    if (opened?.type !== 'PullRequestOpened') throw new Error('not opened')
+    const head = { repoId, branch: 'topic', sha: old }
+    const data = {
+      ...opened.data,
+      index: 7,
+      id: opened.data.id + 1000,
+      head,
+      base: { ...opened.data.base, sha: base },
+    }
+    await events.append(pullStream(repoId, 7), [written({ type: 'PullRequestOpened', data })], 'no-stream')
+    await until('it has caught up', async () => {
+      const [pull] = await views.pulls.find({ repoId, index: 7 })
+      return pull?.head.sha === tip
+    })
+    t.equal(await work.git('ls-remote', 'origin', 'refs/pull/7/head'), `${tip}\trefs/pull/7/head`)
+
+    const first = await branch('dev', { 'd.txt': 'd\n' })
+    const conflicting = await branch('dev', { 'o.txt': 'of dev\n' }, 'dev')
+    const target = {
+      repoId,
+      index: 1,
+      from: opened.data.base,
+      base: { repoId, branch: 'dev', sha: first },
+      mergeBase: base,
+      diff: opened.data.diff,
+    }
+    await events.append(
+      pullStream(repoId, 1),
+      [written({ type: 'TargetBranchChanged', data: target })],
+      'any',
+    )
+    await until('the conflict is known', async () => (await get(1)).mergeable === false)
+    t.match(await get(1), { base: { sha: conflicting } })
+  },
+)
+
+t.test('mergeable state: what comes twice is recorded once', async (t) => {
+  const { branch, open, repoId, typesOf, dir } = await pullRepository(t, server, 'twice')
+  await branch('topic', { 'a.txt': 'a\n' })
+  await open('topic')
+  await branch('main', { 'm.txt': 'm\n' }, 'main')
+  const move = await lastMove(repoId)
+  await quiet(repoId)
+  const before = await typesOf(1)
+  const { length } = await readFile(diary, 'utf8')
+  const manager = pullHeads(server.services)
+  await Promise.all([1, 2, 3].map(() => manager.react(move, contextOf(move))))
+  t.strictSame(await typesOf(1), before)
+  t.strictSame(await processesOf(dir, length), [], 'a merge that is known to be clean is not tried again')
+})
+
+const PULLS = 500
+
+t.test(
+  `mergeable state: a push to the base of ${PULLS} is worked off by few processes while requests are answered`,
+  async (t) => {
+    const { work, repoId, dir, branch, alice, open, eventsOf, name } = await pullRepository(
+      t,
+      server,
+      'crowd',
+    )
+    const base = await branch('main', { 'shared.txt': 'first\n' }, 'main')
+    const conflicts = (i: number) => i % 5 === 0
+    const commits = Array.from({ length: PULLS }, (_, i) => {
+      const file = conflicts(i) ? 'shared.txt' : `file${i}.txt`
+      const author = 'committer Tester <tester@example.org> 1700000000 +0000'
+      const text = `of ${i}\n`
+      return `commit refs/heads/topic${i}\n${author}\ndata 5\ntopic\nfrom ${base}\nM 100644 inline ${file}\ndata ${text.length}\n${text}\n`
+    })
+    await writeFile(join(work.dir, '.git', 'commits'), commits.join(''))
+    await promisify(execFile)('/bin/sh', ['-c', 'git fast-import --quiet < .git/commits'], { cwd: work.dir })
+    await work.git('push', '-q', '--all', 'origin')
+    await branch('seed', { seed: 'x' })
+    await open('seed')
+    const [opened] = await eventsOf(1)
+    if (opened?.type !== 'PullRequestOpened') throw new Error('not opened')
+    const tips = new Map(
+      (await work.git('for-each-ref', '--format=%(refname:short) %(objectname)', 'refs/heads'))
+        .split('\n')
+        .map((line) => {
+          const [ref = '', sha = ''] = line.split(' ')
+          return [ref, sha]
+        }),
+    )
+    await Promise.all(
+      Array.from({ length: PULLS }, async (_, i) => {
+        const index = i + 2
+        const head = { repoId, branch: `topic${i}`, sha: tips.get(`topic${i}`) ?? '' }
+        const data = { ...opened.data, index, id: 100_000 + index, title: `From ${i}`, head }
+        await events.append(
+          pullStream(repoId, index),
+          [written({ type: 'PullRequestOpened', data })],
+          'no-stream',
+        )
+      }),
+    )
+    await until('all are open', async () => hasPassed(await events.lastPosition()))
+    t.equal(await views.pulls.count({ repoId, mergeable: true }), PULLS + 1)
+
+    const { length } = await readFile(diary, 'utf8')
+    await branch('main', { 'shared.txt': 'second\n' }, 'main')
+    const { position } = await lastMove(repoId)
+    let answered = 0
+    let during = 0
+    while (!(await hasPassed(position))) {
+      const { status } = await alice.repos.repoListPullRequests('alice', name, { limit: 10 })
+      t.equal(status, 200)
+      answered += 1
+      if (!(await hasPassed(position))) during += 1
+    }
+    t.ok(during > 0, `${during} of ${answered} requests were answered while the work was under way`)
+    await server.services.projector.waitFor(await events.lastPosition(), 5000)
+    const wrong = (await views.pulls.find({ repoId })).filter(
+      ({ index, mergeable, conflicts: files, base: { sha } }) =>
+        sha === base ||
+        mergeable === (index > 1 && conflicts(index - 2)) ||
+        mergeable !== (files.length === 0),
+    )
+    t.strictSame(wrong, [])
+    const processes = await processesOf(dir, length)
+    t.equal(processes.filter((args) => args.startsWith('merge-tree')).length, Math.ceil((PULLS + 1) / 100))
+    t.ok(processes.length < 20, `${processes.length} processes in all:\n${processes.join('\n')}`)
+  },
+)
