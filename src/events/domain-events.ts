@@ -292,6 +292,51 @@ export type DiscussionEvent =
   | { type: 'DependencyAdded'; data: IssueRef & { dependency: IssueRef } }
   | { type: 'DependencyRemoved'; data: IssueRef & { dependency: IssueRef } }
 
+/** `issue-<repoId>.<index>` */
+export type IssueEvent =
+  | {
+      type: 'IssueOpened'
+      data: IssueRef & {
+        id: number
+        poster: AccountRef
+        title: string
+        body: string
+        labels: LabelRef[]
+        milestone: MilestoneRef | null
+        assignees: AccountRef[]
+        deadline: string | null
+      }
+    }
+  | DiscussionEvent
+
+/** A file that belongs to a comment. */
+export interface Attachment {
+  /** Server-wide. */
+  id: number
+  /** Under which the file is stored and downloaded. */
+  uuid: string
+  name: string
+  /** In bytes. */
+  size: number
+  uploader: AccountRef
+}
+
+/** In the streams of issues and pull requests: what people say there. */
+export type CommentEvent =
+  | { type: 'CommentAdded'; data: IssueRef & { commentId: number; author: AccountRef; body: string } }
+  /** Also when a file came to the comment: then with the body that it had. */
+  | { type: 'CommentEdited'; data: IssueRef & { commentId: number; body: string } }
+  | { type: 'CommentDeleted'; data: IssueRef & { commentId: number } }
+  | { type: 'AttachmentAdded'; data: IssueRef & { commentId: number; attachment: Attachment } }
+  | {
+      type: 'AttachmentRenamed'
+      data: IssueRef & { commentId: number; attachmentId: number; name: string }
+    }
+  | {
+      type: 'AttachmentDeleted'
+      data: IssueRef & { commentId: number; attachmentId: number; uuid: string }
+    }
+
 /** A merge whose intent is recorded: the base branch moves from `from` to `commit`, or the merge failed. */
 export interface MergeIntent {
   style: MergeStyle
@@ -344,6 +389,8 @@ export type PullRequestEvent =
       type: 'MergeabilityChecked'
       data: IssueRef & { head: string; base: string; mergeable: boolean; conflicts: string[] }
     }
+  /** The base has some of the head's commits since it moved, or has them no more. */
+  | { type: 'MergeBaseMoved'; data: IssueRef & { from: string; to: string; diff: DiffStat } }
   | {
       type: 'TargetBranchChanged'
       data: IssueRef & { from: BranchPoint; base: BranchPoint; mergeBase: string; diff: DiffStat }
@@ -394,6 +441,8 @@ export type DomainEvent =
   | ReadEvent
   | GitEvent
   | PullRequestEvent
+  | IssueEvent
+  | CommentEvent
   | SequenceEvent
   | ClaimEvent
   | AbandonedEvent
@@ -434,9 +483,17 @@ export const schemaOf = {
   DeadlineChanged: 1,
   DependencyAdded: 1,
   DependencyRemoved: 1,
+  IssueOpened: 1,
+  CommentAdded: 1,
+  CommentEdited: 1,
+  CommentDeleted: 1,
+  AttachmentAdded: 1,
+  AttachmentRenamed: 1,
+  AttachmentDeleted: 1,
   PullRequestOpened: 2,
   PullRequestHeadMoved: 1,
   MergeabilityChecked: 1,
+  MergeBaseMoved: 1,
   TargetBranchChanged: 1,
   MaintainerEditChanged: 1,
   MergeStarted: 2,

@@ -6,6 +6,7 @@ export const repositoryStream = (id: number) => `repo-${id}`
 /** The refs of a repository: pushes, merges. */
 export const gitStream = (repoId: number) => `git-${repoId}`
 export const pullStream = (repoId: number, index: number) => `pull-${repoId}.${index}`
+export const issueStream = (repoId: number, index: number) => `issue-${repoId}.${index}`
 export const labelStream = (id: number) => `label-${id}`
 export const milestoneStream = (id: number) => `milestone-${id}`
 /** What others say of a commit: statuses. */
@@ -14,6 +15,9 @@ export const checksStream = (repoId: number, sha: string) => `checks-${repoId}.$
 export const readsStream = (userId: number) => `reads-${userId}`
 /** Whether the discussion in a stream is that of a pull request, not of an issue. */
 export const isPullStream = (stream: string) => stream.startsWith('pull-')
+/** Where an issue or a pull request is discussed. */
+export const discussionStream = (issue: { repoId: number; index: number; isPull: boolean }) =>
+  (issue.isPull ? pullStream : issueStream)(issue.repoId, issue.index)
 /** The sequence that issues and pull requests of a repository share. */
 export const numbersStream = (repoId: number) => `numbers-${repoId}`
 /** The server-wide sequence of one kind of thing. */

@@ -4,6 +4,7 @@ import {
   type ActivePull,
   decideHeadMoved,
   decideMergeability,
+  decideMergeBaseMoved,
   pullDecider,
 } from '../commands/pull-requests/pull-request.ts'
 import { type MovedRef, recordRefs } from '../commands/refs-updated.ts'
@@ -14,6 +15,7 @@ import { fetchObjects } from '../git/fetch-objects.ts'
 import { diffStat, mergeBase } from '../git/history.ts'
 import { type MergeResult, mergeTreesAll } from '../git/merge.ts'
 import { resolveRef, updateRef } from '../git/refs.ts'
+import { refsSharing } from '../git/shared-history.ts'
 import { inTurn } from '../git/slots.ts'
 import { branchId } from '../projections/branches.ts'
 import { branchKey, type PullDocument } from '../projections/pulls.ts'
@@ -130,6 +132,57 @@ export async function catchUp(
   await checkMergeability(services, context, repoId, [{ repoId, index }])
 }
 
+/**
+ * What an open pull request changes follows from what its head and base have in common: when the base takes in
+ * some of its commits (of a pull request that it stands on, say), it changes less.
+ */
+async function moveMergeBases(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  { ref, from, to }: MovedRef,
+): Promise<void> {
+  const [branch] = branchesOf([ref])
+  if (branch === undefined || from === null || to === null) return
+  const open = await services.views.pulls.find({ baseKey: branchKey(repoId, branch), status: 'open' })
+  // Whose base is known to be there has been compared with it.
+  const into = open.filter((pull) => pull.base.sha !== to)
+  if (into.length === 0) return
+  const dir = gitDirOf(services, repoId)
+  const sharing = await refsSharing(dir, from, to, 'refs/pull/')
+  for (const { index } of into) {
+    if (sharing !== undefined && !sharing.has(`refs/pull/${index}/head`)) continue
+    await moveMergeBase(services, context, { repoId, index })
+  }
+}
+
+async function moveMergeBase(
+  services: Services,
+  context: CommandContext,
+  { repoId, index }: IssueRef,
+): Promise<void> {
+  const stream = pullStream(repoId, index)
+  const { state } = await load(services.events, stream, pullDecider)
+  if (state.status !== 'open') return
+  const base = await tipOf(services, state.base)
+  if (base === undefined) return
+  const dir = gitDirOf(services, repoId)
+  const head = state.head.sha
+  const ancestor = await mergeBase(dir, base, head)
+  if (ancestor === undefined || ancestor === state.mergeBase) return
+  const diff = await diffStat(dir, ancestor, head)
+  await execute(services.events, context, {
+    stream,
+    step: `merge base ${ancestor} ${head}`,
+    decider: pullDecider,
+    decide: (current) => {
+      // With another base by now it has been compared with that one.
+      if (current.status === 'none' || current.base.branch !== state.base.branch) return []
+      return decideMergeBaseMoved(current, { head, to: ancestor, diff })
+    },
+  })
+}
+
 /** So many merges are tried by one git process, and recorded before the next ones are tried. */
 const BATCH = 100
 
@@ -212,6 +265,7 @@ export function pullHeads(services: Services): ProcessManager {
     const { repoId } = event.data
     const refs = event.data.refs.map(({ ref }) => ref)
     await moveHeads(services, context, repoId, refs)
+    for (const update of event.data.refs) await moveMergeBases(services, context, repoId, update)
     const keys = branchesOf(refs).map((branch) => branchKey(repoId, branch))
     if (keys.length === 0) return
     const [from, into] = await Promise.all([

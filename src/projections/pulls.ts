@@ -97,7 +97,7 @@ export const branchKey = (repoId: number, branch: string) => `${repoId}:${branch
 
 export const pullFold: Fold<PullDocument> = {
   collection: pulls,
-  version: 2,
+  version: 3,
   touches(event) {
     if (isDiscussionEvent(event)) {
       return isPullStream(event.stream) ? [pullId(event.data.repoId, event.data.index)] : []
@@ -106,6 +106,7 @@ export const pullFold: Fold<PullDocument> = {
       case 'PullRequestOpened':
       case 'PullRequestHeadMoved':
       case 'MergeabilityChecked':
+      case 'MergeBaseMoved':
       case 'TargetBranchChanged':
       case 'MaintainerEditChanged':
       case 'MergeStarted':
@@ -116,6 +117,10 @@ export const pullFold: Fold<PullDocument> = {
       case 'MergeScheduleCanceled':
       case 'ScheduledMergeRefused':
         return [pullId(event.data.repoId, event.data.index)]
+      case 'CommentAdded':
+      case 'CommentEdited':
+      case 'CommentDeleted':
+        return isPullStream(event.stream) ? [pullId(event.data.repoId, event.data.index)] : []
       default:
         return []
     }
@@ -156,6 +161,8 @@ export const pullFold: Fold<PullDocument> = {
         const { base, mergeable, conflicts } = event.data
         return { ...pull, base: { ...pull.base, sha: base }, mergeable, conflicts }
       }
+      case 'MergeBaseMoved':
+        return { ...pull, mergeBase: event.data.to, diff: event.data.diff }
       case 'TargetBranchChanged': {
         const { base, mergeBase, diff } = event.data
         return indexed({ ...pull, base, mergeBase, diff, updatedAt: at })
@@ -192,6 +199,12 @@ export const pullFold: Fold<PullDocument> = {
       case 'MergeScheduleCanceled':
       case 'ScheduledMergeRefused':
         return indexed({ ...pull, schedule: null, updatedAt: at })
+      case 'CommentAdded':
+        return { ...pull, comments: pull.comments + 1, updatedAt: at }
+      case 'CommentEdited':
+        return { ...pull, updatedAt: at }
+      case 'CommentDeleted':
+        return { ...pull, comments: pull.comments - 1, updatedAt: at }
       default:
         return pull
     }

@@ -95,6 +95,27 @@ t.test('mergeable state: follows the base and the head, and branches that go and
   t.match(await get(index), { mergeable: true, head: { sha: later } }, 'the base is back')
 })
 
+t.test('a pull request that stands on another shows its own changes once that one is merged', async (t) => {
+  const { branch, open, get, merge, work, repoId, typesOf } = await pullRepository(t, server, 'stacked')
+  const lower = await branch('lower', { 'a.txt': 'a\n' })
+  await open('lower')
+  const upper = await branch('upper', { 'b.txt': 'b\n' }, 'lower')
+  const index = await open('upper')
+  await branch('apart', { 'c.txt': 'c\n' })
+  const other = await open('apart')
+  const root = await work.git('rev-parse', 'main')
+  t.match(await get(index), { merge_base: root, changed_files: 2 })
+  t.equal((await merge(1)).status, 200)
+  await quiet(repoId)
+  t.match(await get(index), { merge_base: lower, changed_files: 1, head: { sha: upper } })
+  t.match(await get(other), { merge_base: root, changed_files: 1 })
+  t.notOk((await typesOf(other)).includes('MergeBaseMoved'))
+
+  await work.git('push', '-q', '-f', 'origin', `${root}:main`)
+  await quiet(repoId)
+  t.match(await get(index), { merge_base: root, changed_files: 2 }, 'the base is rewritten')
+})
+
 t.test('mergeable state: unrelated histories can not be merged', async (t) => {
   const { branch, open, get, work, repoId } = await pullRepository(t, server, 'stranger')
   await branch('topic', { a: 'a' })

@@ -35,6 +35,7 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = {
     PullRequestOpened: true,
     PullRequestHeadMoved: true,
     MergeabilityChecked: true,
+    MergeBaseMoved: true,
     TargetBranchChanged: true,
     MaintainerEditChanged: true,
     MergeStarted: true,
@@ -73,6 +74,8 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = {
         const { head, base, mergeable } = event.data
         return { ...state, base: { ...state.base, sha: base }, mergeability: { head, base, mergeable } }
       }
+      case 'MergeBaseMoved':
+        return { ...state, mergeBase: event.data.to }
       case 'TargetBranchChanged':
         return { ...state, base: event.data.base, mergeBase: event.data.mergeBase }
       case 'MaintainerEditChanged':
@@ -131,6 +134,17 @@ export function decideHeadMoved(
   if (state.status !== 'open' || state.head.sha === moved.to) return []
   const { repoId, index, head } = state
   return [{ type: 'PullRequestHeadMoved', data: { repoId, index, from: head.sha, ...moved } }]
+}
+
+/** What the head and the base have in common has changed with the base; `head`: for which head. */
+export function decideMergeBaseMoved(
+  state: PullState,
+  moved: { head: string; to: string; diff: DiffStat },
+): Decision<PullRequestEvent> {
+  const { head, to, diff } = moved
+  if (state.status !== 'open' || state.head.sha !== head || state.mergeBase === to) return []
+  const { repoId, index, mergeBase: from } = state
+  return [{ type: 'MergeBaseMoved', data: { repoId, index, from, to, diff } }]
 }
 
 /** Recorded for the pair of commits that was tried; the same answer for the same pair is no event. */

@@ -1,0 +1,39 @@
+/** Which refs have commits that a branch has just gained. */
+import { isAncestor } from './history.ts'
+import { checkedId, checkedRef } from './names.ts'
+import { gitOutput } from './run.ts'
+
+/** More gained commits than these are not looked at one by one. */
+const MAX_GAINED = 10_000
+const MAX_FIRST = 100
+
+/**
+ * Full names of the refs below `prefix` (`refs/pull/`) that have some of the commits by which a branch came
+ * from `from` to `to`. Undefined when any of them may: the branch was rewritten, or gained too many.
+ */
+export async function refsSharing(
+  dir: string,
+  from: string,
+  to: string,
+  prefix: string,
+): Promise<Set<string> | undefined> {
+  checkedRef(`${prefix}x/y`)
+  if (!(await isAncestor(dir, from, to))) return undefined
+  const args = [
+    'rev-list',
+    '--parents',
+    `--max-count=${MAX_GAINED + 1}`,
+    checkedId(to),
+    `^${checkedId(from)}`,
+  ]
+  const lines = (await gitOutput([...args, '--'], { dir })).toString('latin1').split('\n').slice(0, -1)
+  if (lines.length > MAX_GAINED) return undefined
+  const gained = new Map(lines.map((line) => [line.slice(0, 40), line.slice(41).split(' ')]))
+  // Who has a gained commit has the first ones that lead to it, too.
+  const first = [...gained].filter(([, parents]) => !parents.some((parent) => gained.has(parent)))
+  if (first.length > MAX_FIRST) return undefined
+  if (first.length === 0) return new Set()
+  const contains = first.map(([id]) => `--contains=${id}`)
+  const output = await gitOutput(['for-each-ref', '--format=%(refname)', ...contains, '--', prefix], { dir })
+  return new Set(output.toString('utf8').split('\n').slice(0, -1))
+}
