@@ -17,6 +17,8 @@ export function openSqlite(file: string, synchronous: Durability): Sqlite {
 export interface Query<Parameters extends unknown[], Row> {
   get(...parameters: Parameters): Row | undefined
   all(...parameters: Parameters): Row[]
+  /** Row by row: for who stops before the last. Nothing else may use the connection until then. */
+  iterate(...parameters: Parameters): IterableIterator<Row>
 }
 
 /**
@@ -28,6 +30,7 @@ export function select<Parameters extends unknown[], Row>(db: Sqlite, sql: strin
   return {
     get: (...parameters) => (statement.get(...parameters) ?? undefined) as Row | undefined,
     all: (...parameters) => statement.all(...parameters) as Row[],
+    iterate: (...parameters) => statement.iterate(...parameters) as IterableIterator<Row>,
   }
 }
 
@@ -35,7 +38,7 @@ export function select<Parameters extends unknown[], Row>(db: Sqlite, sql: strin
 export function selectColumn<Parameters extends unknown[], Value>(
   db: Sqlite,
   sql: string,
-): Query<Parameters, Value> {
+): Omit<Query<Parameters, Value>, 'iterate'> {
   // The driver's types lack that `raw` makes arrays of the rows.
   const statement = db.prepare(sql).raw()
   return {

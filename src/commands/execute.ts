@@ -50,7 +50,9 @@ export interface CommandContext {
   written: Position
 }
 
-const MAX_ATTEMPTS = 5
+const MAX_DECISIONS = 5
+/** Of a decision that stands, while others append what does not concern it. */
+const MAX_APPENDS = 100
 
 /** Says nothing of the command itself: tried again it may well be carried out. */
 export const contended = refuse.conflict(
@@ -177,7 +179,9 @@ export async function execute<State, Event extends DomainEvent>(
 ): Promise<State> {
   const { stream, step, decider } = command
   const firstId = context.retry === undefined ? undefined : eventId(context, stream, step, 0)
-  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+  let decided: { state: State; events: readonly Event[] } | undefined
+  let decisions = 0
+  for (let attempt = 1; attempt <= MAX_APPENDS; attempt++) {
     const { state, revision, found, abandoned } = await load(store, stream, decider, firstId)
     if (abandoned) throw new Refused(refuse.conflict('this took too long and was given up; try again'))
     if (found !== undefined) {
@@ -185,12 +189,19 @@ export async function execute<State, Event extends DomainEvent>(
       context.written = Math.max(context.written, found.position)
       return state
     }
-    const decision = await command.decide(state)
-    if (isRefusal(decision)) throw new Refused(decision)
-    if (decision.length === 0) return state
+    // What came in between may not concern the decider (comments, mostly): then the decision stands.
+    if (decided?.state !== state) {
+      decisions += 1
+      if (decisions > MAX_DECISIONS) break
+      const decision = await command.decide(state)
+      if (isRefusal(decision)) throw new Refused(decision)
+      if (decision.length === 0) return state
+      decided = { state, events: decision }
+    }
+    const { events } = decided
     try {
-      await append(store, context, stream, step, decision, revision ?? 'no-stream')
-      return decision.reduce((next, event) => decider.evolve(next, event), state)
+      await append(store, context, stream, step, events, revision ?? 'no-stream')
+      return events.reduce((next, event) => decider.evolve(next, event), state)
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error
     }

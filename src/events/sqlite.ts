@@ -1,5 +1,5 @@
 /** The embedded log: one SQLite file, WAL, every commit on disk before it is acknowledged. */
-import { isConstraint, openSqlite, select } from '../sqlite.ts'
+import { isConstraint, openSqlite, type Query, select } from '../sqlite.ts'
 import {
   type Appended,
   type EventMetadata,
@@ -36,6 +36,8 @@ const SCHEMA = `
 `
 
 const PAGE = 1000
+/** Events are small, but a text may have megabytes: no more of them is held at once. */
+const PAGE_BYTES = 8 * 1024 * 1024
 
 interface EventRow {
   position: number
@@ -227,6 +229,20 @@ export function openSqliteEventStore(file: string): EventStore {
     }
   }
 
+  /** A page of rows, of fewer than asked for when their data is large; whether there may be more of them. */
+  function page<P extends unknown[]>(query: Query<P, EventRow>, limit: number, ...parameters: P) {
+    return read(() => {
+      const rows: EventRow[] = []
+      let bytes = 0
+      for (const row of query.iterate(...parameters)) {
+        rows.push(row)
+        bytes += row.data.length + row.metadata.length
+        if (bytes > PAGE_BYTES) break
+      }
+      return { rows, isLast: rows.length < limit && bytes <= PAGE_BYTES }
+    })
+  }
+
   async function* readStream(stream: string, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
     const forwards = options.direction !== 'backwards'
     const query = forwards ? statement.streamForwards : statement.streamBackwards
@@ -234,12 +250,12 @@ export function openSqliteEventStore(file: string): EventStore {
     let left = options.maxCount ?? Number.MAX_SAFE_INTEGER
     while (left > 0) {
       const limit = Math.min(left, PAGE)
-      const rows = read(() => query.all(stream, from, limit))
+      const { rows, isLast } = page(query, limit, stream, from, limit)
       for (const row of rows) {
         yield toEvent(row)
         from = row.revision + (forwards ? 1 : -1)
       }
-      if (rows.length < limit) return
+      if (isLast) return
       left -= rows.length
     }
   }
@@ -251,12 +267,12 @@ export function openSqliteEventStore(file: string): EventStore {
     let left = options.maxCount ?? Number.MAX_SAFE_INTEGER
     while (left > 0) {
       const limit = Math.min(left, PAGE)
-      const rows = read(() => query.all(from, limit))
+      const { rows, isLast } = page(query, limit, from, limit)
       for (const row of rows) {
         yield toEvent(row)
         from = row.position
       }
-      if (rows.length < limit) return
+      if (isLast) return
       left -= rows.length
     }
   }
@@ -267,7 +283,7 @@ export function openSqliteEventStore(file: string): EventStore {
     signal.addEventListener('abort', wake)
     try {
       while (!signal.aborted) {
-        const rows = read(() => statement.allForwards.all(after, batchSize))
+        const { rows } = page(statement.allForwards, batchSize, after, batchSize)
         const last = rows.at(-1)
         if (last === undefined) {
           await new Promise<void>((resolve) => wakeSubscribers.push(resolve))

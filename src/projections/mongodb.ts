@@ -154,6 +154,15 @@ export function openMongoReadStore(url: string, options: { database?: string } =
       const conditions = readFilter(collection, filter).map(toCondition)
       return ask(() => documents(collection).countDocuments(allOf(conditions), READ_COUNT))
     },
+    async ids<D extends object>(collection: Collection<D>, filter: Filter<D>) {
+      const conditions = readFilter(collection, filter).map(toCondition)
+      const found = await ask(() =>
+        documents(collection)
+          .find(allOf(conditions), { ...READ, projection: { _id: 1 } })
+          .toArray(),
+      )
+      return found.map(({ _id }) => _id)
+    },
     async prepare(collections) {
       for (const collection of collections) await ask(() => prepare(collection))
     },

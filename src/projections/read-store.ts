@@ -78,6 +78,8 @@ export interface ReadStore {
   getMany<D extends object>(collection: Collection<D>, ids: readonly string[]): Promise<Stored<D>[]>
   find<D extends object>(collection: Collection<D>, filter: Filter<D>, options?: FindOptions<D>): Promise<D[]>
   count<D extends object>(collection: Collection<D>, filter: Filter<D>): Promise<number>
+  /** The ids of all documents that match, in no order. */
+  ids<D extends object>(collection: Collection<D>, filter: Filter<D>): Promise<string[]>
   /** Makes the collection and its indexes ready; does nothing when they are. */
   prepare(collections: readonly AnyCollection[]): Promise<void>
   /** Empties a collection. */

@@ -79,6 +79,11 @@ export function selectCount(collection: AnyCollection, conditions: readonly Cond
   return { text: `SELECT count(*) ${text}`, values }
 }
 
+export function selectIds(collection: AnyCollection, conditions: readonly Condition[], start?: Hits): Sql {
+  const { text, values } = matching(collection, conditions, start)
+  return { text: `SELECT d.id ${text}`, values }
+}
+
 /** A list as one bound value, so that lists of any length share one statement. */
 const LIST = '(SELECT value FROM json_each(?))'
 

@@ -13,6 +13,7 @@ import {
   type Hits,
   hitsOf,
   selectCount,
+  selectIds,
   selectPage,
 } from './sqlite-query.ts'
 import { prepareCollection, SCHEMA } from './sqlite-schema.ts'
@@ -45,7 +46,7 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
   const reader = openSqlite(file, durability)
 
   const query = {
-    body: cached((sql) => selectColumn<Bindable[], string>(reader, sql)),
+    text: cached((sql) => selectColumn<Bindable[], string>(reader, sql)),
     wanted: cached((sql) =>
       select<Bindable[], { place: number; position: number; body: string }>(reader, sql),
     ),
@@ -118,15 +119,20 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     for (const field of collection.arrays) {
       const old = elementsOf(before, field)
       const now = elementsOf(after, field)
-      for (const value of old) {
-        if (now.has(value)) continue
-        query.write(`DELETE FROM ${table} WHERE field = ? AND id = ? AND value = ?`).run(field, id, value)
-      }
-      for (const value of now) {
-        if (old.has(value)) continue
+      const gone = [...old].filter((value) => !now.has(value))
+      const come = [...now].filter((value) => !old.has(value))
+      // However many, one statement: a text comes with dozens of words.
+      if (gone.length > 0) {
         query
-          .write(`INSERT OR IGNORE INTO ${table} (field, id, value) VALUES (?, ?, ?)`)
-          .run(field, id, value)
+          .write(
+            `DELETE FROM ${table} WHERE field = ? AND id = ? AND value IN (SELECT value FROM json_each(?))`,
+          )
+          .run(field, id, JSON.stringify(gone))
+      }
+      if (come.length > 0) {
+        query
+          .write(`INSERT OR IGNORE INTO ${table} (field, id, value) SELECT ?, ?, value FROM json_each(?)`)
+          .run(field, id, JSON.stringify(come))
       }
     }
   }
@@ -146,7 +152,7 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
   return {
     async get(collection, id) {
       const sql = `SELECT body FROM ${documentTable(collection)} WHERE id = ?`
-      const body = read(() => query.body(sql).get(id))
+      const body = read(() => query.text(sql).get(id))
       return body === undefined ? undefined : JSON.parse(body)
     },
     async getMany(collection, ids) {
@@ -166,7 +172,7 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
       const page = readPage(options)
       const bodies = read(() => {
         const sql = selectPage(collection, conditions, page, startOf(collection, conditions))
-        return query.body(sql.text).all(...sql.values)
+        return query.text(sql.text).all(...sql.values)
       })
       return bodies.map((body) => JSON.parse(body))
     },
@@ -175,6 +181,13 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
       return read(() => {
         const sql = selectCount(collection, conditions, startOf(collection, conditions))
         return query.count(sql.text).get(...sql.values) ?? 0
+      })
+    },
+    async ids(collection, filter) {
+      const conditions = readFilter(collection, filter)
+      return read(() => {
+        const sql = selectIds(collection, conditions, startOf(collection, conditions))
+        return query.text(sql.text).all(...sql.values)
       })
     },
     prepare: (collections) =>

@@ -13,13 +13,18 @@ export interface View<D extends object> {
   /** The one document that matches, for filters that name a unique field; which one it is is remembered. */
   findOne(filter: Filter<D>): Promise<D | undefined>
   find(filter: Filter<D>, options?: FindOptions<D>): Promise<D[]>
+  /** Remembered until something in the collection changes: counting many takes its time. */
   count(filter: Filter<D>): Promise<number>
+  /** The ids of all that match, in no order; remembered as counts are. */
+  ids(filter: Filter<D>): Promise<readonly string[]>
   /** Forgets what the projector has just written. */
   applied(changes: readonly Change[]): void
 }
 
 const MAX_CHARACTERS = 32 * 1024 * 1024
 const MAX_ANSWERS = 10_000
+const MAX_COUNTS = 1000
+const MAX_IDS = 1_000_000
 
 /** `idOf`: under which id a document is stored. */
 export function createView<D extends object>(
@@ -33,6 +38,11 @@ export function createView<D extends object>(
     sizeCalculation: roughSize,
   })
   const answers = new LRUCache<string, string>({ max: MAX_ANSWERS })
+  const counts = new LRUCache<string, number>({ max: MAX_COUNTS })
+  const idLists = new LRUCache<string, readonly string[]>({
+    maxSize: MAX_IDS,
+    sizeCalculation: (ids) => 1 + ids.length,
+  })
   // A read that was under way while the projector wrote may hold the version before: it is not kept.
   let generation = 0
 
@@ -80,11 +90,32 @@ export function createView<D extends object>(
       return document
     },
     find: (filter, options) => store.find(collection, filter, options),
-    count: (filter) => store.count(collection, filter),
+    async count(filter) {
+      const question = JSON.stringify(filter)
+      return (
+        counts.get(question) ??
+        (await remember(
+          () => store.count(collection, filter),
+          (count) => counts.set(question, count),
+        ))
+      )
+    },
+    async ids(filter) {
+      const question = JSON.stringify(filter)
+      return (
+        idLists.get(question) ??
+        (await remember(
+          () => store.ids(collection, filter),
+          (ids) => idLists.set(question, ids),
+        ))
+      )
+    },
     applied(changes) {
       const own = changes.filter((change) => change.collection.name === collection.name)
       if (own.length === 0) return
       generation += 1
+      counts.clear()
+      idLists.clear()
       for (const change of own) documents.delete(change.id)
     },
   }

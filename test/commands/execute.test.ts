@@ -3,7 +3,7 @@ import t from 'tap'
 import { append, type Decider, execute, load } from '../../src/commands/execute.ts'
 import { Refused, refuse } from '../../src/commands/refusal.ts'
 import { takeNumber } from '../../src/commands/sequences.ts'
-import type { SequenceEvent } from '../../src/events/domain-events.ts'
+import type { DomainEvent, SequenceEvent } from '../../src/events/domain-events.ts'
 import { type EventStore, WrongExpectedRevision } from '../../src/events/event-store.ts'
 import { aContext, openStores } from '../stores.ts'
 
@@ -62,18 +62,52 @@ t.test('a command that meets another writer decides again on the new state', asy
   t.same(await revisions(events, 'counter-1'), [0, 1, 2])
 })
 
-t.test('after five attempts the command is refused as a conflict', async (t) => {
+t.test('after five decisions that others overtook the command is refused as a conflict', async (t) => {
   const { events } = openStores(t)
-  let attempts = 0
+  let decisions = 0
+  const overtaken = execute(events, aContext(), {
+    ...count,
+    async decide() {
+      decisions += 1
+      await append(events, aContext(), 'counter-1', 'other', [taken], 'any')
+      return [taken]
+    },
+  })
+  await t.rejects(overtaken, { name: 'Refused', message: /changed by others/ })
+  t.equal(decisions, 5)
+  t.equal((await revisions(events, 'counter-1')).length, 5)
+})
+
+t.test('what does not concern the decider does not count, and its decision stands', async (t) => {
+  const { events } = openStores(t)
+  await append(events, aContext(), 'counter-1', 'first', [taken], 'any')
+  const comment: DomainEvent = {
+    type: 'CommentDeleted',
+    data: { repoId: 1, index: 1, commentId: 1 },
+  }
+  let decisions = 0
+  let comments = 0
   const store: EventStore = {
     ...events,
-    append: (stream) => {
-      attempts += 1
-      return Promise.reject(new WrongExpectedRevision(stream, 'no-stream', 0))
+    async append(stream, batch, expected) {
+      comments += 1
+      if (comments <= 20) await append(events, aContext(), 'counter-1', 'comment', [comment], 'any')
+      return events.append(stream, batch, expected)
     },
   }
-  await t.rejects(execute(store, aContext(), count), { name: 'Refused', message: /changed by others/ })
-  t.equal(attempts, 5)
+  const state = await execute(store, aContext(), {
+    ...count,
+    decide() {
+      decisions += 1
+      return [taken]
+    },
+  })
+  t.same([state, decisions], [2, 1])
+  const endless: EventStore = {
+    ...events,
+    append: (stream) => Promise.reject(new WrongExpectedRevision(stream, 'no-stream', 0)),
+  }
+  await t.rejects(execute(endless, aContext(), count), { name: 'Refused', message: /changed by others/ })
 })
 
 t.test('many at once all land, each on its own state', async (t) => {

@@ -76,6 +76,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
       const name = JSON.stringify(filter)
       t.equal(await keys(store, filter), wanted, name)
       t.equal(await store.count(cards, filter), wanted === '' ? 0 : wanted.split(' ').length, `count ${name}`)
+      t.equal((await store.ids(cards, filter)).sort().join(' '), wanted, `ids ${name}`)
     }
   }
 
