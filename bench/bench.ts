@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startChild } from './child.ts'
+import { measureIssues } from './issues.ts'
 import { measureLog } from './log.ts'
 import { measureReads } from './reads.ts'
 import type { ServerReady } from './server-process.ts'
@@ -14,7 +15,7 @@ import { printTable, type Row } from './table.ts'
 import { measureMerges, measurePosts } from './writes.ts'
 
 /** Groups of rows, as `--only` names them. */
-const GROUPS = ['get', 'list', 'create', 'merge', 'log', 'memory'] as const
+const GROUPS = ['get', 'list', 'create', 'merge', 'log', 'memory', 'issues'] as const
 export type Group = (typeof GROUPS)[number]
 
 /** How much is measured. */
@@ -30,6 +31,11 @@ export interface Sizes {
   light: number
   pullsToOpen: number
   merges: number
+  /** Issues of the two servers that they are searched on, each with so many repositories. */
+  fewIssues: number
+  manyIssues: number
+  repositories: number
+  issuesToOpen: number
 }
 
 const FULL: Sizes = {
@@ -40,6 +46,10 @@ const FULL: Sizes = {
   light: 20_000,
   pullsToOpen: 300,
   merges: 25,
+  fewIssues: 1000,
+  manyIssues: 100_000,
+  repositories: 1000,
+  issuesToOpen: 3000,
 }
 const QUICK: Sizes = {
   small: 200,
@@ -49,6 +59,10 @@ const QUICK: Sizes = {
   light: 2000,
   pullsToOpen: 48,
   merges: 7,
+  fewIssues: 200,
+  manyIssues: 5000,
+  repositories: 100,
+  issuesToOpen: 600,
 }
 
 const { values: options } = parseArgs({
@@ -63,35 +77,44 @@ if (unknown.length > 0) {
 const wanted: readonly Group[] = GROUPS.filter((group) => named?.includes(group) ?? true)
 
 async function run(sizes: Sizes): Promise<Row[]> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'mergelog-bench-'))
+  const directory = await mkdtemp(join(tmpdir(), 'mergelog-bench-'))
   try {
     const rows: Row[] = []
-    const { environment, admin, logRows } = await measureLog(dataDir, sizes, wanted)
-    if (wanted.includes('log')) rows.push(...logRows)
-
-    const server = await startChild<ServerReady>('server', environment)
-    await server.ask({ what: 'recovered' })
-    const target = { server, dataDir, admin, sizes }
-    if (wanted.includes('get') || wanted.includes('list')) rows.push(...(await measureReads(target, wanted)))
-    if (wanted.includes('create')) rows.push(...(await measurePosts(target)))
-    if (wanted.includes('merge')) rows.push(...(await measureMerges(target)))
-    if (wanted.includes('memory')) {
-      const { peak }: { peak: number } = await server.ask({ what: 'memory' })
-      const measured = `${Math.round(peak)} MB`
-      rows.push({
-        work: 'resident memory, most of all of this',
-        measured,
-        ceiling: '',
-        ratio: undefined,
-        goal: '< 400 MB',
-        met: peak < 400,
-      })
-    }
-    await server.stop()
+    if (wanted.some((group) => group !== 'issues'))
+      rows.push(...(await measurePulls(join(directory, 'pulls'), sizes)))
+    if (wanted.includes('issues')) rows.push(...(await measureIssues(join(directory, 'issues'), sizes)))
     return rows
   } finally {
-    await rm(dataDir, { recursive: true, force: true })
+    await rm(directory, { recursive: true, force: true })
   }
+}
+
+/** All groups that need a long log of pull requests. */
+async function measurePulls(dataDir: string, sizes: Sizes): Promise<Row[]> {
+  const rows: Row[] = []
+  const { environment, admin, logRows } = await measureLog(dataDir, sizes, wanted)
+  if (wanted.includes('log')) rows.push(...logRows)
+
+  const server = await startChild<ServerReady>('server', environment)
+  await server.ask({ what: 'recovered' })
+  const target = { server, dataDir, admin, sizes }
+  if (wanted.includes('get') || wanted.includes('list')) rows.push(...(await measureReads(target, wanted)))
+  if (wanted.includes('create')) rows.push(...(await measurePosts(target)))
+  if (wanted.includes('merge')) rows.push(...(await measureMerges(target)))
+  if (wanted.includes('memory')) {
+    const { peak }: { peak: number } = await server.ask({ what: 'memory' })
+    const measured = `${Math.round(peak)} MB`
+    rows.push({
+      work: 'resident memory, most of all of this',
+      measured,
+      ceiling: '',
+      ratio: undefined,
+      goal: '< 400 MB',
+      met: peak < 400,
+    })
+  }
+  await server.stop()
+  return rows
 }
 
 try {

@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { passOver, type SeededRepository, seedEvents } from '../src/cli/seed-events.ts'
 import { openSqliteEventStore } from '../src/events/sqlite.ts'
 import { openSqliteReadStore } from '../src/projections/sqlite.ts'
 import type { Group, Sizes } from './bench.ts'
 import { startChild } from './child.ts'
-import { seed } from './seed.ts'
 import type { Recovered, ServerReady } from './server-process.ts'
 import { median, milliseconds, perSecond, type Row } from './table.ts'
 import type { Admin } from './target.ts'
@@ -25,16 +25,13 @@ export async function measureLog(
   sizes: Sizes,
   wanted: readonly Group[],
 ): Promise<{ environment: Record<string, string>; admin: Admin; logRows: Row[] }> {
-  const environment = {
-    DATA_DIR: dataDir,
-    HOST: '127.0.0.1',
-    PORT: '0',
-    GRPC_PORT: '0',
-    ADMIN_PASSWORD: 'bench admin password',
-    LOG_LEVEL: 'error',
-  }
+  const environment = environmentOf(dataDir)
   const admin = await makeAdmin(environment)
-  const events = await seedAll(dataDir, sizes, admin)
+  const events = await seedFor(admin, dataDir, [
+    { name: SMALL, pulls: sizes.small },
+    { name: LARGE, pulls: sizes.large },
+    ...Array.from({ length: sizes.light }, (_, i) => ({ name: `${LIGHT}-${i + 1}` })),
+  ])
 
   const first = await startChild<ServerReady>('server', environment)
   const { after: caughtUp }: Recovered = await first.ask({ what: 'recovered' })
@@ -78,6 +75,18 @@ export async function measureLog(
   }
 }
 
+/** Settings of a server on that data directory. */
+export function environmentOf(dataDir: string) {
+  return {
+    DATA_DIR: dataDir,
+    HOST: '127.0.0.1',
+    PORT: '0',
+    GRPC_PORT: '0',
+    ADMIN_PASSWORD: 'bench admin password',
+    LOG_LEVEL: 'error',
+  }
+}
+
 /** Milliseconds from the birth of `npm start`'s process to its first healthy answer. */
 async function startOnce(environment: Record<string, string>): Promise<number> {
   const born = performance.now()
@@ -102,7 +111,7 @@ async function startOnce(environment: Record<string, string>): Promise<number> {
 }
 
 /** The first start makes the site admin; a token is how API clients sign in. */
-async function makeAdmin(environment: Record<string, string> & { ADMIN_PASSWORD: string }): Promise<Admin> {
+export async function makeAdmin(environment: ReturnType<typeof environmentOf>): Promise<Admin> {
   const server = await startChild<ServerReady>('server', environment)
   const [login, password] = ['admin', environment.ADMIN_PASSWORD]
   const headers = {
@@ -118,21 +127,19 @@ async function makeAdmin(environment: Record<string, string> & { ADMIN_PASSWORD:
   return { id: user.id, login, password, token: token.sha1 }
 }
 
-async function seedAll(dataDir: string, { small, large, light }: Sizes, owner: Admin): Promise<number> {
+/** Fills the log of a stopped server with what belongs to the admin. Resolves to the number of events. */
+export async function seedFor(
+  owner: Admin,
+  dataDir: string,
+  repositories: readonly SeededRepository[],
+): Promise<number> {
   const store = openSqliteEventStore(join(dataDir, 'events.db'))
-  const appended = await seed(store, {
-    owner: { id: owner.id, login: owner.login },
-    repositories: new Map([
-      [SMALL, small],
-      [LARGE, large],
-      ...Array.from({ length: light }, (_, i) => [`${LIGHT}-${i + 1}`, 0] as const),
-    ]),
-  })
+  const author = { id: owner.id, login: owner.login }
+  const appended = await seedEvents(store, { owner: { ...author, kind: 'user' }, author, repositories })
   const position = await store.lastPosition()
   await store.close()
-  // The processes of that server have reacted to all of it, then.
   const views = openSqliteReadStore(join(dataDir, 'views.db'))
-  await views.apply([], new Map([['process_pull_heads', { position, version: 1 }]]))
+  await passOver(views, position)
   await views.close()
   return appended
 }

@@ -2,13 +2,13 @@
 import type { BareReady } from './bare-process.ts'
 import type { Group } from './bench.ts'
 import { startChild } from './child.ts'
-import type { Load, LoadQuestion } from './load-process.ts'
+import type { LoadQuestion } from './load-process.ts'
 import { LARGE, SMALL } from './log.ts'
 import { median, perSecond, type Row, ratioRow } from './table.ts'
-import { api, type Target } from './target.ts'
+import { api, loadOf, type Target } from './target.ts'
 
-const CONNECTIONS = 10
-const WARM_UP_SECONDS = 1
+export const CONNECTIONS = 10
+export const WARM_UP_SECONDS = 1
 
 export async function measureReads(target: Target, wanted: readonly Group[]): Promise<Row[]> {
   const { server, admin, sizes } = target
@@ -18,9 +18,7 @@ export async function measureReads(target: Target, wanted: readonly Group[]): Pr
   async function rate(url: string, seconds: number): Promise<number> {
     const headers = { authorization: `token ${admin.token}` }
     const question: LoadQuestion = { url, connections: CONNECTIONS, headers, end: { duration: seconds } }
-    const { rate, failed }: Load = await load.ask(question)
-    if (failed > 0) throw new Error(`${failed} of the requests to ${url} failed`)
-    return rate
+    return (await loadOf(load, question)).rate
   }
 
   /** Both by turns, so that whatever else the machine does falls on both. */

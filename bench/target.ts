@@ -1,6 +1,7 @@
 /** What is measured: a server of its own process, on a seeded data directory. */
 import type { Sizes } from './bench.ts'
 import type { Child } from './child.ts'
+import type { Load, LoadQuestion } from './load-process.ts'
 import type { ServerReady } from './server-process.ts'
 
 export interface Target {
@@ -32,4 +33,13 @@ export async function api<T>(
   const text = await answer.text()
   if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`)
   return JSON.parse(text || 'null')
+}
+
+/** Asks the load generator; a request that failed ends the run. */
+export async function loadOf(load: Child<object>, question: LoadQuestion): Promise<Load> {
+  const answer: Load = await load.ask(question)
+  if (answer.failed > 0) {
+    throw new Error(`${answer.failed} of the requests to ${question.url}${question.write?.path ?? ''} failed`)
+  }
+  return answer
 }

@@ -8,12 +8,12 @@ import { commitTree } from '../src/git/new-commit.ts'
 import { readRefs, updateRef } from '../src/git/refs.ts'
 import { gitOutput } from '../src/git/run.ts'
 import { startChild } from './child.ts'
-import type { Load, LoadQuestion } from './load-process.ts'
+import type { LoadQuestion } from './load-process.ts'
 import { LIGHT } from './log.ts'
 import { median, milliseconds, perSecond, type Row, ratioRow } from './table.ts'
-import { api, type Target } from './target.ts'
+import { api, loadOf, type Target } from './target.ts'
 
-const CLIENTS = 32
+export const CLIENTS = 32
 const SIGNATURE = { name: 'Bench', email: 'bench@example.org', date: '2024-01-01T00:00:00Z' }
 
 interface Repository {
@@ -36,8 +36,7 @@ export async function measurePosts(target: Target): Promise<Row[]> {
       end: { amount },
       write,
     }
-    const { rate, failed, sent }: Load = await load.ask(question)
-    if (failed > 0) throw new Error(`${failed} of ${method} ${path} failed`)
+    const { rate, sent } = await loadOf(load, question)
     first = sent
     return rate
   }
@@ -54,7 +53,7 @@ export async function measurePosts(target: Target): Promise<Row[]> {
     // The first is for warming up.
     if (i === 0) continue
     collaborators.push(rate)
-    appends.push(await appendRate(target, sizes.seconds))
+    appends.push(await appendRate(target.dataDir, sizes.seconds))
   }
 
   const { pullsToOpen } = sizes
@@ -83,7 +82,7 @@ export async function measurePosts(target: Target): Promise<Row[]> {
 }
 
 /** Appends per second of a log of its own, in the same directory and so on the same disk. */
-async function appendRate({ dataDir }: Target, seconds: number): Promise<number> {
+export async function appendRate(dataDir: string, seconds: number): Promise<number> {
   const store = openSqliteEventStore(join(dataDir, `bare-${randomUUID()}.db`))
   const end = performance.now() + seconds * 1000
   const metadata = {

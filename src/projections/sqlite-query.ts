@@ -121,18 +121,47 @@ function test(collection: AnyCollection, condition: Condition): Sql {
     case 'range':
       return range(fieldOf(condition.field), condition.bounds)
     case 'containsAll':
+      if (condition.values.length <= FEW_ELEMENTS) {
+        return allHold(
+          condition.values.map((value) => contains(collection, condition.field, ' AND value = ?', [value])),
+        )
+      }
       return containsEach(collection, condition.field, condition.values, 'value = wanted.value')
     case 'containsAny':
-      return {
-        text: `EXISTS (SELECT 1 ${elements(collection, condition.field)} AND value IN ${LIST})`,
-        values: [JSON.stringify(condition.values)],
-      }
+      // With the plus SQLite looks at the document's own few elements, not at all documents that have the value.
+      return contains(collection, condition.field, ` AND +value IN ${LIST}`, [
+        JSON.stringify(condition.values),
+      ])
     case 'containsWords': {
+      if (condition.words.length <= FEW_ELEMENTS) {
+        return allHold(condition.words.map((word) => beginsWith(collection, condition.field, word)))
+      }
       const ranges = condition.words.map((word) => [word, endOfPrefix(word) ?? null])
       const begins = `value >= json_extract(wanted.value, '$[0]')
         AND value < coalesce(json_extract(wanted.value, '$[1]'), x'')`
       return containsEach(collection, condition.field, ranges, begins)
     }
+  }
+}
+
+/** So few elements are asked for one by one: a third of the time of asking for a list. */
+const FEW_ELEMENTS = 50
+
+function contains(collection: AnyCollection, field: string, and: string, values: Bindable[]): Sql {
+  return { text: `EXISTS (SELECT 1 ${elements(collection, field)}${and})`, values }
+}
+
+function beginsWith(collection: AnyCollection, field: string, word: string): Sql {
+  const end = endOfPrefix(word)
+  return end === undefined
+    ? contains(collection, field, ' AND value >= ?', [word])
+    : contains(collection, field, ' AND value >= ? AND value < ?', [word, end])
+}
+
+function allHold(tests: readonly Sql[]): Sql {
+  return {
+    text: ['1', ...tests.map(({ text }) => text)].join(' AND '),
+    values: tests.flatMap(({ values }) => values),
   }
 }
 

@@ -69,7 +69,7 @@ const fields = {
 }
 
 /** In lists and inside of others: what a fork came from is not read for each row. */
-const PlainRepositoryWire = Type.Object({ ...fields, parent: Type.Null() })
+export const PlainRepositoryWire = Type.Object({ ...fields, parent: Type.Null() })
 
 export const RepositoryWire = Type.Object({
   ...fields,
@@ -123,7 +123,7 @@ export function repositoryWire(
     stars_count: 0,
     watchers_count: 0,
     forks_count: repository.forks,
-    open_issues_count: 0,
+    open_issues_count: repository.openIssues,
     open_pr_counter: repository.openPulls,
     release_counter: 0,
     ignore_whitespace_conflicts: false,

@@ -114,7 +114,7 @@ t.test('openapi.json is OpenAPI 3 and lists the routes; the documentation answer
   t.strictSame(methods('/repos/{owner}/{repo}'), ['delete', 'get', 'patch'])
   t.strictSame(methods('/repos/{owner}/{repo}/pulls'), ['get', 'post'])
   t.strictSame(methods('/repos/{owner}/{repo}/pulls/{index}/merge'), ['delete', 'get', 'post'])
-  t.strictSame(methods('/user/repos'), ['post'])
+  t.strictSame(methods('/user/repos'), ['get', 'post'])
   t.equal((await send('GET', '/api/docs')).status, 200)
 })
 

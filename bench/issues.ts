@@ -1,0 +1,122 @@
+/** Lists and searches of issues where there are many, beside a server that has few; and opening them. */
+import { join } from 'node:path'
+import { RARE_WORD } from '../src/cli/seed-issue.ts'
+import type { Sizes } from './bench.ts'
+import { type Child, startChild } from './child.ts'
+import type { LoadQuestion } from './load-process.ts'
+import { environmentOf, makeAdmin, seedFor } from './log.ts'
+import { CONNECTIONS, WARM_UP_SECONDS } from './reads.ts'
+import type { ServerReady } from './server-process.ts'
+import { median, milliseconds, perSecond, type Row, ratioRow } from './table.ts'
+import { api, loadOf, type Target } from './target.ts'
+import { appendRate, CLIENTS } from './writes.ts'
+
+const READER = { username: 'reader', email: 'reader@example.org', password: 'bench reader password' }
+/** The repository that all issues are in, and how many of them have the rare word. */
+const NAME = 'issues'
+const MARKED = 30
+
+export async function measureIssues(directory: string, sizes: Sizes): Promise<Row[]> {
+  const few = await startWith(join(directory, 'few'), sizes, sizes.fewIssues)
+  const many = await startWith(join(directory, 'many'), sizes, sizes.manyIssues)
+  const load = await startChild<object>('load')
+
+  async function rate({ target, token }: Searched, path: string, seconds: number): Promise<number> {
+    const url = `${target.server.ready.url}/api/v1${path}`
+    const headers = { authorization: `token ${token}` }
+    return (await loadOf(load, { url, connections: CONNECTIONS, headers, end: { duration: seconds } })).rate
+  }
+
+  /** Both by turns, so that whatever else the machine does falls on both. */
+  async function compare(work: string, path: string): Promise<Row> {
+    const rates: Record<'few' | 'many', number[]> = { few: [], many: [] }
+    for (const server of [few, many]) await rate(server, path, WARM_UP_SECONDS)
+    // Answers that came too late for the reading before are not to slow this one down.
+    for (const { target } of [few, many]) await api(target, 'GET', path)
+    for (let i = 0; i < sizes.rounds; i++) {
+      rates.few.push(await rate(few, path, sizes.seconds))
+      rates.many.push(await rate(many, path, sizes.seconds))
+    }
+    const [withFew, withMany] = [median(rates.few), median(rates.many)]
+    const [one, other] = [milliseconds(1000 / withMany), milliseconds(1000 / withFew)]
+    return ratioRow(work, one, `${other} with few`, withFew / withMany, { atMost: 1.5 })
+  }
+
+  const list = `/repos/${many.target.admin.login}/${NAME}/issues`
+  const search = '/repos/issues/search'
+  const size = sizes.manyIssues.toLocaleString('en')
+  const rows = [
+    await compare(`list issues, 30 of ${size}`, list),
+    await compare(`the same, closed`, `${list}?state=closed`),
+    await compare(`the same, with a label`, `${list}?labels=bug`),
+    await compare(`the same, by a rare word`, `${list}?state=all&q=${RARE_WORD}`),
+    await compare(`the same, by a frequent word`, `${list}?q=server`),
+    await compare(`issues of ${sizes.repositories.toLocaleString('en')} repositories`, search),
+    await compare(`the same, with a label`, `${search}?labels=bug`),
+    await compare(`the same, by a rare word`, `${search}?state=all&q=${RARE_WORD}`),
+    await compare(`the same, by a frequent word`, `${search}?q=server`),
+    await measureOpening(many.target, load),
+  ]
+  await load.stop()
+  for (const { target } of [few, many]) await target.server.stop()
+  return rows
+}
+
+/** A server, and the token of somebody who owns nothing on it. */
+interface Searched {
+  target: Target
+  token: string
+}
+
+/** Starts a server with that many issues in one repository, and others that have one each. */
+async function startWith(dataDir: string, sizes: Sizes, issues: number): Promise<Searched> {
+  const environment = environmentOf(dataDir)
+  const admin = await makeAdmin(environment)
+  await seedFor(admin, dataDir, [
+    { name: NAME, issues, marked: MARKED },
+    ...Array.from({ length: sizes.repositories - 1 }, (_, i) => ({ name: `light-${i + 1}`, issues: 1 })),
+  ])
+  const server = await startChild<ServerReady>('server', environment)
+  await server.ask({ what: 'recovered' })
+  const target = { server, dataDir, admin, sizes }
+  await api(target, 'POST', '/admin/users', READER)
+  const { username, password } = READER
+  const made = await fetch(`${server.ready.url}/api/v1/users/${username}/tokens`, {
+    method: 'POST',
+    headers: {
+      authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify({ name: 'bench', scopes: ['all'] }),
+  })
+  const token: { sha1: string } = JSON.parse(await made.text())
+  return { target, token: token.sha1 }
+}
+
+/** A number, an id and one append, beside appends alone. */
+async function measureOpening({ server, dataDir, admin, sizes }: Target, load: Child<object>): Promise<Row> {
+  const question: LoadQuestion = {
+    url: server.ready.url,
+    connections: CLIENTS,
+    headers: { authorization: `token ${admin.token}` },
+    end: { amount: Math.ceil(sizes.issuesToOpen / (sizes.rounds + 1)) },
+    write: {
+      method: 'POST',
+      path: `/api/v1/repos/${admin.login}/${NAME}/issues`,
+      body: JSON.stringify({ title: 'Number {n}', body: 'What happens, and what should.' }),
+      first: 1,
+    },
+  }
+  const opened: number[] = []
+  const appends: number[] = []
+  for (let i = 0; i <= sizes.rounds; i++) {
+    const { rate } = await loadOf(load, question)
+    // The first is for warming up.
+    if (i === 0) continue
+    opened.push(rate)
+    appends.push(await appendRate(dataDir, sizes.seconds))
+  }
+  const [own, bare] = [median(opened), median(appends)]
+  const work = `post an issue, ${CLIENTS} clients`
+  return ratioRow(work, perSecond(own), `${perSecond(bare)} bare appends`, own / bare, { atLeast: 0.3 })
+}

@@ -1,0 +1,136 @@
+#!/usr/bin/env node
+/** `npm run seed`: fills an empty data directory with issues, pull requests and repositories, to try things at size. */
+import { randomBytes } from 'node:crypto'
+import { mkdir } from 'node:fs/promises'
+import { parseArgs } from 'node:util'
+import { Presets, SingleBar } from 'cli-progress'
+import type { CommandContext } from '../commands/execute.ts'
+import { createUser } from '../commands/users/create.ts'
+import { secretCollections } from '../commands/users/secrets.ts'
+import { type Config, loadConfig } from '../config.ts'
+import { lockDataDir } from '../data-lock.ts'
+import { LOG_START } from '../events/event-store.ts'
+import { idsStream } from '../events/streams.ts'
+import { openEvents, openReadStores } from '../stores.ts'
+import { lastRevision, passOver, type SeededRepository, seedEvents } from './seed-events.ts'
+import { RARE_WORD } from './seed-issue.ts'
+
+const LOGIN = 'seed'
+const MARKED = 30
+const MOST = { issues: 10_000_000, pulls: 10_000_000, repos: 1_000_000 }
+
+const HELP = `DATA_DIR=<directory> npm run seed -- [--issues N] [--pulls N] [--repos N] [--password PASSWORD]
+
+  --issues    issues in all (default: 1000): one in each other repository, the rest in ${LOGIN}/repo-1;
+              the word "${RARE_WORD}" is in the titles of exactly ${MARKED} of them
+  --pulls     pull requests, all of them in ${LOGIN}/repo-1 (default: 100)
+  --repos     repositories ${LOGIN}/repo-1, ${LOGIN}/repo-2, … (default: 10)
+  --password  of the user "${LOGIN}", who owns them (default: a random one, printed once)
+
+The data directory must have no repositories yet, and no server may use it meanwhile; the next start reads
+what was seeded. There is no git behind the repositories: clones, pushes and merges of them answer 404.`
+
+class UsageError extends Error {}
+
+interface Amounts {
+  issues: number
+  pulls: number
+  repos: number
+}
+
+function readArguments(): (Amounts & { password: string | undefined }) | 'help' {
+  const options = {
+    issues: { type: 'string', default: '1000' },
+    pulls: { type: 'string', default: '100' },
+    repos: { type: 'string', default: '10' },
+    password: { type: 'string' },
+    help: { type: 'boolean', short: 'h', default: false },
+  } as const
+  try {
+    const { values } = parseArgs({ options })
+    if (values.help) return 'help'
+    return {
+      issues: amountOf('issues', values.issues, 0),
+      pulls: amountOf('pulls', values.pulls, 0),
+      repos: amountOf('repos', values.repos, 1),
+      password: values.password,
+    }
+  } catch (error) {
+    // What parseArgs throws names the option.
+    throw error instanceof TypeError ? new UsageError(error.message) : error
+  }
+}
+
+function amountOf(name: keyof Amounts, text: string, least: number): number {
+  const amount = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
+  if (amount >= least && amount <= MOST[name]) return amount
+  throw new UsageError(`--${name}: must be a whole number from ${least} to ${MOST[name]}, not "${text}"`)
+}
+
+/** Half of the issues at least are in the first repository, so that it has all that are marked. */
+function repositoriesOf({ issues, pulls, repos }: Amounts): SeededRepository[] {
+  const elsewhere = Math.min(repos - 1, Math.floor(issues / 2))
+  return Array.from({ length: repos }, (_, i): SeededRepository => {
+    const name = `repo-${i + 1}`
+    if (i > 0) return { name, issues: i <= elsewhere ? 1 : 0 }
+    return { name, pulls, issues: issues - elsewhere, marked: MARKED }
+  })
+}
+
+/** Does what the command line asks for, in a data directory that is this process's own. */
+async function fill(config: Config, amounts: Amounts, password: string): Promise<number> {
+  const events = openEvents(config)
+  const { readStore, secrets } = openReadStores(config)
+  const bar = new SingleBar({ format: '{bar} {percentage}% {value} of {total}' }, Presets.shades_classic)
+  try {
+    if ((await lastRevision(events, idsStream('repository'))) !== null) {
+      throw new UsageError(`DATA_DIR: ${config.dataDir} has repositories already; choose another directory`)
+    }
+    await secrets.prepare(secretCollections)
+    const context: CommandContext = {
+      actor: null,
+      at: new Date().toISOString(),
+      correlationId: 'seed',
+      causationId: 'seed',
+      written: LOG_START,
+    }
+    const details = { login: LOGIN, email: `${LOGIN}@localhost`, fullName: '', siteAdmin: false }
+    const author = { id: await createUser({ events, secrets }, context, details, password), login: LOGIN }
+    bar.start(amounts.issues + amounts.pulls + amounts.repos, 0)
+    const owner = { ...author, kind: 'user' } as const
+    const plan = { owner, author, repositories: repositoriesOf(amounts) }
+    const appended = await seedEvents(events, plan, (done) => bar.update(done))
+    await passOver(readStore, await events.lastPosition())
+    return appended
+  } finally {
+    bar.stop()
+    await Promise.all([events.close(), readStore.close(), secrets.close()])
+  }
+}
+
+async function main(): Promise<void> {
+  const given = readArguments()
+  if (given === 'help') return console.log(HELP)
+  const config = loadConfig(process.env)
+  if (config.eventStoreUrl !== undefined || config.mongodbUrl !== undefined) {
+    throw new UsageError('only a data directory can be seeded: unset EVENTSTORE_URL and MONGODB_URL')
+  }
+  await mkdir(config.dataDir, { recursive: true })
+  const unlock = lockDataDir(config.dataDir)
+  const started = performance.now()
+  const password = given.password ?? randomBytes(15).toString('base64url')
+  const appended = await fill(config, given, password).finally(unlock)
+  const seconds = ((performance.now() - started) / 1000).toFixed(1)
+  const { issues, pulls, repos } = given
+  console.log(
+    `${repos} repositories, ${issues} issues, ${pulls} pull requests: ${appended} events in ${seconds} s`,
+  )
+  console.log(`  data     ${config.dataDir}`)
+  const shown = given.password === undefined ? `"${password}" (shown this once)` : 'as given'
+  console.log(`  user     "${LOGIN}", password ${shown}`)
+}
+
+main().catch((error: unknown) => {
+  console.error(error instanceof Error ? `seed: ${error.message}` : error)
+  process.exit(error instanceof UsageError ? 2 : 1)
+})

@@ -1,0 +1,91 @@
+import { once } from 'node:events'
+import { get, type IncomingMessage } from 'node:http'
+import Fastify from 'fastify'
+import t from 'tap'
+import { sendStreamedList } from '../../src/http/streamed-list.ts'
+import { until } from '../until.ts'
+
+const ROW = { type: 'object', properties: { n: { type: 'integer' } } }
+
+type Parts = AsyncIterable<{ n: number; hidden?: boolean }[]>
+
+/** A server with one route that sends these parts. */
+async function serve(test: Pick<typeof t, 'teardown'>, parts: () => Parts): Promise<string> {
+  const app = Fastify()
+  app.get('/', async (_request, reply) => {
+    sendStreamedList(reply, ROW, parts())
+    return reply
+  })
+  test.teardown(() => app.close())
+  return app.listen({ host: '127.0.0.1', port: 0 })
+}
+
+/** As many rows as make a part that no socket takes at once. */
+const large = Array.from({ length: 20_000 }, (_, n) => ({ n }))
+
+async function answerOf(url: string): Promise<IncomingMessage> {
+  const request = get(url)
+  const [answer]: IncomingMessage[] = await once(request, 'response')
+  if (answer === undefined) throw new Error('no answer')
+  return answer
+}
+
+t.test('rows in parts are one array, each with what its schema says', async (t) => {
+  const url = await serve(t, async function* () {
+    yield [{ n: 1, hidden: true }, { n: 2 }]
+    yield []
+    yield [{ n: 3 }]
+  })
+  const answer = await fetch(url)
+  t.equal(answer.headers.get('Content-Type'), 'application/json; charset=utf-8')
+  t.equal(await answer.text(), '[{"n":1},{"n":2},{"n":3}]')
+})
+
+t.test('no rows are an empty array', async (t) => {
+  const url = await serve(t, async function* () {})
+  t.equal(await (await fetch(url)).text(), '[]')
+})
+
+t.test('an error before the first row is an answer of its own', async (t) => {
+  // biome-ignore lint/correctness/useYield: it fails before it has anything
+  const url = await serve(t, async function* () {
+    throw new Error('the store is away')
+  })
+  t.equal((await fetch(url)).status, 500)
+})
+
+t.test('an error in the middle breaks the connection', async (t) => {
+  const url = await serve(t, async function* () {
+    yield large
+    throw new Error('the store is away')
+  })
+  const answer = await fetch(url)
+  t.equal(answer.status, 200)
+  await t.rejects(answer.text())
+})
+
+t.test('a client that takes nothing is not read for, and one that goes away ends the reading', async (t) => {
+  let read = 0
+  let ended = false
+  const url = await serve(t, async function* () {
+    try {
+      for (;;) {
+        read += 1
+        yield large
+      }
+    } finally {
+      ended = true
+    }
+  })
+  const answer = await answerOf(url)
+  let before = -1
+  await until('the reading stands still', async () => {
+    const still = read === before
+    before = read
+    return still
+  })
+  // What the sockets of both sides hold, and no more.
+  t.ok(read * JSON.stringify(large).length < 32e6, `${read} parts were read`)
+  answer.destroy()
+  await until('the reading has ended', async () => ended)
+})

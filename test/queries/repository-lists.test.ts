@@ -1,0 +1,139 @@
+import type { Repository } from 'gitea-js'
+import t from 'tap'
+import { seedEvents } from '../../src/cli/seed-events.ts'
+import { type Gitea, startTestServer, statusOf, type TestServer } from '../start-server.ts'
+
+const names = (list: readonly Repository[]) => list.map(({ full_name }) => full_name)
+const access = (list: readonly Repository[]) =>
+  Object.fromEntries(list.map(({ full_name, permissions }) => [full_name, permissions]))
+
+const READ = { admin: false, push: false, pull: true }
+const WRITE = { admin: false, push: true, pull: true }
+const ADMIN = { admin: true, push: true, pull: true }
+
+/** alice has `app` and the private `vault`, which bob may write to. */
+async function aliceAndBob(server: TestServer): Promise<{ alice: Gitea; bob: Gitea }> {
+  const alice = await server.as('alice')
+  const bob = await server.as('bob')
+  await alice.user.createCurrentUserRepo({ name: 'app' })
+  await alice.user.createCurrentUserRepo({ name: 'vault', private: true })
+  await alice.repos.repoAddCollaborator('alice', 'vault', 'bob', { permission: 'write' })
+  return { alice, bob }
+}
+
+t.test(
+  'repository listings rule 1: a user and site admins see private repositories, with their access to each',
+  async (t) => {
+    const server = await startTestServer(t)
+    const { alice, bob } = await aliceAndBob(server)
+    const admin = await server.as('admin')
+    const of = async (client: Gitea, name = 'alice') => (await client.users.userListRepos(name)).data
+
+    t.same(access(await of(alice)), { 'alice/app': ADMIN, 'alice/vault': ADMIN })
+    t.same(access(await of(admin)), { 'alice/app': ADMIN, 'alice/vault': ADMIN })
+    t.same(access(await of(server.anonymous)), { 'alice/app': READ })
+    t.same(access(await of(bob)), { 'alice/app': READ }, 'nor does a collaborator see a private one here')
+    t.match(await of(alice, 'ALICE'), [{ name: 'app', owner: { login: 'alice' } }, { name: 'vault' }])
+    t.same(await of(alice, 'bob'), [], 'none is an empty list')
+    t.equal(await statusOf(alice.users.userListRepos('nobody')), 404)
+  },
+)
+
+t.test(
+  'repository listings rule 2: own ones first, then those that one was given access to; for the signed-in',
+  async (t) => {
+    const server = await startTestServer(t)
+    const { alice, bob } = await aliceAndBob(server)
+    const admin = await server.as('admin')
+    await bob.user.createCurrentUserRepo({ name: 'Zoo' })
+    await bob.user.createCurrentUserRepo({ name: 'notes', private: true })
+    await admin.orgs.orgCreate({ username: 'zeta' })
+    await admin.orgs.createOrgRepo('zeta', { name: 'site', private: true })
+    await admin.orgs.createOrgRepo('zeta', { name: 'open' })
+    await server.fetch('admin', '/api/v1/orgs/zeta/members/bob', { method: 'PUT', body: '{}' })
+
+    const { data } = await bob.user.userCurrentListRepos()
+    t.same(names(data), ['bob/notes', 'bob/Zoo', 'alice/vault', 'zeta/open', 'zeta/site'])
+    t.same(data.map(({ permissions }) => permissions).slice(0, 3), [ADMIN, ADMIN, WRITE])
+    const { data: hers } = await alice.user.userCurrentListRepos()
+    t.same(names(hers), ['alice/app', 'alice/vault'], "strangers' public ones are not there")
+    t.notOk(
+      names((await admin.user.userCurrentListRepos()).data).includes('alice/vault'),
+      'nor all that a site admin may see',
+    )
+    t.equal(await statusOf(server.anonymous.user.userCurrentListRepos()), 401)
+  },
+)
+
+t.test(
+  'repository listings rule 3: members and site admins see the private repositories of an organization',
+  async (t) => {
+    const server = await startTestServer(t)
+    const admin = await server.as('admin')
+    const [alice, bob] = [await server.as('alice'), await server.as('bob')]
+    for (const [username, visibility] of [
+      ['acme', 'public'],
+      ['secret', 'private'],
+    ] as const) {
+      await admin.orgs.orgCreate({ username, visibility })
+      await admin.orgs.createOrgRepo(username, { name: 'site' })
+      await admin.orgs.createOrgRepo(username, { name: 'vault', private: true })
+      await server.fetch('admin', `/api/v1/orgs/${username}/members/alice`, { method: 'PUT', body: '{}' })
+    }
+    const of = async (client: Gitea, org: string) => names((await client.orgs.orgListRepos(org)).data)
+    t.same(await of(alice, 'acme'), ['acme/site', 'acme/vault'])
+    t.same(await of(admin, 'acme'), ['acme/site', 'acme/vault'])
+    t.same(await of(bob, 'acme'), ['acme/site'])
+    t.same(await of(server.anonymous, 'acme'), ['acme/site'])
+    t.same(
+      names((await bob.users.userListRepos('acme')).data),
+      ['acme/site'],
+      'and the same by the path of users',
+    )
+    t.same(await of(alice, 'secret'), ['secret/site', 'secret/vault'])
+    t.equal(await statusOf(bob.orgs.orgListRepos('secret')), 404, 'who may not see it finds nothing')
+    t.equal(await statusOf(bob.users.userListRepos('secret')), 404)
+    t.equal(await statusOf(alice.orgs.orgListRepos('alice')), 404, 'a user is no organization')
+  },
+)
+
+t.test(
+  'repository listings rule 4: thousands of repositories come in one answer, each once and in order',
+  async (t) => {
+    const server = await startTestServer(t)
+    const { alice, bob } = await aliceAndBob(server)
+    const { data: alices } = await alice.user.userGetCurrent()
+    const { data: bobs } = await bob.user.userGetCurrent()
+    const { events, projector } = server.services
+    const MANY = 2345
+    const repositories = Array.from({ length: MANY }, (_, i) => ({
+      name: `${i % 2 === 0 ? 'R' : 'r'}epo-${i}`,
+      private: i % 3 === 0,
+    }))
+    for (const { id = 0, login = '' } of [alices, bobs]) {
+      const author = { id, login }
+      await seedEvents(events, { owner: { ...author, kind: 'user' }, author, repositories })
+    }
+    t.ok(await projector.waitFor(await events.lastPosition(), 60_000))
+
+    const inOrder = (owner: string, ...more: string[]) =>
+      [...repositories.map(({ name }) => `${owner}/${name}`), ...more].sort((a, b) =>
+        a.toLowerCase() < b.toLowerCase() ? -1 : 1,
+      )
+    const own = await server.fetch('alice', '/api/v1/user/repos?limit=1&page=7')
+    t.equal(own.headers.get('X-Total-Count'), `${MANY + 2}`)
+    t.equal(own.headers.get('Link'), null)
+    t.match(own.headers.get('Content-Type'), 'application/json')
+    const list: Repository[] = JSON.parse(await own.text())
+    t.same(names(list), inOrder('alice', 'alice/app', 'alice/vault'))
+
+    const theirs = await server.fetch('bob', '/api/v1/user/repos')
+    t.same(names(JSON.parse(await theirs.text())), [...inOrder('bob'), 'alice/vault'])
+
+    const shown = await server.fetch(null, '/api/v1/users/alice/repos')
+    const open: Repository[] = JSON.parse(await shown.text())
+    t.equal(shown.headers.get('X-Total-Count'), `${open.length}`)
+    t.equal(open.length, repositories.filter((repository) => !repository.private).length + 1)
+    t.ok(open.every((repository) => repository.private === false))
+  },
+)
