@@ -22,6 +22,7 @@ export const labels: Collection<LabelDocument> = {
       ['nameKey', 1],
       ['id', 1],
     ],
+    [['nameKey', 1]],
   ],
   arrays: [],
 }

@@ -41,13 +41,14 @@ export const milestones: Collection<MilestoneDocument> = {
 
 export const milestoneFold: Fold<MilestoneDocument> = {
   collection: milestones,
-  version: 1,
+  version: 2,
   touches(event) {
     switch (event.type) {
       case 'MilestoneCreated':
       case 'MilestoneEdited':
       case 'MilestoneDeleted':
         return [`${event.data.id}`]
+      case 'IssueOpened':
       case 'PullRequestOpened':
       case 'StatusChanged':
       case 'PullRequestMerged':
@@ -90,6 +91,7 @@ export const milestoneFold: Fold<MilestoneDocument> = {
       }
       case 'MilestoneDeleted':
         return undefined
+      case 'IssueOpened':
       case 'PullRequestOpened':
         return counted(milestone, { open: 1, closed: 0 }, at)
       case 'PullRequestMerged':

@@ -38,6 +38,8 @@ export interface RepositoryDocument extends MergeSettings {
   parentId: number | null
   parent: { repoId: number; owner: AccountRef; name: string } | null
   forks: number
+  openIssues: number
+  closedIssues: number
   openPulls: number
   closedPulls: number
   createdAt: string
@@ -71,15 +73,13 @@ export function repositoryKey(owner: string, name: string): string {
 
 export const repositoryFold: Fold<RepositoryDocument> = {
   collection: repositories,
-  version: 2,
+  version: 3,
   touches(event) {
     switch (event.type) {
       case 'RepositoryCreated': {
         const { repoId, parent } = event.data
         return parent === undefined ? [`${repoId}`] : [`${repoId}`, `${parent.repoId}`]
       }
-      case 'StatusChanged':
-        return isPullStream(event.stream) ? [`${event.data.repoId}`] : []
       case 'RepositoryDeleted': {
         const { repoId, parentId } = event.data
         return parentId === undefined ? [`${repoId}`] : [`${repoId}`, `${parentId}`]
@@ -90,7 +90,9 @@ export const repositoryFold: Fold<RepositoryDocument> = {
       case 'BranchProtectionSet':
       case 'BranchProtectionRemoved':
       case 'RefsUpdated':
+      case 'IssueOpened':
       case 'PullRequestOpened':
+      case 'StatusChanged':
       case 'PullRequestMerged':
         return [`${event.data.repoId}`]
       default:
@@ -122,6 +124,8 @@ export const repositoryFold: Fold<RepositoryDocument> = {
         parentId: parent?.repoId ?? null,
         parent,
         forks: 0,
+        openIssues: 0,
+        closedIssues: 0,
         openPulls: 0,
         closedPulls: 0,
         createdAt: at,
@@ -164,10 +168,14 @@ export const repositoryFold: Fold<RepositoryDocument> = {
         )
         return { ...repository, empty: repository.empty && !gained, updatedAt: at }
       }
+      case 'IssueOpened':
+        return { ...repository, openIssues: repository.openIssues + 1, updatedAt: at }
       case 'PullRequestOpened':
         return { ...repository, openPulls: repository.openPulls + 1, updatedAt: at }
       case 'StatusChanged':
-        return closedPulls(repository, event.data.closed ? 1 : -1, at)
+        return isPullStream(event.stream)
+          ? closedPulls(repository, event.data.closed ? 1 : -1, at)
+          : closedIssues(repository, event.data.closed ? 1 : -1, at)
       case 'PullRequestMerged':
         return closedPulls(repository, 1, at)
       default:
@@ -180,6 +188,16 @@ function withReaders(repository: RepositoryDocument): RepositoryDocument {
   const { private: isPrivate, ownerId, collaborators } = repository
   const given = [ownerId, ...Object.keys(collaborators).map(Number)]
   return { ...repository, readers: isPrivate ? given : [ANYONE, ...given] }
+}
+
+/** So many issues more are closed, and no longer open. */
+function closedIssues(repository: RepositoryDocument, more: 1 | -1, updatedAt: string): RepositoryDocument {
+  return {
+    ...repository,
+    openIssues: repository.openIssues - more,
+    closedIssues: repository.closedIssues + more,
+    updatedAt,
+  }
 }
 
 /** So many pull requests more are closed, and no longer open. */

@@ -89,7 +89,8 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     return run
   }
 
-  function write(change: Write): void {
+  /** Yields where others may have a turn. */
+  function* write(change: Write): Generator<undefined> {
     const table = documentTable(change.collection)
     const { id, collection } = change
     const before =
@@ -98,7 +99,7 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
         : undefined
     if (change.op === 'delete') {
       query.write(`DELETE FROM ${table} WHERE id = ?`).run(id)
-      if (before !== undefined) writeArrays(collection, id, before.body, {})
+      if (before !== undefined) yield* writeArrays(collection, id, before.body, {})
       return
     }
     if (before !== undefined && before.position > change.position) return
@@ -109,11 +110,19 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
          WHERE excluded.position >= position`,
       )
       .run(id, change.position, change.json)
-    if (collection.arrays.length > 0) writeArrays(collection, id, before?.body ?? '{}', change.body)
+    if (collection.arrays.length > 0) {
+      yield* writeArrays(collection, id, before?.body ?? '{}', change.body)
+    }
+    yield
   }
 
   /** Long lists change by an element or two: only the difference is written. */
-  function writeArrays(collection: AnyCollection, id: string, beforeJson: string, after: object): void {
+  function* writeArrays(
+    collection: AnyCollection,
+    id: string,
+    beforeJson: string,
+    after: object,
+  ): Generator<undefined> {
     const table = arrayTable(collection)
     const before: object = JSON.parse(beforeJson)
     for (const field of collection.arrays) {
@@ -121,18 +130,20 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
       const now = elementsOf(after, field)
       const gone = [...old].filter((value) => !now.has(value))
       const come = [...now].filter((value) => !old.has(value))
-      // However many, one statement: a text comes with dozens of words.
-      if (gone.length > 0) {
+      // Dozens of words that come with a text are one statement; tens of thousands are several turns.
+      for (const part of chunks(gone)) {
         query
           .write(
             `DELETE FROM ${table} WHERE field = ? AND id = ? AND value IN (SELECT value FROM json_each(?))`,
           )
-          .run(field, id, JSON.stringify(gone))
+          .run(field, id, JSON.stringify(part))
+        yield
       }
-      if (come.length > 0) {
+      for (const part of chunks(come)) {
         query
           .write(`INSERT OR IGNORE INTO ${table} (field, id, value) SELECT ?, ?, value FROM json_each(?)`)
-          .run(field, id, JSON.stringify(come))
+          .run(field, id, JSON.stringify(part))
+        yield
       }
     }
   }
@@ -209,10 +220,11 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
       await transaction(async () => {
         let turn = performance.now()
         for (const change of writes) {
-          write(change)
-          if (performance.now() - turn < TURN_MS) continue
-          await nextTurn()
-          turn = performance.now()
+          for (const _ of write(change)) {
+            if (performance.now() - turn < TURN_MS) continue
+            await nextTurn()
+            turn = performance.now()
+          }
         }
         for (const [name, { position, version }] of checkpoints) {
           query
@@ -275,4 +287,12 @@ function elementsOf(body: object, field: string): Set<Element> {
 function unavailable(done: 'read' | 'written', error: unknown): StoreUnavailable {
   const reason = error instanceof Error ? error.message : String(error)
   return new StoreUnavailable(`the read models can't be ${done}: ${reason}`, { cause: error })
+}
+
+const CHUNK = 1000
+
+function chunks(elements: readonly Element[]): Element[][] {
+  const parts: Element[][] = []
+  for (let i = 0; i < elements.length; i += CHUNK) parts.push(elements.slice(i, i + CHUNK))
+  return parts
 }

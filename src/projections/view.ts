@@ -23,7 +23,6 @@ export interface View<D extends object> {
 
 const MAX_CHARACTERS = 32 * 1024 * 1024
 const MAX_ANSWERS = 10_000
-const MAX_COUNTS = 1000
 const MAX_IDS = 1_000_000
 
 /** `idOf`: under which id a document is stored. */
@@ -38,7 +37,10 @@ export function createView<D extends object>(
     sizeCalculation: roughSize,
   })
   const answers = new LRUCache<string, string>({ max: MAX_ANSWERS })
-  const counts = new LRUCache<string, number>({ max: MAX_COUNTS })
+  const counts = new LRUCache<string, number>({
+    maxSize: MAX_CHARACTERS / 8,
+    sizeCalculation: (_, question) => question.length,
+  })
   const idLists = new LRUCache<string, readonly string[]>({
     maxSize: MAX_IDS,
     sizeCalculation: (ids) => 1 + ids.length,

@@ -4,11 +4,10 @@ import { Type } from 'typebox'
 import { pagedList } from '../http/paged-list.ts'
 import { PageQuery } from '../http/paging.ts'
 import { repositoryFor } from '../http/requests.ts'
-import type { AccountDocument } from '../projections/accounts.ts'
-import type { Filter } from '../projections/read-store.ts'
-import { ANYONE, type RepositoryDocument } from '../projections/repositories.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
 import { accessTo } from './access.ts'
+import { readableBy } from './readable.ts'
 import { RepositoryParams, RepositoryWire, repositoryWire } from './repositories.ts'
 
 /** The fork of a repository that an owner has; there is one at most. Only direct forks count. */
@@ -18,14 +17,6 @@ export async function forkOf(
   ownerId: number,
 ): Promise<RepositoryDocument | undefined> {
   return services.views.repositories.findOne({ parentId: baseRepoId, ownerId })
-}
-
-/** The forks of a repository that the requester may read: what `accessTo` says of one, for a list. */
-function readableForks(parentId: number, requester: AccountDocument | null): Filter<RepositoryDocument> {
-  if (requester === null) return { parentId, readers: ANYONE }
-  if (requester.siteAdmin) return { parentId }
-  const organizations = Object.keys(requester.memberships).map(Number)
-  return { parentId, readers: { $in: [ANYONE, requester.id, ...organizations] } }
 }
 
 export function forkQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
@@ -46,7 +37,7 @@ export function forkQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { repository } = await repositoryFor(services, request, request.params, 'read')
         const forks = await pagedList(services, request, reply, {
           view: repositories,
-          filter: readableForks(repository.id, requester),
+          filter: { parentId: repository.id, ...readableBy(requester) },
           sort: [['id', 1]],
           query: request.query,
         })

@@ -9,7 +9,7 @@ import { pathNumber } from '../http/path-number.ts'
 import { repositoryFor } from '../http/requests.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type LabelDocument, scopeKey } from '../projections/labels.ts'
-import type { Sort } from '../projections/read-store.ts'
+import type { Filter, Sort } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
 import { OrganizationParams, organizationFor } from './organizations.ts'
@@ -89,6 +89,23 @@ export async function labelsByIds(
   const keys = new Set(givenIn(repository).map(scopeKey))
   const found = await services.views.labels.getMany([...new Set(ids)].map(String))
   return found.filter((label) => keys.has(label.scopeKey))
+}
+
+/** Labels with these names, to the letter; the index knows them in lower case. */
+export function named(names: readonly string[]): Filter<LabelDocument> {
+  return { nameKey: { $in: names.map((name) => name.toLowerCase()) }, name: { $in: names } }
+}
+
+/** Ids of the repository's and its organization's labels with these names, to the letter; unknown ones are left out. */
+export async function labelIdsNamed(
+  services: Services,
+  repository: RepositoryDocument,
+  names: readonly string[],
+): Promise<number[]> {
+  if (names.length === 0) return []
+  const scopes = givenIn(repository).map(scopeKey)
+  const ids = await services.views.labels.ids({ ...named(names), scopeKey: { $in: scopes } })
+  return ids.map(Number)
 }
 
 const BY_NAME: Sort<LabelDocument> = [

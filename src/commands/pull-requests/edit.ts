@@ -1,7 +1,7 @@
 /** Changing a pull request: `PATCH /repos/{owner}/{repo}/pulls/{index}`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts'
+import type { AccountRef, IssueRef, PullRequestEvent } from '../../events/domain-events.ts'
 import { claimKeys, idsStream, pullStream } from '../../events/streams.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'
@@ -210,10 +210,10 @@ async function claimTarget(
 }
 
 /** One that is opened again has the head that its branch came to meanwhile, before the client is told. */
-async function takeOverHead(
+export async function takeOverHead(
   services: Services,
   context: CommandContext,
-  { repoId, index }: PullDocument,
+  { repoId, index }: IssueRef,
 ): Promise<void> {
   await catchUp(services, context, repoId, index).catch((error: unknown) =>
     services.log.warn({ err: error, repoId, index }, 'the head is left to the process'),

@@ -2,9 +2,9 @@ import t from 'tap'
 import { append } from '../../../src/commands/execute.ts'
 import { pullStream } from '../../../src/events/streams.ts'
 import { aContext } from '../../stores.ts'
-import { startPullRequests } from '../pull-requests/setup.ts'
+import { type RepositoryOptions, startPulls, type Test } from '../pull-requests/pull-repository.ts'
 
-const { server, alice, bob, call, repository } = await startPullRequests(t)
+const { server, alice, bob, call, repository } = await startPulls(t)
 
 type Side = 'dependencies' | 'blocks'
 const path = (repo: string, index: number | string, side: Side) =>
@@ -19,8 +19,8 @@ const list = async (repo: string, index: number, side: Side, login: string | nul
   }
 }
 /** A repository with so many pull requests. */
-async function withPulls(test: Parameters<typeof repository>[0], name: string, count: number, options = {}) {
-  const made = await repository(test, name, options)
+async function withPulls(t: Test, name: string, count: number, options: RepositoryOptions = {}) {
+  const made = await repository(t, name, options)
   const heads = Array.from({ length: count }, (_, i) => `b${i + 1}`)
   await made.branches(...heads)
   for (const head of heads) await made.open(head)
@@ -28,7 +28,7 @@ async function withPulls(test: Parameters<typeof repository>[0], name: string, c
 }
 
 t.test('a dependency is added, listed on both sides, and removed', async (t) => {
-  const { events, id, get } = await withPulls(t, 'app', 2)
+  const { changes, id, get } = await withPulls(t, 'app', 2)
   const meta = { owner: 'alice', repo: 'app', index: 2 }
   const added = await call('alice', 'POST', path('app', 1, 'dependencies'), meta)
   t.equal(added.status, 201)
@@ -57,15 +57,15 @@ t.test('a dependency is added, listed on both sides, and removed', async (t) => 
   t.match(removed, { status: 200, body: { number: 1 } })
   t.strictSame((await list('app', 1, 'dependencies')).issues, [])
   t.strictSame((await list('app', 2, 'blocks')).issues, [])
-  t.strictSame(await events(1), [
+  t.strictSame(await changes(1), [
     { type: 'DependencyAdded', data: { ...id(1), dependency: id(2) } },
     { type: 'DependencyRemoved', data: { ...id(1), dependency: id(2) } },
   ])
-  t.strictSame(await events(2), [])
+  t.strictSame(await changes(2), [])
 })
 
 t.test('blocks says the same from the other side', async (t) => {
-  const { events, id } = await withPulls(t, 'sides', 2)
+  const { changes, id } = await withPulls(t, 'sides', 2)
   const blocks = path('sides', 2, 'blocks')
   t.match(await call('alice', 'POST', blocks, { index: 1 }), { status: 201, body: { number: 2 } })
   t.strictSame((await list('sides', 1, 'dependencies')).issues, ['sides#2'])
@@ -75,13 +75,13 @@ t.test('blocks says the same from the other side', async (t) => {
   })
   t.strictSame((await list('sides', 2, 'blocks')).issues, [])
   t.strictSame(
-    (await events(1)).map(({ data }) => data),
+    (await changes(1)).map(({ data }) => data),
     Array(2).fill({ ...id(1), dependency: id(2) }),
   )
 })
 
 t.test('itself and circles give 422, a second time 409, and none to remove 404', async (t) => {
-  const { events } = await withPulls(t, 'circles', 4)
+  const { changes } = await withPulls(t, 'circles', 4)
   const add = async (index: number, on: number) =>
     (await call('alice', 'POST', path('circles', index, 'dependencies'), { index: on })).status
   t.equal(await add(1, 1), 422)
@@ -95,22 +95,22 @@ t.test('itself and circles give 422, a second time 409, and none to remove 404',
   t.equal(await add(1, 4), 201, 'a shorter way to the same one is no circle')
   t.equal((await call('alice', 'DELETE', path('circles', 1, 'dependencies'), { index: 3 })).status, 404)
   t.strictSame(
-    (await events(1)).map(({ type }) => type),
+    (await changes(1)).map(({ type }) => type),
     ['DependencyAdded', 'DependencyAdded'],
   )
 })
 
 t.test('of 10 that add the same one at once one gives 201 and nine give 409', async (t) => {
-  const { events } = await withPulls(t, 'rush', 2)
+  const { changes } = await withPulls(t, 'rush', 2)
   const answers = await Promise.all(
     Array.from({ length: 10 }, () => call('alice', 'POST', path('rush', 1, 'dependencies'), { index: 2 })),
   )
   t.strictSame(answers.map(({ status }) => status).sort(), [201, ...Array(9).fill(409)])
-  t.equal((await events(1)).length, 1)
+  t.equal((await changes(1)).length, 1)
 })
 
 t.test('of dependencies that are added at the same time no circle comes', async (t) => {
-  const { events } = await withPulls(t, 'race', 3)
+  const { changes } = await withPulls(t, 'race', 3)
   const add = async (index: number, on: number) =>
     (await call('alice', 'POST', path('race', index, 'dependencies'), { index: on })).status
   for (let round = 0; round < 5; round++) {
@@ -126,7 +126,7 @@ t.test('of dependencies that are added at the same time no circle comes', async 
         await call('alice', 'DELETE', path('race', index, 'dependencies'), { index: on })
     }
   }
-  const types = (await events(1)).map(({ type }) => type)
+  const types = (await changes(1)).map(({ type }) => type)
   t.strictSame(
     types,
     types.map((_, i) => (i % 2 === 0 ? 'DependencyAdded' : 'DependencyRemoved')),
@@ -157,9 +157,8 @@ t.test('what does not exist gives 404, what is no issue 422', async (t) => {
 })
 
 t.test('changing takes write where the blocked one is and read where the other one is', async (t) => {
-  await withPulls(t, 'open', 1)
-  await withPulls(t, 'secret', 1, { private: true })
-  await alice.repos.repoAddCollaborator('alice', 'open', 'dave', { permission: 'write' })
+  await withPulls(t, 'open', 1, { writers: ['dave'] })
+  const { writer } = await withPulls(t, 'secret', 1, { private: true })
   const there = { owner: 'alice', repo: 'secret', index: 1 }
   const here = { owner: 'alice', repo: 'open', index: 1 }
   const status = async (login: string | null, method: string, repo: string, side: Side, meta: object) =>
@@ -172,7 +171,7 @@ t.test('changing takes write where the blocked one is and read where the other o
     t.equal(await status('dave', method, 'open', 'blocks', there), 404, 'the blocked is not his to read')
     t.equal(await status('dave', method, 'secret', 'blocks', here), 404)
   }
-  await alice.repos.repoAddCollaborator('alice', 'secret', 'dave', { permission: 'read' })
+  await writer('dave', 'read')
   t.equal(await status('dave', 'POST', 'open', 'blocks', there), 403, 'the blocked is not his to write')
   t.equal(await status('dave', 'POST', 'secret', 'dependencies', here), 403)
   t.equal(await status('dave', 'POST', 'secret', 'blocks', here), 201)
@@ -208,7 +207,7 @@ t.test('a token needs the scope of issues', async (t) => {
 t.test(
   'the lists come in pages, across repositories, without those that the requester may not read',
   async (t) => {
-    const { label, edit, milestone } = await withPulls(t, 'many', 5)
+    const { label, edit, milestone } = await withPulls(t, 'many', 5, { writers: ['carol'] })
     await withPulls(t, 'far', 1)
     await withPulls(t, 'hidden', 1, { private: true })
     const option = { labels: [await label('bug')], milestone: await milestone('1'), assignees: ['carol'] }
@@ -306,13 +305,13 @@ t.test('many that depend on one are listed page by page, each once', async (t) =
 t.test('a merged one is listed as it is', async (t) => {
   const { merge } = await withPulls(t, 'merged', 2)
   await call('alice', 'POST', path('merged', 1, 'dependencies'), { index: 2 })
-  t.equal(await merge(2), 200)
+  t.equal((await merge(2)).status, 200)
   const { body } = await call('alice', 'GET', path('merged', 1, 'dependencies'))
   t.match(body, [{ number: 2, state: 'closed', pull_request: { merged: true, merged_at: /^20/ } }])
 })
 
 t.test('with an Idempotency-Key a dependency that is added twice is added once', async (t) => {
-  const { events } = await withPulls(t, 'once', 2)
+  const { changes } = await withPulls(t, 'once', 2)
   const send = async (index: number) =>
     (
       await server.fetch('alice', `/api/v1/${path('once', 1, 'dependencies')}`, {
@@ -322,5 +321,5 @@ t.test('with an Idempotency-Key a dependency that is added twice is added once',
       })
     ).status
   t.strictSame([await send(2), await send(2)], [201, 201])
-  t.equal((await events(1)).length, 1)
+  t.equal((await changes(1)).length, 1)
 })

@@ -1,0 +1,164 @@
+/** Changing an issue: `PATCH /repos/{owner}/{repo}/issues/{index}`, and its deadline alone. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { type Static, Type } from 'typebox'
+import type { AccountRef, DiscussionEvent, PullRequestEvent } from '../../events/domain-events.ts'
+import { idsStream } from '../../events/streams.ts'
+import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
+import { type Discussion, evolveDiscussion } from '../../projections/discussion.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { atLeast } from '../../queries/access.ts'
+import { IssueWire } from '../../queries/issue-wire.ts'
+import { IssueParams, issueFor, issueWires } from '../../queries/issues.ts'
+import type { Services } from '../../services.ts'
+import type { CommandContext, Decision } from '../execute.ts'
+import { takeOverHead } from '../pull-requests/edit.ts'
+import { decidePullStatus } from '../pull-requests/pull-request.ts'
+import { isRefusal, Refused, refuse } from '../refusal.ts'
+import { takeNumber } from '../sequences.ts'
+import { changeDiscussion } from './change-discussion.ts'
+import { deadlineOf } from './deadline.ts'
+import { type DiscussionEdit, decideEditDiscussion, decideStatus, type StatusChange } from './discussion.ts'
+import { assigneeRefs, GivenOrNull, milestoneRef } from './fields.ts'
+import { openDependencies } from './open-dependencies.ts'
+import { titleOf } from './title.ts'
+
+export const EditIssueOption = Type.Object({
+  title: GivenOrNull(Type.String({ maxLength: 255 })),
+  body: GivenOrNull(Type.String()),
+  due_date: GivenOrNull(Type.String()),
+  deadline: GivenOrNull(Type.String()),
+  unset_due_date: GivenOrNull(Type.Boolean()),
+  remove_deadline: GivenOrNull(Type.Boolean()),
+  milestone: GivenOrNull(Type.Integer()),
+  assignee: GivenOrNull(Type.String()),
+  assignees: GivenOrNull(Type.Array(Type.String())),
+  state: GivenOrNull(Type.String()),
+})
+
+export const EditDeadlineOption = Type.Object({
+  due_date: GivenOrNull(Type.String()),
+  deadline: GivenOrNull(Type.String()),
+})
+
+const DeadlineWire = Type.Object({ due_date: Type.Union([Type.String(), Type.Null()]) })
+
+/** Edit rules 2 and 3: what the request changes; null is what Go clients send for "leave it". */
+async function editOf(
+  services: Services,
+  repository: RepositoryDocument,
+  isWriter: boolean,
+  body: Static<typeof EditIssueOption>,
+): Promise<DiscussionEdit> {
+  const edit: DiscussionEdit = {}
+  const title = titleOf(body.title ?? '')
+  if (title !== '') edit.title = title
+  if (body.body != null) edit.body = body.body
+  if (!isWriter) return edit
+  const deadline = body.due_date ?? body.deadline
+  if (body.unset_due_date || body.remove_deadline) edit.deadline = null
+  else if (deadline) edit.deadline = deadlineOf('due_date', deadline)
+  if (body.milestone != null) edit.milestone = await milestoneRef(services, repository, body.milestone)
+  if (body.assignees != null || body.assignee) {
+    edit.assignees = await assigneeRefs(services, repository, body, 'unprocessable')
+  }
+  return edit
+}
+
+/** Edit rule 4, and for a pull request what holds of its state besides. */
+async function statusChange(
+  services: Services,
+  context: CommandContext,
+  { closed: isClosed, dependencies }: Discussion,
+  closed: boolean,
+): Promise<StatusChange> {
+  const changes = isClosed !== closed
+  const commentId = changes ? await takeNumber(services.events, context, idsStream('comment')) : 0
+  const open = changes && closed ? await openDependencies(services, dependencies) : []
+  return { closed, commentId, openDependencies: open }
+}
+
+/** Closing is told of the milestone that the same request gives. */
+const after = <D extends Discussion>(discussion: D, edits: readonly DiscussionEvent[]): D =>
+  edits.reduce((edited, event) => evolveDiscussion(edited, event), discussion)
+
+function both<E extends PullRequestEvent | DiscussionEvent>(
+  edits: readonly DiscussionEvent[],
+  status: Decision<E>,
+): Decision<E | DiscussionEvent> {
+  return isRefusal(status) ? status : [...edits, ...status]
+}
+
+export function editIssueRoutes(services: Services): FastifyPluginAsyncTypebox {
+  return async (app) => {
+    const tags = ['issue']
+    const config = { scope: 'issue' } as const
+
+    app.patch(
+      '/repos/:owner/:repo/issues/:index',
+      {
+        config,
+        schema: { tags, params: IssueParams, body: EditIssueOption, response: { 201: IssueWire } },
+      },
+      async (request, reply) => {
+        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const requester = signedIn(request)
+        const issue = await issueFor(services, repository.id, request.params.index)
+        const isWriter = atLeast(access, 'write')
+        // Edit rule 1.
+        if (!isWriter && issue.poster.id !== requester.id) {
+          throw new Refused(refuse.forbidden('only the poster and writers may change an issue'))
+        }
+        const { body } = request
+        const context = commandContext(request)
+        const edit = await editOf(services, repository, isWriter, body)
+        const closed = body.state == null ? undefined : body.state === 'closed'
+        const by: AccountRef = { id: requester.id, login: requester.login }
+        await changeDiscussion(services, context, issue, 'edit', {
+          async issue(discussion) {
+            const edits = decideEditDiscussion(discussion, edit)
+            if (closed === undefined) return edits
+            const change = await statusChange(services, context, discussion, closed)
+            return both(edits, decideStatus(after(discussion, edits), change))
+          },
+          async pull(pull) {
+            const edits = decideEditDiscussion(pull, edit)
+            if (closed === undefined) return edits
+            const change = await statusChange(services, context, pull, closed)
+            return both(edits, decidePullStatus(after(pull, edits), change, by))
+          },
+        })
+        await settled(services, context, reply)
+        if (issue.isPull && closed === false && issue.closed) await takeOverHead(services, context, issue)
+        const edited = await issueFor(services, repository.id, request.params.index)
+        const [wire] = await issueWires(services, [edited], requester)
+        if (wire === undefined) throw new Refused(refuse.notFound('issue not found'))
+        return reply.code(201).send(wire)
+      },
+    )
+
+    app.post(
+      '/repos/:owner/:repo/issues/:index/deadline',
+      {
+        config,
+        schema: { tags, params: IssueParams, body: EditDeadlineOption, response: { 201: DeadlineWire } },
+      },
+      async (request, reply) => {
+        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        signedIn(request)
+        const issue = await issueFor(services, repository.id, request.params.index)
+        if (!atLeast(access, 'write')) throw new Refused(refuse.forbidden('only writers may set a deadline'))
+        const { due_date: dueDate, deadline: alias } = request.body
+        if (dueDate === undefined && alias === undefined) {
+          throw new Refused(refuse.unprocessable('due_date: must be a date-time, or null to remove it'))
+        }
+        const deadline = deadlineOf('due_date', dueDate ?? alias ?? null)
+        const context = commandContext(request)
+        await changeDiscussion(services, context, issue, 'deadline', {
+          issue: (discussion) => decideEditDiscussion(discussion, { deadline }),
+        })
+        await settled(services, context, reply)
+        return reply.code(201).send({ due_date: deadline })
+      },
+    )
+  }
+}

@@ -1,0 +1,147 @@
+/** Files of comments: what they are, and their contents for whoever may read the repository. */
+
+import { once } from 'node:events'
+import { ReadStream } from 'node:fs'
+import { send } from '@fastify/send'
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import contentDisposition from 'content-disposition'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { LRUCache } from 'lru-cache'
+import { type Static, Type } from 'typebox'
+import { servedAs, sniff } from '../attachments/file-kind.ts'
+import { isUuid } from '../attachments/files.ts'
+import { Refused, refuse } from '../commands/refusal.ts'
+import { isMissing } from '../git/disk.ts'
+import { pathNumber } from '../http/path-number.ts'
+import { repositoryFor } from '../http/requests.ts'
+import type { CommentDocument } from '../projections/comments.ts'
+import type { Services } from '../services.ts'
+import { accessTo, atLeast } from './access.ts'
+import { AttachmentWire, attachmentWire, CommentParams, commentFor } from './comments.ts'
+
+type AttachmentOfDocument = CommentDocument['attachments'][number]
+
+export const AttachmentParams = Type.Object({ ...CommentParams.properties, attachment_id: Type.String() })
+
+const noSuchFile = () => new Refused(refuse.notFound('attachment not found'))
+
+/** The comment's file with the id in a path, or 404: also when it is another comment's. */
+export function attachmentOf(comment: CommentDocument, id: string): AttachmentOfDocument {
+  const number = pathNumber(id)
+  const file = comment.attachments.find((one) => one.id === number)
+  if (file === undefined) throw noSuchFile()
+  return file
+}
+
+const MAX_KINDS = 10_000
+
+export function attachmentQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
+  return async (app) => {
+    const config = { scope: 'issue' } as const
+    const tags = ['issue']
+
+    app.get(
+      '/repos/:owner/:repo/issues/comments/:id/assets',
+      { config, schema: { tags, params: CommentParams, response: { 200: Type.Array(AttachmentWire) } } },
+      async (request) => {
+        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const comment = await commentFor(services, repository.id, request.params.id)
+        return comment.attachments.map((file) => attachmentWire(file, services.publicUrl()))
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/issues/comments/:id/assets/:attachment_id',
+      { config, schema: { tags, params: AttachmentParams, response: { 200: AttachmentWire } } },
+      async (request) => {
+        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const comment = await commentFor(services, repository.id, request.params.id)
+        return attachmentWire(attachmentOf(comment, request.params.attachment_id), services.publicUrl())
+      },
+    )
+  }
+}
+
+const DownloadParams = Type.Object({ uuid: Type.String() })
+
+/** `/attachments/{uuid}`: where `browser_download_url` leads, outside of the API. */
+export function attachmentDownloadRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { attachments, views, log } = services
+  /** By uuid: the first bytes of a file never change. */
+  const kinds = new LRUCache<string, { sniffed: string | undefined }>({ max: MAX_KINDS })
+
+  async function kindOf(uuid: string): Promise<string | undefined> {
+    const known = kinds.get(uuid)
+    if (known !== undefined) return known.sniffed
+    const head = await attachments.head(uuid)
+    if (head === undefined) throw lost(uuid)
+    const sniffed = await sniff(head)
+    kinds.set(uuid, { sniffed })
+    return sniffed
+  }
+
+  /** It may have been deleted a moment ago. */
+  function lost(uuid: string): Refused {
+    log.warn({ uuid }, 'the file of an attachment is not there')
+    return noSuchFile()
+  }
+
+  async function readable(request: FastifyRequest, uuid: string): Promise<AttachmentOfDocument> {
+    const [comment] = isUuid(uuid) ? await views.comments.find({ attachmentUuids: uuid }, { limit: 1 }) : []
+    const file = comment?.attachments.find((one) => one.uuid === uuid)
+    const repository = comment && (await views.repositories.get(`${comment.repoId}`))
+    const access = repository === undefined ? 'none' : accessTo(repository, request.requester)
+    if (file === undefined || !atLeast(access, 'read')) throw noSuchFile()
+    return file
+  }
+
+  async function download(
+    request: FastifyRequest<{ Params: Static<typeof DownloadParams> }>,
+    reply: FastifyReply,
+  ) {
+    const { uuid } = request.params
+    const { name } = await readable(request, uuid)
+    const { type, disposition } = servedAs(name, await kindOf(uuid))
+    const { statusCode, headers, stream } = await send(request.raw, `/${attachments.pathOf(uuid)}`, {
+      root: attachments.directory,
+      index: false,
+      cacheControl: false,
+      contentType: false,
+    })
+    if (statusCode === 404) throw lost(uuid)
+    if (statusCode === 412) throw new Refused(refuse.preconditionFailed('the file is not the one you expect'))
+    if (statusCode === 416) {
+      reply.header('Content-Range', headers['Content-Range'])
+      throw Object.assign(new Error('the file has no such bytes'), { statusCode })
+    }
+    if (statusCode >= 400) throw new Error(`sending ${uuid} failed with ${statusCode}`)
+    if (stream instanceof ReadStream) {
+      await once(stream, 'open').catch((error: unknown) => {
+        throw isMissing(error) ? lost(uuid) : error
+      })
+    }
+    reply
+      .code(statusCode)
+      .header('Content-Type', type)
+      .header('Content-Disposition', contentDisposition(name, { type: disposition }))
+      .headers(headers)
+      .header('Content-Security-Policy', "default-src 'none'; sandbox")
+      .header('Cache-Control', 'private')
+    return reply.send(stream)
+  }
+
+  return async (app) => {
+    app.get(
+      '/attachments/:uuid',
+      {
+        config: { scope: 'issue' },
+        schema: {
+          tags: ['issue'],
+          params: DownloadParams,
+          produces: ['application/octet-stream'],
+        },
+      },
+      download,
+    )
+  }
+}

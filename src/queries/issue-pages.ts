@@ -1,0 +1,146 @@
+/** Finding a page of issues, in one repository or across many. */
+import type { Page } from '../http/paging.ts'
+import { timeRange } from '../http/time-range.ts'
+import { type IssueSelection, issueId } from '../projections/issue-selection.ts'
+import type { IssueDocument } from '../projections/issues.ts'
+import type { Filter } from '../projections/read-store.ts'
+import { wordsOf } from '../projections/words.ts'
+import type { Services } from '../services.ts'
+
+export interface IssueQuery {
+  filter: Filter<IssueSelection>
+  /** Every one of them begins a word of the issue; none when no keyword was given. */
+  words: readonly string[]
+}
+
+export interface IssuePage {
+  found: IssueDocument[]
+  total: number
+}
+
+type Slice = Pick<Page, 'skip' | 'limit'>
+
+/** Search rule 1: closed, all, and anything else is open. */
+export function stateOf(state: string | undefined): Pick<Filter<IssueSelection>, 'state'> {
+  if (state === 'all') return {}
+  return { state: state === 'closed' ? 'closed' : 'open' }
+}
+
+/** `issues` or `pulls`; both for anything else. */
+export function kindOf(type: string | undefined): Pick<Filter<IssueSelection>, 'isPull'> {
+  if (type === 'issues') return { isPull: false }
+  return type === 'pulls' ? { isPull: true } : {}
+}
+
+/** Between `since` and `before`, both included. @throws Refused (unprocessable) for what is no date-time */
+export function updatedWithin(query: {
+  since?: string
+  before?: string
+}): Pick<Filter<IssueSelection>, 'updatedAt'> {
+  const { since, before } = timeRange(query)
+  if (since === undefined && before === undefined) return {}
+  return {
+    updatedAt: { ...(since !== undefined && { $gte: since }), ...(before !== undefined && { $lte: before }) },
+  }
+}
+
+/** Most words that a query can ask for: more are discarded. */
+const MOST_WORDS = 50
+
+/** Search rule 2: a keyword is trimmed; one with a NUL character counts as empty. */
+export function wordsAsked(q: string | undefined): string[] {
+  return q === undefined || q.includes('\0') ? [] : wordsOf(q).slice(0, MOST_WORDS)
+}
+
+/** Names in a comma separated list, trimmed. */
+export function namesIn(list: string | undefined): string[] {
+  const names = (list ?? '').split(',').map((name) => name.trim())
+  return names.filter((name) => name !== '')
+}
+
+const NEWEST = [['id', -1]] as const
+
+/**
+ * A page of the issues in these repositories, newest first; those of the repository `first` come before the
+ * others.
+ */
+export async function issuePage(
+  services: Services,
+  repoIds: readonly number[],
+  query: IssueQuery,
+  { skip, limit }: Slice,
+  first?: number,
+): Promise<IssuePage> {
+  if (first !== undefined && repoIds.length > 1 && repoIds.includes(first)) {
+    const others = repoIds.filter((id) => id !== first)
+    const own = await issuePage(services, [first], query, { skip, limit })
+    const slice = { skip: Math.max(0, skip - own.total), limit: limit - own.found.length }
+    const rest = await issuePage(services, others, query, slice)
+    return { found: [...own.found, ...rest.found], total: own.total + rest.total }
+  }
+  const [only] = repoIds
+  const inRepositories =
+    repoIds.length === 1 && only !== undefined ? { repoId: only } : { repoId: { $in: repoIds } }
+  const filter = { ...query.filter, ...inRepositories }
+  if (query.words.length > 0) return pageByWords(services, filter, query.words, { skip, limit })
+  const total = await services.views.issues.count(filter)
+  if (skip >= total || limit === 0) return { found: [], total }
+  const walked = isNarrow(filter)
+    ? undefined
+    : await walk(services, new Set(repoIds), query.filter, { skip, limit })
+  const found = walked ?? (await services.views.issues.find(filter, { sort: NEWEST, skip, limit }))
+  return { found, total }
+}
+
+async function pageByWords(
+  { views }: Services,
+  filter: Filter<IssueSelection>,
+  words: readonly string[],
+  slice: Slice,
+): Promise<IssuePage> {
+  const withWords = { ...filter, words: { $words: words } }
+  const [texts, total] = await Promise.all([
+    views.issueTexts.find(withWords, { sort: NEWEST, ...slice }),
+    views.issueTexts.count(withWords),
+  ])
+  const ids = texts.map(({ repoId, index }) => issueId(repoId, index))
+  return { found: await views.issues.getMany(ids), total }
+}
+
+/** Whether an index leads to the few that match, so that the repositories only sort out. */
+function isNarrow(filter: Filter<IssueSelection>): boolean {
+  if (typeof filter.repoId === 'number') return true
+  return ['labelIds', 'assigneeIds', 'milestoneId', 'posterId'].some((field) => Object.hasOwn(filter, field))
+}
+
+const CHUNK = 100
+const MAX_CHUNKS = 20
+
+/**
+ * Across many repositories the newest issues are looked through until the page is full: with most of them
+ * readable that is soon, while looking up each repository costs as much as all of them have. Undefined when
+ * it was not soon.
+ */
+async function walk(
+  { views }: Services,
+  repoIds: ReadonlySet<number>,
+  filter: Filter<IssueSelection>,
+  { skip, limit }: Slice,
+): Promise<IssueDocument[] | undefined> {
+  const found: IssueDocument[] = []
+  let passed = 0
+  let last: number | undefined
+  for (let i = 0; i < MAX_CHUNKS; i++) {
+    const older = last === undefined ? filter : { ...filter, id: { $lt: last } }
+    const chunk = await views.issues.find(older, { sort: NEWEST, limit: CHUNK })
+    for (const issue of chunk) {
+      if (!repoIds.has(issue.repoId)) continue
+      if (passed >= skip) found.push(issue)
+      passed += 1
+      if (found.length === limit) return found
+    }
+    if (chunk.length < CHUNK) return found
+    last = chunk.at(-1)?.id
+  }
+  return undefined
+}

@@ -1,0 +1,119 @@
+/** Issues across all repositories that the requester can read: `GET /repos/issues/search`. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { type Static, Type } from 'typebox'
+import type { LabelScope } from '../events/domain-events.ts'
+import { FlagQuery, flagOf } from '../http/flag.ts'
+import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { pathNumber } from '../http/path-number.ts'
+import { signedIn } from '../http/requests.ts'
+import { TimeRangeQuery } from '../http/time-range.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
+import type { IssueSelection } from '../projections/issue-selection.ts'
+import type { Filter } from '../projections/read-store.ts'
+import type { Services } from '../services.ts'
+import { issuePage, kindOf, namesIn, stateOf, updatedWithin, wordsAsked } from './issue-pages.ts'
+import { IssueWire } from './issue-wire.ts'
+import { issueWires } from './issues.ts'
+import { named } from './labels.ts'
+import { readableBy } from './readable.ts'
+
+const SearchQuery = Type.Object({
+  state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),
+  labels: Type.Optional(Type.String({ description: 'comma separated names, any of which it must have' })),
+  milestones: Type.Optional(
+    Type.String({ description: 'comma separated titles, any of which it must have' }),
+  ),
+  q: Type.Optional(Type.String({ description: 'words of the title, the body or the comments' })),
+  type: Type.Optional(Type.String({ description: 'issues or pulls; both when left out' })),
+  created: FlagQuery('opened by the requester'),
+  assigned: FlagQuery('assigned to the requester'),
+  owner: Type.Optional(Type.String({ description: 'login of the owner of the repositories' })),
+  priority_repo_id: Type.Optional(Type.String({ description: 'whose issues come first' })),
+  ...TimeRangeQuery,
+  ...PageQuery,
+})
+
+/**
+ * Search rule 3 across repositories. A name that only repositories out of the requester's sight have is one that
+ * does not exist: otherwise the answer would tell of it.
+ */
+async function labelIdsIn(
+  { views }: Services,
+  requester: AccountDocument,
+  names: readonly string[],
+): Promise<number[]> {
+  if (names.length === 0) return []
+  const labels = await views.labels.getMany(await views.labels.ids(named(names)))
+  const readable = new Set(await views.repositories.ids(readableBy(requester)))
+  const isSeen = async (scope: LabelScope) =>
+    scope.kind === 'repository'
+      ? readable.has(`${scope.repoId}`)
+      : (await views.repositories.count({ ...readableBy(requester), ownerId: scope.organizationId })) > 0
+  const seen: number[] = []
+  for (const { id, scope } of labels) if (await isSeen(scope)) seen.push(id)
+  return seen
+}
+
+async function filterOf(
+  services: Services,
+  requester: AccountDocument,
+  repoIds: readonly number[],
+  query: Static<typeof SearchQuery>,
+): Promise<Filter<IssueSelection>> {
+  const filter: Filter<IssueSelection> = {
+    ...stateOf(query.state),
+    ...kindOf(query.type),
+    ...updatedWithin(query),
+  }
+  const labelIds = await labelIdsIn(services, requester, namesIn(query.labels))
+  if (labelIds.length > 0) filter.labelIds = { $in: labelIds }
+  const titles = namesIn(query.milestones)
+  const milestoneIds =
+    titles.length === 0
+      ? []
+      : await services.views.milestones.ids({ title: { $in: titles }, repoId: { $in: repoIds } })
+  if (milestoneIds.length > 0) filter.milestoneId = { $in: milestoneIds.map(Number) }
+  if (flagOf(query.created, false)) filter.posterId = requester.id
+  if (flagOf(query.assigned, false)) filter.assigneeIds = requester.id
+  return filter
+}
+
+/** The repositories that are searched: what the requester can read, of one owner or of all. */
+async function searchedBy(
+  { views }: Services,
+  requester: AccountDocument,
+  owner: string | undefined,
+): Promise<number[]> {
+  const readable = readableBy(requester)
+  if (!owner) return (await views.repositories.ids(readable)).map(Number)
+  const account = await views.accounts.findOne({ loginKey: owner.toLowerCase() })
+  if (account === undefined) return []
+  return (await views.repositories.ids({ ...readable, ownerId: account.id })).map(Number)
+}
+
+export function issueSearchRoutes(services: Services): FastifyPluginAsyncTypebox {
+  return async (app) => {
+    app.get(
+      '/repos/issues/search',
+      {
+        config: { scope: ['issue', 'repository'] },
+        schema: { tags: ['issue'], querystring: SearchQuery, response: { 200: Type.Array(IssueWire) } },
+      },
+      async (request, reply) => {
+        const requester = signedIn(request)
+        const { query } = request
+        const page = pageOf(query, services.config)
+        const repoIds = await searchedBy(services, requester, query.owner)
+        const { found, total } = await issuePage(
+          services,
+          repoIds,
+          { filter: await filterOf(services, requester, repoIds, query), words: wordsAsked(query.q) },
+          page,
+          pathNumber(query.priority_repo_id ?? ''),
+        )
+        sendPaging(request, reply, services.publicUrl(), page, total)
+        return issueWires(services, found, requester)
+      },
+    )
+  }
+}

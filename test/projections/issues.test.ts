@@ -1,0 +1,255 @@
+import t from 'tap'
+import { decideEditDiscussion, decideStatus } from '../../src/commands/issues/discussion.ts'
+import { issueDecider } from '../../src/commands/issues/issue.ts'
+import type { DomainEvent, IssueEvent } from '../../src/events/domain-events.ts'
+import { issueStream, pullStream } from '../../src/events/streams.ts'
+import { issueTextFold } from '../../src/projections/issue-texts.ts'
+import { issueFold } from '../../src/projections/issues.ts'
+import { milestoneFold } from '../../src/projections/milestones.ts'
+import { repositoryFold } from '../../src/projections/repositories.ts'
+import { specify } from '../specification.ts'
+import { at, documentOf } from './document-of.ts'
+
+const place = { repoId: 5, index: 3 }
+const [alice, bob] = [
+  { id: 1, login: 'alice' },
+  { id: 2, login: 'bob' },
+]
+const [bug, idea] = [
+  { id: 11, name: 'bug' },
+  { id: 12, name: 'idea' },
+]
+const one = { id: 21, title: 'One' }
+const fields = {
+  title: 'It breaks',
+  body: 'Always',
+  poster: alice,
+  labels: [bug],
+  milestone: one,
+  assignees: [bob],
+}
+const opened: IssueEvent = { type: 'IssueOpened', data: { ...place, ...fields, id: 30, deadline: null } }
+const pullOpened: DomainEvent = {
+  type: 'PullRequestOpened',
+  data: {
+    ...place,
+    ...fields,
+    id: 30,
+    deadline: null,
+    head: { repoId: 5, branch: 'topic', sha: 'a'.repeat(40) },
+    base: { repoId: 5, branch: 'main', sha: 'b'.repeat(40) },
+    mergeBase: 'b'.repeat(40),
+    diff: { additions: 1, deletions: 0, changedFiles: 1 },
+    mergeable: true,
+  },
+}
+const status = (closed: boolean): IssueEvent => ({
+  type: 'StatusChanged',
+  data: { ...place, closed, comment: { id: 1, kind: closed ? 'close' : 'reopen' }, milestone: one },
+})
+const merged: DomainEvent = {
+  type: 'PullRequestMerged',
+  data: {
+    ...place,
+    style: 'merge',
+    commit: 'c'.repeat(40),
+    head: 'a'.repeat(40),
+    mergeBase: null,
+    mergedBy: alice,
+    milestone: one,
+    deleteBranch: false,
+  },
+}
+const said = (commentId: number, body: string): DomainEvent => ({
+  type: 'CommentAdded',
+  data: { ...place, commentId, author: bob, body },
+})
+const edited = (commentId: number, body: string): DomainEvent => ({
+  type: 'CommentEdited',
+  data: { ...place, commentId, body },
+})
+const deleted = (commentId: number): DomainEvent => ({
+  type: 'CommentDeleted',
+  data: { ...place, commentId },
+})
+
+const issueAfter = (...events: DomainEvent[]) => documentOf(issueFold, '5.3', events, issueStream(5, 3))
+const pullAfter = (...events: DomainEvent[]) => documentOf(issueFold, '5.3', events, pullStream(5, 3))
+const wordsAfter = (...events: DomainEvent[]) => documentOf(issueTextFold, '5.3', events)?.words
+
+t.test('an issue document has what lists show and select by', async (t) => {
+  t.same(issueAfter(opened), {
+    ...place,
+    ...fields,
+    id: 30,
+    deadline: null,
+    isPull: false,
+    state: 'open',
+    closed: false,
+    posterId: 1,
+    assigneeIds: [2],
+    labelIds: [11],
+    milestoneId: 21,
+    dependencies: [],
+    dependencyKeys: [],
+    mergedAt: null,
+    comments: 0,
+    createdAt: at(0),
+    updatedAt: at(0),
+    closedAt: null,
+  })
+  t.match(pullAfter(pullOpened), { isPull: true, state: 'open', mergedAt: null, title: 'It breaks' })
+  t.equal(issueAfter(status(true), said(1, 'x')), undefined, 'nothing comes of what was never opened')
+})
+
+t.test('an issue document follows its events', async (t) => {
+  const deadline = '2027-01-01T23:59:59Z'
+  const dependency = { repoId: 6, index: 1 }
+  const changed = issueAfter(
+    opened,
+    { type: 'TitleChanged', data: { ...place, oldTitle: 'It breaks', title: 'New' } },
+    { type: 'BodyChanged', data: { ...place, body: '' } },
+    { type: 'LabelsChanged', data: { ...place, labels: [idea], added: [idea], removed: [bug] } },
+    { type: 'MilestoneChanged', data: { ...place, from: one, to: null, closed: false } },
+    { type: 'AssigneesChanged', data: { ...place, assignees: [], added: [], removed: [bob] } },
+    { type: 'DeadlineChanged', data: { ...place, from: null, to: deadline } },
+    { type: 'DependencyAdded', data: { ...place, dependency } },
+  )
+  t.match(changed, {
+    title: 'New',
+    body: '',
+    labelIds: [12],
+    milestoneId: null,
+    assigneeIds: [],
+    deadline,
+    dependencyKeys: ['6.1'],
+    createdAt: at(0),
+    updatedAt: at(7),
+  })
+  t.same([changed?.assignees, changed?.assigneeIds], [[], []])
+  const removed: DomainEvent = { type: 'DependencyRemoved', data: { ...place, dependency } }
+  t.same(issueAfter(opened, { ...removed, type: 'DependencyAdded' }, removed)?.dependencyKeys, [])
+})
+
+t.test('an issue document knows since when it is closed or merged', async (t) => {
+  t.match(issueAfter(opened, status(true)), {
+    state: 'closed',
+    closed: true,
+    closedAt: at(1),
+    updatedAt: at(1),
+  })
+  t.match(issueAfter(opened, status(true), status(false)), { state: 'open', closed: false, closedAt: null })
+  t.match(pullAfter(pullOpened, merged), { state: 'closed', closed: true, closedAt: at(1), mergedAt: at(1) })
+})
+
+t.test('an issue document counts its comments', async (t) => {
+  const story = [opened, said(1, 'a'), said(2, 'b'), edited(2, 'c')]
+  t.match(issueAfter(...story), { comments: 2, updatedAt: at(3) })
+  t.match(issueAfter(...story, deleted(1)), { comments: 1, updatedAt: at(4) })
+})
+
+t.test('the words of an issue are those of its title, body and comments as they are now', async (t) => {
+  t.same(wordsAfter(opened), ['it', 'breaks', 'always'])
+  const story = [opened, said(1, 'Mine breaks too'), said(2, 'Fixed')]
+  t.same(wordsAfter(...story)?.toSorted(), ['always', 'breaks', 'fixed', 'it', 'mine', 'too'])
+  t.same(wordsAfter(...story, edited(1, 'Sorry'), deleted(2))?.toSorted(), [
+    'always',
+    'breaks',
+    'it',
+    'sorry',
+  ])
+  const title: DomainEvent = {
+    type: 'TitleChanged',
+    data: { ...place, oldTitle: 'It breaks', title: 'Other' },
+  }
+  t.same(wordsAfter(...story, title)?.toSorted(), ['always', 'breaks', 'fixed', 'mine', 'other', 'too'])
+  const body: DomainEvent = { type: 'BodyChanged', data: { ...place, body: '' } }
+  t.same(wordsAfter(opened, body), ['it', 'breaks'])
+  t.match(documentOf(issueTextFold, '5.3', [opened, status(true)]), {
+    state: 'closed',
+    id: 30,
+    labelIds: [11],
+  })
+  t.equal(wordsAfter(said(1, 'x')), undefined)
+})
+
+t.test('repositories and milestones count issues apart from pull requests, and together', async (t) => {
+  const repository: DomainEvent = {
+    type: 'RepositoryCreated',
+    data: {
+      repoId: 5,
+      owner: { ...alice, kind: 'user' },
+      name: 'app',
+      description: '',
+      website: '',
+      private: false,
+      defaultBranch: 'main',
+    },
+  }
+  const milestone: DomainEvent = {
+    type: 'MilestoneCreated',
+    data: { ...one, repoId: 5, description: '', state: 'open', dueOn: null },
+  }
+  const counts = (stream: string, ...story: DomainEvent[]) => {
+    const counted = documentOf(repositoryFold, '5', [repository, ...story], stream)
+    const inMilestone = documentOf(milestoneFold, '21', [milestone, ...story], stream)
+    return [
+      [counted?.openIssues, counted?.closedIssues],
+      [counted?.openPulls, counted?.closedPulls],
+      [inMilestone?.openIssues, inMilestone?.closedIssues],
+    ]
+  }
+  const [issue, pull] = [issueStream(5, 3), pullStream(5, 3)]
+  t.same(counts(issue, opened), [
+    [1, 0],
+    [0, 0],
+    [1, 0],
+  ])
+  t.same(counts(issue, opened, status(true)), [
+    [0, 1],
+    [0, 0],
+    [0, 1],
+  ])
+  t.same(counts(issue, opened, status(true), status(false)), [
+    [1, 0],
+    [0, 0],
+    [1, 0],
+  ])
+  t.same(counts(pull, pullOpened, status(true)), [
+    [0, 0],
+    [0, 1],
+    [0, 1],
+  ])
+  t.same(counts(pull, pullOpened, merged), [
+    [0, 0],
+    [0, 1],
+    [0, 1],
+  ])
+})
+
+t.test('an issue is decided on as its events tell', async (t) => {
+  const { given } = specify(t, issueDecider)
+  const close = { closed: true, commentId: 7, openDependencies: [] }
+  const closed: IssueEvent = {
+    type: 'StatusChanged',
+    data: { ...place, closed: true, comment: { id: 7, kind: 'close' }, milestone: one },
+  }
+  const decide =
+    (dependencies: { repoId: number; index: number }[]) => (state: ReturnType<typeof issueDecider.evolve>) =>
+      state.status === 'none' ? [] : decideStatus(state, { ...close, openDependencies: dependencies })
+  given(opened).when(decide([])).thenEvents(closed)
+  given(opened, closed).when(decide([])).thenEvents()
+  given(opened)
+    .when(decide([{ repoId: 5, index: 9 }]))
+    .thenRefused('preconditionFailed')
+  given(closed).when(decide([])).thenEvents()
+  given(opened, closed)
+    .when((state) => (state.status === 'none' ? [] : decideEditDiscussion(state, { milestone: null })))
+    .thenEvents({ type: 'MilestoneChanged', data: { ...place, from: one, to: null, closed: true } })
+  t.same(
+    [[], [opened], [opened, closed]].map(
+      (events) => events.reduce(issueDecider.evolve, issueDecider.initialState).status,
+    ),
+    ['none', 'open', 'closed'],
+  )
+})

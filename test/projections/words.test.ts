@@ -1,0 +1,84 @@
+import t from 'tap'
+import { wordsOf } from '../../src/projections/words.ts'
+
+/** Whether every word of q is the beginning of a word of the text, as the read store asks it. */
+function finds(q: string, text: string): boolean {
+  const words = wordsOf(text)
+  return wordsOf(q).every((asked) => words.some((word) => word.startsWith(asked)))
+}
+
+t.test('words are runs of letters and digits, each once, in their order', async (t) => {
+  t.same(wordsOf('The merge-base of v1.2: the_end (of it)!'), [
+    ...['the', 'merge', 'base', 'of', 'v1', '2', 'end', 'it'],
+  ])
+  for (const none of ['', ' \n\t', '-- ?! …', '😀🎉', '\u0000']) t.same(wordsOf(none), [], none.trim())
+})
+
+t.test('case is ignored, in any script', async (t) => {
+  for (const [q, text] of [
+    ['MERGE', 'merge'],
+    ['größe', 'GRÖSSE'],
+    ['GRÖSSE', 'größe'],
+    ['ΟΔΟΣ', 'οδος'],
+    ['οδος', 'ΟΔΟΣ'],
+    ['οδος', 'οδοσήμανση'],
+    ['привет', 'ПРИВЕТ, МИР'],
+    ['İSTANBUL', 'İstanbul'],
+    ['ՀԱՅԵՐԵՆ', 'հայերեն'],
+  ] as const) {
+    t.ok(finds(q, text), `${q} in ${text}`)
+  }
+})
+
+t.test('one character is found however it is written', async (t) => {
+  for (const [q, text] of [
+    ['cafe\u0301', 'caf\u00e9'],
+    ['caf\u00e9', 'cafe\u0301s'],
+    ['file', 'ﬁle'],
+    ['abc', 'ＡＢＣ'],
+    ['ガイド', 'ｶﾞｲﾄﾞ'],
+  ] as const) {
+    t.ok(finds(q, text), `${q} in ${text}`)
+  }
+  t.notOk(finds('cafes', 'café'))
+})
+
+t.test('a word is found by its beginning, not by its middle', async (t) => {
+  t.ok(finds('mer', 'a merge'))
+  t.ok(finds('mer pull', 'pulls were merged'))
+  t.notOk(finds('erge', 'a merge'))
+  t.notOk(finds('mer pull', 'a merge'))
+  t.ok(finds('नम', 'नमस्ते'))
+  t.ok(finds('서울', '서울특별시'))
+})
+
+t.test('where no blanks tell words apart, any part is found', async (t) => {
+  for (const q of ['日本語', '本語', '語', 'テスト', '日本語のテスト', 'のテ', 'api']) {
+    t.ok(finds(q, 'これは日本語のテスト、API付き'), q)
+  }
+  for (const q of ['中国', '語日', '日テ']) t.notOk(finds(q, 'これは日本語のテスト'), q)
+  t.ok(finds('ไทย', 'ภาษาไทย'))
+})
+
+t.test('of long words the beginning counts, and no character is cut in two', async (t) => {
+  const long = 'x'.repeat(100)
+  t.same(wordsOf(long), ['x'.repeat(64)])
+  t.ok(finds(long, `${long}y`))
+  const wide = `a${'𝕏𐐷'.repeat(50)}`
+  const [word = ''] = wordsOf(wide)
+  t.equal(Buffer.from(word).toString(), word)
+  t.equal([...word].length, 64)
+  t.ok(finds(wide, `${wide}z`))
+  t.ok(finds('\ud800 a', 'a\ud800b a'), 'half a character is none')
+})
+
+t.test('a megabyte is read in no time, whatever is in it', async (t) => {
+  for (const text of [
+    'a'.repeat(2 ** 20),
+    '\u0301'.repeat(2 ** 19),
+    ' '.repeat(2 ** 20),
+    '東'.repeat(2 ** 18),
+  ]) {
+    t.ok(wordsOf(text).length <= 2)
+  }
+})
