@@ -201,6 +201,42 @@ const cases: Record<SettingName, Case> = {
       ['999999999999TiB', /must be a number of bytes/],
     ],
   },
+  ATTACHMENT_MAX_BYTES: {
+    key: 'attachmentMaxBytes',
+    unset: 2 * 2 ** 30,
+    valid: [
+      ['1', 1],
+      ['300MiB', 300 * 2 ** 20],
+      ['1TiB', 2 ** 40],
+    ],
+    invalid: [
+      ['0', /must be a number of bytes from 1, as/],
+      ['2GB', /must be a number of bytes/],
+    ],
+  },
+  ATTACHMENT_ALLOWED_TYPES: {
+    key: 'attachmentAllowedTypes',
+    unset: (
+      '.avif .cpuprofile .csv .dmp .docx .fodg .fodp .fods .fodt .gif .gz .jpeg .jpg .json .jsonc .log .md .mov ' +
+      '.mp4 .odf .odg .odp .ods .odt .patch .pdf .png .pptx .svg .tgz .txt .webm .webp .xls .xlsx .zip'
+    ).split(' '),
+    valid: [
+      ['*/*', ['*/*']],
+      ['.zip', ['.zip']],
+      [' .ZIP , image/*,Text/Plain,.tar.gz', ['.zip', 'image/*', 'text/plain', '.tar.gz']],
+    ],
+    invalid: [
+      [
+        'zip',
+        /is "zip", but must be a list of \.endings, media\/types or families\/\* with commas between them/,
+      ],
+      ['.zip,', /must be a list of/],
+      ['.zip;.gz x', /must be a list of/],
+      ['.a/b', /must be a list of/],
+      ['image/', /must be a list of/],
+      ['*/png', /must be a list of/],
+    ],
+  },
   PAGE_LIMIT_DEFAULT: {
     key: 'pageLimitDefault',
     unset: 30,
@@ -285,11 +321,11 @@ for (const { name, default: text, meaning } of settings) {
   const { key, unset, valid, invalid } = cases[name]
   t.test(name, async (t) => {
     t.ok(meaning.length > 0, 'has a meaning for the README')
-    t.equal(loadConfig({})[key], unset, 'has its default when unset')
-    t.equal(loadConfig({ [name]: '' })[key], unset, 'counts as unset when empty')
-    if (text !== '') t.equal(loadConfig({ [name]: text })[key], unset, 'accepts its default written out')
+    t.strictSame(loadConfig({})[key], unset, 'has its default when unset')
+    t.strictSame(loadConfig({ [name]: '' })[key], unset, 'counts as unset when empty')
+    if (text !== '') t.strictSame(loadConfig({ [name]: text })[key], unset, 'accepts its default written out')
     for (const [value, expected] of valid) {
-      t.equal(loadConfig({ [name]: value })[key], expected, `accepts ${value}`)
+      t.strictSame(loadConfig({ [name]: value })[key], expected, `accepts ${value}`)
     }
     for (const [value, message] of invalid) {
       const error = refusal({ [name]: value })

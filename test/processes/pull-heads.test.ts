@@ -17,17 +17,13 @@ await writeFile(diary, '')
 await writeFile(join(bin, 'git'), `#!/bin/sh\necho "$GIT_DIR $*" >> ${diary}\nexec ${gitPath.trim()} "$@"\n`)
 await chmod(join(bin, 'git'), 0o755)
 process.env.PATH = `${bin}:${process.env.PATH}`
-const { workTree } = await import('../git-client.ts')
-const { startTestServer } = await import('../start-server.ts')
-const { brancher, pullRepository } = await import('../commands/pull-requests/pull-repository.ts')
+const { eventsIn, startPulls } = await import('../commands/pull-requests/pull-repository.ts')
 const { pullHeads } = await import('../../src/processes/pull-heads.ts')
 const { contextOf } = await import('../../src/processes/follower.ts')
-const { decode } = await import('../../src/events/codec.ts')
 const { branchId } = await import('../../src/projections/branches.ts')
 const { gitStream, pullStream } = await import('../../src/events/streams.ts')
 
-const server = await startTestServer(t)
-await Promise.all(['alice', 'bob'].map((login) => server.as(login)))
+const { server, alice, bob, repository } = await startPulls(t)
 const { events, readStore, views } = server.services
 
 /** The arguments of the git processes that worked in a repository since `from` bytes of the diary. */
@@ -42,9 +38,7 @@ async function hasPassed(position: number): Promise<boolean> {
 }
 
 async function lastMove(repoId: number) {
-  const moves = []
-  for await (const recorded of events.readStream(gitStream(repoId))) moves.push(decode(recorded))
-  const last = moves.at(-1)
+  const last = (await eventsIn(server, gitStream(repoId))).at(-1)
   if (last?.type !== 'RefsUpdated') throw new Error('no branch has moved')
   return last
 }
@@ -64,7 +58,7 @@ function written(event: DomainEvent) {
 }
 
 t.test('mergeable state: follows the base and the head, and branches that go and come back', async (t) => {
-  const { branch, open, get, work, repoId } = await pullRepository(t, server, 'moves')
+  const { branch, open, get, repoId, push } = await repository(t, 'moves')
   const head = await branch('topic', { 'a.txt': 'a\n' })
   await branch('dev', { 'd.txt': 'd\n' })
   await open('topic')
@@ -76,27 +70,28 @@ t.test('mergeable state: follows the base and the head, and branches that go and
   t.match(await get(index), { mergeable: true }, 'another base is another matter')
 
   const solved = await branch('topic', { 'a.txt': 'of main\n' }, 'topic')
+  t.match(await get(1), { head: { sha: solved }, changed_files: 1 }, 'at once')
   await quiet(repoId)
   t.match(await get(1), { mergeable: true, head: { sha: solved } }, 'solved')
 
-  await work.git('push', '-q', 'origin', ':topic')
+  await push(':topic')
   await quiet(repoId)
   t.match(await get(1), { mergeable: false, head: { sha: solved } }, 'the head is gone')
-  await work.git('push', '-q', 'origin', `${solved}:refs/heads/topic`)
+  await push(`${solved}:refs/heads/topic`)
   await quiet(repoId)
   t.match(await get(1), { mergeable: true }, 'and is back')
 
-  await work.git('push', '-q', 'origin', ':dev')
+  await push(':dev')
   const later = await branch('topic', { 'l.txt': 'l\n' }, 'topic')
   await quiet(repoId)
   t.match(await get(index), { mergeable: false, head: { sha: later } }, 'the base is gone, the head moves on')
-  await work.git('push', '-q', 'origin', 'dev')
+  await push('dev')
   await quiet(repoId)
   t.match(await get(index), { mergeable: true, head: { sha: later } }, 'the base is back')
 })
 
 t.test('a pull request that stands on another shows its own changes once that one is merged', async (t) => {
-  const { branch, open, get, merge, work, repoId, typesOf } = await pullRepository(t, server, 'stacked')
+  const { branch, open, get, merge, work, repoId, typesOf } = await repository(t, 'stacked')
   const lower = await branch('lower', { 'a.txt': 'a\n' })
   await open('lower')
   const upper = await branch('upper', { 'b.txt': 'b\n' }, 'lower')
@@ -117,7 +112,7 @@ t.test('a pull request that stands on another shows its own changes once that on
 })
 
 t.test('mergeable state: unrelated histories can not be merged', async (t) => {
-  const { branch, open, get, work, repoId } = await pullRepository(t, server, 'stranger')
+  const { branch, open, get, work, repoId } = await repository(t, 'stranger')
   await branch('topic', { a: 'a' })
   await open('topic')
   await work.git('checkout', '-q', '--orphan', 'stranger')
@@ -130,11 +125,8 @@ t.test('mergeable state: unrelated histories can not be merged', async (t) => {
 t.test(
   'mergeable state: a push to a fork moves the head, whose commits the base repository then has',
   async (t) => {
-    const { branch, open, get, call, work, repoId, name } = await pullRepository(t, server, 'base')
-    const bob = await server.as('bob')
-    const { id: forkId = 0 } = (await bob.repos.createFork('alice', name, {})).data
-    const fork = await workTree(t, server.gitUrl('bob', `bob/${name}`))
-    const pushFork = brancher(fork)
+    const { branch, open, get, call, repoId, name, fork, tip } = await repository(t, 'base')
+    const { repoId: forkId, branch: pushFork } = await fork('bob')
     await pushFork('topic', { 'a.txt': 'a\n' })
     await open('bob:topic', {}, 'bob')
 
@@ -144,7 +136,7 @@ t.test(
       { head: { sha: moved, repo_id: forkId }, changed_files: 2, additions: 2 },
       'at once',
     )
-    t.equal(await work.git('ls-remote', 'origin', 'refs/pull/1/head'), `${moved}\trefs/pull/1/head`)
+    t.equal(await tip('refs/pull/1/head'), moved)
     const diff = await call(null, 'GET', 'pulls/1.diff')
     t.match(diff, { status: 200, text: /\+\+\+ b\/b\.txt/ })
     t.match((await call(null, 'GET', 'pulls/1/files')).text, /b\.txt/)
@@ -167,25 +159,25 @@ t.test(
 t.test(
   'mergeable state: a closed pull request keeps its head, and catches up when it is opened again',
   async (t) => {
-    const { branch, open, get, call, repoId, work, typesOf } = await pullRepository(t, server, 'reopened')
+    const { branch, open, get, repoId, typesOf, close, reopen, tip } = await repository(t, 'reopened')
     const head = await branch('topic', { 'a.txt': 'a\n' })
     await open('topic')
-    await call('alice', 'PATCH', 'pulls/1', { state: 'closed' })
+    await close(1)
     const count = (await typesOf(1)).length
     const moved = await branch('topic', { 'b.txt': 'b\n' }, 'topic')
     const base = await branch('main', { 'b.txt': 'of main\n' }, 'main')
     await quiet(repoId)
     t.match(await get(1), { state: 'closed', head: { sha: head } })
     t.equal((await typesOf(1)).length, count, 'nothing is recorded of it')
-    await call('alice', 'PATCH', 'pulls/1', { state: 'open' })
+    await reopen(1)
     await until('it has caught up', async () => (await get(1)).mergeable === false)
     t.match(await get(1), { head: { sha: moved }, base: { sha: base }, changed_files: 2 })
-    t.equal(await work.git('ls-remote', 'origin', 'refs/pull/1/head'), `${moved}\trefs/pull/1/head`)
+    t.equal(await tip('refs/pull/1/head'), moved)
   },
 )
 
 t.test('mergeable state: a check against the old base does not count for a new one', async (t) => {
-  const { branch, open, get, call, repoId, eventsOf } = await pullRepository(t, server, 'retargeted')
+  const { branch, open, get, repoId, edit, eventsOf } = await repository(t, 'retargeted')
   const dev = await branch('dev', { 'd.txt': 'd\n' })
   await branch('topic', { 'a.txt': 'a\n' })
   await open('topic')
@@ -198,7 +190,7 @@ t.test('mergeable state: a check against the old base does not count for a new o
       const found = await views.branches.get(id)
       if (id === branchId(repoId, 'main') && !retargeted) {
         retargeted = true
-        t.equal((await call('alice', 'PATCH', 'pulls/1', { base: 'dev' })).status, 201)
+        t.equal((await edit(1, { base: 'dev' })).status, 201)
       }
       return found
     },
@@ -219,10 +211,10 @@ t.test('mergeable state: a check against the old base does not count for a new o
 t.test(
   'mergeable state: a push that came before the pull request was there, or before its new base, counts',
   async (t) => {
-    const { branch, open, get, repoId, work, eventsOf } = await pullRepository(t, server, 'late')
+    const { branch, open, get, repoId, work, eventsOf, tip } = await repository(t, 'late')
     const old = await branch('topic', { 'a.txt': 'a\n' })
     const base = await work.git('rev-parse', 'main')
-    const tip = await branch('topic', { 'b.txt': 'b\n' }, 'topic')
+    const pushed = await branch('topic', { 'b.txt': 'b\n' }, 'topic')
     await branch('other', { 'o.txt': 'o\n' })
     await open('other')
     const opened = (await eventsOf(1))[0]
@@ -238,9 +230,9 @@ t.test(
     await events.append(pullStream(repoId, 7), [written({ type: 'PullRequestOpened', data })], 'no-stream')
     await until('it has caught up', async () => {
       const [pull] = await views.pulls.find({ repoId, index: 7 })
-      return pull?.head.sha === tip
+      return pull?.head.sha === pushed
     })
-    t.equal(await work.git('ls-remote', 'origin', 'refs/pull/7/head'), `${tip}\trefs/pull/7/head`)
+    t.equal(await tip('refs/pull/7/head'), pushed)
 
     const first = await branch('dev', { 'd.txt': 'd\n' })
     const conflicting = await branch('dev', { 'o.txt': 'of dev\n' }, 'dev')
@@ -263,7 +255,7 @@ t.test(
 )
 
 t.test('mergeable state: what comes twice is recorded once', async (t) => {
-  const { branch, open, repoId, typesOf, dir } = await pullRepository(t, server, 'twice')
+  const { branch, open, repoId, typesOf, dir } = await repository(t, 'twice')
   await branch('topic', { 'a.txt': 'a\n' })
   await open('topic')
   await branch('main', { 'm.txt': 'm\n' }, 'main')
@@ -282,11 +274,7 @@ const PULLS = 500
 t.test(
   `mergeable state: a push to the base of ${PULLS} is worked off by few processes while requests are answered`,
   async (t) => {
-    const { work, repoId, dir, branch, alice, open, eventsOf, name } = await pullRepository(
-      t,
-      server,
-      'crowd',
-    )
+    const { work, repoId, dir, branch, open, name, eventsOf } = await repository(t, 'crowd')
     const base = await branch('main', { 'shared.txt': 'first\n' }, 'main')
     const conflicts = (i: number) => i % 5 === 0
     const commits = Array.from({ length: PULLS }, (_, i) => {

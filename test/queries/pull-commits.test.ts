@@ -3,8 +3,9 @@ import type { Commit } from 'gitea-js'
 import t from 'tap'
 import type { Static } from 'typebox'
 import type { CommitWire } from '../../src/queries/pull-commits.ts'
+import { startPulls } from '../commands/pull-requests/pull-repository.ts'
 import { statusOf } from '../start-server.ts'
-import { startPulls } from './pull-setup.ts'
+import { until } from '../until.ts'
 
 /** Compiles only while every field has a name that Gitea's clients know. */
 type Known<Wire, Theirs> = Exclude<keyof Wire, keyof Theirs> extends never ? true : never
@@ -24,7 +25,7 @@ t.test("an open pull request's commits are those that its base has not, newest f
   await work.git('mv', 'a', 'c')
   const second = await commit('Second', { c: '1\n2\n3\n' })
   await push('topic')
-  const index = await open()
+  const index = await open('topic')
   const [newest, oldest] = await commitsOf('app', index)
   const api = `${server.url}/api/v1/repos/alice/app/git`
   const tree = await work.git('rev-parse', `${first}^{tree}`)
@@ -72,14 +73,15 @@ t.test("an open pull request's commits are those that its base has not, newest f
   }
 
   // The base branch takes the first commit: it is no longer one of the pull request's own.
-  await work.git('push', '-q', 'origin', `${first}:main`)
+  await push(`${first}:main`)
+  await until('its merge base has moved', async () => (await idsOf('app', index)).length === 1)
   t.strictSame(await idsOf('app', index), [second])
 })
 
 t.test(
   "commits rule: a merged pull request's commits run from the stored merge base to its head",
   async (t) => {
-    const { work, commit, push, open, dir, get } = await repository(t, 'merged')
+    const { work, commit, push, open, dir, download } = await repository(t, 'merged')
     await work.git('checkout', '-q', '-b', 'topic')
     const ids = [
       await commit('1', { a: '1' }),
@@ -87,7 +89,7 @@ t.test(
       await commit('3', { a: '3' }),
     ].reverse()
     await push('topic')
-    const index = await open()
+    const index = await open('topic')
     t.strictSame((await idsOf('merged', index)).sort(), [...ids].sort())
     await alice.repos.repoMergePullRequest('alice', 'merged', index, { Do: 'merge' })
     t.equal(await statusOf(alice.repos.repoDeleteBranch('alice', 'merged', 'topic')), 204)
@@ -105,19 +107,19 @@ t.test(
     await rename(dir, `${dir}.away`)
     t.strictSame(await commitsOf('merged', index), commits, 'the second time needs no git')
     t.strictSame(await idsOf('merged', index, { limit: 2 }), ids.slice(0, 2), 'nor does another page of it')
-    t.equal((await get('2/commits')).status, 404)
+    t.equal((await download('2/commits')).status, 404)
   },
 )
 
 t.test('commits are pages with four more headers', async (t) => {
-  const { work, commit, push, open, get } = await repository(t, 'pages')
+  const { work, commit, push, open, download } = await repository(t, 'pages')
   await work.git('checkout', '-q', '-b', 'topic')
   for (let i = 0; i < 5; i++) await commit(`${i}`, { a: `${i}\n` })
   await push('topic')
-  const index = await open()
+  const index = await open('topic')
   const log = (await work.git('log', '--format=%H', 'main..topic')).split('\n')
   const page = async (query: string) => {
-    const answer = await get(`${index}/commits${query}`)
+    const answer = await download(`${index}/commits${query}`)
     const commits: { sha: string }[] = JSON.parse(await answer.text())
     const names = ['x-page', 'x-perpage', 'x-pagecount', 'x-hasmore', 'x-total-count']
     t.match(answer.headers.get('access-control-expose-headers'), /X-Page, X-PerPage, X-PageCount, X-HasMore/)
@@ -131,13 +133,12 @@ t.test('commits are pages with four more headers', async (t) => {
 })
 
 t.test('authors and committers are the users with their e-mail address', async (t) => {
-  await server.as('bob')
   const { work, commit, push, open } = await repository(t, 'people')
   await work.git('checkout', '-q', '-b', 'topic')
   await commit('x', { a: 'a' })
   await work.git('commit', '-q', '--amend', '--no-edit', '--author=Robert <bob@example.org>')
   await push('topic')
-  const [only] = await commitsOf('people', await open())
+  const [only] = await commitsOf('people', await open('topic'))
   t.match(only, {
     author: { login: 'bob', email: /^bob@noreply\./ },
     committer: null,
@@ -146,7 +147,7 @@ t.test('authors and committers are the users with their e-mail address', async (
 })
 
 t.test('a signed commit is given with its signature and what it signs', async (t) => {
-  const { work, commit, open } = await repository(t, 'signed')
+  const { work, commit, open, push } = await repository(t, 'signed')
   await work.git('checkout', '-q', '-b', 'topic')
   const plain = await commit('x', { a: 'a' })
   const payload = `${await work.git('cat-file', 'commit', plain)}\n`
@@ -155,23 +156,23 @@ t.test('a signed commit is given with its signature and what it signs', async (t
   const at = payload.indexOf('\n\n') + 1
   await commit('raw', { raw: payload.slice(0, at) + header + payload.slice(at) })
   const signed = await work.git('hash-object', '-t', 'commit', '-w', 'raw')
-  await work.git('push', '-q', 'origin', `${signed}:refs/heads/topic`)
-  t.match(await commitsOf('signed', await open()), [
+  await push(`${signed}:refs/heads/topic`)
+  t.match(await commitsOf('signed', await open('topic')), [
     { sha: signed, commit: { verification: { verified: false, signature, payload } } },
   ])
 })
 
 t.test('who may not read, what does not exist, and commits that are gone give 404', async (t) => {
-  const { work, commit, push, open, get, objectFile } = await repository(t, 'private', { private: true })
+  const { work, commit, push, open, download, objectFile } = await repository(t, 'private', { private: true })
   await work.git('checkout', '-q', '-b', 'topic')
   await commit('first', { a: 'a\n' })
   const head = await commit('second', { a: 'b\n' })
   await push('topic')
-  const index = await open()
+  const index = await open('topic')
   t.equal((await server.fetch(null, `/api/v1/repos/alice/private/pulls/${index}/commits`)).status, 404)
   for (const odd of ['0', '-1', '2', 'x', '9223372036854775808']) {
-    t.equal((await get(`${odd}/commits`)).status, 404, odd)
+    t.equal((await download(`${odd}/commits`)).status, 404, odd)
   }
   await rm(objectFile(head))
-  t.equal((await get(`${index}/commits`)).status, 404)
+  t.equal((await download(`${index}/commits`)).status, 404)
 })

@@ -5,8 +5,8 @@ import { request } from 'node:http'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { startPulls, type Test } from '../commands/pull-requests/pull-repository.ts'
 import { statusOf } from '../start-server.ts'
-import { startPulls } from './pull-setup.ts'
 
 const { server, alice, repository } = await startPulls(t, { LOG_LEVEL: 'silent' })
 /** As `transferSlots` has it. */
@@ -14,7 +14,7 @@ const MORE_THAN_AT_ONCE = Math.max(16, 8 * availableParallelism()) + 1
 const noise = (bytes: number) => randomBytes(bytes).toString('base64').replace(/.{60}/g, '$&\n')
 
 /** A topic with every kind of change; main goes on and is merged into it. */
-async function everyChange(t: Parameters<typeof repository>[0], name: string) {
+async function everyChange(t: Test, name: string) {
   const repo = await repository(t, name)
   const { work, commit } = repo
   const long = Array.from({ length: 30 }, (_, i) => `line ${i}\n`).join('')
@@ -43,12 +43,12 @@ async function everyChange(t: Parameters<typeof repository>[0], name: string) {
   await rm(join(work.dir, 'link'))
   await commit('Second', { 'with space': `${long.replaceAll('line', 'Line')}end`, link: { link: 'mode' } })
   await repo.push('main', 'topic')
-  return { ...repo, index: await repo.open() }
+  return { ...repo, index: await repo.open('topic') }
 }
 
 t.test('diff rule: .diff is what git apply turns the merge base into the head with', async (t) => {
-  const { work, get, index } = await everyChange(t, 'apply')
-  const answer = await get(`${index}.diff`)
+  const { work, download, index } = await everyChange(t, 'apply')
+  const answer = await download(`${index}.diff`)
   t.equal(answer.status, 200)
   t.equal(answer.headers.get('content-type'), 'text/plain; charset=utf-8')
   t.equal(answer.headers.get('x-content-type-options'), 'nosniff')
@@ -59,16 +59,16 @@ t.test('diff rule: .diff is what git apply turns the merge base into the head wi
 })
 
 t.test('diff rule: with binary=true the diff applies with binary files too', async (t) => {
-  const { work, commit, push, open, get } = await repository(t, 'binary')
+  const { work, commit, push, open, download } = await repository(t, 'binary')
   await commit('Start', { image: randomBytes(3000), gone: Buffer.from([0, 1]) })
   await work.git('checkout', '-q', '-b', 'topic')
   await rm(join(work.dir, 'gone'))
   await commit('Pictures', { image: randomBytes(3000), new: Buffer.from([0, 255]) })
   await push('main', 'topic')
-  const index = await open()
+  const index = await open('topic')
   await work.git('checkout', '-q', '--detach', 'main')
   const apply = async (query: string) => {
-    await writeFile(join(work.dir, '.git/pull.diff'), await (await get(`${index}.diff${query}`)).text())
+    await writeFile(join(work.dir, '.git/pull.diff'), await (await download(`${index}.diff${query}`)).text())
     await work.git('apply', '--index', '.git/pull.diff')
     const tree = await work.git('write-tree')
     await work.git('reset', '-q', '--hard')
@@ -76,17 +76,17 @@ t.test('diff rule: with binary=true the diff applies with binary files too', asy
   }
   const expected = await work.git('rev-parse', 'topic^{tree}')
   for (const value of ['true', '1']) t.equal(await apply(`?binary=${value}`), expected, value)
-  const plain = await (await get(`${index}.diff`)).text()
+  const plain = await (await download(`${index}.diff`)).text()
   t.match(plain, /Binary files .* differ/)
   for (const no of ['false', '0', '', 'maybe', '%00', 'TRUE%20']) {
-    t.equal(await (await get(`${index}.diff?binary=${no}`)).text(), plain, `binary=${no} is a no`)
+    t.equal(await (await download(`${index}.diff?binary=${no}`)).text(), plain, `binary=${no} is a no`)
   }
-  t.not((await get(`${index}.diff?binary=true&binary=false`)).status, 500)
+  t.not((await download(`${index}.diff?binary=true&binary=false`)).status, 500)
 })
 
 t.test('patch rule: .patch is what git am makes the same commits with', async (t) => {
-  const { work, get, index } = await everyChange(t, 'am')
-  const answer = await get(`${index}.patch`)
+  const { work, download, index } = await everyChange(t, 'am')
+  const answer = await download(`${index}.patch`)
   t.equal(answer.status, 200)
   t.equal(answer.headers.get('content-type'), 'text/plain; charset=utf-8')
   await work.git('checkout', '-q', '--detach', await work.git('merge-base', 'main', 'topic'))
@@ -98,28 +98,28 @@ t.test('patch rule: .patch is what git am makes the same commits with', async (t
 })
 
 t.test('a merged pull request keeps its diff and patch when its branches are gone', async (t) => {
-  const { work, get, index } = await everyChange(t, 'merged')
+  const { work, download, index, push } = await everyChange(t, 'merged')
   const before = await Promise.all(
-    [`${index}.diff`, `${index}.patch`].map(async (p) => (await get(p)).text()),
+    [`${index}.diff`, `${index}.patch`].map(async (p) => (await download(p)).text()),
   )
   await alice.repos.repoMergePullRequest('alice', 'merged', index, { Do: 'merge' })
   t.equal(await statusOf(alice.repos.repoDeleteBranch('alice', 'merged', 'topic')), 204)
   await work.git('checkout', '-q', '-B', 'main', 'origin/main')
   await work.git('pull', '-q')
   await work.commit('Later', { later: 'l' })
-  await work.git('push', '-q', 'origin', 'main')
+  await push('main')
   t.strictSame(
-    await Promise.all([`${index}.diff`, `${index}.patch?x=1`].map(async (p) => (await get(p)).text())),
+    await Promise.all([`${index}.diff`, `${index}.patch?x=1`].map(async (p) => (await download(p)).text())),
     before,
   )
 })
 
 t.test('what is neither .diff nor .patch, or no pull request, gives 404; other routes stay', async (t) => {
-  const { get, commit, push, work, open } = await repository(t, 'paths', { private: true })
+  const { download, commit, push, work, open } = await repository(t, 'paths', { private: true })
   await work.git('checkout', '-q', '-b', 'topic')
   await commit('x', { a: 'a\n' })
   await push('topic')
-  await open()
+  await open('topic')
   for (const path of [
     '1.txt',
     '1.',
@@ -136,42 +136,42 @@ t.test('what is neither .diff nor .patch, or no pull request, gives 404; other r
     '9223372036854775808.diff',
     '1%00.diff',
   ]) {
-    const answer = await get(path)
+    const answer = await download(path)
     t.equal(answer.status, 404, path)
     t.match(await answer.json(), { message: /./ })
   }
-  t.equal((await get('1')).status, 200)
-  t.equal((await get('1/merge')).status, 404)
+  t.equal((await download('1')).status, 200)
+  t.equal((await download('1/merge')).status, 404)
   t.equal((await alice.repos.repoDownloadPullDiffOrPatch('alice', 'paths', 1, 'diff')).status, 200)
   const asked = (login: string | null) => server.fetch(login, '/api/v1/repos/alice/paths/pulls/1.diff')
   t.equal((await asked(null)).status, 404, 'who may not read the repository finds nothing')
 })
 
 t.test('an unchanged pair of commits comes from cache, or from the client itself', async (t) => {
-  const { get, index, dir } = await everyChange(t, 'cached')
-  const first = await get(`${index}.diff`)
+  const { download, index, dir } = await everyChange(t, 'cached')
+  const first = await download(`${index}.diff`)
   const text = await first.text()
   const tag = first.headers.get('etag') ?? ''
   t.match(tag, /^W\/"/)
   await rename(dir, `${dir}.away`)
-  t.equal(await (await get(`${index}.diff`)).text(), text, 'it works with the repository gone')
+  t.equal(await (await download(`${index}.diff`)).text(), text, 'it works with the repository gone')
   for (const known of [tag, tag.slice(2), `"x", ${tag}`, '*']) {
-    const again = await get(`${index}.diff`, { headers: { 'if-none-match': known } })
+    const again = await download(`${index}.diff`, { headers: { 'if-none-match': known } })
     t.equal(again.status, 304, known)
     t.equal(await again.text(), '')
   }
-  const other = await get(`${index}.diff`, { headers: { 'if-none-match': '"x"' } })
+  const other = await download(`${index}.diff`, { headers: { 'if-none-match': '"x"' } })
   t.equal(other.status, 200)
   t.equal(
-    (await get(`${index}.patch`, { headers: { 'if-none-match': tag } })).status,
+    (await download(`${index}.patch`, { headers: { 'if-none-match': tag } })).status,
     404,
     'it was never asked',
   )
-  t.equal((await get(`${index}.diff?binary=1`)).headers.get('etag'), null, 'an error has no tag')
+  t.equal((await download(`${index}.diff?binary=1`)).headers.get('etag'), null, 'an error has no tag')
 })
 
 t.test('objects that are gone give 404, and end a stream that has begun', async (t) => {
-  const { work, commit, push, open, get, objectFile } = await repository(t, 'gone')
+  const { work, commit, push, open, download, objectFile } = await repository(t, 'gone')
   await work.git('checkout', '-q', '-b', 'topic')
   await commit('Large', { a: noise(3e6), b: noise(3e6), z: 'last\n' })
   await work.git('checkout', '-q', '-b', 'small', 'main')
@@ -179,22 +179,22 @@ t.test('objects that are gone give 404, and end a stream that has begun', async 
   await push('topic', 'small')
   const large = await open('topic')
   const small = await open('small')
-  t.ok((await (await get(`${large}.diff`)).text()).length > 6e6)
+  t.ok((await (await download(`${large}.diff`)).text()).length > 6e6)
   await rm(objectFile(await work.git('rev-parse', 'topic:z')))
   for (const path of [`${small}.diff`, `${small}.patch`, `${large}.patch`]) {
-    t.equal((await get(path)).status, 404, path)
+    t.equal((await download(path)).status, 404, path)
   }
-  const answer = await get(`${large}.diff`)
+  const answer = await download(`${large}.diff`)
   t.equal(answer.status, 200, 'the beginning was fine')
   await t.rejects(answer.text(), 'and the end is missed')
 })
 
 t.test('clients that go away in the middle keep no git', async (t) => {
-  const { work, commit, push, open, get } = await repository(t, 'away')
+  const { work, commit, push, open, download } = await repository(t, 'away')
   await work.git('checkout', '-q', '-b', 'topic')
   await commit('Large', { a: noise(6e6) })
   await push('topic')
-  const index = await open()
+  const index = await open('topic')
   const address = `${server.url}/api/v1/repos/alice/away/pulls/${index}.diff`
   for (let i = 0; i < MORE_THAN_AT_ONCE; i++) {
     const asking = request(address, { agent: false }).end()
@@ -202,5 +202,5 @@ t.test('clients that go away in the middle keep no git', async (t) => {
     t.equal(answer.statusCode, 200)
     asking.destroy()
   }
-  t.ok((await (await get(`${index}.diff`)).text()).length > 6e6)
+  t.ok((await (await download(`${index}.diff`)).text()).length > 6e6)
 })

@@ -4,8 +4,8 @@ import type { ChangedFile } from 'gitea-js'
 import t from 'tap'
 import type { Static } from 'typebox'
 import type { ChangedFileWire } from '../../src/queries/pull-files.ts'
+import { startPulls } from '../commands/pull-requests/pull-repository.ts'
 import { statusOf } from '../start-server.ts'
-import { startPulls } from './pull-setup.ts'
 
 /** Compiles only while every field has a name and a type that Gitea's clients know. */
 export const knownToClients: ChangedFile = {} satisfies Partial<Static<typeof ChangedFileWire>>
@@ -32,7 +32,7 @@ t.test('files rule: the diff runs from the merge base to the head', async (t) =>
   await work.git('checkout', '-q', 'main')
   await commit('Main goes on', { main: 'not in the pull request\n', changed: 'z\n' })
   await push('main', 'topic')
-  const index = await open()
+  const index = await open('topic')
   const base = `${server.url}/alice/app`
   const urls = (path: string) => ({
     html_url: `${base}/src/commit/${head}/${path}`,
@@ -60,12 +60,12 @@ t.test('files rule: the diff runs from the merge base to the head', async (t) =>
 })
 
 t.test('files rule: whitespace and skip-to select; unknown words ignore nothing', async (t) => {
-  const { work, commit, push, open, get } = await repository(t, 'select')
+  const { work, commit, push, open, download } = await repository(t, 'select')
   await commit('Start', { all: 'a b\n', change: 'a b\n', eol: 'a\n', real: 'a\n' })
   await work.git('checkout', '-q', '-b', 'topic')
   await commit('Topic', { all: 'ab\n', change: 'a  b\n', eol: 'a \n', real: 'b\n' })
   await push('main', 'topic')
-  const index = await open()
+  const index = await open('topic')
   for (const [whitespace, names] of Object.entries({
     'ignore-all': ['real'],
     'ignore-change': ['all', 'real'],
@@ -73,7 +73,7 @@ t.test('files rule: whitespace and skip-to select; unknown words ignore nothing'
     'show-all': ['all', 'change', 'eol', 'real'],
   })) {
     t.strictSame(await namesOf('select', index, { whitespace }), names, whitespace)
-    const answer = await get(`${index}/files?whitespace=${whitespace}`)
+    const answer = await download(`${index}/files?whitespace=${whitespace}`)
     t.equal(answer.headers.get('x-total-count'), `${names.length}`)
     await answer.text()
   }
@@ -87,13 +87,13 @@ t.test('files rule: whitespace and skip-to select; unknown words ignore nothing'
 })
 
 t.test('pages of files say where they are in four more headers, which browsers may read', async (t) => {
-  const { work, commit, push, open, get } = await repository(t, 'pages')
+  const { work, commit, push, open, download } = await repository(t, 'pages')
   await work.git('checkout', '-q', '-b', 'topic')
   await commit('Topic', Object.fromEntries(Array.from({ length: 7 }, (_, i) => [`f${i}`, 'x\n'])))
   await push('topic')
-  const index = await open()
+  const index = await open('topic')
   const page = async (query: string) => {
-    const answer = await get(`${index}/files${query}`)
+    const answer = await download(`${index}/files${query}`)
     const files: { filename: string }[] = JSON.parse(await answer.text())
     const names = ['x-page', 'x-perpage', 'x-pagecount', 'x-hasmore', 'x-total-count']
     const exposed = answer.headers.get('access-control-expose-headers')?.split(', ')
@@ -118,11 +118,11 @@ t.test('pages of files say where they are in four more headers, which browsers m
 t.test(
   'a merged pull request keeps its files when its branches are gone, from cache the second time',
   async (t) => {
-    const { work, commit, push, open, dir, get } = await repository(t, 'merged')
+    const { work, commit, push, open, dir, download } = await repository(t, 'merged')
     await work.git('checkout', '-q', '-b', 'topic')
     await commit('Topic', { a: 'a\n' })
     await push('topic')
-    const index = await open()
+    const index = await open('topic')
     await alice.repos.repoMergePullRequest('alice', 'merged', index, { Do: 'merge' })
     t.equal(await statusOf(alice.repos.repoDeleteBranch('alice', 'merged', 'topic')), 204)
     const before = await filesOf('merged', index)
@@ -130,7 +130,7 @@ t.test(
     await rename(dir, `${dir}.away`)
     t.strictSame(await filesOf('merged', index), before, 'no git is needed')
     t.equal(
-      (await get(`${index}/files?whitespace=ignore-all`)).status,
+      (await download(`${index}/files?whitespace=ignore-all`)).status,
       404,
       'what was never asked is not there',
     )
@@ -138,18 +138,18 @@ t.test(
 )
 
 t.test('who may not read, and what does not exist, gives 404', async (t) => {
-  const { work, commit, push, open, get, objectFile } = await repository(t, 'private', { private: true })
+  const { work, commit, push, open, download, objectFile } = await repository(t, 'private', { private: true })
   await work.git('checkout', '-q', '-b', 'topic')
   const head = await commit('Topic', { a: 'a\n' })
   await push('topic')
-  const index = await open()
+  const index = await open('topic')
   const path = `/api/v1/repos/alice/private/pulls/${index}/files`
   t.equal((await server.fetch(null, path)).status, 404)
   for (const odd of ['0', '-1', '2', 'x', '1.5', '9223372036854775808']) {
-    t.equal((await get(`${odd}/files`)).status, 404, odd)
+    t.equal((await download(`${odd}/files`)).status, 404, odd)
   }
   await rm(objectFile(head))
-  const gone = await get(`${index}/files`)
+  const gone = await download(`${index}/files`)
   t.equal(gone.status, 404, 'its commits are gone')
   t.match(await gone.json(), { message: /not there any more/ })
 })
@@ -160,7 +160,7 @@ t.test('files rule: lines, files and characters per line are bounded by settings
     MAX_DIFF_LINES: '5',
     MAX_DIFF_LINE_CHARACTERS: '10',
   })
-  const { work, commit, push, open, get } = await small.repository(t, 'bounds')
+  const { work, commit, push, open, download } = await small.repository(t, 'bounds')
   await work.git('checkout', '-q', '-b', 'topic')
   await commit('Topic', {
     a: `${'x'.repeat(5e6)}\n${'y'.repeat(100)}\n`,
@@ -169,7 +169,7 @@ t.test('files rule: lines, files and characters per line are bounded by settings
     d: 'd\n',
   })
   await push('topic')
-  const answer = await get(`${await open()}/files`)
+  const answer = await download(`${await open('topic')}/files`)
   t.equal(answer.headers.get('x-total-count'), '3')
   t.match(await answer.json(), [
     { filename: 'a', additions: 2 },

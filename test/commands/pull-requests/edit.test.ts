@@ -3,9 +3,9 @@ import t from 'tap'
 import { takeClaim } from '../../../src/commands/claims.ts'
 import { claimKeys, pullStream } from '../../../src/events/streams.ts'
 import { aContext } from '../../stores.ts'
-import { startPullRequests } from './setup.ts'
+import { startPulls } from './pull-repository.ts'
 
-const { server, alice, call, repository, fork } = await startPullRequests(t)
+const { server, alice, call, repository } = await startPulls(t)
 
 const named = (people: { login?: string }[] | null) => people?.map(({ login }) => login)
 const titled = (labels: { name?: string }[]) => labels.map(({ name }) => name).sort()
@@ -14,12 +14,12 @@ const titled = (labels: { name?: string }[]) => labels.map(({ name }) => name).s
 const json = { type: ContentType.Json }
 
 t.test('edit rule 1: who is neither the poster nor a writer gets 403', async (t) => {
-  const { edit, open, branches, events } = await repository(t, 'rule1')
+  const { edit, open, branches, changes } = await repository(t, 'rule1', { writers: ['carol'] })
   await branches('topic')
   await open('topic', {}, 'bob')
   t.equal((await edit(1, { title: 'Of dave' }, 'dave')).status, 403)
   t.equal((await edit(1, { title: 'Of nobody' }, null)).status, 401)
-  t.strictSame(await events(1), [])
+  t.strictSame(await changes(1), [])
   for (const login of ['bob', 'carol', 'alice', 'admin']) {
     const { status, body } = await edit(1, { title: `Of ${login}` }, login)
     t.strictSame([status, body.title], [201, `Of ${login}`])
@@ -39,7 +39,9 @@ t.test('edit rule 1: a poster who may no longer read the repository gets 404', a
 })
 
 t.test('edit rule 2: labels, milestone and assignees stay as they are when no writer asks', async (t) => {
-  const { edit, open, branches, label, milestone, events, counts } = await repository(t, 'rule2')
+  const { edit, open, branches, label, milestone, changes, counts } = await repository(t, 'rule2', {
+    writers: ['carol'],
+  })
   await branches('topic')
   await open('topic', {}, 'bob')
   const milestoneId = await milestone('1.0')
@@ -58,7 +60,7 @@ t.test('edit rule 2: labels, milestone and assignees stay as they are when no wr
     'not looked at',
   )
   t.strictSame(
-    (await events(1)).map(({ type }) => type),
+    (await changes(1)).map(({ type }) => type),
     ['TitleChanged'],
   )
   const asCarol = (await edit(1, change, 'carol')).body
@@ -68,7 +70,7 @@ t.test('edit rule 2: labels, milestone and assignees stay as they are when no wr
 })
 
 t.test('edit rule 2: assignees are replaced as a whole; unknown ones give 422', async (t) => {
-  const { edit, open, branches, events, id } = await repository(t, 'assignees')
+  const { edit, open, branches, changes, id } = await repository(t, 'assignees', { writers: ['carol'] })
   await branches('topic')
   await open('topic', { assignees: ['alice'] })
   const assigned = async (option: object) => named((await edit(1, option)).body.assignees)
@@ -81,7 +83,7 @@ t.test('edit rule 2: assignees are replaced as a whole; unknown ones give 422', 
   t.equal((await edit(1, { assignee: 'bob' })).status, 422, 'who may not write')
   t.strictSame(await assigned({}), ['alice', 'admin'])
   t.equal((await edit(1, { assignees: [] })).body.assignees, null)
-  const recorded = (await events(1)).map(({ data }) => data)
+  const recorded = (await changes(1)).map(({ data }) => data)
   t.match(recorded[0], {
     ...id(1),
     assignees: [{ login: 'carol' }],
@@ -99,7 +101,7 @@ t.test('edit rule 2: an assignee without access to a private repository gives 42
 })
 
 t.test('edit rule 2: labels are replaced when present, and [] clears them', async (t) => {
-  const { edit, open, branches, label, events, id } = await repository(t, 'labels')
+  const { edit, open, branches, label, changes, id } = await repository(t, 'labels')
   await branches('topic', 'other')
   const [a, b, c] = [await label('a'), await label('b'), await label('c')]
   await open('topic', { labels: [a, b] })
@@ -108,7 +110,7 @@ t.test('edit rule 2: labels are replaced when present, and [] clears them', asyn
   t.strictSame(await labels({ labels: [b, c, c, 6_000_000] }), ['b', 'c'])
   t.strictSame(await labels({ labels: null }), ['b', 'c'])
   t.strictSame(await labels({ labels: [c, b] }), ['b', 'c'], 'another order is no change')
-  t.strictSame(await events(1), [
+  t.strictSame(await changes(1), [
     {
       type: 'LabelsChanged',
       data: {
@@ -135,14 +137,11 @@ t.test('edit rule 2: labels are replaced when present, and [] clears them', asyn
 })
 
 t.test('edit rule 2: of the exclusive labels of a scope the last one counts', async (t) => {
-  const { edit, open, branches } = await repository(t, 'exclusive')
+  const { edit, openPull, branches, label } = await repository(t, 'exclusive')
   await branches('topic')
-  const ids: number[] = []
-  for (const name of ['kind/bug', 'kind/idea', 'other/bug', 'plain', '/odd', 'odd/']) {
-    const label = { name, color: '#aabbcc', exclusive: true }
-    ids.push((await alice.repos.issueCreateLabel('alice', 'exclusive', label)).data.id ?? 0)
-  }
-  t.strictSame(titled((await open('topic', { labels: ids })).labels ?? []), [
+  const names = ['kind/bug', 'kind/idea', 'other/bug', 'plain', '/odd', 'odd/']
+  const ids = await Promise.all(names.map((name) => label(name, { exclusive: true })))
+  t.strictSame(titled((await openPull('topic', { labels: ids })).labels ?? []), [
     '/odd',
     'kind/idea',
     'odd/',
@@ -154,7 +153,10 @@ t.test('edit rule 2: of the exclusive labels of a scope the last one counts', as
 })
 
 t.test('edit rule 2: a milestone is applied when it is not 0, and its counters follow', async (t) => {
-  const { edit, open, branches, milestone, counts, merge, events, id } = await repository(t, 'milestones')
+  const { edit, open, branches, milestone, counts, merge, changes, close, id } = await repository(
+    t,
+    'milestones',
+  )
   await branches('topic', 'other')
   const [first, second] = [await milestone('1'), await milestone('2')]
   await open('topic', { milestone: first })
@@ -172,7 +174,7 @@ t.test('edit rule 2: a milestone is applied when it is not 0, and its counters f
   t.equal((await edit(1, { milestone: null })).body.milestone.title, '2')
   const elsewhere = await repository(t, 'milestones-elsewhere')
   t.equal((await edit(1, { milestone: await elsewhere.milestone('3') })).status, 404)
-  t.strictSame(await events(1), [
+  t.strictSame(await changes(1), [
     {
       type: 'MilestoneChanged',
       data: { ...id(1), from: { id: first, title: '1' }, to: { id: second, title: '2' }, closed: false },
@@ -183,7 +185,7 @@ t.test('edit rule 2: a milestone is applied when it is not 0, and its counters f
       ({ number }: { number: number }) => number,
     )
   t.strictSame(await list(`milestone=${second}`), [1])
-  await edit(1, { state: 'closed' })
+  await close(1)
   t.strictSame(await counts(second), [0, 1])
   t.strictSame([await list(`milestone=${second}`), await list(`milestone=${second}&state=closed`)], [[], [1]])
   await edit(1, { milestone: first })
@@ -204,19 +206,19 @@ t.test('edit rule 2: a milestone is applied when it is not 0, and its counters f
     ],
     'both at once',
   )
-  t.equal(await merge(1), 200)
+  t.equal((await merge(1)).status, 200)
   t.strictSame(await counts(second), [0, 1])
 })
 
 t.test('edit rule 3: only the date of a deadline counts, in the zone in which it is given', async (t) => {
-  const { edit, open, branches, events, id } = await repository(t, 'deadlines')
+  const { edit, open, branches, changes, id } = await repository(t, 'deadlines')
   await branches('topic')
   await open('topic', { due_date: '2027-01-01T00:00:00Z' }, 'bob')
   const due = async (option: object) => (await edit(1, option, 'bob')).body.due_date
   const day = '2027-02-03T23:59:59+09:30'
   t.equal(await due({ due_date: '2027-02-03T04:05:06+09:30' }), day)
   t.equal(await due({ deadline: '2027-02-03T21:00:00+09:30' }), day, 'the same day')
-  t.strictSame(await events(1), [
+  t.strictSame(await changes(1), [
     { type: 'DeadlineChanged', data: { ...id(1), from: '2027-01-01T23:59:59Z', to: day } },
   ])
   t.equal(await due({ title: 'Without' }), day)
@@ -239,23 +241,23 @@ t.test('edit rule 3: only the date of a deadline counts, in the zone in which it
 })
 
 t.test('edit rule 4: the state of a merged pull request gives 412, and then nothing changes', async (t) => {
-  const { edit, open, branches, merge, get, events, label } = await repository(t, 'rule4')
+  const { edit, open, branches, merge, get, changes, label } = await repository(t, 'rule4')
   await branches('topic')
   await open('topic')
   await merge(1)
   const before = await get(1)
-  const recorded = await events(1)
+  const recorded = await changes(1)
   for (const state of ['closed', 'open', 'anything', '']) {
     const { status } = await edit(1, { state, title: 'New', labels: [await label(`l-${state}`)] })
     t.equal(status, 412, state)
   }
   t.strictSame(await get(1), before)
-  t.strictSame(await events(1), recorded)
+  t.strictSame(await changes(1), recorded)
   t.equal((await edit(1, { title: 'New', state: null })).body.title, 'New', 'the rest can be changed')
 })
 
 t.test('edit rule 4: closing with open dependencies gives 412, and 201 once they are closed', async (t) => {
-  const { edit, open, branches, events } = await repository(t, 'depends')
+  const { edit, open, branches, changes, close } = await repository(t, 'depends')
   await branches('topic', 'first', 'second')
   for (const head of ['topic', 'first', 'second']) await open(head)
   const depend = (index: number) =>
@@ -272,15 +274,15 @@ t.test('edit rule 4: closing with open dependencies gives 412, and 201 once they
     )
   await depend(2)
   await depend(3)
-  const recorded = await events(1)
+  const recorded = await changes(1)
   const refused = await edit(1, { state: 'closed', title: 'New' })
   t.equal(refused.status, 412)
   t.strictSame(refused.body.errors, ['#2', '#3'])
-  t.strictSame(await events(1), recorded)
+  t.strictSame(await changes(1), recorded)
   t.equal((await edit(1, { state: 'open' })).status, 201, 'opening does not depend on them')
-  await edit(2, { state: 'closed' })
+  await close(2)
   t.strictSame((await edit(1, { state: 'closed' })).body.errors, ['#3'])
-  await edit(3, { state: 'closed' })
+  await close(3)
   t.match(await edit(1, { state: 'closed' }), { status: 201, body: { state: 'closed' } })
 })
 
@@ -314,18 +316,22 @@ t.test(
 )
 
 t.test('edit rule 5: changes of title, state and base are recorded with what the spec names', async (t) => {
-  const { edit, open, branches, work, events, id, repoId, milestone } = await repository(t, 'rule5')
+  const { edit, open, branches, work, changes, repoId, milestone, reopen, eventsOf, id } = await repository(
+    t,
+    'rule5',
+    { writers: ['carol'] },
+  )
   await branches('topic', 'next')
   const milestoneId = await milestone('1')
   await open('topic', { title: 'Old', milestone: milestoneId })
   await edit(1, { title: ' New ', base: 'next', state: 'closed' })
-  t.strictSame(await events(1), [], 'refused as a whole: a closed one has no new base')
+  t.strictSame(await changes(1), [], 'refused as a whole: a closed one has no new base')
   await edit(1, { title: ' New ', base: 'next' })
   await edit(1, { state: 'closed' }, 'carol')
-  await edit(1, { state: 'open' })
+  await reopen(1)
   const main = await work.git('rev-parse', 'main')
   const next = await work.git('rev-parse', 'next')
-  const recorded = await events(1)
+  const recorded = await changes(1)
   const [, , closed, opened] = recorded.map(({ data }) => data)
   const commentOf = (data: unknown) => {
     if (typeof data !== 'object' || data === null || !('comment' in data)) throw new Error('no comment')
@@ -349,15 +355,17 @@ t.test('edit rule 5: changes of title, state and base are recorded with what the
     { type: 'StatusChanged', data: { ...change, closed: true, comment: commentOf(closed) } },
     { type: 'StatusChanged', data: { ...change, closed: false, comment: commentOf(opened) } },
   ])
-  const actors: (string | undefined)[] = []
-  for await (const { type, metadata } of server.services.events.readStream(`pull-${repoId}.1`)) {
-    if (type === 'StatusChanged') actors.push(metadata.actor?.login)
-  }
-  t.strictSame(actors, ['carol', 'alice'])
+  const statuses = (await eventsOf(1)).filter(({ type }) => type === 'StatusChanged')
+  t.strictSame(
+    statuses.map(({ metadata }) => metadata.actor?.login),
+    ['carol', 'alice'],
+  )
 })
 
 t.test('edit rule 5: an edit that changes nothing is no event', async (t) => {
-  const { edit, open, branches, events, get, label, milestone } = await repository(t, 'nothing')
+  const { edit, open, branches, changes, get, label, milestone } = await repository(t, 'nothing', {
+    writers: ['carol'],
+  })
   await branches('topic')
   const option = {
     title: 'Same',
@@ -376,11 +384,11 @@ t.test('edit rule 5: an edit that changes nothing is no event', async (t) => {
   t.strictSame((await edit(1, {})).body, before)
   const nulls = Object.fromEntries(Object.keys(same).map((field) => [field, null]))
   t.strictSame((await edit(1, nulls)).body, before)
-  t.strictSame(await events(1), [])
+  t.strictSame(await changes(1), [])
 })
 
 t.test('edit rule 6: the base can be another branch, from which the changes are told anew', async (t) => {
-  const { edit, open, work, events } = await repository(t, 'base')
+  const { edit, work, changes, openPull } = await repository(t, 'base', { writers: ['carol'] })
   await work.git('checkout', '-q', '-b', 'release')
   const release = await work.commit('On release', { 'r.txt': 'r\n' })
   await work.git('checkout', '-q', '-b', 'topic')
@@ -388,7 +396,7 @@ t.test('edit rule 6: the base can be another branch, from which the changes are 
   await work.git('checkout', '-q', '-b', 'clash', 'main')
   await work.commit('Clash', { 't.txt': 'clash\n' })
   await work.git('push', '-q', 'origin', 'release', 'topic', 'clash')
-  t.equal((await open('topic')).changed_files, 2)
+  t.equal((await openPull('topic')).changed_files, 2)
   t.match(await edit(1, { base: 'release' }, 'carol'), {
     status: 201,
     body: { base: { ref: 'release', sha: release }, merge_base: release, changed_files: 1, mergeable: true },
@@ -398,7 +406,7 @@ t.test('edit rule 6: the base can be another branch, from which the changes are 
     mergeable: false,
     changed_files: 2,
   })
-  t.equal((await events(1)).length, 2)
+  t.equal((await changes(1)).length, 2)
   const commits = await call('alice', 'GET', 'repos/alice/base/pulls/1/commits')
   t.equal(commits.body.length, 2)
 })
@@ -406,7 +414,7 @@ t.test('edit rule 6: the base can be another branch, from which the changes are 
 t.test(
   'edit rule 6: 404 for no branch, 409 for a twin, 422 when it is closed or the head itself',
   async (t) => {
-    const { edit, open, branches, merge, events, get } = await repository(t, 'rule6')
+    const { edit, open, branches, merge, changes, get, close } = await repository(t, 'rule6')
     await branches('topic', 'next', 'other')
     await open('topic')
     await open('topic', { base: 'next' })
@@ -417,16 +425,16 @@ t.test(
     t.equal(twin.status, 409)
     t.match(twin.body.message, /#2\b/)
     t.equal((await edit(1, { base: 'topic', title: 'New' })).status, 422, 'the head itself')
-    t.strictSame(await events(1), [])
-    await edit(1, { state: 'closed' })
+    t.strictSame(await changes(1), [])
+    await close(1)
     t.equal((await edit(1, { base: 'other', title: 'New' })).status, 422)
-    t.equal((await open('topic', { base: 'other' })).number, 3, 'what was refused holds no claim')
+    t.equal(await open('topic', { base: 'other' }), 3, 'what was refused holds no claim')
     t.match(
       await edit(3, { base: 'main' }),
       { status: 409, body: { message: /#1\b/ } },
       'a closed twin is one',
     )
-    t.equal(await merge(3), 200)
+    t.equal((await merge(3)).status, 200)
     t.match(
       await edit(3, { base: 'next' }),
       { status: 201, body: { base: { ref: 'other' } } },
@@ -437,14 +445,14 @@ t.test(
 )
 
 t.test('edit rule 6: the old head and base are free for others, the new ones are not', async (t) => {
-  const { edit, open, tryOpen, branches } = await repository(t, 'claims')
+  const { edit, open, tryOpen, branches, close } = await repository(t, 'claims')
   await branches('topic', 'next')
   await open('topic')
   await edit(1, { base: 'next' })
   t.match(await tryOpen('topic', { base: 'next' }), { status: 409, body: { message: /#1\b/ } })
-  t.equal((await open('topic')).number, 2)
+  t.equal(await open('topic'), 2)
   t.equal((await edit(1, { base: 'main' })).status, 409)
-  await edit(2, { state: 'closed' })
+  await close(2)
   t.equal((await edit(1, { base: 'main' })).status, 409)
 })
 
@@ -477,7 +485,7 @@ t.test('edit rule 6: a claim that a crash left keeps nobody out for longer than 
 })
 
 t.test('edit rule 6: of bases that are changed at the same time no two are alike', async (t) => {
-  const { edit, open, branches, get } = await repository(t, 'base-race')
+  const { edit, open, tryOpen, branches, get } = await repository(t, 'base-race')
   await branches('topic', 'next', 'other')
   await open('topic')
   await open('topic', { base: 'other' })
@@ -492,11 +500,7 @@ t.test('edit rule 6: of bases that are changed at the same time no two are alike
   // Whatever came of it, each holds exactly what it shows.
   const bases = await Promise.all([1, 2].map(async (index) => (await get(index)).base?.ref ?? ''))
   for (const base of ['main', 'next', 'other']) {
-    const { status } = await call('alice', 'POST', 'repos/alice/base-race/pulls', {
-      head: 'topic',
-      base,
-      title: base,
-    })
+    const { status } = await tryOpen('topic', { base })
     t.equal(status, bases.includes(base) ? 409 : 201, base)
   }
 })
@@ -504,20 +508,22 @@ t.test('edit rule 6: of bases that are changed at the same time no two are alike
 t.test(
   'edit rule 7: allow_maintainer_edit is set by a poster who can push to the head, others get 403',
   async (t) => {
-    const { edit, open, branches, events, id, get } = await repository(t, 'rule7')
+    const { edit, open, branches, changes, get, fork, id } = await repository(t, 'rule7', {
+      writers: ['carol'],
+    })
     await branches('topic')
-    await fork(t, 'bob', 'rule7', 'idea')
+    await (await fork('bob')).branch('idea', { 'of-bob': 'x\n' })
     await open('bob:idea', {}, 'bob')
     for (const login of ['alice', 'carol', 'admin']) {
       t.equal((await edit(1, { allow_maintainer_edit: true, title: 'New' }, login)).status, 403, login)
     }
-    t.strictSame(await events(1), [])
+    t.strictSame(await changes(1), [])
     t.equal((await edit(1, { allow_maintainer_edit: true }, 'bob')).body.allow_maintainer_edit, true)
     t.equal(
       (await edit(1, { allow_maintainer_edit: null, title: 'New' }, 'bob')).body.allow_maintainer_edit,
       true,
     )
-    t.strictSame((await events(1))[0], { type: 'MaintainerEditChanged', data: { ...id(1), allowed: true } })
+    t.strictSame((await changes(1))[0], { type: 'MaintainerEditChanged', data: { ...id(1), allowed: true } })
     t.equal((await edit(1, { allow_maintainer_edit: false }, 'bob')).body.allow_maintainer_edit, false)
 
     await open('topic', {}, 'dave')
@@ -528,7 +534,7 @@ t.test(
 )
 
 t.test('edit rule 8: the response is what a following GET gives', async (t) => {
-  const { edit, open, branches, get, label, milestone } = await repository(t, 'rule8')
+  const { edit, open, branches, get, label, milestone } = await repository(t, 'rule8', { writers: ['carol'] })
   await branches('topic', 'next')
   await open('topic')
   const option = {
@@ -549,7 +555,7 @@ t.test('edit rule 8: the response is what a following GET gives', async (t) => {
 })
 
 t.test('closing and opening: counters and lists follow', async (t) => {
-  const { edit, open, branches } = await repository(t, 'counters')
+  const { edit, open, branches, close } = await repository(t, 'counters')
   await branches('a', 'b')
   for (const head of ['a', 'b']) await open(head)
   const seen = async () => {
@@ -564,50 +570,52 @@ t.test('closing and opening: counters and lists follow', async (t) => {
   const { body } = await edit(1, { state: 'closed' })
   t.match(body, { state: 'closed', merged: false, closed_at: /^20/ })
   t.strictSame(await seen(), [1, [[2], '1'], [[1], '1'], [[2, 1], '2']])
-  await edit(1, { state: 'closed' })
+  await close(1)
   t.strictSame(await seen(), [1, [[2], '1'], [[1], '1'], [[2, 1], '2']], 'closed once')
   t.match((await edit(1, { state: 'whatever' })).body, { state: 'open', closed_at: null })
   t.strictSame(await seen(), [2, [[2, 1], '2'], [[], '0'], [[2, 1], '2']])
 })
 
 t.test('closing ends a scheduled merge, and says so', async (t) => {
-  const { edit, open, branches, events, id } = await repository(t, 'scheduled')
+  const { edit, open, branches, changes, merge, call, id } = await repository(t, 'scheduled', {
+    writers: ['carol'],
+  })
   await branches('topic')
   await open('topic')
-  const schedule = { Do: 'merge', merge_when_checks_succeed: true }
-  t.equal((await call('alice', 'POST', 'repos/alice/scheduled/pulls/1/merge', schedule)).status, 201)
+  const schedule = { merge_when_checks_succeed: true }
+  t.equal((await merge(1, schedule)).status, 201)
   t.equal((await edit(1, { state: 'closed' }, 'carol')).status, 201)
-  const recorded = (await events(1)).slice(1)
+  const recorded = (await changes(1)).slice(1)
   t.strictSame(
     recorded.map(({ type }) => type),
     ['StatusChanged', 'MergeScheduleCanceled'],
   )
   t.match(recorded[1]?.data, { ...id(1), by: { login: 'carol' } })
   t.equal((await edit(1, { state: 'open' })).status, 201)
-  t.equal((await call('alice', 'DELETE', 'repos/alice/scheduled/pulls/1/merge')).status, 404)
+  t.equal((await call('alice', 'DELETE', 'pulls/1/merge')).status, 404)
 })
 
 t.test('a closed pull request keeps its head; opened again it takes over the new one', async (t) => {
-  const { edit, open, branches, get, work } = await repository(t, 'reopened')
+  const { edit, open, branches, get, work, close, tip } = await repository(t, 'reopened')
   const before = await branches('topic')
   await open('topic')
-  await edit(1, { state: 'closed' })
+  await close(1)
   await work.git('checkout', '-q', 'topic')
   const after = await work.commit('More', { more: 'x\n' })
   await work.git('push', '-q', 'origin', 'topic')
   t.equal((await get(1)).head?.sha, before)
   t.match((await edit(1, { state: 'open' })).body, { head: { sha: after }, changed_files: 2 }, 'at once')
   t.equal((await get(1)).head?.sha, after)
-  t.equal(await work.git('ls-remote', 'origin', 'refs/pull/1/head'), `${after}\trefs/pull/1/head`)
+  t.equal(await tip('refs/pull/1/head'), after)
 })
 
 t.test('of edits at the same time none is lost', async (t) => {
-  const { edit, open, branches, events, get } = await repository(t, 'crowd')
+  const { edit, open, branches, changes, get } = await repository(t, 'crowd')
   await branches('topic')
   await open('topic')
   const answers = await Promise.all(Array.from({ length: 12 }, (_, i) => edit(1, { title: `Title ${i}` })))
   t.strictSame(new Set(answers.map(({ status }) => status)), new Set([201]))
-  const titles = (await events(1)).map(({ data }) => data)
+  const titles = (await changes(1)).map(({ data }) => data)
   t.equal(titles.length, 12)
   t.match(titles.at(-1), { title: (await get(1)).title })
 })

@@ -1,11 +1,20 @@
 import t from 'tap'
 import { workTree } from '../../git-client.ts'
-import { startPullRequests } from './setup.ts'
+import { startPulls, type Test } from './pull-repository.ts'
 
-const { server, alice, bob, call, repository, fork } = await startPullRequests(t)
+const { server, alice, bob, call, repository } = await startPulls(t)
+
+/** A repository, and a fork of bob's with a pull request from `idea`. */
+async function withFork(t: Test, name: string) {
+  const made = await repository(t, name, { writers: ['carol'] })
+  const own = await made.fork('bob')
+  const before = await own.branch('idea', { 'of-bob': 'x\n' })
+  await made.open('bob:idea', {}, 'bob')
+  return { ...made, own, before }
+}
 
 /** A clone of bob's fork by another user, with a commit on `idea` that is not pushed yet. */
-async function contributor(test: Parameters<typeof workTree>[0], login: string, name: string) {
+async function contributor(test: Test, login: string, name: string) {
   const work = await workTree(test, server.gitUrl(login, `bob/${name}`))
   await work.git('checkout', '-q', 'idea')
   const tip = await work.commit(`Commit of ${login}`, { [`by-${login}`]: 'x\n' })
@@ -13,9 +22,7 @@ async function contributor(test: Parameters<typeof workTree>[0], login: string, 
 }
 
 t.test('edit rule 7: with the flag writers of the base push to the head branch of the fork', async (t) => {
-  const { open, edit, get } = await repository(t, 'app')
-  const { tip: before } = await fork(t, 'bob', 'app', 'idea')
-  await open('bob:idea', {}, 'bob')
+  const { edit, get, before } = await withFork(t, 'app')
   const { work, tip } = await contributor(t, 'carol', 'app')
   await t.rejects(work.git('push', '-q', 'origin', 'idea'), /403/, 'not without it')
   await edit(1, { allow_maintainer_edit: true }, 'bob')
@@ -32,10 +39,8 @@ t.test('edit rule 7: with the flag writers of the base push to the head branch o
 })
 
 t.test('edit rule 7: nothing else in the fork can be pushed, and the branch not deleted', async (t) => {
-  const { open, edit } = await repository(t, 'limits')
-  const own = await fork(t, 'bob', 'limits', 'idea')
-  await own.work.git('push', '-q', 'origin', 'idea:other')
-  await open('bob:idea', {}, 'bob')
+  const { edit, own } = await withFork(t, 'limits')
+  await own.push('idea:other')
   await edit(1, { allow_maintainer_edit: true }, 'bob')
   const { work } = await contributor(t, 'carol', 'limits')
   const before = await work.git('ls-remote', 'origin')
@@ -62,9 +67,7 @@ t.test('edit rule 7: nothing else in the fork can be pushed, and the branch not 
 t.test(
   'edit rule 7: only writers of the base are let in, and protected branches stay protected',
   async (t) => {
-    const { open, edit } = await repository(t, 'who')
-    await fork(t, 'bob', 'who', 'idea')
-    await open('bob:idea', {}, 'bob')
+    const { edit } = await withFork(t, 'who')
     await edit(1, { allow_maintainer_edit: true }, 'bob')
     const asDave = await contributor(t, 'dave', 'who')
     await t.rejects(asDave.work.git('push', '-q', 'origin', 'idea'), /403/, 'a reader of both')
@@ -80,14 +83,12 @@ t.test(
 )
 
 t.test('edit rule 7: a closed pull request lets nobody in, and a private fork stays closed', async (t) => {
-  const { open, edit } = await repository(t, 'closed')
-  await fork(t, 'bob', 'closed', 'idea')
-  await open('bob:idea', {}, 'bob')
+  const { edit, close, reopen } = await withFork(t, 'closed')
   await edit(1, { allow_maintainer_edit: true }, 'bob')
   const { work } = await contributor(t, 'carol', 'closed')
-  await edit(1, { state: 'closed' })
+  await close(1)
   await t.rejects(work.git('push', '-q', 'origin', 'idea'), /403/)
-  await edit(1, { state: 'open' })
+  await reopen(1)
   await bob.repos.repoEdit('bob', 'closed', { private: true })
   await t.rejects(work.git('push', '-q', 'origin', 'idea'), /not found/)
   await t.rejects(work.git('fetch', '-q', 'origin'), /not found/)

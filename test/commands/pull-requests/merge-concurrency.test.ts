@@ -1,39 +1,35 @@
 import t from 'tap'
-import { decode } from '../../../src/events/codec.ts'
+import { gitStream } from '../../../src/events/streams.ts'
 import { workTree } from '../../git-client.ts'
-import { startTestServer } from '../../start-server.ts'
-import { hostedRepository } from './hosted-repository.ts'
+import { eventsIn, startPulls } from './pull-repository.ts'
 
-const server = await startTestServer(t)
+const { server, repository } = await startPulls(t)
 
-/** Where the branch went, step by step, as the log tells it. */
-async function movesOf(repoId: number, ref: string) {
-  const moves: { from: string | null; to: string | null }[] = []
-  for await (const recorded of server.services.events.readStream(`git-${repoId}`)) {
-    const event = decode(recorded)
-    if (event.type === 'RefsUpdated') moves.push(...event.data.refs.filter((moved) => moved.ref === ref))
-  }
-  return moves
+/** Where main went, step by step, as the log tells it. */
+async function movesOfMain(repoId: number) {
+  const updates = await eventsIn(server, gitStream(repoId))
+  const moves = updates.flatMap((event) => (event.type === 'RefsUpdated' ? event.data.refs : []))
+  return moves.filter(({ ref }) => ref === 'refs/heads/main')
 }
 
 t.test(
   'of concurrent merges of one pull request, by any style, one gives 200 and the others 405',
   async (t) => {
-    const { branch, open, merge, events, id } = await hostedRepository(t, server, 'rush')
+    const { branch, open, merge, typesOf, repoId } = await repository(t, 'rush')
     await branch('topic', { a: 'a' })
     const index = await open('topic')
     const styles = ['merge', 'rebase', 'rebase-merge', 'squash', 'fast-forward-only']
     const answers = await Promise.all([...styles, ...styles].map((Do) => merge(index, { Do })))
     t.strictSame(answers.map(({ status }) => status).sort(), [200, ...Array(9).fill(405)])
-    t.equal((await events(index)).filter(({ type }) => type === 'PullRequestMerged').length, 1)
-    t.equal((await movesOf(id, 'refs/heads/main')).length, 2, 'the first commit and the merge')
+    t.equal((await typesOf(index)).filter((type) => type === 'PullRequestMerged').length, 1)
+    t.equal((await movesOfMain(repoId)).length, 2, 'the first commit and the merge')
   },
 )
 
 t.test(
   'of 50 pull requests merged at once between pushes all land, and the base loses no commit',
   async (t) => {
-    const { open, merge, work, id, tip } = await hostedRepository(t, server, 'crowd')
+    const { open, merge, work, tip, repoId } = await repository(t, 'crowd')
     const PULLS = 50
     const styles = ['merge', 'squash', 'rebase', 'rebase-merge'] as const
     const heads: string[] = []
@@ -77,7 +73,7 @@ t.test(
     const files = (await work.git('ls-tree', '--name-only', 'origin/main')).split('\n')
     t.equal(files.filter((file) => /^f\d+$/.test(file)).length, PULLS, 'every change is there')
 
-    const moves = await movesOf(id, 'refs/heads/main')
+    const moves = await movesOfMain(repoId)
     t.equal(moves.length, 1 + PULLS + pushed.length)
     let at: string | null = null
     for (const { from, to } of moves) {
@@ -93,14 +89,14 @@ t.test(
   'with an Idempotency-Key a merge of any style is carried out once, and answers every time',
   async (t) => {
     const settings = { allow_manual_merge: true }
-    const { branch, open, merge, events, tip, work, id } = await hostedRepository(t, server, 'once', settings)
+    const { branch, open, merge, tip, work, typesOf, repoId } = await repository(t, 'once', settings)
     const MergeCommitID = await work.git('rev-parse', 'main')
     for (const Do of ['merge', 'squash', 'rebase', 'rebase-merge', 'fast-forward-only', 'manually-merged']) {
       await work.git('fetch', '-q')
       await branch(Do, { [Do]: 'x' }, 'origin/main')
       const index = await open(Do)
       const body = { Do, delete_branch_after_merge: true, ...(Do === 'manually-merged' && { MergeCommitID }) }
-      const moved = (await movesOf(id, 'refs/heads/main')).length
+      const moved = (await movesOfMain(repoId)).length
       const send = (more = {}) => merge(index, { ...body, ...more }, 'alice', { 'idempotency-key': 'key' })
       const answers = [...(await Promise.all([send(), send(), send()])), await send()]
       t.strictSame(
@@ -108,11 +104,11 @@ t.test(
         [200, 200, 200, 200],
         Do,
       )
-      const types = (await events(index)).map(({ type }) => type)
+      const types = await typesOf(index)
       for (const type of ['PullRequestMerged', 'HeadBranchDeleted']) {
         t.equal(types.filter((one) => one === type).length, 1, `${Do}: ${type}`)
       }
-      const moves = await movesOf(id, 'refs/heads/main')
+      const moves = await movesOfMain(repoId)
       t.equal(moves.length, Do === 'manually-merged' ? moved : moved + 1)
       t.equal((await send({ MergeTitleField: 'Other' })).status, 422, 'another body is a mistake')
       // A branch of that name that is pushed later on is another one.
@@ -126,7 +122,7 @@ t.test(
 t.test(
   'a retried request whose merge had failed never deletes the branch of what was closed since',
   async (t) => {
-    const { branch, open, merge, gitDir, tip, work, alice } = await hostedRepository(t, server, 'failed')
+    const { branch, open, merge, dir, tip, work, close } = await repository(t, 'failed')
     const head = await branch('topic', { a: 'a' })
     const pushed = await branch('elsewhere', { b: 'b' })
     const index = await open('topic')
@@ -136,7 +132,7 @@ t.test(
       const appended = await append.call(store, stream, recorded, expected)
       if (recorded.some(({ type }) => type === 'MergeStarted')) {
         store.append = append
-        await work.git('--git-dir', gitDir, 'update-ref', 'refs/heads/main', pushed)
+        await work.git('--git-dir', dir, 'update-ref', 'refs/heads/main', pushed)
       }
       return appended
     }
@@ -144,7 +140,7 @@ t.test(
       merge(index, { delete_branch_after_merge: true }, 'alice', { 'idempotency-key': 'failed' })
     t.match(await send(), { status: 409, message: /push out of date/ })
     t.match(await send(), { status: 409, message: /this merge has failed/ })
-    await alice.repos.repoEditPullRequest('alice', 'failed', index, { state: 'closed' })
+    await close(index)
     t.match(await send(), { status: 409, message: /this merge has failed/ })
     t.equal(await tip('topic'), head)
   },

@@ -1,16 +1,14 @@
 import t from 'tap'
-import { startTestServer } from '../../start-server.ts'
+import { pullStream } from '../../../src/events/streams.ts'
 import { until } from '../../until.ts'
-import { forkOf, hostedRepository } from './hosted-repository.ts'
+import { startPulls } from './pull-repository.ts'
 
-const server = await startTestServer(t)
-const alice = await server.as('alice')
-await server.as('bob')
+const { server, alice, bob, repository } = await startPulls(t)
 const DELETE = { delete_branch_after_merge: true }
 
 t.test('merge rule 8: the head branch is deleted, and a comment tells of it', async (t) => {
   for (const Do of ['merge', 'squash', 'fast-forward-only']) {
-    const { branch, open, merge, tip, get, events } = await hostedRepository(t, server, `deleted-${Do}`)
+    const { branch, open, merge, tip, get, eventsOf } = await repository(t, `deleted-${Do}`)
     const head = await branch('topic', { a: 'a' })
     const index = await open('topic')
     t.equal((await merge(index, { Do, ...DELETE })).status, 200)
@@ -22,14 +20,14 @@ t.test('merge rule 8: the head branch is deleted, and a comment tells of it', as
       ['main'],
       'at once',
     )
-    const comments = (await events(index)).filter(({ type }) => type === 'HeadBranchDeleted')
+    const comments = (await eventsOf(index)).filter(({ type }) => type === 'HeadBranchDeleted')
     t.match(comments, [{ data: { index, commentId: Number, branch: { branch: 'topic', sha: head } } }])
     t.equal(comments.length, 1)
   }
 })
 
 t.test('merge rule 8: without the wish, or after a merge that failed, it stays', async (t) => {
-  const { branch, open, merge, tip } = await hostedRepository(t, server, 'stays')
+  const { branch, open, merge, tip } = await repository(t, 'stays')
   await branch('a', { x: 'a' })
   const b = await branch('b', { x: 'b' })
   const [first, second] = [await open('a'), await open('b')]
@@ -40,31 +38,28 @@ t.test('merge rule 8: without the wish, or after a merge that failed, it stays',
 })
 
 t.test('merge rule 8: it is kept while another unmerged pull request uses it as its head', async (t) => {
-  const { branch, open, merge, tip, events } = await hostedRepository(t, server, 'shared')
-  await branch('one', { x: '1' })
-  await branch('two', { y: '2' })
-  const head = await branch('topic', { a: 'a' })
+  const { branches, open, merge, tip, typesOf, close, reopen } = await repository(t, 'shared')
+  const head = await branches('one', 'two', 'topic')
   const [index, closed, last] = [
     await open('topic'),
     await open('topic', { base: 'one' }),
     await open('topic', { base: 'two' }),
   ]
-  await alice.repos.repoEditPullRequest('alice', 'shared', closed, { state: 'closed' })
+  await close(closed)
   t.equal((await merge(index, DELETE)).status, 200)
   t.equal(await tip('topic'), head, 'an open one and a closed one')
   t.equal((await merge(last, DELETE)).status, 200)
   t.equal(await tip('topic'), head, 'a closed one')
-  await alice.repos.repoEditPullRequest('alice', 'shared', closed, { state: 'open' })
+  await reopen(closed)
   t.equal((await merge(closed, DELETE)).status, 200)
   t.equal(await tip('topic'), undefined, 'the last one takes it away')
-  t.notOk((await events(index)).some(({ type }) => type === 'HeadBranchDeleted'))
+  t.notOk((await typesOf(index)).includes('HeadBranchDeleted'))
 })
 
 t.test('merge rule 8: of merges at once from one head branch the last one deletes it', async (t) => {
-  const { branch, open, merge, tip } = await hostedRepository(t, server, 'at-once')
+  const { branches, open, merge, tip } = await repository(t, 'at-once')
   const bases = ['one', 'two', 'three', 'four']
-  for (const base of bases) await branch(base, { [base]: base })
-  await branch('topic', { a: 'a' })
+  await branches(...bases, 'topic')
   const numbers: number[] = []
   for (const base of bases) numbers.push(await open('topic', { base }))
   const answers = await Promise.all(numbers.map((index) => merge(index, DELETE)))
@@ -76,8 +71,8 @@ t.test('merge rule 8: of merges at once from one head branch the last one delete
 })
 
 t.test('merge rule 8: a missing branch gives 404, and the merge is done', async (t) => {
-  const repository = await hostedRepository(t, server, 'missing', { allow_manual_merge: true })
-  const { branch, open, merge, get, work } = repository
+  const settings = { allow_manual_merge: true }
+  const { branch, open, merge, get, work } = await repository(t, 'missing', settings)
   await branch('topic', { a: 'a' })
   const index = await open('topic')
   await work.git('push', '-q', 'origin', ':topic')
@@ -89,13 +84,13 @@ t.test('merge rule 8: a missing branch gives 404, and the merge is done', async 
 t.test(
   'merge rule 8: the default branch and protected branches stay: 403, and the merge is done',
   async (t) => {
-    const { branch, open, merge, get, tip, protect } = await hostedRepository(t, server, 'kept')
+    const { branch, open, merge, get, tip, protect } = await repository(t, 'kept')
     await branch('other', { o: 'o' })
     const main = await branch('main', { m: 'm' })
     const topic = await branch('release/1', { a: 'a' })
     const fromMain = await open('main', { base: 'other' })
     const fromRelease = await open('release/1')
-    await protect({ rule_name: 'release/*' })
+    await protect('release/*', {})
     t.match(await merge(fromMain, DELETE), { status: 403, message: /default branch/ })
     t.equal(await tip('main'), main)
     t.match(await get(fromMain), { merged: true })
@@ -106,30 +101,25 @@ t.test(
 )
 
 t.test("merge rule 8: a fork's head branch goes when who merges may write there", async (t) => {
-  const hosted = await hostedRepository(t, server, 'forked')
-  const { merge, get, name } = hosted
-  const fork = await forkOf(t, server, hosted, 'bob')
-  const open = async (branch: string) => {
-    await fork.branch(branch, { [branch]: branch })
-    const request = { head: `bob:${branch}`, base: 'main', title: branch }
-    return (await fork.api.repos.repoCreatePullRequest('alice', name, request)).data.number ?? 0
-  }
-  const [strange, trusted] = [await open('strange'), await open('trusted')]
+  const { merge, get, name, open, fork: forkAs } = await repository(t, 'forked')
+  const fork = await forkAs('bob')
+  await fork.branches('strange', 'trusted')
+  const [strange, trusted] = [await open('bob:strange', {}, 'bob'), await open('bob:trusted', {}, 'bob')]
   const heads = () => fork.work.git('ls-remote', '--heads', 'origin')
   t.match(await merge(strange, DELETE), { status: 403, message: /may not delete/ })
   t.match(await get(strange), { merged: true })
   t.match(await heads(), 'refs/heads/strange')
-  await fork.api.repos.repoAddCollaborator('bob', name, 'alice', { permission: 'write' })
+  await bob.repos.repoAddCollaborator('bob', name, 'alice', { permission: 'write' })
   t.equal((await merge(trusted, DELETE)).status, 200)
   t.notMatch(await heads(), 'refs/heads/trusted')
 })
 
 t.test('the default of the repository deletes what may be deleted, and is no error otherwise', async (t) => {
   const settings = { default_delete_branch_after_merge: true }
-  const { branch, open, merge, tip, protect } = await hostedRepository(t, server, 'default', settings)
-  for (const name of ['goes', 'stays', 'release', 'other']) await branch(name, { [name]: name })
+  const { branches, open, merge, tip, protect } = await repository(t, 'default', settings)
+  await branches('goes', 'stays', 'release')
   const [goes, stays, release] = [await open('goes'), await open('stays'), await open('release')]
-  await protect({ rule_name: 'release' })
+  await protect('release', {})
   t.equal((await merge(goes)).status, 200)
   t.equal(await tip('goes'), undefined)
   t.equal((await merge(stays, { delete_branch_after_merge: false })).status, 200, 'a request knows better')
@@ -139,7 +129,7 @@ t.test('the default of the repository deletes what may be deleted, and is no err
 })
 
 t.test('a head branch that is pushed to while it is merged is not deleted', async (t) => {
-  const { branch, open, merge, tip, work, events, get, id } = await hostedRepository(t, server, 'pushed')
+  const { branch, open, merge, tip, work, get, repoId, typesOf, eventsOf } = await repository(t, 'pushed')
   const head = await branch('topic', { a: 'a' })
   const more = await branch('more', { b: 'b' }, 'topic')
   const index = await open('topic')
@@ -147,7 +137,7 @@ t.test('a head branch that is pushed to while it is merged is not deleted', asyn
   const { append } = store
   store.append = async (stream, recorded, expected) => {
     const appended = await append.call(store, stream, recorded, expected)
-    if (stream === `pull-${id}.${index}` && recorded.some(({ type }) => type === 'MergeStarted')) {
+    if (stream === pullStream(repoId, index) && recorded.some(({ type }) => type === 'MergeStarted')) {
       store.append = append
       // Through the server, as anybody pushes: the log tells of it before the merge has its outcome.
       await work.git('push', '-q', 'origin', 'more:topic')
@@ -155,13 +145,10 @@ t.test('a head branch that is pushed to while it is merged is not deleted', asyn
     return appended
   }
   t.match(await merge(index, DELETE), { status: 409, message: /pushed to after the merge/ })
-  const types = (await events(index)).map(({ type }) => type)
+  const types = await typesOf(index)
   t.ok(types.indexOf('PullRequestHeadMoved') < types.indexOf('PullRequestMerged'))
   // The process looks at it again, and must not take it away either.
-  let merged = 0
-  for await (const { type, position } of store.readStream(`pull-${id}.${index}`)) {
-    if (type === 'PullRequestMerged') merged = position
-  }
+  const merged = (await eventsOf(index)).find(({ type }) => type === 'PullRequestMerged')?.position ?? 0
   const seen = async () =>
     (await server.services.readStore.checkpoint('process_head_branches'))?.position ?? 0
   await until('the process has seen it', async () => (await seen()) >= merged)

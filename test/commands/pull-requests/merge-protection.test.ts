@@ -1,20 +1,15 @@
 import t from 'tap'
-import { startTestServer } from '../../start-server.ts'
-import { hostedRepository } from './hosted-repository.ts'
+import { startPulls } from './pull-repository.ts'
 
-const server = await startTestServer(t)
-const alice = await server.as('alice')
+const { alice, repository } = await startPulls(t)
 const status = (repo: string, sha: string, context: string, state: string) =>
   alice.repos.repoCreateStatus('alice', repo, sha, { context, state })
 
 t.test('merge rule 2: into a branch with a merge allow-list others than its writers get 405', async (t) => {
-  const { branch, open, merge, writer, protect, tip } = await hostedRepository(t, server, 'mergers')
-  await writer('bob')
-  await writer('carol')
-  await branch('topic', { a: 'a' })
-  await branch('free', { b: 'b' })
-  await branch('target', { c: 'c' })
-  await protect({ enable_merge_whitelist: true, merge_whitelist_usernames: ['bob'] })
+  const writers = ['bob', 'carol']
+  const { branches, open, merge, protect, tip } = await repository(t, 'mergers', { writers })
+  await branches('topic', 'free', 'target')
+  await protect('main', { enable_merge_whitelist: true, merge_whitelist_usernames: ['bob'] })
   const [index, other] = [await open('topic'), await open('free', { base: 'target' })]
   const main = await tip('main')
   t.match(await merge(index, {}, 'carol'), { status: 405, message: /not allowed to merge/ })
@@ -29,10 +24,9 @@ t.test('merge rule 2: into a branch with a merge allow-list others than its writ
 })
 
 t.test('merge rule 2: required checks that have not succeeded give 405', async (t) => {
-  const { branch, open, merge, writer, protect } = await hostedRepository(t, server, 'checks')
-  await writer('bob')
+  const { branch, open, merge, protect } = await repository(t, 'checks', { writers: ['bob'] })
   const old = await branch('topic', { a: 'a' })
-  await protect({ enable_status_check: true, status_check_contexts: ['ci/*', 'lint'] })
+  await protect('main', { enable_status_check: true, status_check_contexts: ['ci/*', 'lint'] })
   const index = await open('topic')
   const refused = (state: string) => ({
     status: 405,
@@ -55,11 +49,10 @@ t.test('merge rule 2: required checks that have not succeeded give 405', async (
 })
 
 t.test('merge rule 2: force_merge of an admin passes protections, unless they bind admins', async (t) => {
-  const { branch, open, merge, protect } = await hostedRepository(t, server, 'forced')
-  await branch('topic', { a: 'a' })
-  await branch('next', { b: 'b' })
+  const { branches, open, merge, protect } = await repository(t, 'forced')
+  await branches('topic', 'next')
   const [index, next] = [await open('topic'), await open('next')]
-  await protect({
+  await protect('main', {
     enable_status_check: true,
     status_check_contexts: ['ci'],
     block_admin_merge_override: true,
@@ -72,10 +65,9 @@ t.test('merge rule 2: force_merge of an admin passes protections, unless they bi
 })
 
 t.test('merge rule 2: a head that lacks commits of a branch that blocks such gives 405', async (t) => {
-  const { branch, open, merge, protect, work } = await hostedRepository(t, server, 'outdated')
-  await branch('topic', { a: 'a' })
-  await branch('first', { b: 'b' })
-  await protect({ block_on_outdated_branch: true })
+  const { branches, open, merge, protect, work } = await repository(t, 'outdated')
+  await branches('topic', 'first')
+  await protect('main', { block_on_outdated_branch: true })
   const [index, first] = [await open('topic'), await open('first')]
   t.equal((await merge(first)).status, 200)
   t.match(await merge(index), { status: 405, message: /"main": the head branch lacks commits/ })
@@ -87,12 +79,10 @@ t.test('merge rule 2: a head that lacks commits of a branch that blocks such giv
 })
 
 t.test('a protection that is set while merges wait holds for those that wait', async (t) => {
-  const { branch, open, merge, protect } = await hostedRepository(t, server, 'meanwhile')
-  const numbers: number[] = []
-  for (const name of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']) {
-    await branch(name, { [name]: name })
-    numbers.push(await open(name))
-  }
+  const { branches, open, merge, protect } = await repository(t, 'meanwhile')
+  const heads = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+  await branches(...heads)
+  const numbers = await Promise.all(heads.map((head) => open(head)))
   let isProtected = false
   const late: number[] = []
   const merging = numbers.map(async (index) => {
@@ -101,7 +91,7 @@ t.test('a protection that is set while merges wait holds for those that wait', a
     return status
   })
   await Promise.race(merging)
-  await protect({ enable_merge_whitelist: true, merge_whitelist_usernames: [] })
+  await protect('main', { enable_merge_whitelist: true, merge_whitelist_usernames: [] })
   isProtected = true
   const statuses = await Promise.all(merging)
   t.ok(statuses.every((status) => status === 200 || status === 405))

@@ -2,13 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { decode } from '../../../src/events/codec.ts'
-import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { StoreUnavailable } from '../../../src/events/event-store.ts'
-import { claimKeys } from '../../../src/events/streams.ts'
+import { claimKeys, claimStream, gitStream, pullStream } from '../../../src/events/streams.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
-import { type Hosted, hostedRepository } from './hosted-repository.ts'
+import { eventsIn, type PullRepository, startPulls } from './pull-repository.ts'
 
 /** The write after which (or before which) nothing more of a repository is written. */
 interface Death {
@@ -70,16 +68,10 @@ function dieAt({ services }: TestServer, deaths: ReadonlyMap<number, Death>): Se
   return dead
 }
 
-async function eventsOf(server: TestServer, stream: string): Promise<DomainEvent[]> {
-  const found: DomainEvent[] = []
-  for await (const recorded of server.services.events.readStream(stream)) found.push(decode(recorded))
-  return found
-}
-
 /** The branches of a repository as its log has them. */
 async function loggedHeads(server: TestServer, repoId: number): Promise<string[]> {
   const heads = new Map<string, string>()
-  for (const event of await eventsOf(server, `git-${repoId}`)) {
+  for (const event of await eventsIn(server, gitStream(repoId))) {
     if (event.type !== 'RefsUpdated') continue
     for (const { ref, to } of event.data.refs) {
       if (to === null) heads.delete(ref)
@@ -89,38 +81,40 @@ async function loggedHeads(server: TestServer, repoId: number): Promise<string[]
   return [...heads].map(([ref, sha]) => `${sha} ${ref}`).sort()
 }
 
-async function gitHeads({ work, gitDir }: Hosted): Promise<string[]> {
+async function gitHeads({ work, dir }: PullRepository): Promise<string[]> {
   const format = '--format=%(objectname) %(refname)'
-  return (await work.git('--git-dir', gitDir, 'for-each-ref', format, 'refs/heads')).split('\n').sort()
+  return (await work.git('--git-dir', dir, 'for-each-ref', format, 'refs/heads')).split('\n').sort()
 }
 
 t.test('a merge of any style that is cut off anywhere is finished once by the next start', async (t) => {
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-recovery-'))
   t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
-  const first = await startTestServer(t, { DATA_DIR, LOG_LEVEL: 'silent' })
-  const cut: { style: string; death: Death; hosted: Hosted; head: string; main: string }[] = []
-  for (const [i, { style, death }] of CASES.entries()) {
-    const hosted = await hostedRepository(t, first, `app${i}`, { allow_manual_merge: true })
+  const first = await startPulls(t, { DATA_DIR, LOG_LEVEL: 'silent' })
+  const cutOff = async ({ style, death }: (typeof CASES)[number], i: number) => {
+    const hosted = await first.repository(t, `app${i}`, { allow_manual_merge: true })
     const from = await hosted.work.git('rev-parse', 'main')
     const head = await hosted.branch('topic', { a: 'a' })
     const forward = style === 'fast-forward-only'
     const main = forward ? from : await hosted.branch('main', { m: 'm' }, from)
     await hosted.open('topic')
-    cut.push({ style, death, hosted, head, main })
+    return { style, death, hosted, head, main }
   }
-  const overtaken = await hostedRepository(t, first, 'overtaken')
+  const cut = await Promise.all(CASES.map(cutOff))
+  const overtaken = await first.repository(t, 'overtaken')
   await overtaken.branch('topic', { a: 'a' })
   const pushed = await overtaken.branch('elsewhere', { b: 'b' })
   await overtaken.open('topic')
 
-  const deaths = new Map(cut.map(({ hosted, death }) => [hosted.id, death]))
-  const dead = dieAt(first, deaths.set(overtaken.id, NOT_MOVED))
-  for (const { style, death, hosted, main } of cut) {
-    const body = { Do: style, MergeCommitID: main, delete_branch_after_merge: true }
-    const { status } = await hosted.merge(1, body)
-    // Merge rule 8: a comment that fails is no failure.
-    t.equal(status, death === UNSAID ? 200 : 503, `${style} was cut off ${death.name}`)
-  }
+  const deaths = new Map(cut.map(({ hosted, death }) => [hosted.repoId, death]))
+  const dead = dieAt(first.server, deaths.set(overtaken.repoId, NOT_MOVED))
+  await Promise.all(
+    cut.map(async ({ style, death, hosted, main }) => {
+      const body = { Do: style, MergeCommitID: main, delete_branch_after_merge: true }
+      const { status } = await hosted.merge(1, body)
+      // Merge rule 8: a comment that fails is no failure.
+      t.equal(status, death === UNSAID ? 200 : 503, `${style} was cut off ${death.name}`)
+    }),
+  )
   t.equal((await overtaken.merge(1)).status, 503)
   t.equal(dead.size, cut.length + 1)
   for (const { style, death, hosted, main } of cut) {
@@ -133,23 +127,23 @@ t.test('a merge of any style that is cut off anywhere is finished once by the ne
       !isDeleted,
     )
   }
-  await overtaken.work.git('--git-dir', overtaken.gitDir, 'update-ref', 'refs/heads/main', pushed)
-  await first.stop()
+  await overtaken.work.git('--git-dir', overtaken.dir, 'update-ref', 'refs/heads/main', pushed)
+  await first.server.stop()
 
-  const second = await startTestServer(t, { DATA_DIR })
-  const { views, events } = second.services
+  const server = await startTestServer(t, { DATA_DIR })
+  const { views, events } = server.services
   t.strictSame(await views.pulls.find({ merging: true }), [])
   const last = await events.lastPosition()
   for (const { style, death, hosted, head, main } of cut) {
-    const { id, name } = hosted
+    const { repoId, name } = hosted
     const title = `${style}, cut off ${death.name}`
     await until(`${title}: the head branch is gone`, async () =>
       (await gitHeads(hosted)).every((line) => !line.endsWith('/topic')),
     )
-    await until('the log says so', async () => (await loggedHeads(second, id)).length === 1)
-    t.strictSame(await loggedHeads(second, id), await gitHeads(hosted), `${title}: git and the log agree`)
+    await until('the log says so', async () => (await loggedHeads(server, repoId)).length === 1)
+    t.strictSame(await loggedHeads(server, repoId), await gitHeads(hosted), `${title}: git and the log agree`)
 
-    const history = await eventsOf(second, `pull-${id}.1`)
+    const history = await eventsIn(server, pullStream(repoId, 1))
     const merged = history.flatMap((event) => (event.type === 'PullRequestMerged' ? [event.data] : []))
     t.equal(merged.length, 1, `${title}: merged once`)
     t.match(merged[0], { style, head })
@@ -157,15 +151,15 @@ t.test('a merge of any style that is cut off anywhere is finished once by the ne
     const started = history.find(({ type }) => type === 'MergeStarted')
     if (style !== 'manually-merged') t.match(started, { data: { commit: outcome?.commit } })
     t.equal((await gitHeads(hosted))[0], `${outcome?.commit} refs/heads/main`, `${title}: main`)
-    const git = await eventsOf(second, `git-${id}`)
+    const git = await eventsIn(server, gitStream(repoId))
     const moves = git.flatMap((event) => (event.type === 'RefsUpdated' ? event.data.refs : []))
     const onto = moves.filter(({ ref, from }) => ref === 'refs/heads/main' && from === main)
     t.equal(onto.length, style === 'manually-merged' ? 0 : 1, `${title}: the branch moved once`)
 
     const path = `/api/v1/repos/alice/${name}/pulls/1`
-    const pull: unknown = await (await second.fetch('alice', path)).json()
+    const pull: unknown = await (await server.fetch('alice', path)).json()
     t.match(pull, { merged: true, merge_commit_sha: outcome?.commit, merged_by: { login: 'alice' } })
-    const again = await second.fetch('alice', `${path}/merge`, {
+    const again = await server.fetch('alice', `${path}/merge`, {
       method: 'POST',
       body: '{}',
     })
@@ -173,10 +167,10 @@ t.test('a merge of any style that is cut off anywhere is finished once by the ne
   }
   t.ok((await events.lastPosition()) >= last)
 
-  const history = (await eventsOf(second, `pull-${overtaken.id}.1`)).map(({ type }) => type)
+  const history = (await eventsIn(server, pullStream(overtaken.repoId, 1))).map(({ type }) => type)
   t.ok(history.includes('MergeFailed'), 'a merge whose base went elsewhere has failed')
   t.notOk(history.includes('PullRequestMerged'))
-  const retried = await second.fetch('alice', '/api/v1/repos/alice/overtaken/pulls/1/merge', {
+  const retried = await server.fetch('alice', '/api/v1/repos/alice/overtaken/pulls/1/merge', {
     method: 'POST',
   })
   t.equal(retried.status, 200, 'and can be tried again')
@@ -184,9 +178,9 @@ t.test('a merge of any style that is cut off anywhere is finished once by the ne
   for (const { hosted, style, death } of cut) {
     // The claim of one that is merged can be taken over: see claims.ts.
     if (death === MERGED) continue
-    const branch = { repoId: hosted.id, branch: 'topic' }
+    const branch = { repoId: hosted.repoId, branch: 'topic' }
     const key = claimKeys.pull(branch, { ...branch, branch: 'main' })
-    const claims = await eventsOf(second, `claim-${key}`)
+    const claims = await eventsIn(server, claimStream(key))
     t.equal(claims.at(-1)?.type, 'ClaimReleased', `${style}, cut off ${death.name}: others may be opened`)
   }
 })

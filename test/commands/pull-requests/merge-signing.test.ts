@@ -2,8 +2,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { makeKey } from '../../git/ssh-keys.ts'
 import type { WorkTree } from '../../git-client.ts'
-import { startTestServer } from '../../start-server.ts'
-import { hostedRepository } from './hosted-repository.ts'
+import { startPulls } from './pull-repository.ts'
 
 const directory = t.testdir({})
 const [serverKey, writerKey, strangerKey] = await Promise.all(
@@ -11,11 +10,10 @@ const [serverKey, writerKey, strangerKey] = await Promise.all(
 )
 if (serverKey === undefined || writerKey === undefined || strangerKey === undefined)
   throw new Error('no keys')
-const signing = await startTestServer(t, {
-  SIGNING_KEY: serverKey.path,
-  ALLOWED_SIGNERS: writerKey.signers,
-})
-const plain = await startTestServer(t)
+const [signing, plain] = await Promise.all([
+  startPulls(t, { SIGNING_KEY: serverKey.path, ALLOWED_SIGNERS: writerKey.signers }),
+  startPulls(t),
+])
 const SIGNED = { require_signed_commits: true }
 
 /** Rejects unless the commit has a good signature of the server's. */
@@ -32,12 +30,12 @@ async function signedCommit(work: WorkTree, key: string, branch: string, from: s
 
 for (const style of ['merge', 'squash', 'rebase', 'rebase-merge']) {
   t.test(`with a signing key all commits that ${style} makes are signed`, async (t) => {
-    const { branch, open, merge, work, protect } = await hostedRepository(t, signing, style)
+    const { branch, open, merge, work, protect } = await signing.repository(t, style)
     const from = await work.git('rev-parse', 'main')
     await branch('topic', { a: 'a' })
     const head = await branch('topic', { b: 'b' }, 'topic')
     const main = await branch('main', { m: 'm' })
-    await protect(SIGNED)
+    await protect('main', SIGNED)
     const index = await open('topic')
     t.equal((await merge(index, { Do: style })).status, 200, 'which is what the protection asks for')
     await work.git('fetch', '-q')
@@ -55,10 +53,10 @@ for (const style of ['merge', 'squash', 'rebase', 'rebase-merge']) {
 }
 
 t.test('merge rule 2: without a signing key a branch that requires signed commits gives 405', async (t) => {
-  const { branch, open, merge, tip, protect } = await hostedRepository(t, plain, 'unsigned')
+  const { branch, open, merge, tip, protect } = await plain.repository(t, 'unsigned')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
-  await protect(SIGNED)
+  await protect('main', SIGNED)
   const main = await tip('main')
   for (const Do of ['merge', 'squash', 'rebase', 'rebase-merge', 'fast-forward-only']) {
     const options = { Do, force_merge: true }
@@ -68,12 +66,12 @@ t.test('merge rule 2: without a signing key a branch that requires signed commit
 })
 
 t.test('merge rule 2: what makes no commit needs commits that are signed by who may', async (t) => {
-  const { branch, open, merge, protect, work, tip } = await hostedRepository(t, signing, 'forward')
+  const { branch, open, merge, protect, work, tip } = await signing.repository(t, 'forward')
   await branch('unsigned', { a: 'a' })
   await signedCommit(work, strangerKey.path, 'strange', 'main')
   await signedCommit(work, writerKey.path, 'late', 'unsigned')
   const head = await signedCommit(work, writerKey.path, 'signed', 'main')
-  await protect(SIGNED)
+  await protect('main', SIGNED)
   for (const name of ['unsigned', 'strange', 'late']) {
     const index = await open(name)
     for (const Do of ['fast-forward-only', 'rebase']) {

@@ -1,16 +1,16 @@
 import t from 'tap'
-import { startTestServer } from '../../start-server.ts'
-import { ALICE, forkOf, gitAs, type Hosted, hostedRepository, type Person } from './hosted-repository.ts'
+import { gitAs, type Person } from './git-as.ts'
+import { type PullRepository, startPulls } from './pull-repository.ts'
 
-const server = await startTestServer(t)
-await Promise.all(['alice', 'bob'].map((login) => server.as(login)))
+const { alice, repository } = await startPulls(t)
 
+const ALICE: Person = { name: 'alice', email: 'alice@example.org' }
 const ZOE: Person = { name: 'Zoë Ångström', email: 'zoe@example.org' }
 const BOB: Person = { name: 'bob', email: 'bob@example.org' }
 const STYLES = ['merge', 'rebase', 'rebase-merge', 'squash'] as const
 
 /** Two commits on `topic`, of two authors and in another zone, while `main` goes on, too. */
-async function diverge({ branch, work }: Hosted, topic = 'topic') {
+async function diverge({ branch, work }: PullRepository, topic = 'topic') {
   const from = await work.git('rev-parse', 'origin/main')
   await branch(topic, { [`${topic}.txt`]: 'a\n' }, from)
   const at = '1580682906 +0530'
@@ -33,7 +33,7 @@ async function diverge({ branch, work }: Hosted, topic = 'topic') {
 
 /** Lets git itself do, at the same time, what the server has done; resolves to the commit that git makes. */
 async function asGitWould(
-  { work }: Hosted,
+  { work }: PullRepository,
   style: (typeof STYLES)[number],
   base: string,
   head: string,
@@ -68,8 +68,8 @@ async function asGitWould(
 
 for (const style of STYLES) {
   t.test(`merge rule 4: ${style} makes the commits that git itself would make`, async (t) => {
-    const hosted = await hostedRepository(t, server, style)
-    const { open, merge, get, work, alice } = hosted
+    const hosted = await repository(t, style)
+    const { open, merge, get, work } = hosted
     const { from, head, main } = await diverge(hosted)
     const index = await open('topic', { title: 'Change' })
     const before = Math.floor(Date.now() / 1000)
@@ -106,7 +106,7 @@ for (const style of STYLES) {
 }
 
 t.test('merge rule 4: fast-forward-only makes no commit', async (t) => {
-  const { branch, open, merge, get, tip, work } = await hostedRepository(t, server, 'forward')
+  const { branch, open, merge, get, tip, work } = await repository(t, 'forward')
   const main = await tip('main')
   await branch('topic', { a: 'a' })
   const head = await branch('topic', { b: 'b' }, 'topic')
@@ -118,7 +118,7 @@ t.test('merge rule 4: fast-forward-only makes no commit', async (t) => {
 })
 
 t.test('merge rule 4: what stands on the base already is rebased as it is', async (t) => {
-  const { branch, open, merge, tip, work } = await hostedRepository(t, server, 'linear')
+  const { branch, open, merge, tip, work } = await repository(t, 'linear')
   const head = await branch('topic', { a: 'a' })
   t.equal((await merge(await open('topic'), { Do: 'rebase' })).status, 200)
   t.equal(await tip('main'), head)
@@ -129,36 +129,37 @@ t.test('merge rule 4: what stands on the base already is rebased as it is', asyn
 })
 
 t.test('merge rule 4: what the base has already is merged without a commit, by any style', async (t) => {
-  const { branch, open, merge, get, work, tip, events } = await hostedRepository(t, server, 'nothing')
+  const { branch, push, open, merge, get, work, tip, typesOf } = await repository(t, 'nothing')
   await work.git('checkout', '-q', 'main')
   await work.commit('Empty', {})
-  await work.git('push', '-q', 'origin', 'main')
+  await push('main')
   for (const Do of [...STYLES, 'fast-forward-only']) {
     await branch(Do, { a: 'a' })
     const index = await open(Do)
     const head = await work.git('rev-parse', 'origin/main~1')
-    await work.git('push', '-q', '-f', 'origin', `${head}:refs/heads/${Do}`)
+    await push(`+${head}:refs/heads/${Do}`)
     const main = await tip('main')
     t.equal((await merge(index, { Do })).status, 200, Do)
     t.equal(await tip('main'), main)
     t.match(await get(index), { merged: true, merge_commit_sha: main, merge_base: head, head: { sha: head } })
-    t.equal((await events(index)).at(-1)?.type, 'PullRequestMerged')
+    t.equal((await typesOf(index)).at(-1), 'PullRequestMerged')
   }
   await branch('picked', { p: 'p' })
   await work.git('checkout', '-q', 'main')
   await work.git('cherry-pick', '-n', 'picked')
   const main = await work.commit('The same, by another name', {})
-  await work.git('push', '-q', 'origin', 'main')
-  for (const Do of ['rebase', 'rebase-merge']) {
-    await work.git('push', '-q', 'origin', `picked:refs/heads/picked-${Do}`)
+  await push('main')
+  const picky = ['rebase', 'rebase-merge']
+  await push(...picky.map((Do) => `picked:refs/heads/picked-${Do}`))
+  for (const Do of picky) {
     t.equal((await merge(await open(`picked-${Do}`), { Do })).status, 200, Do)
     t.equal(await tip('main'), main)
   }
 })
 
 t.test('merge rule 4: styles that the repository does not allow give 405', async (t) => {
-  const hosted = await hostedRepository(t, server, 'choosy')
-  const { branch, open, merge, alice } = hosted
+  const hosted = await repository(t, 'choosy')
+  const { branch, open, merge } = hosted
   await branch('topic', { a: 'a' })
   const index = await open('topic')
   const switches = {
@@ -185,14 +186,13 @@ t.test('merge rule 4: styles that the repository does not allow give 405', async
 
 for (const style of [...STYLES, 'fast-forward-only'] as const) {
   t.test(`a fork's pull request is merged by ${style}`, async (t) => {
-    const hosted = await hostedRepository(t, server, `forked-${style}`)
-    const { branch, merge, get, work, name } = hosted
-    const fork = await forkOf(t, server, hosted, 'bob')
+    const hosted = await repository(t, `forked-${style}`)
+    const { branch, open, merge, get, work, name } = hosted
+    const fork = await hosted.fork('bob')
     await fork.branch('topic', { 'a.txt': 'a\n' })
     const head = await fork.branch('topic', { 'b.txt': 'b\n' }, 'topic')
     const main = style === 'fast-forward-only' ? '' : await branch('main', { 'm.txt': 'm\n' })
-    const request = { head: 'bob:topic', base: 'main', title: 'From afar' }
-    const index = (await fork.api.repos.repoCreatePullRequest('alice', name, request)).data.number ?? 0
+    const index = await open('bob:topic', { title: 'From afar' }, 'bob')
     t.equal((await merge(index, { Do: style }, 'bob')).status, 405, 'who wrote it may not merge it')
     t.equal((await merge(index, { Do: style })).status, 200)
     await work.git('fetch', '-q', 'origin', '+refs/pull/*:refs/pull/*', '+refs/heads/*:refs/remotes/origin/*')
@@ -211,7 +211,7 @@ for (const style of [...STYLES, 'fast-forward-only'] as const) {
 }
 
 t.test('merge rule 5: a squash is called by its title and names its other authors', async (t) => {
-  const hosted = await hostedRepository(t, server, 'authors')
+  const hosted = await repository(t, 'authors')
   const { open, merge, work } = hosted
   const message = async () => {
     await work.git('fetch', '-q')
@@ -230,7 +230,7 @@ t.test('merge rule 5: a squash is called by its title and names its other author
 })
 
 t.test('merge rule 5: a message with characters that no commit can have is refused', async (t) => {
-  const { branch, open, merge, work } = await hostedRepository(t, server, 'characters')
+  const { branch, open, merge, work } = await repository(t, 'characters')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
   for (const Do of ['merge', 'squash', 'rebase-merge']) {

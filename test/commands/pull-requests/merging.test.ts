@@ -1,82 +1,67 @@
 import t from 'tap'
-import { decode } from '../../../src/events/codec.ts'
-import { startTestServer } from '../../start-server.ts'
+import { pullStream, readsStream } from '../../../src/events/streams.ts'
+import type { Gitea } from '../../start-server.ts'
 import { until } from '../../until.ts'
-import { forkOf, hostedRepository } from './hosted-repository.ts'
+import { eventsIn, startPulls } from './pull-repository.ts'
 
-const server = await startTestServer(t)
-const alice = await server.as('alice')
-await Promise.all(['bob', 'carol'].map((login) => server.as(login)))
+const { server, alice, bob, carol, repository } = await startPulls(t)
 
-async function readsOf(login: string): Promise<unknown[]> {
-  const api = await server.as(login)
-  const { id } = (await api.user.userGetCurrent()).data
-  const reads: unknown[] = []
-  for await (const recorded of server.services.events.readStream(`reads-${id}`)) {
-    reads.push(decode(recorded).data)
-  }
-  return reads
+async function readsOf(reader: Gitea): Promise<unknown[]> {
+  const { id = 0 } = (await reader.user.userGetCurrent()).data
+  return (await eventsIn(server, readsStream(id))).map(({ data }) => data)
 }
 
 t.test('merge rule 1: who merges, or tries to, has read the pull request', async (t) => {
-  const { branch, open, merge, id } = await hostedRepository(t, server, 'reads')
+  const { branch, open, merge, repoId } = await repository(t, 'reads')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
   t.equal((await merge(index, {}, 'carol')).status, 405)
-  t.match(await readsOf('carol'), [{ repoId: id, index, user: { login: 'carol' } }])
-  const before = (await readsOf('alice')).length
+  t.match(await readsOf(carol), [{ repoId, index, user: { login: 'carol' } }])
+  const before = (await readsOf(alice)).length
   t.equal((await merge(index, { Do: 'octopus' })).status, 405)
   t.equal((await merge(index)).status, 200)
-  t.equal((await readsOf('alice')).length, before + 2)
+  t.equal((await readsOf(alice)).length, before + 2)
   t.equal((await merge(99)).status, 404)
-  t.equal((await readsOf('alice')).length, before + 2, 'what does not exist is not read')
+  t.equal((await readsOf(alice)).length, before + 2, 'what does not exist is not read')
 })
 
 t.test('merge rule 2: a closed pull request gives 404 and stays closed', async (t) => {
-  const { branch, open, merge, get } = await hostedRepository(t, server, 'closed')
+  const { branch, open, merge, get, close, reopen } = await repository(t, 'closed')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
-  await alice.repos.repoEditPullRequest('alice', 'closed', index, { state: 'closed' })
+  await close(index)
   t.match(await merge(index), { status: 404, message: /closed/ })
   t.match(await get(index), { state: 'closed', merged: false })
-  await alice.repos.repoEditPullRequest('alice', 'closed', index, { state: 'open' })
+  await reopen(index)
   t.equal((await merge(index)).status, 200)
 })
 
 t.test('merge rule 2: readers, merged ones and works in progress give 405 with the reason', async (t) => {
-  const { branch, open, merge, writer, tip } = await hostedRepository(t, server, 'refused')
-  await writer('bob')
-  await branch('a', { a: 'a' })
-  await branch('b', { b: 'b' })
+  const { branches, open, merge, tip, edit } = await repository(t, 'refused', { writers: ['bob'] })
+  await branches('a', 'b', 'c')
   const [a, b] = [await open('a'), await open('b', { title: 'WIP: later' })]
+  const c = await open('c', { title: '[wip] later' })
   const main = await tip('main')
   t.match(await merge(a, {}, 'carol'), { status: 405, message: /not allowed to merge/ })
+  t.equal((await merge(a, {}, null)).status, 401)
   t.match(await merge(b), { status: 405, message: /work in progress/ })
+  t.match(await merge(c), { status: 405, message: /work in progress/ })
   t.equal(await tip('main'), main)
   t.equal((await merge(a, {}, 'bob')).status, 200, 'a writer may')
   t.match(await merge(a), { status: 405, message: /merged already/ })
-  await alice.repos.repoEditPullRequest('alice', 'refused', b, { title: 'Now' })
+  t.equal((await edit(b, { title: 'Now' })).status, 201)
   t.equal((await merge(b)).status, 200)
 })
 
 t.test('merge rule 2: without its head branch or its base branch it is not mergeable: 405', async (t) => {
-  const hosted = await hostedRepository(t, server, 'gone')
-  const { branch, open, merge, work } = hosted
-  await branch('topic', { a: 'a' })
-  await branch('other', { b: 'b' })
-  await branch('target', { c: 'c' })
-  const fork = await forkOf(t, server, hosted, 'bob')
-  await fork.branch('afar', { f: 'f' })
-  const request = { head: 'bob:afar', base: 'main', title: 'From afar' }
-  const { data: forked } = await fork.api.repos.repoCreatePullRequest('alice', 'gone', request)
-  await fork.api.repos.repoDelete('bob', 'gone')
-  t.match(
-    await merge(forked.number ?? 0),
-    { status: 405, message: /the head branch afar is gone/ },
-    'its repository',
-  )
+  const { branches, open, merge, push, fork } = await repository(t, 'gone')
+  await branches('topic', 'other', 'target')
+  await (await fork('bob')).branch('afar', { f: 'f' })
+  const forked = await open('bob:afar', {}, 'bob')
+  await bob.repos.repoDelete('bob', 'gone')
+  t.match(await merge(forked), { status: 405, message: /the head branch afar is gone/ }, 'its repository')
   const [headless, baseless] = [await open('topic'), await open('other', { base: 'target' })]
-  await work.git('push', '-q', 'origin', ':topic', ':target')
+  await push(':topic', ':target')
   t.match(await merge(headless), { status: 405, message: /can not be merged: the head branch topic is gone/ })
   t.match(await merge(baseless), {
     status: 405,
@@ -85,9 +70,8 @@ t.test('merge rule 2: without its head branch or its base branch it is not merge
 })
 
 t.test('merge rule 2: open dependencies give 405 and are named', async (t) => {
-  const { branch, open, merge, id } = await hostedRepository(t, server, 'depends')
-  await branch('first', { a: 'a' })
-  await branch('second', { b: 'b' })
+  const { branches, open, merge, repoId } = await repository(t, 'depends')
+  await branches('first', 'second')
   const [first, second] = [await open('first'), await open('second')]
   const metadata = {
     actor: null,
@@ -96,9 +80,9 @@ t.test('merge rule 2: open dependencies give 405 and are named', async (t) => {
     causationId: 'x',
     schema: 1,
   }
-  const data = { repoId: id, index: second, dependency: { repoId: id, index: first } }
+  const data = { repoId, index: second, dependency: { repoId, index: first } }
   const event = { id: '8e0d0c3e-7c32-4c8a-9d7c-0f4f4f0f9a31', type: 'DependencyAdded', data, metadata }
-  await server.services.events.append(`pull-${id}.${second}`, [event], 'any')
+  await server.services.events.append(pullStream(repoId, second), [event], 'any')
   t.match(await merge(second), { status: 405, message: /depends/, errors: [`#${first}`] })
   t.equal((await merge(second, { force_merge: true })).status, 405, 'no force helps')
   t.equal((await merge(first)).status, 200)
@@ -106,7 +90,7 @@ t.test('merge rule 2: open dependencies give 405 and are named', async (t) => {
 })
 
 t.test('merge rule 3: a manual merge is 405 unless the repository allows it', async (t) => {
-  const { branch, open, merge, get } = await hostedRepository(t, server, 'not-by-hand')
+  const { branch, open, merge, get } = await repository(t, 'not-by-hand')
   const head = await branch('topic', { a: 'a' })
   const index = await open('topic')
   const refused = await merge(index, { Do: 'manually-merged', MergeCommitID: head })
@@ -117,8 +101,8 @@ t.test('merge rule 3: a manual merge is 405 unless the repository allows it', as
 t.test(
   'merge rule 3: a manual merge marks it merged by a commit of the base, and moves nothing',
   async (t) => {
-    const repository = await hostedRepository(t, server, 'by-hand', { allow_manual_merge: true })
-    const { branch, open, merge, get, work, tip, events } = repository
+    const settings = { allow_manual_merge: true }
+    const { branch, open, merge, get, work, tip, typesOf } = await repository(t, 'by-hand', settings)
     const head = await branch('topic', { a: 'a' })
     const index = await open('topic', { title: 'WIP: merged by hand' })
     await work.git('checkout', '-q', 'main')
@@ -157,7 +141,7 @@ t.test(
       merged_by: { login: 'alice' },
       head: { sha: head },
     })
-    const types = (await events(index)).map(({ type }) => type)
+    const types = await typesOf(index)
     t.notOk(types.includes('MergeStarted'))
     t.equal((await merge(index, { Do: 'manually-merged', MergeCommitID: commit })).status, 405)
     await branch('topic', { b: 'b' })
@@ -166,7 +150,7 @@ t.test(
 )
 
 t.test('merge rule 7: conflicts list the files, for every style that can have them', async (t) => {
-  const { branch, open, merge, get, work, tip } = await hostedRepository(t, server, 'conflicts')
+  const { branch, open, merge, get, work, tip } = await repository(t, 'conflicts')
   await branch('mine', { 'x.txt': 'mine\n', 'y.txt': 'mine\n', 'z.txt': 'mine\n' })
   await branch('theirs', { 'x.txt': 'theirs\n', 'y.txt': 'theirs\n', 'free.txt': 'theirs\n' })
   await branch('theirs', { 'z.txt': 'theirs\n' }, 'theirs')
@@ -185,10 +169,11 @@ t.test('merge rule 7: conflicts list the files, for every style that can have th
   }
   t.equal(await tip('main'), main)
   t.match(await get(theirs), { state: 'open', merged: false })
+  await until('the conflict is known', async () => (await get(theirs)).mergeable === false)
 })
 
 t.test('merge rule 7: a rebase may conflict where a merge does not', async (t) => {
-  const { branch, open, merge, work } = await hostedRepository(t, server, 'back-and-forth')
+  const { branch, open, merge, work } = await repository(t, 'back-and-forth')
   const base = await branch('main', { 'x.txt': 'one\n' })
   await branch('topic', { 'x.txt': 'two\n' }, base)
   await branch('topic', { 'x.txt': 'one\n', 'y.txt': 'y\n' }, 'topic')
@@ -201,7 +186,7 @@ t.test('merge rule 7: a rebase may conflict where a merge does not', async (t) =
 })
 
 t.test('merge rule 7: histories with nothing in common give 409', async (t) => {
-  const { branch, open, merge, work, get } = await hostedRepository(t, server, 'strangers')
+  const { branch, open, merge, work, get } = await repository(t, 'strangers')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
   await work.git('checkout', '-q', '--orphan', 'stranger')
@@ -217,7 +202,7 @@ t.test('merge rule 7: histories with nothing in common give 409', async (t) => {
 t.test(
   'merge rule 7: diverged branches are not fast-forwarded, and another head is not merged',
   async (t) => {
-    const { branch, open, merge } = await hostedRepository(t, server, 'diverged')
+    const { branch, open, merge } = await repository(t, 'diverged')
     const old = await branch('topic', { a: 'a' })
     await branch('main', { b: 'b' })
     const index = await open('topic')
@@ -236,7 +221,7 @@ t.test(
 )
 
 t.test('merge rule 7: what a push overtakes is out of date: 409, and nothing is lost', async (t) => {
-  const { branch, open, merge, gitDir, events, tip, work } = await hostedRepository(t, server, 'overtaken')
+  const { branch, open, merge, dir, tip, work, typesOf } = await repository(t, 'overtaken')
   await branch('topic', { a: 'a' })
   const pushed = await branch('elsewhere', { b: 'b' })
   const index = await open('topic')
@@ -247,20 +232,20 @@ t.test('merge rule 7: what a push overtakes is out of date: 409, and nothing is 
     const appended = await append.call(store, stream, recorded, expected)
     if (recorded.some(({ type }) => type === 'MergeStarted')) {
       store.append = append
-      await work.git('--git-dir', gitDir, 'update-ref', 'refs/heads/main', pushed)
+      await work.git('--git-dir', dir, 'update-ref', 'refs/heads/main', pushed)
     }
     return appended
   }
   t.match(await merge(index), { status: 409, message: /push out of date/ })
   t.equal(await tip('main'), pushed)
-  const types = (await events(index)).map(({ type }) => type)
+  const types = await typesOf(index)
   t.ok(types.includes('MergeFailed'))
   t.notOk(types.includes('PullRequestMerged'))
   t.equal((await merge(index)).status, 200, 'tried again')
 })
 
 t.test('a body that makes no sense is refused by its field, and nothing is merged', async (t) => {
-  const { branch, open, merge, call, tip } = await hostedRepository(t, server, 'nonsense')
+  const { branch, open, merge, call, tip } = await repository(t, 'nonsense')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
   const main = await tip('main')
@@ -280,13 +265,13 @@ t.test('a body that makes no sense is refused by its field, and nothing is merge
     }
   }
   for (const body of [[], [1], ['merge']])
-    t.equal((await call('alice', 'POST', `/pulls/${index}/merge`, body)).status, 422)
+    t.equal((await call('alice', 'POST', `pulls/${index}/merge`, body)).status, 422)
   t.equal((await merge(index, { Do: 'x'.repeat(100_000) })).status, 405)
   t.equal(await tip('main'), main)
 })
 
 t.test('branches and files with any name that git allows are merged, deleted and told of', async (t) => {
-  const { branch, open, merge, tip, work } = await hostedRepository(t, server, 'names')
+  const { branch, open, merge, tip, work } = await repository(t, 'names')
   const odd = `feature/"quoted"-$(id);'é|&%41#`
   const file = 'naïve "file"\twith\nlines.txt'
   await branch(odd, { [file]: 'mine' })

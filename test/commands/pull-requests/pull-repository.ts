@@ -1,115 +1,199 @@
-/** A repository of alice's on a whole server, and what the tests of pull requests do with it. */
-import type t from 'tap'
+/** A server with people and repositories of alice's, and what tests do there with pull requests. */
+import type { CreatePullRequestOption, EditRepoOption, PullRequest } from 'gitea-js'
 import { decode } from '../../../src/events/codec.ts'
 import type { CommitState, DomainEvent, Recorded } from '../../../src/events/domain-events.ts'
 import { checksStream, pullStream } from '../../../src/events/streams.ts'
-import type { WorkTree } from '../../git-client.ts'
 import { workTree } from '../../git-client.ts'
-import type { TestServer } from '../../start-server.ts'
+import { startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
+import { type Content, writeContents } from './contents.ts'
 
-export interface Answer {
-  status: number
-  text: string
-  /** Of an error. */
-  message: string
-  errors: unknown
-}
+export type Test = Parameters<typeof workTree>[0]
+export type Pulls = Awaited<ReturnType<typeof startPulls>>
+export type PullRepository = Awaited<ReturnType<Pulls['repository']>>
+export type Answer = Awaited<ReturnType<ReturnType<typeof caller>>>
 
-function problemIn(text: string): Pick<Answer, 'message' | 'errors'> {
-  const body: unknown = text.startsWith('{') ? JSON.parse(text) : undefined
-  if (typeof body !== 'object' || body === null || !('message' in body)) {
-    return { message: '', errors: undefined }
-  }
-  return { message: String(body.message), errors: 'errors' in body ? body.errors : undefined }
-}
-
-/** Pushes branches as whoever's clone it is; each starts at `from`. Resolves to the branch's tip. */
-export function brancher({ git, commit }: WorkTree) {
-  return async (branch: string, files: Record<string, string>, from = 'main') => {
-    await git('checkout', '-q', '-B', branch, from)
-    const tip = await commit(`Commit on ${branch}`, files)
-    await git('push', '-q', '-f', 'origin', branch)
-    return tip
-  }
-}
-
-export async function pullRepository(
-  test: Pick<typeof t, 'teardown'>,
-  server: TestServer,
-  name: string,
-  options: object = {},
-) {
-  const alice = await server.as('alice')
-  const { data } = await alice.user.createCurrentUserRepo({ name, auto_init: true, ...options })
-  const repoId = data.id ?? 0
-  const work = await workTree(test, server.gitUrl('alice', `alice/${name}`))
-
-  const call = async (
+/** Requests below a path, with all that is in an answer: Gitea's client hides much of what an error says. */
+function caller(server: TestServer, base: string) {
+  return async (
     login: string | null,
     method: string,
     path: string,
-    body?: object,
+    option?: object,
     headers: Record<string, string> = {},
-  ): Promise<Answer> => {
-    const init = { method, headers, ...(body && { body: JSON.stringify(body) }) }
-    const answer = await server.fetch(login, `/api/v1/repos/alice/${name}/${path}`, init)
+  ) => {
+    const init = { method, headers, ...(option && { body: JSON.stringify(option) }) }
+    const answer = await server.fetch(login, `/api/v1/${base}${path}`, init)
     const text = await answer.text()
-    return { status: answer.status, text, ...problemIn(text) }
+    const isJson = answer.headers.get('content-type')?.startsWith('application/json')
+    const body = isJson ? JSON.parse(text) : undefined
+    const { message = '', errors = [] } = body ?? {}
+    return { status: answer.status, headers: answer.headers, text, body, message, errors }
   }
+}
 
-  const eventsIn = async (stream: string): Promise<Recorded<DomainEvent>[]> => {
-    const events: Recorded<DomainEvent>[] = []
-    for await (const recorded of server.services.events.readStream(stream)) events.push(decode(recorded))
-    return events
+/** Throws what the answer says unless it has that status. */
+function must<A extends Pick<Answer, 'status' | 'text'>>(answer: A, status: number): A {
+  if (answer.status !== status) throw new Error(`${answer.status} ${answer.text}`)
+  return answer
+}
+
+/** What the log has in a stream. */
+export async function eventsIn({ services }: TestServer, stream: string): Promise<Recorded<DomainEvent>[]> {
+  const events: Recorded<DomainEvent>[] = []
+  for await (const recorded of services.events.readStream(stream)) events.push(decode(recorded))
+  return events
+}
+
+/** Somebody's clone of a repository on the server. */
+async function clone(test: Test, server: TestServer, login: string, fullName: string) {
+  const work = await workTree(test, server.gitUrl(login, fullName))
+  const { git } = work
+  // Git would start another process after each commit, fetch and merge.
+  await git('config', 'maintenance.auto', 'false')
+  const commit = async (message: string, files: Record<string, Content> = {}) => {
+    await writeContents(work.dir, files)
+    return work.commit(message, {})
   }
-  const eventsOf = (index: number) => eventsIn(pullStream(repoId, index))
-
   return {
-    alice,
-    repoId,
-    name,
     work,
-    /** The bare repository on the server. */
-    dir: `${server.services.gitDir}/${repoId}.git`,
-    call,
-    branch: brancher(work),
-    async open(head: string, options: object = {}, login = 'alice') {
-      const answer = await call(login, 'POST', 'pulls', {
-        head,
-        base: 'main',
-        title: `From ${head}`,
-        ...options,
-      })
-      if (answer.status !== 201) throw new Error(`${answer.status} ${answer.message}`)
-      const { number }: { number: number } = JSON.parse(answer.text)
-      return number
+    /** Commits what is there and these files; resolves to the commit's id. */
+    commit,
+    push: (...refspecs: string[]) => git('push', '-q', 'origin', ...refspecs),
+    /** Pushes a branch that has one commit more than `from`; resolves to its tip. */
+    async branch(branch: string, files: Record<string, Content>, from = 'main') {
+      await git('checkout', '-q', '-B', branch, from)
+      const tip = await commit(`Commit on ${branch}`, files)
+      await git('push', '-q', '-f', 'origin', branch)
+      return tip
     },
-    get: async (index: number) => (await alice.repos.repoGetPullRequest('alice', name, index)).data,
-    writer: (login: string, permission: 'read' | 'write' | 'admin' = 'write') =>
-      server.as(login).then(() => alice.repos.repoAddCollaborator('alice', name, login, { permission })),
-    async protect(rule: string, options: object) {
-      const { status, message } = await call('alice', 'POST', 'branch_protections', {
-        rule_name: rule,
-        ...options,
-      })
-      if (status !== 201) throw new Error(`${status} ${message}`)
+    /** Pushes branches from main at once, each with a file of its own name; resolves to the last one's tip. */
+    async branches(...branches: string[]) {
+      let tip = ''
+      for (const branch of branches) {
+        await git('checkout', '-q', '-B', branch, 'main')
+        tip = await commit(`Commit on ${branch}`, { [branch.replaceAll('/', '-')]: `${branch}\n` })
+      }
+      await git('push', '-q', '-f', 'origin', ...branches)
+      return tip
     },
-    /** Merges, or schedules a merge. */
-    merge: (index: number, options: object = {}, login = 'alice', headers: Record<string, string> = {}) =>
-      call(login, 'POST', `pulls/${index}/merge`, { Do: 'merge', ...options }, headers),
-    /** Posts a status; resolves when the process that merges what is scheduled has done what it does then. */
-    async post(sha: string, state: CommitState, context = 'ci') {
-      const { status, message } = await call('alice', 'POST', `statuses/${sha}`, { state, context })
-      if (status !== 201) throw new Error(`${status} ${message}`)
-      const position = (await eventsIn(checksStream(repoId, sha))).at(-1)?.position ?? 0
-      await until('the process has seen the status', async () => {
-        const checkpoint = await server.services.readStore.checkpoint('process_scheduled_merges')
-        return (checkpoint?.position ?? 0) >= position
-      })
-      await server.services.projector.waitFor(await server.services.events.lastPosition(), 5000)
+    /** Where a branch, or another ref by its whole name, stands on the server. */
+    async tip(ref: string): Promise<string | undefined> {
+      const name = ref.startsWith('refs/') ? ref : `refs/heads/${ref}`
+      return (await git('ls-remote', 'origin', name)).split('\t')[0] || undefined
     },
-    eventsOf,
-    typesOf: async (index: number) => (await eventsOf(index)).map(({ type }) => type),
   }
+}
+
+/** What a repository of alice's is made with: some of her settings, and logins of others who may write. */
+export interface RepositoryOptions extends EditRepoOption {
+  writers?: string[]
+}
+
+export async function startPulls(test: Test, environment: Record<string, string> = {}) {
+  const server = await startTestServer(test, environment)
+  const [alice, bob, carol, dave] = await Promise.all([
+    server.as('alice'),
+    server.as('bob'),
+    server.as('carol'),
+    server.as('dave'),
+  ])
+
+  /** A repository of alice's with a first commit, and her clone of it. */
+  async function repository(test: Test, name: string, options: RepositoryOptions = {}) {
+    const { writers = [], private: isPrivate = false, ...settings } = options
+    const made = await alice.user.createCurrentUserRepo({ name, auto_init: true, private: isPrivate })
+    const repoId = made.data.id ?? 0
+    const dir = `${server.services.gitDir}/${repoId}.git`
+    const call = caller(server, `repos/alice/${name}/`)
+    const writer = async (login: string, permission: 'read' | 'write' | 'admin' = 'write') =>
+      must(await call('alice', 'PUT', `collaborators/${login}`, { permission }), 204)
+    const [own] = await Promise.all([
+      clone(test, server, 'alice', `alice/${name}`),
+      Object.keys(settings).length > 0 && alice.repos.repoEdit('alice', name, settings),
+      ...writers.map((login) => writer(login)),
+    ])
+    const tryOpen = (head: string, option: object = {}, login: string | null = 'alice') =>
+      call(login, 'POST', 'pulls', { head, base: 'main', title: `From ${head}`, ...option })
+    const openPull = async (
+      head: string,
+      option: Partial<CreatePullRequestOption> = {},
+      login = 'alice',
+    ): Promise<PullRequest> => must(await tryOpen(head, option, login), 201).body
+    const eventsOf = (index: number) => eventsIn(server, pullStream(repoId, index))
+    return {
+      ...own,
+      name,
+      repoId,
+      /** The bare repository on the server. */
+      dir,
+      /** Where a loose object of it is. */
+      objectFile: (id: string) => `${dir}/objects/${id.slice(0, 2)}/${id.slice(2)}`,
+      /** A request below the repository's path. */
+      call,
+      writer,
+      /** A fork of it, and its owner's clone of that. */
+      async fork(login: string, forkName = name) {
+        const { body } = must(await call(login, 'POST', 'forks', { name: forkName }), 202)
+        return { repoId: Number(body.id), ...(await clone(test, server, login, `${login}/${forkName}`)) }
+      },
+      protect: async (rule: string, option: object) =>
+        must(await call('alice', 'POST', 'branch_protections', { rule_name: rule, ...option }), 201),
+      label: async (label: string, option: object = {}) =>
+        (await alice.repos.issueCreateLabel('alice', name, { name: label, color: '#aabbcc', ...option })).data
+          .id ?? 0,
+      milestone: async (title: string) =>
+        (await alice.repos.issueCreateMilestone('alice', name, { title })).data.id ?? 0,
+      /** How many open and closed ones a milestone counts. */
+      async counts(milestone: number) {
+        const { data } = await alice.repos.issueGetMilestone('alice', name, `${milestone}`)
+        return [data.open_issues, data.closed_issues]
+      },
+      /** Opens a pull request, or is refused. */
+      tryOpen,
+      /** Opens one; resolves to its document. */
+      openPull,
+      /** Opens one; resolves to its number. */
+      open: async (...pull: Parameters<typeof openPull>) => (await openPull(...pull)).number ?? 0,
+      get: async (index: number) => (await alice.repos.repoGetPullRequest('alice', name, index)).data,
+      /** What is below the path of pull requests, as it comes. */
+      download: (path: string, init: RequestInit = {}) =>
+        server.fetch('alice', `/api/v1/repos/alice/${name}/pulls/${path}`, init),
+      edit: (index: number, option: object, login: string | null = 'alice') =>
+        call(login, 'PATCH', `pulls/${index}`, option),
+      close: async (index: number) =>
+        must(await call('alice', 'PATCH', `pulls/${index}`, { state: 'closed' }), 201),
+      reopen: async (index: number) =>
+        must(await call('alice', 'PATCH', `pulls/${index}`, { state: 'open' }), 201),
+      /** Merges, or schedules a merge. */
+      merge: (
+        index: number,
+        option: object = {},
+        login: string | null = 'alice',
+        headers: Record<string, string> = {},
+      ) => call(login, 'POST', `pulls/${index}/merge`, { Do: 'merge', ...option }, headers),
+      /** Posts a status; resolves when the process that merges what is scheduled has done what it does then. */
+      async postStatus(sha: string, state: CommitState, context = 'ci') {
+        must(await call('alice', 'POST', `statuses/${sha}`, { state, context }), 201)
+        const position = (await eventsIn(server, checksStream(repoId, sha))).at(-1)?.position ?? 0
+        await until('the process has seen the status', async () => {
+          const checkpoint = await server.services.readStore.checkpoint('process_scheduled_merges')
+          return (checkpoint?.position ?? 0) >= position
+        })
+        await server.services.projector.waitFor(await server.services.events.lastPosition(), 5000)
+      },
+      id: (index: number) => ({ repoId, index }),
+      /** All that the log has of a pull request. */
+      eventsOf,
+      typesOf: async (index: number) => (await eventsOf(index)).map(({ type }) => type),
+      /** What has been done to it since it was opened, without what the background has found out. */
+      changes: async (index: number) =>
+        (await eventsOf(index))
+          .slice(1)
+          .filter(({ type }) => type !== 'MergeabilityChecked')
+          .map(({ type, data }) => ({ type, data })),
+    }
+  }
+
+  return { server, alice, bob, carol, dave, call: caller(server, ''), repository }
 }

@@ -1,60 +1,14 @@
-import type { CreatePullRequestOption, MergePullRequestOption } from 'gitea-js'
 import t from 'tap'
 import { workTree } from '../../git-client.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
-import { until } from '../../until.ts'
+import { startPulls } from './pull-repository.ts'
 
-const server = await startTestServer(t)
-const [alice, bob] = await Promise.all([server.as('alice'), server.as('bob')])
-
-/** A repository of alice's with a first commit, and a clone of it. */
-async function repository(t: Pick<WorkTreeTest, 'teardown'>, name: string, options: object = {}) {
-  await alice.user.createCurrentUserRepo({ name, auto_init: true, ...options })
-  const work = await workTree(t, server.gitUrl('alice', `alice/${name}`))
-  return {
-    work,
-    /** Pushes a branch from main with these files; resolves to its tip. */
-    async branch(branch: string, files: Record<string, string>, from = 'main') {
-      await work.git('checkout', '-q', '-B', branch, from)
-      const tip = await work.commit(`Commit on ${branch}`, files)
-      await work.git('push', '-q', '-f', 'origin', branch)
-      return tip
-    },
-    open: (head: string, options: Partial<CreatePullRequestOption> = {}) =>
-      alice.repos.repoCreatePullRequest('alice', name, {
-        head,
-        base: 'main',
-        title: `From ${head}`,
-        ...options,
-      }),
-    get: async (index: number) => (await alice.repos.repoGetPullRequest('alice', name, index)).data,
-    merge: (index: number, options: Partial<MergePullRequestOption> = {}) =>
-      alice.repos.repoMergePullRequest('alice', name, index, { Do: 'merge', ...options }),
-  }
-}
-type WorkTreeTest = Parameters<typeof workTree>[0]
-
-/** Status and body of a POST as alice: for what Gitea's client hides of errors. */
-async function post(path: string, body: object, headers: Record<string, string> = {}) {
-  const answer = await server.fetch('alice', `/api/v1/repos/alice/${path}`, {
-    method: 'POST',
-    headers,
-    body: JSON.stringify(body),
-  })
-  const text = await answer.text()
-  return { status: answer.status, body: text === '' ? undefined : JSON.parse(text) }
-}
-
-async function eventsOf(stream: string): Promise<string[]> {
-  const types: string[] = []
-  for await (const { type } of server.services.events.readStream(stream)) types.push(type)
-  return types
-}
+const { server, alice, repository } = await startPulls(t)
 
 t.test('from a push to a merged pull request', async (t) => {
-  const { work, branch, open } = await repository(t, 'app')
+  const { work, branch, tryOpen } = await repository(t, 'app')
   const head = await branch('topic', { 'a.txt': 'a\n' })
-  const { data: pull, status } = await open('topic', { title: 'Add a file', body: 'Why' })
+  const { body: pull, status } = await tryOpen('topic', { title: 'Add a file', body: 'Why' })
   t.equal(status, 201)
   t.match(pull, {
     number: 1,
@@ -97,13 +51,11 @@ t.test('from a push to a merged pull request', async (t) => {
 })
 
 t.test('lists select by state, sort, and come in pages', async (t) => {
-  const { branch, open, merge, work } = await repository(t, 'lists')
-  for (let i = 1; i <= 5; i++) {
-    await branch(`topic${i}`, { [`f${i}`]: 'x' })
-    await open(`topic${i}`)
-  }
-  await merge(2)
-  await work.git('checkout', '-q', 'topic3')
+  const { branch, branches, open, merge } = await repository(t, 'lists')
+  const heads = Array.from({ length: 5 }, (_, i) => `topic${i + 1}`)
+  await branches(...heads)
+  for (const head of heads) await open(head)
+  t.equal((await merge(2)).status, 200)
   await branch('topic3', { more: 'x' }, 'topic3')
   const url = '/api/v1/repos/alice/lists/pulls'
   const list = async (query: string) => {
@@ -189,41 +141,21 @@ t.test('an index that is no positive int64, or has no pull request, gives 404', 
   }
 })
 
-t.test('merge rule 2: who may not write, merged ones and works in progress give 405', async (t) => {
-  const { branch, open, merge } = await repository(t, 'rule-m2')
-  await branch('topic', { a: 'a' })
-  await branch('wip', { b: 'b' })
-  await branch('wip2', { c: 'c' })
-  await open('topic')
-  await open('wip', { title: 'WIP: later' })
-  await open('wip2', { title: '[wip] later' })
-  const asBob = bob.repos.repoMergePullRequest('alice', 'rule-m2', 1, { Do: 'merge' })
-  t.equal(await statusOf(asBob), 405)
-  const anonymous = server.anonymous.repos.repoMergePullRequest('alice', 'rule-m2', 1, { Do: 'merge' })
-  t.equal(await statusOf(anonymous), 401)
-  t.equal(await statusOf(merge(2)), 405)
-  t.equal(await statusOf(merge(3)), 405)
-  t.equal((await merge(1)).status, 200)
-  t.equal(await statusOf(merge(1)), 405)
-})
-
 t.test('merge rule 4: without Do, or without a body, the plain style is used', async (t) => {
-  const { branch, open } = await repository(t, 'rule-m4')
-  await branch('a', { a: 'a' })
-  await branch('b', { b: 'b' })
-  await branch('c', { c: 'c' })
+  const { branches, open, call } = await repository(t, 'rule-m4')
+  await branches('a', 'b', 'c')
   for (const head of ['a', 'b', 'c']) await open(head)
-  t.equal((await post('rule-m4/pulls/1/merge', { Do: '' })).status, 200)
-  t.equal((await post('rule-m4/pulls/2/merge', {})).status, 200)
-  const bare = await server.fetch('alice', '/api/v1/repos/alice/rule-m4/pulls/3/merge', { method: 'POST' })
+  t.equal((await call('alice', 'POST', 'pulls/1/merge', { Do: '' })).status, 200)
+  t.equal((await call('alice', 'POST', 'pulls/2/merge', {})).status, 200)
+  const bare = await call('alice', 'POST', 'pulls/3/merge')
   t.equal(bare.status, 200)
-  t.equal(await bare.text(), '')
+  t.equal(bare.text, '')
 })
 
 t.test(
   'merge rule 5: the message is the trimmed title, or the default, and the body after a blank line',
   async (t) => {
-    const { branch, open, merge, work } = await repository(t, 'rule-m5')
+    const { branches, open, merge, work } = await repository(t, 'rule-m5')
     const messages = [
       { MergeTitleField: '  Own title ', MergeMessageField: ' \n' },
       { MergeTitleField: 'Own title', MergeMessageField: '\n Own body\n\nof two parts \n' },
@@ -234,8 +166,9 @@ t.test(
       'Own title\n\nOwn body\n\nof two parts',
       "Merge pull request 'From b2' (#3) from b2 into main\n\nOwn body",
     ]
+    const heads = messages.map((_, i) => `b${i}`)
+    await branches(...heads)
     for (const [i, fields] of messages.entries()) {
-      await branch(`b${i}`, { [`f${i}`]: 'x' })
       await open(`b${i}`)
       await merge(i + 1, fields)
       await work.git('fetch', '-q')
@@ -244,98 +177,51 @@ t.test(
   },
 )
 
-t.test('merge rule 7: an unknown style gives 405; conflicts and another head give 409', async (t) => {
-  const { branch, open, merge, get, work } = await repository(t, 'rule-m7')
-  await branch('mine', { 'x.txt': 'mine\n', 'y.txt': 'mine\n', 'z.txt': 'mine\n' })
-  const theirs = await branch('theirs', { 'x.txt': 'theirs\n', 'y.txt': 'theirs\n' })
-  await open('mine')
-  await open('theirs')
-  t.equal((await post('rule-m7/pulls/1/merge', { Do: 'octopus' })).status, 405)
-  const stale = await post('rule-m7/pulls/1/merge', { Do: 'merge', head_commit_id: theirs })
-  t.equal(stale.status, 409)
-  const head_commit_id = (await get(1)).head?.sha ?? ''
-  t.equal((await merge(1, { head_commit_id })).status, 200)
-
-  const conflict = await post('rule-m7/pulls/2/merge', { Do: 'merge' })
-  t.equal(conflict.status, 409)
-  t.strictSame(conflict.body.errors, ['x.txt', 'y.txt'])
-  t.match(await get(2), { state: 'open', merged: false })
-  await until('the conflict is known', async () => (await get(2)).mergeable === false)
-  t.equal(await work.git('ls-remote', 'origin', 'refs/pull/2/head'), `${theirs}\trefs/pull/2/head`)
-})
-
-t.test('of concurrent merges of one pull request one gives 200 and the others 405', async (t) => {
-  const { branch, open, merge } = await repository(t, 'rush')
-  await branch('topic', { a: 'a' })
-  await open('topic')
-  const statuses = await Promise.all(Array.from({ length: 10 }, () => statusOf(merge(1))))
-  t.strictSame(statuses.sort(), [200, ...Array(9).fill(405)])
-})
-
-t.test('a push moves the head, and what it is merged with is checked again in the background', async (t) => {
-  const { branch, open, get, work } = await repository(t, 'moves')
-  await branch('topic', { 'a.txt': 'one\n' })
-  await open('topic')
-  const head = await branch('topic', { 'a.txt': 'two\n', 'b.txt': 'b\n' }, 'topic')
-  t.match(await get(1), { head: { sha: head }, changed_files: 2, mergeable: true }, 'at once')
-
-  await work.git('checkout', '-q', 'main')
-  await branch('main', { 'a.txt': 'of main\n' }, 'main')
-  await until('the conflict is known', async () => (await get(1)).mergeable === false)
-  t.equal((await get(1)).base?.sha, await work.git('rev-parse', 'main'))
-  await branch('topic', { 'a.txt': 'of main\n' }, 'topic')
-  await until('the conflict is gone', async () => (await get(1)).mergeable === true)
-
-  await work.git('push', '-q', 'origin', ':topic')
-  await until('there is nothing to merge', async () => (await get(1)).mergeable === false)
-  t.equal((await post('moves/pulls/1/merge', { Do: 'merge' })).status, 405)
-})
-
 t.test('with an Idempotency-Key a retried request is carried out once', async (t) => {
-  const { branch, open, work } = await repository(t, 'once')
+  const { branch, call, open, tryOpen, push, typesOf } = await repository(t, 'once')
+  const post = (path: string, body: object, headers: Record<string, string>) =>
+    call('alice', 'POST', path, body, headers)
   await branch('topic', { a: 'a' })
   await branch('clash', { a: 'clash' })
   const body = { head: 'topic', base: 'main', title: 'Once' }
   const key = (name: string) => ({ 'idempotency-key': name })
-  const answers = await Promise.all(Array.from({ length: 5 }, () => post('once/pulls', body, key('k'))))
+  const answers = await Promise.all(Array.from({ length: 5 }, () => post('pulls', body, key('k'))))
   t.strictSame(
     answers.map(({ status }) => status),
     Array(5).fill(201),
   )
   t.strictSame(new Set(answers.map((answer) => answer.body.number)).size, 1)
   const { number } = answers[0]?.body ?? {}
-  const repo = (await alice.repos.repoGet('alice', 'once')).data
-  const stream = `pull-${repo.id}.${number}`
-  t.strictSame(await eventsOf(stream), ['PullRequestOpened'])
-  t.equal((await post('once/pulls', { ...body, title: 'Twice' }, key('k'))).status, 422)
-  t.equal((await post('once/pulls', body, key('k2'))).status, 409, 'another key is another request')
-  t.equal((await post('once/pulls', body, key('x'.repeat(256)))).status, 400)
+  t.strictSame(await typesOf(number), ['PullRequestOpened'])
+  t.equal((await post('pulls', { ...body, title: 'Twice' }, key('k'))).status, 422)
+  t.equal((await post('pulls', body, key('k2'))).status, 409, 'another key is another request')
+  t.equal((await post('pulls', body, key('x'.repeat(256)))).status, 400)
 
-  const merge = (name: string) => post(`once/pulls/${number}/merge`, { Do: 'merge' }, key(name))
+  const merge = (name: string) => post(`pulls/${number}/merge`, { Do: 'merge' }, key(name))
   t.strictSame(
     [await merge('m'), await merge('m')].map(({ status }) => status),
     [200, 200],
   )
   t.equal((await merge('m2')).status, 405)
-  t.equal((await eventsOf(stream)).filter((type) => type === 'PullRequestMerged').length, 1)
+  t.equal((await typesOf(number)).filter((type) => type === 'PullRequestMerged').length, 1)
 
-  await work.git('push', '-q', 'origin', ':topic')
-  const late = await post('once/pulls', body, key('k'))
+  await push(':topic')
+  const late = await post('pulls', body, key('k'))
   t.strictSame([late.status, late.body.number, late.body.merged], [201, number, true], 'long after')
   await branch('topic', { c: 'c' })
-  t.equal((await open('topic')).status, 201, 'the retry holds no claim')
+  t.equal((await tryOpen('topic')).status, 201, 'the retry holds no claim')
 
-  const clash = (await open('clash')).data.number
-  const retried = () => post(`once/pulls/${clash}/merge`, { Do: 'merge' }, key('clash'))
+  const clash = await open('clash')
+  const retried = () => post(`pulls/${clash}/merge`, { Do: 'merge' }, key('clash'))
   t.strictSame([(await retried()).status, (await retried()).status], [409, 409])
 })
 
 t.test('a merge whose repository was deleted meanwhile has failed, and is no burden', async (t) => {
-  const { branch, open } = await repository(t, 'vanishing')
+  const { branch, open, merge } = await repository(t, 'vanishing')
   await branch('topic', { a: 'a' })
   await open('topic')
   const [merged, deleted] = await Promise.all([
-    statusOf(alice.repos.repoMergePullRequest('alice', 'vanishing', 1, { Do: 'merge' })),
+    statusOf(merge(1)),
     statusOf(alice.repos.repoDelete('alice', 'vanishing')),
   ])
   t.equal(deleted, 204)

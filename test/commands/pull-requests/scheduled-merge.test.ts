@@ -14,14 +14,12 @@ import { inTurn } from '../../../src/git/slots.ts'
 import { contextOf } from '../../../src/processes/follower.ts'
 import { scheduledMerges } from '../../../src/processes/scheduled-merges.ts'
 import type { Services } from '../../../src/services.ts'
-import { workTree } from '../../git-client.ts'
 import { startTestServer } from '../../start-server.ts'
 import { aContext } from '../../stores.ts'
 import { until } from '../../until.ts'
-import { brancher, pullRepository } from './pull-repository.ts'
+import { type PullRepository, startPulls } from './pull-repository.ts'
 
-const server = await startTestServer(t)
-await Promise.all(['alice', 'bob', 'carol', 'dave'].map((login) => server.as(login)))
+const { server, alice, repository } = await startPulls(t)
 
 const WHEN_GREEN = { merge_when_checks_succeed: true }
 
@@ -38,10 +36,10 @@ function written(event: DomainEvent) {
 }
 
 t.test('merge rule 6: a merge is scheduled with 201 and no body, and nothing is merged yet', async (t) => {
-  const { branch, open, merge, get, post, eventsOf } = await pullRepository(t, server, 'rule6')
+  const { branch, open, merge, get, postStatus, eventsOf } = await repository(t, 'rule6')
   const head = await branch('topic', { a: 'a' })
   await open('topic')
-  await post(head, 'pending')
+  await postStatus(head, 'pending')
   const answer = await merge(1, { ...WHEN_GREEN, MergeTitleField: ' Own ', MergeMessageField: 'text' })
   t.match(answer, { status: 201, text: '' })
   t.match(await get(1), { state: 'open', merged: false })
@@ -53,14 +51,14 @@ t.test('merge rule 6: a merge is scheduled with 201 and no body, and nothing is 
 })
 
 t.test('merge rule 6: a second schedule gives 409, whoever asks for it', async (t) => {
-  const { branch, open, merge, writer, typesOf, post } = await pullRepository(t, server, 'rule6-twice')
+  const { branch, open, merge, writer, typesOf, postStatus } = await repository(t, 'rule6-twice')
   const head = await branch('topic', { a: 'a' })
   await open('topic')
   await writer('bob')
   t.equal((await merge(1, WHEN_GREEN)).status, 201)
   t.equal((await merge(1, WHEN_GREEN)).status, 409)
   t.equal((await merge(1, { ...WHEN_GREEN, Do: 'squash' }, 'bob')).status, 409)
-  const racing = await pullRepository(t, server, 'rule6-race')
+  const racing = await repository(t, 'rule6-race')
   await racing.branch('topic', { a: 'a' })
   await racing.open('topic')
   const statuses = await Promise.all(
@@ -68,24 +66,24 @@ t.test('merge rule 6: a second schedule gives 409, whoever asks for it', async (
   )
   t.strictSame(statuses.sort(), [201, 409, 409, 409, 409])
   t.strictSame(await typesOf(1), ['PullRequestOpened', 'MergeScheduled'])
-  await post(head, 'success')
+  await postStatus(head, 'success')
   t.equal((await merge(1, WHEN_GREEN)).status, 405, 'merged')
 })
 
 t.test('merge rule 6: with green checks it is merged at once, with 200', async (t) => {
-  const { branch, open, merge, get, post, typesOf } = await pullRepository(t, server, 'rule6-green')
+  const { branch, open, merge, get, postStatus, typesOf } = await repository(t, 'rule6-green')
   const head = await branch('topic', { a: 'a' })
   await open('topic')
-  await post(head, 'success', 'one')
-  await post(head, 'success', 'two')
+  await postStatus(head, 'success', 'one')
+  await postStatus(head, 'success', 'two')
   t.match(await merge(1, WHEN_GREEN), { status: 200, text: '' })
   t.match(await get(1), { merged: true, merged_by: { login: 'alice' } })
   t.notOk((await typesOf(1)).includes('MergeScheduled'))
 })
 
 t.test('merge rule 6: what can not be merged can not be scheduled', async (t) => {
-  const { branch, open, merge, call, typesOf } = await pullRepository(t, server, 'rule6-refused')
-  for (const head of ['one', 'two', 'three']) await branch(head, { [head]: 'x' })
+  const { branches, open, merge, typesOf, close } = await repository(t, 'rule6-refused')
+  await branches('one', 'two', 'three')
   await open('one')
   await open('two', { title: 'WIP: two' })
   await open('three')
@@ -93,25 +91,25 @@ t.test('merge rule 6: what can not be merged can not be scheduled', async (t) =>
   t.equal((await merge(1, { ...WHEN_GREEN, Do: 'octopus' })).status, 405)
   t.equal((await merge(1, { ...WHEN_GREEN, head_commit_id: '1'.repeat(40) })).status, 409)
   t.equal((await merge(2, WHEN_GREEN)).status, 405, 'not a work in progress')
-  await call('alice', 'PATCH', 'pulls/3', { state: 'closed' })
+  await close(3)
   t.equal((await merge(3, WHEN_GREEN)).status, 404, 'not a closed one')
   t.equal((await merge(9, WHEN_GREEN)).status, 404)
   t.strictSame(await typesOf(1), ['PullRequestOpened'])
 })
 
 t.test('a head that moves while green checks are merged at once is not merged', async (t) => {
-  const { branch, open, merge, get, post, repoId } = await pullRepository(t, server, 'at-once')
+  const { branch, open, merge, get, postStatus, repoId } = await repository(t, 'at-once')
   const green = await branch('topic', { a: 'a' })
   await open('topic')
-  await post(green, 'success')
+  await postStatus(green, 'success')
   const { services } = server
-  const [repository, merger] = await Promise.all([
+  const [document, merger] = await Promise.all([
     services.views.repositories.get(`${repoId}`),
     services.views.accounts.findOne({ loginKey: 'alice' }),
   ])
-  if (!repository || !merger) throw new Error('no documents')
+  if (!document || !merger) throw new Error('no documents')
   const wanted: Merge = {
-    repository,
+    repository: document,
     index: 1,
     merger,
     request: { style: 'merge', force: false, scheduling: true },
@@ -132,21 +130,21 @@ t.test('a head that moves while green checks are merged at once is not merged', 
 t.test(
   'merge rule 6: with an Idempotency-Key a schedule gives 201 again, also when it has merged',
   async (t) => {
-    const { branch, open, merge, get, post, typesOf } = await pullRepository(t, server, 'rule6-retry')
+    const { branch, open, merge, get, postStatus, typesOf } = await repository(t, 'rule6-retry')
     const head = await branch('topic', { a: 'a' })
     await open('topic')
     const key = { 'idempotency-key': 'once' }
     const retried = async () => (await merge(1, WHEN_GREEN, 'alice', key)).status
     t.strictSame([await retried(), await retried()], [201, 201])
     t.equal((await merge(1, { ...WHEN_GREEN, Do: 'squash' }, 'alice', key)).status, 422, 'another body')
-    await post(head, 'success')
+    await postStatus(head, 'success')
     await until('it is merged', async () => (await get(1)).merged === true)
     t.equal(await retried(), 201)
     t.equal((await typesOf(1)).filter((type) => type === 'MergeScheduled').length, 1)
 
     const second = await branch('second', { b: 'b' })
     await open('second')
-    await post(second, 'success')
+    await postStatus(second, 'success')
     const atOnce = async () => (await merge(2, WHEN_GREEN, 'alice', key)).status
     t.strictSame([await atOnce(), await atOnce()], [200, 200], 'so does one that was merged at once')
     t.equal((await typesOf(2)).filter((type) => type === 'PullRequestMerged').length, 1)
@@ -156,14 +154,12 @@ t.test(
 t.test(
   'scheduled merge: canceled with 204 by who scheduled it and by admins, 403 by others, 404 without',
   async (t) => {
-    const { branch, open, merge, writer, call, post, get, eventsOf } = await pullRepository(
-      t,
-      server,
-      'cancel',
-    )
+    const { branch, open, merge, writer, call, postStatus, get, eventsOf } = await repository(t, 'cancel', {
+      writers: ['bob', 'carol'],
+    })
     const head = await branch('topic', { a: 'a' })
     await open('topic')
-    await Promise.all([writer('bob'), writer('carol'), writer('dave', 'admin')])
+    await writer('dave', 'admin')
     const cancel = async (login: string | null, index = '1') =>
       (await call(login, 'DELETE', `pulls/${index}/merge`)).status
     t.equal(await cancel('alice'), 404, 'none is scheduled')
@@ -181,7 +177,7 @@ t.test(
       t.equal((await merge(1, WHEN_GREEN, 'bob')).status, 201, 'it can be scheduled again')
       t.equal(await cancel(admin), 204, admin)
     }
-    await post(head, 'success')
+    await postStatus(head, 'success')
     t.match(await get(1), { merged: false }, 'what is canceled does not happen')
   },
 )
@@ -189,11 +185,7 @@ t.test(
 t.test(
   'scheduled merge: merges as who scheduled it, with its style, title, message and delete flag',
   async (t) => {
-    const { branch, open, merge, writer, post, get, eventsOf, work } = await pullRepository(
-      t,
-      server,
-      'whose',
-    )
+    const { branch, open, merge, writer, postStatus, get, work, tip, eventsOf } = await repository(t, 'whose')
     await branch('topic', { a: 'a' })
     const head = await branch('topic', { b: 'b' }, 'topic')
     await open('topic')
@@ -201,12 +193,12 @@ t.test(
     const fields = { MergeTitleField: 'Own title', MergeMessageField: 'Own text' }
     const scheduled = { ...WHEN_GREEN, ...fields, Do: 'squash', delete_branch_after_merge: true }
     t.equal((await merge(1, scheduled, 'bob')).status, 201)
-    await post(head, 'pending', 'one')
-    await post(head, 'success', 'two')
+    await postStatus(head, 'pending', 'one')
+    await postStatus(head, 'success', 'two')
     t.match(await get(1), { merged: false }, 'one is pending')
-    await post(head, 'failure', 'one')
+    await postStatus(head, 'failure', 'one')
     t.match(await get(1), { merged: false }, 'one has failed, and may be run again')
-    await post(head, 'success', 'one')
+    await postStatus(head, 'success', 'one')
     await until('it is merged', async () => (await get(1)).merged === true)
     t.match(await get(1), { merged_by: { login: 'bob' }, state: 'closed' })
     const merged = (await eventsOf(1)).find(({ type }) => type === 'PullRequestMerged')
@@ -214,7 +206,7 @@ t.test(
       data: { style: 'squash', head, mergedBy: { login: 'bob' }, deleteBranch: true },
       metadata: { actor: { login: 'bob' } },
     })
-    await until('the branch is gone', async () => (await work.git('ls-remote', 'origin', 'topic')) === '')
+    await until('the branch is gone', async () => (await tip('topic')) === undefined)
     await work.git('fetch', '-q')
     t.equal(
       await work.git('log', '-1', '--format=%B', 'origin/main'),
@@ -228,7 +220,7 @@ t.test(
 t.test(
   'scheduled merge: contexts that the base branch requires must succeed, whatever others say',
   async (t) => {
-    const { branch, open, merge, protect, post, get, call } = await pullRepository(t, server, 'required')
+    const { branch, open, merge, protect, postStatus, get, call } = await repository(t, 'required')
     await protect('main', {
       enable_push: true,
       enable_status_check: true,
@@ -238,17 +230,17 @@ t.test(
     await open('topic')
     t.equal((await merge(1)).status, 405)
     t.equal((await merge(1, WHEN_GREEN)).status, 201)
-    await post(head, 'success', 'other')
-    await post(head, 'success', 'ci/test')
+    await postStatus(head, 'success', 'other')
+    await postStatus(head, 'success', 'ci/test')
     t.match(await get(1), { merged: false })
-    await post(head, 'failure', 'other')
-    await post(head, 'success', 'lint')
+    await postStatus(head, 'failure', 'other')
+    await postStatus(head, 'success', 'lint')
     await until('it is merged', async () => (await get(1)).merged === true)
 
     const second = await branch('second', { b: 'b' })
     await open('second')
     t.equal((await merge(2, WHEN_GREEN)).status, 201)
-    await post(second, 'success', 'other')
+    await postStatus(second, 'success', 'other')
     t.match(await get(2), { merged: false })
     const edit = { enable_status_check: false }
     t.equal((await call('alice', 'PATCH', 'branch_protections/main', edit)).status, 200)
@@ -257,19 +249,19 @@ t.test(
 )
 
 t.test('scheduled merge: never on the checks of another commit: green, then rebased and red', async (t) => {
-  const { branch, open, merge, post, get, typesOf, work } = await pullRepository(t, server, 'rebased')
+  const { branch, open, merge, postStatus, get, typesOf, work } = await repository(t, 'rebased')
   const green = await branch('topic', { a: 'a' })
   await open('topic')
-  await post(green, 'pending', 'slow')
-  await post(green, 'success', 'fast')
+  await postStatus(green, 'pending', 'slow')
+  await postStatus(green, 'success', 'fast')
   t.equal((await merge(1, WHEN_GREEN)).status, 201)
   await branch('main', { m: 'm' }, 'main')
   const red = await branch('topic', { a: 'rebased' }, 'main')
   t.match(await get(1), { head: { sha: red } })
-  await post(green, 'success', 'slow')
+  await postStatus(green, 'success', 'slow')
   t.match(await get(1), { merged: false }, 'the old head is all green, after the push')
-  await post(red, 'failure', 'fast')
-  await post(red, 'success', 'slow')
+  await postStatus(red, 'failure', 'fast')
+  await postStatus(red, 'success', 'slow')
   t.match(await get(1), { merged: false }, 'the new head is red')
 
   await work.git('push', '-q', '-f', 'origin', `${green}:topic`)
@@ -283,14 +275,14 @@ t.test('scheduled merge: never on the checks of another commit: green, then reba
 })
 
 t.test('scheduled merge: a new head whose checks succeed is merged', async (t) => {
-  const { branch, open, merge, post, get, eventsOf } = await pullRepository(t, server, 'new-head')
+  const { branch, open, merge, postStatus, get, eventsOf } = await repository(t, 'new-head')
   const red = await branch('topic', { a: 'a' })
   await open('topic')
-  await post(red, 'failure')
+  await postStatus(red, 'failure')
   t.equal((await merge(1, WHEN_GREEN)).status, 201)
   const green = await branch('topic', { a: 'b' }, 'topic')
   t.match(await get(1), { merged: false })
-  await post(green, 'success')
+  await postStatus(green, 'success')
   await until('it is merged', async () => (await get(1)).merged === true)
   t.match(
     (await eventsOf(1)).find(({ type }) => type === 'PullRequestMerged'),
@@ -299,26 +291,22 @@ t.test('scheduled merge: a new head whose checks succeed is merged', async (t) =
 })
 
 t.test('scheduled merge: another base branch, which requires less, is merged into', async (t) => {
-  const { branch, open, merge, post, get, call, protect } = await pullRepository(t, server, 'new-base')
+  const { branch, open, merge, postStatus, get, protect, edit } = await repository(t, 'new-base')
   await branch('dev', { d: 'd' })
   const head = await branch('topic', { a: 'a' })
   await protect('main', { enable_push: true, enable_status_check: true, status_check_contexts: ['never'] })
   await open('topic')
   t.equal((await merge(1, WHEN_GREEN)).status, 201)
-  await post(head, 'success')
+  await postStatus(head, 'success')
   t.match(await get(1), { merged: false })
-  t.equal((await call('alice', 'PATCH', 'pulls/1', { base: 'dev' })).status, 201)
+  t.equal((await edit(1, { base: 'dev' })).status, 201)
   await until('it is merged', async () => (await get(1)).merged === true)
 })
 
 t.test(
   'scheduled merge: runs once though several events ask for it at once, and one comes twice',
   async (t) => {
-    const { branch, open, merge, call, get, eventsOf, typesOf, work } = await pullRepository(
-      t,
-      server,
-      'once',
-    )
+    const { branch, open, merge, call, get, typesOf, work, eventsOf } = await repository(t, 'once')
     const head = await branch('topic', { a: 'a' })
     await open('topic')
     t.equal((await merge(1, WHEN_GREEN)).status, 201)
@@ -348,8 +336,10 @@ t.test(
 )
 
 t.test('scheduled merge: a refusal is recorded with its reason, and ends the schedule', async (t) => {
-  const repository = await pullRepository(t, server, 'refused')
-  const { alice, name, branch, open, merge, post, get, call, eventsOf, writer } = repository
+  const { name, branch, open, merge, postStatus, get, call, writer, edit, eventsOf } = await repository(
+    t,
+    'refused',
+  )
   const refusalOf = async (index: number) => {
     const last = (await eventsOf(index)).find(({ type }) => type === 'ScheduledMergeRefused')
     return last?.type === 'ScheduledMergeRefused' ? last.data : undefined
@@ -358,7 +348,7 @@ t.test('scheduled merge: a refusal is recorded with its reason, and ends the sch
     await until('it is refused', async () => (await refusalOf(index)) !== undefined)
     t.match(await get(index), { state: 'open', merged: false })
     t.equal((await call('alice', 'DELETE', `pulls/${index}/merge`)).status, 404, 'nothing is scheduled')
-    await post(sha, 'success', 'again')
+    await postStatus(sha, 'success', 'again')
     t.match(await get(index), { merged: false })
     return await refusalOf(index)
   }
@@ -368,7 +358,7 @@ t.test('scheduled merge: a refusal is recorded with its reason, and ends the sch
     await branch('main', { 'x.txt': 'theirs\n' }, 'main')
     const index = await open('clash')
     t.equal((await merge(index, WHEN_GREEN)).status, 201)
-    await post(head, 'success')
+    await postStatus(head, 'success')
     t.match(await ends(index, head), { reason: /conflict/, errors: ['x.txt'], head })
   })
 
@@ -376,10 +366,10 @@ t.test('scheduled merge: a refusal is recorded with its reason, and ends the sch
     const head = await branch('wip', { w: 'w' })
     const index = await open('wip')
     t.equal((await merge(index, WHEN_GREEN)).status, 201)
-    await call('alice', 'PATCH', `pulls/${index}`, { title: 'WIP: wip' })
-    await post(head, 'success')
+    await edit(index, { title: 'WIP: wip' })
+    await postStatus(head, 'success')
     t.match(await ends(index, head), { reason: /work in progress/ })
-    t.equal((await call('alice', 'PATCH', `pulls/${index}`, { title: 'Done' })).status, 201)
+    t.equal((await edit(index, { title: 'Done' })).status, 201)
     t.equal((await merge(index, WHEN_GREEN)).status, 200, 'it can be asked for again')
   })
 
@@ -389,7 +379,7 @@ t.test('scheduled merge: a refusal is recorded with its reason, and ends the sch
     const index = await open('lost')
     t.equal((await merge(index, WHEN_GREEN, 'bob')).status, 201)
     await call('alice', 'DELETE', 'collaborators/bob')
-    await post(head, 'success')
+    await postStatus(head, 'success')
     t.match(await ends(index, head), { reason: /not allowed/ })
     const refused = (await eventsOf(index)).find(({ type }) => type === 'ScheduledMergeRefused')
     t.match(refused?.metadata.actor, { login: 'bob' })
@@ -400,7 +390,7 @@ t.test('scheduled merge: a refusal is recorded with its reason, and ends the sch
     const index = await open('style')
     t.equal((await merge(index, { ...WHEN_GREEN, Do: 'rebase' })).status, 201)
     await alice.repos.repoEdit('alice', name, { allow_rebase: false })
-    await post(head, 'success')
+    await postStatus(head, 'success')
     t.match(await ends(index, head), { reason: /rebase is not allowed/ })
   })
 })
@@ -408,32 +398,31 @@ t.test('scheduled merge: a refusal is recorded with its reason, and ends the sch
 t.test(
   'scheduled merge: closing the pull request cancels it, and opening it again does not bring it back',
   async (t) => {
-    const { branch, open, merge, post, get, call, eventsOf, typesOf } = await pullRepository(
+    const { branch, open, merge, postStatus, get, typesOf, close, reopen, eventsOf } = await repository(
       t,
-      server,
       'closed',
     )
     const head = await branch('topic', { a: 'a' })
     await open('topic')
     t.equal((await merge(1, WHEN_GREEN)).status, 201)
-    t.equal((await call('alice', 'PATCH', 'pulls/1', { state: 'closed' })).status, 201)
+    t.equal((await close(1)).status, 201)
     t.match((await eventsOf(1)).at(-1), { type: 'MergeScheduleCanceled', data: { by: { login: 'alice' } } })
-    await post(head, 'success')
-    t.equal((await call('alice', 'PATCH', 'pulls/1', { state: 'open' })).status, 201)
-    await post(head, 'success', 'again')
+    await postStatus(head, 'success')
+    t.equal((await reopen(1)).status, 201)
+    await postStatus(head, 'success', 'again')
     t.match(await get(1), { merged: false, state: 'open' })
     t.notOk((await typesOf(1)).includes('MergeStarted'))
   },
 )
 
 t.test('scheduled merge: a merge by hand ends it', async (t) => {
-  const { branch, open, merge, post, get, call, typesOf } = await pullRepository(t, server, 'by-hand')
+  const { branch, open, merge, postStatus, get, call, typesOf } = await repository(t, 'by-hand')
   const head = await branch('topic', { a: 'a' })
   await open('topic')
   t.equal((await merge(1, WHEN_GREEN)).status, 201)
   t.equal((await merge(1)).status, 200)
   t.equal((await call('alice', 'DELETE', 'pulls/1/merge')).status, 404)
-  await post(head, 'success')
+  await postStatus(head, 'success')
   t.match(await get(1), { merged: true })
   t.strictSame(
     (await server.services.views.pulls.find({ scheduled: true, index: 1 })).filter(({ merged }) => merged),
@@ -447,7 +436,7 @@ t.test('scheduled merge: a merge by hand ends it', async (t) => {
  * place of the server's.
  */
 async function tryFirst(
-  { repoId, eventsOf, call }: Awaited<ReturnType<typeof pullRepository>>,
+  { repoId, eventsOf, call }: PullRepository,
   head: string,
   services: Services,
 ): Promise<void> {
@@ -482,8 +471,8 @@ async function tryFirst(
 }
 
 t.test('scheduled merge: a push into the base at the same moment does not lose it', async (t) => {
-  const repository = await pullRepository(t, server, 'overtaken')
-  const { branch, open, merge, get, typesOf, work } = repository
+  const repo = await repository(t, 'overtaken')
+  const { branch, open, merge, get, typesOf, work } = repo
   const head = await branch('topic', { a: 'a' })
   await open('topic')
   t.equal((await merge(1, WHEN_GREEN)).status, 201)
@@ -495,7 +484,7 @@ t.test('scheduled merge: a push into the base at the same moment does not lose i
     if (batch[0]?.type === 'MergeStarted') pushed = await branch('main', { pushed: 'x' }, 'main')
     return appended
   }
-  await tryFirst(repository, head, { ...server.services, events: { ...events, append } })
+  await tryFirst(repo, head, { ...server.services, events: { ...events, append } })
   t.not(pushed, '')
   await until('it is merged', async () => (await get(1)).merged === true)
   t.strictSame(
@@ -507,8 +496,8 @@ t.test('scheduled merge: a push into the base at the same moment does not lose i
 })
 
 t.test('scheduled merge: one that is canceled while it is being tried does not happen', async (t) => {
-  const repository = await pullRepository(t, server, 'canceled')
-  const { branch, open, merge, get, typesOf, post, repoId } = repository
+  const repo = await repository(t, 'canceled')
+  const { branch, open, merge, get, typesOf, postStatus, repoId } = repo
   const head = await branch('topic', { a: 'a' })
   await open('topic')
   t.equal((await merge(1, WHEN_GREEN)).status, 201)
@@ -522,8 +511,8 @@ t.test('scheduled merge: one that is canceled while it is being tried does not h
       return await views.accounts.get(id)
     },
   }
-  await tryFirst(repository, head, { ...server.services, views: { ...views, accounts } })
-  await post(head, 'success')
+  await tryFirst(repo, head, { ...server.services, views: { ...views, accounts } })
+  await postStatus(head, 'success')
   t.match(await get(1), { merged: false })
   t.strictSame(await typesOf(1), ['PullRequestOpened', 'MergeScheduled', 'MergeScheduleCanceled'])
 })
@@ -531,9 +520,8 @@ t.test('scheduled merge: one that is canceled while it is being tried does not h
 t.test(
   'scheduled merge: a merge that was cut off gets its outcome first, and ends no schedule',
   async (t) => {
-    const { branch, open, merge, post, get, call, eventsOf, typesOf, repoId, work } = await pullRepository(
+    const { branch, open, merge, postStatus, get, call, eventsOf, typesOf, repoId, work } = await repository(
       t,
-      server,
       'cut-off',
     )
     const head = await branch('topic', { a: 'a' })
@@ -560,7 +548,7 @@ t.test(
     })
     await server.services.events.append(pullStream(repoId, 1), started, 'any')
     t.equal((await call('alice', 'DELETE', 'pulls/1/merge')).status, 404, 'it is under way')
-    await post(head, 'success')
+    await postStatus(head, 'success')
     await until('it is merged', async () => (await get(1)).merged === true)
     t.strictSame((await typesOf(1)).slice(1), [
       'MergeScheduled',
@@ -575,29 +563,22 @@ t.test(
 )
 
 t.test('scheduled merge: of a head in a fork, on the checks that the base repository has', async (t) => {
-  const { open, merge, post, get, name, repoId } = await pullRepository(t, server, 'forked')
-  const bob = await server.as('bob')
-  await bob.repos.createFork('alice', name, {})
-  const fork = await pullForkOf(t, 'bob', name)
-  const head = await fork.branch('topic', { a: 'a' })
+  const { open, merge, postStatus, get, repoId, fork } = await repository(t, 'forked')
+  const own = await fork('bob')
+  const head = await own.branch('topic', { a: 'a' })
   await open('bob:topic', {}, 'bob')
   t.equal((await merge(1, { ...WHEN_GREEN, delete_branch_after_merge: true })).status, 201)
-  const moved = await fork.branch('topic', { b: 'b' }, 'topic')
-  await post(head, 'success')
+  const moved = await own.branch('topic', { b: 'b' }, 'topic')
+  await postStatus(head, 'success')
   t.match(await get(1), { merged: false, head: { sha: moved } })
-  await post(moved, 'success')
+  await postStatus(moved, 'success')
   await until('it is merged', async () => (await get(1)).merged === true)
   const [pull] = await server.services.views.pulls.find({ repoId, index: 1 })
   t.equal(pull?.schedule, null)
 })
 
-async function pullForkOf(t: Parameters<typeof pullRepository>[0], login: string, name: string) {
-  const work = await workTree(t, server.gitUrl(login, `${login}/${name}`))
-  return { work, branch: brancher(work) }
-}
-
 t.test('scheduled merge: of a repository that is deleted nothing is tried', async (t) => {
-  const { alice, branch, open, merge, name, eventsOf } = await pullRepository(t, server, 'deleted')
+  const { branch, open, merge, name, eventsOf } = await repository(t, 'deleted')
   await branch('topic', { a: 'a' })
   await open('topic')
   t.equal((await merge(1, WHEN_GREEN)).status, 201)
@@ -611,8 +592,8 @@ t.test('scheduled merge: of a repository that is deleted nothing is tried', asyn
 t.test('scheduled merge: survives a restart, and a status that nobody had seen before it', async (t) => {
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-scheduled-'))
   t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
-  const first = await startTestServer(t, { DATA_DIR })
-  const { branch, open, merge, repoId, get } = await pullRepository(t, first, 'app')
+  const first = await startPulls(t, { DATA_DIR })
+  const { branch, open, merge, repoId, get } = await first.repository(t, 'app')
   const seen = await branch('seen', { a: 'a' })
   const unseen = await branch('unseen', { b: 'b' })
   await open('seen')
@@ -620,7 +601,7 @@ t.test('scheduled merge: survives a restart, and a status that nobody had seen b
   t.equal((await merge(1, WHEN_GREEN)).status, 201)
   t.equal((await merge(2, { ...WHEN_GREEN, Do: 'rebase' })).status, 201)
   const creator = { id: (await get(1)).user?.id ?? 0, login: 'alice' }
-  await first.stop()
+  await first.server.stop()
 
   // As a server leaves it that dies right after it has stored a status.
   const events = openSqliteEventStore(join(DATA_DIR, 'events.db'))
