@@ -29,6 +29,10 @@ export interface Config {
   readonly maxBodyBytes: number
   /** Infinity: no limit. */
   readonly maxPushBytes: number
+  /** Of one file. */
+  readonly attachmentMaxBytes: number
+  /** Endings (`.zip`), media types and families of them (`image/*`), in lower case. */
+  readonly attachmentAllowedTypes: readonly string[]
   readonly pageLimitDefault: number
   readonly pageLimitMax: number
   readonly projectionWaitMs: number
@@ -96,6 +100,18 @@ export const settings = [
     meaning: 'Largest JSON body; a larger one is answered with 413',
   },
   { name: 'MAX_PUSH_BYTES', default: '4GiB', meaning: 'Largest git push; `0` for no limit' },
+  {
+    name: 'ATTACHMENT_MAX_BYTES',
+    default: '2GiB',
+    meaning: 'Largest file of a comment; a larger one is answered with 413',
+  },
+  {
+    name: 'ATTACHMENT_ALLOWED_TYPES',
+    default:
+      '.avif,.cpuprofile,.csv,.dmp,.docx,.fodg,.fodp,.fods,.fodt,.gif,.gz,.jpeg,.jpg,.json,.jsonc,.log,.md,.mov,.mp4,.odf,.odg,.odp,.ods,.odt,.patch,.pdf,.png,.pptx,.svg,.tgz,.txt,.webm,.webp,.xls,.xlsx,.zip',
+    meaning:
+      'Which files comments take: endings (`.zip`), media types (`text/plain`) or families of them (`image/*`); `*/*` for all',
+  },
   { name: 'PAGE_LIMIT_DEFAULT', default: '30', meaning: 'Rows of a list page when `limit` is not given' },
   { name: 'PAGE_LIMIT_MAX', default: '50', meaning: 'Most rows of a list page' },
   {
@@ -166,6 +182,17 @@ function byteSize(least: number, most: number, range: string): Kind<number> {
       return value >= least && value <= most ? value : undefined
     },
   }
+}
+
+const FILE_TYPE = /^(?:\.[^\s,/\\]+|\*\/\*|[a-z][a-z0-9.+-]*\/(?:\*|[a-z0-9.+-]+))$/
+
+/** Ends of file names and media types, separated by commas. */
+const fileTypes: Kind<readonly string[]> = {
+  allowed: 'a list of .endings, media/types or families/* with commas between them',
+  parse: (text) => {
+    const entries = text.split(',').map((entry) => entry.trim().toLowerCase())
+    return entries.every((entry) => FILE_TYPE.test(entry)) ? Object.freeze(entries) : undefined
+  },
 }
 
 const port = wholeNumber(0, 65535)
@@ -288,6 +315,8 @@ export function loadConfig(env: NodeJS.ProcessEnv): Config {
     maxPushBytes:
       required('MAX_PUSH_BYTES', byteSize(0, Number.MAX_SAFE_INTEGER, '(0 for no limit)')) ||
       Number.POSITIVE_INFINITY,
+    attachmentMaxBytes: required('ATTACHMENT_MAX_BYTES', byteSize(1, Number.MAX_SAFE_INTEGER, 'from 1')),
+    attachmentAllowedTypes: required('ATTACHMENT_ALLOWED_TYPES', fileTypes),
     pageLimitDefault: required('PAGE_LIMIT_DEFAULT', wholeNumber(1, 1000)),
     pageLimitMax: required('PAGE_LIMIT_MAX', wholeNumber(1, 1000)),
     projectionWaitMs: required('PROJECTION_WAIT_MS', wholeNumber(0, 600_000)),

@@ -3,6 +3,8 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
+import { openAttachmentFiles } from './attachments/files.ts'
+import { attachmentRemoval, removeOrphans } from './attachments/removal.ts'
 import { secretCollections } from './commands/users/secrets.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import { type Config, ConfigError } from './config.ts'
@@ -69,9 +71,10 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     projector,
     gitDir,
     pushJournal: await openPushJournal(join(config.dataDir, 'pushes')),
+    attachments: await openAttachmentFiles(join(config.dataDir, 'attachments')),
     publicUrl: () => publicUrl,
   }
-  const processes = [pullHeads, scheduledMerges, headBranches].map((manager) =>
+  const processes = [pullHeads, scheduledMerges, headBranches, attachmentRemoval].map((manager) =>
     createFollower(log, events, readStore, projector, manager(services)),
   )
 
@@ -98,6 +101,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     if (signal.aborted) return
     await finishDeletions(services)
     await recoverMerges(services, startedAt)
+    await removeOrphans(services)
     for (const follower of processes) await follower.start()
     isRecovered = true
     markRecovered()

@@ -1,5 +1,6 @@
 /** What every route and process works with; `main.ts` makes one. */
 import type { FastifyBaseLogger } from 'fastify'
+import type { AttachmentFiles } from './attachments/files.ts'
 import type { Config } from './config.ts'
 import type { EventStore } from './events/event-store.ts'
 import type { PushJournal } from './git/push-journal.ts'
@@ -21,6 +22,8 @@ export interface Services {
   gitDir: string
   /** Markers of refs that are moving: what a crash leaves here, the next start compares with the log. */
   pushJournal: PushJournal
+  /** The files of comments. */
+  attachments: AttachmentFiles
   /** Where clients reach this server, without a trailing slash: the start of every URL in an answer. */
   publicUrl: () => string
 }

@@ -1,6 +1,7 @@
 /** The views that queries read, one for each read model, and the models that keep them. */
 import { type AccountDocument, accountModel, accounts } from './projections/accounts.ts'
 import { type BranchDocument, branches, branchId, branchModel } from './projections/branches.ts'
+import { type CommentDocument, commentModel, comments } from './projections/comments.ts'
 import {
   type CommitChecksDocument,
   type CommitStatusDocument,
@@ -10,6 +11,9 @@ import {
   commitStatuses,
   commitStatusModel,
 } from './projections/commit-statuses.ts'
+import { issueId } from './projections/issue-selection.ts'
+import { type IssueTextDocument, issueTextModel, issueTexts } from './projections/issue-texts.ts'
+import { type IssueDocument, issueModel, issues } from './projections/issues.ts'
 import { type LabelDocument, labelModel, labels } from './projections/labels.ts'
 import { type MilestoneDocument, milestoneModel, milestones } from './projections/milestones.ts'
 import { type PullDocument, pullId, pullModel, pulls } from './projections/pulls.ts'
@@ -24,10 +28,13 @@ export interface Views {
   repositories: View<RepositoryDocument>
   branches: View<BranchDocument>
   pulls: View<PullDocument>
+  issues: View<IssueDocument>
+  issueTexts: View<IssueTextDocument>
   labels: View<LabelDocument>
   milestones: View<MilestoneDocument>
   commitStatuses: View<CommitStatusDocument>
   commitChecks: View<CommitChecksDocument>
+  comments: View<CommentDocument>
 }
 
 export const READ_MODELS = [
@@ -36,10 +43,13 @@ export const READ_MODELS = [
   repositoryModel,
   branchModel,
   pullModel,
+  issueModel,
+  issueTextModel,
   labelModel,
   milestoneModel,
   commitStatusModel,
   commitChecksModel,
+  commentModel,
 ]
 
 export function createViews(store: ReadStore): Views {
@@ -49,9 +59,12 @@ export function createViews(store: ReadStore): Views {
     repositories: createView(store, repositories, ({ id }) => `${id}`),
     branches: createView(store, branches, ({ repoId, name }) => branchId(repoId, name)),
     pulls: createView(store, pulls, ({ repoId, index }) => pullId(repoId, index)),
+    issues: createView(store, issues, ({ repoId, index }) => issueId(repoId, index)),
+    issueTexts: createView(store, issueTexts, ({ repoId, index }) => issueId(repoId, index)),
     labels: createView(store, labels, ({ id }) => `${id}`),
     milestones: createView(store, milestones, ({ id }) => `${id}`),
     commitStatuses: createView(store, commitStatuses, ({ id }) => `${id}`),
     commitChecks: createView(store, commitChecks, ({ repoId, sha }) => commitChecksId(repoId, sha)),
+    comments: createView(store, comments, ({ id }) => `${id}`),
   }
 }

@@ -22,7 +22,16 @@ export const discussionStream = (issue: { repoId: number; index: number; isPull:
 export const numbersStream = (repoId: number) => `numbers-${repoId}`
 /** The server-wide sequence of one kind of thing. */
 export const idsStream = (
-  kind: 'account' | 'repository' | 'token' | 'issue' | 'comment' | 'label' | 'milestone' | 'status',
+  kind:
+    | 'account'
+    | 'repository'
+    | 'token'
+    | 'issue'
+    | 'comment'
+    | 'attachment'
+    | 'label'
+    | 'milestone'
+    | 'status',
 ) => `ids-${kind}`
 export const claimStream = (key: string) => `claim-${key}`
 

@@ -4,10 +4,15 @@ import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyInstance, LogController } from 'fastify'
+import { attachmentRoutes } from '../commands/attachments/edit.ts'
 import { branchProtectionRoutes } from '../commands/branch-protections/edit.ts'
 import { deleteBranchRoutes } from '../commands/branches/delete.ts'
+import { commentRoutes } from '../commands/comments/edit.ts'
 import { gitHttpRoutes } from '../commands/git-http.ts'
 import { dependencyRoutes } from '../commands/issues/dependencies.ts'
+import { editIssueRoutes } from '../commands/issues/edit.ts'
+import { issueLabelRoutes } from '../commands/issues/labels.ts'
+import { openIssueRoutes } from '../commands/issues/open.ts'
 import { labelRoutes } from '../commands/labels/edit.ts'
 import { milestoneRoutes } from '../commands/milestones/edit.ts'
 import { createOrganizationRoutes } from '../commands/organizations/create.ts'
@@ -23,10 +28,15 @@ import { forkRoutes } from '../commands/repositories/fork.ts'
 import { postStatusRoutes } from '../commands/statuses/post.ts'
 import { createUserRoutes } from '../commands/users/create.ts'
 import { tokenRoutes } from '../commands/users/tokens.ts'
+import { attachmentDownloadRoutes, attachmentQueryRoutes } from '../queries/attachments.ts'
 import { branchProtectionQueryRoutes } from '../queries/branch-protections.ts'
 import { branchQueryRoutes } from '../queries/branches.ts'
+import { commentQueryRoutes } from '../queries/comments.ts'
 import { dependencyQueryRoutes } from '../queries/dependencies.ts'
 import { forkQueryRoutes } from '../queries/forks.ts'
+import { issueLabelQueryRoutes } from '../queries/issue-labels.ts'
+import { issueSearchRoutes } from '../queries/issue-search.ts'
+import { issueQueryRoutes } from '../queries/issues.ts'
 import { labelQueryRoutes } from '../queries/labels.ts'
 import { milestoneQueryRoutes } from '../queries/milestones.ts'
 import { organizationQueryRoutes } from '../queries/organizations.ts'
@@ -35,7 +45,9 @@ import { pullDiffRoutes } from '../queries/pull-diff.ts'
 import { pullFilesRoutes } from '../queries/pull-files.ts'
 import { pullQueryRoutes } from '../queries/pulls.ts'
 import { repositoryQueryRoutes } from '../queries/repositories.ts'
+import { repositoryListRoutes } from '../queries/repository-lists.ts'
 import { statusQueryRoutes } from '../queries/statuses.ts'
+import { timelineRoutes } from '../queries/timeline.ts'
 import { userQueryRoutes } from '../queries/users.ts'
 import type { Services } from '../services.ts'
 import { authPlugin } from './auth.ts'
@@ -45,6 +57,54 @@ import { healthRoutes } from './health.ts'
 const API = '/api/v1'
 /** Ids of requests come from clients too: short and printable, or they get a new one. */
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/
+
+/** A plugin for each thing that can be done or asked. */
+const API_ROUTES = [
+  createUserRoutes,
+  tokenRoutes,
+  userQueryRoutes,
+  createOrganizationRoutes,
+  memberRoutes,
+  organizationQueryRoutes,
+  createRepositoryRoutes,
+  editRepositoryRoutes,
+  forkRoutes,
+  collaboratorRoutes,
+  deleteBranchRoutes,
+  branchProtectionRoutes,
+  openPullRoutes,
+  mergePullRoutes,
+  editPullRoutes,
+  updatePullRoutes,
+  postStatusRoutes,
+  repositoryQueryRoutes,
+  repositoryListRoutes,
+  statusQueryRoutes,
+  forkQueryRoutes,
+  branchQueryRoutes,
+  branchProtectionQueryRoutes,
+  pullQueryRoutes,
+  pullDiffRoutes,
+  pullCommitsRoutes,
+  pullFilesRoutes,
+  openIssueRoutes,
+  editIssueRoutes,
+  issueLabelRoutes,
+  issueQueryRoutes,
+  issueLabelQueryRoutes,
+  issueSearchRoutes,
+  dependencyRoutes,
+  dependencyQueryRoutes,
+  commentRoutes,
+  commentQueryRoutes,
+  timelineRoutes,
+  labelRoutes,
+  labelQueryRoutes,
+  milestoneRoutes,
+  milestoneQueryRoutes,
+  attachmentRoutes,
+  attachmentQueryRoutes,
+]
 
 /** `recovered`: whether what a crash left behind has been worked off, for `/healthz`. */
 export async function buildApp(services: Services, recovered: () => boolean): Promise<FastifyInstance> {
@@ -94,40 +154,10 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
   await app.register(healthRoutes(services, recovered))
   await app.register(authPlugin(services))
   await app.register(gitHttpRoutes(services))
+  await app.register(attachmentDownloadRoutes(services))
   await app.register(
     async (api) => {
-      await api.register(createUserRoutes(services))
-      await api.register(tokenRoutes(services))
-      await api.register(userQueryRoutes(services))
-      await api.register(createOrganizationRoutes(services))
-      await api.register(memberRoutes(services))
-      await api.register(organizationQueryRoutes(services))
-      await api.register(createRepositoryRoutes(services))
-      await api.register(editRepositoryRoutes(services))
-      await api.register(forkRoutes(services))
-      await api.register(collaboratorRoutes(services))
-      await api.register(deleteBranchRoutes(services))
-      await api.register(branchProtectionRoutes(services))
-      await api.register(openPullRoutes(services))
-      await api.register(mergePullRoutes(services))
-      await api.register(editPullRoutes(services))
-      await api.register(updatePullRoutes(services))
-      await api.register(postStatusRoutes(services))
-      await api.register(repositoryQueryRoutes(services))
-      await api.register(statusQueryRoutes(services))
-      await api.register(forkQueryRoutes(services))
-      await api.register(branchQueryRoutes(services))
-      await api.register(branchProtectionQueryRoutes(services))
-      await api.register(pullQueryRoutes(services))
-      await api.register(pullDiffRoutes(services))
-      await api.register(pullCommitsRoutes(services))
-      await api.register(pullFilesRoutes(services))
-      await api.register(dependencyRoutes(services))
-      await api.register(dependencyQueryRoutes(services))
-      await api.register(labelRoutes(services))
-      await api.register(labelQueryRoutes(services))
-      await api.register(milestoneRoutes(services))
-      await api.register(milestoneQueryRoutes(services))
+      for (const routes of API_ROUTES) await api.register(routes(services))
     },
     { prefix: API },
   )

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type InjectOptions } from 'fastify'
 import type { Test } from 'tap'
+import { openAttachmentFiles } from '../../src/attachments/files.ts'
 import type { CommandContext } from '../../src/commands/execute.ts'
 import { createOrganizationRoutes } from '../../src/commands/organizations/create.ts'
 import { memberRoutes } from '../../src/commands/organizations/members.ts'
@@ -62,6 +63,7 @@ export async function identityApp(
     secrets,
     projector,
     gitDir: join(dir, 'git'),
+    attachments: await openAttachmentFiles(join(dir, 'attachments')),
     pushJournal: await openPushJournal(join(dir, 'pushes')),
     publicUrl: () => 'http://git.example.org:3000',
   }

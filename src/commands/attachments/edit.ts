@@ -1,0 +1,213 @@
+/** Adding a file to a comment, renaming it, taking it away. */
+import { randomUUID } from 'node:crypto'
+import multipart from '@fastify/multipart'
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { isAllowed, sniff } from '../../attachments/file-kind.ts'
+import { cleanFileName } from '../../attachments/file-name.ts'
+import type { AccountRef, Attachment } from '../../events/domain-events.ts'
+import { discussionStream, idsStream } from '../../events/streams.ts'
+import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
+import type { CommentDocument } from '../../projections/comments.ts'
+import { atLeast } from '../../queries/access.ts'
+import { AttachmentParams, attachmentOf } from '../../queries/attachments.ts'
+import { AttachmentWire, attachmentWire, CommentParams, commentFor } from '../../queries/comments.ts'
+import type { Services } from '../../services.ts'
+import {
+  commentDecider,
+  decideAddAttachment,
+  decideDeleteAttachment,
+  decideRenameAttachment,
+} from '../comments/comment.ts'
+import { type CommandContext, execute } from '../execute.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { takeNumber } from '../sequences.ts'
+import { lingerOn, receiveUpload, type Upload } from './upload.ts'
+
+/** Of an upload whose name says nothing. */
+const NAMELESS = 'attachment'
+
+const UploadQuery = Type.Object({
+  name: Type.Optional(
+    Type.String({ description: "name of the attachment; the uploaded file's own if empty" }),
+  ),
+})
+const EditAttachmentOptions = Type.Object({ name: Type.Optional(Type.Union([Type.String(), Type.Null()])) })
+
+const forbiddenType = () =>
+  new Refused(refuse.unprocessable('attachment: files of this type are not allowed here'))
+
+/**
+ * The comment in the path, for who may change its files: a repository admin, or its poster who can write
+ * issues and pull requests.
+ */
+async function commentToChange(
+  services: Services,
+  request: FastifyRequest,
+  path: Static<typeof CommentParams>,
+): Promise<{ comment: CommentDocument; requester: AccountRef }> {
+  const { repository, access } = await repositoryFor(services, request, path, 'read')
+  const { id, login } = signedIn(request)
+  const comment = await commentFor(services, repository.id, path.id)
+  const mayChange = comment.author.id === id ? atLeast(access, 'write') : atLeast(access, 'admin')
+  if (!mayChange) {
+    throw new Refused(
+      refuse.forbidden("only its poster, who can write here, and admins change a comment's attachments"),
+    )
+  }
+  return { comment, requester: { id, login } }
+}
+
+export function attachmentRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { attachments, config, events, views } = services
+
+  /** An attachment as queries show it now, or as it was just recorded when they lag behind. */
+  async function wireOf(comment: CommentDocument, file: Attachment, context: CommandContext) {
+    const known = (await views.comments.get(`${comment.id}`))?.attachments.find(({ id }) => id === file.id)
+    return attachmentWire({ createdAt: context.at, ...known, ...file }, services.publicUrl())
+  }
+
+  /** Whether such a file may be here, by its name and its first bytes. @throws Refused (unprocessable) */
+  async function requireAllowed(name: string, head: Uint8Array): Promise<void> {
+    if (!isAllowed(config.attachmentAllowedTypes, name, await sniff(head))) throw forbiddenType()
+  }
+
+  /** Records a file that is stored already; resolves to the comment's file that it is, or was the first time. */
+  async function recordUpload(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    path: Static<typeof CommentParams>,
+    { uuid, size, digest }: Upload,
+    name: string,
+  ) {
+    // Again: it may have taken long.
+    const { comment, requester: uploader } = await commentToChange(services, request, path)
+    const context = commandContext(request, { name, size, digest })
+    const id = await takeNumber(events, context, idsStream('attachment'))
+    const state = await execute(events, context, {
+      stream: discussionStream(comment),
+      step: 'add attachment',
+      decider: commentDecider(comment.id),
+      decide: (now) => decideAddAttachment(now, { id, uuid, name, size, uploader }),
+    })
+    const file = state.status === 'there' ? state.attachments.find((one) => one.id === id) : undefined
+    if (file === undefined) throw new Refused(refuse.notFound('this attachment was deleted meanwhile'))
+    // A request that was sent again: the first one's file is the attachment.
+    if (file.uuid !== uuid) await attachments.remove(uuid)
+    await settled(services, context, reply)
+    return wireOf(comment, file, context)
+  }
+
+  async function upload(
+    request: FastifyRequest<{
+      Params: Static<typeof CommentParams>
+      Querystring: Static<typeof UploadQuery>
+    }>,
+    reply: FastifyReply,
+  ) {
+    await commentToChange(services, request, request.params)
+    const uuid = randomUUID()
+    const received = await receiveUpload(request, attachments, {
+      uuid,
+      maxSize: config.attachmentMaxBytes,
+      digest: request.headers['idempotency-key'] !== undefined,
+    })
+    const name = cleanFileName(request.query.name || received.fileName) ?? NAMELESS
+    try {
+      await requireAllowed(name, received.head)
+      await attachments.keep(uuid)
+    } catch (error) {
+      await attachments.remove(uuid)
+      throw error
+    }
+    try {
+      const wire = await recordUpload(request, reply, request.params, received, name)
+      return reply.code(201).send(wire)
+    } catch (error) {
+      // After any other failure nobody knows whether it is recorded; if not, the next start removes the file.
+      if (error instanceof Refused) await attachments.remove(uuid)
+      throw error
+    }
+  }
+
+  /** Multipart is read on this route alone, and whatever else comes here is none. */
+  async function uploadRoute(app: FastifyInstance): Promise<void> {
+    app.removeAllContentTypeParsers()
+    app.addContentTypeParser('*', (_request, _payload, done) => done(null))
+    await app.register(multipart, { throwFileSizeLimit: false })
+    app.addHook('onError', async (request, reply) => lingerOn(request, reply))
+    app.post<{ Params: Static<typeof CommentParams>; Querystring: Static<typeof UploadQuery> }>(
+      '/repos/:owner/:repo/issues/comments/:id/assets',
+      {
+        config: { scope: 'issue' },
+        schema: {
+          tags: ['issue'],
+          consumes: ['multipart/form-data'],
+          params: CommentParams,
+          querystring: UploadQuery,
+          response: { 201: AttachmentWire },
+        },
+      },
+      upload,
+    )
+  }
+
+  return async (app) => {
+    const config = { scope: 'issue' } as const
+    const tags = ['issue']
+    await app.register(uploadRoute)
+
+    app.patch(
+      '/repos/:owner/:repo/issues/comments/:id/assets/:attachment_id',
+      {
+        config,
+        schema: {
+          tags,
+          params: AttachmentParams,
+          body: EditAttachmentOptions,
+          response: { 201: AttachmentWire },
+        },
+      },
+      async (request, reply) => {
+        const { comment } = await commentToChange(services, request, request.params)
+        const file = attachmentOf(comment, request.params.attachment_id)
+        const given = request.body.name ?? ''
+        const name = given === '' ? file.name : cleanFileName(given)
+        if (name === undefined) throw new Refused(refuse.unprocessable('name: has nothing that can be shown'))
+        if (name !== file.name) {
+          const head = await attachments.head(file.uuid)
+          await requireAllowed(name, head ?? Buffer.alloc(0))
+        }
+        const context = commandContext(request)
+        await execute(events, context, {
+          stream: discussionStream(comment),
+          step: 'rename attachment',
+          decider: commentDecider(comment.id),
+          decide: (state) => decideRenameAttachment(state, file.id, name),
+        })
+        await settled(services, context, reply)
+        return reply.code(201).send(await wireOf(comment, { ...file, name }, context))
+      },
+    )
+
+    app.delete(
+      '/repos/:owner/:repo/issues/comments/:id/assets/:attachment_id',
+      { config, schema: { tags, params: AttachmentParams, response: { 204: Type.Null() } } },
+      async (request, reply) => {
+        const { comment } = await commentToChange(services, request, request.params)
+        const { id, uuid } = attachmentOf(comment, request.params.attachment_id)
+        const context = commandContext(request)
+        await execute(events, context, {
+          stream: discussionStream(comment),
+          step: 'delete attachment',
+          decider: commentDecider(comment.id),
+          decide: (state) => decideDeleteAttachment(state, id),
+        })
+        await attachments.remove(uuid)
+        await settled(services, context, reply)
+        return reply.code(204).send(null)
+      },
+    )
+  }
+}
