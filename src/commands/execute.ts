@@ -162,6 +162,8 @@ export interface Command<State, Event extends DomainEvent> {
    * them here and hands them to the pure decision; after a conflict both happen again.
    */
   decide(state: State): Decision<Event> | Promise<Decision<Event>>
+  /** Whether a decision made on one state stands on a later one; without it only on the very same. */
+  stands?(decidedOn: State, now: State): boolean
 }
 
 /**
@@ -190,7 +192,9 @@ export async function execute<State, Event extends DomainEvent>(
       return state
     }
     // What came in between may not concern the decider (comments, mostly): then the decision stands.
-    if (decided?.state !== state) {
+    const stands =
+      decided !== undefined && (decided.state === state || command.stands?.(decided.state, state))
+    if (decided === undefined || !stands) {
       decisions += 1
       if (decisions > MAX_DECISIONS) break
       const decision = await command.decide(state)

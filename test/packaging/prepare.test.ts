@@ -356,7 +356,7 @@ t.test('a Node or a git that is too old, and a missing git, are named in one lin
   writeFileSync(at('bin/git'), '#!/bin/sh\necho git version 2.37.9.windows.1\n', { mode: 0o755 })
   t.match(await prepare(), {
     code: 1,
-    stderr: /^Cannot prepare: git 2\.38 or later is needed; this is 2\.37\.9\n$/,
+    stderr: /^Cannot prepare: git 2\.39 or later is needed; this is 2\.37\.9\n$/,
   })
   t.match(await prepare({ PATH: '/nonexistent' }), {
     code: 1,

@@ -22,6 +22,7 @@ import {
   decideStartMerge,
   type PullState,
   pullDecider,
+  sameButForFindings,
 } from './pull-request.ts'
 
 export interface Merge {
@@ -52,6 +53,8 @@ export async function mergePull(services: Services, context: CommandContext, mer
     step: 'merge',
     decider: pullDecider,
     decide: (current) => decideMerge(services, context, current, { ...merge, repository }),
+    // The tips are read from git, and compared again when the base moves.
+    stands: sameButForFindings,
   })
   const failure = await finishMerge(services, context, state)
   if (failure !== undefined) throw new Refused(refuse.conflict(failure))

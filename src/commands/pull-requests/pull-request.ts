@@ -116,6 +116,17 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = {
   },
 }
 
+/** Whether two states differ in nothing but what the background has found out about their commits. */
+export function sameButForFindings(a: PullState, b: PullState): boolean {
+  if (a.status === 'none' || b.status === 'none') return a === b
+  const { mergeability: _a, mergeBase: _aBase, base: aBase, ...rest } = a
+  const other: object = b
+  return (
+    aBase.branch === b.base.branch &&
+    Object.entries(rest).every(([key, value]) => Reflect.get(other, key) === value)
+  )
+}
+
 const gone = refuse.notFound('pull request not found')
 
 export function decideOpen(

@@ -9,7 +9,9 @@ import {
   decideOpen,
   decideStartMerge,
   isWorkInProgress,
+  type PullState,
   pullDecider,
+  sameButForFindings,
 } from '../../../src/commands/pull-requests/pull-request.ts'
 import type { MergeIntent, PullRequestEvent } from '../../../src/events/domain-events.ts'
 import { specify } from '../../specification.ts'
@@ -208,4 +210,39 @@ t.test('titles that begin with WIP: or [WIP] are work in progress', async (t) =>
   t.ok(isWorkInProgress('WIP: a'))
   t.ok(isWorkInProgress('[wip] a'))
   t.notOk(isWorkInProgress('Wipe the disk'))
+})
+
+t.test('a decision to merge stands on what the background finds out, and on nothing else', async (t) => {
+  const after = (state: PullState, ...events: PullRequestEvent[]) =>
+    events.reduce((now, event) => pullDecider.evolve(now, event), state)
+  const state = after(pullDecider.initialState, opened)
+  const found: PullRequestEvent[] = [
+    {
+      type: 'MergeabilityChecked',
+      data: { ...id, head: sha('a'), base: sha('e'), mergeable: false, conflicts: ['a'] },
+    },
+    { type: 'MergeBaseMoved', data: { ...id, from: sha('b'), to: sha('e'), diff } },
+  ]
+  t.ok(sameButForFindings(state, after(state, ...found)))
+  const others: PullRequestEvent[] = [
+    {
+      type: 'PullRequestHeadMoved',
+      data: { ...id, from: sha('a'), to: sha('f'), mergeBase: sha('b'), diff },
+    },
+    { type: 'TitleChanged', data: { ...id, oldTitle: 'Add a thing', title: 'WIP: add' } },
+    { type: 'DependencyAdded', data: { ...id, dependency: { repoId: 7, index: 9 } } },
+    {
+      type: 'TargetBranchChanged',
+      data: {
+        ...id,
+        from: opened.data.base,
+        base: { ...opened.data.base, branch: 'dev' },
+        mergeBase: sha('b'),
+        diff,
+      },
+    },
+    started,
+  ]
+  for (const event of others) t.notOk(sameButForFindings(state, after(state, event)), event.type)
+  t.notOk(sameButForFindings(pullDecider.initialState, state))
 })
