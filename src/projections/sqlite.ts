@@ -3,7 +3,7 @@ import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promi
 import { LRUCache } from 'lru-cache'
 import { StoreUnavailable } from '../events/event-store.ts'
 import { type Durability, isBusy, openSqlite, type Sqlite, select, selectColumn } from '../sqlite.ts'
-import { type Condition, type Element, isElement, readFilter, readPage } from './filter.ts'
+import { type Condition, type Element, isElement, type Page, readFilter, readPage } from './filter.ts'
 import type { AnyCollection, Change, Checkpoint, ReadStore } from './read-store.ts'
 import {
   arrayTable,
@@ -18,7 +18,7 @@ import {
 } from './sqlite-query.ts'
 import { prepareCollection, SCHEMA } from './sqlite-schema.ts'
 
-/** A set of documents up to this size is cheaper to fetch and sort than an index is to walk. */
+/** A set of documents up to this size is cheaper to look at than all that there are. */
 const FEW = 1000
 /** Of a filter with many array values, so many are looked at for a small set to begin with. */
 const CANDIDATES = 10
@@ -148,13 +148,29 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     }
   }
 
+  /**
+   * A set of documents up to this size is cheaper to fetch and sort than the sort's index is to walk until a
+   * page of `wanted` is full: fetching one costs about as much as passing four by, and of n matches among N
+   * documents each is found after N / n.
+   */
+  function fewFor(collection: AnyCollection, { skip, limit }: Page): number {
+    if (limit === null) return FEW
+    const documents =
+      query.count(`SELECT coalesce(max(rowid), 0) FROM ${documentTable(collection)}`).get() ?? 0
+    return Math.min(FEW, Math.sqrt(((skip + limit) * documents) / 4))
+  }
+
   /** The smallest set of documents that an array condition names, when it is small enough to begin with. */
-  function startOf(collection: AnyCollection, conditions: readonly Condition[]): Hits | undefined {
+  function startOf(
+    collection: AnyCollection,
+    conditions: readonly Condition[],
+    few: number,
+  ): Hits | undefined {
     let fewest: { hits: Hits; n: number } | undefined
     for (const hits of hitsOf(collection, conditions).slice(0, CANDIDATES)) {
-      const { text, values } = countHits(hits, fewest?.n ?? FEW + 1)
+      const { text, values } = countHits(hits, fewest?.n ?? Math.floor(few) + 1)
       const n = query.count(text).get(...values) ?? 0
-      if (n <= FEW && (fewest === undefined || n < fewest.n)) fewest = { hits, n }
+      if (n <= few && (fewest === undefined || n < fewest.n)) fewest = { hits, n }
       if (n === 0) break
     }
     return fewest?.hits
@@ -182,7 +198,8 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
       const conditions = readFilter(collection, filter)
       const page = readPage(options)
       const bodies = read(() => {
-        const sql = selectPage(collection, conditions, page, startOf(collection, conditions))
+        const start = startOf(collection, conditions, fewFor(collection, page))
+        const sql = selectPage(collection, conditions, page, start)
         return query.text(sql.text).all(...sql.values)
       })
       return bodies.map((body) => JSON.parse(body))
@@ -190,14 +207,14 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     async count(collection, filter) {
       const conditions = readFilter(collection, filter)
       return read(() => {
-        const sql = selectCount(collection, conditions, startOf(collection, conditions))
+        const sql = selectCount(collection, conditions, startOf(collection, conditions, FEW))
         return query.count(sql.text).get(...sql.values) ?? 0
       })
     },
     async ids(collection, filter) {
       const conditions = readFilter(collection, filter)
       return read(() => {
-        const sql = selectIds(collection, conditions, startOf(collection, conditions))
+        const sql = selectIds(collection, conditions, startOf(collection, conditions, FEW))
         return query.text(sql.text).all(...sql.values)
       })
     },
