@@ -9,6 +9,7 @@ import { TimeRangeQuery } from '../http/time-range.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type IssueSelection, issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
+import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
@@ -23,7 +24,7 @@ import {
   wordsAsked,
 } from './issue-pages.ts'
 import { IssueWire, issueWire, present } from './issue-wire.ts'
-import { labelIdsNamed, labelWire } from './labels.ts'
+import { givenIn, labelIdsNamed, labelWire } from './labels.ts'
 import { milestoneWire } from './milestones.ts'
 import { RepositoryParams, repositoryWire } from './repositories.ts'
 import { userWire } from './users.ts'
@@ -67,12 +68,19 @@ export async function issueWires(
   const accountsById = new Map(accounts.map((account) => [account.id, account]))
   const people = new Map(accounts.map((account) => [account.id, userWire(account, publicUrl)]))
   const milestoneWires = new Map(milestones.map((milestone) => [milestone.id, milestoneWire(milestone)]))
+  const labelsOf = new Map<string, LabelDocument[]>()
+  for (const label of labels) {
+    const others = labelsOf.get(label.scopeKey) ?? []
+    others.push(label)
+    labelsOf.set(label.scopeKey, others)
+  }
   const around = new Map(
     repositories.flatMap((repository) => {
       const owner = accountsById.get(repository.ownerId)
       if (owner === undefined) return []
       const wire = repositoryWire(repository, owner, accessTo(repository, requester), publicUrl)
-      const own = labels.map((label) => [label.id, labelWire(label, repository, publicUrl)] as const)
+      const given = givenIn(repository).flatMap((scope) => labelsOf.get(scopeKey(scope)) ?? [])
+      const own = given.map((label) => [label.id, labelWire(label, repository, publicUrl)] as const)
       const names = { people, labels: new Map(own), milestones: milestoneWires, publicUrl }
       return [[repository.id, { repository: wire, ...names }] as const]
     }),

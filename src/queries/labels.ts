@@ -70,7 +70,7 @@ export function organizationHome({ id, login }: AccountDocument): LabelHome {
 }
 
 /** Create rule 5: the labels that can be given in a repository are its own and those of its organization. */
-function givenIn(repository: RepositoryDocument): LabelScope[] {
+export function givenIn(repository: RepositoryDocument): LabelScope[] {
   const own: LabelScope = { kind: 'repository', repoId: repository.id }
   return repository.ownerKind === 'organization'
     ? [own, { kind: 'organization', organizationId: repository.ownerId }]

@@ -2,7 +2,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import type { AccountRef, DiscussionEvent, PullRequestEvent } from '../../events/domain-events.ts'
-import { idsStream } from '../../events/streams.ts'
 import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
 import { type Discussion, evolveDiscussion } from '../../projections/discussion.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
@@ -10,16 +9,15 @@ import { atLeast } from '../../queries/access.ts'
 import { IssueWire } from '../../queries/issue-wire.ts'
 import { IssueParams, issueFor, issueWires } from '../../queries/issues.ts'
 import type { Services } from '../../services.ts'
-import type { CommandContext, Decision } from '../execute.ts'
+import type { Decision } from '../execute.ts'
 import { takeOverHead } from '../pull-requests/edit.ts'
 import { decidePullStatus } from '../pull-requests/pull-request.ts'
 import { isRefusal, Refused, refuse } from '../refusal.ts'
-import { takeNumber } from '../sequences.ts'
 import { changeDiscussion } from './change-discussion.ts'
 import { deadlineOf } from './deadline.ts'
-import { type DiscussionEdit, decideEditDiscussion, decideStatus, type StatusChange } from './discussion.ts'
+import { type DiscussionEdit, decideEditDiscussion, decideStatus } from './discussion.ts'
 import { assigneeRefs, GivenOrNull, milestoneRef } from './fields.ts'
-import { openDependencies } from './open-dependencies.ts'
+import { statusChange } from './status-change.ts'
 import { titleOf } from './title.ts'
 
 export const EditIssueOption = Type.Object({
@@ -62,19 +60,6 @@ async function editOf(
     edit.assignees = await assigneeRefs(services, repository, body, 'unprocessable')
   }
   return edit
-}
-
-/** Edit rule 4, and for a pull request what holds of its state besides. */
-async function statusChange(
-  services: Services,
-  context: CommandContext,
-  { closed: isClosed, dependencies }: Discussion,
-  closed: boolean,
-): Promise<StatusChange> {
-  const changes = isClosed !== closed
-  const commentId = changes ? await takeNumber(services.events, context, idsStream('comment')) : 0
-  const open = changes && closed ? await openDependencies(services, dependencies) : []
-  return { closed, commentId, openDependencies: open }
 }
 
 /** Closing is told of the milestone that the same request gives. */

@@ -2,7 +2,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import type { AccountRef, IssueRef, PullRequestEvent } from '../../events/domain-events.ts'
-import { claimKeys, idsStream, pullStream } from '../../events/streams.ts'
+import { claimKeys, pullStream } from '../../events/streams.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'
 import { inTurn } from '../../git/slots.ts'
@@ -19,10 +19,9 @@ import { type CommandContext, type Decision, execute, load } from '../execute.ts
 import { deadlineOf } from '../issues/deadline.ts'
 import { type DiscussionEdit, decideEditDiscussion } from '../issues/discussion.ts'
 import { assigneeRefs, GivenOrNull, labelRefs, milestoneRef } from '../issues/fields.ts'
-import { openDependencies } from '../issues/open-dependencies.ts'
+import { statusChange } from '../issues/status-change.ts'
 import { titleOf } from '../issues/title.ts'
 import { isRefusal, Refused, refuse } from '../refusal.ts'
-import { takeNumber } from '../sequences.ts'
 import { branchTip } from './branch-tip.ts'
 import {
   type ActivePull,
@@ -109,10 +108,7 @@ async function decideEdit(
   const { closed, base, allowMaintainerEdit } = edit
   if (closed !== undefined) {
     steps.push(async (current) => {
-      const changes = state.closed !== closed && state.status !== 'merged'
-      const commentId = changes ? await takeNumber(services.events, context, idsStream('comment')) : 0
-      const open = closed && changes ? await openDependencies(services, state.dependencies) : []
-      return decidePullStatus(current, { closed, commentId, openDependencies: open }, edit.by)
+      return decidePullStatus(current, await statusChange(services, context, state, closed), edit.by)
     })
   }
   if (base !== undefined && base !== state.base.branch && state.status !== 'merged') {
