@@ -20,6 +20,7 @@ import { scheduledMerges } from './processes/scheduled-merges.ts'
 import { createProjector } from './projections/projector.ts'
 import type { Services } from './services.ts'
 import { openEvents, openReadStores } from './stores.ts'
+import { createUpgradeAnswers } from './upgrade/answers.ts'
 import { createViews, READ_MODELS } from './views.ts'
 
 export interface Server {
@@ -58,7 +59,9 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
   const views = createViews(readStore)
   const projector = createProjector(log, events, readStore, READ_MODELS, (changes) => {
     for (const view of Object.values(views)) view.applied(changes)
+    upgrade.applied(changes)
   })
+  const upgrade = createUpgradeAnswers(readStore, projector, await events.lastPosition())
 
   let publicUrl = config.publicUrl ?? ''
   const services: Services = {
@@ -72,6 +75,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     gitDir,
     pushJournal: await openPushJournal(join(config.dataDir, 'pushes')),
     attachments: await openAttachmentFiles(join(config.dataDir, 'attachments')),
+    upgrade,
     publicUrl: () => publicUrl,
   }
   const processes = [pullHeads, scheduledMerges, headBranches, attachmentRemoval].map((manager) =>

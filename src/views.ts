@@ -1,6 +1,7 @@
 /** The views that queries read, one for each read model, and the models that keep them. */
 import { type AccountDocument, accountModel, accounts } from './projections/accounts.ts'
 import { type BranchDocument, branches, branchId, branchModel } from './projections/branches.ts'
+import { chainFactModel } from './projections/chain-facts.ts'
 import { type CommentDocument, commentModel, comments } from './projections/comments.ts'
 import {
   type CommitChecksDocument,
@@ -16,10 +17,12 @@ import { type IssueTextDocument, issueTextModel, issueTexts } from './projection
 import { type IssueDocument, issueModel, issues } from './projections/issues.ts'
 import { type LabelDocument, labelModel, labels } from './projections/labels.ts'
 import { type MilestoneDocument, milestoneModel, milestones } from './projections/milestones.ts'
+import { moduleVersionsModel } from './projections/module-versions.ts'
 import { type PullDocument, pullId, pullModel, pulls } from './projections/pulls.ts'
 import type { ReadStore } from './projections/read-store.ts'
 import { type RepositoryDocument, repositories, repositoryModel } from './projections/repositories.ts'
 import { type TokenDocument, tokenModel, tokens } from './projections/tokens.ts'
+import { upgradePlanModel } from './projections/upgrade-plans.ts'
 import { createView, type View } from './projections/view.ts'
 
 export interface Views {
@@ -50,6 +53,9 @@ export const READ_MODELS = [
   commitStatusModel,
   commitChecksModel,
   commentModel,
+  upgradePlanModel,
+  moduleVersionsModel,
+  chainFactModel,
 ]
 
 export function createViews(store: ReadStore): Views {

@@ -5,6 +5,7 @@
  * meaning; a new shape gets a new number in `schemaOf` and an upcaster in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
+import type { UpgradeEvent } from './upgrade-events.ts'
 
 /** An account as events name it: the id is what counts, the login is for people who read the log. */
 export interface AccountRef {
@@ -443,6 +444,7 @@ export type DomainEvent =
   | PullRequestEvent
   | IssueEvent
   | CommentEvent
+  | UpgradeEvent
   | SequenceEvent
   | ClaimEvent
   | AbandonedEvent
@@ -503,6 +505,12 @@ export const schemaOf = {
   MergeScheduled: 1,
   MergeScheduleCanceled: 1,
   ScheduledMergeRefused: 1,
+  PlanScheduled: 1,
+  PlanCanceled: 1,
+  PlanApplied: 1,
+  ModuleVersionsSet: 1,
+  AuthorityChanged: 1,
+  ConsensusStateStored: 1,
   NumberTaken: 1,
   ClaimTaken: 1,
   ClaimReleased: 1,

@@ -13,6 +13,8 @@ export const milestoneStream = (id: number) => `milestone-${id}`
 export const checksStream = (repoId: number, sha: string) => `checks-${repoId}.${sha}`
 /** What a user has read. */
 export const readsStream = (userId: number) => `reads-${userId}`
+/** The upgrades of the chain that this server answers for. */
+export const UPGRADE_STREAM = 'upgrade-chain'
 /** Whether the discussion in a stream is that of a pull request, not of an issue. */
 export const isPullStream = (stream: string) => stream.startsWith('pull-')
 /** Where an issue or a pull request is discussed. */

@@ -26,6 +26,7 @@ import { createRepositoryRoutes } from '../commands/repositories/create.ts'
 import { editRepositoryRoutes } from '../commands/repositories/edit.ts'
 import { forkRoutes } from '../commands/repositories/fork.ts'
 import { postStatusRoutes } from '../commands/statuses/post.ts'
+import { upgradeRoutes } from '../commands/upgrade/edit.ts'
 import { createUserRoutes } from '../commands/users/create.ts'
 import { tokenRoutes } from '../commands/users/tokens.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from '../queries/attachments.ts'
@@ -50,8 +51,9 @@ import { statusQueryRoutes } from '../queries/statuses.ts'
 import { timelineRoutes } from '../queries/timeline.ts'
 import { userQueryRoutes } from '../queries/users.ts'
 import type { Services } from '../services.ts'
+import { isUpgradePath, sendUpgradeProblem, upgradeHttpRoutes } from '../upgrade/http.ts'
 import { authPlugin } from './auth.ts'
-import { registerErrors } from './errors.ts'
+import { registerErrors, sendProblem } from './errors.ts'
 import { healthRoutes } from './health.ts'
 
 const API = '/api/v1'
@@ -104,11 +106,13 @@ const API_ROUTES = [
   milestoneQueryRoutes,
   attachmentRoutes,
   attachmentQueryRoutes,
+  upgradeRoutes,
 ]
 
 /** `recovered`: whether what a crash left behind has been worked off, for `/healthz`. */
 export async function buildApp(services: Services, recovered: () => boolean): Promise<FastifyInstance> {
   const { config } = services
+  const docsUrl = () => `${services.publicUrl()}/api/docs`
   const app = Fastify({
     loggerInstance: services.log,
     // One line a request, and only for those who want to see it: see onResponse below.
@@ -120,10 +124,17 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
     },
     // Bodies mean what they say (no "1" for 1); fields that we do not know are ignored, as in Gitea.
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: false } },
-    routerOptions: { maxParamLength: 2048 },
+    // Before a route is found: a path that can't be decoded.
+    frameworkErrors: (error, request, reply) => {
+      reply.header('X-Request-Id', request.id)
+      if (isUpgradePath(request.url)) sendUpgradeProblem(error, request, reply)
+      else sendProblem(error, request, reply, docsUrl())
+    },
+    // Names of upgrade plans have no limit on a chain; the size of a request's head is the limit here.
+    routerOptions: { maxParamLength: 16 * 1024 },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
-  registerErrors(app, () => `${services.publicUrl()}/api/docs`)
+  registerErrors(app, docsUrl)
   // With callbacks: a promise more for each request is felt.
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('X-Request-Id', request.id)
@@ -152,6 +163,7 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
   app.get('/api/openapi.json', { schema: { hide: true } }, async () => app.swagger())
 
   await app.register(healthRoutes(services, recovered))
+  await app.register(upgradeHttpRoutes(services.upgrade))
   await app.register(authPlugin(services))
   await app.register(gitHttpRoutes(services))
   await app.register(attachmentDownloadRoutes(services))

@@ -82,16 +82,18 @@ function fieldOf(path: string, params: Record<string, unknown>): string {
   return parts.join('.') || 'body'
 }
 
-/** `docsUrl`: where the API is documented; asked for each error, as the address is known late. */
+/** Answers with an error. `docsUrl`: where the API is documented; asked for each error, as the address is known late. */
+export function sendProblem(error: Error, request: FastifyRequest, reply: FastifyReply, docsUrl: string) {
+  const { status, message, errors } = problemOf(error)
+  if (status >= 500) request.log.error({ err: error }, message)
+  if (status === 401) reply.header('WWW-Authenticate', 'Basic realm="Mergelog", charset="UTF-8"')
+  if (status === 503) reply.header('Retry-After', '1')
+  const body: ErrorBody = { message, url: docsUrl, ...(errors && { errors }) }
+  return reply.code(status).type('application/json; charset=utf-8').serializer(JSON.stringify).send(body)
+}
+
 export function registerErrors(app: FastifyInstance, docsUrl: () => string): void {
-  app.setErrorHandler((error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
-    const { status, message, errors } = problemOf(error)
-    if (status >= 500) request.log.error({ err: error }, message)
-    if (status === 401) reply.header('WWW-Authenticate', 'Basic realm="Mergelog", charset="UTF-8"')
-    if (status === 503) reply.header('Retry-After', '1')
-    const body: ErrorBody = { message, url: docsUrl(), ...(errors && { errors }) }
-    return reply.code(status).type('application/json; charset=utf-8').serializer(JSON.stringify).send(body)
-  })
+  app.setErrorHandler((error: FastifyError, request, reply) => sendProblem(error, request, reply, docsUrl()))
   app.setNotFoundHandler((request, reply) => {
     const body: ErrorBody = {
       message: `${request.method} ${request.url.split('?')[0]} does not exist`,

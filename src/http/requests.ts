@@ -28,6 +28,13 @@ export function signedIn(request: FastifyRequest): AccountDocument {
   return request.requester
 }
 
+/** The signed-in requester, who must be a site admin. `what` says what only they do. */
+export function siteAdmin(request: FastifyRequest, what: string): AccountDocument {
+  const requester = signedIn(request)
+  if (!requester.siteAdmin) throw new Refused(refuse.forbidden(`only site admins ${what}`))
+  return requester
+}
+
 /** Who acts, when, and under which ids: taken from the request once, for all that it appends. */
 export function requestContext(request: FastifyRequest): CommandContext {
   const { requester } = request

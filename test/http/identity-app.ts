@@ -25,6 +25,7 @@ import { tokenModel } from '../../src/projections/tokens.ts'
 import { organizationQueryRoutes } from '../../src/queries/organizations.ts'
 import { userQueryRoutes } from '../../src/queries/users.ts'
 import type { Services } from '../../src/services.ts'
+import { createUpgradeAnswers } from '../../src/upgrade/answers.ts'
 import { createViews } from '../../src/views.ts'
 
 export const ADMIN_PASSWORD = 'correct horse'
@@ -65,6 +66,7 @@ export async function identityApp(
     gitDir: join(dir, 'git'),
     attachments: await openAttachmentFiles(join(dir, 'attachments')),
     pushJournal: await openPushJournal(join(dir, 'pushes')),
+    upgrade: createUpgradeAnswers(readStore, projector, 0),
     publicUrl: () => 'http://git.example.org:3000',
   }
   await projector.start()

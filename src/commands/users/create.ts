@@ -2,7 +2,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { claimKeys, idsStream, userStream } from '../../events/streams.ts'
-import { commandContext, settled, signedIn } from '../../http/requests.ts'
+import { commandContext, settled, siteAdmin } from '../../http/requests.ts'
 import { UserWire, userWire } from '../../queries/users.ts'
 import type { Services } from '../../services.ts'
 import { takeEmail, takeLogin } from '../account-claims.ts'
@@ -89,8 +89,7 @@ export function createUserRoutes(services: Services): FastifyPluginAsyncTypebox 
         schema: { tags: ['admin'], body: CreateUserOption, response: { 201: UserWire } },
       },
       async (request, reply) => {
-        const requester = signedIn(request)
-        if (!requester.siteAdmin) throw new Refused(refuse.forbidden('only site admins create users'))
+        const requester = siteAdmin(request, 'create users')
         const { password = '', ...rest } = request.body
         const { username, email, full_name, restricted, visibility } = rest
         // Refused rather than ignored: the caller counts on a limit that does not exist here.

@@ -1,0 +1,124 @@
+/** What may happen to the upgrades of the chain: the rules of its own upgrade module. */
+import { isBelow, isPositive } from '../../events/int64.ts'
+import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/upgrade-events.ts'
+import type { Decider, Decision, Snapshots } from '../execute.ts'
+import { refuse } from '../refusal.ts'
+
+export interface ChainState {
+  plan: UpgradePlan | null
+  /** Height at which a plan was applied, by its name. */
+  applied: ReadonlyMap<string, string>
+  moduleVersions: readonly ModuleVersion[]
+  authority: string
+  /** Base64, by the last height of the chain. */
+  consensusStates: ReadonlyMap<string, string>
+}
+
+const snapshots: Snapshots<ChainState> = new WeakMap()
+
+export const chainDecider: Decider<ChainState, UpgradeEvent> = {
+  initialState: {
+    plan: null,
+    applied: new Map(),
+    moduleVersions: [],
+    authority: '',
+    consensusStates: new Map(),
+  },
+  handles: {
+    PlanScheduled: true,
+    PlanCanceled: true,
+    PlanApplied: true,
+    ModuleVersionsSet: true,
+    AuthorityChanged: true,
+    ConsensusStateStored: true,
+  },
+  snapshots,
+  evolve(state, event) {
+    switch (event.type) {
+      case 'PlanScheduled':
+        return { ...state, plan: event.data.plan }
+      case 'PlanCanceled':
+        return { ...state, plan: null }
+      case 'PlanApplied': {
+        const { name, height } = event.data
+        return { ...state, plan: null, applied: new Map(state.applied).set(name, height) }
+      }
+      case 'ModuleVersionsSet':
+        return { ...state, moduleVersions: event.data.moduleVersions }
+      case 'AuthorityChanged':
+        return { ...state, authority: event.data.address }
+      case 'ConsensusStateStored': {
+        const { lastHeight, state: stored } = event.data
+        return { ...state, consensusStates: new Map(state.consensusStates).set(lastHeight, stored) }
+      }
+    }
+  },
+}
+
+/** Schedules a plan; one that is scheduled already gives way to it. */
+export function decideSchedulePlan(state: ChainState, plan: UpgradePlan): Decision<UpgradeEvent> {
+  if (plan.name === '') return refuse.unprocessable('name: must not be empty')
+  if (!isPositive(plan.height)) return refuse.unprocessable('height: must be greater than 0')
+  const height = state.applied.get(plan.name)
+  if (height !== undefined) {
+    return refuse.conflict(`name: the upgrade "${plan.name}" was applied at height ${height} already`)
+  }
+  return isSamePlan(state.plan, plan) ? [] : [{ type: 'PlanScheduled', data: { plan } }]
+}
+
+const isSamePlan = (a: UpgradePlan | null, b: UpgradePlan) =>
+  a?.name === b.name && a.height === b.height && a.info === b.info
+
+/** Cancels the scheduled plan. */
+export function decideCancelPlan({ plan }: ChainState): Decision<UpgradeEvent> {
+  if (plan === null) return refuse.notFound('no upgrade plan is scheduled')
+  return [{ type: 'PlanCanceled', data: { name: plan.name } }]
+}
+
+/** Records at which height the scheduled plan was applied (its own by default) and clears it. */
+export function decideApplyPlan({ plan }: ChainState, height = plan?.height): Decision<UpgradeEvent> {
+  if (plan === null || height === undefined) return refuse.notFound('no upgrade plan is scheduled')
+  if (isBelow(height, plan.height)) {
+    return refuse.unprocessable(`height: the plan "${plan.name}" is for height ${plan.height}, not before`)
+  }
+  return [{ type: 'PlanApplied', data: { name: plan.name, height } }]
+}
+
+/** Says which modules there are, and their versions; others are no more. */
+export function decideSetModuleVersions(
+  state: ChainState,
+  moduleVersions: readonly ModuleVersion[],
+): Decision<UpgradeEvent> {
+  const names = new Set<string>()
+  for (const { name } of moduleVersions) {
+    if (name === '') return refuse.unprocessable('module_versions: a name must not be empty')
+    if (names.has(name)) return refuse.unprocessable(`module_versions: "${name}" is named twice`)
+    names.add(name)
+  }
+  const sorted = moduleVersions.toSorted((a, b) => (a.name < b.name ? -1 : 1))
+  if (isSameList(state.moduleVersions, sorted)) return []
+  return [{ type: 'ModuleVersionsSet', data: { moduleVersions: sorted } }]
+}
+
+function isSameList(before: readonly ModuleVersion[], after: readonly ModuleVersion[]): boolean {
+  const same = ({ name, version }: ModuleVersion, i: number) =>
+    before[i]?.name === name && before[i].version === version
+  return before.length === after.length && after.every(same)
+}
+
+/** Says which account may conduct upgrades. */
+export function decideChangeAuthority(state: ChainState, address: string): Decision<UpgradeEvent> {
+  if (address === '') return refuse.unprocessable('address: must not be empty')
+  return state.authority === address ? [] : [{ type: 'AuthorityChanged', data: { address } }]
+}
+
+/** Stores the consensus state with which the next chain begins. `consensusState` is base64. */
+export function decideStoreConsensusState(
+  state: ChainState,
+  lastHeight: string,
+  consensusState: string,
+): Decision<UpgradeEvent> {
+  if (!isPositive(lastHeight)) return refuse.unprocessable('last_height: must be greater than 0')
+  if (state.consensusStates.get(lastHeight) === consensusState) return []
+  return [{ type: 'ConsensusStateStored', data: { lastHeight, state: consensusState } }]
+}

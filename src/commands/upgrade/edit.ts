@@ -1,0 +1,170 @@
+/** What site admins say of the chain's upgrades: `/admin/upgrade/…`. The Query service answers from it. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { parseInt64, parseUint64 } from '../../events/int64.ts'
+import { UPGRADE_STREAM } from '../../events/streams.ts'
+import type { UpgradeEvent } from '../../events/upgrade-events.ts'
+import { commandContext, settled, siteAdmin } from '../../http/requests.ts'
+import type { Services } from '../../services.ts'
+import { ModuleVersionsWire, PlanWire, planWire } from '../../upgrade/http.ts'
+import { type Decision, execute } from '../execute.ts'
+import { Refused, refuse } from '../refusal.ts'
+import {
+  type ChainState,
+  chainDecider,
+  decideApplyPlan,
+  decideCancelPlan,
+  decideChangeAuthority,
+  decideSchedulePlan,
+  decideSetModuleVersions,
+  decideStoreConsensusState,
+} from './chain.ts'
+
+/** A number of 64 bits: JSON numbers are exact up to 2^53 only, so that larger ones come as strings. */
+const Number64 = Type.Union([Type.String(), Type.Integer()])
+
+const PlanOption = Type.Object({
+  name: Type.String({ maxLength: 1000 }),
+  height: Number64,
+  info: Type.Optional(Type.String({ maxLength: 100_000 })),
+})
+
+const ApplyPlanOption = Type.Object({ height: Type.Optional(Number64) })
+
+const ModuleVersionsOption = Type.Object({
+  module_versions: Type.Array(Type.Object({ name: Type.String({ maxLength: 1000 }), version: Number64 }), {
+    maxItems: 10_000,
+  }),
+})
+
+const AuthorityOption = Type.Object({ address: Type.String({ maxLength: 1000 }) })
+
+const ConsensusStateOption = Type.Object({
+  upgraded_consensus_state: Type.String({ description: 'base64', pattern: '^[A-Za-z0-9+/]*={0,2}$' }),
+})
+
+/** @throws Refused (invalid) when it is no number of that kind, or one that JSON has rounded */
+function number64(field: string, given: string | number, parse: typeof parseInt64, kind: string): string {
+  const isExact = typeof given === 'string' || Number.isSafeInteger(given)
+  const number = isExact ? parse(`${given}`) : undefined
+  if (number !== undefined) return number
+  throw new Refused(refuse.invalid(`${field}: must be an ${kind}; beyond 2^53 as a string`))
+}
+
+const heightOf = (field: string, given: string | number) => number64(field, given, parseInt64, 'int64')
+
+export function upgradeRoutes(services: Services): FastifyPluginAsyncTypebox {
+  /** Carries out a command; resolves to the chain after it, when queries see it. */
+  async function change(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    step: string,
+    decide: (state: ChainState) => Decision<UpgradeEvent>,
+  ): Promise<ChainState> {
+    const context = commandContext(request)
+    const state = await execute(services.events, context, {
+      stream: UPGRADE_STREAM,
+      step,
+      decider: chainDecider,
+      decide,
+    })
+    await settled(services, context, reply)
+    return state
+  }
+
+  return async (app) => {
+    const tags = ['admin', 'upgrade']
+    const config = { scope: 'admin' } as const
+    app.addHook('preValidation', async (request) => {
+      siteAdmin(request, 'say what is so of upgrades')
+    })
+
+    app.put(
+      '/admin/upgrade/plan',
+      { config, schema: { tags, body: PlanOption, response: { 200: PlanWire } } },
+      async (request, reply) => {
+        const { name, info = '' } = request.body
+        const plan = { name, height: heightOf('height', request.body.height), info }
+        await change(request, reply, 'schedule plan', (state) => decideSchedulePlan(state, plan))
+        return planWire(plan)
+      },
+    )
+
+    app.delete(
+      '/admin/upgrade/plan',
+      { config, schema: { tags, response: { 204: Type.Null() } } },
+      async (request, reply) => {
+        await change(request, reply, 'cancel plan', decideCancelPlan)
+        return reply.code(204).send(null)
+      },
+    )
+
+    app.post(
+      '/admin/upgrade/plan/apply',
+      {
+        config,
+        schema: {
+          tags,
+          description: "Records that the scheduled plan was applied: at the plan's height if none is given",
+          body: Type.Union([ApplyPlanOption, Type.Null()]),
+          response: { 204: Type.Null() },
+        },
+      },
+      async (request, reply) => {
+        const given = request.body?.height
+        const height = given === undefined ? undefined : heightOf('height', given)
+        await change(request, reply, 'apply plan', (state) => decideApplyPlan(state, height))
+        return reply.code(204).send(null)
+      },
+    )
+
+    app.put(
+      '/admin/upgrade/module_versions',
+      { config, schema: { tags, body: ModuleVersionsOption, response: { 200: ModuleVersionsWire } } },
+      async (request, reply) => {
+        const versions = request.body.module_versions.map(({ name, version }) => ({
+          name,
+          version: number64(`module_versions: the version of "${name}"`, version, parseUint64, 'uint64'),
+        }))
+        const state = await change(request, reply, 'set module versions', (state) =>
+          decideSetModuleVersions(state, versions),
+        )
+        return { module_versions: [...state.moduleVersions] }
+      },
+    )
+
+    app.put(
+      '/admin/upgrade/authority',
+      { config, schema: { tags, body: AuthorityOption, response: { 200: AuthorityOption } } },
+      async (request, reply): Promise<Static<typeof AuthorityOption>> => {
+        const { address } = request.body
+        await change(request, reply, 'change authority', (state) => decideChangeAuthority(state, address))
+        return { address }
+      },
+    )
+
+    app.put(
+      '/admin/upgrade/consensus_states/:last_height',
+      {
+        config,
+        schema: {
+          tags,
+          params: Type.Object({ last_height: Type.String() }),
+          body: ConsensusStateOption,
+          response: { 200: ConsensusStateOption },
+        },
+      },
+      async (request, reply) => {
+        const lastHeight = heightOf('last_height', request.params.last_height)
+        const { upgraded_consensus_state } = request.body
+        // Decoded and encoded again: one spelling for the same bytes.
+        const state = Buffer.from(upgraded_consensus_state, 'base64').toString('base64')
+        await change(request, reply, 'store consensus state', (chain) =>
+          decideStoreConsensusState(chain, lastHeight, state),
+        )
+        return { upgraded_consensus_state: state }
+      },
+    )
+  }
+}

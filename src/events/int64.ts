@@ -1,0 +1,31 @@
+/**
+ * Whole numbers of 64 bits. JSON has none beyond 2^53, so that events, documents and answers carry them as
+ * decimal strings, as protobuf's JSON mapping does.
+ */
+
+const DECIMAL = /^(-?)0*(\d{1,20})$/
+const INT64_MAX = 2n ** 63n - 1n
+const UINT64_MAX = 2n ** 64n - 1n
+
+/** The number as its shortest decimal string; undefined when the text is no int64. */
+export function parseInt64(text: string): string | undefined {
+  return parseWithin(text, -INT64_MAX - 1n, INT64_MAX)
+}
+
+/** The number as its shortest decimal string; undefined when the text is no uint64. */
+export function parseUint64(text: string): string | undefined {
+  return parseWithin(text, 0n, UINT64_MAX)
+}
+
+function parseWithin(text: string, least: bigint, most: bigint): string | undefined {
+  const [, sign, digits] = DECIMAL.exec(text) ?? []
+  if (digits === undefined) return undefined
+  const value = BigInt(`${sign}${digits}`)
+  return value >= least && value <= most ? `${value}` : undefined
+}
+
+/** Whether an int64 is above zero. */
+export const isPositive = (int64: string) => BigInt(int64) > 0n
+
+/** Whether the first int64 is below the second. */
+export const isBelow = (int64: string, other: string) => BigInt(int64) < BigInt(other)

@@ -1,0 +1,124 @@
+/**
+ * What the Query service answers, over gRPC and HTTP alike. Everything is in memory: the documents are read
+ * once after each change that the projector makes, not for each request.
+ */
+import type { Position } from '../events/event-store.ts'
+import type { ModuleVersion, UpgradePlan } from '../events/upgrade-events.ts'
+import { type ChainFactDocument, chainFacts } from '../projections/chain-facts.ts'
+import { MODULE_VERSIONS_ID, moduleVersions } from '../projections/module-versions.ts'
+import type { Projector } from '../projections/projector.ts'
+import type { Change, ReadStore } from '../projections/read-store.ts'
+import { type UpgradePlanDocument, upgradePlans } from '../projections/upgrade-plans.ts'
+
+const COLLECTIONS = new Set([upgradePlans.name, moduleVersions.name, chainFacts.name])
+
+/** The projections have not caught up yet, or have stopped: an answer would be an old one. */
+export class UpgradeUnavailable extends Error {
+  override readonly name = 'UpgradeUnavailable'
+}
+
+/** Each method throws `UpgradeUnavailable` while the projections catch up. */
+export interface UpgradeAnswers {
+  /** Null when no plan is scheduled. */
+  currentPlan(): Promise<UpgradePlan | null>
+  /** Height at which the plan was applied; `0` when none of that name was. */
+  appliedHeight(name: string): Promise<string>
+  /**
+   * Rules 1 and 2 of the spec: all modules when `name` is empty, otherwise that one; undefined when there is
+   * no such module.
+   */
+  moduleVersions(name: string): Promise<readonly ModuleVersion[] | undefined>
+  /** Empty when nobody was named yet. */
+  authority(): Promise<string>
+  /** Empty when nothing is stored under that height. */
+  upgradedConsensusState(lastHeight: string): Promise<Buffer>
+  /** Whether there are answers: the projections have caught up, and none has stopped. */
+  ready(): boolean
+  /** Told by the projector what it has written. */
+  applied(changes: readonly Change[]): void
+}
+
+interface Snapshot {
+  plan: UpgradePlan | null
+  applied: ReadonlyMap<string, string>
+  modules: readonly ModuleVersion[]
+  moduleByName: ReadonlyMap<string, ModuleVersion>
+  authority: string
+  consensusStates: ReadonlyMap<string, Buffer>
+}
+
+const NOTHING = Buffer.alloc(0)
+
+/** `caughtUpAt`: end of the log when the server started; before it is passed there are no answers. */
+export function createUpgradeAnswers(
+  store: Pick<ReadStore, 'find' | 'get'>,
+  projector: Pick<Projector, 'status'>,
+  caughtUpAt: Position,
+): UpgradeAnswers {
+  let latest: Promise<Snapshot> | undefined
+
+  function ready(): boolean {
+    const models = projector.status().filter(({ name }) => COLLECTIONS.has(name))
+    return models.every(({ position, stopped }) => stopped === undefined && position >= caughtUpAt)
+  }
+
+  async function read(): Promise<Snapshot> {
+    const [plans, modules, facts] = await Promise.all([
+      store.find(upgradePlans, {}),
+      store.get(moduleVersions, MODULE_VERSIONS_ID),
+      store.find(chainFacts, {}),
+    ])
+    return snapshotOf(plans, modules?.moduleVersions ?? [], facts)
+  }
+
+  async function snapshot(): Promise<Snapshot> {
+    if (!ready()) throw new UpgradeUnavailable('the projections are catching up; try again')
+    const reading = latest ?? read()
+    latest = reading
+    try {
+      return await reading
+    } catch (error) {
+      // What failed once is read again by the next request.
+      if (latest === reading) latest = undefined
+      throw error
+    }
+  }
+
+  return {
+    ready,
+    applied(changes) {
+      if (changes.some(({ collection }) => COLLECTIONS.has(collection.name))) latest = undefined
+    },
+    currentPlan: async () => (await snapshot()).plan,
+    appliedHeight: async (name) => (await snapshot()).applied.get(name) ?? '0',
+    async moduleVersions(name) {
+      const { modules, moduleByName } = await snapshot()
+      if (name === '') return modules
+      const module = moduleByName.get(name)
+      return module && [module]
+    },
+    authority: async () => (await snapshot()).authority,
+    upgradedConsensusState: async (lastHeight) =>
+      (await snapshot()).consensusStates.get(lastHeight) ?? NOTHING,
+  }
+}
+
+function snapshotOf(
+  plans: readonly UpgradePlanDocument[],
+  modules: readonly ModuleVersion[],
+  facts: readonly ChainFactDocument[],
+): Snapshot {
+  const scheduled = plans.find((plan) => plan.state === 'scheduled')
+  const applied = plans.filter((plan) => plan.state === 'applied')
+  const states = facts.filter((fact) => fact.fact === 'consensus-state')
+  return {
+    plan: scheduled ?? null,
+    applied: new Map(applied.map(({ name, height }) => [name, height])),
+    modules,
+    moduleByName: new Map(modules.map((module) => [module.name, module])),
+    authority: facts.find((fact) => fact.fact === 'authority')?.address ?? '',
+    consensusStates: new Map(
+      states.map(({ lastHeight, state }) => [lastHeight, Buffer.from(state, 'base64')]),
+    ),
+  }
+}

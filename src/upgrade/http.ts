@@ -1,0 +1,163 @@
+/**
+ * The Query service over HTTP: a GET for each method, in protobuf's JSON mapping as the gateways of chains send
+ * it. Open to everyone, as on a chain.
+ */
+
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { status } from '@grpc/grpc-js'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { parseInt64 } from '../events/int64.ts'
+import type { UpgradePlan } from '../events/upgrade-events.ts'
+import type { UpgradeAnswers } from './answers.ts'
+import { httpStatusOf, InvalidArgument, type Problem, problemOf, UnknownModule } from './problems.ts'
+
+/** Where the methods are; the first is the spec's own, and what the documentation shows. */
+const BASES = [
+  '/sdk/upgrade/v1beta1',
+  '/cosmos/upgrade/v1beta1',
+  '/api/v1/sdk/upgrade/v1beta1',
+  '/api/v1/cosmos/upgrade/v1beta1',
+]
+
+/** RFC 9745: the method is deprecated since release 0.43 of the application framework came out. */
+const DEPRECATED_SINCE = '@1628553600'
+/** Go's zero time, which chains send for the deprecated field that must not be set. */
+const NO_TIME = '0001-01-01T00:00:00Z'
+
+const Int64 = Type.String({ description: 'int64 in decimal digits' })
+
+export const PlanWire = Type.Object({
+  name: Type.String(),
+  time: Type.String({ deprecated: true }),
+  height: Int64,
+  info: Type.String(),
+  upgraded_client_state: Type.Null({ deprecated: true }),
+})
+
+const CurrentPlanResponse = Type.Object({ plan: Type.Union([PlanWire, Type.Null()]) })
+const AppliedPlanResponse = Type.Object({ height: Int64 })
+export const ModuleVersionsWire = Type.Object({
+  module_versions: Type.Array(
+    Type.Object({ name: Type.String(), version: Type.String({ description: 'uint64 in decimal digits' }) }),
+  ),
+})
+const AuthorityResponse = Type.Object({ address: Type.String() })
+const ConsensusStateResponse = Type.Object({
+  upgraded_consensus_state: Type.String({ description: 'base64' }),
+})
+const ErrorResponse = Type.Object({
+  code: Type.Integer({ description: 'gRPC status code' }),
+  message: Type.String(),
+  details: Type.Array(Type.Any()),
+})
+
+/** The plan in protobuf's JSON mapping, with all its fields. */
+export function planWire({ name, height, info }: UpgradePlan): Static<typeof PlanWire> {
+  return { name, time: NO_TIME, height, info, upgraded_client_state: null }
+}
+
+/** Whether a path is one of the Query service's, whose errors have a shape of their own. */
+export const isUpgradePath = (url: string) => BASES.some((base) => url.startsWith(`${base}/`))
+
+/** Answers with an error as gateways of chains send it. */
+export function sendUpgradeProblem(error: Error, request: FastifyRequest, reply: FastifyReply) {
+  const problem = problemOf(error)
+  const httpStatus = httpStatusOf(problem.code)
+  if (httpStatus >= 500) request.log.error({ err: error }, problem.message)
+  if (httpStatus === 503) reply.header('Retry-After', '1')
+  return reply.code(httpStatus).type('application/json').serializer(JSON.stringify).send(errorBody(problem))
+}
+
+const errorBody = ({ code, message }: Problem) => ({ code, message, details: [] })
+
+/** All paths of the Query service. Register before the sign-in: they need none. */
+export function upgradeHttpRoutes(answers: UpgradeAnswers) {
+  return async (app: FastifyInstance) => {
+    for (const [i, base] of BASES.entries()) {
+      await app.register(methods(answers, i > 0), { prefix: base })
+    }
+  }
+}
+
+function methods(answers: UpgradeAnswers, hide: boolean): FastifyPluginAsyncTypebox {
+  const documented = { hide, tags: ['upgrade'], security: [] }
+
+  return async (app) => {
+    app.setErrorHandler(sendUpgradeProblem)
+    app.setNotFoundHandler((_request, reply) => {
+      const problem = { code: status.UNIMPLEMENTED, message: 'Not Implemented' }
+      return reply.code(httpStatusOf(problem.code)).send(errorBody(problem))
+    })
+
+    const responses = <T>(response: T) => ({ 200: response, default: ErrorResponse })
+
+    app.get(
+      '/current_plan',
+      { schema: { ...documented, summary: 'CurrentPlan', response: responses(CurrentPlanResponse) } },
+      async () => {
+        const plan = await answers.currentPlan()
+        return { plan: plan && planWire(plan) }
+      },
+    )
+
+    app.get(
+      '/applied_plan/:name',
+      {
+        schema: {
+          ...documented,
+          summary: 'AppliedPlan: height 0 when no plan of that name was applied',
+          params: Type.Object({ name: Type.String() }),
+          response: responses(AppliedPlanResponse),
+        },
+      },
+      async (request) => ({ height: await answers.appliedHeight(request.params.name) }),
+    )
+
+    app.get(
+      '/upgraded_consensus_state/:last_height',
+      {
+        schema: {
+          ...documented,
+          deprecated: true,
+          summary: 'UpgradedConsensusState: ask the inter-chain client module instead',
+          params: Type.Object({ last_height: Int64 }),
+          response: responses(ConsensusStateResponse),
+        },
+      },
+      async (request, reply) => {
+        reply.header('Deprecation', DEPRECATED_SINCE)
+        const height = parseInt64(request.params.last_height)
+        if (height === undefined) throw new InvalidArgument('last_height: must be an int64')
+        const state = await answers.upgradedConsensusState(height)
+        return { upgraded_consensus_state: state.toString('base64') }
+      },
+    )
+
+    app.get(
+      '/module_versions',
+      {
+        schema: {
+          ...documented,
+          summary: 'ModuleVersions: of all modules, or of one (since 0.43)',
+          querystring: Type.Object({ module_name: Type.Optional(Type.String()) }),
+          response: responses(ModuleVersionsWire),
+        },
+      },
+      async (request) => {
+        const { module_name = '' } = request.query
+        const versions = await answers.moduleVersions(module_name)
+        if (versions === undefined) throw new UnknownModule(module_name)
+        return { module_versions: [...versions] }
+      },
+    )
+
+    app.get(
+      '/authority',
+      {
+        schema: { ...documented, summary: 'Authority (since 0.46)', response: responses(AuthorityResponse) },
+      },
+      async () => ({ address: await answers.authority() }),
+    )
+  }
+}
