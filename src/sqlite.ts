@@ -3,13 +3,32 @@ import Database from 'libsql'
 
 export type Sqlite = Database.Database
 
-/** How much of a commit is on disk when it returns: all of it, or what a crash of the process needs. */
-export type Durability = 'FULL' | 'NORMAL'
+/** How much of a commit is on disk when it returns: all of it, what a crash of the process needs, or nothing. */
+export type Durability = 'FULL' | 'NORMAL' | 'OFF'
 
-/** Opens (or makes) a database file in WAL mode; other processes may read it meanwhile. */
+/** A file that is no SQLite database, or that is damaged: cut off, overwritten. Nothing repairs itself here. */
+export class BrokenFile extends Error {
+  override readonly name: string = 'BrokenFile'
+  readonly file: string
+
+  constructor(file: string, problem: string, options?: ErrorOptions) {
+    super(`${file} is broken: ${problem}`, options)
+    this.file = file
+  }
+}
+
+/**
+ * Opens (or makes) a database file in WAL mode; other processes may read it meanwhile.
+ * @throws BrokenFile when it is no database, or its beginning can't be read
+ */
 export function openSqlite(file: string, synchronous: Durability): Sqlite {
   const db = new Database(file)
-  db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous}`)
+  try {
+    db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous}`)
+  } catch (error) {
+    db.close()
+    throw isBroken(error) ? new BrokenFile(file, error.message, { cause: error }) : error
+  }
   return db
 }
 
@@ -55,4 +74,15 @@ export function isConstraint(error: unknown): boolean {
 /** True when another connection holds the lock that the statement needs: try again later. */
 export function isBusy(error: unknown): boolean {
   return error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY')
+}
+
+/** True when what the statement needed is damaged in the file, or the file is no database at all. */
+export function isBroken(error: unknown): error is Error {
+  return error instanceof Database.SqliteError && /^SQLITE_(CORRUPT|NOTADB)/.test(error.code)
+}
+
+/** The first damage that SQLite finds in its own structures, indexes included; undefined when there is none. */
+export function integrityProblem(db: Sqlite): string | undefined {
+  const found = select<[], { integrity_check: string }>(db, 'PRAGMA integrity_check(1)').get()
+  return found?.integrity_check === 'ok' ? undefined : (found?.integrity_check ?? 'no answer')
 }

@@ -23,6 +23,27 @@ export interface EventMetadata {
   schema: number
   /** Digest of the request body when the client sent an Idempotency-Key. */
   request?: string
+  /** The `hash` of the event before it in its stream, null for the first. The store sets it; see `chain.ts`. */
+  previous?: string | null
+  /** SHA-256 (base64url) of all of the event, `previous` included. The store sets it; older logs lack both. */
+  hash?: string
+}
+
+/** Whether a value that was read is the envelope that Mergelog writes. */
+export function isEventMetadata(value: unknown): value is EventMetadata {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'actor' in value &&
+    'at' in value &&
+    typeof value.at === 'string' &&
+    'correlationId' in value &&
+    typeof value.correlationId === 'string' &&
+    'causationId' in value &&
+    typeof value.causationId === 'string' &&
+    'schema' in value &&
+    typeof value.schema === 'number'
+  )
 }
 
 /** An event that is about to be appended. `id` is a UUID; appending the same id again is a no-op. */
@@ -89,6 +110,8 @@ export interface EventStore {
   readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<RecordedEvent>
   /** The events of all streams in the order of the log. */
   readAll(options?: ReadAllOptions): AsyncIterable<RecordedEvent>
+  /** The events at these positions, which ascend, in the order of the log; those that are not there are left out. */
+  readPositions(positions: readonly Position[]): AsyncIterable<RecordedEvent>
   /**
    * Events after a position, for ever: first what is there, then what is appended, each once and in
    * order, in non-empty batches. Throws `StoreUnavailable` when the connection is lost; the reader

@@ -11,9 +11,9 @@ import {
 } from '@eventstore/db-client'
 import {
   type Appended,
-  type EventMetadata,
   type EventStore,
   type ExpectedRevision,
+  isEventMetadata,
   LOG_START,
   type NewEvent,
   type Position,
@@ -25,6 +25,7 @@ import {
   WrongExpectedRevision,
 } from './event-store.ts'
 import { arrivals, BATCH_SIZE, closed, translated, within } from './eventstoredb-arrivals.ts'
+import { createChainedAppend } from './eventstoredb-chain.ts'
 
 /** How long the server may leave us without an answer, in milliseconds; `defaultDeadline` in the URL. */
 const DEADLINE = 5000
@@ -72,12 +73,11 @@ export function openEventStoreDb(url: string): EventStore {
     }
   }
 
-  async function append(
+  async function write(
     stream: string,
     events: readonly NewEvent[],
-    expected: ExpectedRevision,
+    expected: number | 'no-stream',
   ): Promise<Appended> {
-    if (events.length === 0) throw new TypeError('an append needs at least one event')
     try {
       const written = await command(() =>
         client.appendToStream(stream, events.map(toEventData), { expectedRevision: toExpected(expected) }),
@@ -98,6 +98,19 @@ export function openEventStoreDb(url: string): EventStore {
     }
   }
 
+  const chain = createChainedAppend({ readStream, write, patience: deadline + 1000 })
+
+  async function append(
+    stream: string,
+    events: readonly NewEvent[],
+    expected: ExpectedRevision,
+  ): Promise<Appended> {
+    if (events.length === 0) throw new TypeError('an append needs at least one event')
+    return expected === 'any' || expected === 'stream-exists'
+      ? chain.appendAnywhere(stream, events, expected)
+      : chain.appendAfter(stream, events, toRevision(expected))
+  }
+
   async function* readStream(stream: string, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
     const { direction = 'forwards', maxCount = MOST } = options
     const from = options.from ?? (direction === 'forwards' ? 0 : MOST)
@@ -108,6 +121,7 @@ export function openEventStoreDb(url: string): EventStore {
         fromRevision: from >= MOST ? 'end' : BigInt(Math.max(from, 0)),
         maxCount: Math.min(maxCount, MOST),
       })
+    let last: RecordedEvent | undefined
     try {
       for await (const batch of arrivals(open, (read) => read.cancel(), reading)) {
         for (const { event } of batch) {
@@ -116,11 +130,14 @@ export function openEventStoreDb(url: string): EventStore {
           if (recorded === undefined) {
             throw new Error(`event ${event.revision} of stream ${stream} was not written by Mergelog`)
           }
+          if (last === undefined || last.revision < recorded.revision) last = recorded
           yield recorded
         }
       }
     } catch (error) {
       if (!(error instanceof StreamNotFoundError)) throw error
+    } finally {
+      if (last !== undefined) chain.seen(last)
     }
   }
 
@@ -153,6 +170,31 @@ export function openEventStoreDb(url: string): EventStore {
     }
   }
 
+  async function* readPositions(positions: readonly Position[]): AsyncIterable<RecordedEvent> {
+    const left = [...positions].reverse()
+    let wanted = left.pop()
+    while (wanted !== undefined) {
+      // Neighbours come with one read; one that is further away is sought by its own position.
+      const asked = Math.min(Math.max(left.length + 1, SERVER_PAGE), BATCH_SIZE)
+      const start: Position = wanted
+      const open = () =>
+        client.readAll({ direction: 'forwards', fromPosition: toReadPosition(start), maxCount: asked })
+      for await (const batch of arrivals(open, (read) => read.cancel(), reading)) {
+        for (const { event } of batch) {
+          const recorded = event && toRecorded(event)
+          if (recorded === undefined) continue
+          while (wanted !== undefined && wanted < recorded.position) wanted = left.pop()
+          if (wanted !== recorded.position) continue
+          yield recorded
+          wanted = left.pop()
+        }
+        if (wanted === undefined) return
+      }
+      // Nothing stands there, nor in all that was read from there on.
+      if (wanted === start) wanted = left.pop()
+    }
+  }
+
   async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {
     const { after, signal, batchSize = BATCH_SIZE } = options
     const request = { fromPosition: toReadPosition(after), filter: excludeSystemEvents() }
@@ -171,6 +213,7 @@ export function openEventStoreDb(url: string): EventStore {
     append,
     readStream,
     readAll,
+    readPositions,
     subscribe,
     async lastPosition() {
       for await (const event of readAll({ direction: 'backwards', maxCount: 1 })) return event.position
@@ -189,18 +232,13 @@ function toEventData({ id, type, data, metadata }: NewEvent): JSONEventData {
   return jsonEvent({ id, type, data: Array.isArray(data) ? data : { ...data }, metadata: { ...metadata } })
 }
 
-function toExpected(expected: ExpectedRevision): AppendExpectedRevision {
-  switch (expected) {
-    case 'any':
-      return 'any'
-    case 'no-stream':
-      return 'no_stream'
-    case 'stream-exists':
-      return 'stream_exists'
-    default:
-      if (Number.isSafeInteger(expected) && expected >= 0) return BigInt(expected)
-      throw new RangeError(`expected revision: ${expected} is no revision`)
-  }
+function toExpected(expected: number | 'no-stream'): AppendExpectedRevision {
+  return expected === 'no-stream' ? 'no_stream' : BigInt(expected)
+}
+
+function toRevision(expected: number | 'no-stream'): number | 'no-stream' {
+  if (expected === 'no-stream' || (Number.isSafeInteger(expected) && expected >= 0)) return expected
+  throw new RangeError(`expected revision: ${expected} is no revision`)
 }
 
 function toReadPosition(position: Position): ReadPosition {
@@ -232,22 +270,6 @@ function toRecorded(event: ServerEvent): RecordedEvent | undefined {
     throw new Error('EventStoreDB 22.6 or later is needed: events lack positions')
   const position = toSafe(event.position.commit, 'position')
   return { id, type, data, metadata, stream, revision: toSafe(event.revision, 'revision'), position }
-}
-
-function isEventMetadata(value: unknown): value is EventMetadata {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'actor' in value &&
-    'at' in value &&
-    typeof value.at === 'string' &&
-    'correlationId' in value &&
-    typeof value.correlationId === 'string' &&
-    'causationId' in value &&
-    typeof value.causationId === 'string' &&
-    'schema' in value &&
-    typeof value.schema === 'number'
-  )
 }
 
 function toSafe(value: bigint, what: string): number {

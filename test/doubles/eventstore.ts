@@ -55,7 +55,8 @@ export async function startEventStoreDouble(options: {
   port: number
   file: string
 }): Promise<EventStoreDouble> {
-  const store = openSqliteEventStore(options.file)
+  // A server stores what its clients send: the chain of events is theirs.
+  const store = openSqliteEventStore(options.file, { linked: false })
   const streams = openStreams(store)
   const stopping = new AbortController()
   const server = new Server({ 'grpc.max_receive_message_length': 17 * 1024 * 1024 })

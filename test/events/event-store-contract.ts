@@ -1,6 +1,7 @@
 /** What every event store does, whatever stands behind it. Each adapter's test calls this one suite. */
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
+import { breakIn, hashOf, STREAM_START } from '../../src/events/chain.ts'
 import {
   type EventStore,
   type ExpectedRevision,
@@ -228,6 +229,39 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     t.strictSame(await all(store.readAll({ maxCount: 0 })), [])
   })
 
+  t.test('events are read by their positions, in the order of the log', async (t) => {
+    const { store } = await open(t)
+    const streams = [newStream(), newStream(), newStream()]
+    for (let n = 0; n < 200; n++) await store.append(streams[n % 3] ?? '', [newEvent({ n })], 'any')
+    const events = (await all(store.readAll())).filter(({ stream }) => streams.includes(stream))
+    t.equal(events.length, 200)
+    const at = async (wanted: RecordedEvent[]) =>
+      t.strictSame(await all(store.readPositions(wanted.map(({ position }) => position))), wanted)
+    await at([])
+    await at(events)
+    await at(events.slice(-1))
+    await at(events.filter((_, i) => i % 7 === 0))
+    await at([events[0], events[1], events[150], events[199]].filter((event) => event !== undefined))
+    const last = await store.lastPosition()
+    t.strictSame(
+      await all(store.readPositions([last + 1, last + 1000])),
+      [],
+      'beyond the end there is nothing',
+    )
+    const long = await store.append(
+      newStream(),
+      Array.from({ length: 2500 }, () => newEvent()),
+      'any',
+    )
+    const many = await all(store.readAll({ from: last }))
+    t.equal(many.at(-1)?.position, long.position)
+    await at(many)
+    const end = await store.lastPosition()
+    for (let n = 0; n < 10; n++)
+      await store.append(newStream(), [newEvent({ text: 'x'.repeat(900_000) })], 'any')
+    await at(await all(store.readAll({ from: end })))
+  })
+
   t.test('many parallel appends to different streams are all there', async (t) => {
     const { store } = await open(t)
     const start = await store.lastPosition()
@@ -399,9 +433,81 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     full.metadata = { ...full.metadata, actor: { id: 7, login: 'zoë' }, schema: 3, request: 'sha256:00' }
     await store.append(stream, [plain, full], 'no-stream')
     t.strictSame(
-      (await all(store.readStream(stream))).map((event) => event.metadata),
+      (await all(store.readStream(stream))).map((event) => asNew(event).metadata),
       [plain.metadata, full.metadata],
     )
+  })
+
+  t.test(
+    'the first event of a stream follows none, each other the one before it, in one append too',
+    async (t) => {
+      const { store } = await open(t)
+      const stream = newStream()
+      await store.append(stream, [newEvent({ n: 0 }), newEvent({ n: 1 }), newEvent({ n: 2 })], 'no-stream')
+      await store.append(stream, [newEvent({ n: 3 }), newEvent({ n: 4 })], 2)
+      await store.append(stream, [newEvent({ n: 5 })], 'any')
+      const recorded = await all(store.readStream(stream))
+      t.equal(recorded[0]?.metadata.previous, null)
+      checkChain(t, recorded, 6)
+      const elsewhere = newStream()
+      await store.append(elsewhere, recorded.slice(2), 'no-stream')
+      checkChain(t, await all(store.readStream(elsewhere)), 4)
+    },
+  )
+
+  t.test('a repeated append leaves the chain as it is, though its events differ', async (t) => {
+    const { store } = await open(t)
+    for (const expected of ['no-stream', 0, 'any', 'stream-exists'] as const) {
+      const stream = newStream()
+      if (expected !== 'no-stream') await store.append(stream, [newEvent()], 'any')
+      const events = [newEvent({ n: 1 }), newEvent({ n: 2 })]
+      await store.append(stream, events, expected)
+      const before = await all(store.readStream(stream))
+      await store.append(
+        stream,
+        events.map((event) => ({ ...event, data: { changed: true } })),
+        expected,
+      )
+      t.strictSame(await all(store.readStream(stream)), before, `expected ${expected}`)
+      await store.append(stream, [newEvent()], 'any')
+      checkChain(t, await all(store.readStream(stream)), before.length + 1)
+    }
+  })
+
+  t.test('appends to one stream at the same time, of two nodes too, make one chain', async (t) => {
+    const { store, reopen } = await open(t)
+    const other = await reopen()
+    const stream = newStream()
+    await Promise.all(
+      Array.from({ length: 20 }, (_, n) =>
+        (n % 2 === 0 ? store : other).append(stream, [newEvent({ n }), newEvent({ n })], 'any'),
+      ),
+    )
+    checkChain(t, await all(store.readStream(stream)), 40)
+    await other.close()
+  })
+
+  t.test('appends that are sent before those that they follow are confirmed make one chain', async (t) => {
+    const { store } = await open(t)
+    const stream = newStream()
+    await Promise.all(
+      Array.from({ length: 10 }, (_, n) =>
+        store.append(stream, [newEvent({ n })], n === 0 ? 'no-stream' : n - 1),
+      ),
+    )
+    checkChain(t, await all(store.readStream(stream)), 10)
+  })
+
+  t.test('what can be written in JSON in several ways has one hash', async (t) => {
+    const { store, reopen } = await open(t)
+    const stream = newStream()
+    const data = { b: -0, 10: 1e21, 9: 1e-7, a: ['\u0000\ud83d', '\u2028é🚀', undefined], gone: undefined }
+    const large = { large: 0.1 + 0.2, ['__proto__']: 'own', date: new Date(0), text: '\u001f\\u001F' }
+    await store.append(stream, [newEvent(data), newEvent(large)], 'no-stream')
+    const again = await reopen()
+    await again.append(stream, [newEvent()], 1)
+    checkChain(t, await all(again.readStream(stream)), 3)
+    await again.close()
   })
 
   t.test('the last position is that of the last event', async (t) => {
@@ -497,10 +603,25 @@ async function refusal(append: Promise<unknown>): Promise<WrongExpectedRevision>
   throw new Error('the append was not refused')
 }
 
-function asNew({ id, type, data, metadata }: RecordedEvent): NewEvent {
+/** The event as it was appended: without what links it to the one before it. */
+function asNew({ id, type, data, metadata: { previous, hash, ...metadata } }: RecordedEvent): NewEvent {
   return { id, type, data, metadata }
 }
 
 function increasing(events: readonly RecordedEvent[]): boolean {
   return events.every((event, i) => i === 0 || event.position > (events[i - 1]?.position ?? 0))
+}
+
+/** That a whole stream is one chain, of so many events. */
+function checkChain(t: Test, events: readonly RecordedEvent[], length: number): void {
+  t.equal(events.length, length)
+  let end = STREAM_START
+  for (const event of events) {
+    const { previous, hash } = event.metadata
+    t.equal(previous, end.hash, `revision ${event.revision} follows the one before it`)
+    t.match(hash, /^[\w-]{43}$/)
+    t.equal(hash, hashOf(event), `revision ${event.revision} has its own hash`)
+    t.equal(breakIn(event, end, true), undefined)
+    end = { revision: event.revision, hash: hash ?? null }
+  }
 }
