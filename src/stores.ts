@@ -4,6 +4,7 @@ import type { Config } from './config.ts'
 import type { EventStore } from './events/event-store.ts'
 import { openEventStoreDb } from './events/eventstoredb.ts'
 import { openSqliteEventStore } from './events/sqlite.ts'
+import { type Generations, withGenerations } from './projections/generations.ts'
 import { openMongoReadStore } from './projections/mongodb.ts'
 import type { ReadStore } from './projections/read-store.ts'
 import { openSqliteReadStore } from './projections/sqlite.ts'
@@ -18,18 +19,21 @@ export function openEvents({ eventStoreUrl, dataDir }: Config): EventStore {
 }
 
 /** The read models, and the secrets: a store of the same kind that is never rebuilt. */
-export function openReadStores({ mongodbUrl, dataDir }: Config): {
+export interface ReadStores {
+  generations: Generations
+  /** The current generation. */
   readStore: ReadStore
   secrets: ReadStore
-} {
-  if (mongodbUrl === undefined) {
-    return {
-      readStore: openSqliteReadStore(join(dataDir, 'views.db')),
-      secrets: openSqliteReadStore(join(dataDir, 'secrets.db'), 'FULL'),
-    }
-  }
-  return {
-    readStore: openMongoReadStore(mongodbUrl),
-    secrets: openMongoReadStore(mongodbUrl, { database: 'mergelog_secrets' }),
-  }
+}
+
+export function openReadStores({ mongodbUrl, dataDir }: Config): ReadStores {
+  const [documents, secrets] =
+    mongodbUrl === undefined
+      ? [
+          openSqliteReadStore(join(dataDir, 'views.db')),
+          openSqliteReadStore(join(dataDir, 'secrets.db'), 'FULL'),
+        ]
+      : [openMongoReadStore(mongodbUrl), openMongoReadStore(mongodbUrl, { database: 'mergelog_secrets' })]
+  const generations = withGenerations(documents)
+  return { generations, readStore: generations.current, secrets }
 }

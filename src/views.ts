@@ -12,6 +12,7 @@ import {
   commitStatuses,
   commitStatusModel,
 } from './projections/commit-statuses.ts'
+import { type HistoryDocument, history, historyModel } from './projections/history.ts'
 import { issueId } from './projections/issue-selection.ts'
 import { type IssueTextDocument, issueTextModel, issueTexts } from './projections/issue-texts.ts'
 import { type IssueDocument, issueModel, issues } from './projections/issues.ts'
@@ -19,6 +20,7 @@ import { type LabelDocument, labelModel, labels } from './projections/labels.ts'
 import { type MilestoneDocument, milestoneModel, milestones } from './projections/milestones.ts'
 import { moduleVersionsModel } from './projections/module-versions.ts'
 import { type PullDocument, pullId, pullModel, pulls } from './projections/pulls.ts'
+import type { ReadModel } from './projections/read-model.ts'
 import type { ReadStore } from './projections/read-store.ts'
 import { type RepositoryDocument, repositories, repositoryModel } from './projections/repositories.ts'
 import { type TokenDocument, tokenModel, tokens } from './projections/tokens.ts'
@@ -38,9 +40,10 @@ export interface Views {
   commitStatuses: View<CommitStatusDocument>
   commitChecks: View<CommitChecksDocument>
   comments: View<CommentDocument>
+  history: View<HistoryDocument>
 }
 
-export const READ_MODELS = [
+export const READ_MODELS: readonly ReadModel[] = [
   accountModel,
   tokenModel,
   repositoryModel,
@@ -53,10 +56,26 @@ export const READ_MODELS = [
   commitStatusModel,
   commitChecksModel,
   commentModel,
+  historyModel,
   upgradePlanModel,
   moduleVersionsModel,
   chainFactModel,
 ]
+
+/** A name that is no read model's. */
+export class UnknownReadModel extends Error {
+  override readonly name = 'UnknownReadModel'
+}
+
+/** The read models with these names; all when none is named. @throws UnknownReadModel */
+export function modelsNamed(names: readonly string[]): readonly ReadModel[] {
+  const unknown = names.find((name) => !READ_MODELS.some((model) => model.name === name))
+  if (unknown !== undefined) {
+    const known = READ_MODELS.map(({ name }) => name).join(', ')
+    throw new UnknownReadModel(`there is no read model ${unknown}; there are ${known}`)
+  }
+  return names.length === 0 ? READ_MODELS : READ_MODELS.filter(({ name }) => names.includes(name))
+}
 
 export function createViews(store: ReadStore): Views {
   return {
@@ -72,5 +91,6 @@ export function createViews(store: ReadStore): Views {
     commitStatuses: createView(store, commitStatuses, ({ id }) => `${id}`),
     commitChecks: createView(store, commitChecks, ({ repoId, sha }) => commitChecksId(repoId, sha)),
     comments: createView(store, comments, ({ id }) => `${id}`),
+    history: createView(store, history, ({ position }) => `${position}`),
   }
 }

@@ -25,6 +25,7 @@ import type {
   Collection,
   Filter,
   FindOptions,
+  IdRange,
   ReadStore,
 } from './read-store.ts'
 
@@ -119,6 +120,25 @@ export function openMongoReadStore(url: string, options: { database?: string } =
     }
   }
 
+  async function checkpoint(name: string): Promise<Checkpoint | undefined> {
+    const found = await ask(() => checkpoints.findOne({ _id: name }, READ))
+    return found === null ? undefined : { position: found.position, version: found.version }
+  }
+
+  async function range(collection: AnyCollection, { after, limit }: IdRange) {
+    const found = await ask(() =>
+      documents(collection)
+        .find<{ _id: string; position: Position; body: object }>(
+          after === undefined ? {} : { _id: { $gt: after } },
+          READ,
+        )
+        .sort({ _id: 1 })
+        .limit(limit)
+        .toArray(),
+    )
+    return found.map(({ _id, position, body }) => ({ id: _id, position, body }))
+  }
+
   return {
     async get<D extends object>(collection: Collection<D>, id: string) {
       const found = await ask(() =>
@@ -163,6 +183,9 @@ export function openMongoReadStore(url: string, options: { database?: string } =
       )
       return found.map(({ _id }) => _id)
     },
+    range,
+    // A snapshot that lasts would need a replica set, and would be given up by the server after a minute.
+    snapshot: async () => ({ isIsolated: false, checkpoint, range, close: async () => {} }),
     async prepare(collections) {
       for (const collection of collections) await ask(() => prepare(collection))
     },
@@ -171,10 +194,7 @@ export function openMongoReadStore(url: string, options: { database?: string } =
       await ask(() => documents(collection).drop())
       await ask(() => prepare(collection))
     },
-    async checkpoint(name) {
-      const found = await ask(() => checkpoints.findOne({ _id: name }, READ))
-      return found === null ? undefined : { position: found.position, version: found.version }
-    },
+    checkpoint,
     async apply(changes, moved) {
       for (const run of runsOf(changes)) await ask(() => write(run.collection, run.changes))
       if (moved.size === 0) return

@@ -26,6 +26,12 @@ export interface Projector {
   /** What every running read model has passed. */
   position(): Position
   status(): ReadModelStatus[]
+  /**
+   * Puts other documents in the place of a read model's: between two batches, so that nothing is written
+   * meanwhile. `take` brings them up to the position that it is given, at least, and resolves to the one that
+   * they hold; from there the model goes on, also one that had stopped.
+   */
+  exchange(model: string, take: (position: Position) => Promise<Position>): Promise<void>
 }
 
 interface Progress {
@@ -54,9 +60,18 @@ export function createProjector(
   const progress: Progress[] = models.map((model) => ({ model, position: LOG_START }))
   const waiters = new Set<Waiter>()
   let following: Promise<void> = Promise.resolve()
+  let isFollowing = false
+  let lastTurn: Promise<unknown> = Promise.resolve()
 
   const running = () => progress.filter((p) => p.stopped === undefined)
   const passed = () => running().reduce((least, p) => Math.min(least, p.position), Number.MAX_SAFE_INTEGER)
+
+  /** One at a time: batches, and exchanges between them. */
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = lastTurn.then(work)
+    lastTurn = turn.catch(() => {})
+    return turn
+  }
 
   async function prepare(): Promise<void> {
     await views.prepare(models.map((model) => model.collection))
@@ -119,12 +134,19 @@ export function createProjector(
     }
   }
 
+  function startFollowing(): void {
+    isFollowing = true
+    following = follow().finally(() => {
+      isFollowing = false
+    })
+  }
+
   async function follow(): Promise<void> {
     while (!stopping.signal.aborted) {
       try {
         const subscription = { after: passed(), signal: stopping.signal, batchSize: BATCH }
         for await (const batch of events.subscribe(subscription)) {
-          await project(batch)
+          await inTurn(() => project(batch))
           if (running().length === 0) return
         }
       } catch (error) {
@@ -138,7 +160,7 @@ export function createProjector(
   return {
     async start() {
       await prepare()
-      following = follow()
+      startFollowing()
     },
     async stop() {
       stopping.abort()
@@ -161,6 +183,16 @@ export function createProjector(
       })
     },
     position: passed,
+    exchange: (name, take) =>
+      inTurn(async () => {
+        const p = progress.find(({ model }) => model.name === name)
+        if (p === undefined) throw new Error(`there is no read model ${name}`)
+        p.position = await take(running().reduce((most, { position }) => Math.max(most, position), LOG_START))
+        delete p.stopped
+        // With every model stopped nothing was followed any more.
+        if (!isFollowing && !stopping.signal.aborted) startFollowing()
+        answerWaiters()
+      }),
     status: () =>
       progress.map(({ model, position, stopped }) =>
         stopped === undefined ? { name: model.name, position } : { name: model.name, position, stopped },

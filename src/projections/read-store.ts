@@ -66,6 +66,21 @@ export type Change =
   | { op: 'put'; collection: AnyCollection; id: string; position: Position; body: object }
   | { op: 'delete'; collection: AnyCollection; id: string }
 
+/** A part of a collection: ids after one, in the order of their UTF-8 bytes. */
+export interface IdRange {
+  after?: string
+  limit: number
+}
+
+/** The documents for one who goes through all of them while others write. */
+export interface ReadSnapshot {
+  /** Whether all is read as it stood in one moment (embedded), or each document as it stands when it is read. */
+  readonly isIsolated: boolean
+  checkpoint(name: string): Promise<Checkpoint | undefined>
+  range(collection: AnyCollection, range: IdRange): Promise<Stored<object>[]>
+  close(): Promise<void>
+}
+
 /** How far a reader of the log has come, and by which version of its code. */
 export interface Checkpoint {
   position: Position
@@ -80,6 +95,10 @@ export interface ReadStore {
   count<D extends object>(collection: Collection<D>, filter: Filter<D>): Promise<number>
   /** The ids of all documents that match, in no order. */
   ids<D extends object>(collection: Collection<D>, filter: Filter<D>): Promise<string[]>
+  /** The stored documents with ids in a range, in the order of the ids. */
+  range(collection: AnyCollection, range: IdRange): Promise<Stored<object>[]>
+  /** Reads that may go on for long; to be closed. */
+  snapshot(): Promise<ReadSnapshot>
   /** Makes the collection and its indexes ready; does nothing when they are. */
   prepare(collections: readonly AnyCollection[]): Promise<void>
   /** Empties a collection. */

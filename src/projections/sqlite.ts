@@ -17,6 +17,7 @@ import {
   selectPage,
 } from './sqlite-query.ts'
 import { prepareCollection, SCHEMA } from './sqlite-schema.ts'
+import { openSqliteSnapshot, selectRange } from './sqlite-snapshot.ts'
 
 /** A set of documents up to this size is cheaper to look at than all that there are. */
 const FEW = 1000
@@ -217,6 +218,12 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
         const sql = selectIds(collection, conditions, startOf(collection, conditions, FEW))
         return query.text(sql.text).all(...sql.values)
       })
+    },
+    async range(collection, range) {
+      return read(() => selectRange(reader, collection, range))
+    },
+    async snapshot() {
+      return read(() => openSqliteSnapshot(file))
     },
     prepare: (collections) =>
       transaction(async () => {

@@ -19,6 +19,8 @@ export interface View<D extends object> {
   ids(filter: Filter<D>): Promise<readonly string[]>
   /** Forgets what the projector has just written. */
   applied(changes: readonly Change[]): void
+  /** Forgets everything of a collection that was made anew. */
+  exchanged(collection: string): void
 }
 
 const MAX_CHARACTERS = 32 * 1024 * 1024
@@ -119,6 +121,11 @@ export function createView<D extends object>(
       counts.clear()
       idLists.clear()
       for (const change of own) documents.delete(change.id)
+    },
+    exchanged(name) {
+      if (name !== collection.name) return
+      generation += 1
+      for (const memory of [documents, answers, counts, idLists]) memory.clear()
     },
   }
 }

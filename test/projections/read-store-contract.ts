@@ -110,6 +110,47 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.strictSame(await store.getMany(cards, []), [])
   })
 
+  t.test(
+    'a range has the documents after an id with their positions, in the order of their bytes',
+    async (t) => {
+      const store = await storeWith(t)
+      const ids = ['1.10', '1.9', 'Z', 'a', '\uff5e', '🚀', 'é']
+      await store.apply(
+        ids.map((id, i) => put(id, { key: id }, i + 1)),
+        NONE,
+      )
+      const sorted = [...ids].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+      const snapshot = await store.snapshot()
+      t.teardown(() => snapshot.close())
+      for (const source of [store, snapshot]) {
+        const whole = await source.range(cards, { limit: 100 })
+        t.strictSame(
+          whole.map(({ id }) => id),
+          sorted,
+        )
+        t.strictSame(whole[0], { id: '1.10', position: 1, body: { key: '1.10' } })
+        const part = await source.range(cards, { after: 'Z', limit: 3 })
+        t.strictSame(
+          part.map(({ id }) => id),
+          sorted.slice(3, 6),
+        )
+        t.strictSame(await source.range(others, { limit: 3 }), [])
+      }
+    },
+  )
+
+  t.test('a snapshot that is isolated does not change, another shows what is written', async (t) => {
+    const store = await storeWith(t, [{ key: 'a' }])
+    await store.apply([], new Map([['cards', { position: 1, version: 1 }]]))
+    const snapshot = await store.snapshot()
+    t.teardown(() => snapshot.close())
+    await store.apply([put('b', { key: 'b' })], new Map([['cards', { position: 2, version: 1 }]]))
+    const { isIsolated } = snapshot
+    t.equal((await snapshot.range(cards, { limit: 10 })).length, isIsolated ? 1 : 2)
+    t.equal((await snapshot.checkpoint('cards'))?.position, isIsolated ? 1 : 2)
+    t.equal(await snapshot.checkpoint('none'), undefined)
+  })
+
   t.test('more documents than any batch holds are read at once', async (t) => {
     const ids = Array.from({ length: 2500 }, (_, i) => String(i).padStart(4, '0'))
     const store = await storeWith(

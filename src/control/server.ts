@@ -1,0 +1,46 @@
+/**
+ * What the command line asks of a running server, over a socket that only the owner of the data directory can
+ * open: `POST /rebuild?model=NAME` makes read models anew, and tells line by line how far it has come.
+ */
+import { chmod, rm } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import Fastify from 'fastify'
+import { Type } from 'typebox'
+import { Value } from 'typebox/value'
+import type { Rebuild, RebuildProgress } from '../projections/rebuild.ts'
+import { modelsNamed } from '../views.ts'
+import { controlSocket } from './socket.ts'
+
+const RebuildQuery = Type.Object({
+  model: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
+})
+
+export interface ControlServer {
+  stop(): Promise<void>
+}
+
+/** Listens for `dataDir`, whose lock must be held: what is left of an earlier server is removed. */
+export async function startControl(dataDir: string, rebuild: Rebuild): Promise<ControlServer> {
+  const app = Fastify({ forceCloseConnections: true })
+
+  app.post('/rebuild', async (request, reply) => {
+    const { model = [] } = Value.Parse(RebuildQuery, request.query)
+    const lines = progressLines(rebuild(modelsNamed([model].flat())))
+    return reply.type('application/x-ndjson').send(Readable.from(lines, { objectMode: false }))
+  })
+
+  const path = controlSocket(dataDir)
+  await rm(path, { force: true })
+  await app.listen({ path })
+  await chmod(path, 0o600)
+  return { stop: () => app.close() }
+}
+
+/** A line for each progress; the last one says what went wrong, if anything did. */
+async function* progressLines(progress: AsyncIterable<RebuildProgress>): AsyncGenerator<string> {
+  try {
+    for await (const step of progress) yield `${JSON.stringify(step)}\n`
+  } catch (error) {
+    yield `${JSON.stringify({ failed: error instanceof Error ? error.message : String(error) })}\n`
+  }
+}

@@ -1,0 +1,88 @@
+/**
+ * What happened, one small document for each event that tells something: by whom, when, in which repository. The
+ * events themselves stay in the log and are read from there by their positions.
+ */
+import type { DomainEvent, Recorded } from '../events/domain-events.ts'
+import type { EventMetadata, Position } from '../events/event-store.ts'
+import { type Fold, readModel } from './read-model.ts'
+import type { Collection } from './read-store.ts'
+
+export interface HistoryDocument {
+  position: Position
+  /** `NO_REPOSITORY` for what belongs to none. */
+  repoId: number
+  type: string
+  /** Login in lower case; empty for the server itself. */
+  actor: string
+  /** Milliseconds since 1970. */
+  at: number
+}
+
+/** Accounts, organizations, their labels: what the server's history alone tells. */
+export const NO_REPOSITORY = 0
+
+export const history: Collection<HistoryDocument> = {
+  name: 'history',
+  indexes: [
+    [['position', 1]],
+    [
+      ['repoId', 1],
+      ['position', 1],
+    ],
+    [
+      ['repoId', 1],
+      ['type', 1],
+      ['position', 1],
+    ],
+    [
+      ['repoId', 1],
+      ['actor', 1],
+      ['position', 1],
+    ],
+  ],
+  arrays: [],
+}
+
+/** The machinery of numbers and names, and who has read what: they tell nothing that others do not. */
+const UNTOLD: ReadonlySet<DomainEvent['type']> = new Set([
+  'NumberTaken',
+  'ClaimTaken',
+  'ClaimReleased',
+  'CreationAbandoned',
+  'IssueRead',
+])
+
+/** Whether an event is part of the history of its repository, or of the server. */
+export function isTold({ type }: Pick<DomainEvent, 'type'>): boolean {
+  return !UNTOLD.has(type)
+}
+
+/** The repository that an event belongs to, or `NO_REPOSITORY`. */
+export function repositoryOf({ data }: DomainEvent): number {
+  if ('repoId' in data) return data.repoId
+  return 'scope' in data && data.scope.kind === 'repository' ? data.scope.repoId : NO_REPOSITORY
+}
+
+/** As documents name who did it. */
+export const actorOf = ({ actor }: EventMetadata) => (actor === null ? '' : actorKey(actor.login))
+export const actorKey = (login: string) => login.toLowerCase()
+
+export const historyFold: Fold<HistoryDocument> = {
+  collection: history,
+  version: 1,
+  touches: (event) => (isTold(event) ? [`${event.position}`] : []),
+  evolve: (_, event) => historyDocument(event),
+}
+
+function historyDocument(event: Recorded<DomainEvent>): HistoryDocument {
+  const { position, type, metadata } = event
+  return {
+    position,
+    repoId: repositoryOf(event),
+    type,
+    actor: actorOf(metadata),
+    at: Date.parse(metadata.at),
+  }
+}
+
+export const historyModel = readModel(historyFold)

@@ -1,0 +1,162 @@
+import { pino } from 'pino'
+import t from 'tap'
+import { append } from '../../src/commands/execute.ts'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
+import type { EventStore } from '../../src/events/event-store.ts'
+import { type Generations, withGenerations } from '../../src/projections/generations.ts'
+import { createProjector } from '../../src/projections/projector.ts'
+import { type Fold, readModel } from '../../src/projections/read-model.ts'
+import type { Collection } from '../../src/projections/read-store.ts'
+import { createRebuild, RebuildUnderWay } from '../../src/projections/rebuild.ts'
+import { aContext, openStores } from '../stores.ts'
+
+interface Tally {
+  count: number
+}
+
+const tallies: Collection<Tally> = { name: 'tallies', indexes: [[['count', 1]]], arrays: [] }
+const tally: Fold<Tally> = {
+  collection: tallies,
+  version: 1,
+  touches: (event) => (event.type === 'NumberTaken' ? [event.data.sequence] : []),
+  evolve: (document) => ({ count: (document?.count ?? 0) + 1 }),
+}
+const tallyModel = readModel(tally)
+const log = pino({ level: 'silent' })
+
+const take = (events: EventStore, sequence: string, times = 1) => {
+  const taken: DomainEvent = { type: 'NumberTaken', data: { sequence } }
+  return append(events, aContext(), `numbers-${sequence}`, 'take', Array(times).fill(taken), 'any')
+}
+
+type Test = Parameters<typeof openStores>[0]
+
+async function following(t: Test, fold = tally) {
+  const { events, views } = openStores(t)
+  const generations = withGenerations(views)
+  const projector = createProjector(log, events, generations.current, [readModel(fold)])
+  await projector.start()
+  const stopping = new AbortController()
+  t.teardown(async () => {
+    stopping.abort()
+    await projector.stop()
+  })
+  const exchanged: string[] = []
+  const rebuild = createRebuild({
+    events,
+    generations,
+    projector,
+    exchanged: (collection) => void exchanged.push(collection),
+    signal: stopping.signal,
+  })
+  const caughtUp = async () => projector.waitFor(await events.lastPosition(), 5000)
+  return { events, views, generations, projector, rebuild, exchanged, caughtUp }
+}
+
+/** Damage that a rebuild mends. */
+const spoil = ({ current }: Generations, id: string) =>
+  current.apply([{ op: 'put', collection: tallies, id, position: 10 ** 9, body: { count: -1 } }], new Map())
+
+t.test('a rebuilt model holds what the log says; until then the old documents are read', async (t) => {
+  const { events, generations, rebuild, exchanged, caughtUp } = await following(t)
+  await take(events, 'a', 700)
+  await caughtUp()
+  await spoil(generations, 'a')
+  const steps = []
+  for await (const step of rebuild([tallyModel])) {
+    steps.push(step)
+    const expected = step.done ? { count: 700 } : { count: -1 }
+    t.same(await generations.current.get(tallies, 'a'), expected, 'until the exchange the old one')
+  }
+  t.ok(steps.length > 2)
+  t.match(steps.at(-1), { model: 'tallies', events: 700, done: true })
+  t.same(exchanged, ['tallies'])
+  await take(events, 'a')
+  await caughtUp()
+  t.same(await generations.current.get(tallies, 'a'), { count: 701 }, 'and it goes on from there')
+})
+
+t.test('what is appended while a model is rebuilt is neither lost nor counted twice', async (t) => {
+  const { events, generations, rebuild, caughtUp } = await following(t)
+  await take(events, 'a', 2000)
+  let more = 0
+  for await (const step of rebuild([tallyModel])) {
+    if (step.done) continue
+    more += 1
+    await take(events, 'a')
+  }
+  await caughtUp()
+  t.same(await generations.current.get(tallies, 'a'), { count: 2000 + more })
+  t.same(await generations.current.find(tallies, { count: 2000 + more }), [{ count: 2000 + more }])
+})
+
+t.test('each rebuild exchanges the two generations, and a new start reads the right one', async (t) => {
+  const { events, views, generations, rebuild, caughtUp } = await following(t)
+  for (let round = 1; round <= 3; round++) {
+    await take(events, 'a')
+    await caughtUp()
+    for await (const _ of rebuild([tallyModel]));
+    for (const { current } of [generations, withGenerations(views)]) {
+      t.same(await current.get(tallies, 'a'), { count: round })
+      t.equal((await current.checkpoint('tallies'))?.version, 1)
+      const snapshot = await current.snapshot()
+      t.match(await snapshot.range(tallies, { limit: 10 }), [{ id: 'a', body: { count: round } }])
+      await snapshot.close()
+    }
+  }
+})
+
+t.test('a rebuild that is given up, or that fails, leaves the old documents', async (t) => {
+  let broken = false
+  const fold: Fold<Tally> = {
+    ...tally,
+    evolve(document, event, id) {
+      if (broken) throw new Error('the fold is broken')
+      return tally.evolve(document, event, id)
+    },
+  }
+  const { events, generations, rebuild, exchanged, caughtUp } = await following(t, fold)
+  await take(events, 'a', 600)
+  await caughtUp()
+  for await (const _ of rebuild([readModel(fold)])) break
+  broken = true
+  await t.rejects(async () => {
+    for await (const _ of rebuild([readModel(fold)]));
+  }, /the fold is broken/)
+  t.same(await generations.current.get(tallies, 'a'), { count: 600 })
+  t.same(exchanged, [])
+})
+
+t.test('a model that had stopped goes on after a rebuild with a fold that works', async (t) => {
+  let broken = true
+  const fold: Fold<Tally> = {
+    ...tally,
+    evolve(document, event, id) {
+      if (broken && document?.count === 2) throw new Error('three is too many')
+      return tally.evolve(document, event, id)
+    },
+  }
+  const { events, generations, projector, rebuild, caughtUp } = await following(t, fold)
+  await take(events, 'a', 3)
+  await caughtUp()
+  t.match(projector.status(), [{ name: 'tallies', stopped: /three is too many/ }])
+  broken = false
+  for await (const _ of rebuild([readModel(fold)]));
+  t.equal(projector.status()[0]?.stopped, undefined)
+  t.same(await generations.current.get(tallies, 'a'), { count: 3 })
+  await take(events, 'a')
+  await caughtUp()
+  t.same(await generations.current.get(tallies, 'a'), { count: 4 })
+})
+
+t.test('there is one rebuild at a time', async (t) => {
+  const { events, rebuild, caughtUp } = await following(t)
+  await take(events, 'a')
+  await caughtUp()
+  for await (const _ of rebuild([tallyModel])) {
+    await t.rejects(async () => {
+      for await (const _ of rebuild([tallyModel]));
+    }, RebuildUnderWay)
+  }
+  for await (const _ of rebuild([tallyModel]));
+})
