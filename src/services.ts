@@ -31,6 +31,9 @@ export interface Services {
   publicUrl: () => string
 }
 
+/** What answers about issues and pull requests are made from. */
+export type AnswerServices = Pick<Services, 'events' | 'views' | 'publicUrl'>
+
 /** Directory of a repository's git objects and refs. */
 export function gitDirOf(services: Services, repoId: number): string {
   return `${services.gitDir}/${repoId}.git`

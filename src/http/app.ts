@@ -35,6 +35,7 @@ import { branchQueryRoutes } from '../queries/branches.ts'
 import { commentQueryRoutes } from '../queries/comments.ts'
 import { dependencyQueryRoutes } from '../queries/dependencies.ts'
 import { forkQueryRoutes } from '../queries/forks.ts'
+import { historyRoutes } from '../queries/history.ts'
 import { issueLabelQueryRoutes } from '../queries/issue-labels.ts'
 import { issueSearchRoutes } from '../queries/issue-search.ts'
 import { issueQueryRoutes } from '../queries/issues.ts'
@@ -45,16 +46,19 @@ import { pullCommitsRoutes } from '../queries/pull-commits.ts'
 import { pullDiffRoutes } from '../queries/pull-diff.ts'
 import { pullFilesRoutes } from '../queries/pull-files.ts'
 import { pullQueryRoutes } from '../queries/pulls.ts'
+import { replayRoutes } from '../queries/replay.ts'
 import { repositoryQueryRoutes } from '../queries/repositories.ts'
 import { repositoryListRoutes } from '../queries/repository-lists.ts'
 import { statusQueryRoutes } from '../queries/statuses.ts'
 import { timelineRoutes } from '../queries/timeline.ts'
 import { userQueryRoutes } from '../queries/users.ts'
 import type { Services } from '../services.ts'
+import { uiRoutes } from '../ui/routes.ts'
 import { isUpgradePath, sendUpgradeProblem, upgradeHttpRoutes } from '../upgrade/http.ts'
 import { authPlugin } from './auth.ts'
 import { registerErrors, sendProblem } from './errors.ts'
 import { healthRoutes } from './health.ts'
+import { closeUnusedConnections } from './unused-connections.ts'
 
 const API = '/api/v1'
 /** Ids of requests come from clients too: short and printable, or they get a new one. */
@@ -100,6 +104,8 @@ const API_ROUTES = [
   commentRoutes,
   commentQueryRoutes,
   timelineRoutes,
+  historyRoutes,
+  replayRoutes,
   labelRoutes,
   labelQueryRoutes,
   milestoneRoutes,
@@ -134,6 +140,7 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
     routerOptions: { maxParamLength: 16 * 1024 },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
+  closeUnusedConnections(app)
   registerErrors(app, docsUrl)
   // With callbacks: a promise more for each request is felt.
   app.addHook('onRequest', (request, reply, done) => {
@@ -167,6 +174,7 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
   await app.register(authPlugin(services))
   await app.register(gitHttpRoutes(services))
   await app.register(attachmentDownloadRoutes(services))
+  await app.register(uiRoutes(services))
   await app.register(
     async (api) => {
       for (const routes of API_ROUTES) await api.register(routes(services))

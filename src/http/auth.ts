@@ -16,6 +16,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Scopes of the access token; null for a password and for an anonymous request. */
     tokenScopes: readonly string[] | null
+    /** Id of the access token; null for a password and for an anonymous request. */
+    tokenId: number | null
   }
 }
 
@@ -29,6 +31,7 @@ export function authPlugin(services: Pick<Services, 'views' | 'secrets'>, limits
   return fp(async (app) => {
     app.decorateRequest('requester', null)
     app.decorateRequest('tokenScopes', null)
+    app.decorateRequest('tokenId', null)
 
     app.addHook('onRequest', async (request, reply) => {
       try {
@@ -36,6 +39,7 @@ export function authPlugin(services: Pick<Services, 'views' | 'secrets'>, limits
         if (identity === null) return
         request.requester = identity.account
         request.tokenScopes = identity.tokenScopes
+        request.tokenId = identity.tokenId
       } catch (error) {
         if (error instanceof Refused && error.refusal.refused === 'tooManyRequests') {
           reply.header('Retry-After', error instanceof Throttled ? error.retryAfterSeconds : 1)

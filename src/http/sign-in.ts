@@ -12,6 +12,8 @@ export interface Identity {
   account: AccountDocument
   /** What the token may be used for; null when the requester signed in with the password. */
   tokenScopes: readonly string[] | null
+  /** The token's id; null when the requester signed in with the password. */
+  tokenId: number | null
 }
 
 /**
@@ -73,7 +75,7 @@ export function createAuthenticate(
       views.accounts.get(`${secret.userId}`),
     ])
     if (document?.userId !== secret.userId || account?.kind !== 'user') return undefined
-    return { account, tokenScopes: document.scopes }
+    return { account, tokenScopes: document.scopes, tokenId: secret.tokenId }
   }
 
   function throwIfThrottled(place: string, ip: string): void {
@@ -94,7 +96,9 @@ export function createAuthenticate(
       .update(JSON.stringify([loginKey, password, hash]))
       .digest('base64')
     const right = verified.get(memory) === hash || (await check(memory, password, hash, [place, ip]))
-    return right && stored !== undefined && account !== undefined ? { account, tokenScopes: null } : undefined
+    return right && stored !== undefined && account !== undefined
+      ? { account, tokenScopes: null, tokenId: null }
+      : undefined
   }
 
   /** The same password for the same login, many times at once, is checked once. */

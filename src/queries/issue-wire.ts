@@ -1,8 +1,15 @@
 /** Issues on the wire, and what pull requests there have in common with them. */
 import { type Static, Type } from 'typebox'
 import { isWorkInProgress } from '../commands/pull-requests/pull-request.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
 import type { Discussion } from '../projections/discussion.ts'
 import type { IssueDocument } from '../projections/issues.ts'
+import type { LabelDocument } from '../projections/labels.ts'
+import type { MilestoneDocument } from '../projections/milestones.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import type { View } from '../projections/view.ts'
+import type { AnswerServices } from '../services.ts'
+import { type Access, accessTo } from './access.ts'
 import { LabelWire } from './labels.ts'
 import { MilestoneWire } from './milestones.ts'
 import type { RepositoryWire } from './repositories.ts'
@@ -57,6 +64,23 @@ export const IssueWire = Type.Object({
     full_name: Type.String(),
   }),
 })
+
+type Named<D extends object> = Pick<View<D>, 'getMany'>
+
+/** Where what documents name by id is found: as it is now, or as it was (`replay-named.ts`). */
+export interface NamedDocuments {
+  repositories: Named<RepositoryDocument>
+  accounts: Named<AccountDocument>
+  labels: Named<LabelDocument>
+  milestones: Named<MilestoneDocument>
+  /** Rights are those of now, whatever moment the document is of. */
+  access(repository: RepositoryDocument, requester: AccountDocument | null): Access
+}
+
+export function namedNow({ views }: Pick<AnswerServices, 'views'>): NamedDocuments {
+  const { repositories, accounts, labels, milestones } = views
+  return { repositories, accounts, labels, milestones, access: accessTo }
+}
 
 /** What documents name by id, in wire form, and where they are. */
 export interface DiscussionSurroundings {

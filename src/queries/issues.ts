@@ -12,8 +12,8 @@ import type { IssueDocument } from '../projections/issues.ts'
 import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
-import type { Services } from '../services.ts'
-import { accessTo, atLeast } from './access.ts'
+import type { AnswerServices, Services } from '../services.ts'
+import { atLeast } from './access.ts'
 import {
   type IssueQuery,
   issuePage,
@@ -23,7 +23,7 @@ import {
   updatedWithin,
   wordsAsked,
 } from './issue-pages.ts'
-import { IssueWire, issueWire, present } from './issue-wire.ts'
+import { IssueWire, issueWire, namedNow, present } from './issue-wire.ts'
 import { givenIn, labelIdsNamed, labelWire } from './labels.ts'
 import { milestoneWire } from './milestones.ts'
 import { RepositoryParams, repositoryWire } from './repositories.ts'
@@ -32,7 +32,11 @@ import { userWire } from './users.ts'
 export const IssueParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
 
 /** The issue or pull request with that number, or 404. */
-export async function issueFor(services: Services, repoId: number, index: string): Promise<IssueDocument> {
+export async function issueFor(
+  services: AnswerServices,
+  repoId: number,
+  index: string,
+): Promise<IssueDocument> {
   const number = pathNumber(index)
   const issue = number === undefined ? undefined : await services.views.issues.get(issueId(repoId, number))
   if (issue === undefined) throw new Refused(refuse.notFound('issue not found'))
@@ -41,29 +45,29 @@ export async function issueFor(services: Services, repoId: number, index: string
 
 /**
  * Issues of any repositories, in their order, with all that they name read at once. Those of repositories
- * that the requester may not read are left out.
+ * that the requester may not read are left out. `named`: by default of now.
  */
 export async function issueWires(
-  services: Services,
+  services: AnswerServices,
   issues: readonly IssueDocument[],
   requester: AccountDocument | null,
+  named = namedNow(services),
 ): Promise<Static<typeof IssueWire>[]> {
-  const { views } = services
   const publicUrl = services.publicUrl()
-  const idsOf = (named: (issue: IssueDocument) => readonly number[]) => [
-    ...new Set(issues.flatMap((issue) => named(issue).map(String))),
+  const idsOf = (naming: (issue: IssueDocument) => readonly number[]) => [
+    ...new Set(issues.flatMap((issue) => naming(issue).map(String))),
   ]
-  const repositories = (await views.repositories.getMany(idsOf(({ repoId }) => [repoId]))).filter(
-    (repository) => atLeast(accessTo(repository, requester), 'read'),
+  const repositories = (await named.repositories.getMany(idsOf(({ repoId }) => [repoId]))).filter(
+    (repository) => atLeast(named.access(repository, requester), 'read'),
   )
   const peopleIds = new Set([
     ...idsOf(({ posterId, assigneeIds }) => [posterId, ...assigneeIds]),
     ...repositories.map(({ ownerId }) => `${ownerId}`),
   ])
   const [accounts, labels, milestones] = await Promise.all([
-    views.accounts.getMany([...peopleIds]),
-    views.labels.getMany(idsOf(({ labelIds }) => labelIds)),
-    views.milestones.getMany(idsOf(({ milestoneId }) => (milestoneId === null ? [] : [milestoneId]))),
+    named.accounts.getMany([...peopleIds]),
+    named.labels.getMany(idsOf(({ labelIds }) => labelIds)),
+    named.milestones.getMany(idsOf(({ milestoneId }) => (milestoneId === null ? [] : [milestoneId]))),
   ])
   const accountsById = new Map(accounts.map((account) => [account.id, account]))
   const people = new Map(accounts.map((account) => [account.id, userWire(account, publicUrl)]))
@@ -78,7 +82,7 @@ export async function issueWires(
     repositories.flatMap((repository) => {
       const owner = accountsById.get(repository.ownerId)
       if (owner === undefined) return []
-      const wire = repositoryWire(repository, owner, accessTo(repository, requester), publicUrl)
+      const wire = repositoryWire(repository, owner, named.access(repository, requester), publicUrl)
       const given = givenIn(repository).flatMap((scope) => labelsOf.get(scopeKey(scope)) ?? [])
       const own = given.map((label) => [label.id, labelWire(label, repository, publicUrl)] as const)
       const names = { people, labels: new Map(own), milestones: milestoneWires, publicUrl }

@@ -11,12 +11,18 @@ import type { AccountDocument } from '../projections/accounts.ts'
 import { type PullDocument, pullId } from '../projections/pulls.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
-import type { Services } from '../services.ts'
-import { type Access, accessTo, atLeast } from './access.ts'
-import { DISCUSSION_WIRE, type DiscussionSurroundings, discussionWire, present } from './issue-wire.ts'
+import type { AnswerServices, Services } from '../services.ts'
+import { type Access, atLeast } from './access.ts'
+import {
+  DISCUSSION_WIRE,
+  type DiscussionSurroundings,
+  discussionWire,
+  namedNow,
+  present,
+} from './issue-wire.ts'
 import { labelWire } from './labels.ts'
 import { milestoneWire } from './milestones.ts'
-import { ownerOf, RepositoryParams, RepositoryWire, repositoryWire } from './repositories.ts'
+import { RepositoryParams, RepositoryWire, repositoryWire } from './repositories.ts'
 import { UserWire, userWire } from './users.ts'
 
 export const PullParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
@@ -95,45 +101,46 @@ export function pullWire(pull: PullDocument, around: PullSurroundings): Static<t
   }
 }
 
-/** Reads at once, whatever the number of rows, what they name: people, labels, milestones, forks. */
+/** Reads at once, whatever the number of rows, what they name: people, labels, milestones, forks; by default of now. */
 export async function surroundings(
-  services: Services,
+  services: AnswerServices,
   repository: RepositoryDocument,
   access: Access,
   pulls: readonly PullDocument[],
   requester: AccountDocument | null,
+  named = namedNow(services),
 ): Promise<PullSurroundings> {
-  const { views } = services
   const publicUrl = services.publicUrl()
-  const idsOf = (named: (pull: PullDocument) => readonly number[]) => [
-    ...new Set(pulls.flatMap((pull) => named(pull).map(String))),
+  const idsOf = (naming: (pull: PullDocument) => readonly number[]) => [
+    ...new Set(pulls.flatMap((pull) => naming(pull).map(String))),
   ]
   const forks = (
-    await views.repositories.getMany(
+    await named.repositories.getMany(
       idsOf(({ head }) => (head.repoId === repository.id ? [] : [head.repoId])),
     )
-  ).filter((fork) => atLeast(accessTo(fork, requester), 'read'))
+  ).filter((fork) => atLeast(named.access(fork, requester), 'read'))
   const peopleIds = new Set([
     ...idsOf(({ poster, merged, assignees }) => [
       poster.id,
       ...(merged === null ? [] : [merged.by.id]),
       ...assignees.map(({ id }) => id),
     ]),
-    ...forks.map(({ ownerId }) => `${ownerId}`),
+    ...[repository, ...forks].map(({ ownerId }) => `${ownerId}`),
   ])
-  const [owner, accounts, labels, milestones] = await Promise.all([
-    ownerOf(services, repository),
-    views.accounts.getMany([...peopleIds]),
-    views.labels.getMany(idsOf(({ labelIds }) => labelIds)),
-    views.milestones.getMany(idsOf(({ milestoneId }) => (milestoneId === null ? [] : [milestoneId]))),
+  const [accounts, labels, milestones] = await Promise.all([
+    named.accounts.getMany([...peopleIds]),
+    named.labels.getMany(idsOf(({ labelIds }) => labelIds)),
+    named.milestones.getMany(idsOf(({ milestoneId }) => (milestoneId === null ? [] : [milestoneId]))),
   ])
-  const wire = repositoryWire(repository, owner, access, publicUrl)
   const accountsById = new Map(accounts.map((account) => [account.id, account]))
+  const owner = accountsById.get(repository.ownerId)
+  if (owner === undefined) throw new Error(`repository ${repository.id} has no owner ${repository.ownerId}`)
+  const wire = repositoryWire(repository, owner, access, publicUrl)
   const heads = new Map([[repository.id, wire]])
   for (const fork of forks) {
     const forkOwner = accountsById.get(fork.ownerId)
     if (forkOwner === undefined) continue
-    heads.set(fork.id, repositoryWire(fork, forkOwner, accessTo(fork, requester), publicUrl))
+    heads.set(fork.id, repositoryWire(fork, forkOwner, named.access(fork, requester), publicUrl))
   }
   return {
     repository: wire,
@@ -146,7 +153,11 @@ export async function surroundings(
 }
 
 /** The pull request in the path as its document, or 404. */
-export async function pullFor(services: Services, repoId: number, index: string): Promise<PullDocument> {
+export async function pullFor(
+  services: AnswerServices,
+  repoId: number,
+  index: string,
+): Promise<PullDocument> {
   const number = pathNumber(index)
   const pull = number === undefined ? undefined : await services.views.pulls.get(pullId(repoId, number))
   if (pull === undefined) throw new Refused(refuse.notFound('pull request not found'))

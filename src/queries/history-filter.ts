@@ -1,0 +1,66 @@
+/** Which events of a history are asked for: `type`, `actor`, `since`, `before`. */
+import { type Static, Type } from 'typebox'
+import { Refused, refuse } from '../commands/refusal.ts'
+import { type DomainEvent, schemaOf } from '../events/domain-events.ts'
+import type { RecordedEvent } from '../events/event-store.ts'
+import { TimeRangeQuery, timeRange } from '../http/time-range.ts'
+import { actorKey, actorOf, type HistoryDocument, isTold } from '../projections/history.ts'
+import { namesIn } from './issue-pages.ts'
+
+export const HistoryFilterQuery = Type.Object({
+  type: Type.Optional(Type.String({ description: 'types of events, separated by commas' })),
+  actor: Type.Optional(Type.String({ description: 'login of who did it' })),
+  ...TimeRangeQuery,
+})
+
+/** All conditions must hold; what is left out is none. */
+export interface HistoryFilter {
+  types?: ReadonlySet<string>
+  /** Login in lower case. */
+  actor?: string
+  /** Both inclusive, in milliseconds since 1970. */
+  since?: number
+  before?: number
+  /** Types that the requester may not see. */
+  hidden?: ReadonlySet<string>
+}
+
+/** @throws Refused (unprocessable) for what is no date-time, and for types that no history has */
+export function historyFilter(query: Static<typeof HistoryFilterQuery>): HistoryFilter {
+  const types = namesIn(query.type)
+  const unknown = types.filter((type) => !isEventType(type) || !isTold({ type }))
+  if (unknown.length > 0) {
+    const reasons = unknown.map((type) => `type: ${type} is no type of event that a history has`)
+    throw new Refused(refuse.unprocessable(reasons.join('; '), reasons))
+  }
+  const { since, before } = timeRange(query)
+  return {
+    ...(types.length > 0 && { types: new Set(types) }),
+    ...(query.actor && { actor: actorKey(query.actor) }),
+    ...(since !== undefined && { since: Date.parse(since) }),
+    ...(before !== undefined && { before: Date.parse(before) }),
+  }
+}
+
+function isEventType(type: string): type is DomainEvent['type'] {
+  return Object.hasOwn(schemaOf, type)
+}
+
+/** Whether the document's event is asked for. */
+export function isAskedFor(
+  filter: HistoryFilter,
+  { type, actor, at }: Pick<HistoryDocument, 'type' | 'actor' | 'at'>,
+): boolean {
+  return (
+    (filter.types === undefined || filter.types.has(type)) &&
+    !filter.hidden?.has(type) &&
+    (filter.actor === undefined || filter.actor === actor) &&
+    (filter.since === undefined || at >= filter.since) &&
+    (filter.before === undefined || at <= filter.before)
+  )
+}
+
+/** The same for the event itself. */
+export function isEventAskedFor(filter: HistoryFilter, { type, metadata }: RecordedEvent): boolean {
+  return isAskedFor(filter, { type, actor: actorOf(metadata), at: Date.parse(metadata.at) })
+}

@@ -1,0 +1,206 @@
+/**
+ * What was recorded: of an issue or pull request, of a repository, of the whole server. Each as a page, as all of
+ * it in lines of JSON, or live, as server-sent events: the `Accept` header says which.
+ */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { StoreUnavailable } from '../events/event-store.ts'
+import { discussionStream, pullStream } from '../events/streams.ts'
+import { clientGone } from '../http/client-gone.ts'
+import type { ErrorBody } from '../http/errors.ts'
+import { beginningOf, type StreamedEvent, sendEventStream } from '../http/event-stream.ts'
+import { preferredType } from '../http/media-type.ts'
+import { NDJSON, sendLines } from '../http/ndjson.ts'
+import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { repositoryFor, siteAdmin } from '../http/requests.ts'
+import type { Services } from '../services.ts'
+import { type HistoryFilter, HistoryFilterQuery, historyFilter } from './history-filter.ts'
+import { indexedHistory } from './history-index.ts'
+import { type Follower, followHistory } from './history-live.ts'
+import { discussionRights, type Rights, repositoryRights, siteAdminRights } from './history-rights.ts'
+import { BEGINNING, type History, inBatches, streamHistory } from './history-source.ts'
+import { HistoryWire, historyWire } from './history-wire.ts'
+import { IssueParams, issueFor } from './issues.ts'
+import { createLiveEvents } from './live-events.ts'
+import { PullParams, pullFor } from './pulls.ts'
+import { RepositoryParams } from './repositories.ts'
+
+const JSON_TYPE = 'application/json'
+const EVENT_STREAM = 'text/event-stream'
+
+const HistoryQuery = Type.Object({
+  ...HistoryFilterQuery.properties,
+  ...PageQuery,
+  after: Type.Optional(
+    Type.String({
+      description: `${EVENT_STREAM}: begin behind the event with this id; \`now\`: only what comes. Last-Event-ID goes before it`,
+    }),
+  ),
+})
+
+const ANSWER = {
+  200: {
+    description: 'Oldest first: a page, or all of it, one event a line, or what was and what comes, for ever',
+    content: {
+      [JSON_TYPE]: { schema: Type.Array(HistoryWire) },
+      [NDJSON]: { schema: Type.String() },
+      [EVENT_STREAM]: { schema: Type.String() },
+    },
+  },
+}
+
+/** Live streams that begin when there are too many: so many seconds later, please. */
+const RETRY_AFTER_S = 5
+
+interface Opened {
+  history: History
+  rights: Rights
+}
+
+type Query = Static<typeof HistoryQuery>
+
+export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { config, events, projector, publicUrl } = services
+  const live = createLiveEvents(services)
+
+  /** Resolves to the rows of a page; undefined: the answer is on its way. */
+  async function send(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    query: Query,
+    { history, rights }: Opened,
+  ): Promise<Static<typeof HistoryWire>[] | undefined> {
+    reply.header('Vary', 'Accept')
+    const filter = historyFilter(query)
+    switch (preferredType(request.headers.accept, [JSON_TYPE, NDJSON, EVENT_STREAM])) {
+      case JSON_TYPE: {
+        const page = pageOf(query, config)
+        const asked = await seenBy(rights, filter)
+        const { events: found, total } = await history.page(asked, page, clientGone(reply))
+        sendPaging(request, reply, publicUrl(), page, total)
+        return found.map(historyWire)
+      }
+      case NDJSON: {
+        const asked = await seenBy(rights, filter)
+        sendLines(request, reply, () => linesOf(history, asked))
+        return undefined
+      }
+      case EVENT_STREAM: {
+        const beginning = beginningOf(request, query.after)
+        const gone = clientGone(reply)
+        const listener = await live.join()
+        if (listener === undefined) {
+          tooMany(reply)
+          return undefined
+        }
+        if (gone.aborted) listener.leave()
+        else reply.raw.once('close', () => listener.leave())
+        const follower = { history, filter, rights, beginning, listener, projector, signal: gone }
+        sendEventStream(request, reply, () => untilLost(follower), live.ending)
+        return undefined
+      }
+    }
+  }
+
+  function tooMany(reply: FastifyReply): void {
+    const message = 'too many follow live events already; try again'
+    const body: ErrorBody = { message, url: `${publicUrl()}/api/docs` }
+    reply.code(503).header('Retry-After', RETRY_AFTER_S).send(body)
+  }
+
+  return async (app) => {
+    // Live streams never end by themselves, and the server's end waits for them.
+    app.addHook('preClose', async () => live.end())
+
+    app.get(
+      '/repos/:owner/:repo/pulls/:index/history',
+      {
+        schema: { tags: ['repository'], params: PullParams, querystring: HistoryQuery, response: ANSWER },
+      },
+      async (request, reply) => {
+        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { index } = await pullFor(services, repository.id, request.params.index)
+        const rows = await send(request, reply, request.query, {
+          history: streamHistory(events, pullStream(repository.id, index)),
+          rights: discussionRights(services, request, repository.id),
+        })
+        return rows ?? reply
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/issues/:index/history',
+      {
+        config: { scope: 'issue' },
+        schema: { tags: ['issue'], params: IssueParams, querystring: HistoryQuery, response: ANSWER },
+      },
+      async (request, reply) => {
+        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const issue = await issueFor(services, repository.id, request.params.index)
+        const rows = await send(request, reply, request.query, {
+          history: streamHistory(events, discussionStream(issue)),
+          rights: discussionRights(services, request, repository.id),
+        })
+        return rows ?? reply
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/history',
+      {
+        schema: {
+          tags: ['repository'],
+          params: RepositoryParams,
+          querystring: HistoryQuery,
+          response: ANSWER,
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const rows = await send(request, reply, request.query, {
+          history: indexedHistory(services, repository.id),
+          rights: repositoryRights(services, request, repository.id),
+        })
+        return rows ?? reply
+      },
+    )
+
+    app.get(
+      '/admin/history',
+      {
+        config: { scope: 'admin' },
+        schema: { tags: ['admin'], querystring: HistoryQuery, response: ANSWER },
+      },
+      async (request, reply) => {
+        siteAdmin(request, 'read the history of the server')
+        const rows = await send(request, reply, request.query, {
+          history: indexedHistory(services),
+          rights: siteAdminRights(services, request),
+        })
+        return rows ?? reply
+      },
+    )
+  }
+}
+
+/** The filter, with what the requester may not see. */
+async function seenBy(rights: Rights, filter: HistoryFilter): Promise<HistoryFilter> {
+  const hidden = await rights()
+  // The route has found the requester allowed: who is not any more since then sees nothing.
+  if (hidden === undefined) return { ...filter, types: new Set() }
+  return hidden.size === 0 ? filter : { ...filter, hidden }
+}
+
+async function* linesOf(history: History, filter: HistoryFilter): AsyncGenerator<string[]> {
+  for await (const batch of inBatches(history.read(filter, BEGINNING))) yield batch.map(({ json }) => json)
+}
+
+/** Ends, instead of failing, when a store is lost: the client connects again, and goes on where it was. */
+async function* untilLost(follower: Follower): AsyncGenerator<StreamedEvent[]> {
+  try {
+    yield* followHistory(follower)
+  } catch (error) {
+    if (!(error instanceof StoreUnavailable)) throw error
+  }
+}

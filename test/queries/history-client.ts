@@ -1,0 +1,114 @@
+/** Reads histories as their clients do: pages, lines of JSON, and server-sent events. */
+import type t from 'tap'
+import type { TestServer } from '../start-server.ts'
+
+export interface Told {
+  revision: number
+  position: number
+  id: string
+  type: string
+  at: string
+  actor: { id: number; login: string } | null
+  stream: string
+  data: Record<string, unknown>
+  correlation_id: string
+  causation_id: string
+}
+
+export interface Heard {
+  id: number
+  event: Told
+}
+
+export interface EventStream {
+  status: number
+  headers: Headers
+  /** What was heard so far. */
+  heard: Heard[]
+  /** All text so far. */
+  text(): string
+  /** Resolves when so many have been heard. */
+  has(count: number): Promise<Heard[]>
+  /** Resolves when the server ends the stream, in order or not. */
+  ended: Promise<void>
+  close(): void
+}
+
+/** Opens a stream; it is closed when the test ends. */
+export async function listen(
+  test: Pick<typeof t, 'teardown'>,
+  server: TestServer,
+  login: string | null,
+  path: string,
+  headers: Record<string, string> = {},
+): Promise<EventStream> {
+  const abort = new AbortController()
+  test.teardown(() => abort.abort())
+  const answer = await server.fetch(login, `/api/v1${path}`, {
+    headers: { accept: 'text/event-stream', ...headers },
+    signal: abort.signal,
+  })
+  const heard: Heard[] = []
+  let text = ''
+  let arrived = () => {}
+  async function read(): Promise<void> {
+    if (answer.body === null) return
+    let rest = ''
+    for await (const part of answer.body.pipeThrough(new TextDecoderStream())) {
+      text += part
+      const frames = (rest + part).split('\n\n')
+      rest = frames.pop() ?? ''
+      for (const frame of frames) {
+        const [, id, data] = /^id: (\d+)\ndata: (.*)$/.exec(frame) ?? []
+        if (id !== undefined && data !== undefined) heard.push({ id: Number(id), event: JSON.parse(data) })
+      }
+      arrived()
+    }
+  }
+  let over = false
+  const ended = read()
+    .catch(() => {})
+    .then(() => {
+      over = true
+      arrived()
+    })
+  return {
+    status: answer.status,
+    headers: answer.headers,
+    heard,
+    text: () => text,
+    async has(count) {
+      while (heard.length < count) {
+        if (over) throw new Error(`the stream ended after ${heard.length} events`)
+        await new Promise<void>((resolve) => {
+          arrived = resolve
+        })
+      }
+      return heard
+    },
+    ended,
+    close: () => abort.abort(),
+  }
+}
+
+/** A page: its rows and its total. */
+export async function pageOf(
+  server: TestServer,
+  login: string | null,
+  path: string,
+): Promise<{ status: number; rows: Told[]; total: number; link: string | null }> {
+  const answer = await server.fetch(login, `/api/v1${path}`)
+  const rows = JSON.parse(await answer.text())
+  const total = Number(answer.headers.get('x-total-count'))
+  return { status: answer.status, rows, total, link: answer.headers.get('link') }
+}
+
+/** All of it. */
+export async function linesOf(server: TestServer, login: string | null, path: string): Promise<Told[]> {
+  const headers = { accept: 'application/x-ndjson' }
+  const text = await (await server.fetch(login, `/api/v1${path}`, { headers })).text()
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line))
+}

@@ -1,0 +1,154 @@
+import { randomUUID } from 'node:crypto'
+import { pino } from 'pino'
+import t from 'tap'
+import { type NewEvent, StoreUnavailable } from '../../src/events/event-store.ts'
+import { followHistory } from '../../src/queries/history-live.ts'
+import { streamHistory } from '../../src/queries/history-source.ts'
+import { createLiveEvents, LIVE_LIMITS, type LiveLimits } from '../../src/queries/live-events.ts'
+import { openStores } from '../stores.ts'
+
+type Test = Parameters<typeof openStores>[0]
+
+const log = pino({ level: 'silent' })
+const projector = { waitFor: async () => true }
+const rights = async () => new Set<string>()
+
+function comment(n: number): NewEvent {
+  const metadata = {
+    actor: null,
+    at: '2026-01-01T00:00:00.000Z',
+    correlationId: 'c',
+    causationId: 'c',
+    schema: 1,
+  }
+  const data = { repoId: 1, index: 1, commentId: n, author: { id: 1, login: 'alice' }, body: `${n}` }
+  return { id: randomUUID(), type: 'CommentAdded', data, metadata }
+}
+
+/** A log, and what follows one stream of it. */
+function setUp(t: Test, limits: Partial<LiveLimits> = {}) {
+  const { events } = openStores(t)
+  // The timers of the server do not keep a process alive.
+  const alive = setInterval(() => {}, 1000)
+  t.teardown(() => clearInterval(alive))
+  let subscriptions = 0
+  const counted: typeof events = {
+    ...events,
+    subscribe(options) {
+      subscriptions += 1
+      return events.subscribe(options)
+    },
+  }
+  const live = createLiveEvents(
+    { events: counted, projector, log },
+    { ...LIVE_LIMITS, silenceMs: 20, ...limits },
+  )
+  t.teardown(() => live.end())
+  return {
+    live,
+    events,
+    subscriptions: () => subscriptions,
+    write: (n: number, stream = 'issue-1.1') => events.append(stream, [comment(n)], 'any'),
+    async follow(beginning: number | 'first' | 'now') {
+      const listener = await live.join()
+      if (listener === undefined) throw new Error('no place')
+      const gone = new AbortController()
+      const history = streamHistory(events, 'issue-1.1')
+      const batches = followHistory({
+        history,
+        filter: {},
+        rights,
+        beginning,
+        listener,
+        projector,
+        signal: gone.signal,
+      })
+      return { batches, listener, gone }
+    },
+  }
+}
+
+t.test('all who listen share one subscription, which ends with the last of them', async (t) => {
+  const { live, subscriptions, write } = setUp(t)
+  const listeners = await Promise.all([live.join(), live.join(), live.join()])
+  await write(1)
+  t.equal(subscriptions(), 1)
+  for (const listener of listeners) listener?.leave()
+  const later = await live.join()
+  await write(2)
+  t.equal(subscriptions(), 2)
+  later?.leave()
+})
+
+t.test('there are no more places than there are', async (t) => {
+  const { live } = setUp(t, { listeners: 2 })
+  const [first] = await Promise.all([live.join(), live.join()])
+  t.equal(await live.join(), undefined)
+  first?.leave()
+  first?.leave()
+  t.ok(await live.join())
+  t.equal(await live.join(), undefined, 'leaving twice frees one place')
+})
+
+t.test('who is slower than the memory is long reads the log, and misses nothing', async (t) => {
+  const { follow, write } = setUp(t, { events: 3 })
+  await write(0)
+  const { batches } = await follow('first')
+  const ids: number[] = []
+  for (let n = 1; n <= 40; n++) {
+    await write(n)
+    // Taken in bursts, with more in between than is remembered.
+    if (n % 10 !== 0) continue
+    while ((ids.at(-1) ?? -1) < n) {
+      const { value } = await batches.next()
+      for (const { id } of value ?? []) ids.push(id)
+    }
+  }
+  t.strictSame(
+    ids,
+    Array.from({ length: 41 }, (_, i) => i),
+  )
+  await batches.return(undefined)
+})
+
+t.test('silence is filled with empty batches', async (t) => {
+  const { follow, write } = setUp(t)
+  await write(0)
+  const { batches } = await follow('now')
+  t.strictSame((await batches.next()).value, [])
+  await write(1, 'issue-1.2')
+  t.strictSame((await batches.next()).value, [], 'what others talk about is none of its business')
+  await write(2)
+  for (;;) {
+    const { value } = await batches.next()
+    if (value?.length === 0) continue
+    t.match(value, [{ id: 1 }])
+    break
+  }
+})
+
+t.test('a client that goes is waited for no longer', async (t) => {
+  const { follow } = setUp(t, { silenceMs: 60_000 })
+  const { batches, gone } = await follow('now')
+  const next = batches.next()
+  gone.abort()
+  t.match(await next, { done: true })
+})
+
+t.test('when the log is lost those who listen are told, and the next one begins anew', async (t) => {
+  const { follow, events, live } = setUp(t, { silenceMs: 60_000 })
+  const { batches } = await follow('now')
+  const next = batches.next()
+  await events.close()
+  await t.rejects(next, StoreUnavailable)
+  await t.rejects(live.join(), StoreUnavailable)
+})
+
+t.test('when the server stops nobody waits', async (t) => {
+  const { follow, live } = setUp(t, { silenceMs: 60_000 })
+  const { batches } = await follow('now')
+  const next = batches.next()
+  live.end()
+  t.match(await next, { done: true })
+  await t.rejects(live.join(), StoreUnavailable)
+})

@@ -1,0 +1,417 @@
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import { type DomainEvent, schemaOf } from '../../src/events/domain-events.ts'
+import { discussionStream, pullStream } from '../../src/events/streams.ts'
+import { workTree } from '../git-client.ts'
+import { startTestServer } from '../start-server.ts'
+import { linesOf, pageOf, type Told } from './history-client.ts'
+
+const server = await startTestServer(t)
+const { services } = server
+const [alice, bob] = await Promise.all([server.as('alice'), server.as('bob'), server.as('carol')])
+
+const typesOf = (rows: readonly Told[]) => rows.map(({ type }) => type)
+
+async function repository(name: string, options: object = {}) {
+  const { data } = await alice.user.createCurrentUserRepo({ name, ...options })
+  const repoId = data.id ?? 0
+  const path = `/repos/alice/${name}`
+  return {
+    repoId,
+    path,
+    open: async (title = 'T') => (await alice.repos.issueCreateIssue('alice', name, { title })).data,
+    edit: (index: number, option: object, who = alice) =>
+      who.repos.issueEditIssue('alice', name, index, option),
+    say: (index: number, body: string, who = alice) =>
+      who.repos.issueCreateComment('alice', name, index, { body }),
+    page: (query = '', login: string | null = 'alice') => pageOf(server, login, `${path}/${query}`),
+    lines: (query = '', login: string | null = 'alice') => linesOf(server, login, `${path}/${query}`),
+    status: async (query: string, login: string | null = 'alice', headers = {}) =>
+      (await server.fetch(login, `/api/v1${path}/${query}`, { headers })).status,
+  }
+}
+
+/** Appends past every rule: as fast as the log takes it. */
+async function append(stream: string, events: readonly DomainEvent[], login = 'alice') {
+  const { position } = await services.events.append(
+    stream,
+    events.map(({ type, data }) => ({
+      id: randomUUID(),
+      type,
+      data,
+      metadata: {
+        actor: { id: 1, login },
+        at: new Date().toISOString(),
+        correlationId: 'c',
+        causationId: 'c',
+        schema: schemaOf[type],
+      },
+    })),
+    'any',
+  )
+  await services.projector.waitFor(position, 60_000)
+}
+
+t.test("an issue's history has its recorded events, oldest first, as they were recorded", async (t) => {
+  const { repoId, open, edit, say, page, lines } = await repository('issue')
+  const { number: index = 0 } = await open('Old')
+  await edit(index, { title: 'New' })
+  await say(index, 'Hello', bob)
+  const { rows, total, link } = await page(`issues/${index}/history`)
+  t.same(typesOf(rows), ['IssueOpened', 'TitleChanged', 'CommentAdded'])
+  t.equal(total, 3)
+  t.equal(link, null)
+  const recorded = []
+  const stream = discussionStream({ repoId, index, isPull: false })
+  for await (const event of services.events.readStream(stream)) recorded.push(event)
+  t.strictSame(
+    rows,
+    recorded.map(({ revision, position, id, type, data, metadata }) => ({
+      revision,
+      position,
+      id,
+      type,
+      at: metadata.at,
+      actor: metadata.actor,
+      stream,
+      data,
+      correlation_id: metadata.correlationId,
+      causation_id: metadata.causationId,
+    })),
+  )
+  t.match(rows[1], { revision: 1, actor: { login: 'alice' }, data: { oldTitle: 'Old', title: 'New' } })
+  t.strictSame(await lines(`issues/${index}/history`), rows, 'the lines are the same events')
+})
+
+t.test("a pull request's history answers under its own path and under the issue's", async (t) => {
+  const { page, path, open, status } = await repository('pulled', { auto_init: true })
+  const work = await workTree(t, server.gitUrl('alice', 'alice/pulled'))
+  await work.git('checkout', '-q', '-b', 'topic')
+  await work.commit('Add a file', { 'a.txt': 'x\n' })
+  await work.git('push', '-q', 'origin', 'topic')
+  const pull = { head: 'topic', base: 'main', title: 'Pull' }
+  const { number = 0 } = (await alice.repos.repoCreatePullRequest('alice', 'pulled', pull)).data
+  await alice.repos.repoMergePullRequest('alice', 'pulled', number, { Do: 'merge' })
+  const { rows } = await page(`pulls/${number}/history?limit=50`)
+  t.equal(rows[0]?.type, 'PullRequestOpened')
+  t.ok(typesOf(rows).includes('MergeStarted') && typesOf(rows).includes('PullRequestMerged'))
+  t.strictSame((await page(`issues/${number}/history?limit=50`)).rows, rows)
+  const issue = await open()
+  t.equal(await status(`pulls/${issue.number}/history`), 404, 'an issue is no pull request')
+  for (const index of ['99', '0', 'x', '9223372036854775808']) {
+    t.equal(await status(`pulls/${index}/history`), 404)
+    t.equal(await status(`issues/${index}/history`), 404)
+  }
+  const all = (await pageOf(server, 'alice', `${path}/history?limit=50`)).rows
+  t.match(all.find(({ type }) => type === 'RefsUpdated')?.data, { cause: 'auto-init' })
+  t.ok(
+    all.some(({ type, data }) => type === 'RefsUpdated' && data.cause === 'push'),
+    'pushes are in the history of the repository',
+  )
+})
+
+t.test('pages, filters and totals of the history of an issue', async (t) => {
+  const { open, edit, say, page, status } = await repository('filtered')
+  const { number: index = 0 } = await open()
+  await edit(index, { title: 'A' })
+  await say(index, 'one', bob)
+  await say(index, 'two')
+  await edit(index, { title: 'B' })
+  const all = (await page(`issues/${index}/history`)).rows
+  t.equal(all.length, 5)
+  const asked = async (query: string) => {
+    const { rows, total, link } = await page(`issues/${index}/history?${query}`)
+    return { found: rows.map(({ revision }) => revision), total, next: link?.includes('rel="next"') ?? false }
+  }
+  t.same(await asked('limit=2'), { found: [0, 1], total: 5, next: true })
+  t.same(await asked('limit=2&page=3'), { found: [4], total: 5, next: false })
+  t.same(await asked('limit=2&page=9'), { found: [], total: 5, next: false })
+  t.same(await asked('type=TitleChanged'), { found: [1, 4], total: 2, next: false })
+  t.same(await asked('type=TitleChanged,CommentAdded&limit=3'), { found: [1, 2, 3], total: 4, next: true })
+  t.same(await asked('type=TitleChanged&limit=1&page=2'), { found: [4], total: 2, next: false })
+  t.same(await asked('actor=BOB'), { found: [2], total: 1, next: false })
+  t.same(await asked('actor=nobody'), { found: [], total: 0, next: false })
+  t.same(await asked('type=TitleChanged&actor=bob'), { found: [], total: 0, next: false })
+  t.same((await asked(`since=${all[4]?.at}`)).found.at(-1), 4)
+  t.same((await asked(`before=${all[0]?.at}`)).found[0], 0)
+  t.same((await asked('since=2999-01-01T00:00:00Z')).total, 0)
+  t.equal(await status(`issues/${index}/history?since=never`), 422)
+})
+
+t.test('an unknown type of event gives 422 and is named', async (t) => {
+  const { path } = await repository('unknown')
+  for (const type of ['Nonsense', 'NumberTaken', '__proto__', 'toString']) {
+    const answer = await server.fetch('alice', `/api/v1${path}/history?type=RepositoryCreated,${type}`)
+    t.equal(answer.status, 422)
+    t.match(await answer.json(), { errors: [new RegExp(`^type: ${type} `)] })
+  }
+})
+
+t.test('the history of a repository tells all that happened in it, by type, actor and time', async (t) => {
+  const { open, edit, say, page, lines, repoId } = await repository('whole', { auto_init: true })
+  const { number: index = 0 } = await open()
+  await alice.repos.issueCreateLabel('alice', 'whole', { name: 'bug', color: '#aabbcc' })
+  await say(index, 'Hi', bob)
+  await edit(index, { state: 'closed' })
+  const { number: other = 0 } = await open()
+  await say(other, 'There', bob)
+  const { rows, total } = await page('history')
+  t.same(typesOf(rows), [
+    'RepositoryCreated',
+    'RefsUpdated',
+    'IssueOpened',
+    'LabelCreated',
+    'CommentAdded',
+    'StatusChanged',
+    'IssueOpened',
+    'CommentAdded',
+  ])
+  t.equal(total, 8)
+  t.strictSame(await lines('history'), rows)
+  const positions = rows.map(({ position }) => position)
+  t.strictSame(
+    positions,
+    [...positions].sort((a, b) => a - b),
+  )
+  t.ok(rows.every(({ data }) => data.repoId === repoId || data.scope !== undefined))
+  const asked = async (query: string) => {
+    const found = await page(`history?${query}`)
+    const whole = await lines(`history?${query}`)
+    t.equal(whole.length, found.total, query)
+    t.strictSame(whole.slice(0, found.rows.length), found.rows, query)
+    return { found: found.rows.map(({ position }) => positions.indexOf(position)), total: found.total }
+  }
+  t.same(await asked('limit=3'), { found: [0, 1, 2], total: 8 })
+  t.same(await asked('type=IssueOpened'), { found: [2, 6], total: 2 })
+  t.same(await asked('type=IssueOpened,LabelCreated'), { found: [2, 3, 6], total: 3 })
+  t.same(await asked('actor=Bob'), { found: [4, 7], total: 2 })
+  t.same(await asked('actor=bob&type=CommentAdded&limit=1'), { found: [4], total: 2 })
+  t.same(await asked('actor=bob&type=IssueOpened'), { found: [], total: 0 })
+  t.equal((await asked(`since=${rows[7]?.at}`)).found.at(-1), 7)
+  t.equal((await asked(`before=${rows[0]?.at}`)).found[0], 0)
+  const second = await page('history?limit=3&page=3')
+  t.same(
+    second.rows.map(({ position }) => positions.indexOf(position)),
+    [6, 7],
+  )
+  t.same(await page('history?page=100').then(({ rows, total }) => ({ rows, total })), { rows: [], total: 8 })
+})
+
+t.test(
+  'who has access and how branches are protected is told to admins of the repository alone',
+  async (t) => {
+    const { open, page, lines } = await repository('guarded')
+    const give = (login: string, permission: 'read' | 'write') =>
+      alice.repos.repoAddCollaborator('alice', 'guarded', login, { permission })
+    await give('bob', 'write')
+    await open('1')
+    await give('carol', 'read')
+    await alice.repos.repoCreateBranchProtection('alice', 'guarded', { rule_name: 'main' })
+    await open('2')
+    await open('3')
+    const all = (await page('history')).rows
+    t.same(typesOf(all), [
+      'RepositoryCreated',
+      'CollaboratorSet',
+      'IssueOpened',
+      'CollaboratorSet',
+      'BranchProtectionSet',
+      'IssueOpened',
+      'IssueOpened',
+    ])
+    const open3 = ['RepositoryCreated', 'IssueOpened', 'IssueOpened', 'IssueOpened']
+    for (const login of ['bob', null]) {
+      const { rows, total } = await page('history', login)
+      t.same(typesOf(rows), open3)
+      t.equal(total, 4)
+      t.same(typesOf(await lines('history', login)), open3)
+      const paged = []
+      for (const number of [1, 2, 3, 4, 5]) {
+        const part = await page(`history?limit=1&page=${number}`, login)
+        t.equal(part.total, 4)
+        paged.push(...part.rows)
+      }
+      t.strictSame(paged, rows, 'pages neither skip nor repeat what stands between hidden events')
+      t.strictSame((await page('history?limit=3&page=1', login)).rows, rows.slice(0, 3))
+      t.match(await page('history?type=CollaboratorSet', login), { rows: [], total: 0 })
+      t.match(await page('history?type=CollaboratorSet,IssueOpened', login), { total: 3 })
+      t.match(await page('history?actor=alice&limit=2', login), { total: 4, rows: { length: 2 } })
+      t.same(await lines('history?type=CollaboratorSet', login), [])
+    }
+    t.match(await page('history?type=CollaboratorSet'), { total: 2 })
+  },
+)
+
+t.test('who may not read a repository gets 404 for every history of it, in every form', async (t) => {
+  const { open, status } = await repository('secret', { private: true })
+  const { number } = await open()
+  for (const accept of ['application/json', 'application/x-ndjson', 'text/event-stream']) {
+    for (const login of ['bob', null]) {
+      for (const path of ['history', `issues/${number}/history`, `pulls/${number}/history`]) {
+        t.equal(await status(path, login, { accept }), 404, `${path} as ${login}: ${accept}`)
+      }
+    }
+  }
+})
+
+t.test('the history of the server is for site admins', async (t) => {
+  const path = '/api/v1/admin/history'
+  for (const accept of ['application/json', 'application/x-ndjson', 'text/event-stream']) {
+    t.equal((await server.fetch(null, path, { headers: { accept } })).status, 401)
+    t.equal((await server.fetch('alice', path, { headers: { accept } })).status, 403)
+  }
+  const all = await linesOf(server, 'admin', '/admin/history')
+  const types = new Set(typesOf(all))
+  t.ok(types.has('UserCreated') && types.has('TokenCreated') && types.has('IssueOpened'))
+  t.notOk(types.has('NumberTaken') || types.has('ClaimTaken'))
+  const first = await pageOf(server, 'admin', '/admin/history?limit=50')
+  t.strictSame(first.rows, all.slice(0, 50))
+  t.equal(first.total, all.length)
+  const byActor = all.filter(({ actor }) => actor?.login === 'bob')
+  t.ok(byActor.length > 0)
+  t.match(await pageOf(server, 'admin', '/admin/history?actor=bob&limit=50'), {
+    total: byActor.length,
+    rows: byActor.slice(0, 50),
+  })
+  const comments = byActor.filter(({ type }) => type === 'CommentAdded')
+  t.match(await pageOf(server, 'admin', '/admin/history?actor=bob&type=CommentAdded&limit=50'), {
+    total: comments.length,
+    rows: comments,
+  })
+  t.match(await pageOf(server, 'admin', '/admin/history?type=UserCreated'), {
+    total: all.filter(({ type }) => type === 'UserCreated').length,
+  })
+  const token = await server.fetch('admin', '/api/v1/users/admin/tokens', {
+    method: 'POST',
+    body: JSON.stringify({ name: 'narrow', scopes: ['read:repository'] }),
+  })
+  const { sha1 } = JSON.parse(await token.text())
+  const headers = { authorization: `token ${sha1}` }
+  t.equal((await server.fetch(null, path, { headers })).status, 403, 'the token needs the scope')
+})
+
+t.test('Accept chooses the form, and caches are told', async (t) => {
+  const { path } = await repository('formed')
+  const form = async (accept: string, method = 'GET') => {
+    const abort = new AbortController()
+    const answer = await server.fetch('alice', `/api/v1${path}/history`, {
+      method,
+      headers: { accept },
+      signal: abort.signal,
+    })
+    t.equal(answer.status, 200)
+    t.equal(answer.headers.get('vary'), 'Accept')
+    const text = method === 'HEAD' ? await answer.text() : ''
+    t.equal(text, '')
+    abort.abort()
+    return answer.headers.get('content-type')?.split(';')[0]
+  }
+  for (const method of ['GET', 'HEAD']) {
+    t.equal(await form('*/*', method), 'application/json')
+    t.equal(await form('text/html', method), 'application/json')
+    t.equal(await form('application/x-ndjson', method), 'application/x-ndjson')
+    t.equal(await form('text/event-stream', method), 'text/event-stream')
+    t.equal(await form('application/x-ndjson;q=0.5, application/json', method), 'application/json')
+    t.equal(await form('application/json;q=0.2, APPLICATION/X-NDJSON; q=0.9', method), 'application/x-ndjson')
+    t.equal(await form('text/*', method), 'text/event-stream')
+  }
+})
+
+t.test('an event of an older shape is shown in the current one', async (t) => {
+  const { repoId, page, open } = await repository('aged')
+  const { number: index = 0 } = await open()
+  await services.events.append(
+    discussionStream({ repoId, index, isPull: false }),
+    [
+      {
+        id: randomUUID(),
+        type: 'MergeStarted',
+        data: { repoId, index },
+        metadata: {
+          actor: null,
+          at: '2020-01-01T00:00:00.000Z',
+          correlationId: 'c',
+          causationId: 'c',
+          schema: 1,
+        },
+      },
+    ],
+    'any',
+  )
+  const { rows } = await page(`issues/${index}/history`)
+  t.match(rows[1], { actor: null, data: { mergeBase: null, deleteBranch: false } })
+})
+
+t.test('a history of ten thousand events is paged from anywhere, filtered, and streamed whole', async (t) => {
+  const { repoId, open, page, lines } = await repository('epic')
+  const { number: index = 0 } = await open()
+  const stream = discussionStream({ repoId, index, isPull: false })
+  const titles = Array.from(
+    { length: 10_000 },
+    (_, i): DomainEvent => ({
+      type: 'TitleChanged',
+      data: { repoId, index, oldTitle: `${i}`, title: `${i + 1}` },
+    }),
+  )
+  await append(stream, titles, 'alice')
+  await append(stream, [{ type: 'BodyChanged', data: { repoId, index, body: 'x' } }], 'bob')
+  const last = await page(`issues/${index}/history?limit=50&page=201`)
+  t.match(last, { total: 10_002, rows: [{ revision: 10_000 }, { revision: 10_001, type: 'BodyChanged' }] })
+  t.match(await page(`issues/${index}/history?actor=bob`), { total: 1, rows: [{ revision: 10_001 }] })
+  t.match(await page(`issues/${index}/history?type=TitleChanged&limit=1&page=10000`), {
+    total: 10_000,
+    rows: [{ revision: 10_000 }],
+  })
+  t.match(await page('history?actor=bob&type=BodyChanged'), { total: 1, rows: [{ revision: 10_001 }] })
+  t.match(await page('history?since=2999-01-01T00:00:00Z'), { total: 0, rows: [] })
+  const all = await lines(`issues/${index}/history`)
+  t.strictSame(
+    all.map(({ revision }) => revision),
+    Array.from({ length: 10_002 }, (_, i) => i),
+  )
+  t.strictSame((await lines('history')).slice(1), all)
+})
+
+t.test(
+  'all of a long history is read as fast as it is taken, and no longer when nobody takes it',
+  async (t) => {
+    const { repoId, path, open } = await repository('long')
+    const { number: index = 0 } = await open()
+    const stream = pullStream(repoId, index)
+    const body = 'x'.repeat(100_000)
+    const events = Array.from(
+      { length: 100 },
+      (): DomainEvent => ({ type: 'BodyChanged', data: { repoId, index, body } }),
+    )
+    for (let i = 0; i < 2; i++) await append(stream, events)
+    let read = 0
+    const readPositions = services.events.readPositions
+    t.teardown(() => {
+      services.events.readPositions = readPositions
+    })
+    let ended = () => {}
+    const over = new Promise<void>((resolve) => {
+      ended = resolve
+    })
+    services.events.readPositions = async function* (positions) {
+      try {
+        for await (const event of readPositions(positions)) {
+          read += 1
+          yield event
+        }
+      } finally {
+        ended()
+      }
+    }
+    const abort = new AbortController()
+    const answer = await server.fetch('alice', `/api/v1${path}/history`, {
+      headers: { accept: 'application/x-ndjson' },
+      signal: abort.signal,
+    })
+    const reader = answer.body?.getReader()
+    await reader?.read()
+    abort.abort()
+    await over
+    t.ok(read < 190, `${read} of 202 events were read for a client that took a part of them`)
+  },
+)
