@@ -1,0 +1,92 @@
+/** Reads a stream from its beginning up to a moment, and folds it. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { decode } from '../events/codec.ts'
+import type { DomainEvent, Recorded } from '../events/domain-events.ts'
+import type { EventStore, Position } from '../events/event-store.ts'
+import type { Fold } from '../projections/read-model.ts'
+import { documentAt, inOrder, isWithinUntil, type Until } from './document-at.ts'
+
+/** An event, as the place where a replay ends. */
+export interface Stand {
+  revision: number
+  position: Position
+  /** ISO 8601 in UTC with milliseconds. */
+  at: string
+}
+
+export interface Replayed<D extends object> {
+  /** Undefined: it was not there. */
+  document: D | undefined
+  /** Undefined: nothing had happened. */
+  last: Stand | undefined
+}
+
+/** So many events are folded in one turn: a millisecond's work or two. */
+const EVENTS_PER_TURN = 250
+
+/**
+ * The document with that id as the stream had it then. `start`: an earlier replay of the same, to go on from.
+ *
+ * @throws StoreUnavailable, UnreadableEvent
+ */
+export async function replayStream<D extends object>(
+  store: EventStore,
+  stream: string,
+  fold: Fold<D>,
+  id: string,
+  until: Until,
+  start: Replayed<D> = { document: undefined, last: undefined },
+): Promise<Replayed<D>> {
+  let { document, last } = start
+  // After events that are not within: one that is may follow, and then they are in.
+  let ahead = document
+  const from = last === undefined ? 0 : last.revision + 1
+  const options = 'revision' in until ? { from, maxCount: Math.max(until.revision - from + 1, 0) } : { from }
+  for await (const events of inTurns(store, stream, options)) {
+    const count = events.findLastIndex((event) => isWithinUntil(event, until)) + 1
+    const latest = events[count - 1]
+    if (latest !== undefined) {
+      document = documentAt(fold, id, events.slice(0, count), ahead)
+      last = { revision: latest.revision, position: latest.position, at: latest.metadata.at }
+      ahead = document
+    }
+    if (count < events.length && inOrder(until)) break
+    ahead = documentAt(fold, id, events.slice(count), ahead)
+  }
+  return { document, last }
+}
+
+/** A stream in parts, each in a turn of its own: a long one must let requests through. */
+async function* inTurns(
+  store: EventStore,
+  stream: string,
+  options: { from: number; maxCount?: number },
+): AsyncGenerator<Recorded<DomainEvent>[]> {
+  let part: Recorded<DomainEvent>[] = []
+  for await (const event of store.readStream(stream, options)) {
+    part.push(decode(event))
+    if (part.length < EVENTS_PER_TURN) continue
+    yield part
+    part = []
+    await nextTurn()
+  }
+  if (part.length > 0) yield part
+}
+
+/** First and last event of a stream; undefined when it has none. */
+export async function rangeOf(
+  store: EventStore,
+  stream: string,
+): Promise<{ first: Stand; last: Stand } | undefined> {
+  const end = async (direction: 'forwards' | 'backwards'): Promise<Stand | undefined> => {
+    for await (const { revision, position, metadata } of store.readStream(stream, {
+      direction,
+      maxCount: 1,
+    })) {
+      return { revision, position, at: metadata.at }
+    }
+    return undefined
+  }
+  const [first, last] = await Promise.all([end('forwards'), end('backwards')])
+  return first && last && { first, last }
+}

@@ -1,0 +1,98 @@
+/** Takes down, moment by moment, what `GET` of an issue or pull request answers, to compare replays with. */
+
+import { headBranches } from '../../src/processes/head-branches.ts'
+import { pullHeads } from '../../src/processes/pull-heads.ts'
+import { scheduledMerges } from '../../src/processes/scheduled-merges.ts'
+import type { TestServer } from '../start-server.ts'
+import { until } from '../until.ts'
+
+/** What was answered after a step of a life. */
+export interface Moment {
+  step: string
+  revision: number
+  /** The answer came then, and nothing happened later in that millisecond. */
+  at: string
+  /** Whether something happened to the thing itself, not only to what it names. */
+  changed: boolean
+  answers: { kind: 'pulls' | 'issues'; body: unknown }[]
+}
+
+/** Resolves when no process has anything to do any more, and queries see all that they did. */
+export async function quiet({ services }: Pick<TestServer, 'services'>): Promise<void> {
+  const { events, readStore, projector } = services
+  const managers = [pullHeads, headBranches, scheduledMerges].map((manager) => manager(services))
+  await until('nothing goes on', async () => {
+    const last = await events.lastPosition()
+    const awaited = new Map<string, number>()
+    for await (const { type, position } of events.readAll()) {
+      for (const { name, handles } of managers) {
+        if (handles.some((handled) => handled === type)) awaited.set(name, position)
+      }
+    }
+    for (const [name, position] of awaited) {
+      const checkpoint = await readStore.checkpoint(`process_${name}`)
+      if ((checkpoint?.position ?? 0) < position) return false
+    }
+    return (await projector.waitFor(last, 5000)) && (await events.lastPosition()) === last
+  })
+}
+
+/**
+ * Without what replays have as it is now: counters of repositories and milestones, and when those were updated
+ * last.
+ */
+export function withoutCounters(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutCounters)
+  if (typeof value !== 'object' || value === null) return value
+  const ofNow =
+    'clone_url' in value
+      ? ['forks_count', 'open_issues_count', 'open_pr_counter', 'updated_at']
+      : 'due_on' in value
+        ? ['open_issues', 'closed_issues', 'updated_at']
+        : []
+  const fields = Object.entries(value).filter(([field]) => !ofNow.includes(field))
+  return Object.fromEntries(fields.map(([field, inner]) => [field, withoutCounters(inner)]))
+}
+
+/** The life of one thing, from when it is there. `path`: where it is now, as it may move: `alice/app`. */
+export function lifeOf(
+  server: TestServer,
+  thing: { stream: string; index: number; kinds: ('pulls' | 'issues')[]; path: () => string },
+) {
+  const { stream, index, kinds, path } = thing
+  const moments: Moment[] = []
+
+  async function revision(): Promise<number> {
+    const last = server.services.events.readStream(stream, { direction: 'backwards', maxCount: 1 })
+    for await (const event of last) return event.revision
+    throw new Error(`${stream} has no events`)
+  }
+
+  async function ask(kind: string, query = '', login: string | null = 'alice') {
+    const answer = await server.fetch(login, `/api/v1/repos/${path()}/${kind}/${index}${query}`)
+    const body: unknown = await answer.json()
+    return { status: answer.status, headers: answer.headers, body }
+  }
+
+  return {
+    moments,
+    ask,
+    revision,
+    /** Does something, and takes down how things are then. */
+    async step(step: string, act: () => Promise<unknown> = async () => {}): Promise<void> {
+      await act()
+      await quiet(server)
+      const now = await revision()
+      const answers: Moment['answers'] = []
+      for (const kind of kinds) {
+        const { status, body } = await ask(kind)
+        if (status !== 200) throw new Error(`${step}: ${kind} ${status}`)
+        answers.push({ kind, body })
+      }
+      const moment = Date.now()
+      await until('the next millisecond', async () => Date.now() > moment)
+      const changed = moments.at(-1)?.revision !== now
+      moments.push({ step, revision: now, at: new Date(moment).toISOString(), changed, answers })
+    },
+  }
+}

@@ -1,0 +1,89 @@
+import t from 'tap'
+import { append } from '../../src/commands/execute.ts'
+import type { LabelEvent } from '../../src/events/domain-events.ts'
+import { labelFold } from '../../src/projections/labels.ts'
+import type { Until } from '../../src/replay/document-at.ts'
+import { rangeOf, replayStream } from '../../src/replay/replay-stream.ts'
+import { aContext, openStores } from '../stores.ts'
+
+const scope = { kind: 'repository', repoId: 1 } as const
+const label = { color: 'aabbcc', description: '', exclusive: false, archived: false }
+
+/** A label with names 0, 1, 2…, the event of each at its time; another stream's event comes before each. */
+async function named(test: Parameters<typeof openStores>[0], times: readonly string[]) {
+  const { events } = openStores(test)
+  for (const [i, at] of times.entries()) {
+    const event: LabelEvent =
+      i === 0
+        ? { type: 'LabelCreated', data: { id: 7, scope, name: '0', ...label } }
+        : { type: 'LabelEdited', data: { id: 7, scope, changes: { name: `${i}` } } }
+    const other: LabelEvent = { type: 'LabelDeleted', data: { id: 8, scope, name: 'x' } }
+    await append(events, aContext({ at }), 'label-8', 'other', [other], 'any')
+    await append(events, aContext({ at }), 'label-7', 'edit', [event], 'any')
+  }
+  const replay = (until: Until) => replayStream(events, 'label-7', labelFold, '7', until)
+  return { events, replay, nameAt: async (until: Until) => (await replay(until)).document?.name }
+}
+
+const second = (n: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, n)).toISOString()
+
+t.test('a document is as it was after a revision, at a position and at a time', async (t) => {
+  const { nameAt, replay, events } = await named(t, [second(1), second(2), second(3)])
+  for (const revision of [0, 1, 2]) t.equal(await nameAt({ revision }), `${revision}`)
+  t.equal(await nameAt({ revision: 9 }), '2')
+  t.strictSame(await replay({ revision: -1 }), { document: undefined, last: undefined })
+  // Events of the other stream have the odd positions.
+  const atPositions = await Promise.all([0, 1, 2, 3, 4, 5, 6, 7].map((position) => nameAt({ position })))
+  t.strictSame(atPositions, [undefined, undefined, '0', '0', '1', '1', '2', '2'])
+  const atTimes = await Promise.all([0, 1, 2, 3, 4].map((n) => nameAt({ at: second(n) })))
+  t.strictSame(atTimes, [undefined, '0', '1', '2', '2'])
+  t.equal(await nameAt({ at: second(2).replace('000Z', '999Z') }), '1')
+  t.strictSame((await replay({ at: second(2) })).last, { revision: 1, position: 4, at: second(2) })
+  t.match(await rangeOf(events, 'label-7'), {
+    first: { revision: 0, at: second(1) },
+    last: { revision: 2, at: second(3) },
+  })
+  t.equal(await rangeOf(events, 'label-9'), undefined)
+})
+
+t.test(
+  'clocks differ: the last event of a time counts, with all before it; a position is never lost',
+  async (t) => {
+    const { nameAt } = await named(t, [second(1), second(5), second(3), second(6)])
+    t.equal(await nameAt({ at: second(2) }), '0')
+    t.equal(await nameAt({ at: second(3) }), '2')
+    t.equal(await nameAt({ at: second(5) }), '2')
+    t.equal(await nameAt({ at: second(2), position: 4 }), '1')
+    t.equal(await nameAt({ at: second(0), position: 1 }), undefined)
+  },
+)
+
+t.test('a long stream is the same in parts as at once, and lets others have their turn', async (t) => {
+  const { events } = openStores(t)
+  const count = 1777
+  const created: LabelEvent = { type: 'LabelCreated', data: { id: 7, scope, name: '0', ...label } }
+  const edits = Array.from({ length: count }, (_, i): LabelEvent => {
+    return { type: 'LabelEdited', data: { id: 7, scope, changes: { name: `${i + 1}` } } }
+  })
+  await append(events, aContext({ at: second(1) }), 'label-7', 'all', [created, ...edits], 'no-stream')
+  let turns = 0
+  let counting = true
+  const countTurn = () => {
+    turns += 1
+    if (counting) setImmediate(countTurn)
+  }
+  countTurn()
+  const replay = (until: Until) => replayStream(events, 'label-7', labelFold, '7', until)
+  t.equal((await replay({ at: second(1) })).document?.name, `${count}`)
+  counting = false
+  t.ok(turns > 5, `${turns} turns`)
+  for (const revision of [0, 248, 249, 250, 251, 499, 500, 999, 1000, 1001, count]) {
+    const replayed = await replay({ revision })
+    t.match(replayed, { document: { name: `${revision}` }, last: { revision } })
+    for (const later of [revision, count]) {
+      const on = await replayStream(events, 'label-7', labelFold, '7', { revision: later }, replayed)
+      t.match(on, { document: { name: `${later}` }, last: { revision: later } })
+    }
+  }
+  t.match(await replay({ position: 777 }), { document: { name: '776' }, last: { position: 777 } })
+})
