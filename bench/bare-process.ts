@@ -1,9 +1,12 @@
-/** The ceiling of every read: a fastify route that has its answer and does nothing else. */
+/** The ceilings of reads: a fastify route that has its answer and does nothing else, and a gRPC method like it. */
+import { Server, ServerCredentials } from '@grpc/grpc-js'
 import Fastify from 'fastify'
+import { loadDescriptors } from '../src/upgrade/grpc-descriptors.ts'
 import { serveParent } from './child.ts'
 
 export interface BareReady {
   url: string
+  grpcAddress: string
 }
 
 export interface BareQuestion {
@@ -14,7 +17,18 @@ let body: object = {}
 const app = Fastify()
 app.get('/', async () => body)
 const url = await app.listen({ host: '127.0.0.1', port: 0 })
-const ready: BareReady = { url }
+
+const grpc = new Server()
+grpc.addService((await loadDescriptors()).service('sdk.upgrade.v1beta1.Query'), {
+  CurrentPlan: (_call: object, callback: (error: null, answer: object) => void) => callback(null, {}),
+})
+const grpcPort = await new Promise<number>((resolve, reject) => {
+  grpc.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, port) =>
+    error === null ? resolve(port) : reject(error),
+  )
+})
+
+const ready: BareReady = { url, grpcAddress: `127.0.0.1:${grpcPort}` }
 
 await serveParent(
   ready,
@@ -22,5 +36,8 @@ await serveParent(
     body = question.body
     return {}
   },
-  () => app.close(),
+  async () => {
+    grpc.forceShutdown()
+    await app.close()
+  },
 )

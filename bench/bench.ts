@@ -12,10 +12,11 @@ import { measureLog } from './log.ts'
 import { measureReads } from './reads.ts'
 import type { ServerReady } from './server-process.ts'
 import { printTable, type Row } from './table.ts'
+import { measureUpgrade } from './upgrade.ts'
 import { measureMerges, measurePosts } from './writes.ts'
 
 /** Groups of rows, as `--only` names them. */
-const GROUPS = ['get', 'list', 'create', 'merge', 'log', 'memory', 'issues'] as const
+const GROUPS = ['get', 'list', 'create', 'merge', 'log', 'upgrade', 'memory', 'issues'] as const
 export type Group = (typeof GROUPS)[number]
 
 /** How much is measured. */
@@ -101,6 +102,7 @@ async function measurePulls(dataDir: string, sizes: Sizes): Promise<Row[]> {
   if (wanted.includes('get') || wanted.includes('list')) rows.push(...(await measureReads(target, wanted)))
   if (wanted.includes('create')) rows.push(...(await measurePosts(target)))
   if (wanted.includes('merge')) rows.push(...(await measureMerges(target)))
+  if (wanted.includes('upgrade')) rows.push(...(await measureUpgrade(target)))
   if (wanted.includes('memory')) {
     const { peak }: { peak: number } = await server.ask({ what: 'memory' })
     const measured = `${Math.round(peak)} MB`

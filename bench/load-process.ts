@@ -1,8 +1,10 @@
 /** The load generator. */
+import { Client, credentials } from '@grpc/grpc-js'
 import autocannon from 'autocannon'
 import { serveParent } from './child.ts'
 
 export interface LoadQuestion {
+  /** `grpc://host:port`: then CurrentPlan is called there. */
   url: string
   connections: number
   headers: Record<string, string>
@@ -23,45 +25,82 @@ export interface Load {
   sent: number
 }
 
-await serveParent(
-  {},
-  async ({ url, connections, headers, end, write }: LoadQuestion): Promise<Load> => {
-    let n = write?.first ?? 0
-    const started = performance.now()
-    // With an amount autocannon ends at its next tick of a second: the last answer counts.
-    let answered = started
-    const options: autocannon.Options = {
-      url,
-      connections,
-      headers: write === undefined ? headers : { ...headers, 'content-type': 'application/json' },
-      ...end,
-      ...(write !== undefined && {
-        requests: [
-          {
-            method: write.method,
-            setupRequest: (request) => {
-              const number = `${n++}`
-              const path = write.path.replaceAll('{n}', number)
-              return { ...request, path, body: write.body.replaceAll('{n}', number) }
-            },
+async function loadHttp({ url, connections, headers, end, write }: LoadQuestion): Promise<Load> {
+  let n = write?.first ?? 0
+  const started = performance.now()
+  // With an amount autocannon ends at its next tick of a second: the last answer counts.
+  let answered = started
+  const options: autocannon.Options = {
+    url,
+    connections,
+    headers: write === undefined ? headers : { ...headers, 'content-type': 'application/json' },
+    ...end,
+    ...(write !== undefined && {
+      requests: [
+        {
+          method: write.method,
+          setupRequest: (request) => {
+            const number = `${n++}`
+            const path = write.path.replaceAll('{n}', number)
+            return { ...request, path, body: write.body.replaceAll('{n}', number) }
           },
-        ],
-      }),
-    }
-    const result = await new Promise<autocannon.Result>((resolve, reject) => {
-      const run = autocannon(options, (error, result) => (error ? reject(error) : resolve(result)))
-      run.on('response', () => {
-        answered = performance.now()
+        },
+      ],
+    }),
+  }
+  const result = await new Promise<autocannon.Result>((resolve, reject) => {
+    const run = autocannon(options, (error, result) => (error ? reject(error) : resolve(result)))
+    run.on('response', () => {
+      answered = performance.now()
+    })
+  })
+  const seconds = 'duration' in end ? result.duration : (answered - started) / 1000
+  return {
+    rate: result['2xx'] / seconds,
+    p50: result.latency.p50,
+    p99: result.latency.p99,
+    failed: result.non2xx + result.errors,
+    sent: n,
+  }
+}
+
+const CURRENT_PLAN = '/sdk.upgrade.v1beta1.Query/CurrentPlan'
+const NOTHING = Buffer.alloc(0)
+
+/** Calls over one connection, as many at once as HTTP has connections. */
+async function loadGrpc(url: string, concurrency: number, seconds: number): Promise<Load> {
+  const client = new Client(new URL(url).host, credentials.createInsecure())
+  const times: number[] = []
+  let failed = 0
+  const started = performance.now()
+  const call = () =>
+    new Promise<void>((resolve) => {
+      const began = performance.now()
+      const bytes = (buffer: Buffer) => buffer
+      client.makeUnaryRequest(CURRENT_PLAN, bytes, bytes, NOTHING, (error) => {
+        if (error === null) times.push(performance.now() - began)
+        else failed += 1
+        resolve()
       })
     })
-    const seconds = 'duration' in end ? result.duration : (answered - started) / 1000
-    return {
-      rate: result['2xx'] / seconds,
-      p50: result.latency.p50,
-      p99: result.latency.p99,
-      failed: result.non2xx + result.errors,
-      sent: n,
-    }
+  async function caller(): Promise<void> {
+    while (performance.now() - started < seconds * 1000) await call()
+  }
+  await Promise.all(Array.from({ length: concurrency }, caller))
+  const rate = times.length / ((performance.now() - started) / 1000)
+  client.close()
+  const sorted = times.sort((a, b) => a - b)
+  const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? Number.NaN
+  return { rate, p50: at(0.5), p99: at(0.99), failed, sent: times.length + failed }
+}
+
+await serveParent(
+  {},
+  (question: LoadQuestion): Promise<Load> => {
+    const { url, connections, end } = question
+    if (!url.startsWith('grpc:')) return loadHttp(question)
+    if (!('duration' in end)) throw new Error('gRPC calls are made for a time')
+    return loadGrpc(url, connections, end.duration)
   },
   async () => {},
 )

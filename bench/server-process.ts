@@ -4,6 +4,7 @@ import { serveParent } from './child.ts'
 
 export interface ServerReady {
   url: string
+  grpcAddress: string
 }
 
 export type ServerQuestion = { what: 'recovered' } | { what: 'memory' }
@@ -27,7 +28,7 @@ const config = loadConfig(process.env)
 const began = performance.now()
 const server = await startServer(config, pino({ level: config.logLevel }))
 const recovered = server.recovered.then((): Recovered => ({ after: performance.now() - began }))
-const ready: ServerReady = { url: server.url }
+const ready: ServerReady = { url: server.url, grpcAddress: server.grpcAddress }
 
 await serveParent(
   ready,

@@ -12,6 +12,12 @@ export interface Config {
   readonly port: number
   /** 0: any free port. */
   readonly grpcPort: number
+  /** Absolute path of a PEM file; undefined, as `grpcTlsKey` then is: gRPC without TLS. */
+  readonly grpcTlsCert: string | undefined
+  /** Absolute path of a PEM file. */
+  readonly grpcTlsKey: string | undefined
+  /** Of one message, either way. */
+  readonly grpcMaxMessageBytes: number
   /** Absolute. */
   readonly dataDir: string
   /** Without a trailing slash; undefined: the address that the server listens on. */
@@ -56,6 +62,21 @@ export const settings = [
   { name: 'HOST', default: '127.0.0.1', meaning: 'Address to listen on; `0.0.0.0` for every interface' },
   { name: 'PORT', default: '3000', meaning: 'Port of REST and git; `0` takes any free one' },
   { name: 'GRPC_PORT', default: '9090', meaning: 'Port of gRPC; `0` takes any free one' },
+  {
+    name: 'GRPC_TLS_CERT',
+    default: '',
+    meaning: 'Certificate of gRPC (a PEM file; its chain may follow it); gRPC is without TLS if unset',
+  },
+  {
+    name: 'GRPC_TLS_KEY',
+    default: '',
+    meaning: 'Private key of `GRPC_TLS_CERT` (a PEM file), without a passphrase',
+  },
+  {
+    name: 'GRPC_MAX_MESSAGE_BYTES',
+    default: '1MiB',
+    meaning: 'Largest gRPC message, either way; a call with a larger one ends with RESOURCE_EXHAUSTED',
+  },
   { name: 'DATA_DIR', default: './data', meaning: 'Directory of the git repositories and embedded stores' },
   {
     name: 'PUBLIC_URL',
@@ -303,6 +324,12 @@ export function loadConfig(env: NodeJS.ProcessEnv): Config {
     host: required('HOST', host),
     port: required('PORT', port),
     grpcPort: required('GRPC_PORT', port),
+    grpcTlsCert: optional('GRPC_TLS_CERT', file),
+    grpcTlsKey: optional('GRPC_TLS_KEY', file),
+    grpcMaxMessageBytes: required(
+      'GRPC_MAX_MESSAGE_BYTES',
+      byteSize(2 ** 15, 2 ** 26, 'from 32KiB to 64MiB'),
+    ),
     dataDir: required('DATA_DIR', directory),
     publicUrl: optional('PUBLIC_URL', publicUrl),
     eventStoreUrl: optional('EVENTSTORE_URL', eventStoreUrl),
@@ -326,6 +353,12 @@ export function loadConfig(env: NodeJS.ProcessEnv): Config {
   }
   if (config.port !== 0 && config.port === config.grpcPort) {
     throw new ConfigError('GRPC_PORT', `is "${config.grpcPort}", but must differ from PORT`)
+  }
+  if (config.grpcTlsKey === undefined && config.grpcTlsCert !== undefined) {
+    throw new ConfigError('GRPC_TLS_KEY', 'is not set, but must be when GRPC_TLS_CERT is')
+  }
+  if (config.grpcTlsCert === undefined && config.grpcTlsKey !== undefined) {
+    throw new ConfigError('GRPC_TLS_CERT', 'is not set, but must be when GRPC_TLS_KEY is')
   }
   if (config.pageLimitMax < config.pageLimitDefault) {
     throw new ConfigError(

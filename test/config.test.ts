@@ -16,6 +16,8 @@ function refusal(env: NodeJS.ProcessEnv): ConfigError {
 interface Case {
   key: keyof Config
   unset: unknown
+  /** What must be set too. */
+  beside?: NodeJS.ProcessEnv
   /** Text in the environment → value in the config. */
   valid: [string, unknown][]
   /** Text in the environment → what the message must say. */
@@ -71,6 +73,36 @@ const cases: Record<SettingName, Case> = {
     invalid: [
       ['99999', wholeNumber],
       ['3000', /is "3000", but must differ from PORT/],
+    ],
+  },
+  GRPC_TLS_CERT: {
+    key: 'grpcTlsCert',
+    unset: undefined,
+    beside: { GRPC_TLS_KEY: '/etc/mergelog/tls.key' },
+    valid: [
+      ['/etc/mergelog/tls.crt', '/etc/mergelog/tls.crt'],
+      ['tls.crt', resolve('tls.crt')],
+    ],
+    invalid: [['a\0b', /must be the path of a file/]],
+  },
+  GRPC_TLS_KEY: {
+    key: 'grpcTlsKey',
+    unset: undefined,
+    beside: { GRPC_TLS_CERT: '/etc/mergelog/tls.crt' },
+    valid: [['/etc/mergelog/tls.key', '/etc/mergelog/tls.key']],
+    invalid: [['a\0b', /must be the path of a file/]],
+  },
+  GRPC_MAX_MESSAGE_BYTES: {
+    key: 'grpcMaxMessageBytes',
+    unset: 2 ** 20,
+    valid: [
+      ['32KiB', 2 ** 15],
+      ['64MiB', 2 ** 26],
+    ],
+    invalid: [
+      ['1KiB', /is "1KiB", but must be a number of bytes from 32KiB to 64MiB, as/],
+      ['65MiB', /from 32KiB to 64MiB/],
+      ['0', /must be a number of bytes/],
     ],
   },
   DATA_DIR: {
@@ -318,17 +350,17 @@ t.strictSame(
 )
 
 for (const { name, default: text, meaning } of settings) {
-  const { key, unset, valid, invalid } = cases[name]
+  const { key, unset, beside, valid, invalid } = cases[name]
   t.test(name, async (t) => {
     t.ok(meaning.length > 0, 'has a meaning for the README')
     t.strictSame(loadConfig({})[key], unset, 'has its default when unset')
     t.strictSame(loadConfig({ [name]: '' })[key], unset, 'counts as unset when empty')
     if (text !== '') t.strictSame(loadConfig({ [name]: text })[key], unset, 'accepts its default written out')
     for (const [value, expected] of valid) {
-      t.strictSame(loadConfig({ [name]: value })[key], expected, `accepts ${value}`)
+      t.strictSame(loadConfig({ ...beside, [name]: value })[key], expected, `accepts ${value}`)
     }
     for (const [value, message] of invalid) {
-      const error = refusal({ [name]: value })
+      const error = refusal({ ...beside, [name]: value })
       t.equal(error.setting, name, `refuses ${JSON.stringify(value)}`)
       t.match(error.message, message, 'says what is allowed')
       t.ok(error.message.startsWith(`${name} is `), 'names the variable first')
@@ -349,6 +381,17 @@ t.test('a setting is read from the environment that is given, not from the proce
 
 t.test('two servers may both ask for any free port', async (t) => {
   t.equal(loadConfig({ PORT: '0', GRPC_PORT: '0' }).grpcPort, 0)
+})
+
+t.test('a certificate and its key are set together or not at all', async (t) => {
+  t.match(refusal({ GRPC_TLS_CERT: 'a' }), {
+    setting: 'GRPC_TLS_KEY',
+    message: 'GRPC_TLS_KEY is not set, but must be when GRPC_TLS_CERT is',
+  })
+  t.match(refusal({ GRPC_TLS_KEY: 'a' }), {
+    setting: 'GRPC_TLS_CERT',
+    message: 'GRPC_TLS_CERT is not set, but must be when GRPC_TLS_KEY is',
+  })
 })
 
 t.test('the page limits are compared with each other wherever they come from', async (t) => {

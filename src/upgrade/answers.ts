@@ -36,6 +36,8 @@ export interface UpgradeAnswers {
   ready(): boolean
   /** Told by the projector what it has written. */
   applied(changes: readonly Change[]): void
+  /** Told when a collection was made anew. */
+  exchanged(collection: string): void
 }
 
 interface Snapshot {
@@ -88,6 +90,9 @@ export function createUpgradeAnswers(
     ready,
     applied(changes) {
       if (changes.some(({ collection }) => COLLECTIONS.has(collection.name))) latest = undefined
+    },
+    exchanged(collection) {
+      if (COLLECTIONS.has(collection)) latest = undefined
     },
     currentPlan: async () => (await snapshot()).plan,
     appliedHeight: async (name) => (await snapshot()).applied.get(name) ?? '0',

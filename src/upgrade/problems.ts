@@ -13,8 +13,14 @@ export class UnknownModule extends Error {
   override readonly name = 'UnknownModule'
 
   constructor(module: string) {
-    super(`x/upgrade: QueryModuleVersions module ${module.slice(0, MAX_ECHO)} not found`)
+    super(`x/upgrade: QueryModuleVersions module ${shortened(module)} not found`)
   }
+}
+
+/** As much of a client's text as is said back; a character is not cut in two. */
+function shortened(text: string): string {
+  const start = text.slice(0, MAX_ECHO)
+  return text.length > MAX_ECHO && /[\ud800-\udbff]$/.test(start) ? start.slice(0, -1) : start
 }
 
 const MAX_ECHO = 200

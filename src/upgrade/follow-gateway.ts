@@ -1,0 +1,233 @@
+/**
+ * A chain node's HTTP gateway, as Cosmos chains have it. It belongs to others: its answers are limited in
+ * time and size, and nothing of them is believed before it has been looked at.
+ */
+import { type Static, type TSchema, Type } from 'typebox'
+import { Value } from 'typebox/value'
+import { parseInt64, parseUint64 } from '../events/int64.ts'
+import type { ModuleVersion, UpgradePlan } from '../events/upgrade-events.ts'
+import type { Observed } from './follow-changes.ts'
+
+/** The gateway did not answer as one should; the message is one line. */
+export class GatewayError extends Error {
+  override readonly name = 'GatewayError'
+  /** How long it asks to be left alone, in milliseconds. */
+  readonly retryAfterMs: number | undefined
+
+  constructor(message: string, retryAfterMs?: number, options?: ErrorOptions) {
+    super(message, options)
+    this.retryAfterMs = retryAfterMs
+  }
+}
+
+export interface Gateway {
+  /** Without its query: fit to be printed. */
+  url: string
+  /**
+   * Asks for everything once. `scheduled`: the plan that the log has; when the chain has it no more, what
+   * became of it is asked, too.
+   *
+   * @throws GatewayError when an answer is missing, late, too large or not what it should be
+   * @throws the signal's reason when it is aborted
+   */
+  observe(scheduled: string | undefined, signal: AbortSignal): Promise<Observed>
+}
+
+export interface GatewayOptions {
+  /** For one answer, all of it. Default: 10 s. */
+  timeoutMs?: number
+  /** Of one answer, decompressed. Default: 1 MiB. */
+  maxBytes?: number
+}
+
+const Text = Type.String({ maxLength: 1_000_000 })
+/** Digits; some gateways send small ones as JSON numbers. */
+const Whole = Type.Union([Type.String({ maxLength: 40 }), Type.Integer()])
+
+const CurrentPlan = Type.Object({
+  plan: Type.Union([Type.Null(), Type.Object({ name: Text, height: Whole, info: Type.Optional(Text) })]),
+})
+const AppliedPlan = Type.Object({ height: Whole })
+const ModuleVersions = Type.Object({
+  module_versions: Type.Array(Type.Object({ name: Text, version: Whole }), { maxItems: 10_000 }),
+})
+const Authority = Type.Object({ address: Text })
+
+/** The block that an answer is of; asking with it gives the other answers of the same block. */
+const HEIGHT_HEADER = 'x-cosmos-block-height'
+
+/** What a chain that is too old for a method says (`module_versions` is of SDK 0.43, `authority` of 0.46). */
+const UNKNOWN_METHOD = new Set([404, 501])
+
+const isAbsent = (error: unknown) => error instanceof NotAnswered && UNKNOWN_METHOD.has(error.status)
+
+class NotAnswered extends GatewayError {
+  readonly status: number
+
+  constructor(message: string, status: number, retryAfterMs?: number) {
+    super(message, retryAfterMs)
+    this.status = status
+  }
+}
+
+/** `url`: http or https, without credentials; its paths follow after it. */
+export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
+  const { timeoutMs = 10_000, maxBytes = 2 ** 20 } = options
+  const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}`
+  /** Of the last round: a gateway of several nodes must not lead back into the past. */
+  let latest = 0n
+
+  async function get<T extends TSchema>(
+    schema: T,
+    path: string,
+    signal: AbortSignal,
+    height?: string,
+  ): Promise<{ answer: Static<T>; height: string | undefined }> {
+    const late = new AbortController()
+    const timer = setTimeout(
+      () => late.abort(new GatewayError(`${path}: no whole answer in ${timeoutMs / 1000} s`)),
+      timeoutMs,
+    )
+    try {
+      const response = await fetch(`${base}/cosmos/upgrade/v1beta1/${path}`, {
+        headers: { accept: 'application/json', ...(height !== undefined && { [HEIGHT_HEADER]: height }) },
+        // Whoever named this gateway did not name the host that it would send us to.
+        redirect: 'error',
+        signal: AbortSignal.any([signal, late.signal]),
+      })
+      if (response.status !== 200) {
+        await response.body?.cancel()
+        const after = retryAfter(response.headers.get('retry-after'))
+        throw new NotAnswered(`${path}: answered with ${response.status}`, response.status, after)
+      }
+      const answer = parseJson(path, await bodyOf(path, response, maxBytes))
+      if (!Value.Check(schema, answer)) throw new GatewayError(`${path}: ${whatIsWrong(schema, answer)}`)
+      return { answer, height: heightOf(response.headers) }
+    } catch (error) {
+      signal.throwIfAborted()
+      late.signal.throwIfAborted()
+      if (error instanceof GatewayError) throw error
+      throw new GatewayError(`${path}: ${causeOf(error)}`, undefined, { cause: error })
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** As `get`; undefined when the chain does not have the method. */
+  async function getIfKnown<T extends TSchema>(
+    schema: T,
+    path: string,
+    signal: AbortSignal,
+    height: string | undefined,
+  ): Promise<Static<T> | undefined> {
+    try {
+      return (await get(schema, path, signal, height)).answer
+    } catch (error) {
+      if (isAbsent(error)) return undefined
+      throw error
+    }
+  }
+
+  async function appliedHeight(name: string, signal: AbortSignal, height: string | undefined) {
+    // No path can carry these two: they would name the directory.
+    if (name === '' || name === '.' || name === '..') return '0'
+    const { answer } = await get(AppliedPlan, `applied_plan/${encodeURIComponent(name)}`, signal, height)
+    return int64('applied_plan', 'height', answer.height)
+  }
+
+  return {
+    url: base,
+    async observe(scheduled, signal) {
+      const current = await get(CurrentPlan, 'current_plan', signal)
+      const { height } = current
+      if (height !== undefined && BigInt(height) < latest) {
+        throw new GatewayError(`current_plan: of block ${height}, after one of block ${latest} was seen`)
+      }
+      const plan = planOf(current.answer.plan)
+      const seen: Observed = { plan }
+      if (scheduled !== undefined && scheduled !== plan?.name) {
+        seen.applied = { name: scheduled, height: await appliedHeight(scheduled, signal, height) }
+      }
+      const modules = await getIfKnown(ModuleVersions, 'module_versions', signal, height)
+      if (modules !== undefined) seen.moduleVersions = modules.module_versions.map(moduleVersionOf)
+      const authority = await getIfKnown(Authority, 'authority', signal, height)
+      if (authority !== undefined) seen.authority = wellFormed(authority.address)
+      if (height !== undefined) latest = BigInt(height)
+      return seen
+    },
+  }
+}
+
+function planOf(plan: Static<typeof CurrentPlan>['plan']): UpgradePlan | null {
+  if (plan === null) return null
+  const { name, info = '' } = plan
+  const height = int64('current_plan', 'plan.height', plan.height)
+  return { name: wellFormed(name), height, info: wellFormed(info) }
+}
+
+function moduleVersionOf(module: { name: string; version: string | number }): ModuleVersion {
+  const version = parseUint64(digitsOf(module.version))
+  if (version === undefined) throw new GatewayError('module_versions: a version is no uint64')
+  return { name: wellFormed(module.name), version }
+}
+
+function int64(path: string, field: string, value: string | number): string {
+  const parsed = parseInt64(digitsOf(value))
+  if (parsed === undefined) throw new GatewayError(`${path}: ${field} is no int64`)
+  return parsed
+}
+
+/** A JSON number beyond 2^53 is not the one that was sent. */
+const digitsOf = (value: string | number) =>
+  typeof value === 'string' ? value : Number.isSafeInteger(value) ? `${value}` : ''
+
+/** JSON can carry half a character, which neither a path nor UTF-8 can. */
+const wellFormed = (text: string) => text.replaceAll(/\p{Surrogate}/gu, '\ufffd')
+
+/** Reads no more than it may; the connection ends when there is more. */
+async function bodyOf(path: string, response: Response, maxBytes: number): Promise<string> {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  let text = ''
+  let bytes = 0
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.byteLength
+    if (bytes > maxBytes) throw new GatewayError(`${path}: the answer is larger than ${maxBytes} bytes`)
+    text += decoder.decode(chunk, { stream: true })
+  }
+  return text + decoder.decode()
+}
+
+function parseJson(path: string, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new GatewayError(`${path}: the answer is no JSON`)
+  }
+}
+
+function whatIsWrong(schema: TSchema, answer: unknown): string {
+  const [first] = Value.Errors(schema, answer)
+  return first === undefined
+    ? 'not what it should be'
+    : `${first.instancePath || 'the answer'} ${first.message}`
+}
+
+function heightOf(headers: Headers): string | undefined {
+  const text = headers.get(`grpc-metadata-${HEIGHT_HEADER}`) ?? headers.get(HEIGHT_HEADER)
+  return text === null ? undefined : parseUint64(text)
+}
+
+/** Milliseconds of a `Retry-After` header: seconds, or a date. */
+function retryAfter(header: string | null): number | undefined {
+  if (header === null) return undefined
+  const ms = /^\d{1,9}$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now()
+  return Number.isNaN(ms) ? undefined : Math.max(0, ms)
+}
+
+/** undici says "fetch failed" of everything; why is in the cause. */
+function causeOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { cause } = error
+  if (cause instanceof AggregateError) return causeOf(cause.errors[0])
+  return cause instanceof Error ? causeOf(cause) : error.message
+}

@@ -1,0 +1,92 @@
+/** What proto/ defines, as the gRPC server needs it. */
+import { isUtf8 } from 'node:buffer'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import {
+  type AnyDefinition,
+  fromJSON,
+  load,
+  type PackageDefinition,
+  type ServiceDefinition,
+} from '@grpc/proto-loader'
+
+const PROTO = fileURLToPath(new URL('../../proto', import.meta.url))
+
+const SERVICE_FILES = [
+  'sdk/upgrade/v1beta1/query.proto',
+  'cosmos/upgrade/v1beta1/query.proto',
+  'grpc/health/v1/health.proto',
+]
+
+/**
+ * A FileDescriptorSet, made with `npx buf build proto --as-file-descriptor-set --exclude-source-info
+ * -o proto/descriptors.binpb`; a test fails when it is not what proto/ says. Reflection needs it: descriptors
+ * that protobufjs makes of .proto files have lost imports, syntax and reservations, and clients refuse them.
+ */
+const COMPILED = join(PROTO, 'descriptors.binpb')
+
+/** Views of messages by their first field alone, as bytes. */
+const views = fromJSON({
+  nested: {
+    Many: { fields: { parts: { rule: 'repeated', type: 'bytes', id: 1 } } },
+    One: { fields: { part: { type: 'bytes', id: 1 } } },
+  },
+})
+
+function decoder(name: string): (message: Buffer) => object {
+  const definition = views[name]
+  if (definition === undefined || !('deserialize' in definition)) throw new Error(`no message ${name}`)
+  const { deserialize } = definition
+  if (typeof deserialize !== 'function') throw new Error(`${name} is no message`)
+  return deserialize
+}
+
+const decodeMany = decoder('Many')
+const decodeOne = decoder('One')
+
+/**
+ * The text in field 1 of a message; empty when there is none. protobufjs would put U+FFFD where bytes are no
+ * UTF-8, and cut a text that claims to be longer than its message.
+ *
+ * @throws Error when the message or the text is malformed
+ */
+export function decodeText(message: Buffer): string {
+  const part: unknown = Reflect.get(decodeOne(message), 'part')
+  if (!Buffer.isBuffer(part)) return ''
+  if (!isUtf8(part)) throw new Error('the text is no UTF-8')
+  return part.toString('utf8')
+}
+
+export interface Descriptors {
+  /** @throws Error when proto/ has no such service */
+  service(name: string): ServiceDefinition
+  /** A FileDescriptorProto each, in the shape that `ReflectionService` reads. */
+  files: PackageDefinition
+}
+
+function isService(definition: AnyDefinition | undefined): definition is ServiceDefinition {
+  return definition !== undefined && !('format' in definition)
+}
+
+/** int64 and uint64 are decimal strings, enums their names, fields named as in the .proto files. */
+export async function loadDescriptors(): Promise<Descriptors> {
+  const definitions = await load(SERVICE_FILES, {
+    includeDirs: [PROTO],
+    keepCase: true,
+    longs: String,
+    enums: String,
+    defaults: true,
+  })
+  const parts: unknown = Reflect.get(decodeMany(await readFile(COMPILED)), 'parts')
+  if (!Array.isArray(parts)) throw new Error(`${COMPILED} is empty`)
+  const fileDescriptorProtos = parts.filter((part) => Buffer.isBuffer(part))
+  return {
+    service(name) {
+      const definition = definitions[name]
+      if (!isService(definition)) throw new Error(`${PROTO} has no service ${name}`)
+      return definition
+    },
+    files: { all: { format: 'Protocol Buffer 3 EnumDescriptorProto', type: {}, fileDescriptorProtos } },
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * A chain node's HTTP gateway that shows what a test says, and can fail in every way that a foreign server
+ * can. `recordedUpgrade` is the life of an upgrade as a real chain shows it.
+ */
+import { once } from 'node:events'
+import { type FastifyReply, fastify } from 'fastify'
+import type t from 'tap'
+
+export interface ChainView {
+  /** Block of the answers; no header tells it when absent. */
+  height?: string
+  plan: { name: string; height: string | number; info?: string } | null
+  applied?: Record<string, string>
+  /** Absent: 501, as chains before SDK 0.43 answer. */
+  modules?: { name: string; version: string | number }[]
+  /** Absent: 501, as chains before SDK 0.46 answer. */
+  authority?: string
+}
+
+/** How answers go wrong, from the next request on. */
+export type Failure =
+  | { status: number; headers?: Record<string, string> }
+  /** Sent as it is, with status 200. */
+  | { body: string }
+  | 'silent'
+  | 'endless'
+  | 'drips'
+  | 'hangs up'
+
+export interface TestGateway {
+  url: string
+  /** Paths that were asked for, with what the request said of the block. */
+  asked: { path: string; block: string | undefined }[]
+  show(view: ChainView): void
+  /** Undefined: goes well again. `only`: the method that fails. */
+  fail(failure: Failure | undefined, only?: string): void
+}
+
+const INFO = '{"binaries":{"linux/amd64":"https://example.org/v2"}}'
+const MODULES = [
+  { name: 'bank', version: '4' },
+  { name: 'auth', version: '5' },
+]
+
+const view = (height: string, plan: ChainView['plan'], changes: Partial<ChainView> = {}): ChainView => ({
+  height,
+  plan,
+  modules: MODULES,
+  authority: 'cosmos1gov',
+  ...changes,
+})
+const AFTER = {
+  applied: { 'v2.1': '112' },
+  modules: [...MODULES, { name: 'circuit', version: '1' }],
+}
+
+/** The life of an upgrade, as a real chain shows it block by block. */
+export const recordedUpgrade = {
+  quiet: view('90', null),
+  planned: view('91', { name: 'v2', height: '120', info: INFO }),
+  moved: view('92', { name: 'v2', height: '110', info: INFO }),
+  replaced: view('93', { name: 'v2.1', height: '112', info: '' }),
+  applied: view('113', null, AFTER),
+  handedOver: view('114', null, { ...AFTER, authority: 'cosmos1group' }),
+}
+
+/** Starts one; it ends with the test. */
+export async function startGateway(test: Pick<typeof t, 'teardown'>): Promise<TestGateway> {
+  const app = fastify({ forceCloseConnections: true, routerOptions: { maxParamLength: 20_000 } })
+  let shown: ChainView = { plan: null }
+  let failing: { failure: Failure; only: string | undefined } | undefined
+  const asked: TestGateway['asked'] = []
+
+  app.addHook('onRequest', async (request, reply) => {
+    const block = request.headers['x-cosmos-block-height']
+    asked.push({ path: request.url, block: typeof block === 'string' ? block : undefined })
+    if (shown.height !== undefined) reply.header('grpc-metadata-x-cosmos-block-height', shown.height)
+    if (failing === undefined || !request.url.includes(failing.only ?? '')) return
+    await goWrong(failing.failure, reply)
+  })
+  const unknown = { code: 12, message: 'Not Implemented', details: [] }
+  const at = '/cosmos/upgrade/v1beta1'
+  app.get(`${at}/current_plan`, () => ({
+    plan: shown.plan && {
+      time: '0001-01-01T00:00:00Z',
+      info: '',
+      upgraded_client_state: null,
+      ...shown.plan,
+    },
+  }))
+  app.get<{ Params: { name: string } }>(`${at}/applied_plan/:name`, ({ params }) => ({
+    height: shown.applied?.[params.name] ?? '0',
+  }))
+  app.get(`${at}/module_versions`, (_, reply) =>
+    shown.modules === undefined ? reply.code(501).send(unknown) : { module_versions: shown.modules },
+  )
+  app.get(`${at}/authority`, (_, reply) =>
+    shown.authority === undefined ? reply.code(501).send(unknown) : { address: shown.authority },
+  )
+
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  test.teardown(() => app.close())
+  return {
+    url,
+    asked,
+    show(next) {
+      shown = next
+    },
+    fail(failure, only) {
+      failing = failure === undefined ? undefined : { failure, only }
+    },
+  }
+}
+
+async function goWrong(failure: Failure, reply: FastifyReply): Promise<void> {
+  if (typeof failure === 'object') {
+    if ('body' in failure) return void reply.type('application/json').send(failure.body)
+    const { status, headers = {} } = failure
+    return void reply.code(status).headers(headers).send({ code: 14, message: 'unavailable', details: [] })
+  }
+  reply.hijack()
+  const { raw } = reply
+  switch (failure) {
+    case 'silent':
+      return
+    case 'hangs up':
+      return void raw.destroy()
+    case 'drips':
+      return void raw.writeHead(200).write('{"plan":')
+    case 'endless': {
+      raw.writeHead(200)
+      const chunk = 'x'.repeat(65_536)
+      while (!raw.destroyed) {
+        if (!raw.write(chunk)) await Promise.race([once(raw, 'drain'), once(raw, 'close')])
+      }
+    }
+  }
+}

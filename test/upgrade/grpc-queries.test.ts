@@ -1,0 +1,352 @@
+import { connect } from 'node:http2'
+import { type Client, Metadata, status } from '@grpc/grpc-js'
+import { QueryClientImpl } from 'cosmjs-types/cosmos/upgrade/v1beta1/query'
+import t, { type Test } from 'tap'
+import { UpgradeUnavailable } from '../../src/upgrade/answers.ts'
+import type { QueryAnswers } from '../../src/upgrade/grpc-queries.ts'
+import { answering, call, clientOf, QUERY, rawCall, refused, started } from './grpc-client.ts'
+
+const LARGEST = '9223372036854775807'
+const PLAN = { name: 'v2', height: '9007199254740993', info: '{"binaries":{}}' }
+const MODULES = [
+  { name: 'bank', version: '4' },
+  { name: 'gov', version: '18446744073709551615' },
+]
+const CHAIN: Partial<QueryAnswers> = {
+  currentPlan: async () => PLAN,
+  appliedHeight: async (name) => (name === 'v1' ? LARGEST : '0'),
+  moduleVersions: async (name) => {
+    const found = MODULES.filter((module) => name === '' || module.name === name)
+    return found.length > 0 ? found : undefined
+  },
+  authority: async () => 'cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn',
+  upgradedConsensusState: async (height) => Buffer.from(height === LARGEST ? [0, 255, 1] : []),
+}
+
+async function querying(t: Test, answers: Partial<QueryAnswers> = {}): Promise<Client> {
+  const { server } = await started(t, { answers: answering(answers) })
+  return clientOf(t, server.address)
+}
+
+/** A request with one field of text or bytes, as the protobuf wire has it. */
+function field1(text: string | Buffer): Buffer {
+  const bytes = Buffer.from(text)
+  const length: number[] = []
+  let rest = bytes.length
+  for (; rest > 127; rest >>>= 7) length.push((rest & 127) | 128)
+  return Buffer.concat([Buffer.from([0x0a, ...length, rest]), bytes])
+}
+
+for (const [name, service] of Object.entries(QUERY)) {
+  t.test(`${name}: the five methods answer what the chain says, integers exact`, async (t) => {
+    const client = await querying(t, CHAIN)
+    t.strictSame(await call(client, service, 'CurrentPlan'), {
+      plan: { ...PLAN, time: { seconds: '-62135596800', nanos: 0 }, upgraded_client_state: null },
+    })
+    t.strictSame(await call(client, service, 'AppliedPlan', { name: 'v1' }), { height: LARGEST })
+    t.strictSame(await call(client, service, 'UpgradedConsensusState', { last_height: LARGEST }), {
+      upgraded_consensus_state: Buffer.from([0, 255, 1]),
+    })
+    t.strictSame(await call(client, service, 'Authority'), {
+      address: 'cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn',
+    })
+  })
+
+  t.test(`${name}: rules 1 and 2: all module versions without a name, one with it`, async (t) => {
+    const client = await querying(t, CHAIN)
+    t.strictSame(await call(client, service, 'ModuleVersions'), { module_versions: MODULES })
+    t.strictSame(await call(client, service, 'ModuleVersions', { module_name: 'gov' }), {
+      module_versions: [MODULES[1]],
+    })
+    t.strictSame(await refused(call(client, service, 'ModuleVersions', { module_name: 'nft' })), {
+      code: status.NOT_FOUND,
+      details: 'x/upgrade: QueryModuleVersions module nft not found',
+    })
+  })
+
+  t.test(`${name}: of an unknown chain every answer is empty`, async (t) => {
+    const client = await querying(t)
+    t.strictSame(await call(client, service, 'CurrentPlan'), { plan: null })
+    t.strictSame(await call(client, service, 'AppliedPlan', { name: 'v1' }), { height: '0' })
+    t.strictSame(await call(client, service, 'AppliedPlan'), { height: '0' }, 'nor has the empty name a plan')
+    t.strictSame(await call(client, service, 'ModuleVersions'), { module_versions: [] })
+    t.strictSame(await call(client, service, 'Authority'), { address: '' })
+    for (const last_height of ['0', '-1', '-9223372036854775808', LARGEST]) {
+      t.strictSame(await call(client, service, 'UpgradedConsensusState', { last_height }), {
+        upgraded_consensus_state: Buffer.alloc(0),
+      })
+    }
+  })
+}
+
+t.test('heights reach the store as they were sent, to the ends of int64', async (t) => {
+  const asked: string[] = []
+  const client = await querying(t, {
+    upgradedConsensusState: async (height) => {
+      asked.push(height)
+      return Buffer.alloc(0)
+    },
+  })
+  const heights = ['0', '-1', '9007199254740993', LARGEST, '-9223372036854775808']
+  for (const last_height of heights) await call(client, QUERY.sdk, 'UpgradedConsensusState', { last_height })
+  t.strictSame(asked, heights)
+})
+
+t.test('a plan or a list that changes is answered as it is now', async (t) => {
+  let plan: typeof PLAN | null = PLAN
+  let versions = MODULES
+  const client = await querying(t, {
+    currentPlan: async () => plan,
+    moduleVersions: async () => versions,
+  })
+  const heights = []
+  for (const next of [PLAN, { ...PLAN, height: '7' }, null, PLAN]) {
+    plan = next
+    heights.push(await call(client, QUERY.sdk, 'CurrentPlan'))
+    t.strictSame(await call(client, QUERY.sdk, 'CurrentPlan'), heights.at(-1))
+  }
+  t.match(heights, [{ plan: { height: PLAN.height } }, { plan: { height: '7' } }, {}, { plan: PLAN }])
+  t.strictSame(heights[2], { plan: null })
+  for (const next of [MODULES, MODULES.slice(1), [], MODULES]) {
+    versions = next
+    t.strictSame(await call(client, QUERY.sdk, 'ModuleVersions'), { module_versions: next })
+  }
+})
+
+t.test('alias rule: generated types of cosmjs-types work unchanged as a client', async (t) => {
+  const client = await querying(t, CHAIN)
+  const query = new QueryClientImpl({
+    request: (service, method, data) => rawCall(client, `/${service}/${method}`, data),
+  })
+  t.strictSame((await query.CurrentPlan()).plan, {
+    name: 'v2',
+    time: { seconds: -62135596800n, nanos: 0 },
+    height: 9007199254740993n,
+    info: PLAN.info,
+    upgradedClientState: undefined,
+  })
+  t.strictSame(await query.AppliedPlan({ name: 'v1' }), { height: 9223372036854775807n })
+  t.strictSame(await query.AppliedPlan({ name: 'v7' }), { height: 0n })
+  t.strictSame((await query.ModuleVersions({ moduleName: '' })).moduleVersions, [
+    { name: 'bank', version: 4n },
+    { name: 'gov', version: 18446744073709551615n },
+  ])
+  t.match(await query.Authority(), { address: /^cosmos1/ })
+  const { upgradedConsensusState } = await query.UpgradedConsensusState({ lastHeight: 9223372036854775807n })
+  t.strictSame([...upgradedConsensusState], [0, 255, 1])
+  t.equal((await refused(query.ModuleVersions({ moduleName: 'nft' }))).code, status.NOT_FOUND)
+})
+
+t.test('bad input rule: names of any length and script are answered', async (t) => {
+  const asked: string[] = []
+  const client = await querying(t, {
+    appliedHeight: async (name) => {
+      asked.push(name)
+      return '7'
+    },
+  })
+  const names = [
+    'x'.repeat(10_000),
+    '🙂'.repeat(10_000),
+    `a${'🙂'.repeat(10_000)}`,
+    'a\0b',
+    '%41',
+    '\uFFFD',
+    '../..',
+    '__proto__',
+  ]
+  for (const name of names) {
+    t.strictSame(await call(client, QUERY.sdk, 'AppliedPlan', { name }), { height: '7' })
+  }
+  t.strictSame(asked, names)
+  for (const module_name of names) {
+    const { code, details } = await refused(call(client, QUERY.sdk, 'ModuleVersions', { module_name }))
+    t.equal(code, status.NOT_FOUND)
+    t.ok(details.length < 400, 'and said back shortened')
+    t.ok(details.includes(Array.from(module_name).slice(0, 100).join('')))
+  }
+})
+
+t.test('bad input rule: what is no UTF-8 or no protobuf is an invalid argument', async (t) => {
+  let asked = 0
+  const client = await querying(t, {
+    currentPlan: async () => null,
+    appliedHeight: async () => `${++asked}`,
+    upgradedConsensusState: async () => Buffer.from([++asked]),
+  })
+  const path = (method: string) => `/sdk.upgrade.v1beta1.Query/${method}`
+  const bad: [string, string, Buffer][] = [
+    ['AppliedPlan', 'a byte that no UTF-8 has', field1(Buffer.from([0xff]))],
+    ['AppliedPlan', 'half of a character', field1(Buffer.from([0x61, 0xc3]))],
+    ['AppliedPlan', 'an overlong form', field1(Buffer.from([0xc0, 0xaf]))],
+    ['AppliedPlan', 'a surrogate', field1(Buffer.from([0xed, 0xa0, 0x80]))],
+    ['AppliedPlan', 'a text that is longer than its message', Buffer.from([0x0a, 5, 0x61])],
+    ['AppliedPlan', 'a length of 2^63', Buffer.from([0x0a, ...Array(8).fill(0xff), 0x7f])],
+    ['ModuleVersions', 'a field of a kind that there is not', Buffer.from([0x0f])],
+    ['ModuleVersions', 'no UTF-8', field1(Buffer.from([0xfe, 0xfe]))],
+    [
+      'UpgradedConsensusState',
+      'an integer of more than 64 bits',
+      Buffer.from([0x08, ...Array(11).fill(0xff)]),
+    ],
+    ['UpgradedConsensusState', 'an integer that does not end', Buffer.from([0x08, 0x80])],
+    ['CurrentPlan', 'a tag that does not end', Buffer.from([0xff, 0xff])],
+    ['CurrentPlan', 'groups without end', Buffer.alloc(500_000, 0x13)],
+    ['Authority', 'half of a field', Buffer.from([0x12, 9])],
+  ]
+  for (const [method, what, bytes] of bad) {
+    const { code, details } = await refused(rawCall(client, path(method), bytes))
+    t.equal(code, status.INVALID_ARGUMENT, `${method}: ${what}`)
+    t.match(details, /^the request is malformed: /)
+  }
+  t.equal(asked, 0, 'nothing was looked up')
+  const unknown = Buffer.concat([field1('v1'), Buffer.from([0x12, 1, 0xff, 0x18, 5])])
+  t.strictSame(
+    [...(await rawCall(client, path('AppliedPlan'), unknown))],
+    [8, 1],
+    'unknown fields are ignored',
+  )
+  t.strictSame(await call(client, QUERY.sdk, 'CurrentPlan'), { plan: null }, 'and the server lives on')
+})
+
+t.test(
+  'UNAVAILABLE while the projections catch up, INTERNAL without internals for what is a bug',
+  async (t) => {
+    let broken: Error = new UpgradeUnavailable('the projections are catching up; try again')
+    const { server, logged } = await started(t, {
+      answers: answering({
+        currentPlan: async () => Promise.reject(broken),
+        authority: () => {
+          throw broken
+        },
+      }),
+    })
+    const client = clientOf(t, server.address)
+    for (const method of ['CurrentPlan', 'Authority']) {
+      broken = new UpgradeUnavailable('the projections are catching up; try again')
+      t.strictSame(await refused(call(client, QUERY.sdk, method)), {
+        code: status.UNAVAILABLE,
+        details: 'the projections are catching up; try again',
+      })
+      t.strictSame(logged.splice(0), [], 'which is no error')
+      broken = new TypeError('password=hunter2')
+      t.strictSame(await refused(call(client, QUERY.sdk, method)), {
+        code: status.INTERNAL,
+        details: 'internal error',
+      })
+      t.match(logged.splice(0).join(), `"method":"${method}"`)
+    }
+  },
+)
+
+t.test('UNIMPLEMENTED for methods and services that there are not', async (t) => {
+  const client = await querying(t)
+  for (const path of ['/sdk.upgrade.v1beta1.Query/Nothing', '/sdk.upgrade.v1.Query/CurrentPlan', '/x']) {
+    t.equal((await refused(rawCall(client, path, Buffer.alloc(0)))).code, status.UNIMPLEMENTED, path)
+  }
+})
+
+t.test('deadlines rule: a call ends at its deadline though its answer is not there', async (t) => {
+  let release = (): void => {}
+  const client = await querying(t, {
+    currentPlan: () =>
+      new Promise((resolve) => {
+        release = () => resolve(null)
+      }),
+  })
+  const calling = call(client, QUERY.sdk, 'CurrentPlan', {}, { deadline: Date.now() + 50 })
+  t.equal((await refused(calling)).code, status.DEADLINE_EXCEEDED)
+  release()
+  t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' }, 'a late answer harms nobody')
+})
+
+t.test('deadlines rule: a call whose deadline has passed is not worked on', async (t) => {
+  let asked = 0
+  const { server } = await started(t, {
+    answers: answering({
+      authority: async () => {
+        asked += 1
+        return ''
+      },
+    }),
+  })
+  // grpc-js would not even send such a call.
+  const session = connect(`http://${server.address}`)
+  t.teardown(() => session.close())
+  const headers = await new Promise<object>((resolve, reject) => {
+    const stream = session.request({
+      ':method': 'POST',
+      ':path': '/sdk.upgrade.v1beta1.Query/Authority',
+      'content-type': 'application/grpc',
+      te: 'trailers',
+      'grpc-timeout': '1n',
+    })
+    stream.on('response', resolve).on('error', reject).resume()
+    stream.end(Buffer.alloc(5))
+  })
+  t.match(headers, { 'grpc-status': `${status.DEADLINE_EXCEEDED}` })
+  t.equal(asked, 0)
+})
+
+t.test('a cancelled call harms nobody', async (t) => {
+  let release = (): void => {}
+  const arrived = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let answer = (): void => {}
+  const client = await querying(t, {
+    currentPlan: () => {
+      release()
+      return new Promise((resolve) => {
+        answer = () => resolve(PLAN)
+      })
+    },
+  })
+  const same = (bytes: Buffer) => bytes
+  const ended = new Promise<number | undefined>((resolve) => {
+    const path = '/sdk.upgrade.v1beta1.Query/CurrentPlan'
+    const calling = client.makeUnaryRequest(path, same, same, Buffer.alloc(0), (error) =>
+      resolve(error?.code),
+    )
+    arrived.then(() => calling.cancel())
+  })
+  t.equal(await ended, status.CANCELLED)
+  answer()
+  t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' })
+})
+
+t.test('size rule: larger messages are refused either way', async (t) => {
+  const { server } = await started(t, {
+    maxMessageBytes: 2 ** 15,
+    answers: answering({
+      moduleVersions: async () =>
+        Array.from({ length: 5000 }, (_, n) => ({ name: `module${n}`, version: '1' })),
+    }),
+  })
+  const client = clientOf(t, server.address)
+  const fits = { name: 'x'.repeat(2 ** 15 - 10) }
+  t.strictSame(await call(client, QUERY.sdk, 'AppliedPlan', fits), { height: '0' })
+  const large = { name: 'x'.repeat(2 ** 15) }
+  t.equal((await refused(call(client, QUERY.sdk, 'AppliedPlan', large))).code, status.RESOURCE_EXHAUSTED)
+  t.equal((await refused(call(client, QUERY.sdk, 'ModuleVersions'))).code, status.RESOURCE_EXHAUSTED)
+  t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' }, 'and the server lives on')
+})
+
+t.test('size rule: larger headers are refused', async (t) => {
+  const client = await querying(t)
+  const path = '/sdk.upgrade.v1beta1.Query/Authority'
+  const small = new Metadata()
+  small.set('x-cosmos-block-height', '123')
+  await t.resolves(rawCall(client, path, Buffer.alloc(0), small), 'unknown ones are ignored')
+  const large = new Metadata()
+  large.set('x-large', 'x'.repeat(100_000))
+  await t.rejects(rawCall(client, path, Buffer.alloc(0), large))
+  t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' }, 'and the server lives on')
+})
+
+t.test('a thousand calls at once are all answered', async (t) => {
+  const client = await querying(t, CHAIN)
+  const calls = Array.from({ length: 1000 }, () => call(client, QUERY.sdk, 'AppliedPlan', { name: 'v1' }))
+  const answers = await Promise.all(calls)
+  t.ok(answers.every((answer) => JSON.stringify(answer) === `{"height":"${LARGEST}"}`))
+})
