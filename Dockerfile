@@ -8,8 +8,7 @@ FROM base AS build
 COPY package.json package-lock.json ./
 RUN npm ci
 COPY . .
-# proto/ is read at run time where there is one; the empty directory keeps the COPY below plain.
-RUN npm run build && npm prune --omit=dev && mkdir -p proto
+RUN npm run build && npm prune --omit=dev
 
 FROM base
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 GRPC_PORT=9090 DATA_DIR=/data
@@ -17,6 +16,7 @@ COPY --from=build /app/package.json /app/package-lock.json ./
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/scripts ./scripts
 COPY --from=build /app/proto ./proto
+COPY --from=build /app/bin ./bin
 COPY --from=build /app/dist ./dist
 RUN install -d -o node -g node /data
 USER node

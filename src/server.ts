@@ -5,10 +5,13 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { openAttachmentFiles } from './attachments/files.ts'
 import { attachmentRemoval, removeOrphans } from './attachments/removal.ts'
+import { refuseHalfRestored } from './backup/half-restored.ts'
 import { secretCollections } from './commands/users/secrets.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import { type Config, ConfigError } from './config.ts'
+import { startControl } from './control/server.ts'
 import { lockDataDir } from './data-lock.ts'
+import type { EventStore } from './events/event-store.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { signingKeyProblem } from './git/signatures.ts'
 import { buildApp } from './http/app.ts'
@@ -18,13 +21,17 @@ import { pullHeads } from './processes/pull-heads.ts'
 import { finishDeletions, recoverMerges, recoverPushes } from './processes/recovery.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
 import { createProjector } from './projections/projector.ts'
+import { createRebuild } from './projections/rebuild.ts'
 import type { Services } from './services.ts'
 import { openEvents, openReadStores } from './stores.ts'
 import { createUpgradeAnswers } from './upgrade/answers.ts'
+import { startGrpc } from './upgrade/grpc-server.ts'
 import { createViews, READ_MODELS } from './views.ts'
 
 export interface Server {
   url: string
+  /** Where gRPC clients reach the Query service: `127.0.0.1:9090`. */
+  grpcAddress: string
   services: Services
   /** The site admin's password when this start made the account and chose it; shown once. */
   newAdminPassword: string | undefined
@@ -40,6 +47,14 @@ async function requireSigningKey({ signingKey }: Config): Promise<void> {
   if (problem !== undefined) throw new ConfigError('SIGNING_KEY', `can not be used: ${problem}`)
 }
 
+const tlsFiles = ({ grpcTlsCert: cert, grpcTlsKey: key }: Config) =>
+  cert === undefined || key === undefined ? undefined : { cert, key }
+
+/** A log whose end is damaged is found out now, not by the first request. @throws BrokenEvent, BrokenFile */
+async function requireReadableEnd(events: EventStore): Promise<void> {
+  for await (const _ of events.readAll({ direction: 'backwards', maxCount: 1000 }));
+}
+
 /** How often what a store's absence left undone is looked for. */
 const RECOVERY_INTERVAL_MS = 5000
 
@@ -53,9 +68,13 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
   const gitDir = join(config.dataDir, 'git')
   await mkdir(gitDir, { recursive: true })
   const unlock = lockDataDir(config.dataDir)
+  await refuseHalfRestored(config.dataDir, unlock)
 
+  const stopping = new AbortController()
+  const { signal } = stopping
   const events = openEvents(config)
-  const { readStore, secrets } = openReadStores(config)
+  await requireReadableEnd(events)
+  const { generations, readStore, secrets } = openReadStores(config)
   const views = createViews(readStore)
   const projector = createProjector(log, events, readStore, READ_MODELS, (changes) => {
     for (const view of Object.values(views)) view.applied(changes)
@@ -87,13 +106,31 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
   await recoverPushes(services)
   const newAdminPassword = await ensureSiteAdmin(services)
 
+  const rebuild = createRebuild({
+    events,
+    generations,
+    projector,
+    exchanged(collection) {
+      for (const view of Object.values(views)) view.exchanged(collection)
+      upgrade.exchanged(collection)
+    },
+    signal,
+  })
+  const control = await startControl(config.dataDir, rebuild)
+
   let isRecovered = false
   const app = await buildApp(services, () => isRecovered)
   const url = await app.listen({ host: config.host, port: config.port })
   if (publicUrl === '') publicUrl = url
-
-  const stopping = new AbortController()
-  const { signal } = stopping
+  const grpc = await startGrpc({
+    host: config.host,
+    port: config.grpcPort,
+    tls: tlsFiles(config),
+    maxMessageBytes: config.grpcMaxMessageBytes,
+    answers: upgrade,
+    ready: upgrade.ready,
+    log,
+  })
 
   let markRecovered: () => void = () => {}
   const recovered = new Promise<void>((resolve) => {
@@ -130,12 +167,13 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
 
   return {
     url: publicUrl,
+    grpcAddress: grpc.address,
     services,
     newAdminPassword,
     recovered,
     async stop() {
       stopping.abort()
-      await app.close()
+      await Promise.all([app.close(), grpc.stop(), control.stop()])
       await recovering
       await Promise.all(processes.map((follower) => follower.stop()))
       await projector.stop()

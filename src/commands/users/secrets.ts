@@ -19,7 +19,7 @@ export interface TokenSecret {
 /** By user id. */
 const passwordHashes: Collection<PasswordHash> = { name: 'password_hashes', indexes: [], arrays: [] }
 /** By SHA-256: a token is random, so that a slow hash would add nothing. */
-const tokenHashes: Collection<TokenSecret> = {
+export const tokenHashes: Collection<TokenSecret> = {
   name: 'token_hashes',
   indexes: [[['tokenId', 1]]],
   arrays: [],

@@ -1,8 +1,7 @@
-#!/usr/bin/env node
 /**
- * `npm run demo`: the main job on real input against a running server. Pushes this repository's own history,
- * opens a pull request, merges it, fetches the merge back and prints the events that tell the story. Ends
- * non-zero when anything differs from what it should be.
+ * `mergelog demo`: the main job on real input against a running server. Pushes this repository's own history,
+ * opens a pull request, merges it, fetches the merge back and prints the events that tell the story. Fails
+ * when anything differs from what it should be.
  */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
@@ -10,23 +9,18 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { parseArgs, promisify } from 'node:util'
+import { promisify } from 'node:util'
+import type { Command } from 'commander'
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
-import { loadConfig } from '../config.ts'
-import type { EventStore } from '../events/event-store.ts'
-import { gitStream, pullStream, repositoryStream } from '../events/streams.ts'
-import { openEvents } from '../stores.ts'
+import { loadConfig } from '../../config.ts'
+import type { EventStore } from '../../events/event-store.ts'
+import { gitStream, pullStream, repositoryStream } from '../../events/streams.ts'
+import { openEvents } from '../../stores.ts'
+import { CommandFailed } from '../explain.ts'
+import { explainUse, LOG_SETTINGS } from '../help.ts'
 
-const HELP = `npm run demo -- [--url URL] [--user NAME] [--password PASSWORD]
-
-  --url       the running server (default: PUBLIC_URL, or http://HOST:PORT)
-  --user      who plays it (default: admin)
-  --password  that user's password (default: ADMIN_PASSWORD)
-
-The events are read from the log that the same environment names: DATA_DIR or EVENTSTORE_URL.`
-
-const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
+const PROJECT = fileURLToPath(new URL('../../..', import.meta.url))
 const run = promisify(execFile)
 
 interface Demo {
@@ -178,35 +172,39 @@ async function print(events: EventStore, stream: string): Promise<string[]> {
   return types
 }
 
-async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      url: { type: 'string' },
-      user: { type: 'string', default: 'admin' },
-      password: { type: 'string' },
-      help: { type: 'boolean', default: false },
-    },
-  })
-  if (values.help) return console.log(HELP)
+async function demo(options: { url?: string; user: string; password?: string }): Promise<void> {
   const config = loadConfig(process.env)
-  const password = values.password ?? config.adminPassword
-  if (password === undefined) throw new Error('ADMIN_PASSWORD or --password is needed; see --help')
-  const url = values.url ?? config.publicUrl ?? `http://${config.host}:${config.port}`
+  const password = options.password ?? config.adminPassword
+  if (password === undefined) throw new CommandFailed('ADMIN_PASSWORD or --password is needed; see --help')
+  const url = options.url ?? config.publicUrl ?? `http://${config.host}:${config.port}`
   const health = await fetch(`${url}/healthz`).catch(() => undefined)
-  if (health?.status !== 200) throw new Error(`no server in good health at ${url}: run "npm start" first`)
+  if (health?.status !== 200) {
+    throw new CommandFailed(`no server in good health at ${url}: run "npm start" first`)
+  }
 
   const events = openEvents(config)
   const workDir = await mkdtemp(join(tmpdir(), 'mergelog-demo-'))
   try {
-    await play({ url, user: values.user, password }, events, workDir)
+    await play({ url, user: options.user, password }, events, workDir)
     say('all as it should be')
+  } catch (error) {
+    // Something is not as it should be: what, is the message.
+    if (error instanceof assert.AssertionError) throw new CommandFailed(error.message, { cause: error })
+    throw error
   } finally {
     await events.close()
     await rm(workDir, { recursive: true, force: true })
   }
 }
 
-main().catch((error: unknown) => {
-  console.error(error instanceof Error ? `demo: ${error.message}` : error)
-  process.exit(1)
-})
+export function addDemo(program: Command): void {
+  const command = program
+    .command('demo')
+    .description("play the main job on this project's own history, against a running server")
+    .option('--url <url>', 'the running server (default: PUBLIC_URL, or http://HOST:PORT)')
+    .option('--user <name>', 'who plays it', 'admin')
+    .option('--password <password>', "that user's password (default: ADMIN_PASSWORD)")
+    .action(demo)
+  const examples = ['mergelog demo', 'mergelog demo --url http://127.0.0.1:8080 --user alice --password …']
+  explainUse(command, examples, ['HOST', 'PORT', 'PUBLIC_URL', 'ADMIN_PASSWORD', ...LOG_SETTINGS])
+}

@@ -1,0 +1,16 @@
+/** A data directory that a restore has begun to fill and has not finished: nobody may take it for a whole one. */
+import { join } from 'node:path'
+import { DataDirInUse } from '../data-lock.ts'
+import { exists } from './repository-copy.ts'
+
+/** There from before the first file is until after the last one is in its place. */
+export const RESTORING = 'restoring'
+
+/** Calls `unlock` and throws when the directory is half restored. @throws DataDirInUse */
+export async function refuseHalfRestored(dataDir: string, unlock: () => void): Promise<void> {
+  if (!(await exists(join(dataDir, RESTORING)))) return
+  unlock()
+  throw new DataDirInUse(
+    `DATA_DIR: a restore into ${dataDir} was cut off; empty the directory and restore again`,
+  )
+}

@@ -1,0 +1,106 @@
+/**
+ * What a backup's directory holds, and how a whole backup is told from anything else:
+ *
+ *     manifest.json   written last: without it there is no backup
+ *     SHA256SUMS      one line for each file below data/, as `sha256sum -c` reads it
+ *     data/           what becomes the data directory
+ */
+import { createHash } from 'node:crypto'
+import { open, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Static, Type } from 'typebox'
+import { Value } from 'typebox/value'
+import { isMissing } from '../git/disk.ts'
+import { sumOf } from './file-copier.ts'
+
+export const MANIFEST = 'manifest.json'
+export const SUMS = 'SHA256SUMS'
+export const DATA = 'data'
+
+const FORMAT = 1
+
+const Count = Type.Integer({ minimum: 0 })
+const Manifest = Type.Object({
+  /** Of this file and what it describes; a later one can't be restored by an earlier Mergelog. */
+  format: Type.Integer({ minimum: 1 }),
+  /** ISO 8601. */
+  createdAt: Type.String(),
+  /** Of the last event in the log: all else is as that event left it. */
+  position: Count,
+  events: Count,
+  repositories: Count,
+  refs: Count,
+  attachments: Count,
+  files: Count,
+  bytes: Count,
+  /** What the log names and the data directory did not have. */
+  missing: Type.Array(Type.String()),
+  /** SHA-256 of SHA256SUMS. */
+  sums: Type.String(),
+})
+const Sealed = Type.Object({ ...Manifest.properties, seal: Type.String() })
+
+export type Manifest = Static<typeof Manifest>
+
+/** What an operator can mend; the message is one line. */
+export class BackupProblem extends Error {
+  override readonly name = 'BackupProblem'
+}
+
+/** Over all else in the manifest: one changed byte must be noticed there, too. */
+function sealOf(manifest: Manifest): string {
+  const ordered = Object.keys(Manifest.properties).map((key) => [key, Reflect.get(manifest, key)])
+  return createHash('sha256').update(JSON.stringify(ordered)).digest('hex')
+}
+
+/** Writes and flushes it, as the last file of a backup. */
+export async function writeManifest(directory: string, given: Omit<Manifest, 'format'>): Promise<void> {
+  const manifest = { format: FORMAT, ...given }
+  const text = `${JSON.stringify({ ...manifest, seal: sealOf(manifest) }, undefined, 2)}\n`
+  const file = await open(join(directory, MANIFEST), 'wx')
+  try {
+    await file.writeFile(text)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** The manifest of a backup whose list of sums is whole. @throws BackupProblem */
+export async function readManifest(directory: string): Promise<Manifest> {
+  const path = join(directory, MANIFEST)
+  const text = await readFile(path, 'utf8').catch(async (error: unknown) => {
+    if (!isMissing(error)) throw error
+    const isThere = await stat(directory).then(
+      (found) => found.isDirectory(),
+      () => false,
+    )
+    throw new BackupProblem(
+      isThere
+        ? `${directory} is no backup, or one that was cut off: it has no ${MANIFEST}`
+        : `${directory} is no directory`,
+    )
+  })
+  const damaged = new BackupProblem(`${path} is damaged`)
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw damaged
+  }
+  if (typeof value === 'object' && value !== null && 'format' in value) {
+    const { format } = value
+    if (typeof format === 'number' && format > FORMAT) {
+      throw new BackupProblem(`${path} is of a later version of Mergelog (format ${format})`)
+    }
+  }
+  if (!Value.Check(Sealed, value) || value.seal !== sealOf(value)) throw damaged
+  const { seal: _seal, ...manifest } = value
+  const sums = join(directory, SUMS)
+  const actual = await sumOf(sums).catch((error: unknown) => {
+    if (isMissing(error)) throw new BackupProblem(`${sums} is missing`)
+    throw error
+  })
+  if (actual.sha256 !== manifest.sums) throw new BackupProblem(`${sums} is damaged: its SHA-256 differs`)
+  return manifest
+}

@@ -1,0 +1,91 @@
+/** What a log says there is outside of it: repositories with their refs, attached files, tokens. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { decode } from '../events/codec.ts'
+import type { DomainEvent } from '../events/domain-events.ts'
+import type { EventStore, Position } from '../events/event-store.ts'
+
+export interface NamedRepository {
+  defaultBranch: string
+  /** Object ids by full names: branches, tags and `refs/pull/<n>/head`. */
+  refs: Map<string, string>
+  /** The uuids of files. */
+  attachments: Set<string>
+}
+
+export interface NamedByLog {
+  /** Of the last event. */
+  position: Position
+  events: number
+  /** By id; those that were deleted are not here. */
+  repositories: Map<number, NamedRepository>
+  /** Ids of access tokens. */
+  tokens: Set<number>
+}
+
+const TURN = 1000
+
+/** Reads the whole log. @throws UnreadableEvent, and what the store throws */
+export async function namedByLog(
+  log: Pick<EventStore, 'readAll'>,
+  onEvent: (position: Position) => void = () => {},
+): Promise<NamedByLog> {
+  const named: NamedByLog = { position: 0, events: 0, repositories: new Map(), tokens: new Set() }
+  for await (const recorded of log.readAll()) {
+    note(named, decode(recorded))
+    named.position = recorded.position
+    named.events += 1
+    if (named.events % TURN !== 0) continue
+    onEvent(recorded.position)
+    await nextTurn()
+  }
+  return named
+}
+
+function note({ repositories, tokens }: NamedByLog, event: DomainEvent): void {
+  switch (event.type) {
+    case 'RepositoryCreated': {
+      const { repoId, defaultBranch } = event.data
+      repositories.set(repoId, { defaultBranch, refs: new Map(), attachments: new Set() })
+      return
+    }
+    case 'RepositoryEdited': {
+      const repository = repositories.get(event.data.repoId)
+      const { defaultBranch } = event.data.changes
+      if (repository !== undefined && defaultBranch !== undefined) repository.defaultBranch = defaultBranch
+      return
+    }
+    case 'RepositoryDeleted':
+      repositories.delete(event.data.repoId)
+      return
+    case 'RefsUpdated': {
+      const refs = repositories.get(event.data.repoId)?.refs
+      for (const { ref, to } of event.data.refs) {
+        if (to === null) refs?.delete(ref)
+        else refs?.set(ref, to)
+      }
+      return
+    }
+    case 'PullRequestOpened': {
+      const { repoId, index, head } = event.data
+      repositories.get(repoId)?.refs.set(`refs/pull/${index}/head`, head.sha)
+      return
+    }
+    case 'PullRequestHeadMoved': {
+      const { repoId, index, to } = event.data
+      repositories.get(repoId)?.refs.set(`refs/pull/${index}/head`, to)
+      return
+    }
+    case 'AttachmentAdded':
+      repositories.get(event.data.repoId)?.attachments.add(event.data.attachment.uuid)
+      return
+    case 'AttachmentDeleted':
+      repositories.get(event.data.repoId)?.attachments.delete(event.data.uuid)
+      return
+    case 'TokenCreated':
+      tokens.add(event.data.tokenId)
+      return
+    case 'TokenDeleted':
+      tokens.delete(event.data.tokenId)
+      return
+  }
+}

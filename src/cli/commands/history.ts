@@ -1,0 +1,75 @@
+/** `mergelog history`: the events of one issue or pull request, read from the log. */
+import type { Command } from 'commander'
+import { loadConfig } from '../../config.ts'
+import type { RecordedEvent } from '../../events/event-store.ts'
+import { discussionStream } from '../../events/streams.ts'
+import { historyFilter } from '../../queries/history-filter.ts'
+import { BEGINNING, streamHistory } from '../../queries/history-source.ts'
+import { historyJson } from '../../queries/history-wire.ts'
+import { DISCUSSION, type DiscussionName, discussionName, findDiscussion } from '../find-discussion.ts'
+import { explainUse, LOG_SETTINGS } from '../help.ts'
+import { openLog } from '../open-log.ts'
+import { aligned, lineWidth, printable, shortened, styled, writeLines } from '../terminal.ts'
+
+interface HistoryArguments {
+  type?: string
+  actor?: string
+  since?: string
+  before?: string
+  json?: true
+}
+
+async function historyCommand(name: DiscussionName, options: HistoryArguments): Promise<void> {
+  const { json, ...query } = options
+  const filter = historyFilter(query)
+  const events = openLog(loadConfig(process.env))
+  try {
+    const stream = discussionStream(await findDiscussion(events, name))
+    const found = streamHistory(events, stream).read(filter, BEGINNING)
+    await writeLines(json ? jsonLines(found) : rows(found))
+  } finally {
+    await events.close()
+  }
+}
+
+async function* jsonLines(found: AsyncIterable<RecordedEvent>) {
+  for await (const event of found) yield historyJson(event)
+}
+
+async function* rows(found: AsyncIterable<RecordedEvent>) {
+  const width = lineWidth()
+  const cells: string[][] = []
+  for await (const event of found) cells.push(cellsOf(event, width))
+  for (const [revision = '', at = '', who = '', type = '', data = ''] of aligned(cells)) {
+    // Where names are as long as a line the data goes, not what happened.
+    const room = Math.max(0, width - revision.length - at.length - who.length - type.length - 4)
+    const begin = `${styled('dim', `${revision} ${at}`)} ${who} ${styled('cyan', type)}`
+    yield room === 0 ? begin : `${begin} ${styled('dim', shortened(data, room))}`
+  }
+}
+
+function cellsOf({ revision, type, data, metadata }: RecordedEvent, width: number): string[] {
+  const { at, actor } = metadata
+  const shown = shortened(printable(JSON.stringify(data)), width)
+  return [`${revision}`, at, printable(actor?.login ?? '-'), printable(type), shown]
+}
+
+export function addHistory(program: Command): void {
+  const command = program
+    .command('history')
+    .summary('print the events of an issue or a pull request')
+    .description('print the events of an issue or a pull request; beside a running server or without one')
+    .argument(DISCUSSION, 'the issue or pull request', discussionName)
+    .option('--type <types>', 'only events of these types, with commas between them')
+    .option('--actor <login>', 'only what this user did')
+    .option('--since <date-time>', 'only from then on (RFC 3339)')
+    .option('--before <date-time>', 'only until then (RFC 3339)')
+    .option('--json', 'print each event whole, as a line of JSON')
+    .action(historyCommand)
+  const examples = [
+    'mergelog history alice/app#1',
+    'mergelog history alice/app#1 --type CommentAdded,StatusChanged --actor bob',
+    'mergelog history alice/app#1 --json | jq .type',
+  ]
+  explainUse(command, examples, LOG_SETTINGS)
+}

@@ -1,0 +1,104 @@
+/** `mergelog replay`: an issue or a pull request as it was. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { type Config, loadConfig } from '../../config.ts'
+import type { EventStore } from '../../events/event-store.ts'
+import { issueReplayer, momentOf, pullReplayer, type Replay } from '../../queries/replay.ts'
+import { openReadStores } from '../../stores.ts'
+import { createViews } from '../../views.ts'
+import { CommandFailed } from '../explain.ts'
+import { DISCUSSION, type DiscussionName, discussionName, findDiscussion } from '../find-discussion.ts'
+import { explainUse, STORE_SETTINGS } from '../help.ts'
+import { openLog } from '../open-log.ts'
+import { aligned, printable, styled, writeLines } from '../terminal.ts'
+
+interface ReplayArguments {
+  at?: string
+  revision?: string
+  json?: true
+}
+
+async function replayCommand(name: DiscussionName, options: ReplayArguments): Promise<void> {
+  const { json, ...when } = options
+  const moment = momentOf(when)
+  const config = loadConfig(process.env)
+  const events = openLog(config)
+  try {
+    const replay = await replayed(config, events, name, moment)
+    await writeLines(json ? [JSON.stringify(replay.body, undefined, 2)] : lines(name, replay))
+  } finally {
+    await events.close()
+  }
+}
+
+/** As the site admin, who sees all there is, would have got it. */
+async function replayed(
+  config: Config,
+  events: EventStore,
+  name: DiscussionName,
+  moment: ReturnType<typeof momentOf>,
+): Promise<Replay<object>> {
+  const { repoId, index, isPull } = await findDiscussion(events, name)
+  if (config.mongodbUrl === undefined && !existsSync(join(config.dataDir, 'views.db'))) {
+    throw new CommandFailed('DATA_DIR: its read models are not made yet: start a server on it once')
+  }
+  const { readStore, secrets } = openReadStores(config)
+  try {
+    const views = createViews(readStore)
+    const publicUrl = config.publicUrl ?? `http://${config.host}:${config.port}`
+    const repository = await views.repositories.get(`${repoId}`)
+    if (repository === undefined) {
+      throw new CommandFailed(`the read models do not have "${name.owner}/${name.repo}" yet: start a server`)
+    }
+    const [admin] = await views.accounts.find({ siteAdmin: true }, { limit: 1 })
+    const services = { events, views, publicUrl: () => publicUrl }
+    const found = { repository, access: 'admin' } as const
+    const replayer = await (isPull ? pullReplayer : issueReplayer)(services, found, `${index}`, admin ?? null)
+    return await replayer.at(moment)
+  } finally {
+    await Promise.all([readStore.close(), secrets.close()])
+  }
+}
+
+function* lines({ owner, repo, index }: DiscussionName, { body, last }: Replay<object>) {
+  yield styled('bold', `${owner}/${repo}#${index} after revision ${last.revision}, ${last.at}`)
+  const rows = Object.entries(body).flatMap(([field, value]) => {
+    const text = /(^|_)url$/.test(field) ? undefined : named(value)
+    return text === undefined || text === '' ? [] : [[field, text]]
+  })
+  for (const [field = '', text = ''] of aligned(rows)) yield `${styled('cyan', field)}  ${text}`
+}
+
+/** What people call a value: a login, a title, a name; undefined for what has none. */
+function named(value: unknown): string | undefined {
+  if (typeof value === 'string') return printable(value)
+  if (typeof value === 'number' || typeof value === 'boolean') return `${value}`
+  if (Array.isArray(value)) return value.map(named).join(', ')
+  if (typeof value !== 'object' || value === null) return undefined
+  const fields: Record<string, unknown> = { ...value }
+  const { ref, sha } = fields
+  if (typeof ref === 'string' && typeof sha === 'string') return printable(`${ref} ${sha.slice(0, 10)}`)
+  return named(fields.login ?? fields.full_name ?? fields.title ?? fields.name)
+}
+
+export function addReplay(program: Command): void {
+  const command = program
+    .command('replay')
+    .summary('show an issue or a pull request as it was at any moment')
+    .description(
+      'show an issue or a pull request as it was at any moment of its life; beside a running server or without ' +
+        'one. What it names (labels, the milestone, people) is as it was, too.',
+    )
+    .argument(DISCUSSION, 'the issue or pull request', discussionName)
+    .option('--at <date-time>', 'as it was then (RFC 3339); this or a revision')
+    .option('--revision <number>', 'after this event of its history; the first is 0')
+    .option('--json', 'print what the API would have answered')
+    .action(replayCommand)
+  const examples = [
+    'mergelog replay alice/app#1 --revision 0',
+    'mergelog replay alice/app#1 --at 2026-03-01T12:00:00Z',
+    'mergelog replay alice/app#1 --at 2026-03-01T12:00:00+01:00 --json',
+  ]
+  explainUse(command, examples, [...STORE_SETTINGS, 'PUBLIC_URL'])
+}

@@ -1,0 +1,50 @@
+/** `mergelog serve`, which is what `npm start` runs: a server, until SIGTERM. */
+import { once } from 'node:events'
+import type { Command } from 'commander'
+import { pino } from 'pino'
+import { loadConfig, settings } from '../../config.ts'
+import { explainUse } from '../help.ts'
+
+/** Runs a server by the environment; resolves when a signal has ended it in order. */
+export async function serve(): Promise<void> {
+  const config = loadConfig(process.env)
+  const log = pino({ level: config.logLevel, name: 'mergelog' })
+  // Loaded here: the commands that only look at the log need not wait for all of it.
+  const { startServer } = await import('../../server.ts')
+  const server = await startServer(config, log)
+  const { url, grpcAddress, newAdminPassword } = server
+
+  console.log(`Mergelog listens on ${url}`)
+  console.log(`  API      ${url}/api/v1      documentation ${url}/api/docs`)
+  console.log(`  git      ${url}/{owner}/{repo}.git`)
+  console.log(`  gRPC     ${grpcAddress}`)
+  console.log(`  data     ${config.dataDir}`)
+  if (newAdminPassword !== undefined) {
+    console.log(`  admin    user "admin", password "${newAdminPassword}" (shown this once)`)
+    console.log(`  try      curl -u admin:${newAdminPassword} ${url}/api/v1/user`)
+    console.log(`  demo     ADMIN_PASSWORD=${newAdminPassword} npm run demo`)
+  }
+
+  await untilSignal()
+  try {
+    await server.stop()
+  } catch (error) {
+    throw new Error('the server did not stop in order', { cause: error })
+  }
+}
+
+/** Resolves at the first SIGTERM or SIGINT. The handlers stay: later ones must not cut off what ends. */
+export function untilSignal(): Promise<unknown> {
+  const signals = ['SIGTERM', 'SIGINT'] as const
+  for (const signal of signals) process.on(signal, () => {})
+  return Promise.race(signals.map((signal) => once(process, signal)))
+}
+
+export function addServe(program: Command): void {
+  const command = program
+    .command('serve')
+    .description('run the server until SIGTERM or SIGINT')
+    .action(() => serve())
+  const environment = settings.map(({ name }) => name)
+  explainUse(command, ['mergelog serve', 'DATA_DIR=/srv/mergelog PORT=8080 mergelog serve'], environment)
+}

@@ -1,0 +1,127 @@
+/** `mergelog upgrade follow`: keeps the log's upgrades as a chain node shows them. */
+import { mkdir } from 'node:fs/promises'
+import { type Command, InvalidArgumentError } from 'commander'
+import { loadConfig } from '../../config.ts'
+import type { UpgradeEvent } from '../../events/upgrade-events.ts'
+import { openEvents } from '../../stores.ts'
+import { type FollowNews, follow, followOnce } from '../../upgrade/follow.ts'
+import { openGateway } from '../../upgrade/follow-gateway.ts'
+import { explainUse, LOG_SETTINGS } from '../help.ts'
+import { printable, styled } from '../terminal.ts'
+import { untilSignal } from './serve.ts'
+
+interface FollowArguments {
+  from: URL
+  /** In seconds. */
+  interval: number
+  once?: true
+  json?: true
+}
+
+const INTERVAL = { least: 0.1, most: 86_400, standard: 10 }
+
+function gatewayUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || !/^https?:$/.test(url.protocol) || url.username || url.password) {
+    throw new InvalidArgumentError('It must be an http:// or https:// URL without credentials.')
+  }
+  return url
+}
+
+function seconds(text: string): number {
+  const value = /^\d{1,6}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN
+  if (value >= INTERVAL.least && value <= INTERVAL.most) return value
+  throw new InvalidArgumentError(`It must be a number from ${INTERVAL.least} to ${INTERVAL.most}.`)
+}
+
+async function followCommand(options: FollowArguments): Promise<void> {
+  const config = loadConfig(process.env)
+  await mkdir(config.dataDir, { recursive: true })
+  const gateway = openGateway(options.from)
+  const events = openEvents(config)
+  const tell = (news: FollowNews) =>
+    options.json ? console.log(JSON.stringify(news)) : say(news, gateway.url)
+  const ending = new AbortController()
+  const { signal } = ending
+  void untilSignal().then(() => ending.abort())
+  try {
+    if (!options.once) {
+      await follow(events, gateway, { intervalMs: options.interval * 1000, signal, tell })
+      return
+    }
+    const round = await followOnce(events, gateway, signal)
+    if (round.events.length > 0) {
+      tell({ kind: 'recorded', events: round.events, position: round.position })
+    }
+    for (const reason of round.refused) tell({ kind: 'refused', reason })
+  } catch (error) {
+    if (!signal.aborted) throw error
+  } finally {
+    await events.close()
+  }
+}
+
+function say(news: FollowNews, url: string): void {
+  const { stderr } = process
+  const now = (stream: NodeJS.WriteStream) => styled('dim', new Date().toISOString(), stream)
+  switch (news.kind) {
+    case 'recorded':
+      for (const event of news.events) {
+        const type = styled('cyan', event.type.padEnd(17))
+        console.log(now(process.stdout), type, printable(detailOf(event)))
+      }
+      break
+    case 'refused':
+      console.error(now(stderr), styled('yellow', 'not recorded', stderr), printable(news.reason))
+      break
+    case 'healthy':
+      console.error(now(stderr), styled('green', 'following', stderr), url)
+      break
+    case 'unhealthy':
+      console.error(now(stderr), styled('red', 'trying again', stderr), `${url}: ${printable(news.reason)}`)
+  }
+}
+
+function detailOf(event: UpgradeEvent): string {
+  switch (event.type) {
+    case 'PlanScheduled':
+      return `${event.data.plan.name} at height ${event.data.plan.height}`
+    case 'PlanCanceled':
+      return event.data.name
+    case 'PlanApplied':
+      return `${event.data.name} at height ${event.data.height}`
+    case 'ModuleVersionsSet':
+      return event.data.moduleVersions.map(({ name, version }) => `${name} ${version}`).join(', ')
+    case 'AuthorityChanged':
+      return event.data.address
+    case 'ConsensusStateStored':
+      return `for height ${event.data.lastHeight}`
+  }
+}
+
+export function addUpgrade(program: Command): void {
+  const upgrade = program.command('upgrade').description('the upgrades of a chain').helpCommand(false)
+  const command = upgrade
+    .command('follow')
+    .summary('record what a chain node shows of its upgrades')
+    .description(
+      "record what a chain node's HTTP gateway shows of its upgrades, as it changes; beside a running server " +
+        'or without one. Redirects are not followed. What a gateway gets wrong is tried again for ever, with ' +
+        'growing pauses; `Retry-After` is honoured up to ten minutes.',
+    )
+    .requiredOption(
+      '--from <url>',
+      "the gateway, as http://127.0.0.1:1317; Mergelog's own works, too",
+      gatewayUrl,
+    )
+    .option('--interval <seconds>', 'pause between two rounds', seconds, INTERVAL.standard)
+    .option('--once', 'one round, without trying again')
+    .option('--json', 'print what there is to tell as lines of JSON')
+    .action(followCommand)
+  const examples = [
+    'mergelog upgrade follow --from http://127.0.0.1:1317',
+    'mergelog upgrade follow --from https://rest.example.org --interval 60 --json',
+    'mergelog upgrade follow --from http://127.0.0.1:1317 --once',
+  ]
+  explainUse(command, examples, LOG_SETTINGS)
+}

@@ -1,0 +1,44 @@
+/** How far a long command has come, on a terminal. */
+import { Presets, SingleBar } from 'cli-progress'
+
+export interface Step {
+  step: string
+  done: number
+  /** 0 when it can't be known. */
+  total: number
+  /** Events that the step has replayed so far, when that is what it does. */
+  events?: number
+}
+
+/** Runs `work` with a bar on standard error; where that is no terminal there is none. */
+export async function withProgressBar<T>(work: (onProgress: (step: Step) => void) => Promise<T>): Promise<T> {
+  if (!process.stderr.isTTY) return await work(() => {})
+  const format = '{bar} {percentage}%  {step}  {counts}  {eta_formatted} left'
+  const bar = new SingleBar(
+    { format, stream: process.stderr, clearOnComplete: true, hideCursor: true, fps: 10, etaBuffer: 100 },
+    Presets.shades_classic,
+  )
+  let current = { name: '', began: 0 }
+  try {
+    return await work(({ step, done, total, events }) => {
+      if (step !== current.name) {
+        // Anew for each step, whose time left says nothing of the others'.
+        bar.start(Math.max(total, 1), 0, { step, counts: '' })
+        current = { name: step, began: performance.now() }
+      }
+      bar.setTotal(Math.max(total, 1))
+      bar.update(done, { counts: countsOf({ done, total, events }, performance.now() - current.began) })
+    })
+  } finally {
+    bar.stop()
+  }
+}
+
+function countsOf(
+  { done, total, events }: { done: number; total: number; events: number | undefined },
+  milliseconds: number,
+): string {
+  if (events === undefined) return total === 0 ? '' : `${done}/${total}`
+  const perSecond = Math.round((events * 1000) / Math.max(milliseconds, 1))
+  return `${events.toLocaleString('en')} events, ${perSecond.toLocaleString('en')}/s`
+}

@@ -1,0 +1,166 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { backup } from '../../src/backup/backup.ts'
+import { restore } from '../../src/backup/restore.ts'
+import { checkRestored, gitRefs, temporaryDirectory } from '../backup/restored.ts'
+import { type SettledData, settledData } from '../backup/settled-data.ts'
+import { startTestServer } from '../start-server.ts'
+
+const mergelog = fileURLToPath(new URL('../../src/cli/mergelog.ts', import.meta.url))
+let settled: SettledData
+let place: string
+t.before(async () => {
+  settled = await settledData(t)
+  place = await temporaryDirectory(t)
+})
+
+const environment = (dataDir: string, more: Record<string, string> = {}) => {
+  const { EVENTSTORE_URL: _events, MONGODB_URL: _views, ...own } = process.env
+  return { ...own, DATA_DIR: dataDir, ...more }
+}
+
+/** Runs the command line; resolves to how it ended, also when that is a failure. */
+async function run(dataDir: string, args: string[], more?: Record<string, string>) {
+  try {
+    const env = environment(dataDir, more)
+    const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', mergelog, ...args], {
+      env,
+    })
+    return { code: 0, stdout, stderr: '' }
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && 'stdout' in error && 'stderr' in error)) throw error
+    const { code, stdout, stderr } = error
+    return { code, stdout: `${stdout}`, stderr: `${stderr}` }
+  }
+}
+
+t.test('mergelog backup and restore: text for people, JSON for scripts', async (t) => {
+  const { dataDir } = settled
+  const json = await run(dataDir, ['backup', join(place, 'json'), '--json'])
+  t.match(JSON.parse(json.stdout), {
+    repositories: 2,
+    attachments: 1,
+    missing: [],
+    directory: join(place, 'json'),
+  })
+  const check = promisify(execFile)('sha256sum', ['--check', '--quiet', 'SHA256SUMS'], {
+    cwd: join(place, 'json'),
+  })
+  t.match(await check, { stdout: '' })
+  const restored = join(place, 'restored')
+  const back = await run(restored, ['restore', join(place, 'json'), '--json'])
+  t.match(JSON.parse(back.stdout), { repositories: 2, dataDir: restored })
+  t.same(await gitRefs(restored, 1), await gitRefs(dataDir, 1))
+  t.match(await run(restored, ['restore', join(place, 'json')]), {
+    code: 1,
+    stderr: /^mergelog: DATA_DIR: .* is not empty .*\n$/,
+  })
+})
+
+t.test(
+  'mergelog backup and restore: stores that are not in DATA_DIR have backups of their own',
+  async (t) => {
+    for (const [name, url] of [
+      ['EVENTSTORE_URL', 'esdb://127.0.0.1:1?tls=false'],
+      ['MONGODB_URL', 'mongodb://127.0.0.1:1/mergelog'],
+    ] as const) {
+      for (const command of ['backup', 'restore']) {
+        const answer = await run(settled.dataDir, [command, join(place, 'elsewhere')], { [name]: url })
+        t.match(answer, {
+          code: 1,
+          stdout: '',
+          stderr: new RegExp(`^mergelog: ${command} is for .*${name}.*\n$`),
+        })
+      }
+    }
+  },
+)
+
+t.test('a disk that is full: one line, exit code 1, and nothing under any name', async (t) => {
+  const directory = join(place, 'full')
+  // No file may be larger than 32 KiB, as if there were no more room.
+  const command = 'unset NODE_OPTIONS; ulimit -f 32; exec "$0" --import tsx "$@"'
+  const args = ['-c', command, process.execPath, mergelog, 'backup', directory]
+  const child = spawn('bash', args, {
+    env: environment(settled.dataDir),
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  let stderr = ''
+  child.stderr.on('data', (chunk) => {
+    stderr += chunk
+  })
+  const [code] = await once(child, 'close')
+  t.equal(code, 1)
+  t.match(stderr, /^mergelog: .*\n$/)
+  t.same(
+    (await readdir(place)).filter((name) => name.startsWith('full')),
+    [],
+  )
+})
+
+/** Runs the command line and kills it that many milliseconds after it has begun to write. */
+async function kill(dataDir: string, args: string[], begun: string, after: number): Promise<boolean> {
+  const child = spawn(process.execPath, ['--import', 'tsx', mergelog, ...args], {
+    env: environment(dataDir),
+    stdio: 'ignore',
+  })
+  const closed = once(child, 'close')
+  while (child.exitCode === null && (await readdir(begun).catch(() => [])).length === 0) await delay(1)
+  await delay(after)
+  child.kill('SIGKILL')
+  const [code] = await closed
+  return code === null
+}
+
+t.test('kill -9 of a backup: there is none, or a whole one; the next one begins anew', async (t) => {
+  const directory = join(place, 'killed')
+  let killed = 0
+  for (const after of [0, 80]) {
+    const wasKilled = await kill(settled.dataDir, ['backup', directory], `${directory}.partial`, after)
+    if (!wasKilled || (await readdir(place)).includes('killed'))
+      await readFile(join(directory, 'manifest.json'))
+    else killed += 1
+    await rm(directory, { recursive: true, force: true })
+  }
+  t.ok(killed > 0)
+  await backup({ dataDir: settled.dataDir, directory })
+  t.notOk((await readdir(place)).includes('killed.partial'))
+  const restored = join(place, 'after-kill')
+  await restore({ directory, dataDir: restored })
+  await checkRestored(t, restored)
+})
+
+t.test('kill -9 of a restore: no server takes the directory for a whole one', async (t) => {
+  const directory = join(place, 'for-restore')
+  await backup({ dataDir: settled.dataDir, directory })
+  let halves = 0
+  for (const after of [0, 30]) {
+    const dataDir = join(place, `half-${after}`)
+    await kill(dataDir, ['restore', directory], join(dataDir, 'restoring'), after)
+    const names = await readdir(dataDir)
+    if (names.includes('restoring')) {
+      halves += 1
+      const start = startTestServer(t, { DATA_DIR: dataDir })
+      await t.rejects(start, { name: 'DataDirInUse', message: /a restore into .* was cut off/ })
+      await rm(dataDir, { recursive: true })
+      await restore({ directory, dataDir })
+    }
+    t.same(await gitRefs(dataDir, 1), await gitRefs(settled.dataDir, 1))
+  }
+  t.ok(halves > 0)
+})
+
+t.test('what DATA_DIR lacks is told with exit code 1, and the rest is backed up', async (t) => {
+  const directory = join(place, 'lacking')
+  await rm(join(settled.dataDir, 'git', '2.git'), { recursive: true })
+  const answer = await run(settled.dataDir, ['backup', directory, '--json'])
+  t.match(answer, { code: 1, stderr: /the backup is made, but DATA_DIR lacks .*: git\/2\.git\n$/ })
+  t.match(JSON.parse(answer.stdout), { missing: ['git/2.git'] })
+  t.ok((await readdir(directory)).includes('manifest.json'))
+})

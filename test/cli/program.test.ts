@@ -1,0 +1,75 @@
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { createInterface } from 'node:readline'
+import t from 'tap'
+import { ADMIN_PASSWORD } from '../start-server.ts'
+import { mergelog, startMergelog } from './command-line.ts'
+
+t.test('help of every command has examples and the environment that it reads', async (t) => {
+  const commands = ['serve', 'demo', 'history', 'replay', 'upgrade follow']
+  for (const command of commands) {
+    const { code, stdout, stderr } = await mergelog([...command.split(' '), '--help'])
+    t.match({ code, stderr }, { code: 0, stderr: '' }, command)
+    t.match(stdout, `\nExamples:\n  mergelog ${command}`)
+    t.match(stdout, /\nEnvironment[^\n]*:\n(.*\n)* {2}DATA_DIR/)
+  }
+  const whole = await mergelog(['--help'])
+  t.match(whole, { code: 0, stdout: /^Usage: mergelog/ })
+  for (const command of commands) t.match(whole.stdout, `\n  ${command.split(' ')[0]}`)
+})
+
+t.test('the version is that of package.json', async (t) => {
+  const { version } = JSON.parse(await readFile('package.json', 'utf8'))
+  t.same(await mergelog(['--version']), { code: 0, stdout: `${version}\n`, stderr: '' })
+})
+
+t.test('wrong use is one line on standard error and exit code 2', async (t) => {
+  const cases: [args: string[], line: RegExp][] = [
+    [['nope'], /^mergelog: unknown command 'nope'/],
+    [['serve', '--nope'], /^mergelog: unknown option '--nope'/],
+    [['histroy'], /^mergelog: unknown command 'histroy' .*history/],
+    [['history'], /^mergelog: missing required argument/],
+    [['history', 'alice/app'], /^mergelog: .*OWNER\/REPO#NUMBER/],
+    [['history', 'alice/app#0'], /^mergelog: .*OWNER\/REPO#NUMBER/],
+    [['history', 'a/b#1', 'c/d#2'], /^mergelog: too many arguments/],
+    [['upgrade', 'follow'], /^mergelog: required option '--from/],
+    [['upgrade', 'follow', '--from', 'gopher://x'], /^mergelog: .*http:\/\//],
+    [['upgrade', 'follow', '--from', 'http://u:secret@x'], /^mergelog: .*without credentials/],
+    [['upgrade', 'follow', '--from', 'http://x', '--interval', '0'], /^mergelog: .*number from 0\.1/],
+  ]
+  for (const [args, line] of cases) {
+    const end = await mergelog(args)
+    t.match(end, { code: 2, stdout: '', stderr: line }, args.join(' '))
+    t.match(end.stderr, /^[^\n]+\n$/)
+  }
+  t.match(await mergelog([]), { code: 2, stdout: '', stderr: /^Usage: mergelog/ })
+})
+
+t.test('what an operator can mend is one line and exit code 1', async (t) => {
+  const DATA_DIR = t.testdir({ broken: { 'events.db': 'this is no database, whatever its name says\n' } })
+  const cases: [args: string[], environment: Record<string, string>, line: RegExp][] = [
+    [['serve'], { PORT: 'many' }, /^mergelog: PORT is "many", but must be/],
+    [['history', 'alice/app#1'], {}, /^mergelog: DATA_DIR: there is no log in /],
+    [['history', 'a/b#1', '--since', 'soon'], {}, /^mergelog: since: must be a date-time/],
+    [['history', 'a/b#1', '--type', 'Nope'], {}, /^mergelog: type: Nope is no type/],
+    [['history', 'a/b#1'], { DATA_DIR: `${DATA_DIR}/broken` }, /^mergelog: \/.*events\.db is broken/],
+    [['upgrade', 'follow', '--once', '--from', 'http://127.0.0.1:9'], {}, /^mergelog: current_plan: /],
+    [['demo'], {}, /^mergelog: ADMIN_PASSWORD or --password is needed/],
+  ]
+  for (const [args, environment, line] of cases) {
+    const end = await mergelog(args, { DATA_DIR: `${DATA_DIR}/new`, ...environment })
+    t.match(end, { code: 1, stdout: '', stderr: line }, args.join(' '))
+    t.match(end.stderr, /^[^\n]+\n$/)
+  }
+})
+
+t.test('mergelog serve runs the server, and SIGTERM ends it with 0', async (t) => {
+  const environment = { DATA_DIR: t.testdir(), ADMIN_PASSWORD, PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' }
+  const child = startMergelog(t, ['serve'], environment)
+  const lines = createInterface({ input: child.stdout ?? process.stdin })
+  const [line] = await once(lines, 'line')
+  const url = /^Mergelog listens on (http:\S+)$/.exec(line)?.[1]
+  t.equal((await fetch(`${url}/api/docs`)).status, 200)
+  child.kill('SIGTERM')
+  t.same(await once(child, 'exit'), [0, null])
+})

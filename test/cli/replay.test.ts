@@ -1,0 +1,44 @@
+import t from 'tap'
+import { workTree } from '../git-client.ts'
+import { startTestServer } from '../start-server.ts'
+import { mergelog } from './command-line.ts'
+
+t.test('an issue and a pull request as they were, beside a running server', async (t) => {
+  const server = await startTestServer(t)
+  const alice = await server.as('alice')
+  await alice.user.createCurrentUserRepo({ name: 'app', private: true, auto_init: true })
+  await alice.repos.issueCreateIssue('alice', 'app', { title: 'First' })
+  await alice.repos.issueEditIssue('alice', 'app', 1, { title: 'Second' })
+  const work = await workTree(t, server.gitUrl('alice', 'alice/app'))
+  await work.git('push', '-q', 'origin', 'main:topic')
+  await alice.repos.repoCreatePullRequest('alice', 'app', { head: 'topic', base: 'main', title: 'Pull' })
+  const environment = { DATA_DIR: server.dataDir, PUBLIC_URL: server.url }
+  const replay = (...args: string[]) => mergelog(['replay', 'alice/app#1', ...args], environment)
+
+  const first = await replay('--revision', '0')
+  t.match(first, { code: 0, stderr: '' })
+  t.match(first.stdout, /^alice\/app#1 after revision 0, \S+Z\n/)
+  t.match(first.stdout, /\ntitle {2,}First\n/)
+  t.match(first.stdout, /\nuser {2,}alice\n/)
+  t.match((await replay('--revision', '1')).stdout, /\ntitle {2,}Second\n/)
+
+  const answer = await server.fetch('alice', '/api/v1/repos/alice/app/issues/1/replay?revision=0')
+  const json = await replay('--at', JSON.parse(await answer.clone().text()).created_at, '--json')
+  t.same(JSON.parse(json.stdout), await answer.json(), 'what the server answers')
+
+  const pull = await mergelog(['replay', 'alice/app#2', '--revision', '0'], environment)
+  t.match(pull.stdout, /\nhead {2,}topic [0-9a-f]{10}\n/)
+  t.match(pull.stdout, /\nmerged {2,}false\n/)
+
+  const cases: [args: string[], line: RegExp][] = [
+    [[], /^mergelog: revision: this or at must be given\n$/],
+    [['--at', 'yesterday'], /^mergelog: at: must be a date-time/],
+    [
+      ['--revision', '0', '--at', '2026-01-01T00:00:00Z'],
+      /^mergelog: at: can not be given with a revision\n$/,
+    ],
+    [['--revision', '9'], /^mergelog: there is nothing at that moment \(revision: 0 to 1; at: from .*\)\n$/],
+    [['--at', '2001-01-01T00:00:00Z'], /^mergelog: there is nothing at that moment \(revision: 0 to 1/],
+  ]
+  for (const [args, line] of cases) t.match(await replay(...args), { code: 1, stdout: '', stderr: line })
+})
