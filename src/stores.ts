@@ -12,6 +12,9 @@ import { openSqliteReadStore } from './projections/sqlite.ts'
 /** File of the embedded log in a data directory. */
 export const eventsFile = (dataDir: string) => join(dataDir, 'events.db')
 
+/** File of the embedded read models. */
+export const viewsFile = (dataDir: string) => join(dataDir, 'views.db')
+
 export function openEvents({ eventStoreUrl, dataDir }: Config): EventStore {
   return eventStoreUrl === undefined
     ? openSqliteEventStore(eventsFile(dataDir))
@@ -29,10 +32,7 @@ export interface ReadStores {
 export function openReadStores({ mongodbUrl, dataDir }: Config): ReadStores {
   const [documents, secrets] =
     mongodbUrl === undefined
-      ? [
-          openSqliteReadStore(join(dataDir, 'views.db')),
-          openSqliteReadStore(join(dataDir, 'secrets.db'), 'FULL'),
-        ]
+      ? [openSqliteReadStore(viewsFile(dataDir)), openSqliteReadStore(join(dataDir, 'secrets.db'), 'FULL')]
       : [openMongoReadStore(mongodbUrl), openMongoReadStore(mongodbUrl, { database: 'mergelog_secrets' })]
   const generations = withGenerations(documents)
   return { generations, readStore: generations.current, secrets }

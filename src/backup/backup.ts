@@ -15,31 +15,19 @@
  * Not copied are `pushes`, which tell where git may be ahead of the log (the copy's refs are the log's), files
  * that are being uploaded, and the lock.
  */
-import { mkdir, readdir, readFile, realpath, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises'
-import { basename, dirname, join, relative, resolve, sep } from 'node:path'
+import { mkdir, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { isUuid } from '../attachments/files.ts'
-import { forgetToken, secretCollections, tokenHashes } from '../commands/users/secrets.ts'
-import { DataDirInUse, lockDataDir } from '../data-lock.ts'
-import { openSqliteEventStore } from '../events/sqlite.ts'
 import { flush, hasCode } from '../git/disk.ts'
 import { GitUnavailable } from '../git/errors.ts'
-import { openSqliteReadStore } from '../projections/sqlite.ts'
-import { openSqlite } from '../sqlite.ts'
-import { SnapshotFailed, snapshotDatabase } from './database-snapshot.ts'
-import { createFileCopier, type FileCopier, fewAtOnce, flushTree, sumOf } from './file-copier.ts'
+import { copyLog, copyReadModels, copySecrets } from './database-copies.ts'
+import { createFileCopier, fewAtOnce, flushTree, sumOf } from './file-copier.ts'
 import { BackupProblem, DATA, type Manifest, SUMS, writeManifest } from './manifest.ts'
-import { type NamedByLog, type NamedRepository, namedByLog } from './named-by-log.ts'
+import type { NamedByLog, NamedRepository } from './named-by-log.ts'
 import { copyObjects, exists, isConnected, namesIn, REPOSITORY_FILES, writeRefs } from './repository-copy.ts'
-import { type Draft, openDraft } from './sums.ts'
-
-/** How far it has come. */
-export interface Progress {
-  /** What is being done, in words. */
-  step: string
-  done: number
-  /** 0 when it can't be known. */
-  total: number
-}
+import { openDraft } from './sums.ts'
+import { isLock, takePartial, usableTarget } from './target.ts'
+import type { Progress, Work } from './work.ts'
 
 export interface BackupOptions {
   dataDir: string
@@ -97,63 +85,6 @@ export async function backup({
   }
 }
 
-/** The lock's file, and what SQLite has beside it. */
-const isLock = (name: string) => name.startsWith('lock.db')
-
-/** The directory that the backup becomes, its parent made. @throws BackupProblem */
-async function usableTarget(directory: string, dataDir: string): Promise<string> {
-  const given = resolve(directory)
-  await mkdir(dirname(given), { recursive: true })
-  // A link to an empty directory stands for that one.
-  const isThere = await exists(given)
-  const target = isThere ? await realpath(given) : join(await realpath(dirname(given)), basename(given))
-  const fromData = relative(await realpath(dataDir), target)
-  if (fromData === '' || (fromData !== '..' && !fromData.startsWith(`..${sep}`))) {
-    throw new BackupProblem(`${target} is in DATA_DIR: a backup must lie elsewhere`)
-  }
-  if (!isThere) return target
-  const names = await readdir(target).catch((error: unknown) => {
-    throw hasCode(error, 'ENOTDIR') ? new BackupProblem(`${target} is no directory`) : error
-  })
-  if (names.length > 0) throw new BackupProblem(`${target} is not empty`)
-  const [own, parent] = await Promise.all([stat(target), stat(dirname(target))])
-  if (own.dev !== parent.dev) {
-    throw new BackupProblem(`${target} is a mount point: name a directory in it that is not there yet`)
-  }
-  return target
-}
-
-/** Takes the directory that the work is done in, empty; resolves to the release. @throws BackupProblem */
-async function takePartial(partial: string, target: string): Promise<() => void> {
-  // There are secrets in it.
-  await mkdir(partial, { mode: 0o700 }).catch((error: unknown) => {
-    if (!hasCode(error, 'EEXIST')) throw error
-  })
-  try {
-    const release = lockDataDir(partial)
-    // What is left of a backup that was killed.
-    for (const name of await readdir(partial)) {
-      if (!isLock(name)) await rm(join(partial, name), { recursive: true, force: true })
-    }
-    return release
-  } catch (error) {
-    if (!(error instanceof DataDirInUse)) throw error
-    throw new BackupProblem(`another backup to ${target} is under way`, { cause: error })
-  }
-}
-
-/** What the steps share. */
-interface Work {
-  dataDir: string
-  /** Below which the copy is. */
-  data: string
-  draft: Draft
-  copy: FileCopier
-  onProgress: (progress: Progress) => void
-  /** Refs of repositories that were found to be whole with them. */
-  checked: Map<number, string>
-}
-
 async function fill(
   dataDir: string,
   partial: string,
@@ -194,18 +125,6 @@ async function fill(
   } finally {
     await draft.close()
   }
-}
-
-/** They can be made again from the log: when they are damaged the backup has none. */
-async function copyReadModels({ dataDir, data, onProgress }: Work): Promise<void> {
-  const from = join(dataDir, 'views.db')
-  const to = join(data, 'views.db')
-  if (!(await exists(from))) return
-  onProgress({ step: 'read models', done: 0, total: 0 })
-  await snapshotDatabase(from, to).catch(async (error: unknown) => {
-    if (!(error instanceof SnapshotFailed) || !error.isBroken) throw error
-    await rm(to, { force: true })
-  })
 }
 
 /** Copies the files that the copy does not have yet. */
@@ -272,53 +191,6 @@ async function copyLogAndWhatItNames(
     missingBefore = new Set(missing)
   }
   throw new BackupProblem('so much is being deleted that no moment could be copied whole; try again')
-}
-
-async function copyLog({ dataDir, data, onProgress }: Work): Promise<NamedByLog> {
-  const file = join(data, 'events.db')
-  onProgress({ step: 'log', done: 0, total: 0 })
-  await snapshotDatabase(join(dataDir, 'events.db'), file)
-  const log = openSqliteEventStore(file)
-  try {
-    const total = await log.lastPosition()
-    return await namedByLog(log, (done) => onProgress({ step: 'reading the log', done, total }))
-  } finally {
-    await log.close()
-    await leaveWal(file)
-  }
-}
-
-/** Closing leaves what was written in the file beside it, which is not copied: all goes into the one file. */
-async function leaveWal(file: string): Promise<void> {
-  const db = openSqlite(file, 'FULL')
-  try {
-    db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
-  } finally {
-    db.close()
-  }
-  for (const end of ['-wal', '-shm', '-journal']) await rm(`${file}${end}`, { force: true })
-}
-
-/**
- * Secrets of tokens that the log does not name are left out: their ids will be taken again, by tokens of
- * another life.
- */
-async function copySecrets({ dataDir, data, onProgress }: Work, { tokens }: NamedByLog): Promise<void> {
-  const from = join(dataDir, 'secrets.db')
-  if (!(await exists(from))) return
-  onProgress({ step: 'secrets', done: 0, total: 0 })
-  const to = join(data, 'secrets.db')
-  await snapshotDatabase(from, to)
-  const secrets = openSqliteReadStore(to, 'FULL')
-  try {
-    await secrets.prepare(secretCollections)
-    for (const { tokenId } of await secrets.find(tokenHashes, {})) {
-      if (!tokens.has(tokenId)) await forgetToken(secrets, tokenId)
-    }
-  } finally {
-    await secrets.close()
-    await leaveWal(to)
-  }
 }
 
 async function missingAttachments({ data }: Work, { repositories }: NamedByLog): Promise<string[]> {

@@ -17,6 +17,9 @@ const SNAPSHOT = `
   try {
     db.exec('PRAGMA busy_timeout = 30000')
     db.prepare('VACUUM INTO ?').run(workerData.to)
+  } catch (error) {
+    // The driver's own class does not reach the other thread.
+    throw new Error(error.message)
   } finally {
     db.close()
   }

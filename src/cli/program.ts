@@ -11,10 +11,21 @@ import { addReplay } from './commands/replay.ts'
 import { addRestore } from './commands/restore.ts'
 import { addServe } from './commands/serve.ts'
 import { addUpgrade } from './commands/upgrade.ts'
+import { addVerify } from './commands/verify.ts'
 import { explain } from './explain.ts'
 import { printable } from './terminal.ts'
 
-const COMMANDS = [addServe, addDemo, addHistory, addReplay, addUpgrade, addRebuild, addBackup, addRestore]
+const COMMANDS = [
+  addServe,
+  addDemo,
+  addHistory,
+  addReplay,
+  addUpgrade,
+  addVerify,
+  addRebuild,
+  addBackup,
+  addRestore,
+]
 
 const FAILED = 1
 const WRONG_USE = 2

@@ -7,6 +7,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { decode } from '../events/codec.ts'
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
+import { BrokenFile } from '../sqlite.ts'
 import type { ReadModel } from './read-model.ts'
 import type { Change, Checkpoint, ReadStore } from './read-store.ts'
 
@@ -151,6 +152,12 @@ export function createProjector(
         }
       } catch (error) {
         if (stopping.signal.aborted) return
+        if (error instanceof BrokenFile) {
+          // No trying mends it: `/healthz` tells, and what was projected so far is served.
+          for (const p of running()) p.stopped = error.message
+          log.error({ err: error }, 'the read models stopped at a broken log')
+          return
+        }
         log.warn({ err: error }, 'the projector lost a store and tries again')
         await delay(RETRY_MS, undefined, { signal: stopping.signal }).catch(() => {})
       }

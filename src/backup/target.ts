@@ -1,0 +1,52 @@
+/** Where a backup comes to be: under another name until all of it is there. */
+import { mkdir, readdir, realpath, rm, stat } from 'node:fs/promises'
+import { basename, dirname, join, relative, resolve, sep } from 'node:path'
+import { DataDirInUse, lockDataDir } from '../data-lock.ts'
+import { hasCode } from '../git/disk.ts'
+import { BackupProblem } from './manifest.ts'
+import { exists } from './repository-copy.ts'
+
+/** The lock's file, and what SQLite has beside it. */
+export const isLock = (name: string) => name.startsWith('lock.db')
+
+/** The directory that the backup becomes, its parent made. @throws BackupProblem */
+export async function usableTarget(directory: string, dataDir: string): Promise<string> {
+  const given = resolve(directory)
+  await mkdir(dirname(given), { recursive: true })
+  // A link to an empty directory stands for that one.
+  const isThere = await exists(given)
+  const target = isThere ? await realpath(given) : join(await realpath(dirname(given)), basename(given))
+  const fromData = relative(await realpath(dataDir), target)
+  if (fromData === '' || (fromData !== '..' && !fromData.startsWith(`..${sep}`))) {
+    throw new BackupProblem(`${target} is in DATA_DIR: a backup must lie elsewhere`)
+  }
+  if (!isThere) return target
+  const names = await readdir(target).catch((error: unknown) => {
+    throw hasCode(error, 'ENOTDIR') ? new BackupProblem(`${target} is no directory`) : error
+  })
+  if (names.length > 0) throw new BackupProblem(`${target} is not empty`)
+  const [own, parent] = await Promise.all([stat(target), stat(dirname(target))])
+  if (own.dev !== parent.dev) {
+    throw new BackupProblem(`${target} is a mount point: name a directory in it that is not there yet`)
+  }
+  return target
+}
+
+/** Takes the directory that the work is done in, empty; resolves to the release. @throws BackupProblem */
+export async function takePartial(partial: string, target: string): Promise<() => void> {
+  // There are secrets in it.
+  await mkdir(partial, { mode: 0o700 }).catch((error: unknown) => {
+    if (!hasCode(error, 'EEXIST')) throw error
+  })
+  try {
+    const release = lockDataDir(partial)
+    // What is left of a backup that was killed.
+    for (const name of await readdir(partial)) {
+      if (!isLock(name)) await rm(join(partial, name), { recursive: true, force: true })
+    }
+    return release
+  } catch (error) {
+    if (!(error instanceof DataDirInUse)) throw error
+    throw new BackupProblem(`another backup to ${target} is under way`, { cause: error })
+  }
+}

@@ -1,0 +1,155 @@
+/** Read models made again from the log, in a store that is thrown away afterwards; the log is checked on the way. */
+import { decode } from '../events/codec.ts'
+import type { DomainEvent, Recorded } from '../events/domain-events.ts'
+import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
+import type { LogProblem } from '../events/sqlite-check.ts'
+import { BrokenEvent } from '../events/sqlite-log.ts'
+import type { ReadModel } from '../projections/read-model.ts'
+import type { AnyCollection, Change, ReadStore } from '../projections/read-store.ts'
+import { BrokenFile } from '../sqlite.ts'
+import type { Chains } from './chains.ts'
+
+/** Events that are folded at once, and how many characters of text they may have. */
+const BATCH = 4000
+const BATCH_CHARACTERS = 8 * 1024 * 1024
+
+/** The log stops being sound here: nothing after it is looked at. */
+export class LogBroken extends Error {
+  override readonly name = 'LogBroken'
+  readonly problem: LogProblem
+
+  constructor(problem: LogProblem) {
+    super(problem.problem)
+    this.problem = problem
+  }
+}
+
+/** The log is sound, and a read model can't be made of it. */
+export class FoldFailed extends Error {
+  override readonly name = 'FoldFailed'
+}
+
+export interface Replay {
+  /** The log up to a position, at least; each read model exactly up to its own. @throws LogBroken, FoldFailed */
+  readTo(end: Position, models: ReadonlyMap<ReadModel, Position>): Promise<void>
+  /** The position that a read model holds. */
+  position(model: ReadModel): Position
+}
+
+export interface ReplayOptions {
+  events: EventStore
+  chains: Chains
+  scratch: ReadStore
+  /** Told after each batch. */
+  onRead: (position: Position) => void
+  signal: AbortSignal | undefined
+}
+
+/** `scratch` is empty and prepared for the `bare` collections of the models. */
+export function createReplay({ events, chains, scratch, onRead, signal }: ReplayOptions): Replay {
+  const positions = new Map<ReadModel, Position>()
+  const positionOf = (model: ReadModel) => positions.get(model) ?? LOG_START
+
+  function check(event: RecordedEvent): void {
+    // A read model that is behind the others needs events that have been checked.
+    if (event.position <= chains.position()) return
+    const problem = chains.next(event)
+    if (problem !== undefined) throw new LogBroken(problem)
+  }
+
+  async function fold(batch: readonly RecordedEvent[], models: ReadonlyMap<ReadModel, Position>) {
+    const decoded = decodeAll(batch)
+    const changes: Change[] = []
+    for (const [model, target] of models) {
+      const from = positionOf(model)
+      const own = decoded.filter(({ position }) => position > from && position <= target)
+      const advance = await model.advance(own, scratch)
+      if (advance.poison !== undefined) throw failed(model.name, advance.poison.event, advance.poison.error)
+      for (const change of advance.changes) changes.push({ ...change, collection: bare(change.collection) })
+    }
+    await scratch.apply(changes, new Map())
+    const last = batch.at(-1)?.position ?? LOG_START
+    for (const [model, target] of models) {
+      positions.set(model, Math.max(positionOf(model), Math.min(last, target)))
+    }
+  }
+
+  return {
+    position: positionOf,
+    async readTo(end, models) {
+      const behind = [...models].filter(([model, target]) => positionOf(model) < target)
+      const until = Math.max(end, ...behind.map(([, target]) => target))
+      const from = Math.min(chains.position(), ...behind.map(([model]) => positionOf(model)))
+      if (until <= from) return
+      // Beyond the last target events are checked and not folded.
+      const folded = Math.max(LOG_START, ...behind.map(([, target]) => target))
+      const targets = new Map(behind)
+      let batch: RecordedEvent[] = []
+      let read = 0
+      let characters = 0
+      const flush = async () => {
+        signal?.throwIfAborted()
+        await fold(batch, targets)
+        batch = []
+        characters = 0
+      }
+      try {
+        for await (const event of events.readAll({ from })) {
+          if (event.position > until) break
+          check(event)
+          read += 1
+          if (event.position <= folded) {
+            batch.push(event)
+            characters += charactersOf(event.data)
+          }
+          if (batch.length >= BATCH || characters > BATCH_CHARACTERS) await flush()
+          if (read % BATCH !== 0) continue
+          signal?.throwIfAborted()
+          onRead(event.position)
+        }
+      } catch (error) {
+        throw asLogBroken(error)
+      }
+      await flush()
+      for (const [model, target] of targets) positions.set(model, target)
+      onRead(until)
+    },
+  }
+}
+
+/** The collection without what queries need: nobody asks the replayed documents but by their ids. */
+export const bare = ({ name }: AnyCollection): AnyCollection => ({ name, indexes: [], arrays: [] })
+
+function decodeAll(batch: readonly RecordedEvent[]): Recorded<DomainEvent>[] {
+  return batch.map((event) => {
+    try {
+      return decode(event)
+    } catch (error) {
+      throw failed('all', event, error)
+    }
+  })
+}
+
+function failed(model: string, event: RecordedEvent, error: unknown): FoldFailed {
+  const reason = error instanceof Error ? error.message : String(error)
+  return new FoldFailed(
+    `${model}: event ${event.position} (${event.type}, ${event.stream}@${event.revision}): ${reason}`,
+    { cause: error },
+  )
+}
+
+/** What the log's file can't give is where it stops being sound. */
+export function asLogBroken(error: unknown): unknown {
+  if (error instanceof BrokenEvent) {
+    const { message: problem, position, stream, revision } = error
+    return new LogBroken({ problem, position, stream, revision })
+  }
+  return error instanceof BrokenFile ? new LogBroken({ problem: error.message }) : error
+}
+
+/** Roughly: texts are what makes events large. */
+function charactersOf(data: object): number {
+  let sum = 0
+  for (const value of Object.values(data)) if (typeof value === 'string') sum += value.length
+  return sum
+}

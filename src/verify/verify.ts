@@ -1,0 +1,287 @@
+/**
+ * Proof that a server's data is what its log says: every chain of events recomputed, every read model replayed
+ * and compared with what is stored. Reads only, and may run while a server writes.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
+import type { LogProblem } from '../events/sqlite-check.ts'
+import type { ReadModel } from '../projections/read-model.ts'
+import type { ReadSnapshot, ReadStore } from '../projections/read-store.ts'
+import { openSqliteReadStore } from '../projections/sqlite.ts'
+import { BrokenFile } from '../sqlite.ts'
+import { createChains } from './chains.ts'
+import { compareDocuments, type DocumentDifference } from './compare.ts'
+import { asLogBroken, bare, createReplay, FoldFailed, LogBroken, type Replay } from './replay.ts'
+
+export interface VerifyOptions {
+  events: EventStore
+  readStore: ReadStore
+  models: readonly ReadModel[]
+  /** A directory where the replayed read models may be kept meanwhile; they need as much room as the stored. */
+  scratchDir: string
+  /** What only the log's own file can tell: `checkSqliteLog`, for the embedded log. */
+  checkLog?: () => LogProblem | undefined
+  /** The same of the read models: `checkSqliteViews`. */
+  checkViews?: () => string | undefined
+  /** Called some times each second at most, and at the end of each phase. */
+  onProgress?: (progress: VerifyProgress) => void
+  signal?: AbortSignal
+}
+
+export interface VerifyProgress {
+  /** `file` has no steps; `log` counts positions of the log; `views` counts documents. */
+  phase: 'file' | 'log' | 'views'
+  done: number
+  total: number
+  /** Of `done`, since the phase began. */
+  perSecond: number
+}
+
+export interface VerifyReport {
+  /** Whether no difference was found. Read models that could not be compared do not count against it. */
+  sound: boolean
+  log: {
+    /** How many events, from the first on, are sound, and the position of the last of them. */
+    events: number
+    soundUpTo: Position
+    streams: number
+    /** Events of older logs, without hashes: their order was checked, their contents could not be. */
+    unlinked: number
+    difference?: LogProblem
+  }
+  views: {
+    /** Documents that were compared and are the same. */
+    documents: number
+    models: ModelReport[]
+    difference?: DocumentDifference
+    /** Why they can't be compared, though the log is sound: an event can't be folded, or a file is damaged. */
+    failure?: string
+  }
+}
+
+export interface ModelReport {
+  name: string
+  /** `not compared`: there is nothing stored by this version, or a difference was found before. */
+  state: 'same' | 'different' | 'not compared'
+  position: Position
+}
+
+/**
+ * Checks the log first; where that is sound, the read models. The report names the first difference.
+ *
+ * @throws StoreUnavailable when a store can't be read; the signal's reason when it is aborted
+ */
+export async function verifyServer(options: VerifyOptions): Promise<VerifyReport> {
+  const { scratchDir, models } = options
+  const directory = await mkdtemp(join(scratchDir, 'verify-'))
+  const scratch = openSqliteReadStore(join(directory, 'replayed.db'), 'OFF')
+  try {
+    await scratch.prepare(models.map((model) => bare(model.collection)))
+    return await verifyWith(options, scratch)
+  } finally {
+    await scratch.close()
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+async function verifyWith(options: VerifyOptions, scratch: ReadStore): Promise<VerifyReport> {
+  const { events, readStore, models, checkLog, checkViews, onProgress = () => {}, signal } = options
+  const modelReports = new Map<ReadModel, ModelReport>()
+  for (const model of models) {
+    modelReports.set(model, { name: model.name, state: 'not compared', position: LOG_START })
+  }
+  const chains = createChains()
+  let compared = 0
+  const report = (found: Partial<Found>): VerifyReport => {
+    const { log, ...views } = found
+    const counts = chains.counts()
+    return {
+      sound: Object.keys(found).length === 0,
+      log: { ...counts, soundUpTo: chains.position(), ...(log && { difference: log }) },
+      views: { documents: compared, models: [...modelReports.values()], ...views },
+    }
+  }
+
+  const fileProgress = progressOf('file', 1, onProgress)
+  const fileProblem = checkLog === undefined ? undefined : checked(checkLog)
+  fileProgress(1, true)
+
+  try {
+    // Before the end of the log is asked for: a read model never holds what the log has not.
+    const stored = await targetsOf(models, readStore)
+    const last = await lastPositionOf(events)
+    const beyond = [...stored].find(([, position]) => position > last)
+    const end = fileProblem?.position === undefined ? last : Math.min(last, fileProblem.position - 1)
+    const logProgress = progressOf('log', end, onProgress)
+    let onRead = (position: Position) => logProgress(position, position >= end)
+    const replay = createReplay({
+      events,
+      chains,
+      scratch,
+      onRead: (position) => onRead(position),
+      signal,
+    })
+    const wanted = new Map([...stored].map(([model, position]) => [model, Math.min(position, end)]))
+    await replay.readTo(end, wanted)
+    onRead = () => {}
+    if (fileProblem !== undefined) return report({ log: fileProblem })
+    if (beyond !== undefined) return report({ log: cutOff(...beyond, last) })
+
+    const damage = checkViews?.()
+    if (damage !== undefined) return report({ failure: damage })
+    const total = await documentsIn(scratch, models)
+    const viewProgress = progressOf('views', total, onProgress)
+    const snapshot = await readStore.snapshot()
+    try {
+      for (const model of await comparable(models, snapshot, replay)) {
+        const difference = await compareModel(
+          model,
+          { snapshot, readStore, scratch, replay, signal },
+          (n) => {
+            compared += n
+            viewProgress(compared, false)
+          },
+        )
+        modelReports.set(model, {
+          name: model.name,
+          state: difference === undefined ? 'same' : 'different',
+          position: replay.position(model),
+        })
+        if (difference !== undefined) return report({ difference })
+      }
+    } finally {
+      await snapshot.close()
+    }
+    viewProgress(compared, true)
+    return report({})
+  } catch (error) {
+    if (error instanceof LogBroken) return report({ log: earlier(error.problem, fileProblem) })
+    if (error instanceof FoldFailed || error instanceof BrokenFile) return report({ failure: error.message })
+    throw error
+  }
+}
+
+interface Found {
+  log: LogProblem
+  difference: DocumentDifference
+  failure: string
+}
+
+/** Where each read model that this version has made stands. */
+async function targetsOf(
+  models: readonly ReadModel[],
+  store: Pick<ReadSnapshot, 'checkpoint'>,
+): Promise<Map<ReadModel, Position>> {
+  const targets = new Map<ReadModel, Position>()
+  for (const model of models) {
+    const checkpoint = await store.checkpoint(model.name)
+    if (checkpoint?.version === model.version) targets.set(model, checkpoint.position)
+  }
+  return targets
+}
+
+/** Brings the replay to where the snapshot is. One that is being made anew meanwhile can't be compared. */
+async function comparable(
+  models: readonly ReadModel[],
+  snapshot: ReadSnapshot,
+  replay: Replay,
+): Promise<ReadModel[]> {
+  const targets = await targetsOf(models, snapshot)
+  const current = [...targets].filter(([model, position]) => position >= replay.position(model))
+  await replay.readTo(LOG_START, new Map(current))
+  return current.map(([model]) => model)
+}
+
+interface Sides {
+  snapshot: ReadSnapshot
+  readStore: ReadStore
+  scratch: ReadStore
+  replay: Replay
+  signal: AbortSignal | undefined
+}
+
+function compareModel(
+  model: ReadModel,
+  { snapshot, readStore, scratch, replay, signal }: Sides,
+  onCompared: (documents: number) => void,
+): Promise<DocumentDifference | undefined> {
+  const { collection } = model
+  const comparison = { collection, stored: snapshot.range, replayed: scratch.range, onCompared }
+  const turn = async () => signal?.throwIfAborted()
+  if (snapshot.isIsolated) return compareDocuments({ ...comparison, before: turn })
+  const catchUp = async () => {
+    await turn()
+    await replay.readTo(LOG_START, await targetsOf([model], readStore))
+  }
+  return compareDocuments({
+    ...comparison,
+    before: catchUp,
+    async again(id) {
+      await catchUp()
+      const stored = await manyOf(readStore, model, [id])
+      // It may be ahead of the checkpoint, and of the next one, for as long as somebody writes.
+      const ahead = new Map(stored.map(({ position }) => [model, position]))
+      await replay.readTo(LOG_START, ahead)
+      return { stored, replayed: await manyOf(scratch, model, [id]) }
+    },
+  })
+}
+
+/** Documents by their ids, whatever their fields are. */
+function manyOf(store: ReadStore, { collection }: ReadModel, ids: readonly string[]) {
+  return store.getMany<object>({ name: collection.name, indexes: [], arrays: [] }, ids)
+}
+
+async function documentsIn(store: ReadStore, models: readonly ReadModel[]): Promise<number> {
+  let sum = 0
+  for (const { name } of models.map(({ collection }) => collection)) {
+    sum += await store.count<object>({ name, indexes: [], arrays: [] }, {})
+  }
+  return sum
+}
+
+async function lastPositionOf(events: EventStore): Promise<Position> {
+  try {
+    return await events.lastPosition()
+  } catch (error) {
+    throw asLogBroken(error)
+  }
+}
+
+function checked(check: () => LogProblem | undefined): LogProblem | undefined {
+  try {
+    return check()
+  } catch (error) {
+    if (error instanceof BrokenFile) return { problem: error.message }
+    throw error
+  }
+}
+
+function cutOff(model: ReadModel, position: Position, last: Position): LogProblem {
+  const problem = `the log ends at position ${last}, and the read model ${model.name} holds events up to ${position}`
+  return { problem, position: last + 1 }
+}
+
+function earlier(chain: LogProblem, file: LogProblem | undefined): LogProblem {
+  if (file?.position === undefined || chain.position === undefined) return chain
+  return file.position < chain.position ? file : chain
+}
+
+const REPORTS_MS = 100
+
+function progressOf(
+  phase: VerifyProgress['phase'],
+  total: number,
+  onProgress: (progress: VerifyProgress) => void,
+): (done: number, isEnd: boolean) => void {
+  const began = performance.now()
+  let reported = Number.NEGATIVE_INFINITY
+  return (done, isEnd) => {
+    const now = performance.now()
+    if (!isEnd && now - reported < REPORTS_MS) return
+    reported = now
+    const seconds = (now - began) / 1000
+    onProgress({ phase, done, total, perSecond: seconds === 0 ? 0 : Math.round(done / seconds) })
+  }
+}

@@ -1,0 +1,119 @@
+import { mkdir, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { backup } from '../../src/backup/backup.ts'
+import { restore } from '../../src/backup/restore.ts'
+import { lockDataDir } from '../../src/data-lock.ts'
+import { startTestServer } from '../start-server.ts'
+import { temporaryDirectory } from './restored.ts'
+import { settledData } from './settled-data.ts'
+
+let original: string
+let place: string
+let directory: string
+t.before(async () => {
+  original = (await settledData(t)).dataDir
+  place = await temporaryDirectory(t)
+  directory = join(place, 'b')
+  await backup({ dataDir: original, directory })
+})
+
+const refusal = (message: RegExp) => ({ name: 'BackupProblem', message })
+
+/** Changes one byte of a file. */
+async function flip(path: string, at: number): Promise<void> {
+  const file = await open(path, 'r+')
+  try {
+    const { buffer } = await file.read(Buffer.alloc(1), 0, 1, at)
+    await file.write(Buffer.from([(buffer[0] ?? 0) ^ 1]), 0, 1, at)
+  } finally {
+    await file.close()
+  }
+}
+
+async function filesBelow(path: string): Promise<string[]> {
+  const entries = await readdir(path, { withFileTypes: true })
+  const files = entries.map((entry) => {
+    const own = join(path, entry.name)
+    return entry.isDirectory() ? filesBelow(own) : [own]
+  })
+  return (await Promise.all(files)).flat()
+}
+
+t.test(
+  'one byte that was changed, anywhere: the restore refuses, names the file, and leaves nothing',
+  async (t) => {
+    const dataDir = join(place, 'damaged')
+    const files = await filesBelow(directory)
+    // Of objects some are enough: each is one line in the same list.
+    const few = files.filter((path) => !path.includes('/objects/') || path.endsWith('0'))
+    t.ok(few.length > 8)
+    for (const path of few) {
+      const { size } = await stat(path)
+      const at = Math.floor(size / 2)
+      await flip(path, at)
+      const error: unknown = await restore({ directory, dataDir }).catch((reason: unknown) => reason)
+      t.match(error, { name: 'BackupProblem' }, path)
+      t.ok(error instanceof Error && error.message.startsWith(path), `${error}`)
+      t.same(
+        (await readdir(dataDir).catch(() => [])).filter((name) => !name.startsWith('lock.db')),
+        [],
+      )
+      await flip(path, at)
+    }
+    await restore({ directory, dataDir })
+    t.ok((await readdir(dataDir)).includes('events.db'))
+  },
+)
+
+t.test('a file that is missing from a backup is named', async (t) => {
+  const dataDir = join(place, 'lacking')
+  const path = join(directory, 'data', 'secrets.db')
+  const content = await readFile(path)
+  await rm(path)
+  await t.rejects(restore({ directory, dataDir }), refusal(/secrets\.db is missing/))
+  await writeFile(path, content)
+})
+
+t.test('what is no backup is not restored', async (t) => {
+  const dataDir = join(place, 'none')
+  await t.rejects(restore({ directory: join(place, 'nowhere'), dataDir }), refusal(/is no directory/))
+  await t.rejects(restore({ directory: original, dataDir }), refusal(/no backup, or one that was cut off/))
+  const later = join(place, 'later')
+  await mkdir(later)
+  await writeFile(join(later, 'manifest.json'), '{"format": 2}')
+  await t.rejects(restore({ directory: later, dataDir }), refusal(/of a later version/))
+  await writeFile(join(later, 'manifest.json'), '{')
+  await t.rejects(restore({ directory: later, dataDir }), refusal(/manifest\.json is damaged/))
+  t.same(await readdir(dataDir).catch(() => []), [])
+})
+
+t.test('only an empty data directory is filled, and only while no server has it', async (t) => {
+  const dataDir = join(place, 'used')
+  await mkdir(dataDir)
+  await writeFile(join(dataDir, 'notes.txt'), 'mine')
+  await t.rejects(restore({ directory, dataDir }), refusal(/is not empty \(it has notes\.txt\)/))
+  t.same(await readdir(dataDir), ['notes.txt'])
+  await rm(join(dataDir, 'notes.txt'))
+  const unlock = lockDataDir(dataDir)
+  await t.rejects(restore({ directory, dataDir }), { name: 'DataDirInUse' })
+  unlock()
+  await mkdir(join(dataDir, 'git'))
+  await mkdir(join(dataDir, 'lost+found'))
+  await restore({ directory, dataDir })
+})
+
+t.test(
+  'no server starts on a restore that was cut off; the restore begins anew, or says what to do',
+  async (t) => {
+    const dataDir = join(place, 'half')
+    await mkdir(join(dataDir, 'restoring', 'git'), { recursive: true })
+    const start = () => startTestServer(t, { DATA_DIR: dataDir })
+    await t.rejects(start(), { name: 'DataDirInUse', message: /a restore into .* was cut off/ })
+    await writeFile(join(dataDir, 'views.db'), '')
+    await t.rejects(restore({ directory, dataDir }), refusal(/an earlier restore into .* was cut off; empty/))
+    await rm(join(dataDir, 'views.db'))
+    await restore({ directory, dataDir })
+    await start()
+  },
+)

@@ -1,0 +1,79 @@
+/** What must be so of a data directory that was restored. */
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Test } from 'tap'
+import { verifyServer } from '../../src/verify/verify.ts'
+import { READ_MODELS } from '../../src/views.ts'
+import { workTree } from '../git-client.ts'
+import { startTestServer, type TestServer } from '../start-server.ts'
+import { until } from '../until.ts'
+
+const run = promisify(execFile)
+
+export async function temporaryDirectory(t: Pick<Test, 'teardown'>): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'mergelog-backup-'))
+  t.teardown(() => rm(dir, { recursive: true, force: true, maxRetries: 3 }))
+  return dir
+}
+
+/** What a file that a test uploads under that name has in it. */
+export const contentOf = (name: string) => `${name}\n`.repeat(500)
+
+/** Refs of a repository by name, as git has them. */
+export async function gitRefs(dataDir: string, repoId: number): Promise<Record<string, string>> {
+  const dir = join(dataDir, 'git', `${repoId}.git`)
+  const { stdout } = await run('git', ['--git-dir', dir, 'for-each-ref', '--format=%(refname) %(objectname)'])
+  const lines = stdout.split('\n').filter((line) => line !== '')
+  return Object.fromEntries(lines.map((line) => line.split(' ')))
+}
+
+/** Starts a server on the directory, and compares everything with everything else. */
+export async function checkRestored(t: Test, dataDir: string): Promise<TestServer> {
+  const server = await startTestServer(t, { DATA_DIR: dataDir, LOG_LEVEL: 'silent' })
+  await until('all is read', async () => (await server.fetch(null, '/healthz')).status === 200)
+  const { views } = server.services
+
+  for (const { id, ownerLogin, name: title } of await views.repositories.find({})) {
+    const dir = join(dataDir, 'git', `${id}.git`)
+    await run('git', ['--git-dir', dir, 'fsck', '--connectivity-only', '--no-dangling'])
+    const refs = await gitRefs(dataDir, id)
+    const branches = await views.branches.find({ repoId: id })
+    const pulls = await views.pulls.find({ repoId: id })
+    const expected = Object.fromEntries([
+      ...branches.map(({ name, commit }) => [`refs/heads/${name}`, commit.sha]),
+      ...pulls.map(({ index, head }) => [`refs/pull/${index}/head`, head.sha]),
+      ...Object.entries(refs).filter(([ref]) => ref.startsWith('refs/tags/')),
+    ])
+    t.same(refs, expected, `${ownerLogin}/${title}: git's refs are those of the read models`)
+  }
+  for (const { attachments } of await views.comments.find({})) {
+    for (const { uuid, name } of attachments) {
+      const answer = await server.fetch('admin', `/attachments/${uuid}`)
+      t.equal(await answer.text(), contentOf(name), `the file ${name} has its content`)
+    }
+  }
+  await verify(t, server)
+  return server
+}
+
+async function verify(t: Test, { services }: TestServer): Promise<void> {
+  const { events, readStore } = services
+  const scratchDir = await temporaryDirectory(t)
+  const report = await verifyServer({ events, readStore, models: READ_MODELS, scratchDir })
+  t.match(report, { sound: true, log: { soundUpTo: await events.lastPosition() } })
+  const compared = report.views.models.filter(({ state }) => state === 'same')
+  t.equal(compared.length, READ_MODELS.length, 'every read model equals its replay')
+}
+
+/** Clones as a person does; resolves to the tip. */
+export async function cloneTip(
+  t: Test,
+  server: TestServer,
+  login: string,
+  fullName: string,
+): Promise<string> {
+  return (await workTree(t, server.gitUrl(login, fullName))).git('rev-parse', 'HEAD')
+}

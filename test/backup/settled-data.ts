@@ -1,0 +1,67 @@
+/** A life worth backing up. */
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Test } from 'tap'
+import { workTree } from '../git-client.ts'
+import { startTestServer, type TestServer } from '../start-server.ts'
+import { contentOf, gitRefs, temporaryDirectory } from './restored.ts'
+
+/** A request whose answer must be good; resolves to its JSON. */
+export async function call(server: TestServer, method: string, path: string, body?: object) {
+  const init = body instanceof FormData ? body : body && JSON.stringify(body)
+  const answer = await server.fetch('alice', `/api/v1${path}`, { method, ...(init && { body: init }) })
+  const text = await answer.text()
+  if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`)
+  return text === '' ? undefined : JSON.parse(text)
+}
+
+export async function upload(server: TestServer, path: string, name: string) {
+  const form = new FormData()
+  form.set('attachment', new Blob([contentOf(name)]), name)
+  return call(server, 'POST', `${path}/assets`, form)
+}
+
+export const APP = '/repos/alice/app'
+
+/** The data directory of a server that has stopped. */
+export interface SettledData {
+  dataDir: string
+  /** Of alice. */
+  token: string
+  /** Where the merge has brought `main` of alice/app. */
+  tip: string
+}
+
+/** A repository with a merged pull request, an open one, tags, a fork, and a file. */
+export async function settledData(t: Pick<Test, 'teardown'>): Promise<SettledData> {
+  const dataDir = await temporaryDirectory(t)
+  const server = await startTestServer(t, { DATA_DIR: dataDir })
+  await server.as('alice')
+  await server.as('bob')
+  await call(server, 'POST', '/user/repos', { name: 'app', auto_init: true })
+  const work = await workTree(t, server.gitUrl('alice', 'alice/app'))
+  for (const topic of ['one', 'two']) {
+    await work.git('checkout', '-q', '-b', topic, 'main')
+    await work.commit(topic, { [`${topic}.txt`]: `${topic}\n` })
+    await work.git('tag', '-a', '-m', topic, `v-${topic}`)
+    await work.git('push', '-q', '--follow-tags', 'origin', topic)
+    await call(server, 'POST', `${APP}/pulls`, { head: topic, base: 'main', title: topic })
+  }
+  await call(server, 'POST', `${APP}/pulls/1/merge`, { Do: 'merge' })
+  const { id } = await call(server, 'POST', `${APP}/issues/2/comments`, { body: 'Look' })
+  await upload(server, `${APP}/issues/comments/${id}`, 'a.txt')
+  const { status } = await server.fetch('bob', `/api/v1${APP}/forks`, { method: 'POST', body: '{}' })
+  if (status !== 202) throw new Error(`fork: ${status}`)
+  const token = await call(server, 'POST', '/users/alice/tokens', { name: 'kept', scopes: ['all'] })
+  await server.stop()
+  const { 'refs/heads/main': tip = '' } = await gitRefs(dataDir, 1)
+  return { dataDir, token: token.sha1, tip }
+}
+
+/** Another one like it, for a test to spoil; files that share their bytes do so there, too. */
+export async function copyOf(t: Test, { dataDir }: SettledData): Promise<string> {
+  const copy = join(await temporaryDirectory(t), 'data')
+  await promisify(execFile)('cp', ['-a', dataDir, copy])
+  return copy
+}

@@ -1,0 +1,74 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { openSqlite } from '../../src/sqlite.ts'
+import { READ_MODELS } from '../../src/views.ts'
+import { startTestServer } from '../start-server.ts'
+import { mergelog } from './command-line.ts'
+
+t.test('mergelog verify: sound beside a running server; a spoilt document is named', async (t) => {
+  const server = await startTestServer(t)
+  const environment = { DATA_DIR: server.dataDir }
+  const alice = await server.as('alice')
+  await alice.user.createCurrentUserRepo({ name: 'app' })
+  await alice.repos.issueCreateIssue('alice', 'app', { title: 'Here' })
+  const human = await mergelog(['verify'], environment)
+  t.match(human, {
+    code: 0,
+    stderr: '',
+    stdout: /^sound {2}\d+ events in \d+ streams\n {7}\d+ documents of \d+ read models\n$/,
+  })
+  const json = await mergelog(['verify', '--json'], environment)
+  t.equal(json.code, 0)
+  t.match(JSON.parse(json.stdout), { sound: true, log: { unlinked: 0 } })
+
+  const issues = READ_MODELS.find(({ name }) => name === 'issues')
+  if (issues === undefined) throw new Error('no model of issues')
+  const { readStore } = server.services
+  const [issue] = await readStore.range(issues.collection, { limit: 1 })
+  if (issue === undefined) throw new Error('no issue')
+  const body = { ...issue.body, title: 'Elsewhere' }
+  await readStore.apply([{ op: 'put', collection: issues.collection, ...issue, body }], new Map())
+  const spoilt = await mergelog(['verify'], environment)
+  t.match(spoilt, {
+    code: 1,
+    stdout: '',
+    stderr: `mergelog: the log is sound, but not document ${issue.id} of read model issues: title is "Elsewhere", not "Here". "mergelog rebuild --model issues" makes it anew\n`,
+  })
+})
+
+t.test('one changed byte in the file of the log is caught, and stops a start where it is read', async (t) => {
+  const DATA_DIR = t.testdir()
+  await t.test('a server, and its end', async (t) => {
+    const server = await startTestServer(t, { DATA_DIR })
+    const alice = await server.as('alice')
+    await alice.user.createCurrentUserRepo({ name: 'app' })
+    await alice.repos.issueCreateIssue('alice', 'app', { title: 'Genuine title' })
+  })
+  const file = join(DATA_DIR, 'events.db')
+  const log = openSqlite(file, 'FULL')
+  log.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  log.close()
+  const bytes = await readFile(file)
+  const at = bytes.indexOf('Genuine title')
+  t.ok(at > 0, 'it stands in the file')
+
+  bytes.write('g', at)
+  await writeFile(file, bytes)
+  const changed = await mergelog(['verify'], { DATA_DIR })
+  t.equal(changed.code, 1)
+  t.match(
+    changed.stderr,
+    /^mergelog: the log is not sound at position \d+, issue-1\.1@0: .*sound up to position \d+/,
+  )
+
+  bytes.write('\u0001', at)
+  await writeFile(file, bytes)
+  const broken = await mergelog(['verify'], { DATA_DIR })
+  t.equal(broken.code, 1)
+  t.match(broken.stderr, /events\.db is broken.*sound up to position \d+/)
+  await t.rejects(startTestServer(t, { DATA_DIR }), {
+    name: 'BrokenEvent',
+    message: /events\.db is broken: .*position \d+/,
+  })
+})

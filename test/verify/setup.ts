@@ -1,0 +1,97 @@
+/** A small data directory with a story in it, and what verify says of it. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import type { Test } from 'tap'
+import { seedEvents } from '../../src/cli/seed-events.ts'
+import type { RecordedEvent } from '../../src/events/event-store.ts'
+import { openSqliteEventStore } from '../../src/events/sqlite.ts'
+import { checkSqliteLog } from '../../src/events/sqlite-check.ts'
+import { createProjector } from '../../src/projections/projector.ts'
+import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
+import { checkSqliteViews } from '../../src/projections/sqlite-snapshot.ts'
+import { openSqlite } from '../../src/sqlite.ts'
+import { type VerifyOptions, type VerifyReport, verifyServer } from '../../src/verify/verify.ts'
+import { READ_MODELS } from '../../src/views.ts'
+
+const author = { id: 1, login: 'alice' }
+const log = pino({ level: 'silent' })
+
+export interface Directory {
+  dir: string
+  eventsFile: string
+  viewsFile: string
+}
+
+/** Two repositories with pull requests and issues, in the log and in the read models; all files are closed. */
+export async function aDirectory(t: Test): Promise<Directory> {
+  const dir = t.testdir()
+  const [eventsFile, viewsFile] = [join(dir, 'events.db'), join(dir, 'views.db')]
+  const events = openSqliteEventStore(eventsFile)
+  const repositories = [
+    { name: 'one', pulls: 4, issues: 6 },
+    { name: 'two', issues: 3 },
+  ]
+  await seedEvents(events, { owner: { ...author, kind: 'user' }, author, repositories })
+  const views = openSqliteReadStore(viewsFile)
+  const projector = createProjector(log, events, views, READ_MODELS)
+  await projector.start()
+  t.equal(await projector.waitFor(await events.lastPosition(), 20_000), true)
+  await projector.stop()
+  await Promise.all([events.close(), views.close()])
+  return { dir, eventsFile, viewsFile }
+}
+
+/** What verify finds in the directory. */
+export async function verified(
+  { dir, eventsFile, viewsFile }: Directory,
+  options: Partial<VerifyOptions> = {},
+): Promise<VerifyReport> {
+  const events = openSqliteEventStore(eventsFile)
+  const readStore = openSqliteReadStore(viewsFile)
+  const checks = { checkLog: () => checkSqliteLog(eventsFile), checkViews: () => checkSqliteViews(viewsFile) }
+  try {
+    return await verifyServer({
+      events,
+      readStore,
+      models: READ_MODELS,
+      scratchDir: dir,
+      ...checks,
+      ...options,
+    })
+  } finally {
+    await Promise.all([events.close(), readStore.close()])
+  }
+}
+
+export async function eventsIn({ eventsFile }: Directory): Promise<RecordedEvent[]> {
+  const store = openSqliteEventStore(eventsFile)
+  const events: RecordedEvent[] = []
+  for await (const event of store.readAll()) events.push(event)
+  await store.close()
+  return events
+}
+
+/** Runs SQL on a file, as someone with a database tool would; all of it is then in the file itself. */
+export function tamper(file: string, sql: string): void {
+  const db = openSqlite(file, 'NORMAL')
+  db.exec(sql)
+  db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  db.close()
+}
+
+/** Where a text stands in a file, as offsets. */
+export function placesOf(file: string, text: string): number[] {
+  tamper(file, 'PRAGMA wal_checkpoint(TRUNCATE)')
+  const bytes = readFileSync(file)
+  const places: number[] = []
+  for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text, at + 1)) places.push(at)
+  return places
+}
+
+/** Changes the byte at an offset by one bit; called again, changes it back. */
+export function changeByte(file: string, offset: number): void {
+  const bytes = readFileSync(file)
+  bytes[offset] = (bytes[offset] ?? 0) ^ 1
+  writeFileSync(file, bytes)
+}

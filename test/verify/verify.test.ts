@@ -1,0 +1,386 @@
+import { copyFileSync, mkdirSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { seedEvents } from '../../src/cli/seed-events.ts'
+import type { NewEvent, RecordedEvent } from '../../src/events/event-store.ts'
+import { openEventStoreDb } from '../../src/events/eventstoredb.ts'
+import { openSqliteEventStore } from '../../src/events/sqlite.ts'
+import { BrokenEvent } from '../../src/events/sqlite-log.ts'
+import { openMongoReadStore } from '../../src/projections/mongodb.ts'
+import { createProjector } from '../../src/projections/projector.ts'
+import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
+import { BrokenFile } from '../../src/sqlite.ts'
+import { type VerifyProgress, type VerifyReport, verifyServer } from '../../src/verify/verify.ts'
+import { READ_MODELS } from '../../src/views.ts'
+import { startEventStoreDouble } from '../doubles/eventstore.ts'
+import { startMongoDouble } from '../doubles/mongodb.ts'
+import { all, newEvent } from '../events/event-store-contract.ts'
+import { aDirectory, changeByte, eventsIn, placesOf, tamper, verified } from './setup.ts'
+
+t.test('a directory that nobody has touched is sound, and nothing is left behind', async (t) => {
+  const directory = await aDirectory(t)
+  const events = await eventsIn(directory)
+  const files = readdirSync(directory.dir)
+  const progress: VerifyProgress[] = []
+  const report = await verified(directory, { onProgress: (step) => progress.push(step) })
+  t.match(report, {
+    sound: true,
+    log: { events: events.length, soundUpTo: events.at(-1)?.position, unlinked: 0 },
+  })
+  t.equal(report.log.difference, undefined)
+  t.strictSame(
+    report.views.models.map(({ name, state }) => [name, state]),
+    READ_MODELS.map(({ name }) => [name, 'same']),
+  )
+  t.ok(report.views.documents > 20)
+  t.strictSame([...new Set(progress.map(({ phase }) => phase))], ['file', 'log', 'views'])
+  for (const phase of ['log', 'views'] as const) {
+    const last = progress.filter((step) => step.phase === phase).at(-1)
+    t.ok(last !== undefined && last.done === last.total && last.perSecond > 0, phase)
+  }
+  t.strictSame(readdirSync(directory.dir), files)
+})
+
+/** The event is the first that is not sound, and all before it are. */
+function names(t: Test, report: VerifyReport, events: readonly RecordedEvent[], event: RecordedEvent): void {
+  const { stream, revision, position } = event
+  t.equal(report.sound, false)
+  t.match(report.log.difference, { stream, revision, position, problem: String })
+  const before = events.filter((other) => other.position < position)
+  t.equal(report.log.events, before.length)
+  t.equal(report.log.soundUpTo, before.at(-1)?.position ?? 0)
+}
+
+const isOpening = ({ type }: RecordedEvent) => type === 'IssueOpened'
+
+/** An event whose stream has others after it, and one that is the last of its stream. */
+function inTheMiddleAndLast(events: readonly RecordedEvent[]): [RecordedEvent, RecordedEvent] {
+  const middle = events.find(
+    (event) => isOpening(event) && events.some((e) => e.stream === event.stream && e.revision > 0),
+  )
+  const last = events.findLast((event) => event.stream === middle?.stream)
+  if (middle === undefined || last === undefined || middle === last) throw new Error('the story is too short')
+  return [middle, last]
+}
+
+const columns = ['id', 'type', 'data', 'metadata'] as const
+
+for (const which of ['in the middle', 'at the end'] as const) {
+  t.test(`one byte changed anywhere in an event ${which} of its stream is found`, async (t) => {
+    const directory = await aDirectory(t)
+    const { eventsFile } = directory
+    const events = await eventsIn(directory)
+    const [middle, last] = inTheMiddleAndLast(events)
+    const event = which === 'in the middle' ? middle : last
+    // The columns stand one behind the other in the file.
+    const texts = [event.id, event.type, JSON.stringify(event.data), JSON.stringify(event.metadata)]
+    const [start, ...others] = placesOf(eventsFile, texts.join(''))
+    if (start === undefined || others.length > 0) throw new Error('the event does not stand there once')
+    let offset = start
+    for (const [i, column] of columns.entries()) {
+      const length = Buffer.byteLength(texts[i] ?? '')
+      for (const place of [offset, offset + Math.floor(length / 2), offset + length - 1]) {
+        changeByte(eventsFile, place)
+        t.comment(`byte ${place - offset} of ${column}`)
+        names(t, await verified(directory), events, event)
+        changeByte(eventsFile, place)
+      }
+      offset += length
+    }
+    t.equal((await verified(directory)).sound, true, 'and changed back it is sound')
+  })
+}
+
+t.test('one byte changed in the name of a stream is found, in the table and in the index', async (t) => {
+  const directory = await aDirectory(t)
+  const [middle] = inTheMiddleAndLast(await eventsIn(directory))
+  const places = placesOf(directory.eventsFile, middle.stream)
+  t.ok(places.length >= 2)
+  for (const place of places) {
+    changeByte(directory.eventsFile, place + middle.stream.length - 1)
+    const { sound, log } = await verified(directory)
+    t.equal(sound, false)
+    t.type(log.difference?.problem, 'string')
+    changeByte(directory.eventsFile, place + middle.stream.length - 1)
+  }
+})
+
+t.test(
+  'a deleted event is found: in the middle, at the end of a stream, at the end of the log',
+  async (t) => {
+    for (const which of ['middle', 'last', 'end', 'stream'] as const) {
+      const directory = await aDirectory(t)
+      const events = await eventsIn(directory)
+      const [middle, last] = inTheMiddleAndLast(events)
+      const end = events.at(-1)
+      if (end === undefined) throw new Error('the log is empty')
+      const gone = which === 'middle' ? middle : which === 'last' ? last : end
+      const sql =
+        which === 'stream'
+          ? `DELETE FROM events WHERE stream = (SELECT id FROM streams WHERE name = '${end.stream}');
+           DELETE FROM streams WHERE name = '${end.stream}'`
+          : `DELETE FROM events WHERE position = ${gone.position}`
+      tamper(directory.eventsFile, sql)
+      const report = await verified(directory)
+      t.equal(report.sound, false, which)
+      const first = which === 'stream' ? events.find(({ stream }) => stream === end.stream) : gone
+      t.equal(report.log.difference?.position, first?.position, which)
+      t.equal(report.log.soundUpTo, (first?.position ?? 0) - 1)
+    }
+  },
+)
+
+t.test('a log that was cut off, with all of its traces, is behind its read models', async (t) => {
+  const directory = await aDirectory(t)
+  const events = await eventsIn(directory)
+  const end = events.at(-1)
+  if (end === undefined) throw new Error('the log is empty')
+  const [before] = events.filter(({ stream }) => stream === end.stream).slice(-2)
+  tamper(
+    directory.eventsFile,
+    `DELETE FROM events WHERE position = ${end.position};
+     UPDATE sqlite_sequence SET seq = seq - 1;
+     UPDATE streams SET revision = revision - 1, hash = '${before?.metadata.hash}' WHERE name = '${end.stream}'`,
+  )
+  const report = await verified(directory)
+  t.match(report.log.difference, { problem: /the log ends at position \d+, and the read model/ })
+  t.equal(report.log.events, events.length - 1)
+})
+
+t.test('two events that have changed places are found', async (t) => {
+  const directory = await aDirectory(t)
+  const events = await eventsIn(directory)
+  const [middle] = inTheMiddleAndLast(events)
+  const next = events.find(({ stream, revision }) => stream === middle.stream && revision > middle.revision)
+  if (next === undefined) throw new Error('the story is too short')
+  const columns = ['id', 'type', 'data', 'metadata']
+  const [one, two] = [middle.position, next.position]
+  const taken = columns.map(
+    (column) =>
+      `${column} = (SELECT ${column} FROM other WHERE other.position = ${one} + ${two} - events.position)`,
+  )
+  tamper(
+    directory.eventsFile,
+    `CREATE TEMP TABLE other AS SELECT * FROM events WHERE position IN (${one}, ${two});
+     UPDATE events SET id = id || '-' WHERE position IN (${one}, ${two});
+     UPDATE events SET ${taken.join(', ')} WHERE position IN (${one}, ${two})`,
+  )
+  names(t, await verified(directory), events, middle)
+})
+
+t.test('an event that was changed with its hash does not fit the next one', async (t) => {
+  const directory = await aDirectory(t)
+  const events = await eventsIn(directory)
+  const [middle] = inTheMiddleAndLast(events)
+  const next = events.find(({ stream, revision }) => stream === middle.stream && revision > middle.revision)
+  if (next === undefined) throw new Error('the story is too short')
+  const { hash: _, previous: __, ...metadata } = middle.metadata
+  tamper(
+    directory.eventsFile,
+    `UPDATE events SET metadata = '${JSON.stringify({ ...metadata, at: '2020-01-01T00:00:00.000Z' })}'
+     WHERE position = ${middle.position}`,
+  )
+  // Without its hash the first event looks like one of an older log, until the next names its hash.
+  names(t, await verified(directory), events, next)
+})
+
+t.test('a changed, an added and a missing document are named', async (t) => {
+  const directory = await aDirectory(t)
+  const { viewsFile } = directory
+  const cases = [
+    [
+      `UPDATE doc_issues SET body = json_set(body, '$.title', 'Another') WHERE id = '1.6'`,
+      `UPDATE doc_issues SET body = json_set(body, '$.title', (SELECT body FROM kept)) WHERE id = '1.6'`,
+      { collection: 'issues', id: '1.6', kind: 'different', field: 'title', stored: '"Another"' },
+    ],
+    [
+      `INSERT INTO doc_issues SELECT '9.9', position, body FROM doc_issues WHERE id = '1.6'`,
+      `DELETE FROM doc_issues WHERE id = '9.9'`,
+      { collection: 'issues', id: '9.9', kind: 'extra' },
+    ],
+    [
+      `UPDATE doc_issues SET position = position + 1 WHERE id = '1.6'`,
+      `UPDATE doc_issues SET position = position - 1 WHERE id = '1.6'`,
+      { collection: 'issues', id: '1.6', kind: 'different', field: 'position' },
+    ],
+    [`DELETE FROM doc_issues WHERE id = '1.6'`, '', { collection: 'issues', id: '1.6', kind: 'missing' }],
+  ] as const
+  tamper(
+    viewsFile,
+    `CREATE TABLE kept AS SELECT json_extract(body, '$.title') AS body FROM doc_issues WHERE id = '1.6'`,
+  )
+  for (const [change, undo, expected] of cases) {
+    tamper(viewsFile, change)
+    const report = await verified(directory)
+    t.equal(report.sound, false)
+    t.match(report.views.difference, expected)
+    t.match(
+      report.views.models.find(({ name }) => name === 'issues'),
+      { state: 'different' },
+    )
+    t.equal(report.log.difference, undefined, 'the log is sound')
+    if (undo !== '') tamper(viewsFile, undo)
+  }
+})
+
+t.test('one byte that makes a document unreadable is a failure with its place, not a crash', async (t) => {
+  const directory = await aDirectory(t)
+  const store = openSqliteReadStore(directory.viewsFile)
+  const [document] = await store.range({ name: 'issue_texts', indexes: [], arrays: [] }, { limit: 1 })
+  await store.close()
+  const [place] = placesOf(directory.viewsFile, JSON.stringify(document?.body))
+  changeByte(directory.viewsFile, place ?? 0)
+  const report = await verified(directory, { checkViews: () => undefined })
+  t.equal(report.sound, false)
+  t.match(report.views.failure, /views\.db is broken: .*issue_texts/)
+})
+
+t.test(
+  'read models that this version has not made are not compared; those that lag behind are',
+  async (t) => {
+    const directory = await aDirectory(t)
+    const { viewsFile } = directory
+    tamper(viewsFile, `UPDATE checkpoints SET version = 999 WHERE name = 'labels'; DELETE FROM doc_labels`)
+    const other = await verified(directory)
+    t.equal(other.sound, true)
+    t.match(
+      other.views.models.find(({ name }) => name === 'labels'),
+      { state: 'not compared' },
+    )
+    tamper(viewsFile, `UPDATE checkpoints SET position = 0 WHERE name = 'issues'; DELETE FROM doc_issues`)
+    const behind = await verified(directory)
+    t.equal(behind.sound, true)
+    t.match(
+      behind.views.models.find(({ name }) => name === 'issues'),
+      { state: 'same', position: 0 },
+    )
+  },
+)
+
+t.test('a signal ends it, and nothing is left behind', async (t) => {
+  const directory = await aDirectory(t)
+  const files = readdirSync(directory.dir)
+  await t.rejects(verified(directory, { signal: AbortSignal.abort() }), { name: 'AbortError' })
+  t.strictSame(readdirSync(directory.dir), files)
+})
+
+t.test(
+  'a broken event is an error with file, position, stream and revision wherever it is read',
+  async (t) => {
+    const directory = await aDirectory(t)
+    const { eventsFile } = directory
+    const [{ position, stream, revision }] = inTheMiddleAndLast(await eventsIn(directory))
+    for (const change of [
+      `metadata = '{"actor":null}'`,
+      `data = '[' || data`,
+      `data = CAST(data AS BLOB)`,
+      `metadata = '17'`,
+    ]) {
+      tamper(eventsFile, `UPDATE events SET ${change} WHERE position = ${position}`)
+      const store = openSqliteEventStore(eventsFile)
+      const reads = [store.readAll(), store.readStream(stream), store.readPositions([position])]
+      for (const read of reads) {
+        await t.rejects(all(read), { name: 'BrokenEvent', file: eventsFile, position, stream, revision })
+      }
+      await store.close()
+      t.match((await verified(directory)).log.difference, { position, stream, revision })
+    }
+  },
+)
+
+t.test('an append to a stream whose last event is broken is refused, and no other', async (t) => {
+  const directory = await aDirectory(t)
+  const [, last] = inTheMiddleAndLast(await eventsIn(directory))
+  tamper(
+    directory.eventsFile,
+    `UPDATE events SET metadata = '' WHERE position = ${last.position}; UPDATE streams SET hash = NULL`,
+  )
+  const store = openSqliteEventStore(directory.eventsFile)
+  const appends = [
+    store.append(last.stream, [newEvent()], 'any'),
+    store.append('another', [newEvent()], 'any'),
+  ]
+  const [refused, other] = await Promise.allSettled(appends)
+  t.match(refused, { status: 'rejected', reason: BrokenEvent })
+  t.match(other, { status: 'fulfilled' })
+  await store.close()
+})
+
+t.test('a file that is no database, or that was cut off, is named when it is opened', async (t) => {
+  const { dir, eventsFile } = await aDirectory(t)
+  tamper(eventsFile, 'PRAGMA wal_checkpoint(TRUNCATE)')
+  const [cut, foreign] = [join(dir, 'cut.db'), join(dir, 'foreign.db')]
+  copyFileSync(eventsFile, cut)
+  truncateSync(cut, 20_000)
+  t.throws(() => openSqliteEventStore(cut), BrokenFile)
+  t.throws(() => openSqliteEventStore(cut), { file: cut, message: /cut\.db is broken: / })
+  writeFileSync(foreign, 'Dear diary, '.repeat(1000))
+  t.throws(() => openSqliteReadStore(foreign), { name: 'BrokenFile', file: foreign })
+})
+
+t.test('it may run while a server writes, on embedded stores and on EventStoreDB with MongoDB', async (t) => {
+  for (const kind of ['embedded', 'distributed'] as const) {
+    const { events, readStore, dir } = await storesOf(t, kind)
+    const author = { id: 1, login: 'alice' }
+    const seed = (name: string) =>
+      seedEvents(events, {
+        owner: { ...author, kind: 'user' },
+        author,
+        repositories: [{ name, issues: 15, pulls: 5 }],
+      })
+    const projector = createProjector(pino({ level: 'silent' }), events, readStore, READ_MODELS)
+    await projector.start()
+    await seed('before')
+    await projector.waitFor(await events.lastPosition(), 20_000)
+    let running = true
+    const writing = (async () => {
+      for (let n = 0; running; n++) {
+        await events.append('busy', [busyEvent(n)], 'any')
+      }
+    })()
+    const report = await verifyServer({ events, readStore, models: READ_MODELS, scratchDir: dir })
+    running = false
+    await writing
+    t.match(report, { sound: true }, kind)
+    if (!report.sound) t.comment(JSON.stringify(report, null, 1))
+    t.ok(report.views.models.every(({ state }) => state === 'same'))
+    await projector.stop()
+    // A difference is still one.
+    const [issue] = await readStore.range(bareIssues, { limit: 1 })
+    if (issue === undefined) throw new Error('there is no issue')
+    const body = { ...issue.body, title: 'Another' }
+    await readStore.apply([{ ...issue, op: 'put', collection: bareIssues, body }], new Map())
+    const other = await verifyServer({ events, readStore, models: READ_MODELS, scratchDir: dir })
+    t.match(other.views.difference, { collection: 'issues', id: issue.id, field: 'title', kind: 'different' })
+  }
+})
+
+const bareIssues = { name: 'issues', indexes: [], arrays: [] }
+
+/** A repository's description changes, and changes again. */
+function busyEvent(n: number): NewEvent {
+  const data = { repoId: 1, changes: { description: `number ${n}` } }
+  return newEvent(data, 'RepositoryEdited')
+}
+
+async function storesOf(t: Test, kind: 'embedded' | 'distributed') {
+  const dir = join(t.testdirName, kind)
+  mkdirSync(dir, { recursive: true })
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }))
+  if (kind === 'embedded') {
+    const events = openSqliteEventStore(join(dir, 'events.db'))
+    const readStore = openSqliteReadStore(join(dir, 'views.db'))
+    t.teardown(() => Promise.all([events.close(), readStore.close()]))
+    return { dir, events, readStore }
+  }
+  const eventStore = await startEventStoreDouble({ port: 0, file: join(dir, 'eventstore.db') })
+  const mongo = await startMongoDouble({ port: 0, file: join(dir, 'mongo.db') })
+  const events = openEventStoreDb(eventStore.url)
+  const readStore = openMongoReadStore(mongo.url)
+  t.teardown(async () => {
+    await Promise.all([events.close(), readStore.close()])
+    await Promise.all([eventStore.close(), mongo.close()])
+  })
+  return { dir, events, readStore }
+}
