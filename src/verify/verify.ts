@@ -12,6 +12,7 @@ import { openSqliteReadStore } from '../projections/sqlite.ts'
 import { BrokenFile } from '../sqlite.ts'
 import { createChains } from './chains.ts'
 import { compareDocuments, type DocumentDifference } from './compare.ts'
+import type { FileChecks } from './file-checks.ts'
 import { asLogBroken, bare, createReplay, FoldFailed, LogBroken, type Replay } from './replay.ts'
 
 export interface VerifyOptions {
@@ -20,18 +21,16 @@ export interface VerifyOptions {
   models: readonly ReadModel[]
   /** A directory where the replayed read models may be kept meanwhile; they need as much room as the stored. */
   scratchDir: string
-  /** What only the log's own file can tell: `checkSqliteLog`, for the embedded log. */
-  checkLog?: () => LogProblem | undefined
-  /** The same of the read models: `checkSqliteViews`. */
-  checkViews?: () => string | undefined
+  /** What only the files of embedded stores can tell, found out while the log is read. */
+  files?: FileChecks
   /** Called some times each second at most, and at the end of each phase. */
   onProgress?: (progress: VerifyProgress) => void
   signal?: AbortSignal
 }
 
 export interface VerifyProgress {
-  /** `file` has no steps; `log` counts positions of the log; `views` counts documents. */
-  phase: 'file' | 'log' | 'views'
+  /** `log` counts positions of the log; `views` counts documents. */
+  phase: 'log' | 'views'
   done: number
   total: number
   /** Of `done`, since the phase began. */
@@ -78,15 +77,38 @@ export async function verifyServer(options: VerifyOptions): Promise<VerifyReport
   const scratch = openSqliteReadStore(join(directory, 'replayed.db'), 'OFF')
   try {
     await scratch.prepare(models.map((model) => bare(model.collection)))
-    return await verifyWith(options, scratch)
+    try {
+      return await verifyWith(options, scratch)
+    } catch (error) {
+      if (!(error instanceof EndsEarlier)) throw error
+      // Seldom, and then the log is read again, only up to where its file says that it is sound.
+      const { problem } = error
+      for (const model of models) await scratch.clear(bare(model.collection))
+      return await verifyWith({ ...options, files: { log: async () => problem } }, scratch, problem)
+    }
   } finally {
     await scratch.close()
     await rm(directory, { recursive: true, force: true })
   }
 }
 
-async function verifyWith(options: VerifyOptions, scratch: ReadStore): Promise<VerifyReport> {
-  const { events, readStore, models, checkLog, checkViews, onProgress = () => {}, signal } = options
+/** The file of the log says of an event that was taken for sound that it is not. */
+class EndsEarlier extends Error {
+  override readonly name = 'EndsEarlier'
+  readonly problem: LogProblem
+
+  constructor(problem: LogProblem) {
+    super(problem.problem)
+    this.problem = problem
+  }
+}
+
+async function verifyWith(
+  options: VerifyOptions,
+  scratch: ReadStore,
+  known?: LogProblem,
+): Promise<VerifyReport> {
+  const { events, readStore, models, files, onProgress = () => {}, signal } = options
   const modelReports = new Map<ReadModel, ModelReport>()
   for (const model of models) {
     modelReports.set(model, { name: model.name, state: 'not compared', position: LOG_START })
@@ -103,16 +125,15 @@ async function verifyWith(options: VerifyOptions, scratch: ReadStore): Promise<V
     }
   }
 
-  const fileProgress = progressOf('file', 1, onProgress)
-  const fileProblem = checkLog === undefined ? undefined : checked(checkLog)
-  fileProgress(1, true)
+  const logFile = started(files?.log)
+  const viewsFile = started(files?.views)
 
   try {
     // Before the end of the log is asked for: a read model never holds what the log has not.
     const stored = await targetsOf(models, readStore)
     const last = await lastPositionOf(events)
     const beyond = [...stored].find(([, position]) => position > last)
-    const end = fileProblem?.position === undefined ? last : Math.min(last, fileProblem.position - 1)
+    const end = known?.position === undefined ? last : Math.min(last, known.position - 1)
     const logProgress = progressOf('log', end, onProgress)
     let onRead = (position: Position) => logProgress(position, position >= end)
     const replay = createReplay({
@@ -125,10 +146,14 @@ async function verifyWith(options: VerifyOptions, scratch: ReadStore): Promise<V
     const wanted = new Map([...stored].map(([model, position]) => [model, Math.min(position, end)]))
     await replay.readTo(end, wanted)
     onRead = () => {}
-    if (fileProblem !== undefined) return report({ log: fileProblem })
+    const fileProblem = await logFile
+    if (fileProblem !== undefined) {
+      if ((fileProblem.position ?? end + 1) <= end) throw new EndsEarlier(fileProblem)
+      return report({ log: fileProblem })
+    }
     if (beyond !== undefined) return report({ log: cutOff(...beyond, last) })
 
-    const damage = checkViews?.()
+    const damage = await viewsFile
     if (damage !== undefined) return report({ failure: damage })
     const total = await documentsIn(scratch, models)
     const viewProgress = progressOf('views', total, onProgress)
@@ -156,7 +181,13 @@ async function verifyWith(options: VerifyOptions, scratch: ReadStore): Promise<V
     viewProgress(compared, true)
     return report({})
   } catch (error) {
-    if (error instanceof LogBroken) return report({ log: earlier(error.problem, fileProblem) })
+    if (error instanceof LogBroken) {
+      const fileProblem = await logFile
+      if ((fileProblem?.position ?? chains.position() + 1) > chains.position()) {
+        return report({ log: earlier(error.problem, fileProblem) })
+      }
+      if (fileProblem !== undefined) throw new EndsEarlier(fileProblem)
+    }
     if (error instanceof FoldFailed || error instanceof BrokenFile) return report({ failure: error.message })
     throw error
   }
@@ -249,13 +280,11 @@ async function lastPositionOf(events: EventStore): Promise<Position> {
   }
 }
 
-function checked(check: () => LogProblem | undefined): LogProblem | undefined {
-  try {
-    return check()
-  } catch (error) {
-    if (error instanceof BrokenFile) return { problem: error.message }
-    throw error
-  }
+/** What a check will find; it may fail before anyone waits for it. */
+function started<T>(check: (() => Promise<T>) | undefined): Promise<T | undefined> {
+  const found = check?.() ?? Promise.resolve(undefined)
+  found.catch(() => {})
+  return found
 }
 
 function cutOff(model: ReadModel, position: Position, last: Position): LogProblem {

@@ -2,10 +2,9 @@
 import { tmpdir } from 'node:os'
 import type { Command } from 'commander'
 import { loadConfig } from '../../config.ts'
-import { checkSqliteLog } from '../../events/sqlite-check.ts'
-import { checkSqliteViews } from '../../projections/sqlite-snapshot.ts'
 import { eventsFile, openReadStores, viewsFile } from '../../stores.ts'
-import { type VerifyOptions, type VerifyReport, verifyServer } from '../../verify/verify.ts'
+import { fileChecks } from '../../verify/file-checks.ts'
+import { type VerifyReport, verifyServer } from '../../verify/verify.ts'
 import { READ_MODELS } from '../../views.ts'
 import { CommandFailed } from '../explain.ts'
 import { explainUse, STORE_SETTINGS } from '../help.ts'
@@ -13,22 +12,11 @@ import { openLog } from '../open-log.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { printable, styled } from '../terminal.ts'
 
-const STEPS = { file: 'files', log: 'log', views: 'read models' } as const
-
-/** What only the embedded stores' own files can tell. */
-function fileChecks({
-  dataDir,
-  eventStoreUrl,
-  mongodbUrl,
-}: ReturnType<typeof loadConfig>): Partial<VerifyOptions> {
-  return {
-    ...(eventStoreUrl === undefined && { checkLog: () => checkSqliteLog(eventsFile(dataDir)) }),
-    ...(mongodbUrl === undefined && { checkViews: () => checkSqliteViews(viewsFile(dataDir)) }),
-  }
-}
+const STEPS = { log: 'log', views: 'read models' } as const
 
 async function verify(): Promise<VerifyReport> {
   const config = loadConfig(process.env)
+  const { dataDir, eventStoreUrl, mongodbUrl } = config
   const events = openLog(config)
   const { readStore, secrets } = openReadStores(config)
   try {
@@ -38,7 +26,10 @@ async function verify(): Promise<VerifyReport> {
         readStore,
         models: READ_MODELS,
         scratchDir: tmpdir(),
-        ...fileChecks(config),
+        files: fileChecks({
+          ...(eventStoreUrl === undefined && { log: eventsFile(dataDir) }),
+          ...(mongodbUrl === undefined && { views: viewsFile(dataDir) }),
+        }),
         onProgress: ({ phase, done, total }) => onProgress({ step: STEPS[phase], done, total }),
       }),
     )

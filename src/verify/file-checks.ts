@@ -1,0 +1,70 @@
+/**
+ * What only the files of the embedded stores can tell, found out in a process of its own: SQLite reads each of
+ * them from end to end in one call.
+ */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { Type } from 'typebox'
+import { Value } from 'typebox/value'
+import { checkSqliteLog, type LogProblem } from '../events/sqlite-check.ts'
+import { checkSqliteViews } from '../projections/sqlite-snapshot.ts'
+import { BrokenFile } from '../sqlite.ts'
+
+export interface FileChecks {
+  log?: () => Promise<LogProblem | undefined>
+  views?: () => Promise<string | undefined>
+}
+
+/** Messages have no undefined. */
+const Found = Type.Union([
+  Type.Null(),
+  Type.Object({
+    problem: Type.String(),
+    position: Type.Optional(Type.Integer()),
+    stream: Type.Optional(Type.String()),
+    revision: Type.Optional(Type.Integer()),
+  }),
+])
+
+/** The checks of the embedded stores that are kept in these files. */
+export function fileChecks(files: { log?: string; views?: string }): FileChecks {
+  const { log, views } = files
+  return {
+    ...(log !== undefined && { log: () => inProcess('log', log) }),
+    ...(views !== undefined && { views: async () => (await inProcess('views', views))?.problem }),
+  }
+}
+
+const SCRIPT = fileURLToPath(import.meta.url)
+
+async function inProcess(check: 'log' | 'views', file: string): Promise<LogProblem | undefined> {
+  const child = fork(SCRIPT, [check, file])
+  const ended = new AbortController()
+  try {
+    const [message]: unknown[] = await Promise.race([
+      once(child, 'message', { signal: ended.signal }),
+      once(child, 'exit', { signal: ended.signal }).then(([code]) => {
+        throw new Error(`the check of ${file} ended with ${code}`)
+      }),
+    ])
+    return Value.Parse(Found, message) ?? undefined
+  } finally {
+    ended.abort()
+    child.kill()
+  }
+}
+
+/** In the process. */
+function problemIn(check: string, file: string): LogProblem | null {
+  try {
+    if (check === 'log') return checkSqliteLog(file) ?? null
+    const problem = checkSqliteViews(file)
+    return problem === undefined ? null : { problem }
+  } catch (error) {
+    if (error instanceof BrokenFile) return { problem: error.message }
+    throw error
+  }
+}
+
+if (process.argv[1] === SCRIPT) process.send?.(problemIn(process.argv[2] ?? '', process.argv[3] ?? ''))
