@@ -16,6 +16,7 @@ COPY --from=build /app/package.json /app/package-lock.json ./
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/scripts ./scripts
 COPY --from=build /app/proto ./proto
+COPY --from=build /app/ui ./ui
 COPY --from=build /app/bin ./bin
 COPY --from=build /app/dist ./dist
 RUN install -d -o node -g node /data

@@ -22,6 +22,7 @@ import { finishDeletions, recoverMerges, recoverPushes } from './processes/recov
 import { scheduledMerges } from './processes/scheduled-merges.ts'
 import { createProjector } from './projections/projector.ts'
 import { createRebuild } from './projections/rebuild.ts'
+import { createLiveEvents } from './queries/live-events.ts'
 import type { Services } from './services.ts'
 import { openEvents, openReadStores } from './stores.ts'
 import { createUpgradeAnswers } from './upgrade/answers.ts'
@@ -94,6 +95,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     gitDir,
     pushJournal: await openPushJournal(join(config.dataDir, 'pushes')),
     attachments: await openAttachmentFiles(join(config.dataDir, 'attachments')),
+    live: createLiveEvents({ events, projector, log }),
     upgrade,
     publicUrl: () => publicUrl,
   }

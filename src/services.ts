@@ -6,6 +6,7 @@ import type { EventStore } from './events/event-store.ts'
 import type { PushJournal } from './git/push-journal.ts'
 import type { Projector } from './projections/projector.ts'
 import type { ReadStore } from './projections/read-store.ts'
+import type { LiveEvents } from './queries/live-events.ts'
 import type { UpgradeAnswers } from './upgrade/answers.ts'
 import type { Views } from './views.ts'
 
@@ -25,6 +26,8 @@ export interface Services {
   pushJournal: PushJournal
   /** The files of comments. */
   attachments: AttachmentFiles
+  /** What is appended, for all who follow it. */
+  live: LiveEvents
   /** What the Query service answers. */
   upgrade: UpgradeAnswers
   /** Where clients reach this server, without a trailing slash: the start of every URL in an answer. */

@@ -10,6 +10,7 @@ export type RefusalKind =
   | 'preconditionFailed'
   | 'unprocessable'
   | 'tooManyRequests'
+  | 'unavailable'
 
 export interface Refusal {
   readonly refused: RefusalKind
@@ -34,6 +35,7 @@ export const refuse = {
   preconditionFailed: refusal('preconditionFailed'),
   unprocessable: refusal('unprocessable'),
   tooManyRequests: refusal('tooManyRequests'),
+  unavailable: refusal('unavailable'),
 } as const satisfies Record<RefusalKind, ReturnType<typeof refusal>>
 
 export function isRefusal(decision: object): decision is Refusal {

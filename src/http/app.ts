@@ -142,6 +142,8 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
 
   closeUnusedConnections(app)
   registerErrors(app, docsUrl)
+  // Live answers never end by themselves, and the server's end waits for them.
+  app.addHook('preClose', async () => services.live.end())
   // With callbacks: a promise more for each request is felt.
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('X-Request-Id', request.id)

@@ -24,6 +24,7 @@ const STATUS: Record<RefusalKind, number> = {
   preconditionFailed: 412,
   unprocessable: 422,
   tooManyRequests: 429,
+  unavailable: 503,
 }
 
 /** Shape of every error: Gitea's, with the reasons one by one where there are several. */

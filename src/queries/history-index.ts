@@ -24,14 +24,15 @@ export function indexedHistory(services: Pick<Services, 'events' | 'views'>, rep
 
   /** Those that an index leads to, and that hold all that is asked for; the fewest that there are. */
   async function narrowest({ types, actor }: HistoryFilter): Promise<Selection> {
+    // The server's history has the index of the log's order alone: a page of it is looked for in turns.
+    if (repoId === undefined) return all
     const [type, ...others] = types ?? []
-    const narrow: Selection[] = [
-      ...(repoId !== undefined && type !== undefined && others.length === 0 ? [{ repoId, type }] : []),
-      ...(actor === undefined ? [] : [{ actor }]),
+    const candidates: Selection[] = [
+      ...(type !== undefined && others.length === 0 ? [{ repoId, type }] : []),
+      ...(actor === undefined ? [] : [{ repoId, actor }]),
     ]
-    const candidates = repoId === undefined && narrow.length > 0 ? narrow : [...narrow, all]
     const [only = all] = candidates
-    if (candidates.length === 1) return only
+    if (candidates.length <= 1) return only
     const counts = await Promise.all(candidates.map((selection) => views.history.count(selection)))
     return candidates[counts.indexOf(Math.min(...counts))] ?? all
   }
@@ -39,13 +40,11 @@ export function indexedHistory(services: Pick<Services, 'events' | 'views'>, rep
   /** The selection that is exactly what is asked for, besides hidden types, when an index has it. */
   function exact({ types, actor, since, before }: HistoryFilter): Selection | undefined {
     if (since !== undefined || before !== undefined) return undefined
-    if (types === undefined) {
-      if (actor === undefined) return all
-      return repoId === undefined ? { actor } : undefined
-    }
+    if (types === undefined && actor === undefined) return all
+    if (repoId === undefined) return undefined
+    if (types === undefined) return actor === undefined ? all : { repoId, actor }
     const [type, ...others] = types
-    const single = repoId !== undefined && others.length === 0 && actor === undefined
-    return single && type !== undefined ? { repoId, type } : undefined
+    return type !== undefined && others.length === 0 && actor === undefined ? { repoId, type } : undefined
   }
 
   async function* documents(selection: Selection, after: Position): AsyncGenerator<HistoryDocument[]> {

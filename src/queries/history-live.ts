@@ -1,8 +1,11 @@
 /** A history that goes on: what was, then what comes, each event once. */
-
-import { LOG_START, type Position } from '../events/event-store.ts'
-import type { Beginning, StreamedEvent } from '../http/event-stream.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Refused, refuse } from '../commands/refusal.ts'
+import { LOG_START, type Position, StoreUnavailable } from '../events/event-store.ts'
+import { clientGone } from '../http/client-gone.ts'
+import { type Beginning, type StreamedEvent, sendEventStream } from '../http/event-stream.ts'
 import type { Projector } from '../projections/projector.ts'
+import type { Services } from '../services.ts'
 import { type HistoryFilter, isEventAskedFor } from './history-filter.ts'
 import type { Rights } from './history-rights.ts'
 import { BEGINNING, type History, inBatches, type Told } from './history-source.ts'
@@ -17,6 +20,36 @@ export interface Follower {
   projector: Pick<Projector, 'waitFor'>
   /** The client is gone, or the server stops. */
   signal: AbortSignal
+}
+
+/**
+ * Answers with a history and what comes after it, for ever.
+ * @throws Refused (unavailable) when too many follow something already
+ */
+export async function sendLive(
+  { live, projector }: Pick<Services, 'live' | 'projector'>,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  followed: Pick<Follower, 'history' | 'filter' | 'rights' | 'beginning'>,
+): Promise<void> {
+  const signal = clientGone(reply)
+  const listener = await live.join()
+  if (listener === undefined) {
+    throw new Refused(refuse.unavailable('too many follow live events already; try again'))
+  }
+  if (signal.aborted) listener.leave()
+  else reply.raw.once('close', () => listener.leave())
+  const follower = { ...followed, listener, projector, signal }
+  sendEventStream(request, reply, () => untilLost(follower), live.ending)
+}
+
+/** Ends, instead of failing, when a store is lost: the client connects again, and goes on where it was. */
+async function* untilLost(follower: Follower): AsyncGenerator<StreamedEvent[]> {
+  try {
+    yield* followHistory(follower)
+  } catch (error) {
+    if (!(error instanceof StoreUnavailable)) throw error
+  }
 }
 
 /**

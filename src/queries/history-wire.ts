@@ -16,12 +16,19 @@ export const HistoryWire = Type.Object({
   data: Type.Unsafe<object>({ type: 'object', additionalProperties: true }),
   correlation_id: Type.String({ description: 'the same for all that one request led to' }),
   causation_id: Type.String({ description: 'the request, or the id of the event that led to this one' }),
+  hash: Type.Union([Type.String(), Type.Null()], {
+    description:
+      'over the event as it was recorded, and so over all before it in its stream; null in old logs',
+  }),
+  previous_hash: Type.Union([Type.String(), Type.Null()], {
+    description: 'hash of the event before it in its stream; null for the first',
+  }),
 })
 
 /** In the shape that this version gives its data, whatever it was recorded in. */
 export function historyWire(recorded: RecordedEvent): Static<typeof HistoryWire> {
   const { revision, position, id, type, stream, data, metadata } = current(recorded)
-  const { at, actor, correlationId, causationId } = metadata
+  const { at, actor, correlationId, causationId, hash = null, previous = null } = metadata
   return {
     revision,
     position,
@@ -33,6 +40,8 @@ export function historyWire(recorded: RecordedEvent): Static<typeof HistoryWire>
     data,
     correlation_id: correlationId,
     causation_id: causationId,
+    hash,
+    previous_hash: previous,
   }
 }
 

@@ -5,11 +5,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { StoreUnavailable } from '../events/event-store.ts'
 import { discussionStream, pullStream } from '../events/streams.ts'
 import { clientGone } from '../http/client-gone.ts'
-import type { ErrorBody } from '../http/errors.ts'
-import { beginningOf, type StreamedEvent, sendEventStream } from '../http/event-stream.ts'
+import { beginningOf } from '../http/event-stream.ts'
 import { preferredType } from '../http/media-type.ts'
 import { NDJSON, sendLines } from '../http/ndjson.ts'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
@@ -17,12 +15,11 @@ import { repositoryFor, siteAdmin } from '../http/requests.ts'
 import type { Services } from '../services.ts'
 import { type HistoryFilter, HistoryFilterQuery, historyFilter } from './history-filter.ts'
 import { indexedHistory } from './history-index.ts'
-import { type Follower, followHistory } from './history-live.ts'
+import { sendLive } from './history-live.ts'
 import { discussionRights, type Rights, repositoryRights, siteAdminRights } from './history-rights.ts'
 import { BEGINNING, type History, inBatches, streamHistory } from './history-source.ts'
 import { HistoryWire, historyWire } from './history-wire.ts'
 import { IssueParams, issueFor } from './issues.ts'
-import { createLiveEvents } from './live-events.ts'
 import { PullParams, pullFor } from './pulls.ts'
 import { RepositoryParams } from './repositories.ts'
 
@@ -50,9 +47,6 @@ const ANSWER = {
   },
 }
 
-/** Live streams that begin when there are too many: so many seconds later, please. */
-const RETRY_AFTER_S = 5
-
 interface Opened {
   history: History
   rights: Rights
@@ -61,8 +55,7 @@ interface Opened {
 type Query = Static<typeof HistoryQuery>
 
 export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { config, events, projector, publicUrl } = services
-  const live = createLiveEvents(services)
+  const { config, events, publicUrl } = services
 
   /** Resolves to the rows of a page; undefined: the answer is on its way. */
   async function send(
@@ -88,31 +81,13 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       }
       case EVENT_STREAM: {
         const beginning = beginningOf(request, query.after)
-        const gone = clientGone(reply)
-        const listener = await live.join()
-        if (listener === undefined) {
-          tooMany(reply)
-          return undefined
-        }
-        if (gone.aborted) listener.leave()
-        else reply.raw.once('close', () => listener.leave())
-        const follower = { history, filter, rights, beginning, listener, projector, signal: gone }
-        sendEventStream(request, reply, () => untilLost(follower), live.ending)
+        await sendLive(services, request, reply, { history, filter, rights, beginning })
         return undefined
       }
     }
   }
 
-  function tooMany(reply: FastifyReply): void {
-    const message = 'too many follow live events already; try again'
-    const body: ErrorBody = { message, url: `${publicUrl()}/api/docs` }
-    reply.code(503).header('Retry-After', RETRY_AFTER_S).send(body)
-  }
-
   return async (app) => {
-    // Live streams never end by themselves, and the server's end waits for them.
-    app.addHook('preClose', async () => live.end())
-
     app.get(
       '/repos/:owner/:repo/pulls/:index/history',
       {
@@ -194,13 +169,4 @@ async function seenBy(rights: Rights, filter: HistoryFilter): Promise<HistoryFil
 
 async function* linesOf(history: History, filter: HistoryFilter): AsyncGenerator<string[]> {
   for await (const batch of inBatches(history.read(filter, BEGINNING))) yield batch.map(({ json }) => json)
-}
-
-/** Ends, instead of failing, when a store is lost: the client connects again, and goes on where it was. */
-async function* untilLost(follower: Follower): AsyncGenerator<StreamedEvent[]> {
-  try {
-    yield* followHistory(follower)
-  } catch (error) {
-    if (!(error instanceof StoreUnavailable)) throw error
-  }
 }

@@ -54,7 +54,9 @@ t.test(
       await flip(path, at)
       const error: unknown = await restore({ directory, dataDir }).catch((reason: unknown) => reason)
       t.match(error, { name: 'BackupProblem' }, path)
-      t.ok(error instanceof Error && error.message.startsWith(path), `${error}`)
+      // A fork's object is the same file under two names.
+      const named = path.includes('/objects/') ? path.slice(path.indexOf('/objects/')) : path
+      t.ok(error instanceof Error && error.message.includes(`${named} `), `${error}`)
       t.same(
         (await readdir(dataDir).catch(() => [])).filter((name) => !name.startsWith('lock.db')),
         [],

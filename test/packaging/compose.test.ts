@@ -117,7 +117,8 @@ t.test('the image starts what npm start starts', async (t) => {
   const command: string[] = JSON.parse(argumentsOf('CMD').at(-1) ?? 'null')
   t.equal(command.join(' '), packageJson.scripts.start)
   const copied = argumentsOf('COPY').join('\n')
-  for (const part of ['dist', 'bin', 'proto', 'scripts']) t.match(copied, `/app/${part} ./${part}`, part)
+  for (const part of ['dist', 'bin', 'proto', 'scripts', 'ui'])
+    t.match(copied, `/app/${part} ./${part}`, part)
 })
 
 t.test('the image is built in stages on Node 20 and runs without root rights, with git', async (t) => {

@@ -13,6 +13,8 @@ export interface Told {
   data: Record<string, unknown>
   correlation_id: string
   causation_id: string
+  hash: string | null
+  previous_hash: string | null
 }
 
 export interface Heard {

@@ -77,6 +77,8 @@ t.test("an issue's history has its recorded events, oldest first, as they were r
       data,
       correlation_id: metadata.correlationId,
       causation_id: metadata.causationId,
+      hash: metadata.hash ?? 'none',
+      previous_hash: metadata.previous ?? null,
     })),
   )
   t.match(rows[1], { revision: 1, actor: { login: 'alice' }, data: { oldTitle: 'Old', title: 'New' } })

@@ -1,0 +1,66 @@
+/** The commits of a pull request at a moment, and what they change. */
+import type { FastifyBaseLogger } from 'fastify'
+import { html } from 'ghtml'
+import { commitRange } from '../git/commit-range.ts'
+import { type CommitFacts, commitFacts } from '../git/commits.ts'
+import { GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing } from '../git/errors.ts'
+import { cutLine, type DrawnDiff, drawnDiff } from './diff.ts'
+import { count, instant, shortId } from './words.ts'
+
+/** The newest so many are listed. */
+const COMMITS = 50
+const SUBJECT_CHARACTERS = 200
+
+interface Changes {
+  commits: CommitFacts[]
+  total: number
+  diff: DrawnDiff
+}
+
+/** Undefined when git has the commits no more, or can not say now: the rest of the page does not depend on it. */
+async function changesOf(
+  dir: string,
+  { commitsFrom, from, to }: { commitsFrom: string; from: string; to: string },
+  log: FastifyBaseLogger,
+): Promise<Changes | undefined> {
+  try {
+    const range = await commitRange(dir, commitsFrom, to)
+    const ids = range.page(0, COMMITS)
+    const [facts, diff] = await Promise.all([commitFacts(dir, ids), drawnDiff(dir, from, to)])
+    return { commits: ids.flatMap((id) => facts.get(id) ?? []), total: range.total, diff }
+  } catch (error) {
+    const known = [GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing]
+    if (!known.some((type) => error instanceof type)) throw error
+    log.warn({ err: error }, 'the page shows a pull request without its commits')
+    return undefined
+  }
+}
+
+function commitItem({ sha, message, author }: CommitFacts): string {
+  const subject = message.split('\n', 1)[0] ?? ''
+  // Git's own date has the zone of who wrote it; what is no date is left out.
+  const at = Number.isNaN(Date.parse(author.date)) ? '' : instant(new Date(author.date).toISOString())
+  return html`<li><span class="subject" dir="auto">${subject.slice(0, SUBJECT_CHARACTERS)}</span> <span class="by"><code>${shortId(sha)}</code> <bdi>${author.name}</bdi> !${at}</span></li>`
+}
+
+/** `name`: what it is made of, see `diffName`; `wholeUrl`: where all of the difference is, as text. */
+export async function changesSection(
+  dir: string,
+  range: { commitsFrom: string; from: string; to: string },
+  { name, wholeUrl, log }: { name: string; wholeUrl: string; log: FastifyBaseLogger },
+): Promise<string> {
+  const changes = await changesOf(dir, range, log)
+  const content =
+    changes === undefined
+      ? '<p class="none">The commits of this moment are not there (any more), or can not be read now.</p>'
+      : html`<h2 id="commits-title">${count(changes.total, 'commit')}</h2>
+<ol class="commits" aria-labelledby="commits-title">
+!${changes.commits.map(commitItem)}</ol>
+!${changes.total > changes.commits.length ? `<p class="cut">And ${changes.total - changes.commits.length} older ones.</p>` : ''}
+<h2>Difference</h2>
+!${changes.diff.markup || '<p class="none">No file differs.</p>'}
+!${changes.diff.cut ? cutLine(wholeUrl) : ''}`
+  return html`<section id="changes" class="changes" aria-label="Commits and their difference" data-diff="${name}">
+!${content}
+</section>`
+}

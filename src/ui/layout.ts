@@ -1,0 +1,87 @@
+/** The frame around what the page shows, and the page of an error. */
+import { html } from 'ghtml'
+import type { ErrorBody } from '../http/errors.ts'
+
+/**
+ * Nothing but our own script, style and answers; nobody may frame the page, and it sends no form. No markup has
+ * a script or a style in it.
+ */
+export const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+export interface PagePaths {
+  /** Of this page. */
+  page: string
+  /** Of the script and the style. */
+  assets: string
+}
+
+const head = (title: string, assets: string, script: boolean) => html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${title}</title>
+<link rel="icon" href="${assets}/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="${assets}/page.css">
+!${script ? html`<script type="module" src="${assets}/page.js"></script>` : ''}
+</head>`
+
+/** `moment`, `timeline` and `changes`: their sections. */
+export function page(
+  { moment, timeline, changes }: { moment: string; timeline: string; changes: string },
+  about: { title: string; number: number; fullName: string; revision: number; last: number },
+  paths: PagePaths,
+): string {
+  const { title, number, fullName, revision, last } = about
+  const step = (id: string, to: number, words: string) => {
+    const href = to < 0 || to > last ? '' : html` href="${paths.page}?revision=${to}" data-revision="${to}"`
+    return html`<a id="${id}" class="step"!${href}>${words}</a>`
+  }
+  return html`!${head(`${title} · ${fullName} #${number}`, paths.assets, true)}
+<body data-page="${paths.page}" data-revision="${revision}" data-last="${last}">
+<header class="top">
+<p class="place"><bdi>${fullName}</bdi> <span class="none">/</span> pull request ${number}</p>
+<p id="live" class="live" role="status"></p>
+</header>
+<nav class="travel" aria-label="Moments of this pull request">
+<div class="slider" hidden>
+<label for="slider">Moment</label>
+<input id="slider" type="range" min="0" max="${last}" step="1" value="${revision}" aria-describedby="keys">
+<p id="keys" class="aside">Arrow keys go from event to event, Home to the first and End to the last.</p>
+</div>
+<p class="steps">!${step('previous', revision - 1, '← Before')} <span id="place">event ${revision + 1} of ${last + 1}</span> !${step('next', revision + 1, 'After →')} <a id="now" class="step" href="${paths.page}" data-revision="now">Now</a></p>
+<p id="said" class="aside" role="status"></p>
+</nav>
+<main>
+!${moment}
+!${timeline}
+!${changes}
+</main>
+</body>
+</html>
+`
+}
+
+/** What went wrong, for a person. */
+export function errorPage(status: number, { message, errors = [] }: ErrorBody, assets: string): string {
+  return html`!${head(`${status}: ${message}`, assets, false)}
+<body>
+<main class="error">
+<h1>${status}</h1>
+<p>${message.slice(0, 1)[0]?.toUpperCase() ?? ''}${message.slice(1)}.</p>
+!${errors.length === 0 ? '' : `<ul>${errors.map((error) => html`<li>${error}</li>`).join('')}</ul>`}
+</main>
+</body>
+</html>
+`
+}

@@ -1,0 +1,195 @@
+/** `GET /ui/{owner}/{repo}/pulls/{index}`: the story of a pull request, for people who would rather look. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { Refused, refuse } from '../commands/refusal.ts'
+import { pullStream } from '../events/streams.ts'
+import { diffText } from '../git/diff.ts'
+import { clientGone } from '../http/client-gone.ts'
+import { beginningOf } from '../http/event-stream.ts'
+import { type RepositoryAccess, type RepositoryPath, repositoryFor } from '../http/requests.ts'
+import { sendLive } from '../queries/history-live.ts'
+import { discussionRights } from '../queries/history-rights.ts'
+import { streamHistory } from '../queries/history-source.ts'
+import { askGit } from '../queries/pull-git.ts'
+import { PullParams, type PullRequestWire, pullFor } from '../queries/pulls.ts'
+import { momentOf, pullReplayer } from '../queries/replay.ts'
+import { rangeOf } from '../replay/replay-stream.ts'
+import { gitDirOf, type Services } from '../services.ts'
+import { readAssets } from './assets.ts'
+import { changesSection } from './changes.ts'
+import { CONTENT_SECURITY_POLICY, errorPage, type PagePaths, page } from './layout.ts'
+import { diffName, diffOf, momentSection } from './moment.ts'
+import { ENTRIES, entriesOf, partOf, timelineSection } from './timeline.ts'
+
+const DiffQuery = Type.Object({ revision: Type.String() })
+
+const LiveQuery = Type.Object({
+  after: Type.Optional(Type.String({ description: 'begin behind this event, as Last-Event-ID' })),
+})
+
+const HTML = 'text/html; charset=utf-8'
+
+const PageQuery = Type.Object({
+  revision: Type.Optional(Type.String({ description: 'after this event; the first is 0, default: now' })),
+  part: Type.Optional(
+    Type.Union([Type.Literal('moment'), Type.Literal('timeline'), Type.Literal('changes')], {
+      description: 'a section of the page alone, for its script',
+    }),
+  ),
+})
+
+type Pull = Static<typeof PullRequestWire>
+
+export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { events, publicUrl } = services
+  // A proxy may serve all of this below a path.
+  const base = () => new URL(publicUrl()).pathname.replace(/\/$/, '')
+  const assetsPath = () => `${base()}/ui/assets`
+
+  function pathsOf(ownerLogin: string, name: string, index: number): PagePaths {
+    const pull = `${[ownerLogin, name].map(encodeURIComponent).join('/')}/pulls/${index}`
+    return { page: `${base()}/ui/${pull}`, assets: assetsPath() }
+  }
+
+  /**
+   * The repository, for who may read it. Who is not signed in is asked to, whether it exists or not; 404 for
+   * all others.
+   */
+  async function visible(request: FastifyRequest, path: RepositoryPath): Promise<RepositoryAccess> {
+    try {
+      return await repositoryFor(services, request, path, 'read')
+    } catch (error) {
+      if (request.requester !== null || !(error instanceof Refused)) throw error
+      throw new Refused(refuse.unauthenticated('sign in to see what is here, if anything is'))
+    }
+  }
+
+  return async (app) => {
+    app.addHook('onSend', async (_request, reply, payload) => {
+      reply.headers({
+        'Content-Security-Policy': CONTENT_SECURITY_POLICY,
+        'Referrer-Policy': 'no-referrer',
+        'Cross-Origin-Resource-Policy': 'same-origin',
+      })
+      if (reply.statusCode < 400 || typeof payload !== 'string') return payload
+      reply.headers({ 'Content-Type': HTML, 'Cache-Control': 'no-store' })
+      return errorPage(reply.statusCode, JSON.parse(payload), assetsPath())
+    })
+
+    for (const { name, type, content, tag } of await readAssets()) {
+      app.get(`/ui/assets/${name}`, { schema: { hide: true } }, async (request, reply) => {
+        // Asked about each time, so that script and page are of one version.
+        reply.headers({ ETag: tag, 'Cache-Control': 'no-cache' })
+        if (request.headers['if-none-match']?.includes(tag)) return reply.code(304).send()
+        return reply.type(type).send(content)
+      })
+    }
+
+    app.get(
+      '/ui/:owner/:repo/pulls/:index/diff',
+      { schema: { hide: true, params: PullParams, querystring: DiffQuery } },
+      async (request, reply) => {
+        const { params, query, requester } = request
+        const found = await visible(request, params)
+        const replayer = await pullReplayer(services, found, params.index, requester)
+        const { from, to } = diffOf((await replayer.at(momentOf(query))).body)
+        const signal = clientGone(reply)
+        const dir = gitDirOf(services, found.repository.id)
+        try {
+          const text = await askGit(request, () =>
+            diffText(dir, from, to, { kind: 'diff', binary: false, signal }),
+          )
+          reply.header('Cache-Control', 'private, no-store')
+          return reply.type('text/plain; charset=utf-8').send(text)
+        } catch (error) {
+          if (signal.aborted) return reply.hijack()
+          throw error
+        }
+      },
+    )
+
+    // What the API has at `…/history`, below the page's own path: browsers send a password only to paths below the
+    // one that asked for it, and the API does not ask.
+    app.get(
+      '/ui/:owner/:repo/pulls/:index/live',
+      { schema: { hide: true, params: PullParams, querystring: LiveQuery } },
+      async (request, reply) => {
+        const { repository } = await visible(request, request.params)
+        const { index } = await pullFor(services, repository.id, request.params.index)
+        await sendLive(services, request, reply, {
+          history: streamHistory(events, pullStream(repository.id, index)),
+          filter: {},
+          rights: discussionRights(services, request, repository.id),
+          beginning: beginningOf(request, request.query.after),
+        })
+        return reply
+      },
+    )
+
+    app.get(
+      '/ui/:owner/:repo/pulls/:index',
+      { schema: { hide: true, params: PullParams, querystring: PageQuery } },
+      async (request, reply) => {
+        const { params, query, requester } = request
+        const found = await visible(request, params)
+        const { repository } = found
+        const replayer = await pullReplayer(services, found, params.index, requester)
+        const stream = pullStream(repository.id, Number(params.index))
+        const last = (await rangeOf(events, stream))?.last.revision ?? 0
+        const revision = query.revision === undefined ? last : revisionOf(query.revision)
+        const paths = pathsOf(repository.ownerLogin, repository.name, Number(params.index))
+        reply.type(HTML)
+        reply.header('Cache-Control', repository.private ? 'private, no-store' : 'private, no-cache')
+
+        const timeline = async () => {
+          const entries = await entriesOf(events, stream, partOf(revision), ENTRIES)
+          return timelineSection(entries, { revision, last, page: paths.page })
+        }
+        const changes = (pull: Pull) =>
+          changesSection(gitDirOf(services, repository.id), diffOf(pull), {
+            name: diffName(pull),
+            wholeUrl: `${paths.page}/diff?revision=${revision}`,
+            log: request.log,
+          })
+        const stood = async () => {
+          if (revision <= 0) return { now: (await replayer.at({ revision })).body, before: undefined }
+          const { from, to } = await replayer.between(revision - 1, revision)
+          return { now: to.body, before: from.body }
+        }
+        const moment = async ({ now, before }: { now: Pull; before: Pull | undefined }) => {
+          const [entry] = await entriesOf(events, stream, revision, 1)
+          if (entry === undefined) throw new Refused(refuse.notFound('there is nothing at that moment'))
+          return momentSection({ entry, now, before, last })
+        }
+
+        switch (query.part) {
+          case 'moment':
+            return moment(await stood())
+          case 'timeline':
+            if (revision > last || revision < 0) await replayer.at({ revision })
+            return timeline()
+          case 'changes':
+            return changes((await replayer.at({ revision })).body)
+          default: {
+            const pulls = await stood()
+            const sections = await Promise.all([moment(pulls), timeline(), changes(pulls.now)])
+            const [momentPart, timelinePart, changesPart] = sections
+            const { title, number } = pulls.now
+            return page(
+              { moment: momentPart, timeline: timelinePart, changes: changesPart },
+              { title, number, fullName: `${repository.ownerLogin}/${repository.name}`, revision, last },
+              paths,
+            )
+          }
+        }
+      },
+    )
+  }
+}
+
+/** @throws Refused (unprocessable) when it is no whole number */
+function revisionOf(text: string): number {
+  const moment = momentOf({ revision: text })
+  return 'revision' in moment ? moment.revision : 0
+}

@@ -1,0 +1,195 @@
+import t from 'tap'
+import type { AccountRef, BranchPoint } from '../../src/events/domain-events.ts'
+import { schemaOf } from '../../src/events/domain-events.ts'
+import { isStoryEvent, type StoryEvent, tell } from '../../src/ui/tell.ts'
+
+const own = { repoId: 1, index: 5 }
+const ann: AccountRef = { id: 1, login: 'ann' }
+const point: BranchPoint = { repoId: 1, branch: 'top<ic', sha: 'a'.repeat(40) }
+const diff = { additions: 2, deletions: 1, changedFiles: 1 }
+const sha = (letter: string) => letter.repeat(40)
+const bug = { id: 1, name: 'bug' }
+const one = { id: 1, title: '1.0' }
+const file = { id: 1, uuid: 'u', name: 'log.txt', size: 3, uploader: ann }
+
+const cases: [StoryEvent, string][] = [
+  [
+    {
+      type: 'PullRequestOpened',
+      data: {
+        ...own,
+        ...{ id: 1, poster: ann, title: 'T', body: '', head: point, base: { ...point, branch: 'main' } },
+        ...{ mergeBase: sha('b'), diff, mergeable: true, labels: [], milestone: null, assignees: [] },
+        deadline: null,
+      },
+    },
+    'opened this pull request: top&#60;ic into main, 1 file, +2 −1',
+  ],
+  [
+    {
+      type: 'PullRequestHeadMoved',
+      data: { ...own, from: sha('a'), to: sha('b'), mergeBase: sha('c'), diff },
+    },
+    'moved the head from aaaaaaaaaa to bbbbbbbbbb: now 1 file, +2 −1',
+  ],
+  [
+    {
+      type: 'MergeabilityChecked',
+      data: { ...own, head: sha('a'), base: '', mergeable: true, conflicts: [] },
+    },
+    'found that aaaaaaaaaa can be merged',
+  ],
+  [
+    {
+      type: 'MergeabilityChecked',
+      data: { ...own, head: sha('a'), base: '', mergeable: false, conflicts: ['x', '<y>', 'z'] },
+    },
+    'found conflicts of aaaaaaaaaa in x, &#60;y&#62; and z',
+  ],
+  [
+    { type: 'MergeBaseMoved', data: { ...own, from: sha('a'), to: sha('b'), diff } },
+    'found the merge base moved from aaaaaaaaaa to bbbbbbbbbb: now 1 file, +2 −1',
+  ],
+  [
+    {
+      type: 'TargetBranchChanged',
+      data: {
+        ...own,
+        from: { ...point, branch: 'main' },
+        base: { ...point, branch: 'next' },
+        mergeBase: '',
+        diff,
+      },
+    },
+    'changed the target branch from main to next: now 1 file, +2 −1',
+  ],
+  [{ type: 'MaintainerEditChanged', data: { ...own, allowed: true } }, 'allowed edits by maintainers'],
+  [
+    {
+      type: 'MergeStarted',
+      data: {
+        ...own,
+        ...{ style: 'squash', baseBranch: 'main', from: sha('a'), head: sha('b'), mergeBase: null },
+        ...{ commit: sha('c'), message: 'm', by: ann, deleteBranch: false },
+      },
+    },
+    'began to merge bbbbbbbbbb into main as one squashed commit',
+  ],
+  [{ type: 'MergeFailed', data: { ...own, commit: sha('a'), reason: 'no' } }, 'could not complete the merge'],
+  [
+    {
+      type: 'PullRequestMerged',
+      data: {
+        ...own,
+        ...{ style: 'rebase', commit: sha('c'), head: sha('b'), mergeBase: null, mergedBy: ann },
+        ...{ milestone: null, deleteBranch: false },
+      },
+    },
+    'merged this pull request as a rebase: cccccccccc',
+  ],
+  [
+    { type: 'HeadBranchDeleted', data: { ...own, commentId: 1, branch: { ...point, branch: 'x' } } },
+    'deleted the branch x',
+  ],
+  [
+    {
+      type: 'MergeScheduled',
+      data: { ...own, style: 'merge', title: '', message: '', deleteBranch: false, by: ann },
+    },
+    'scheduled the merge as a merge commit, for when all checks have succeeded',
+  ],
+  [{ type: 'MergeScheduleCanceled', data: { ...own, by: ann } }, 'canceled the scheduled merge'],
+  [
+    { type: 'ScheduledMergeRefused', data: { ...own, head: sha('a'), reason: 'r', errors: ['e'] } },
+    'gave up the scheduled merge of aaaaaaaaaa',
+  ],
+  [
+    { type: 'TitleChanged', data: { ...own, oldTitle: 'a', title: '<b>' } },
+    'changed the title from a to &#60;b&#62;',
+  ],
+  [{ type: 'BodyChanged', data: { ...own, body: 'x' } }, 'changed the description'],
+  [{ type: 'BodyChanged', data: { ...own, body: '' } }, 'removed the description'],
+  [
+    {
+      type: 'StatusChanged',
+      data: { ...own, closed: true, comment: { id: 1, kind: 'close' }, milestone: null },
+    },
+    'closed this pull request',
+  ],
+  [
+    {
+      type: 'StatusChanged',
+      data: { ...own, closed: false, comment: { id: 1, kind: 'reopen' }, milestone: null },
+    },
+    'reopened this pull request',
+  ],
+  [
+    {
+      type: 'LabelsChanged',
+      data: { ...own, labels: [bug], added: [bug], removed: [bug, { id: 2, name: 'b' }] },
+    },
+    'added the label bug and removed the labels bug and b',
+  ],
+  [
+    { type: 'MilestoneChanged', data: { ...own, from: null, to: one, closed: false } },
+    'set the milestone 1.0',
+  ],
+  [
+    { type: 'MilestoneChanged', data: { ...own, from: one, to: null, closed: false } },
+    'removed the milestone 1.0',
+  ],
+  [
+    { type: 'MilestoneChanged', data: { ...own, from: one, to: { id: 2, title: '2' }, closed: false } },
+    'moved it from milestone 1.0 to 2',
+  ],
+  [
+    { type: 'AssigneesChanged', data: { ...own, assignees: [ann], added: [ann], removed: [] } },
+    'assigned ann',
+  ],
+  [
+    { type: 'DeadlineChanged', data: { ...own, from: null, to: '2026-03-04T23:59:59+02:00' } },
+    'set the deadline to 2026-03-04',
+  ],
+  [{ type: 'DeadlineChanged', data: { ...own, from: 'x', to: null } }, 'removed the deadline'],
+  [
+    { type: 'DependencyAdded', data: { ...own, dependency: { repoId: 1, index: 3 } } },
+    'made it depend on #3',
+  ],
+  [
+    { type: 'DependencyRemoved', data: { ...own, dependency: { repoId: 2, index: 3 } } },
+    'made it no longer depend on #3 of another repository',
+  ],
+  [{ type: 'CommentAdded', data: { ...own, commentId: 1, author: ann, body: '<i>' } }, 'commented'],
+  [{ type: 'CommentEdited', data: { ...own, commentId: 1, body: 'x' } }, 'edited a comment'],
+  [{ type: 'CommentDeleted', data: { ...own, commentId: 1 } }, 'deleted a comment'],
+  [
+    { type: 'AttachmentAdded', data: { ...own, commentId: 1, attachment: file } },
+    'attached the file log.txt',
+  ],
+  [
+    { type: 'AttachmentRenamed', data: { ...own, commentId: 1, attachmentId: 1, name: 'n' } },
+    'renamed an attached file to n',
+  ],
+  [
+    { type: 'AttachmentDeleted', data: { ...own, commentId: 1, attachmentId: 1, uuid: 'u' } },
+    'deleted an attached file',
+  ],
+]
+
+t.test('each type of event in a pull request has a sentence', async (t) => {
+  for (const [event, words] of cases) {
+    t.equal(tell(event).what.replace(/<\/?(code|b|bdi)>/g, ''), words, event.type)
+  }
+  const told = Object.keys(schemaOf).filter((type) => isStoryEvent({ type }))
+  t.strictSame(new Set(cases.map(([{ type }]) => type)), new Set(told), 'none was forgotten')
+  t.notOk(isStoryEvent({ type: 'toString' }))
+})
+
+t.test('what was written stays plain text, and reasons are told', async (t) => {
+  t.equal(
+    tell({ type: 'CommentAdded', data: { ...own, commentId: 1, author: ann, body: '<i>\n' } }).text,
+    '<i>\n',
+  )
+  const refused = { ...own, head: sha('a'), reason: 'why', errors: ['one', 'two'] }
+  t.equal(tell({ type: 'ScheduledMergeRefused', data: refused }).text, 'why\none\ntwo')
+})

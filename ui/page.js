@@ -1,0 +1,251 @@
+// @ts-check
+/**
+ * Goes through the moments of a pull request without loading the page anew, and follows it while it changes. All
+ * markup comes from the server, section by section: nothing here makes any out of data.
+ */
+
+/** Moments and differences that are kept; a moment of the past does not change. */
+const KEPT = { moment: 100, changes: 8 }
+/** A slider that is on its way asks for nothing: so long, in milliseconds, it must have stood. */
+const SETTLED_MS = 60
+
+/** @typedef {'moment' | 'timeline' | 'changes'} Part */
+
+/** Paths. An address with a name and a password in it, as people type one, can not be asked from a script. */
+const { page = '' } = document.body.dataset
+const slider = /** @type {HTMLInputElement} */ (byId('slider'))
+
+let last = Number(document.body.dataset.last)
+/** Where the slider stands; what is shown may be on its way. */
+let wanted = Number(document.body.dataset.revision)
+let following = wanted === last
+
+/** @param {string} id @returns {HTMLElement} */
+function byId(id) {
+  const element = document.getElementById(id)
+  if (element === null) throw new Error(`the page has no ${id}`)
+  return element
+}
+
+/** @type {Map<string, string>} */
+const kept = new Map()
+
+/**
+ * A section of the page as it stood at a revision.
+ * @param {Part} part @param {number} revision @param {string} name what is kept has @param {AbortSignal} signal
+ */
+async function fetched(part, revision, name, signal) {
+  const key = `${part} ${name}`
+  const known = kept.get(key)
+  if (known !== undefined) return parsed(known, part)
+  const address = `${location.origin}${page}?revision=${revision}&part=${part}`
+  const answer = await fetch(address, { signal, cache: 'no-store' })
+  if (!answer.ok) throw new Error(`the server answers ${answer.status}`)
+  const text = await answer.text()
+  if (part !== 'timeline') keep(part, key, text)
+  return parsed(text, part)
+}
+
+/** @param {'moment' | 'changes'} part @param {string} key @param {string} text */
+function keep(part, key, text) {
+  kept.set(key, text)
+  const same = [...kept.keys()].filter((other) => other.startsWith(`${part} `))
+  for (const oldest of same.slice(0, -KEPT[part])) kept.delete(oldest)
+}
+
+/** @param {string} text @param {Part} part */
+function parsed(text, part) {
+  const section = new DOMParser().parseFromString(text, 'text/html').getElementById(part)
+  if (section === null) throw new Error(`the answer has no ${part}`)
+  return document.adoptNode(section)
+}
+
+/** Focus stays on the entry that has it. @param {HTMLElement} section */
+function replaceTimeline(section) {
+  const old = byId('timeline')
+  const focused = old.contains(document.activeElement) ? document.activeElement : null
+  const revision = focused instanceof HTMLElement ? focused.dataset.revision : undefined
+  const scroll = old.scrollTop
+  old.replaceWith(section)
+  section.scrollTop = scroll
+  if (revision !== undefined) entryLink(Number(revision))?.focus({ preventScroll: true })
+}
+
+/** @param {number} revision */
+const entryLink = (revision) =>
+  /** @type {HTMLElement | null} */ (byId('timeline').querySelector(`li a[data-revision="${revision}"]`))
+
+/** @param {number} revision */
+function isInTimeline(revision) {
+  const { first, end } = byId('timeline').dataset
+  return Number(first) <= revision && revision <= Number(end)
+}
+
+/** What an event is called. @param {number} revision */
+function sentenceOf(revision) {
+  const moment = byId('moment')
+  const shown = Number(moment.dataset.revision) === revision ? moment.querySelector('.event .told') : null
+  const told = shown ?? entryLink(revision)?.closest('li')?.querySelector('.told')
+  return told?.textContent?.trim() ?? ''
+}
+
+/** Sets all that says where the page stands, without asking the server. */
+function mark() {
+  const words = `Event ${wanted + 1} of ${last + 1}`
+  const told = sentenceOf(wanted)
+  slider.max = `${last}`
+  slider.value = `${wanted}`
+  slider.setAttribute('aria-valuetext', told === '' ? words : `${words}: ${told}`)
+  byId('place').textContent = words.toLowerCase()
+  step('previous', wanted - 1)
+  step('next', wanted + 1)
+  for (const total of byId('moment').querySelectorAll('.total')) total.textContent = `${last + 1}`
+  for (const current of document.querySelectorAll('[aria-current]')) current.removeAttribute('aria-current')
+  const link = entryLink(wanted)
+  link?.setAttribute('aria-current', 'step')
+  if (link) bringIntoView(link)
+}
+
+/** Within the timeline alone, where that scrolls by itself: the page stays where it is. @param {HTMLElement} link */
+function bringIntoView(link) {
+  const timeline = byId('timeline')
+  const entry = link.closest('li')
+  if (entry === null || timeline.scrollHeight <= timeline.clientHeight) return
+  const [inner, outer] = [entry.getBoundingClientRect(), timeline.getBoundingClientRect()]
+  if (inner.top < outer.top) timeline.scrollTop -= outer.top - inner.top + 16
+  if (inner.bottom > outer.bottom) timeline.scrollTop += inner.bottom - outer.bottom + 16
+}
+
+/** @param {string} id @param {number} revision */
+function step(id, revision) {
+  const link = byId(id)
+  if (revision < 0 || revision > last) {
+    link.removeAttribute('href')
+    return
+  }
+  link.setAttribute('href', `${page}?revision=${revision}`)
+  link.dataset.revision = `${revision}`
+}
+
+let underWay = new AbortController()
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let settling
+
+/**
+ * Goes to a moment: at once where all of it is there already, else when the slider has settled.
+ * @param {number} revision @param {{ announce?: boolean, settled?: boolean }} [how]
+ */
+function go(revision, { announce = false, settled = false } = {}) {
+  wanted = Math.min(Math.max(revision, 0), last)
+  following = wanted === last
+  clearTimeout(settling)
+  underWay.abort()
+  underWay = new AbortController()
+  const { signal } = underWay
+  mark()
+  const now = settled || kept.has(`moment ${wanted}`)
+  if (now) show(wanted, announce, signal)
+  else settling = setTimeout(() => show(wanted, announce, signal), SETTLED_MS)
+}
+
+/** @param {number} revision @param {boolean} announce @param {AbortSignal} signal */
+async function show(revision, announce, signal) {
+  document.body.setAttribute('aria-busy', 'true')
+  try {
+    const [moment, timeline] = await Promise.all([
+      fetched('moment', revision, `${revision}`, signal),
+      isInTimeline(revision) ? undefined : fetched('timeline', revision, '', signal),
+    ])
+    if (signal.aborted) return
+    byId('moment').replaceWith(moment)
+    if (timeline !== undefined) replaceTimeline(timeline)
+    mark()
+    if (announce) byId('said').textContent = slider.getAttribute('aria-valuetext')
+    const title = document.title.slice(document.title.lastIndexOf(' · '))
+    document.title = `${byId('title').querySelector('bdi')?.textContent ?? ''}${title}`
+    const query = following ? '' : `?revision=${revision}`
+    history.replaceState(null, '', `${page}${query}`)
+    const diff = moment.dataset.diff ?? ''
+    if (diff !== byId('changes').dataset.diff) {
+      const changes = await fetched('changes', revision, diff, signal)
+      if (signal.aborted) return
+      byId('changes').replaceWith(changes)
+    }
+    document.body.removeAttribute('aria-busy')
+  } catch (error) {
+    if (signal.aborted) return
+    document.body.removeAttribute('aria-busy')
+    byId('said').textContent = 'This moment could not be loaded. Try again.'
+    console.error(error)
+  }
+}
+
+/** Whether the timeline is being asked for, and whether to ask again after that. */
+let refreshing = false
+let stale = false
+
+/** Takes in events that came: however many, one question at a time. @param {boolean} follow */
+async function refresh(follow) {
+  stale = true
+  if (refreshing) return
+  refreshing = true
+  try {
+    while (stale) {
+      stale = false
+      const timeline = await fetched('timeline', wanted, '', new AbortController().signal)
+      replaceTimeline(timeline)
+      mark()
+    }
+  } catch (error) {
+    console.error(error)
+  } finally {
+    refreshing = false
+  }
+  if (follow && following && Number(byId('moment').dataset.revision) !== last) {
+    go(last, { announce: true, settled: true })
+  }
+}
+
+function listen() {
+  const source = new EventSource(`${location.origin}${page}/live?after=${last}`)
+  const live = byId('live')
+  source.onopen = () => {
+    live.textContent = 'Live'
+    document.body.dataset.live = 'on'
+  }
+  source.onerror = () => {
+    const over = source.readyState === EventSource.CLOSED
+    live.textContent = over ? 'Not live any more: load the page again' : 'Connecting again …'
+    document.body.dataset.live = over ? 'over' : 'lost'
+  }
+  source.onmessage = ({ lastEventId }) => {
+    const revision = Number(lastEventId)
+    if (!(revision > last)) return
+    last = revision
+    if (following) wanted = last
+    slider.max = `${last}`
+    refresh(true)
+  }
+  // A page that is left alone in the back of the browser's history must not hold a connection.
+  addEventListener('pagehide', () => source.close())
+  addEventListener('pageshow', ({ persisted }) => {
+    if (persisted) location.reload()
+  })
+}
+
+slider.addEventListener('input', () => go(Number(slider.value)))
+
+document.addEventListener('click', (event) => {
+  const { target } = event
+  if (!(target instanceof Element) || event.button !== 0) return
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return
+  const link = target.closest('a[data-revision]')
+  if (!(link instanceof HTMLElement) || !link.hasAttribute('href')) return
+  event.preventDefault()
+  const { revision } = link.dataset
+  go(revision === 'now' ? last : Number(revision), { announce: true, settled: true })
+})
+
+for (const hidden of document.querySelectorAll('.slider')) hidden.removeAttribute('hidden')
+mark()
+listen()
