@@ -14,11 +14,12 @@ import { discussionStream, pullStream } from '../events/streams.ts'
 import { type RepositoryAccess, repositoryFor } from '../http/requests.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { issueId } from '../projections/issue-selection.ts'
-import { issueFold } from '../projections/issues.ts'
-import { pullFold, pullId } from '../projections/pulls.ts'
+import { type IssueDocument, issueFold } from '../projections/issues.ts'
+import { type PullDocument, pullFold, pullId } from '../projections/pulls.ts'
 import type { Fold } from '../projections/read-model.ts'
 import { changesBetween } from '../replay/changes.ts'
-import { type Replayed, rangeOf, replayStream, type Stand } from '../replay/replay-stream.ts'
+import { createMilestones, type Milestones } from '../replay/milestones.ts'
+import { rangeOf, replayStream, type Stand } from '../replay/replay-stream.ts'
 import type { AnswerServices, Services } from '../services.ts'
 import { IssueWire, type NamedDocuments } from './issue-wire.ts'
 import { IssueParams, issueFor, issueWires } from './issues.ts'
@@ -37,20 +38,24 @@ export interface Replay<W> {
 /** Replays one issue or pull request. All of them throw Refused (not found) with the range that there is. */
 export interface Replayer<W> {
   at(moment: Moment): Promise<Replay<W>>
-  /** Both revisions; the stream is read once. */
+  /** Both revisions. */
   between(from: number, to: number): Promise<{ from: Replay<W>; to: Replay<W> }>
 }
+
+const pullMilestones = createMilestones<PullDocument>()
+const issueMilestones = createMilestones<IssueDocument>()
 
 interface Replayable<D extends object, W> {
   fold: Fold<D>
   id: string
   stream: string
+  milestones: Milestones<D>
   wire(document: D, named: NamedDocuments): Promise<W>
 }
 
 function replayer<D extends object, W>(
   services: AnswerServices,
-  { fold, id, stream, wire }: Replayable<D, W>,
+  { fold, id, stream, milestones, wire }: Replayable<D, W>,
 ): Replayer<W> {
   async function outOfRange(): Promise<Refused> {
     const range = await rangeOf(services.events, stream)
@@ -61,8 +66,13 @@ function replayer<D extends object, W>(
     return new Refused(refuse.notFound('there is nothing at that moment', errors))
   }
 
-  async function replayedAt(moment: Moment, start?: Replayed<D>) {
-    const replayed = await replayStream(services.events, stream, fold, id, moment, start)
+  async function replayedAt(moment: Moment) {
+    const { events } = services
+    // Which events a time takes in is known only when all are read.
+    const start = 'revision' in moment ? milestones.before(events, stream, moment.revision) : undefined
+    const replayed = await replayStream(events, stream, fold, id, moment, start, (passed) => {
+      if ('revision' in moment) milestones.keep(events, stream, passed)
+    })
     const { document, last } = replayed
     if (document === undefined || last === undefined) throw await outOfRange()
     if ('revision' in moment && last.revision !== moment.revision) throw await outOfRange()
@@ -84,7 +94,7 @@ function replayer<D extends object, W>(
       const earlier = { revision: Math.min(from, to) }
       const later = { revision: Math.max(from, to) }
       const first = await replayedAt(earlier)
-      const second = await replayedAt(later, first)
+      const second = await replayedAt(later)
       const [before, after] = [await shown(first, earlier), await shown(second, later)]
       return from <= to ? { from: before, to: after } : { from: after, to: before }
     },
@@ -101,6 +111,7 @@ export async function pullReplayer(
   const pull = await pullFor(services, repository.id, index)
   return replayer(services, {
     fold: pullFold,
+    milestones: pullMilestones,
     id: pullId(pull.repoId, pull.index),
     stream: pullStream(pull.repoId, pull.index),
     async wire(document, named) {
@@ -121,6 +132,7 @@ export async function issueReplayer(
   const issue = await issueFor(services, repository.id, index)
   return replayer(services, {
     fold: issueFold,
+    milestones: issueMilestones,
     id: issueId(issue.repoId, issue.index),
     stream: discussionStream(issue),
     async wire(document, named) {

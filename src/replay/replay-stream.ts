@@ -26,6 +26,7 @@ const EVENTS_PER_TURN = 250
 
 /**
  * The document with that id as the stream had it then. `start`: an earlier replay of the same, to go on from.
+ * `passed`: told of replays on the way, after each turn.
  *
  * @throws StoreUnavailable, UnreadableEvent
  */
@@ -36,6 +37,7 @@ export async function replayStream<D extends object>(
   id: string,
   until: Until,
   start: Replayed<D> = { document: undefined, last: undefined },
+  passed: (replayed: Replayed<D>) => void = () => {},
 ): Promise<Replayed<D>> {
   let { document, last } = start
   // After events that are not within: one that is may follow, and then they are in.
@@ -49,6 +51,7 @@ export async function replayStream<D extends object>(
       document = documentAt(fold, id, events.slice(0, count), ahead)
       last = { revision: latest.revision, position: latest.position, at: latest.metadata.at }
       ahead = document
+      if (count === events.length) passed({ document, last })
     }
     if (count < events.length && inOrder(until)) break
     ahead = documentAt(fold, id, events.slice(count), ahead)
