@@ -73,9 +73,9 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
 
   const stopping = new AbortController()
   const { signal } = stopping
-  const events = openEvents(config)
+  const events = await openEvents(config)
   await requireReadableEnd(events)
-  const { generations, readStore, secrets } = openReadStores(config)
+  const { generations, readStore, secrets } = await openReadStores(config)
   const views = createViews(readStore)
   const projector = createProjector(log, events, readStore, READ_MODELS, (changes) => {
     for (const view of Object.values(views)) view.applied(changes)

@@ -11,7 +11,7 @@ import { CommandFailed } from './explain.ts'
  *
  * @throws CommandFailed when there is none
  */
-export function openLog(config: Config): EventStore {
+export async function openLog(config: Config): Promise<EventStore> {
   if (config.eventStoreUrl === undefined && !existsSync(eventsFile(config.dataDir))) {
     throw new CommandFailed(`DATA_DIR: there is no log in ${config.dataDir}`)
   }

@@ -79,8 +79,8 @@ function repositoriesOf({ issues, pulls, repos }: Amounts): SeededRepository[] {
 
 /** Does what the command line asks for, in a data directory that is this process's own. */
 async function fill(config: Config, amounts: Amounts, password: string): Promise<number> {
-  const events = openEvents(config)
-  const { readStore, secrets } = openReadStores(config)
+  const events = await openEvents(config)
+  const { readStore, secrets } = await openReadStores(config)
   const bar = new SingleBar({ format: '{bar} {percentage}% {value} of {total}' }, Presets.shades_classic)
   try {
     if ((await lastRevision(events, idsStream('repository'))) !== null) {

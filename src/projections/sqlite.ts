@@ -42,8 +42,9 @@ type Write =
 export function openSqliteReadStore(file: string, durability: Durability = 'NORMAL'): ReadStore {
   const writer = openSqlite(file, durability)
   writer.exec(SCHEMA)
-  // SQLite would hold the event loop while it waits for a lock; `begin` does not.
-  writer.exec('PRAGMA busy_timeout = 0')
+  // SQLite would hold the event loop while it waits for a lock; `begin` does not. A rebuild writes all over many
+  // indexes: with SQLite's own 2 MiB of pages and a checkpoint every 4 MiB it would write each page again and again.
+  writer.exec('PRAGMA busy_timeout = 0; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 8000')
   const reader = openSqlite(file, durability)
 
   const query = {

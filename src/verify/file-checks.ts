@@ -27,19 +27,25 @@ const Found = Type.Union([
   }),
 ])
 
-/** The checks of the embedded stores that are kept in these files. */
-export function fileChecks(files: { log?: string; views?: string }): FileChecks {
+/** The checks of the embedded stores that are kept in these files; the signal ends those that nobody waits for. */
+export function fileChecks(files: { log?: string; views?: string }, signal: AbortSignal): FileChecks {
   const { log, views } = files
   return {
-    ...(log !== undefined && { log: () => inProcess('log', log) }),
-    ...(views !== undefined && { views: async () => (await inProcess('views', views))?.problem }),
+    ...(log !== undefined && { log: () => inProcess('log', log, signal) }),
+    ...(views !== undefined && { views: async () => (await inProcess('views', views, signal))?.problem }),
   }
 }
 
 const SCRIPT = fileURLToPath(import.meta.url)
 
-async function inProcess(check: 'log' | 'views', file: string): Promise<LogProblem | undefined> {
+async function inProcess(
+  check: 'log' | 'views',
+  file: string,
+  signal: AbortSignal,
+): Promise<LogProblem | undefined> {
   const child = fork(SCRIPT, [check, file])
+  const kill = () => child.kill()
+  signal.addEventListener('abort', kill, { once: true })
   const ended = new AbortController()
   try {
     const [message]: unknown[] = await Promise.race([
@@ -51,6 +57,7 @@ async function inProcess(check: 'log' | 'views', file: string): Promise<LogProbl
     return Value.Parse(Found, message) ?? undefined
   } finally {
     ended.abort()
+    signal.removeEventListener('abort', kill)
     child.kill()
   }
 }

@@ -100,7 +100,7 @@ t.test('a fold of another version is rebuilt by the next start', async (t) => {
     await closeAllIssues(server.services.readStore)
     const older = { position: await server.services.events.lastPosition(), version: 0 }
     await server.stop()
-    const { readStore, secrets } = openReadStores({ ...server.services.config })
+    const { readStore, secrets } = await openReadStores({ ...server.services.config })
     await readStore.apply([], new Map([['issues', older]]))
     await Promise.all([readStore.close(), secrets.close()])
   })

@@ -14,12 +14,11 @@ async function setUp(t: Test) {
   const into = `${root}/a:b "/1.git`
   const from = `${root}/a:b "/2.git`
   const base = { f: '1', g: 'g'.repeat(1000) }
-  let first = ''
-  for (const dir of [into, from]) {
-    await createRepository(dir, { defaultBranch: 'main' })
-    first = await commit(dir, 'first', base, [])
-    await userGit(dir, ['update-ref', 'refs/heads/main', first])
-  }
+  for (const dir of [into, from]) await createRepository(dir, { defaultBranch: 'main' })
+  const first = await commit(into, 'first', base, [])
+  await userGit(into, ['update-ref', 'refs/heads/main', first])
+  // Not made a second time: in another second it would be another commit.
+  await userGit(from, ['fetch', '-q', into, 'main:main'])
   const one = await commit(from, 'one', { ...base, f: '2' }, [first])
   const two = await commit(from, 'two', { ...base, f: '3' }, [one])
   await userGit(from, ['update-ref', 'refs/heads/next', two])

@@ -182,7 +182,7 @@ async function demo(options: { url?: string; user: string; password?: string }):
     throw new CommandFailed(`no server in good health at ${url}: run "npm start" first`)
   }
 
-  const events = openEvents(config)
+  const events = await openEvents(config)
   const workDir = await mkdtemp(join(tmpdir(), 'mergelog-demo-'))
   try {
     await play({ url, user: options.user, password }, events, workDir)

@@ -22,7 +22,7 @@ interface HistoryArguments {
 async function historyCommand(name: DiscussionName, options: HistoryArguments): Promise<void> {
   const { json, ...query } = options
   const filter = historyFilter(query)
-  const events = openLog(loadConfig(process.env))
+  const events = await openLog(loadConfig(process.env))
   try {
     const stream = discussionStream(await findDiscussion(events, name))
     const found = streamHistory(events, stream).read(filter, BEGINNING)

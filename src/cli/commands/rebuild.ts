@@ -31,8 +31,8 @@ async function* rebuildAnywhere(names: readonly string[]): AsyncGenerator<Rebuil
     yield* askToRebuild(config.dataDir, names)
     return
   }
-  const events = openLog(config)
-  const { generations, readStore, secrets } = openReadStores(config)
+  const events = await openLog(config)
+  const { generations, readStore, secrets } = await openReadStores(config)
   const stopping = new AbortController()
   const projector = createProjector(pino({ level: config.logLevel }), events, readStore, READ_MODELS)
   try {

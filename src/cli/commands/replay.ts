@@ -23,7 +23,7 @@ async function replayCommand(name: DiscussionName, options: ReplayArguments): Pr
   const { json, ...when } = options
   const moment = momentOf(when)
   const config = loadConfig(process.env)
-  const events = openLog(config)
+  const events = await openLog(config)
   try {
     const replay = await replayed(config, events, name, moment)
     await writeLines(json ? [JSON.stringify(replay.body, undefined, 2)] : lines(name, replay))
@@ -43,7 +43,7 @@ async function replayed(
   if (config.mongodbUrl === undefined && !existsSync(join(config.dataDir, 'views.db'))) {
     throw new CommandFailed('DATA_DIR: its read models are not made yet: start a server on it once')
   }
-  const { readStore, secrets } = openReadStores(config)
+  const { readStore, secrets } = await openReadStores(config)
   try {
     const views = createViews(readStore)
     const publicUrl = config.publicUrl ?? `http://${config.host}:${config.port}`

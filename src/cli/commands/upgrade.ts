@@ -38,7 +38,7 @@ async function followCommand(options: FollowArguments): Promise<void> {
   const config = loadConfig(process.env)
   await mkdir(config.dataDir, { recursive: true })
   const gateway = openGateway(options.from)
-  const events = openEvents(config)
+  const events = await openEvents(config)
   const tell = (news: FollowNews) =>
     options.json ? console.log(JSON.stringify(news)) : say(news, gateway.url)
   const ending = new AbortController()

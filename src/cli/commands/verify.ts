@@ -17,8 +17,9 @@ const STEPS = { log: 'log', views: 'read models' } as const
 async function verify(): Promise<VerifyReport> {
   const config = loadConfig(process.env)
   const { dataDir, eventStoreUrl, mongodbUrl } = config
-  const events = openLog(config)
-  const { readStore, secrets } = openReadStores(config)
+  const events = await openLog(config)
+  const { readStore, secrets } = await openReadStores(config)
+  const ended = new AbortController()
   try {
     return await withProgressBar((onProgress) =>
       verifyServer({
@@ -26,14 +27,18 @@ async function verify(): Promise<VerifyReport> {
         readStore,
         models: READ_MODELS,
         scratchDir: tmpdir(),
-        files: fileChecks({
-          ...(eventStoreUrl === undefined && { log: eventsFile(dataDir) }),
-          ...(mongodbUrl === undefined && { views: viewsFile(dataDir) }),
-        }),
+        files: fileChecks(
+          {
+            ...(eventStoreUrl === undefined && { log: eventsFile(dataDir) }),
+            ...(mongodbUrl === undefined && { views: viewsFile(dataDir) }),
+          },
+          ended.signal,
+        ),
         onProgress: ({ phase, done, total }) => onProgress({ step: STEPS[phase], done, total }),
       }),
     )
   } finally {
+    ended.abort()
     await Promise.all([events.close(), readStore.close(), secrets.close()])
   }
 }
