@@ -72,12 +72,17 @@ export interface IdRange {
   limit: number
 }
 
+/** A document of a range; with its JSON, from a store that has it at hand. */
+export interface RangeDocument extends Stored<object> {
+  text?: string
+}
+
 /** The documents for one who goes through all of them while others write. */
 export interface ReadSnapshot {
   /** Whether all is read as it stood in one moment (embedded), or each document as it stands when it is read. */
   readonly isIsolated: boolean
   checkpoint(name: string): Promise<Checkpoint | undefined>
-  range(collection: AnyCollection, range: IdRange): Promise<Stored<object>[]>
+  range(collection: AnyCollection, range: IdRange): Promise<RangeDocument[]>
   close(): Promise<void>
 }
 
@@ -96,7 +101,7 @@ export interface ReadStore {
   /** The ids of all documents that match, in no order. */
   ids<D extends object>(collection: Collection<D>, filter: Filter<D>): Promise<string[]>
   /** The stored documents with ids in a range, in the order of the ids. */
-  range(collection: AnyCollection, range: IdRange): Promise<Stored<object>[]>
+  range(collection: AnyCollection, range: IdRange): Promise<RangeDocument[]>
   /** Reads that may go on for long; to be closed. */
   snapshot(): Promise<ReadSnapshot>
   /** Makes the collection and its indexes ready; does nothing when they are. */

@@ -221,7 +221,7 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
       })
     },
     async range(collection, range) {
-      return read(() => selectRange(reader, collection, range))
+      return read(() => selectRange(reader, file, collection, range))
     },
     async snapshot() {
       return read(() => openSqliteSnapshot(file))

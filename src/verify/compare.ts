@@ -1,7 +1,7 @@
 /** The documents that are stored beside those that the log gives: the first that differ. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
-import type { AnyCollection, IdRange, Stored } from '../projections/read-store.ts'
+import type { AnyCollection, IdRange, RangeDocument } from '../projections/read-store.ts'
 
 const PAGE = 1000
 /** A document that another process is changing is looked at again so many times, with this between, in ms. */
@@ -19,7 +19,7 @@ export interface DocumentDifference {
   expected?: string
 }
 
-type Range = (collection: AnyCollection, range: IdRange) => Promise<Stored<object>[]>
+type Range = (collection: AnyCollection, range: IdRange) => Promise<RangeDocument[]>
 
 export interface Comparison {
   collection: AnyCollection
@@ -29,7 +29,7 @@ export interface Comparison {
    * Where stored documents may change while they are compared: reads one of them once more, and replays the log
    * up to where it stands. Absent when they can't change.
    */
-  again?: (id: string) => Promise<{ stored: Stored<object>[]; replayed: Stored<object>[] }>
+  again?: (id: string) => Promise<{ stored: RangeDocument[]; replayed: RangeDocument[] }>
   /** Before a page is read. */
   before?: () => Promise<void>
   onCompared: (documents: number) => void
@@ -46,7 +46,7 @@ export async function compareDocuments(comparison: Comparison): Promise<Document
     const there = await stored(collection, range)
     const made = await replayed(collection, range)
     const end = firstEnd(there, made)
-    const within = ({ id }: Stored<object>) => end === undefined || byBytes(id, end) <= 0
+    const within = ({ id }: RangeDocument) => end === undefined || byBytes(id, end) <= 0
     const differences = differencesOf(collection.name, there.filter(within), made.filter(within))
     const found = comparison.again === undefined ? differences[0] : await settle(comparison, differences)
     if (found !== undefined) return found
@@ -57,7 +57,7 @@ export async function compareDocuments(comparison: Comparison): Promise<Document
 }
 
 /** Up to where both pages are complete; undefined when both are at the end of the collection. */
-function firstEnd(...pages: Stored<object>[][]): string | undefined {
+function firstEnd(...pages: RangeDocument[][]): string | undefined {
   return pages
     .filter((page) => page.length === PAGE)
     .map((page) => page.at(-1)?.id)
@@ -85,8 +85,8 @@ async function settle(
 /** All differences between two sets of documents, by id. */
 function differencesOf(
   collection: string,
-  stored: readonly Stored<object>[],
-  replayed: readonly Stored<object>[],
+  stored: readonly RangeDocument[],
+  replayed: readonly RangeDocument[],
 ): DocumentDifference[] {
   const there = new Map(stored.map((document) => [document.id, document]))
   const differences: DocumentDifference[] = []
@@ -106,11 +106,12 @@ function differencesOf(
   return differences.sort((a, b) => byBytes(a.id, b.id))
 }
 
-function isSame(a: Stored<object>, b: Stored<object>): boolean {
-  return a.position === b.position && isDeepStrictEqual(a.body, b.body)
+function isSame(a: RangeDocument, b: RangeDocument): boolean {
+  if (a.position !== b.position) return false
+  return (a.text !== undefined && a.text === b.text) || isDeepStrictEqual(a.body, b.body)
 }
 
-function firstField(stored: Stored<object>, replayed: Stored<object>) {
+function firstField(stored: RangeDocument, replayed: RangeDocument) {
   for (const field of new Set([...Object.keys(replayed.body), ...Object.keys(stored.body)])) {
     const [there, made]: unknown[] = [Reflect.get(stored.body, field), Reflect.get(replayed.body, field)]
     if (!isDeepStrictEqual(there, made)) return { field, stored: shown(there), expected: shown(made) }

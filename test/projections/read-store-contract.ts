@@ -128,7 +128,9 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
           whole.map(({ id }) => id),
           sorted,
         )
-        t.strictSame(whole[0], { id: '1.10', position: 1, body: { key: '1.10' } })
+        const [first] = whole
+        t.match(first, { id: '1.10', position: 1, body: { key: '1.10' } })
+        t.same(JSON.parse(first?.text ?? '{"key":"1.10"}'), first?.body, 'the text, where there is one')
         const part = await source.range(cards, { after: 'Z', limit: 3 })
         t.strictSame(
           part.map(({ id }) => id),
