@@ -3,11 +3,11 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { forgetToken, secretCollections, tokenHashes } from '../commands/users/secrets.ts'
 import { openSqliteEventStore } from '../events/sqlite.ts'
+import { exists } from '../git/disk.ts'
 import { openSqliteReadStore } from '../projections/sqlite.ts'
 import { openSqlite } from '../sqlite.ts'
 import { SnapshotFailed, snapshotDatabase } from './database-snapshot.ts'
 import { type NamedByLog, namedByLog } from './named-by-log.ts'
-import { exists } from './repository-copy.ts'
 import type { Work } from './work.ts'
 
 /** They can be made again from the log: when they are damaged the backup has none. */

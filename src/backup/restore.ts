@@ -6,11 +6,11 @@
 import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { lockDataDir } from '../data-lock.ts'
-import { flush } from '../git/disk.ts'
+import { exists, flush, namesIn } from '../git/disk.ts'
 import { createFileCopier, fewAtOnce, flushTree } from './file-copier.ts'
 import { RESTORING } from './half-restored.ts'
 import { BackupProblem, DATA, type Manifest, readManifest } from './manifest.ts'
-import { exists, namesIn, REPOSITORY_DIRECTORIES } from './repository-copy.ts'
+import { REPOSITORY_DIRECTORIES } from './repository-copy.ts'
 import { listedFiles } from './sums.ts'
 import type { Progress } from './work.ts'
 

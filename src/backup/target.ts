@@ -2,9 +2,8 @@
 import { mkdir, readdir, realpath, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { DataDirInUse, lockDataDir } from '../data-lock.ts'
-import { hasCode } from '../git/disk.ts'
+import { exists, hasCode } from '../git/disk.ts'
 import { BackupProblem } from './manifest.ts'
-import { exists } from './repository-copy.ts'
 
 /** The lock's file, and what SQLite has beside it. */
 export const isLock = (name: string) => name.startsWith('lock.db')

@@ -1,20 +1,16 @@
 /** Copies of repositories that share disk space with the original, but not its fate. */
 import { constants } from 'node:fs'
-import { access, copyFile, link, mkdir, opendir } from 'node:fs/promises'
+import { copyFile, link, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { flush, hasCode, isMissing } from './disk.ts'
+import { exists, flush, hasCode, isMissing } from './disk.ts'
 import { InvalidGitArgument, RepositoryMissing } from './errors.ts'
 import { branchRef } from './names.ts'
+import { takeObjectFiles } from './object-files.ts'
 import { listRefs, type Ref } from './refs.ts'
 import { createRepositoryFrom } from './repository.ts'
 import { type GitConfig, gitOutput } from './run.ts'
 
-const FAN_OUT = /^[0-9a-f]{2}$/
-const LOOSE_OBJECT = /^[0-9a-f]{38}$/
-const PACK_FILE = /^(pack-[0-9a-f]{40})\.(?:pack|idx|rev)$/
 const CONCURRENT_LINKS = 8
-/** Packs are replaced by others when the original is repacked; more often than this it is not. */
-const PACK_PASSES = 5
 
 /**
  * Makes `toDir`, whose parent must exist, a copy of the repository `fromDir`: its branches and tags, or only
@@ -68,31 +64,15 @@ async function writeRefs(dir: string, refs: readonly Ref[]): Promise<void> {
 
 /** Gives the directories in which files were linked. */
 async function linkObjects(from: string, to: string): Promise<string[]> {
-  const directories = [to]
-  // Loose objects first: one that is packed meanwhile is in a pack by the time the packs are listed.
-  for (const fan of await namesIn(from)) {
-    if (!FAN_OUT.test(fan)) continue
-    const names = (await namesIn(join(from, fan))).filter((name) => LOOSE_OBJECT.test(name))
-    if (names.length === 0) continue
-    await mkdir(join(to, fan), { recursive: true })
-    directories.push(join(to, fan))
-    await linkAll(join(from, fan), join(to, fan), names)
-  }
-  await mkdir(join(to, 'pack'), { recursive: true })
-  directories.push(join(to, 'pack'))
-  for (let pass = 1; !(await linkPacks(join(from, 'pack'), join(to, 'pack'))); pass++) {
-    if (pass === PACK_PASSES) throw new RepositoryMissing(`the packs of ${from} keep vanishing`)
-  }
-  return directories
-}
-
-/** False when a pack vanished meanwhile: what it held is in another one, or the repository is gone. */
-async function linkPacks(from: string, to: string): Promise<boolean> {
-  const names = await namesIn(from)
-  // git names the index last: without it the pack is not complete, and nothing leads into it.
-  const complete = new Set(names.filter((name) => name.endsWith('.idx')).map((name) => name.slice(0, -4)))
-  const wanted = names.filter((name) => complete.has(PACK_FILE.exec(name)?.[1] ?? ''))
-  return await linkAll(from, to, wanted)
+  const directories = new Set([to])
+  const isWhole = await takeObjectFiles(from, async (directory, names) => {
+    const place = join(to, directory)
+    await mkdir(place, { recursive: true })
+    directories.add(place)
+    return await linkAll(join(from, directory), place, names)
+  })
+  if (!isWhole) throw new RepositoryMissing(`the packs of ${from} keep vanishing`)
+  return [...directories]
 }
 
 /** False when a file vanished meanwhile. */
@@ -119,26 +99,6 @@ async function linkOrCopy(from: string, to: string): Promise<boolean> {
   try {
     await copyFile(from, to, constants.COPYFILE_FICLONE)
     await flush(to)
-    return true
-  } catch (error) {
-    if (isMissing(error)) return false
-    throw error
-  }
-}
-
-async function namesIn(directory: string): Promise<string[]> {
-  const names: string[] = []
-  try {
-    for await (const { name } of await opendir(directory)) names.push(name)
-  } catch (error) {
-    if (!isMissing(error)) throw error
-  }
-  return names
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await access(path)
     return true
   } catch (error) {
     if (isMissing(error)) return false

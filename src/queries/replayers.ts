@@ -1,0 +1,140 @@
+/**
+ * Issues and pull requests as they were: what `GET` of one would have answered at a moment of its life, and what
+ * changed between two. Made of the same folds and the same wire functions as the answers of now.
+ *
+ * What an answer names (labels, the milestone, repositories and their names, accounts) is as it was, too. Counters
+ * of milestones and repositories are those of now, and so are the requester's rights: see `replay-named.ts`.
+ */
+import type { Static } from 'typebox'
+import { Refused, refuse } from '../commands/refusal.ts'
+import { discussionStream, pullStream } from '../events/streams.ts'
+import type { RepositoryAccess } from '../http/requests.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
+import { issueId } from '../projections/issue-selection.ts'
+import { type IssueDocument, issueFold } from '../projections/issues.ts'
+import { type PullDocument, pullFold, pullId } from '../projections/pulls.ts'
+import type { Fold } from '../projections/read-model.ts'
+import { createMilestones, type Milestones } from '../replay/milestones.ts'
+import { rangeOf, replayStream, type Stand } from '../replay/replay-stream.ts'
+import type { AnswerServices } from '../services.ts'
+import type { IssueWire, NamedDocuments } from './issue-wire.ts'
+import { issueFor, issueWires } from './issues.ts'
+import { type PullRequestWire, pullFor, pullWire, surroundings } from './pulls.ts'
+import { namedThen } from './replay-named.ts'
+
+/** A revision of the stream, or a time: ISO 8601 in UTC with milliseconds. */
+export type Moment = { revision: number } | { at: string }
+
+/** An answer as it was, and the last event that is in it. */
+export interface Replay<W> {
+  body: W
+  last: Stand
+}
+
+/** Replays one issue or pull request. All of them throw Refused (not found) with the range that there is. */
+export interface Replayer<W> {
+  at(moment: Moment): Promise<Replay<W>>
+  /** Both revisions. */
+  between(from: number, to: number): Promise<{ from: Replay<W>; to: Replay<W> }>
+}
+
+const pullMilestones = createMilestones<PullDocument>()
+const issueMilestones = createMilestones<IssueDocument>()
+
+interface Replayable<D extends object, W> {
+  fold: Fold<D>
+  id: string
+  stream: string
+  milestones: Milestones<D>
+  wire(document: D, named: NamedDocuments): Promise<W>
+}
+
+function replayer<D extends object, W>(
+  services: AnswerServices,
+  { fold, id, stream, milestones, wire }: Replayable<D, W>,
+): Replayer<W> {
+  async function outOfRange(): Promise<Refused> {
+    const range = await rangeOf(services.events, stream)
+    const errors = range && [
+      `revision: ${range.first.revision} to ${range.last.revision}`,
+      `at: from ${range.first.at}; the last event is of ${range.last.at}`,
+    ]
+    return new Refused(refuse.notFound('there is nothing at that moment', errors))
+  }
+
+  async function replayedAt(moment: Moment) {
+    const { events } = services
+    // Which events a time takes in is known only when all are read.
+    const start = 'revision' in moment ? milestones.before(events, stream, moment.revision) : undefined
+    const replayed = await replayStream(events, stream, fold, id, moment, start, (passed) => {
+      if ('revision' in moment) milestones.keep(events, stream, passed)
+    })
+    const { document, last } = replayed
+    if (document === undefined || last === undefined) throw await outOfRange()
+    if ('revision' in moment && last.revision !== moment.revision) throw await outOfRange()
+    return { document, last }
+  }
+
+  async function shown({ document, last }: { document: D; last: Stand }, moment: Moment): Promise<Replay<W>> {
+    const { position } = last
+    // At a time, also what it names is as it was then, though nothing happened to the thing itself since.
+    const named = namedThen(services, 'at' in moment ? { at: moment.at, position } : { position })
+    return { body: await wire(document, named), last }
+  }
+
+  return {
+    async at(moment) {
+      return shown(await replayedAt(moment), moment)
+    },
+    async between(from, to) {
+      const earlier = { revision: Math.min(from, to) }
+      const later = { revision: Math.max(from, to) }
+      const first = await replayedAt(earlier)
+      const second = await replayedAt(later)
+      const [before, after] = [await shown(first, earlier), await shown(second, later)]
+      return from <= to ? { from: before, to: after } : { from: after, to: before }
+    },
+  }
+}
+
+/** @throws Refused (not found) when there is no such pull request */
+export async function pullReplayer(
+  services: AnswerServices,
+  { repository, access }: RepositoryAccess,
+  index: string,
+  requester: AccountDocument | null,
+): Promise<Replayer<Static<typeof PullRequestWire>>> {
+  const pull = await pullFor(services, repository.id, index)
+  return replayer(services, {
+    fold: pullFold,
+    milestones: pullMilestones,
+    id: pullId(pull.repoId, pull.index),
+    stream: pullStream(pull.repoId, pull.index),
+    async wire(document, named) {
+      const [then] = await named.repositories.getMany([`${document.repoId}`])
+      if (then === undefined) throw new Refused(refuse.notFound('repository not found'))
+      return pullWire(document, await surroundings(services, then, access, [document], requester, named))
+    },
+  })
+}
+
+/** @throws Refused (not found) when there is no such issue or pull request */
+export async function issueReplayer(
+  services: AnswerServices,
+  { repository }: RepositoryAccess,
+  index: string,
+  requester: AccountDocument | null,
+): Promise<Replayer<Static<typeof IssueWire>>> {
+  const issue = await issueFor(services, repository.id, index)
+  return replayer(services, {
+    fold: issueFold,
+    milestones: issueMilestones,
+    id: issueId(issue.repoId, issue.index),
+    stream: discussionStream(issue),
+    async wire(document, named) {
+      const [wire] = await issueWires(services, [document], requester, named)
+      if (wire === undefined) throw new Refused(refuse.notFound('repository not found'))
+      return wire
+    },
+  })
+}
