@@ -77,9 +77,9 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
   await requireReadableEnd(events)
   const { generations, readStore, secrets } = await openReadStores(config)
   const views = createViews(readStore)
-  const projector = createProjector(log, events, readStore, READ_MODELS, (changes) => {
-    for (const view of Object.values(views)) view.applied(changes)
-    upgrade.applied(changes)
+  const projector = createProjector(log, events, readStore, READ_MODELS, (touched) => {
+    for (const view of Object.values(views)) view.applied(touched)
+    upgrade.applied(touched)
   })
   const upgrade = createUpgradeAnswers(readStore, projector, await events.lastPosition())
 

@@ -133,6 +133,7 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
     // Before a route is found: a path that can't be decoded.
     frameworkErrors: (error, request, reply) => {
       reply.header('X-Request-Id', request.id)
+      reply.header('X-Content-Type-Options', 'nosniff')
       if (isUpgradePath(request.url)) sendUpgradeProblem(error, request, reply)
       else sendProblem(error, request, reply, docsUrl())
     },
@@ -173,15 +174,18 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
 
   await app.register(healthRoutes(services, recovered))
   await app.register(upgradeHttpRoutes(services.upgrade))
-  await app.register(authPlugin(services))
-  await app.register(gitHttpRoutes(services))
-  await app.register(attachmentDownloadRoutes(services))
-  await app.register(uiRoutes(services))
-  await app.register(
-    async (api) => {
-      for (const routes of API_ROUTES) await api.register(routes(services))
-    },
-    { prefix: API },
-  )
+  // A scope of its own: what stands above is open to everyone, whatever credentials come with the request.
+  await app.register(async (signedIn) => {
+    await signedIn.register(authPlugin(services))
+    await signedIn.register(gitHttpRoutes(services))
+    await signedIn.register(attachmentDownloadRoutes(services))
+    await signedIn.register(uiRoutes(services))
+    await signedIn.register(
+      async (api) => {
+        for (const routes of API_ROUTES) await api.register(routes(services))
+      },
+      { prefix: API },
+    )
+  })
   return app
 }

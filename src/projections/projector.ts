@@ -9,7 +9,7 @@ import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
 import { BrokenFile } from '../sqlite.ts'
 import type { ReadModel } from './read-model.ts'
-import type { Change, Checkpoint, ReadStore } from './read-store.ts'
+import type { Change, Checkpoint, ReadStore, Touched } from './read-store.ts'
 
 export interface ReadModelStatus {
   name: string
@@ -19,7 +19,10 @@ export interface ReadModelStatus {
 }
 
 export interface Projector {
-  /** Prepares the collections, clears those whose fold changed, and starts following the log. */
+  /**
+   * Prepares the collections, clears those whose fold changed, and starts following the log.
+   * @throws BrokenFile when the log has not all that the read models hold
+   */
   start(): Promise<void>
   stop(): Promise<void>
   /** True when every running read model has passed the position; false after `timeoutMs`. */
@@ -54,8 +57,8 @@ export function createProjector(
   events: EventStore,
   views: ReadStore,
   models: readonly ReadModel[],
-  /** Told what was written, before anyone who waits for it. */
-  applied: (changes: readonly Change[]) => void = () => {},
+  /** Told what is no longer as it was, before anyone who waits for it. */
+  applied: (touched: readonly Touched[]) => void = () => {},
 ): Projector {
   const stopping = new AbortController()
   const progress: Progress[] = models.map((model) => ({ model, position: LOG_START }))
@@ -76,8 +79,14 @@ export function createProjector(
 
   async function prepare(): Promise<void> {
     await views.prepare(models.map((model) => model.collection))
+    const checkpoints = new Map<Progress, Checkpoint>()
     for (const p of progress) {
       const checkpoint = await views.checkpoint(p.model.name)
+      if (checkpoint !== undefined) checkpoints.set(p, checkpoint)
+    }
+    requireAll(checkpoints, await events.lastPosition())
+    for (const p of progress) {
+      const checkpoint = checkpoints.get(p)
       if (checkpoint?.version === p.model.version) {
         p.position = checkpoint.position
         continue
@@ -92,10 +101,20 @@ export function createProjector(
     }
   }
 
+  /** A log that was cut off, or an older copy: what is appended to it would be passed over for long, unseen. */
+  function requireAll(checkpoints: ReadonlyMap<Progress, Checkpoint>, last: Position): void {
+    for (const [{ model }, { position }] of checkpoints) {
+      if (position <= last) continue
+      const problem = `it ends at position ${last}, and the read model ${model.name} holds events up to ${position}`
+      throw new BrokenFile('the log', problem)
+    }
+  }
+
   async function project(batch: readonly RecordedEvent[]): Promise<void> {
     const last = batch.at(-1)
     if (last === undefined) return
     const changes: Change[] = []
+    const touched: Touched[] = []
     const checkpoints = new Map<string, Checkpoint>()
     const moves: (() => void)[] = []
     const { events: decoded, error: unreadable } = decodeAll(batch)
@@ -105,6 +124,7 @@ export function createProjector(
         views,
       )
       changes.push(...advance.changes)
+      touched.push(...advance.touched)
       const poison = advance.poison ?? unreadable
       const position = poison === undefined ? last.position : Math.max(p.position, poison.event.position - 1)
       checkpoints.set(p.model.name, { position, version: p.model.version })
@@ -114,7 +134,7 @@ export function createProjector(
       })
     }
     await views.apply(changes, checkpoints)
-    applied(changes)
+    applied(touched)
     for (const move of moves) move()
     answerWaiters()
   }

@@ -1,7 +1,7 @@
 /** A read model: one collection of documents, each the fold of the events that touch it. */
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import type { Position } from '../events/event-store.ts'
-import type { AnyCollection, Change, Collection, ReadStore, Stored } from './read-store.ts'
+import type { AnyCollection, Change, Collection, ReadStore, Stored, Touched } from './read-store.ts'
 
 /** What a read model is made of. Pure: knows events and documents, no store. */
 export interface Fold<D extends object> {
@@ -17,6 +17,11 @@ export interface Fold<D extends object> {
 /** What a batch of events changes, and the event that could not be folded, if any. */
 export interface Advance {
   changes: Change[]
+  /**
+   * All documents that the events concern, those too that hold them already: another node has written them, or
+   * this one did before it lost the store. Whoever remembers such a document remembers an older one.
+   */
+  touched: Touched[]
   poison?: { event: Recorded<DomainEvent>; error: unknown }
 }
 
@@ -40,6 +45,7 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel {
         .map((event) => ({ event, ids: fold.touches(event) }))
         .filter((t) => t.ids.length > 0)
       const ids = new Set(touched.flatMap((t) => t.ids))
+      const all = [...ids].map((id) => ({ collection, id }))
       const documents = new Map<string, Stored<D>>()
       if (ids.size > 0) {
         for (const stored of await store.getMany(collection, [...ids])) documents.set(stored.id, stored)
@@ -57,10 +63,10 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel {
             if (change !== undefined) bodies.set(change.id, { position: event.position, body: change.body })
           }
         } catch (error) {
-          return { changes: toChanges(collection, bodies), poison: { event, error } }
+          return { changes: toChanges(collection, bodies), touched: all, poison: { event, error } }
         }
       }
-      return { changes: toChanges(collection, bodies) }
+      return { changes: toChanges(collection, bodies), touched: all }
     },
   }
 }

@@ -62,6 +62,12 @@ export interface Stored<D> {
   body: D
 }
 
+/** One document of a collection. */
+export interface Touched {
+  collection: AnyCollection
+  id: string
+}
+
 export type Change =
   | { op: 'put'; collection: AnyCollection; id: string; position: Position; body: object }
   | { op: 'delete'; collection: AnyCollection; id: string }

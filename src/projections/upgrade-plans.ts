@@ -17,9 +17,6 @@ export const upgradePlans: Collection<UpgradePlanDocument> = {
 const SCHEDULED = 'scheduled'
 const appliedId = (name: string) => `applied-${name}`
 
-export const upgradePlanId = (plan: UpgradePlanDocument) =>
-  plan.state === 'scheduled' ? SCHEDULED : appliedId(plan.name)
-
 export const upgradePlanFold: Fold<UpgradePlanDocument> = {
   collection: upgradePlans,
   version: 1,

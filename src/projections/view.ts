@@ -3,7 +3,7 @@
  * own projector reports what it wrote, so a view answers what that projector has applied, never older.
  */
 import { LRUCache } from 'lru-cache'
-import type { Change, Collection, Filter, FindOptions, ReadStore } from './read-store.ts'
+import type { Collection, Filter, FindOptions, ReadStore, Touched } from './read-store.ts'
 
 /** Documents that a view returns are shared: readers must not change them. */
 export interface View<D extends object> {
@@ -17,8 +17,8 @@ export interface View<D extends object> {
   count(filter: Filter<D>): Promise<number>
   /** The ids of all that match, in no order; remembered as counts are. */
   ids(filter: Filter<D>): Promise<readonly string[]>
-  /** Forgets what the projector has just written. */
-  applied(changes: readonly Change[]): void
+  /** Forgets what the projector's last batch concerns. */
+  applied(touched: readonly Touched[]): void
   /** Forgets everything of a collection that was made anew. */
   exchanged(collection: string): void
 }
@@ -114,13 +114,13 @@ export function createView<D extends object>(
         ))
       )
     },
-    applied(changes) {
-      const own = changes.filter((change) => change.collection.name === collection.name)
+    applied(touched) {
+      const own = touched.filter((one) => one.collection.name === collection.name)
       if (own.length === 0) return
       generation += 1
       counts.clear()
       idLists.clear()
-      for (const change of own) documents.delete(change.id)
+      for (const { id } of own) documents.delete(id)
     },
     exchanged(name) {
       if (name !== collection.name) return

@@ -7,12 +7,12 @@ import type { ModuleVersion, UpgradePlan } from '../events/upgrade-events.ts'
 import { type ChainFactDocument, chainFacts } from '../projections/chain-facts.ts'
 import { MODULE_VERSIONS_ID, moduleVersions } from '../projections/module-versions.ts'
 import type { Projector } from '../projections/projector.ts'
-import type { Change, ReadStore } from '../projections/read-store.ts'
+import type { ReadStore, Touched } from '../projections/read-store.ts'
 import { type UpgradePlanDocument, upgradePlans } from '../projections/upgrade-plans.ts'
 
 const COLLECTIONS = new Set([upgradePlans.name, moduleVersions.name, chainFacts.name])
 
-/** The projections have not caught up yet, or have stopped: an answer would be an old one. */
+/** The projections have not caught up since the start, or have stopped: an answer would be an old one. */
 export class UpgradeUnavailable extends Error {
   override readonly name = 'UpgradeUnavailable'
 }
@@ -34,8 +34,8 @@ export interface UpgradeAnswers {
   upgradedConsensusState(lastHeight: string): Promise<Buffer>
   /** Whether there are answers: the projections have caught up, and none has stopped. */
   ready(): boolean
-  /** Told by the projector what it has written. */
-  applied(changes: readonly Change[]): void
+  /** Told by the projector which documents are no longer as they were. */
+  applied(touched: readonly Touched[]): void
   /** Told when a collection was made anew. */
   exchanged(collection: string): void
 }
@@ -88,8 +88,8 @@ export function createUpgradeAnswers(
 
   return {
     ready,
-    applied(changes) {
-      if (changes.some(({ collection }) => COLLECTIONS.has(collection.name))) latest = undefined
+    applied(touched) {
+      if (touched.some(({ collection }) => COLLECTIONS.has(collection.name))) latest = undefined
     },
     exchanged(collection) {
       if (COLLECTIONS.has(collection)) latest = undefined

@@ -131,7 +131,12 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
   async function appliedHeight(name: string, signal: AbortSignal, height: string | undefined) {
     // No path can carry these two: they would name the directory.
     if (name === '' || name === '.' || name === '..') return '0'
-    const { answer } = await get(AppliedPlan, `applied_plan/${encodeURIComponent(name)}`, signal, height)
+    const { answer } = await get(
+      AppliedPlan,
+      `applied_plan/${encodeURIComponent(wellFormed(name))}`,
+      signal,
+      height,
+    )
     return int64('applied_plan', 'height', answer.height)
   }
 

@@ -71,7 +71,7 @@ export function sendUpgradeProblem(error: Error, request: FastifyRequest, reply:
 
 const errorBody = ({ code, message }: Problem) => ({ code, message, details: [] })
 
-/** All paths of the Query service. Register before the sign-in: they need none. */
+/** All paths of the Query service. They belong outside of the scope in which requests are signed in. */
 export function upgradeHttpRoutes(answers: UpgradeAnswers) {
   return async (app: FastifyInstance) => {
     for (const [i, base] of BASES.entries()) {
@@ -140,14 +140,18 @@ function methods(answers: UpgradeAnswers, hide: boolean): FastifyPluginAsyncType
         schema: {
           ...documented,
           summary: 'ModuleVersions: of all modules, or of one (since 0.43)',
-          querystring: Type.Object({ module_name: Type.Optional(Type.String()) }),
+          querystring: Type.Object({
+            module_name: Type.Optional(Type.String()),
+            moduleName: Type.Optional(Type.String({ description: 'the same, as JSON spells it' })),
+          }),
           response: responses(ModuleVersionsWire),
         },
       },
       async (request) => {
-        const { module_name = '' } = request.query
-        const versions = await answers.moduleVersions(module_name)
-        if (versions === undefined) throw new UnknownModule(module_name)
+        const { module_name, moduleName } = request.query
+        const name = module_name ?? moduleName ?? ''
+        const versions = await answers.moduleVersions(name)
+        if (versions === undefined) throw new UnknownModule(name)
         return { module_versions: [...versions] }
       },
     )

@@ -37,7 +37,7 @@ export function problemOf(error: unknown): Problem {
   }
   if (error instanceof UnknownModule) return { code: status.NOT_FOUND, message: error.message }
   if (error instanceof InvalidArgument || isClientsFault(error)) {
-    return { code: status.INVALID_ARGUMENT, message: error.message }
+    return { code: status.INVALID_ARGUMENT, message: shortened(error.message) }
   }
   return { code: status.INTERNAL, message: 'internal error' }
 }

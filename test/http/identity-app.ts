@@ -53,8 +53,8 @@ export async function identityApp(
   const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
   await secrets.prepare(secretCollections)
   const views = createViews(readStore)
-  const projector = createProjector(app.log, events, readStore, [accountModel, tokenModel], (changes) => {
-    for (const view of Object.values(views)) view.applied(changes)
+  const projector = createProjector(app.log, events, readStore, [accountModel, tokenModel], (touched) => {
+    for (const view of Object.values(views)) view.applied(touched)
   })
   const services: Services = {
     config,

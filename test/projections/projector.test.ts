@@ -5,7 +5,7 @@ import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
 import { createProjector } from '../../src/projections/projector.ts'
 import { type Fold, readModel } from '../../src/projections/read-model.ts'
-import type { Collection, ReadStore } from '../../src/projections/read-store.ts'
+import type { Collection, ReadStore, Touched } from '../../src/projections/read-store.ts'
 import { aContext, openStores } from '../stores.ts'
 
 interface Tally {
@@ -162,3 +162,60 @@ t.test('a read store that is away for a while costs nothing but time', async (t)
   t.equal(await projector.waitFor(position, 10_000), true)
   t.same(await views.get(tallies, 'a'), { count: 5 })
 })
+
+/** What a node remembers of a document is what it was told to be as it is: ids of touched documents. */
+function remembering(events: EventStore, views: ReadStore) {
+  const forgotten: string[] = []
+  const applied = (touched: readonly Touched[]) => void forgotten.push(...touched.map(({ id }) => id))
+  return { forgotten, projector: createProjector(log, events, views, [readModel(tally)], applied) }
+}
+
+t.test('documents that were written before the store was lost are told of, too', async (t) => {
+  const { events, views } = openStores(t)
+  let losses = 1
+  const flaky: ReadStore = {
+    ...views,
+    async apply(changes, checkpoints) {
+      if (changes.length === 0 || losses-- <= 0) return views.apply(changes, checkpoints)
+      await views.apply(changes, new Map())
+      throw new StoreUnavailable('lost before the checkpoint')
+    },
+  }
+  const { forgotten, projector } = remembering(events, flaky)
+  await projector.start()
+  t.teardown(() => projector.stop())
+  const { position } = await take(events, 'a')
+  t.equal(await projector.waitFor(position, 10_000), true)
+  t.same(await views.get(tallies, 'a'), { count: 1 })
+  t.same(forgotten, ['a'])
+})
+
+t.test('a node is told of documents that another node was quicker to write', async (t) => {
+  const { events, views } = openStores(t)
+  const quick = project(events, views)
+  await quick.start()
+  const { position } = await take(events, 'a')
+  await quick.waitFor(position, 5000)
+  await quick.stop()
+  // As the slower node finds it: the document is there, its own place in the log is before it.
+  await views.apply([], new Map([['tallies', { position: position - 1, version: 1 }]]))
+  const slow = remembering(events, views)
+  await slow.projector.start()
+  t.teardown(() => slow.projector.stop())
+  t.equal(await slow.projector.waitFor(position, 5000), true)
+  t.same(await views.get(tallies, 'a'), { count: 1 })
+  t.same(slow.forgotten, ['a'])
+})
+
+t.test(
+  'a log that ends before its read models (cut off, or an older copy) is refused at the start',
+  async (t) => {
+    const { events, views } = openStores(t)
+    const { position } = await take(events, 'a', 3)
+    await views.apply([], new Map([['tallies', { position: position + 1, version: 1 }]]))
+    await t.rejects(project(events, views).start(), {
+      name: 'BrokenFile',
+      message: `the log is broken: it ends at position ${position}, and the read model tallies holds events up to ${position + 1}`,
+    })
+  },
+)

@@ -100,6 +100,7 @@ t.test('ModuleVersions rule 2: one module when module_name is set, 404 for an un
   t.same((await ask('/module_versions?module_name=mint')).body, {
     module_versions: [{ name: 'mint', version: '2' }],
   })
+  t.match((await ask('/module_versions?moduleName=mint')).body, { module_versions: { length: 1 } })
   const { status, body } = await ask('/module_versions?module_name=nope')
   t.equal(status, 404)
   t.same(body, { code: 5, message: 'x/upgrade: QueryModuleVersions module nope not found', details: [] })
@@ -137,7 +138,10 @@ t.test('heights that are no int64 give 400, in queries and in commands, and chan
   }
   t.equal((await say('PUT', '/plan', { name: 'v9', height: 0 })).status, 422)
   t.equal((await say('PUT', '/consensus_states/x', { upgraded_consensus_state: '' })).status, 400)
-  t.equal((await say('PUT', '/consensus_states/5', { upgraded_consensus_state: '§' })).status, 422)
+  for (const state of ['§', 'A', 'AAECA', 'AQI==', 'AQI=A', 'A'.repeat(1_000_004)]) {
+    const answer = await say('PUT', '/consensus_states/5', { upgraded_consensus_state: state })
+    t.equal(answer.status, 422, state.slice(0, 10))
+  }
   const versions = [{ name: 'auth', version: -1 }]
   t.equal((await say('PUT', '/module_versions', { module_versions: versions })).status, 400)
   t.equal(await logEnd(), before)
@@ -156,11 +160,32 @@ t.test('names of 10,000 characters and broken UTF-8 are answered', async (t) => 
       t.match(body, { code: 3, message: String, details: [] })
     }
   }
+  const undecodable = await ask(`/applied_plan/${'n'.repeat(9000)}%`)
+  t.equal(undecodable.status, 400)
+  t.ok(undecodable.body.message.length < 400, 'nor does one that can not be decoded')
+  t.equal(undecodable.headers.get('x-content-type-options'), 'nosniff')
   t.equal((await ask('/module_versions?module_name=%FF')).status, 404)
   t.same((await ask('/module_versions?module_name=a&module_name=b')).body.code, 3)
   const elsewhere = await server.fetch(null, '/api/v1/repos/%FF/x')
   t.equal(elsewhere.status, 400)
   t.match(JSON.parse(await elsewhere.text()), { message: String, url: `${server.url}/api/docs` })
+})
+
+t.test('queries are open to everyone, also with credentials that are none of ours', async (t) => {
+  const credentials = ['Bearer some-provider-api-key', 'Basic bad', `token ${'0'.repeat(40)}`, 'Digest x']
+  for (const authorization of credentials) {
+    for (const base of BASES) {
+      const answer = await server.fetch(null, `${base}/authority`, { headers: { authorization } })
+      t.equal(answer.status, 200, `${authorization} at ${base}`)
+    }
+  }
+  const headers = { authorization: 'Bearer nobody' }
+  t.equal((await server.fetch(null, `${BASE}/nowhere`, { headers })).status, 501)
+  t.equal(
+    (await server.fetch(null, '/api/v1/repos/search', { headers })).status,
+    401,
+    'elsewhere they are refused',
+  )
 })
 
 t.test('what is no method is not implemented', async (t) => {

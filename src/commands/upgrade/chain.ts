@@ -55,9 +55,15 @@ export const chainDecider: Decider<ChainState, UpgradeEvent> = {
   },
 }
 
+/** Half a character, as JSON can carry it, has no bytes in UTF-8: no protobuf message could hold it. */
+const isBroken = (text: string) => /\p{Surrogate}/u.test(text)
+const brokenText = (field: string) => refuse.unprocessable(`${field}: holds half of a character`)
+
 /** Schedules a plan; one that is scheduled already gives way to it. */
 export function decideSchedulePlan(state: ChainState, plan: UpgradePlan): Decision<UpgradeEvent> {
   if (plan.name === '') return refuse.unprocessable('name: must not be empty')
+  if (isBroken(plan.name)) return brokenText('name')
+  if (isBroken(plan.info)) return brokenText('info')
   if (!isPositive(plan.height)) return refuse.unprocessable('height: must be greater than 0')
   const height = state.applied.get(plan.name)
   if (height !== undefined) {
@@ -84,16 +90,25 @@ export function decideApplyPlan({ plan }: ChainState, height = plan?.height): De
   return [{ type: 'PlanApplied', data: { name: plan.name, height } }]
 }
 
+/** One event and one answer hold them all: EventStoreDB and gRPC refuse what is over 1 MiB. */
+const MAX_NAMES_BYTES = 400_000
+
 /** Says which modules there are, and their versions; others are no more. */
 export function decideSetModuleVersions(
   state: ChainState,
   moduleVersions: readonly ModuleVersion[],
 ): Decision<UpgradeEvent> {
   const names = new Set<string>()
+  let bytes = 0
   for (const { name } of moduleVersions) {
     if (name === '') return refuse.unprocessable('module_versions: a name must not be empty')
+    if (isBroken(name)) return brokenText('module_versions: a name')
     if (names.has(name)) return refuse.unprocessable(`module_versions: "${name}" is named twice`)
     names.add(name)
+    bytes += Buffer.byteLength(name)
+  }
+  if (bytes > MAX_NAMES_BYTES) {
+    return refuse.unprocessable(`module_versions: all names together are over ${MAX_NAMES_BYTES} bytes`)
   }
   const sorted = moduleVersions.toSorted((a, b) => (a.name < b.name ? -1 : 1))
   if (isSameList(state.moduleVersions, sorted)) return []
@@ -109,6 +124,7 @@ function isSameList(before: readonly ModuleVersion[], after: readonly ModuleVers
 /** Says which account may conduct upgrades. */
 export function decideChangeAuthority(state: ChainState, address: string): Decision<UpgradeEvent> {
   if (address === '') return refuse.unprocessable('address: must not be empty')
+  if (isBroken(address)) return brokenText('address')
   return state.authority === address ? [] : [{ type: 'AuthorityChanged', data: { address } }]
 }
 

@@ -40,8 +40,11 @@ const ModuleVersionsOption = Type.Object({
 
 const AuthorityOption = Type.Object({ address: Type.String({ maxLength: 1000 }) })
 
+/** Whole: what was cut off in transfer is not taken for all of it. Padding may be left out. */
+const BASE64 = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$'
+
 const ConsensusStateOption = Type.Object({
-  upgraded_consensus_state: Type.String({ description: 'base64', pattern: '^[A-Za-z0-9+/]*={0,2}$' }),
+  upgraded_consensus_state: Type.String({ description: 'base64', pattern: BASE64, maxLength: 1_000_000 }),
 })
 
 /** @throws Refused (invalid) when it is no number of that kind, or one that JSON has rounded */

@@ -104,6 +104,10 @@ t.test('module versions are a whole list, each name once, in the order of the na
   given(set)
     .when((state) => decideSetModuleVersions(state, [{ name: '', version: '1' }]))
     .thenRefused('unprocessable')
+  const long = Array.from({ length: 500 }, (_, i) => ({ name: `${i}`.padEnd(1000, 'n'), version: '1' }))
+  given(set)
+    .when((state) => decideSetModuleVersions(state, long))
+    .thenRefused('unprocessable', 'module_versions: all names together are over 400000 bytes')
 })
 
 t.test('the authority and consensus states are recorded when they change', async (t) => {
@@ -129,4 +133,24 @@ t.test('the authority and consensus states are recorded when they change', async
   given(stored)
     .when((state) => decideStoreConsensusState(state, '0', 'AQI='))
     .thenRefused('unprocessable', 'last_height: must be greater than 0')
+})
+
+t.test('half of a character, which no protobuf message can hold, is refused in every text', async (t) => {
+  const { given } = specify(t, chainDecider)
+  const half = 'half\ud800'
+  given()
+    .when((state) => decideSchedulePlan(state, { ...v2, name: half }))
+    .thenRefused('unprocessable', 'name: holds half of a character')
+  given()
+    .when((state) => decideSchedulePlan(state, { ...v2, info: half }))
+    .thenRefused('unprocessable', 'info: holds half of a character')
+  given()
+    .when((state) => decideSetModuleVersions(state, [{ name: half, version: '1' }]))
+    .thenRefused('unprocessable', 'module_versions: a name: holds half of a character')
+  given()
+    .when((state) => decideChangeAuthority(state, half))
+    .thenRefused('unprocessable', 'address: holds half of a character')
+  given()
+    .when((state) => decideSchedulePlan(state, { ...v2, name: 'whole 🙂' }))
+    .thenEvents(scheduled({ ...v2, name: 'whole 🙂' }))
 })
