@@ -111,6 +111,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
   const rebuild = createRebuild({
     events,
     generations,
+    isShared: config.mongodbUrl !== undefined,
     projector,
     exchanged(collection) {
       for (const view of Object.values(views)) view.exchanged(collection)

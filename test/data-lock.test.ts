@@ -1,7 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { chmod, mkdir, readdir, rmdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
-import { DataDirInUse, lockDataDir } from '../src/data-lock.ts'
+import { DataDirInUse, DataDirUnusable, lockDataDir } from '../src/data-lock.ts'
+import { asNobody } from './cli/as-nobody.ts'
 
 const locker = `
   const { lockDataDir } = await import(process.argv[1])
@@ -23,4 +26,18 @@ t.test('a data directory belongs to one server until it ends, however it ends', 
   t.throws(() => lockDataDir(dir), DataDirInUse)
   release()
   lockDataDir(dir)()
+})
+
+t.test('a directory that can not be locked is not one in use', async (t) => {
+  const dir = t.testdir()
+  t.throws(() => lockDataDir(join(dir, 'none')), DataDirUnusable)
+  const file = join(dir, 'lock.db')
+  await mkdir(file)
+  t.throws(() => lockDataDir(dir), new DataDirUnusable(`${file} can not be locked: it can not be opened`))
+  t.same(await readdir(dir), ['lock.db'])
+  await rmdir(file)
+  await writeFile(file, '')
+  await chmod(file, 0o444)
+  const locking = asNobody(async () => lockDataDir(dir))
+  await t.rejects(locking, DataDirUnusable, 'SQLite would take no lock, and say nothing')
 })

@@ -22,6 +22,7 @@ import { exists, flush, hasCode, namesIn } from '../git/disk.ts'
 import { GitUnavailable } from '../git/errors.ts'
 import { copyLog, copyReadModels, copySecrets } from './database-copies.ts'
 import { createFileCopier, fewAtOnce, flushTree, sumOf } from './file-copier.ts'
+import { refuseHalfRestored } from './half-restored.ts'
 import { BackupProblem, DATA, type Manifest, SUMS, writeManifest } from './manifest.ts'
 import type { NamedByLog, NamedRepository } from './named-by-log.ts'
 import { copyObjects, isConnected, REPOSITORY_FILES, writeRefs } from './repository-copy.ts'
@@ -52,13 +53,14 @@ const CONCURRENT_CHECKS = 2
  * What the log names and the data directory does not have (somebody deleted it by hand) is no reason to have no
  * backup at all: it is `missing` in the result.
  *
- * @throws BackupProblem, BrokenFile, UnreadableEvent, and what the file system throws
+ * @throws BackupProblem, DataDirInUse (half restored), BrokenFile, UnreadableEvent, and what the file system throws
  */
 export async function backup({
   dataDir,
   directory,
   onProgress = () => {},
 }: BackupOptions): Promise<BackupResult> {
+  await refuseHalfRestored(dataDir)
   if (!(await exists(join(dataDir, 'events.db')))) {
     throw new BackupProblem(`DATA_DIR: there is no log in ${dataDir}`)
   }

@@ -15,6 +15,8 @@ import { sumOf } from './file-copier.ts'
 
 export const MANIFEST = 'manifest.json'
 export const SUMS = 'SHA256SUMS'
+/** What the sums are noted in until all of them are known. */
+export const SUMS_DRAFT = `${SUMS}.draft`
 export const DATA = 'data'
 
 const FORMAT = 1

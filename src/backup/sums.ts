@@ -4,7 +4,7 @@ import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { CopiedFile } from './file-copier.ts'
-import { BackupProblem, DATA, SUMS } from './manifest.ts'
+import { BackupProblem, DATA, SUMS, SUMS_DRAFT } from './manifest.ts'
 
 /** All that a backup puts below `data/`: what is read there can't lead out of it. */
 const PATH =
@@ -30,7 +30,7 @@ export interface Draft {
 
 /** A draft in `directory`, where the list will be. */
 export async function openDraft(directory: string): Promise<Draft> {
-  const path = join(directory, `${SUMS}.draft`)
+  const path = join(directory, SUMS_DRAFT)
   const file = await open(path, 'wx')
   let lines: string[] = []
   let last: Promise<void> = Promise.resolve()

@@ -12,7 +12,7 @@ import { addRestore } from './commands/restore.ts'
 import { addServe } from './commands/serve.ts'
 import { addUpgrade } from './commands/upgrade.ts'
 import { addVerify } from './commands/verify.ts'
-import { explain } from './explain.ts'
+import { explain, WrongUse } from './explain.ts'
 import { printable } from './terminal.ts'
 
 const COMMANDS = [
@@ -65,6 +65,6 @@ export async function runCommandLine(args: readonly string[]): Promise<number> {
     // What commander throws it has told already; help and version that were asked for are no mistake.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USE
     console.error(explain(error))
-    return FAILED
+    return error instanceof WrongUse ? WRONG_USE : FAILED
   }
 }

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { Presets, SingleBar } from 'cli-progress'
+import { refuseHalfRestored } from '../backup/half-restored.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { createUser } from '../commands/users/create.ts'
 import { secretCollections } from '../commands/users/secrets.ts'
@@ -117,6 +118,7 @@ async function main(): Promise<void> {
   }
   await mkdir(config.dataDir, { recursive: true })
   const unlock = lockDataDir(config.dataDir)
+  await refuseHalfRestored(config.dataDir, unlock)
   const started = performance.now()
   const password = given.password ?? randomBytes(15).toString('base64url')
   const appended = await fill(config, given, password).finally(unlock)

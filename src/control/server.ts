@@ -7,20 +7,29 @@ import { Readable } from 'node:stream'
 import Fastify from 'fastify'
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
-import type { Rebuild, RebuildProgress } from '../projections/rebuild.ts'
-import { modelsNamed } from '../views.ts'
+import type { Rebuilder, RebuildProgress } from '../projections/rebuild.ts'
+import { modelsNamed, READ_MODELS } from '../views.ts'
 import { controlSocket } from './socket.ts'
 
 const RebuildQuery = Type.Object({
   model: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
 })
 
+/** A start has better things to do. */
+const FREE_AFTER_MS = 10_000
+
 export interface ControlServer {
   stop(): Promise<void>
 }
 
-/** Listens for `dataDir`, whose lock must be held: what is left of an earlier server is removed. */
-export async function startControl(dataDir: string, rebuild: Rebuild): Promise<ControlServer> {
+/**
+ * Listens for `dataDir`, whose lock must be held: what is left of an earlier server is removed, also what its
+ * rebuilds had no time to free, some seconds later.
+ */
+export async function startControl(
+  dataDir: string,
+  { rebuild, freeSpares }: Rebuilder,
+): Promise<ControlServer> {
   const app = Fastify({ forceCloseConnections: true })
 
   app.post('/rebuild', async (request, reply) => {
@@ -33,14 +42,16 @@ export async function startControl(dataDir: string, rebuild: Rebuild): Promise<C
   await rm(path, { force: true })
   await app.listen({ path })
   await chmod(path, 0o600)
+  freeSpares(READ_MODELS, FREE_AFTER_MS).catch(() => {})
   return { stop: () => app.close() }
 }
 
-/** A line for each progress; the last one says what went wrong, if anything did. */
+/** A line for each progress; the last one says what went wrong, if anything but the server's end did. */
 async function* progressLines(progress: AsyncIterable<RebuildProgress>): AsyncGenerator<string> {
   try {
     for await (const step of progress) yield `${JSON.stringify(step)}\n`
   } catch (error) {
+    if (error instanceof Error && error.name === 'AbortError') return
     yield `${JSON.stringify({ failed: error instanceof Error ? error.message : String(error) })}\n`
   }
 }

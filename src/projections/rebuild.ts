@@ -29,52 +29,95 @@ export interface Rebuilding {
   exchanged: (collection: string) => void
   /** Ends all of it. */
   signal: AbortSignal
+  /** How long, in milliseconds, what a query began to read of an old generation is kept. */
+  graceMs?: number
+  /** Whether servers elsewhere read and write the same read models. */
+  isShared?: boolean
 }
 
 /** Small, so that what the projector writes need not wait long for it. */
 const BATCH = 250
-/** What a query began to read of the old generation it can read to its end. */
 const GRACE_MS = 10_000
 
 export class RebuildUnderWay extends Error {
   override readonly name = 'RebuildUnderWay'
 }
 
-export type Rebuild = (models: readonly ReadModel[]) => AsyncGenerator<RebuildProgress>
+/** Other servers would go on writing the old generation, and take its place in the log for that of the new one. */
+export class SharedReadModels extends Error {
+  override readonly name = 'SharedReadModels'
 
-/**
- * Makes models anew, one after the other, one rebuild at a time. Whoever stops iterating before a model is done
- * leaves that model as it was.
- *
- * @throws RebuildUnderWay when another rebuild is not over
- * @throws what a fold throws: then the old documents stay
- */
-export function createRebuild(rebuilding: Rebuilding): Rebuild {
-  const { generations, signal } = rebuilding
-  let isUnderWay = false
-  let runs = 0
-
-  /** Frees what the old generation holds, when nobody reads it any more. */
-  async function clearLater({ collection }: ReadModel): Promise<void> {
-    const run = runs
-    await delay(GRACE_MS, undefined, { signal, ref: false })
-    if (run === runs) await generations.spare.clear(collection)
+  constructor() {
+    super(
+      'MONGODB_URL is set: other servers on the same read models would not learn that new ones took their ' +
+        'place. Stop every server and drop its database (not mergelog_secrets): the next start makes them anew',
+    )
   }
+}
 
-  return async function* rebuild(models) {
-    if (isUnderWay) throw new RebuildUnderWay('another rebuild is under way')
-    isUnderWay = true
-    runs += 1
-    try {
-      for (const model of models) {
-        yield* rebuildModel(rebuilding, model)
-        // The next rebuild clears it, if need be.
-        clearLater(model).catch(() => {})
-      }
-    } finally {
-      isUnderWay = false
+export interface Rebuilder {
+  /**
+   * Makes models anew, one after the other, one rebuild at a time. Whoever stops iterating before a model is done
+   * leaves that model as it was.
+   *
+   * @throws RebuildUnderWay when another rebuild is not over
+   * @throws SharedReadModels when other servers may use the read models
+   * @throws what a fold throws: then the old documents stay
+   */
+  rebuild(models: readonly ReadModel[]): AsyncGenerator<RebuildProgress>
+  /**
+   * Frees, `after` so many milliseconds, what spare generations hold: those of models that are rebuilt meanwhile
+   * aside. A process that ended before it could do so has left them.
+   */
+  freeSpares(models: readonly ReadModel[], after?: number): Promise<void>
+}
+
+export function createRebuild(rebuilding: Rebuilding): Rebuilder {
+  const { generations, signal, graceMs = GRACE_MS, isShared = false } = rebuilding
+  const { spare } = generations
+  /** How often each model was rebuilt: a rebuild that has begun clears for itself what an earlier one left. */
+  const runs = new Map<string, number>()
+  let isUnderWay = false
+
+  async function freeSpares(models: readonly ReadModel[], after = 0): Promise<void> {
+    // To another server it may be the current generation.
+    if (isShared) return
+    const before = new Map(runs)
+    const isAsBefore = ({ name }: ReadModel) => runs.get(name) === before.get(name)
+    if (after > 0) await delay(after, undefined, { signal, ref: false })
+    for (const model of models) {
+      signal.throwIfAborted()
+      if ((await holdsAny(spare, model)) && isAsBefore(model)) await spare.clear(model.collection)
     }
   }
+
+  return {
+    async *rebuild(models) {
+      if (isShared) throw new SharedReadModels()
+      if (isUnderWay) throw new RebuildUnderWay('another rebuild is under way')
+      isUnderWay = true
+      try {
+        for (const model of models) {
+          runs.set(model.name, (runs.get(model.name) ?? 0) + 1)
+          try {
+            yield* rebuildModel(rebuilding, model)
+          } finally {
+            // What fails here the next start does.
+            freeSpares([model], graceMs).catch(() => {})
+          }
+        }
+      } finally {
+        isUnderWay = false
+      }
+    },
+    freeSpares,
+  }
+}
+
+/** One that never had a rebuild has no tables even. */
+async function holdsAny(spare: Generations['spare'], { collection }: ReadModel): Promise<boolean> {
+  const first = await spare.range(collection, { limit: 1 }).catch(() => [])
+  return first.length > 0
 }
 
 async function* rebuildModel(

@@ -271,11 +271,50 @@ t.test('places where no backup can be made', async (t) => {
     refusal(/another backup to .*b2 is under way/),
   )
   release()
-  await writeFile(join(place, 'b2.partial', 'left'), 'by one that was killed')
+  // What one that was killed has left.
+  await mkdir(join(place, 'b2.partial', 'data', 'git'), { recursive: true })
+  for (const name of ['SHA256SUMS', 'SHA256SUMS.draft', 'manifest.json', 'data/events.db']) {
+    await writeFile(join(place, 'b2.partial', name), '')
+  }
   t.match(await backup({ dataDir, directory: join(place, 'b2') }), { events: 0, missing: [] })
   t.same((await readdir(join(place, 'b2'))).sort(), ['SHA256SUMS', 'data', 'manifest.json'])
 
   await mkdir(join(place, 'empty'))
   await symlink('empty', join(place, 'link'))
   t.match(await backup({ dataDir, directory: join(place, 'link') }), { directory: join(place, 'empty') })
+})
+
+t.test('what is where a backup would be made, and is none of its own, is left alone', async (t) => {
+  const place = await temporaryDirectory(t)
+  const dataDir = join(place, 'data')
+  await mkdir(dataDir)
+  await openSqliteEventStore(join(dataDir, 'events.db')).close()
+  const partial = join(place, 'b.partial')
+  const make = () => backup({ dataDir, directory: join(place, 'b') })
+  const cases: [names: string[], named: string][] = [
+    [['notes.txt'], 'notes.txt'],
+    [['lock.db', 'manifest.json', 'thesis'], 'thesis'],
+    // As a backup names it, but none was ever begun here: there is no lock.
+    [['data'], 'data'],
+  ]
+  for (const [names, named] of cases) {
+    await mkdir(partial)
+    for (const name of names) await writeFile(join(partial, name), name === 'lock.db' ? '' : 'mine')
+    const message = `${partial}, where the backup would be made, has ${named},`
+    await t.rejects(make(), { name: 'BackupProblem', message })
+    t.same((await readdir(partial)).sort(), names, 'no lock either')
+    await rm(partial, { recursive: true })
+  }
+  await make()
+})
+
+t.test('no backup is made of a data directory that is half restored', async (t) => {
+  const dataDir = await copyOf(t, settled)
+  const place = await temporaryDirectory(t)
+  await mkdir(join(dataDir, 'restoring'))
+  await t.rejects(backup({ dataDir, directory: join(place, 'b') }), {
+    name: 'DataDirInUse',
+    message: /a restore into .* was cut off/,
+  })
+  t.same(await readdir(place), [])
 })

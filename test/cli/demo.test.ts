@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { readdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
@@ -29,4 +30,29 @@ t.test('mergelog demo plays the main job on this very repository and tells its s
     env: { ...env, ADMIN_PASSWORD: 'not the password' },
   })
   await t.rejects(wrong, { code: 1 }, 'and ends non-zero when something differs')
+
+  const json = await run(process.execPath, ['--import', 'tsx', mergelog, 'demo', '--json'], { env })
+  t.match(JSON.parse(json.stdout), { repository: /^admin\/demo-/, pull: 1, events: ['RepositoryCreated'] })
+})
+
+t.test('mergelog demo refuses a log that is not that of the server', options, async (t) => {
+  const server = await startTestServer(t)
+  const none = t.testdir()
+  const environment = { DATA_DIR: none, PUBLIC_URL: server.url, ADMIN_PASSWORD }
+  const unread = `set -o pipefail; ${process.execPath} --import tsx ${mergelog} demo | true`
+  const demo = () => run('bash', ['-c', unread], { env: { ...process.env, ...environment } })
+  await t.rejects(demo(), { code: 1, stderr: /^mergelog: DATA_DIR: there is no log in \S+\n$/ })
+  t.same(await readdir(none), [], 'and makes none')
+
+  const other = await startTestServer(t)
+  const make = { method: 'POST', body: JSON.stringify({ name: 'other' }) }
+  t.equal((await other.fetch('admin', '/api/v1/user/repos', make)).status, 201, 'one of the same number')
+  environment.DATA_DIR = other.dataDir
+  // A reader that goes is no failure, and what is one is told all the same.
+  await t.rejects(demo(), {
+    code: 1,
+    stderr: /^mergelog: the log that the environment names is not that of \S+ \S+ at \S+\n$/,
+  })
+  const repositories = await server.fetch('admin', '/api/v1/user/repos')
+  t.same(await repositories.json(), [], 'and leaves nothing')
 })

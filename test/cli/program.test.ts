@@ -1,8 +1,10 @@
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
+import { chmod, readdir, readFile, stat } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
+import Database from 'libsql'
 import t from 'tap'
 import { ADMIN_PASSWORD } from '../start-server.ts'
+import { asNobody } from './as-nobody.ts'
 import { mergelog, startMergelog } from './command-line.ts'
 
 t.test('help of every command has examples and the environment that it reads', async (t) => {
@@ -32,6 +34,12 @@ t.test('wrong use is one line on standard error and exit code 2', async (t) => {
     [['history', 'alice/app'], /^mergelog: .*OWNER\/REPO#NUMBER/],
     [['history', 'alice/app#0'], /^mergelog: .*OWNER\/REPO#NUMBER/],
     [['history', 'a/b#1', 'c/d#2'], /^mergelog: too many arguments/],
+    [['history', 'a/b#1', '--since', 'soon'], /^mergelog: since: must be a date-time/],
+    [['history', 'a/b#1', '--type', 'Nope'], /^mergelog: type: Nope is no type/],
+    [['replay', 'a/b#1'], /^mergelog: revision: this or at must be given/],
+    [['replay', 'a/b#1', '--at', 'soon'], /^mergelog: at: must be a date-time/],
+    [['replay', 'a/b#1', '--revision', 'x'], /^mergelog: revision: must be a whole number/],
+    [['rebuild', '--model', 'nope'], /^mergelog: there is no read model nope; there are accounts, /],
     [['upgrade', 'follow'], /^mergelog: required option '--from/],
     [['upgrade', 'follow', '--from', 'gopher://x'], /^mergelog: .*http:\/\//],
     [['upgrade', 'follow', '--from', 'http://u:secret@x'], /^mergelog: .*without credentials/],
@@ -46,13 +54,31 @@ t.test('wrong use is one line on standard error and exit code 2', async (t) => {
 })
 
 t.test('what an operator can mend is one line and exit code 1', async (t) => {
-  const DATA_DIR = t.testdir({ broken: { 'events.db': 'this is no database, whatever its name says\n' } })
+  const DATA_DIR = t.testdir({
+    broken: { 'events.db': 'this is no database, whatever its name says\n' },
+    empty: {},
+    // Where there is a directory SQLite says what it says where it has no right.
+    locked: { 'events.db': '', 'lock.db': {} },
+    folder: { 'events.db': {} },
+  })
   const cases: [args: string[], environment: Record<string, string>, line: RegExp][] = [
     [['serve'], { PORT: 'many' }, /^mergelog: PORT is "many", but must be/],
     [['history', 'alice/app#1'], {}, /^mergelog: DATA_DIR: there is no log in /],
-    [['history', 'a/b#1', '--since', 'soon'], {}, /^mergelog: since: must be a date-time/],
-    [['history', 'a/b#1', '--type', 'Nope'], {}, /^mergelog: type: Nope is no type/],
     [['history', 'a/b#1'], { DATA_DIR: `${DATA_DIR}/broken` }, /^mergelog: \/.*events\.db is broken/],
+    [['rebuild'], {}, /^mergelog: DATA_DIR: there is no log in /],
+    [['rebuild'], { DATA_DIR: `${DATA_DIR}/empty` }, /^mergelog: DATA_DIR: there is no log in /],
+    [['rebuild'], { MONGODB_URL: 'mongodb://127.0.0.1:9/m' }, /^mergelog: MONGODB_URL is set: other servers/],
+    [
+      ['rebuild'],
+      { DATA_DIR: `${DATA_DIR}/locked` },
+      /^mergelog: \/.*lock\.db can not be locked: it can not be/,
+    ],
+    [['history', 'a/b#1'], { DATA_DIR: `${DATA_DIR}/folder` }, /^mergelog: \/.*events\.db can not be opened/],
+    [
+      ['serve'],
+      { DATA_DIR: `${DATA_DIR}/folder`, LOG_LEVEL: 'silent' },
+      /^mergelog: \/.*events\.db can not be opened/,
+    ],
     [['upgrade', 'follow', '--once', '--from', 'http://127.0.0.1:9'], {}, /^mergelog: current_plan: /],
     [['demo'], {}, /^mergelog: ADMIN_PASSWORD or --password is needed/],
   ]
@@ -60,6 +86,59 @@ t.test('what an operator can mend is one line and exit code 1', async (t) => {
     const end = await mergelog(args, { DATA_DIR: `${DATA_DIR}/new`, ...environment })
     t.match(end, { code: 1, stdout: '', stderr: line }, args.join(' '))
     t.match(end.stderr, /^[^\n]+\n$/)
+  }
+  t.same(await readdir(`${DATA_DIR}/empty`), [], 'and nothing is left in a directory that was mistyped')
+})
+
+t.test('a data directory that is half restored is refused by every command that opens its log', async (t) => {
+  const DATA_DIR = t.testdir({ restoring: {}, 'events.db': '', 'views.db': '' })
+  const commands = [
+    ['serve'],
+    ['history', 'a/b#1'],
+    ['replay', 'a/b#1', '--revision', '0'],
+    ['verify'],
+    ['rebuild'],
+    ['backup', `${DATA_DIR}-backup`],
+    ['upgrade', 'follow', '--once', '--from', 'http://127.0.0.1:9'],
+  ]
+  for (const args of commands) {
+    const end = await mergelog(args, { DATA_DIR, LOG_LEVEL: 'silent' })
+    const stderr = /^mergelog: DATA_DIR: a restore into \S+ .*was cut off; [^\n]+\n$/
+    t.match(end, { code: 1, stdout: '', stderr }, args.join(' '))
+  }
+  t.equal((await stat(`${DATA_DIR}/events.db`)).size, 0, 'nothing was written')
+})
+
+t.test('without the right to write in DATA_DIR: one line that names the file', async (t) => {
+  const DATA_DIR = t.testdir()
+  const names = ['events.db', 'views.db', 'secrets.db', 'lock.db']
+  for (const name of names) {
+    const db = new Database(`${DATA_DIR}/${name}`)
+    db.exec('PRAGMA journal_mode = WAL; CREATE TABLE some (thing)')
+    db.close()
+  }
+  await chmod(DATA_DIR, 0o555)
+  for (const name of names) await chmod(`${DATA_DIR}/${name}`, 0o444)
+  const cases: [args: string[], line: RegExp][] = [
+    [
+      ['history', 'a/b#1'],
+      /^mergelog: \/\S+events\.db can not be used: attempt to write a readonly database\n$/,
+    ],
+    [['replay', 'a/b#1', '--revision', '0'], /^mergelog: \/\S+events\.db can not be used: [^\n]+\n$/],
+    [['verify'], /^mergelog: [^\n]+\n$/],
+    [['rebuild'], /^mergelog: \/\S+lock\.db can not be locked: [^\n]+\n$/],
+    [
+      ['upgrade', 'follow', '--once', '--from', 'http://127.0.0.1:9'],
+      /^mergelog: \/\S+events\.db can not be/,
+    ],
+    [['serve'], /^mergelog: [^\n]+\n$/],
+  ]
+  for (const [args, stderr] of cases) {
+    t.match(await asNobody(() => mergelog(args, { DATA_DIR, LOG_LEVEL: 'silent' })), {
+      code: 1,
+      stdout: '',
+      stderr,
+    })
   }
 })
 

@@ -1,12 +1,20 @@
-import { stat } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
 import t from 'tap'
+import { loadConfig } from '../../src/config.ts'
 import { controlSocket } from '../../src/control/socket.ts'
+import { lockDataDir } from '../../src/data-lock.ts'
+import { accounts } from '../../src/projections/accounts.ts'
 import { pullModel } from '../../src/projections/pulls.ts'
 import { openReadStores } from '../../src/stores.ts'
 import { READ_MODELS } from '../../src/views.ts'
-import { startTestServer } from '../start-server.ts'
-import { mergelog } from './command-line.ts'
+import { ADMIN_PASSWORD, startTestServer } from '../start-server.ts'
+import { until } from '../until.ts'
+import { mergelog, startMergelog } from './command-line.ts'
 
 /** Read models that say what the log does not: a rebuild mends them. */
 async function closeAllIssues(readStore: Awaited<ReturnType<typeof openReadStores>>['readStore']) {
@@ -67,7 +75,7 @@ t.test(
     t.same((await open()).total, '31', 'and goes on')
 
     const unknown = await mergelog(['rebuild', '--model', 'nothing'], { DATA_DIR: server.dataDir })
-    t.match(unknown, { code: 1, stderr: /there is no read model nothing; there are accounts, / })
+    t.match(unknown, { code: 2, stderr: /there is no read model nothing; there are accounts, / })
     const { mode } = await stat(controlSocket(server.dataDir))
     t.equal(mode & 0o077, 0, 'only the owner may ask')
   },
@@ -107,6 +115,71 @@ t.test('a fold of another version is rebuilt by the next start', async (t) => {
   const server = await startTestServer(t, { DATA_DIR })
   t.match(await (await server.fetch('admin', '/api/v1/repos/alice/app/issues/1')).json(), { state: 'open' })
   t.equal(server.services.projector.status().find(({ name }) => name === pullModel.name)?.stopped, undefined)
+})
+
+t.test(
+  'mergelog rebuild without a server: JSON alone on standard output, and nothing is left to free',
+  async (t) => {
+    const DATA_DIR = t.testdir()
+    const server = await startTestServer(t, { DATA_DIR })
+    await server.stop()
+    const { config } = server.services
+    // The fold of another version made these, which is worth a line in the log.
+    const before = await openReadStores(config)
+    await before.readStore.apply([], new Map([['accounts', { position: 1, version: 0 }]]))
+    await Promise.all([before.readStore.close(), before.secrets.close()])
+    await rm(join(DATA_DIR, 'secrets.db'))
+
+    const { stdout, stderr } = await promisify(execFile)(
+      process.execPath,
+      ['--import', 'tsx', 'src/cli/mergelog.ts', 'rebuild', '--model', 'accounts', '--json'],
+      { env: { PATH: process.env.PATH, DATA_DIR } },
+    )
+    t.match(JSON.parse(stdout), { rebuilt: [{ model: 'accounts' }] })
+    t.match(stderr, /"msg":"the read model has changed/)
+    t.notOk((await readdir(DATA_DIR)).includes('secrets.db'), 'whose it is none')
+
+    const { generations, secrets } = await openReadStores(config)
+    t.ok((await generations.current.range(accounts, { limit: 1 })).length > 0)
+    t.same(await generations.spare.range(accounts, { limit: 1 }), [], 'the old generation is freed at once')
+    await Promise.all([generations.current.close(), secrets.close()])
+  },
+)
+
+t.test('mergelog rebuild while another command has the data directory says so', async (t) => {
+  const DATA_DIR = t.testdir({ 'events.db': '' })
+  const unlock = lockDataDir(DATA_DIR)
+  t.teardown(unlock)
+  t.match(await mergelog(['rebuild'], { DATA_DIR }), {
+    code: 1,
+    stdout: '',
+    stderr:
+      /^mergelog: DATA_DIR is used by another command, or by a server that is still starting; try again\n$/,
+  })
+})
+
+t.test('mergelog rebuild beside a server that is killed: one line', async (t) => {
+  const DATA_DIR = t.testdir()
+  await promisify(execFile)(process.execPath, ['--import', 'tsx', 'src/cli/seed.ts', '--issues', '3000'], {
+    env: { PATH: process.env.PATH, DATA_DIR },
+  })
+  const environment = { DATA_DIR, ADMIN_PASSWORD, PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' }
+  const server = startMergelog(t, ['serve'], environment)
+  await once(createInterface({ input: server.stdout ?? process.stdin }), 'line')
+  const rebuilding = startMergelog(t, ['rebuild'], { DATA_DIR })
+  let stderr = ''
+  rebuilding.stderr?.on('data', (chunk) => {
+    stderr += chunk
+  })
+  const ended = once(rebuilding, 'close')
+  // It is under way when the first of the new documents are there.
+  const { generations, secrets } = await openReadStores(loadConfig({ DATA_DIR }))
+  const begun = () => generations.spare.range(accounts, { limit: 1 }).catch(() => [])
+  await until('the rebuild has begun', async () => (await begun()).length > 0)
+  server.kill('SIGKILL')
+  await Promise.all([generations.current.close(), secrets.close()])
+  t.same(await ended, [1, null])
+  t.equal(stderr, 'mergelog: the server went away before it was done\n')
 })
 
 t.test('the socket of a directory with a long path is elsewhere, and its own', async (t) => {

@@ -1,3 +1,5 @@
+import { readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { workTree } from '../git-client.ts'
 import { startTestServer } from '../start-server.ts'
@@ -30,15 +32,40 @@ t.test('an issue and a pull request as they were, beside a running server', asyn
   t.match(pull.stdout, /\nhead {2,}topic [0-9a-f]{10}\n/)
   t.match(pull.stdout, /\nmerged {2,}false\n/)
 
-  const cases: [args: string[], line: RegExp][] = [
-    [[], /^mergelog: revision: this or at must be given\n$/],
-    [['--at', 'yesterday'], /^mergelog: at: must be a date-time/],
+  const cases: [args: string[], line: RegExp, code?: number][] = [
+    [[], /^mergelog: revision: this or at must be given\n$/, 2],
+    [['--at', 'yesterday'], /^mergelog: at: must be a date-time/, 2],
     [
       ['--revision', '0', '--at', '2026-01-01T00:00:00Z'],
       /^mergelog: at: can not be given with a revision\n$/,
+      2,
     ],
     [['--revision', '9'], /^mergelog: there is nothing at that moment \(revision: 0 to 1; at: from .*\)\n$/],
     [['--at', '2001-01-01T00:00:00Z'], /^mergelog: there is nothing at that moment \(revision: 0 to 1/],
   ]
-  for (const [args, line] of cases) t.match(await replay(...args), { code: 1, stdout: '', stderr: line })
+  for (const [args, line, code = 1] of cases) {
+    t.match(await replay(...args), { code, stdout: '', stderr: line }, args.join(' '))
+  }
+})
+
+t.test('a replay without a server makes no file that was not there', async (t) => {
+  const DATA_DIR = t.testdir()
+  const server = await startTestServer(t, { DATA_DIR })
+  const alice = await server.as('alice')
+  await alice.user.createCurrentUserRepo({ name: 'app' })
+  await alice.repos.issueCreateIssue('alice', 'app', { title: 'First' })
+  await server.stop()
+  const databases = async () => (await readdir(DATA_DIR)).filter((name) => /^(views|secrets)\.db$/.test(name))
+  const replay = () => mergelog(['replay', 'alice/app#1', '--revision', '0'], { DATA_DIR })
+  await rm(join(DATA_DIR, 'secrets.db'))
+  t.match(await replay(), { code: 0, stdout: /\ntitle {2,}First\n/ })
+  t.same(await databases(), ['views.db'])
+  await rm(join(DATA_DIR, 'views.db'))
+  t.match(await replay(), {
+    code: 1,
+    stdout: '',
+    stderr: /^mergelog: DATA_DIR: its read models are not made yet/,
+  })
+  t.match(await mergelog(['history', 'alice/app#1'], { DATA_DIR }), { code: 0, stdout: /IssueOpened/ })
+  t.same(await databases(), [])
 })

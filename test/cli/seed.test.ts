@@ -78,7 +78,7 @@ t.test('npm run seed: what was asked for is there, and the server goes on from i
     'there is no git to clone',
   )
 
-  await t.rejects(run(dataDir, []), { code: 1, stderr: /^seed: DATA_DIR: another server uses / })
+  await t.rejects(run(dataDir, []), { code: 1, stderr: /^seed: DATA_DIR: another process uses / })
 })
 
 t.test('npm run seed: a directory with repositories in it is left alone', async (t) => {

@@ -7,8 +7,14 @@ import { type Generations, withGenerations } from '../../src/projections/generat
 import { createProjector } from '../../src/projections/projector.ts'
 import { type Fold, readModel } from '../../src/projections/read-model.ts'
 import type { Collection } from '../../src/projections/read-store.ts'
-import { createRebuild, RebuildUnderWay } from '../../src/projections/rebuild.ts'
+import {
+  createRebuild,
+  type Rebuilding,
+  RebuildUnderWay,
+  SharedReadModels,
+} from '../../src/projections/rebuild.ts'
 import { aContext, openStores } from '../stores.ts'
+import { until } from '../until.ts'
 
 interface Tally {
   count: number
@@ -22,6 +28,10 @@ const tally: Fold<Tally> = {
   evolve: (document) => ({ count: (document?.count ?? 0) + 1 }),
 }
 const tallyModel = readModel(tally)
+/** The same under another name, with a spare generation of its own. */
+const others: Collection<Tally> = { ...tallies, name: 'others' }
+const otherModel = readModel({ ...tally, collection: others })
+const MORE_MODELS = [otherModel]
 const log = pino({ level: 'silent' })
 
 const take = (events: EventStore, sequence: string, times = 1) => {
@@ -31,10 +41,13 @@ const take = (events: EventStore, sequence: string, times = 1) => {
 
 type Test = Parameters<typeof openStores>[0]
 
-async function following(t: Test, fold = tally) {
+async function following(
+  t: Test,
+  { fold = tally, ...more }: Partial<Rebuilding> & { fold?: Fold<Tally> } = {},
+) {
   const { events, views } = openStores(t)
   const generations = withGenerations(views)
-  const projector = createProjector(log, events, generations.current, [readModel(fold)])
+  const projector = createProjector(log, events, generations.current, [readModel(fold), ...MORE_MODELS])
   await projector.start()
   const stopping = new AbortController()
   t.teardown(async () => {
@@ -42,15 +55,16 @@ async function following(t: Test, fold = tally) {
     await projector.stop()
   })
   const exchanged: string[] = []
-  const rebuild = createRebuild({
+  const { rebuild, freeSpares } = createRebuild({
     events,
     generations,
     projector,
     exchanged: (collection) => void exchanged.push(collection),
     signal: stopping.signal,
+    ...more,
   })
   const caughtUp = async () => projector.waitFor(await events.lastPosition(), 5000)
-  return { events, views, generations, projector, rebuild, exchanged, caughtUp }
+  return { events, views, generations, projector, rebuild, freeSpares, exchanged, caughtUp }
 }
 
 /** Damage that a rebuild mends. */
@@ -115,7 +129,7 @@ t.test('a rebuild that is given up, or that fails, leaves the old documents', as
       return tally.evolve(document, event, id)
     },
   }
-  const { events, generations, rebuild, exchanged, caughtUp } = await following(t, fold)
+  const { events, generations, rebuild, exchanged, caughtUp } = await following(t, { fold })
   await take(events, 'a', 600)
   await caughtUp()
   for await (const _ of rebuild([readModel(fold)])) break
@@ -136,10 +150,10 @@ t.test('a model that had stopped goes on after a rebuild with a fold that works'
       return tally.evolve(document, event, id)
     },
   }
-  const { events, generations, projector, rebuild, caughtUp } = await following(t, fold)
+  const { events, generations, projector, rebuild, caughtUp } = await following(t, { fold })
   await take(events, 'a', 3)
   await caughtUp()
-  t.match(projector.status(), [{ name: 'tallies', stopped: /three is too many/ }])
+  t.match(projector.status()[0], { name: 'tallies', stopped: /three is too many/ })
   broken = false
   for await (const _ of rebuild([readModel(fold)]));
   t.equal(projector.status()[0]?.stopped, undefined)
@@ -159,4 +173,69 @@ t.test('there is one rebuild at a time', async (t) => {
     }, RebuildUnderWay)
   }
   for await (const _ of rebuild([tallyModel]));
+})
+
+const spareIsEmpty =
+  ({ spare }: Generations, collection = tallies) =>
+  async () =>
+    (await spare.range(collection, { limit: 1 })).length === 0
+
+t.test(
+  'old generations are freed some time later, also when another model is rebuilt meanwhile',
+  async (t) => {
+    const { events, generations, rebuild, caughtUp } = await following(t, { graceMs: 50 })
+    await take(events, 'a', 3)
+    await caughtUp()
+    for await (const _ of rebuild([tallyModel]));
+    for await (const _ of rebuild([otherModel]));
+    await until('the first is freed', spareIsEmpty(generations))
+    await until('and the second', spareIsEmpty(generations, others))
+    t.same(await generations.current.get(tallies, 'a'), { count: 3 })
+    t.same(await generations.current.get(others, 'a'), { count: 3 })
+  },
+)
+
+t.test('a rebuild that is given up leaves nothing in the spare generation', async (t) => {
+  const { events, generations, rebuild, caughtUp } = await following(t, { graceMs: 1 })
+  await take(events, 'a', 600)
+  await caughtUp()
+  for await (const _ of rebuild([tallyModel])) break
+  await until('it is freed', spareIsEmpty(generations))
+  t.same(await generations.current.get(tallies, 'a'), { count: 600 })
+})
+
+t.test(
+  'what an earlier process had no time to free the next one frees; a rebuild is left alone',
+  async (t) => {
+    const { events, generations, rebuild, freeSpares, caughtUp } = await following(t)
+    await take(events, 'a', 600)
+    await caughtUp()
+    await t.resolves(freeSpares([tallyModel]), 'also where there never was a rebuild')
+    for await (const _ of rebuild([tallyModel, otherModel]));
+    t.notOk(await spareIsEmpty(generations)())
+    await freeSpares([tallyModel])
+    t.ok(await spareIsEmpty(generations)())
+    t.notOk(await spareIsEmpty(generations, others)(), 'only what was named')
+    t.same(await generations.current.get(tallies, 'a'), { count: 600 })
+
+    const freeing = freeSpares([tallyModel], 1)
+    for await (const { done } of rebuild([tallyModel])) if (!done) await freeing
+    t.same(await generations.current.get(tallies, 'a'), { count: 600 })
+  },
+)
+
+t.test('read models that other servers use, too, are not exchanged under them', async (t) => {
+  const { events, generations, rebuild, freeSpares, caughtUp } = await following(t, { isShared: true })
+  await take(events, 'a')
+  await caughtUp()
+  await t.rejects(async () => {
+    for await (const _ of rebuild([tallyModel]));
+  }, new SharedReadModels())
+  t.same(await generations.current.get(tallies, 'a'), { count: 1 })
+
+  // Another server had made them anew: its spare generation is what this one takes for the current one.
+  await generations.spare.prepare([tallies])
+  await spoil({ ...generations, current: generations.spare }, 'a')
+  await freeSpares([tallyModel])
+  t.notOk(await spareIsEmpty(generations)())
 })

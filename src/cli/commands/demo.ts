@@ -14,11 +14,12 @@ import type { Command } from 'commander'
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { loadConfig } from '../../config.ts'
-import type { EventStore } from '../../events/event-store.ts'
+import { decode } from '../../events/codec.ts'
+import type { EventStore, RecordedEvent } from '../../events/event-store.ts'
 import { gitStream, pullStream, repositoryStream } from '../../events/streams.ts'
-import { openEvents } from '../../stores.ts'
 import { CommandFailed } from '../explain.ts'
 import { explainUse, LOG_SETTINGS } from '../help.ts'
+import { openLog } from '../open-log.ts'
 
 const PROJECT = fileURLToPath(new URL('../../..', import.meta.url))
 const run = promisify(execFile)
@@ -27,6 +28,8 @@ interface Demo {
   url: string
   user: string
   password: string
+  /** Tells people. */
+  print(line: string): void
 }
 
 /** Runs git in `dir`, without the machine's own settings or a question on the terminal. */
@@ -59,11 +62,18 @@ async function call(
   return text === '' ? undefined : JSON.parse(text)
 }
 
-function say(line: string): void {
-  console.log(`\n=> ${line}`)
+/** What was made. */
+interface Story {
+  repository: string
+  pull: number
+  head: string
+  merge: string
+  events: string[]
 }
 
-async function play(demo: Demo, events: EventStore, workDir: string): Promise<void> {
+async function play(demo: Demo, events: EventStore, workDir: string): Promise<Story> {
+  const { print } = demo
+  const say = (line: string) => print(`\n=> ${line}`)
   const shallow = await git(PROJECT, 'rev-parse', '--is-shallow-repository')
   assert.equal(shallow, 'false', 'this clone is shallow: run "git fetch --unshallow" first')
   const history = Number(await git(PROJECT, 'rev-list', '--count', 'HEAD'))
@@ -77,6 +87,11 @@ async function play(demo: Demo, events: EventStore, workDir: string): Promise<vo
     description: 'Mergelog, by Mergelog',
   })
   const { id: repoId } = Value.Parse(Type.Object({ id: Type.Integer() }), repository)
+  const [created] = (await storyOf(events, repositoryStream(repoId))).map(decode)
+  if (created?.type !== 'RepositoryCreated' || created.data.name !== name) {
+    await call(demo, 'DELETE', repo, 204)
+    throw new CommandFailed(`the log that the environment names is not that of the server at ${demo.url}`)
+  }
 
   const remote = new URL(`${demo.url}/${demo.user}/${name}.git`)
   remote.username = demo.user
@@ -111,7 +126,7 @@ async function play(demo: Demo, events: EventStore, workDir: string): Promise<vo
     deletions: 0,
     changed_files: 1,
   })
-  console.log(JSON.stringify(pull, undefined, 2))
+  print(JSON.stringify(pull, undefined, 2))
 
   say('merged')
   await call(demo, 'GET', `${repo}/pulls/${number}/merge`, 404)
@@ -125,15 +140,16 @@ async function play(demo: Demo, events: EventStore, workDir: string): Promise<vo
     `Merge pull request '${title}' (#${number}) from demo into main`,
   )
   assert.equal(Number(await git(workDir, 'rev-list', '--count', 'origin/main')), history + 2)
-  console.log(await git(workDir, 'log', '--graph', '--oneline', '--max-count=5', 'origin/main'))
+  print(await git(workDir, 'log', '--graph', '--oneline', '--max-count=5', 'origin/main'))
 
   say('the story, as the log has it')
-  const story = [
-    ...(await print(events, repositoryStream(repoId))),
-    ...(await print(events, gitStream(repoId))),
-    ...(await print(events, pullStream(repoId, number))),
-  ]
-  assert.deepEqual(story, [
+  const story: RecordedEvent[] = []
+  for (const stream of [repositoryStream(repoId), gitStream(repoId), pullStream(repoId, number)]) {
+    story.push(...(await storyOf(events, stream)))
+  }
+  for (const event of story) print(lineOf(event))
+  const types = story.map(({ type }) => type)
+  assert.deepEqual(types, [
     'RepositoryCreated',
     'RefsUpdated',
     'RefsUpdated',
@@ -142,6 +158,9 @@ async function play(demo: Demo, events: EventStore, workDir: string): Promise<vo
     'MergeStarted',
     'PullRequestMerged',
   ])
+  say('all as it should be')
+  const merge = await git(workDir, 'rev-parse', 'origin/main')
+  return { repository: `${demo.user}/${name}`, pull: number, head, merge, events: types }
 }
 
 const Pull = Type.Object({
@@ -156,23 +175,26 @@ const Pull = Type.Object({
   changed_files: Type.Integer(),
 })
 
-/** Prints a stream, a line an event; resolves to the event types. */
-async function print(events: EventStore, stream: string): Promise<string[]> {
-  const types: string[] = []
-  for await (const { type, revision, position, metadata } of events.readStream(stream)) {
-    const who = metadata.actor?.login ?? 'the server'
-    console.log(
-      `${`${position}`.padStart(8)}  ${stream}@${revision}`.padEnd(32),
-      type.padEnd(20),
-      who,
-      metadata.at,
-    )
-    types.push(type)
-  }
-  return types
+async function storyOf(events: EventStore, stream: string): Promise<RecordedEvent[]> {
+  const story: RecordedEvent[] = []
+  for await (const event of events.readStream(stream)) story.push(event)
+  return story
 }
 
-async function demo(options: { url?: string; user: string; password?: string }): Promise<void> {
+function lineOf({ stream, type, revision, position, metadata }: RecordedEvent): string {
+  const who = metadata.actor?.login ?? 'the server'
+  const where = `${`${position}`.padStart(8)}  ${stream}@${revision}`.padEnd(32)
+  return [where, type.padEnd(20), who, metadata.at].join(' ')
+}
+
+interface DemoArguments {
+  url?: string
+  user: string
+  password?: string
+  json?: true
+}
+
+async function demo(options: DemoArguments): Promise<void> {
   const config = loadConfig(process.env)
   const password = options.password ?? config.adminPassword
   if (password === undefined) throw new CommandFailed('ADMIN_PASSWORD or --password is needed; see --help')
@@ -182,11 +204,12 @@ async function demo(options: { url?: string; user: string; password?: string }):
     throw new CommandFailed(`no server in good health at ${url}: run "npm start" first`)
   }
 
-  const events = await openEvents(config)
+  const events = await openLog(config)
+  const print = options.json ? () => {} : (line: string) => console.log(line)
   const workDir = await mkdtemp(join(tmpdir(), 'mergelog-demo-'))
   try {
-    await play({ url, user: options.user, password }, events, workDir)
-    say('all as it should be')
+    const story = await play({ url, user: options.user, password, print }, events, workDir)
+    if (options.json) console.log(JSON.stringify(story))
   } catch (error) {
     // Something is not as it should be: what, is the message.
     if (error instanceof assert.AssertionError) throw new CommandFailed(error.message, { cause: error })
@@ -204,6 +227,7 @@ export function addDemo(program: Command): void {
     .option('--url <url>', 'the running server (default: PUBLIC_URL, or http://HOST:PORT)')
     .option('--user <name>', 'who plays it', 'admin')
     .option('--password <password>', "that user's password (default: ADMIN_PASSWORD)")
+    .option('--json', 'print, at the end, what was made as JSON')
     .action(demo)
   const examples = ['mergelog demo', 'mergelog demo --url http://127.0.0.1:8080 --user alice --password …']
   explainUse(command, examples, ['HOST', 'PORT', 'PUBLIC_URL', 'ADMIN_PASSWORD', ...LOG_SETTINGS])

@@ -6,6 +6,7 @@ import { discussionStream } from '../../events/streams.ts'
 import { historyFilter } from '../../queries/history-filter.ts'
 import { BEGINNING, streamHistory } from '../../queries/history-source.ts'
 import { historyJson } from '../../queries/history-wire.ts'
+import { argument } from '../explain.ts'
 import { DISCUSSION, type DiscussionName, discussionName, findDiscussion } from '../find-discussion.ts'
 import { explainUse, LOG_SETTINGS } from '../help.ts'
 import { openLog } from '../open-log.ts'
@@ -21,7 +22,7 @@ interface HistoryArguments {
 
 async function historyCommand(name: DiscussionName, options: HistoryArguments): Promise<void> {
   const { json, ...query } = options
-  const filter = historyFilter(query)
+  const filter = argument(() => historyFilter(query))
   const events = await openLog(loadConfig(process.env))
   try {
     const stream = discussionStream(await findDiscussion(events, name))

@@ -1,16 +1,16 @@
 /** `mergelog rebuild`: read models made anew from the log, beside a running server or without one. */
 import type { Command } from 'commander'
 import { pino } from 'pino'
-import { loadConfig } from '../../config.ts'
+import { type Config, loadConfig } from '../../config.ts'
 import { askToRebuild, ControlFailed } from '../../control/client.ts'
 import { DataDirInUse, lockDataDir } from '../../data-lock.ts'
 import { createProjector } from '../../projections/projector.ts'
-import { createRebuild, type RebuildProgress } from '../../projections/rebuild.ts'
-import { openReadStores } from '../../stores.ts'
+import type { ReadModel } from '../../projections/read-model.ts'
+import { createRebuild, type RebuildProgress, SharedReadModels } from '../../projections/rebuild.ts'
 import { modelsNamed, READ_MODELS, UnknownReadModel } from '../../views.ts'
-import { CommandFailed } from '../explain.ts'
+import { CommandFailed, WrongUse } from '../explain.ts'
 import { explainUse, STORE_SETTINGS } from '../help.ts'
-import { openLog } from '../open-log.ts'
+import { openLog, openViews, requireLog } from '../open-log.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { styled } from '../terminal.ts'
 
@@ -22,7 +22,10 @@ interface Rebuilt {
 /** Where a server runs, it does the work: it alone writes its read models. */
 async function* rebuildAnywhere(names: readonly string[]): AsyncGenerator<RebuildProgress> {
   const config = loadConfig(process.env)
-  modelsNamed(names)
+  const models = chosen(names)
+  if (config.mongodbUrl !== undefined) throw new SharedReadModels()
+  // Before the lock, which would leave its file in a directory that was mistyped.
+  await requireLog(config)
   let unlock: () => void
   try {
     unlock = lockDataDir(config.dataDir)
@@ -31,25 +34,50 @@ async function* rebuildAnywhere(names: readonly string[]): AsyncGenerator<Rebuil
     yield* askToRebuild(config.dataDir, names)
     return
   }
-  const events = await openLog(config)
-  const { generations, readStore, secrets } = await openReadStores(config)
-  const stopping = new AbortController()
-  const projector = createProjector(pino({ level: config.logLevel }), events, readStore, READ_MODELS)
   try {
-    await projector.start()
-    const rebuild = createRebuild({
-      events,
-      generations,
-      projector,
-      exchanged: () => {},
-      signal: stopping.signal,
-    })
-    yield* rebuild(modelsNamed(names))
+    yield* rebuildHere(config, models)
   } finally {
-    stopping.abort()
-    await projector.stop()
-    await Promise.all([events.close(), readStore.close(), secrets.close()])
     unlock()
+  }
+}
+
+/** @throws WrongUse for a name that is no read model's */
+function chosen(names: readonly string[]): readonly ReadModel[] {
+  try {
+    return modelsNamed(names)
+  } catch (error) {
+    throw error instanceof UnknownReadModel ? new WrongUse(error.message, { cause: error }) : error
+  }
+}
+
+/** In a data directory that is locked for this process. */
+async function* rebuildHere(config: Config, models: readonly ReadModel[]): AsyncGenerator<RebuildProgress> {
+  const events = await openLog(config)
+  try {
+    const generations = await openViews(config)
+    const stopping = new AbortController()
+    // What is printed on standard output is for who asked.
+    const log = pino({ level: config.logLevel }, pino.destination(2))
+    const projector = createProjector(log, events, generations.current, READ_MODELS)
+    try {
+      await projector.start()
+      const { rebuild, freeSpares } = createRebuild({
+        events,
+        generations,
+        projector,
+        exchanged: () => {},
+        signal: stopping.signal,
+      })
+      yield* rebuild(models)
+      // Nobody reads them, and there is no later.
+      await freeSpares(READ_MODELS)
+    } finally {
+      stopping.abort()
+      await projector.stop()
+      await generations.current.close()
+    }
+  } finally {
+    await events.close()
   }
 }
 
@@ -63,7 +91,7 @@ async function rebuildCommand({ model, json }: { model: string[]; json?: true })
       }
     })
   } catch (error) {
-    if (error instanceof ControlFailed || error instanceof UnknownReadModel) {
+    if (error instanceof ControlFailed || error instanceof SharedReadModels) {
       throw new CommandFailed(error.message, { cause: error })
     }
     throw error

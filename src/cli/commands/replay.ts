@@ -1,17 +1,16 @@
 /** `mergelog replay`: an issue or a pull request as it was. */
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import type { Command } from 'commander'
 import { type Config, loadConfig } from '../../config.ts'
 import type { EventStore } from '../../events/event-store.ts'
 import { momentOf } from '../../queries/replay.ts'
 import { issueReplayer, pullReplayer, type Replay } from '../../queries/replayers.ts'
-import { openReadStores } from '../../stores.ts'
+import { viewsFile } from '../../stores.ts'
 import { createViews } from '../../views.ts'
-import { CommandFailed } from '../explain.ts'
+import { argument, CommandFailed } from '../explain.ts'
 import { DISCUSSION, type DiscussionName, discussionName, findDiscussion } from '../find-discussion.ts'
 import { explainUse, STORE_SETTINGS } from '../help.ts'
-import { openLog } from '../open-log.ts'
+import { openLog, openViews } from '../open-log.ts'
 import { aligned, printable, styled, writeLines } from '../terminal.ts'
 
 interface ReplayArguments {
@@ -22,7 +21,7 @@ interface ReplayArguments {
 
 async function replayCommand(name: DiscussionName, options: ReplayArguments): Promise<void> {
   const { json, ...when } = options
-  const moment = momentOf(when)
+  const moment = argument(() => momentOf(when))
   const config = loadConfig(process.env)
   const events = await openLog(config)
   try {
@@ -41,10 +40,10 @@ async function replayed(
   moment: ReturnType<typeof momentOf>,
 ): Promise<Replay<object>> {
   const { repoId, index, isPull } = await findDiscussion(events, name)
-  if (config.mongodbUrl === undefined && !existsSync(join(config.dataDir, 'views.db'))) {
+  if (config.mongodbUrl === undefined && !existsSync(viewsFile(config.dataDir))) {
     throw new CommandFailed('DATA_DIR: its read models are not made yet: start a server on it once')
   }
-  const { readStore, secrets } = await openReadStores(config)
+  const { current: readStore } = await openViews(config)
   try {
     const views = createViews(readStore)
     const publicUrl = config.publicUrl ?? `http://${config.host}:${config.port}`
@@ -58,7 +57,7 @@ async function replayed(
     const replayer = await (isPull ? pullReplayer : issueReplayer)(services, found, `${index}`, admin ?? null)
     return await replayer.at(moment)
   } finally {
-    await Promise.all([readStore.close(), secrets.close()])
+    await readStore.close()
   }
 }
 

@@ -1,12 +1,11 @@
 /** `mergelog upgrade follow`: keeps the log's upgrades as a chain node shows them. */
-import { mkdir } from 'node:fs/promises'
 import { type Command, InvalidArgumentError } from 'commander'
 import { loadConfig } from '../../config.ts'
 import type { UpgradeEvent } from '../../events/upgrade-events.ts'
-import { openEvents } from '../../stores.ts'
 import { type FollowNews, follow, followOnce } from '../../upgrade/follow.ts'
 import { openGateway } from '../../upgrade/follow-gateway.ts'
 import { explainUse, LOG_SETTINGS } from '../help.ts'
+import { openOrMakeLog } from '../open-log.ts'
 import { printable, styled } from '../terminal.ts'
 import { untilSignal } from './serve.ts'
 
@@ -36,9 +35,8 @@ function seconds(text: string): number {
 
 async function followCommand(options: FollowArguments): Promise<void> {
   const config = loadConfig(process.env)
-  await mkdir(config.dataDir, { recursive: true })
   const gateway = openGateway(options.from)
-  const events = await openEvents(config)
+  const events = await openOrMakeLog(config)
   const tell = (news: FollowNews) =>
     options.json ? console.log(JSON.stringify(news)) : say(news, gateway.url)
   const ending = new AbortController()
