@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startChild } from './child.ts'
+import { measureHistory } from './history.ts'
 import { measureIssues } from './issues.ts'
 import { measureLog } from './log.ts'
 import { measureReads } from './reads.ts'
@@ -16,7 +17,7 @@ import { measureUpgrade } from './upgrade.ts'
 import { measureMerges, measurePosts } from './writes.ts'
 
 /** Groups of rows, as `--only` names them. */
-const GROUPS = ['get', 'list', 'create', 'merge', 'log', 'upgrade', 'memory', 'issues'] as const
+const GROUPS = ['get', 'list', 'create', 'merge', 'log', 'upgrade', 'memory', 'issues', 'history'] as const
 export type Group = (typeof GROUPS)[number]
 
 /** How much is measured. */
@@ -37,6 +38,8 @@ export interface Sizes {
   manyIssues: number
   repositories: number
   issuesToOpen: number
+  /** Events of the one pull request whose history is read and replayed. */
+  historyEvents: number
 }
 
 const FULL: Sizes = {
@@ -51,6 +54,7 @@ const FULL: Sizes = {
   manyIssues: 100_000,
   repositories: 1000,
   issuesToOpen: 3000,
+  historyEvents: 10_000,
 }
 const QUICK: Sizes = {
   small: 200,
@@ -64,6 +68,7 @@ const QUICK: Sizes = {
   manyIssues: 5000,
   repositories: 100,
   issuesToOpen: 600,
+  historyEvents: 10_000,
 }
 
 const { values: options } = parseArgs({
@@ -81,9 +86,10 @@ async function run(sizes: Sizes): Promise<Row[]> {
   const directory = await mkdtemp(join(tmpdir(), 'mergelog-bench-'))
   try {
     const rows: Row[] = []
-    if (wanted.some((group) => group !== 'issues'))
+    if (wanted.some((group) => group !== 'issues' && group !== 'history'))
       rows.push(...(await measurePulls(join(directory, 'pulls'), sizes)))
     if (wanted.includes('issues')) rows.push(...(await measureIssues(join(directory, 'issues'), sizes)))
+    if (wanted.includes('history')) rows.push(...(await measureHistory(join(directory, 'history'), sizes)))
     return rows
   } finally {
     await rm(directory, { recursive: true, force: true })

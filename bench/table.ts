@@ -54,6 +54,12 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? upper)) / 2
 }
 
+/** The value that such a share of all is not above. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.ceil(sorted.length * share) - 1] ?? Number.NaN
+}
+
 export const perSecond = (rate: number) => `${Math.round(rate).toLocaleString('en')}/s`
 export const milliseconds = (ms: number) =>
   ms < 10_000 ? `${ms.toPrecision(3)} ms` : `${(ms / 1000).toFixed(1)} s`

@@ -13,3 +13,14 @@ export function instantOf(text: string): number | undefined {
   // JavaScript takes February 30 for March 2.
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day) ? instant : undefined
 }
+
+/** An hour to the end of year 9999: later instants have another form, that sorts before all others. */
+const LATEST = Date.UTC(9999, 11, 31, 23)
+
+/**
+ * The instant, in milliseconds since 1970, as events have their times, to compare with them as text: ISO 8601 in
+ * UTC with milliseconds. Instants after year 9999 give its end.
+ */
+export function comparableTime(instant: number): string {
+  return new Date(Math.min(instant, LATEST)).toISOString()
+}

@@ -2,11 +2,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { instantOf } from '../commands/date-time.ts'
+import { comparableTime, instantOf } from '../commands/date-time.ts'
 import { Refused, refuse } from '../commands/refusal.ts'
 import { repositoryFor } from '../http/requests.ts'
 import { changesBetween } from '../replay/changes.ts'
-import type { Stand } from '../replay/replay-stream.ts'
+import type { Stand } from '../replay/document-at.ts'
 import type { Services } from '../services.ts'
 import { IssueWire } from './issue-wire.ts'
 import { IssueParams } from './issues.ts'
@@ -19,9 +19,6 @@ function revisionOf(field: string, text: string): number {
   return Math.max(-1, Math.min(Number(text), Number.MAX_SAFE_INTEGER - 1))
 }
 
-/** An hour to the end of year 9999: later instants have another form, that sorts before all others. */
-const LATEST = Date.UTC(9999, 11, 31, 23)
-
 /** @throws Refused (unprocessable) */
 export function momentOf({ revision, at }: { revision?: string; at?: string }): Moment {
   if (revision !== undefined && at !== undefined) {
@@ -33,7 +30,7 @@ export function momentOf({ revision, at }: { revision?: string; at?: string }): 
   if (instant === undefined) {
     throw new Refused(refuse.unprocessable('at: must be a date-time as in RFC 3339'))
   }
-  return { at: new Date(Math.min(instant, LATEST)).toISOString() }
+  return { at: comparableTime(instant) }
 }
 
 const ReplayQuery = Type.Object({

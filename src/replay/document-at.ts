@@ -1,6 +1,6 @@
 /** What a document was: the fold of its read model over a part of its stream. Pure. */
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
-import type { Position } from '../events/event-store.ts'
+import type { Position, RecordedEvent } from '../events/event-store.ts'
 import type { Fold } from '../projections/read-model.ts'
 
 /** The document with that id after the events; `before`: as it was before them. */
@@ -24,14 +24,22 @@ export function documentAt<D extends object>(
  */
 export type Until = { revision: number } | { position: Position } | { at: string; position?: Position }
 
-export function isWithinUntil(
-  { revision, position, metadata }: Recorded<DomainEvent>,
-  until: Until,
-): boolean {
-  if ('revision' in until) return revision <= until.revision
-  if ('at' in until && metadata.at <= until.at) return true
-  return until.position !== undefined && position <= until.position
+/** An event, as the place where a replay ends. */
+export interface Stand {
+  revision: number
+  position: Position
+  /** ISO 8601 in UTC with milliseconds. */
+  at: string
 }
 
-/** Whether an event that is not within is followed by none that is. */
-export const inOrder = (until: Until): boolean => !('at' in until)
+export const standOf = ({ revision, position, metadata }: RecordedEvent): Stand => ({
+  revision,
+  position,
+  at: metadata.at,
+})
+
+export function isWithinUntil({ revision, position, at }: Stand, until: Until): boolean {
+  if ('revision' in until) return revision <= until.revision
+  if ('at' in until && at <= until.at) return true
+  return until.position !== undefined && position <= until.position
+}

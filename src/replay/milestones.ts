@@ -9,33 +9,64 @@ import type { Replayed } from './replay-stream.ts'
 /** Of each stream every so many events are remembered. */
 export const MILESTONE = 1000
 const MAX_MILESTONES = 2000
+/** Bytes that the documents of all milestones take, roughly. */
+const MAX_SIZE = 32 * 1024 * 1024
 
 export interface Milestones<D extends object> {
-  /** The last milestone that is not after the revision. */
+  /** The last known milestone that is not after the revision. */
   before(store: EventStore, stream: string, revision: number): Replayed<D> | undefined
+  /** Remembers the replay if it ends at a milestone. */
   keep(store: EventStore, stream: string, replayed: Replayed<D>): void
 }
 
-export function createMilestones<D extends object>(): Milestones<D> {
-  const byStore = new WeakMap<EventStore, LRUCache<string, Replayed<D>>>()
-  const keyOf = (stream: string, revision: number) => `${stream} ${revision}`
+interface Known<D extends object> {
+  replays: LRUCache<string, Replayed<D>>
+  /** At which revisions of a stream: any number may be asked for, so that they must not be tried one by one. */
+  revisions: Map<string, Set<number>>
+}
+
+const keyOf = (stream: string, revision: number) => `${stream} ${revision}`
+
+export function createMilestones<D extends object>(maxSize = MAX_SIZE): Milestones<D> {
+  const byStore = new WeakMap<EventStore, Known<D>>()
 
   return {
     before(store, stream, revision) {
       const known = byStore.get(store)
-      if (known === undefined) return undefined
-      for (let count = Math.floor((revision + 1) / MILESTONE); count > 0; count--) {
-        const replayed = known.get(keyOf(stream, count * MILESTONE - 1))
-        if (replayed !== undefined) return replayed
+      let last = -1
+      for (const kept of known?.revisions.get(stream) ?? []) {
+        if (kept > last && kept <= revision) last = kept
       }
-      return undefined
+      return known?.replays.get(keyOf(stream, last))
     },
     keep(store, stream, replayed) {
       const { last } = replayed
       if (last === undefined || (last.revision + 1) % MILESTONE !== 0) return
-      const known = byStore.get(store) ?? new LRUCache<string, Replayed<D>>({ max: MAX_MILESTONES })
+      const known = byStore.get(store) ?? knowingNothing<D>(maxSize)
       byStore.set(store, known)
-      known.set(keyOf(stream, last.revision), replayed)
+      const key = keyOf(stream, last.revision)
+      if (known.replays.has(key)) return
+      known.replays.set(key, replayed)
+      // A document that is larger than all room is not kept.
+      if (!known.replays.has(key)) return
+      const revisions = known.revisions.get(stream) ?? new Set()
+      known.revisions.set(stream, revisions.add(last.revision))
     },
   }
+}
+
+function knowingNothing<D extends object>(maxSize: number): Known<D> {
+  const revisions: Known<D>['revisions'] = new Map()
+  const replays = new LRUCache<string, Replayed<D>>({
+    max: MAX_MILESTONES,
+    maxSize,
+    sizeCalculation: ({ document }) => 500 + 2 * JSON.stringify(document ?? null).length,
+    dispose(_, key) {
+      const [stream = '', revision] = key.split(' ')
+      const ofStream = revisions.get(stream)
+      ofStream?.delete(Number(revision))
+      if (ofStream?.size === 0) revisions.delete(stream)
+    },
+  })
+  return { replays, revisions }
 }

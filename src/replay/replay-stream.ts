@@ -2,17 +2,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { decode } from '../events/codec.ts'
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
-import type { EventStore, Position } from '../events/event-store.ts'
+import type { EventStore } from '../events/event-store.ts'
 import type { Fold } from '../projections/read-model.ts'
-import { documentAt, inOrder, isWithinUntil, type Until } from './document-at.ts'
-
-/** An event, as the place where a replay ends. */
-export interface Stand {
-  revision: number
-  position: Position
-  /** ISO 8601 in UTC with milliseconds. */
-  at: string
-}
+import { documentAt, isWithinUntil, type Stand, standOf, type Until } from './document-at.ts'
+import { lastWithin } from './last-within.ts'
 
 export interface Replayed<D extends object> {
   /** Undefined: it was not there. */
@@ -39,22 +32,18 @@ export async function replayStream<D extends object>(
   start: Replayed<D> = { document: undefined, last: undefined },
   passed: (replayed: Replayed<D>) => void = () => {},
 ): Promise<Replayed<D>> {
+  const end = 'at' in until ? { revision: await lastWithin(store, stream, until) } : until
   let { document, last } = start
-  // After events that are not within: one that is may follow, and then they are in.
-  let ahead = document
   const from = last === undefined ? 0 : last.revision + 1
-  const options = 'revision' in until ? { from, maxCount: Math.max(until.revision - from + 1, 0) } : { from }
+  const options = 'revision' in end ? { from, maxCount: Math.max(end.revision - from + 1, 0) } : { from }
   for await (const events of inTurns(store, stream, options)) {
-    const count = events.findLastIndex((event) => isWithinUntil(event, until)) + 1
+    const count = events.findLastIndex((event) => isWithinUntil(standOf(event), end)) + 1
     const latest = events[count - 1]
-    if (latest !== undefined) {
-      document = documentAt(fold, id, events.slice(0, count), ahead)
-      last = { revision: latest.revision, position: latest.position, at: latest.metadata.at }
-      ahead = document
-      if (count === events.length) passed({ document, last })
-    }
-    if (count < events.length && inOrder(until)) break
-    ahead = documentAt(fold, id, events.slice(count), ahead)
+    if (latest === undefined) break
+    document = documentAt(fold, id, events.slice(0, count), document)
+    last = standOf(latest)
+    if (count < events.length) break
+    passed({ document, last })
   }
   return { document, last }
 }
@@ -82,12 +71,7 @@ export async function rangeOf(
   stream: string,
 ): Promise<{ first: Stand; last: Stand } | undefined> {
   const end = async (direction: 'forwards' | 'backwards'): Promise<Stand | undefined> => {
-    for await (const { revision, position, metadata } of store.readStream(stream, {
-      direction,
-      maxCount: 1,
-    })) {
-      return { revision, position, at: metadata.at }
-    }
+    for await (const event of store.readStream(stream, { direction, maxCount: 1 })) return standOf(event)
     return undefined
   }
   const [first, last] = await Promise.all([end('forwards'), end('backwards')])

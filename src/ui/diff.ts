@@ -10,7 +10,7 @@ import { type DiffBounds, diffFiles } from './diff-files.ts'
 const BOUNDS: DiffBounds = { files: 200, lines: 2000, characters: 400 }
 /** No more than this of what git prints is read. */
 const MAX_BYTES = 1024 * 1024
-/** So many lines are drawn in one turn. */
+/** So many lines are drawn in one turn, where none are compared. */
 const LINES_PER_TURN = 200
 
 /**
@@ -35,17 +35,57 @@ const TEMPLATES = {
 }
 
 /**
- * Comparing the words of two lines can take the square of their length. So much of that, for all changed lines of
- * a file, takes a tenth of a second at worst.
+ * Comparing two lines can take the square of the words and signs in them. So much of that, for all files of a
+ * difference together, takes a quarter of a second at worst.
  */
-const MAX_COMPARING = 2_000_000
+const MAX_COMPARING = 1_000_000
 
-/** A file's name and lines. Where comparing words would take too long, whole lines are coloured alone. */
-export function drawnFile(file: DiffFile): string {
-  const changed = file.blocks.flatMap(({ lines }) => lines.filter(({ type }) => type !== LineType.CONTEXT))
-  const comparing = changed.reduce((sum, { content }) => sum + content.length ** 2, 0)
-  const maxLineLengthHighlight = comparing > MAX_COMPARING ? 0 : BOUNDS.characters + 10
+/** What comparing takes: of deleted lines and the added ones right behind them, the n-th with the n-th. */
+function comparingOf({ blocks }: DiffFile): number {
+  let sum = 0
+  for (const { lines } of blocks) {
+    let deleted: number[] = []
+    let added = 0
+    for (const { type, content } of lines) {
+      if (type === LineType.INSERT) {
+        const other = deleted[added]
+        if (other !== undefined) sum += other ** 2 + wordsIn(content) ** 2
+        added += 1
+        continue
+      }
+      if (type === LineType.CONTEXT || added > 0) deleted = []
+      added = 0
+      if (type === LineType.DELETE) deleted.push(wordsIn(content))
+    }
+  }
+  return sum
+}
+
+/** No fewer than what is compared one by one: words, blanks between them, other characters. */
+const wordsIn = (line: string): number => line.match(/\w+|\s+|./gs)?.length ?? 0
+
+/** A file's name and lines: changed words are marked, or lines are coloured as wholes alone. */
+function drawnFile(file: DiffFile, isCompared: boolean): string {
+  const maxLineLengthHighlight = isCompared ? BOUNDS.characters + 10 : 0
   return draw([file], { drawFileList: false, rawTemplates: TEMPLATES, maxLineLengthHighlight })
+}
+
+/** Draws files, in turns of its own. Words are compared as long as that does not take too long for all of them. */
+export async function drawnFiles(files: readonly DiffFile[]): Promise<string> {
+  const parts: string[] = []
+  let left = MAX_COMPARING
+  let lines = 0
+  for (const file of files) {
+    const comparing = comparingOf(file)
+    const isCompared = comparing <= left
+    if (isCompared) left -= comparing
+    parts.push(drawnFile(file, isCompared))
+    lines += file.blocks.reduce((sum, block) => sum + block.lines.length, 1)
+    if (lines < LINES_PER_TURN && !(isCompared && comparing > 0)) continue
+    lines = 0
+    await nextTurn()
+  }
+  return parts.join('\n')
 }
 
 export interface DrawnDiff {
@@ -66,16 +106,7 @@ export function drawnDiff(dir: string, from: string, to: string): Promise<DrawnD
 async function drawDiff(dir: string, from: string, to: string): Promise<DrawnDiff> {
   const { text, complete } = await beginning(dir, from, to)
   const { files, cut } = diffFiles(text, complete, BOUNDS)
-  const parts: string[] = []
-  let lines = 0
-  for (const file of files) {
-    parts.push(drawnFile(file))
-    lines += file.blocks.reduce((sum, block) => sum + block.lines.length, 1)
-    if (lines < LINES_PER_TURN) continue
-    lines = 0
-    await nextTurn()
-  }
-  return { markup: parts.join('\n'), cut }
+  return { markup: await drawnFiles(files), cut }
 }
 
 /** The first part of what git says, which is ended then. */

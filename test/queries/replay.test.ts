@@ -1,7 +1,10 @@
 import t from 'tap'
+import { append } from '../../src/commands/execute.ts'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { issueStream, pullStream } from '../../src/events/streams.ts'
 import { startPulls } from '../commands/pull-requests/pull-repository.ts'
 import { lifeOf, withoutCounters } from '../replay/life.ts'
+import { aContext } from '../stores.ts'
 
 const { server, call, repository } = await startPulls(t)
 
@@ -313,5 +316,39 @@ t.test('replay: what is out of range gives 404 with the range, and what is no mo
   ]) {
     t.equal((await call('alice', 'GET', `repos/alice/${path}?revision=0`)).status, 404, path)
     t.equal((await call('alice', 'GET', `repos/alice/${path}/diff?from=0&to=0`)).status, 404, path)
+  }
+})
+
+t.test('replay: after a replay of a long history, too, what is far behind its end gives 404', async (t) => {
+  const app = await repository(t, 'long')
+  await app.branch('topic', { a: 'a' })
+  const pull = await app.open('topic')
+  const { number: index } = await must('alice', 'POST', 'repos/alice/long/issues', { title: 'A' })
+  for (const [thing, number, stream] of [
+    ['issues', index, issueStream(app.repoId, index)],
+    ['pulls', pull, pullStream(app.repoId, pull)],
+  ] as const) {
+    const edits = Array.from({ length: 1100 }, (_, i): DomainEvent => {
+      const titles = { oldTitle: `${i - 1}`, title: `${i}` }
+      return { type: 'TitleChanged', data: { repoId: app.repoId, index: number, ...titles } }
+    })
+    await append(server.services.events, aContext(), stream, 'edits', edits, 'stream-exists')
+    const ask = (query: string) => call('alice', 'GET', `repos/alice/long/${thing}/${number}/replay${query}`)
+    const first = await ask('?revision=1050')
+    t.equal(first.status, 200)
+    t.equal((await ask('?at=9999-12-31T23:59:59Z')).body.title, '1099')
+    for (const far of [Number.MAX_SAFE_INTEGER - 1, Number.MAX_SAFE_INTEGER, 99999999999999]) {
+      for (const query of [
+        `?revision=${far}`,
+        `/diff?from=0&to=${far}`,
+        `/diff?from=${far}&to=0`,
+        `/diff?from=${far}&to=${far}`,
+      ]) {
+        const { status, errors } = await ask(query)
+        t.equal(status, 404, `${thing} ${query}`)
+        t.match(errors, [/^revision: 0 to 1\d\d\d$/])
+      }
+    }
+    t.strictSame((await ask('?revision=1050')).body, first.body)
   }
 })

@@ -48,3 +48,55 @@ t.test(
     t.equal(milestones.before(events, 'numbers-a', MILESTONE), undefined, 'another store has others')
   },
 )
+
+t.test('what is asked for may be far behind the end: the last milestone is found at once', async (t) => {
+  const { events } = openStores(t)
+  await append(events, aContext(), 'numbers-a', 'take', Array(2 * MILESTONE + 1).fill(taken), 'any')
+  const milestones = createMilestones<{ count: number }>()
+  const far = Number.MAX_SAFE_INTEGER - 1
+  t.equal(milestones.before(events, 'numbers-a', far), undefined)
+  const replay = (revision: number) =>
+    replayStream(
+      events,
+      'numbers-a',
+      tally,
+      'a',
+      { revision },
+      milestones.before(events, 'numbers-a', revision),
+      (passed) => milestones.keep(events, 'numbers-a', passed),
+    )
+  await replay(2 * MILESTONE)
+  t.match(milestones.before(events, 'numbers-a', far), { last: { revision: 2 * MILESTONE - 1 } })
+  t.equal(milestones.before(events, 'numbers-b', far), undefined, 'another stream has others')
+  t.match(await replay(far), { document: { count: 2 * MILESTONE + 1 }, last: { revision: 2 * MILESTONE } })
+})
+
+t.test('milestones take no more room than they may; what is forgotten is made again', async (t) => {
+  const { events } = openStores(t)
+  const wide: Fold<{ text: string; count: number }> = {
+    ...tally,
+    collection: { name: 'wide', indexes: [], arrays: [] },
+    evolve: (document) => ({ text: 'x'.repeat(10_000), count: (document?.count ?? 0) + 1 }),
+  }
+  await append(events, aContext(), 'numbers-a', 'take', Array(3 * MILESTONE).fill(taken), 'any')
+  const revision = 3 * MILESTONE - 1
+  for (const [room, kept] of [
+    [100_000, [1, 2, 3]],
+    [50_000, [2, 3]],
+    [10_000, []],
+  ] as const) {
+    const milestones = createMilestones<{ text: string; count: number }>(room)
+    const start = (revision: number) => milestones.before(events, 'numbers-a', revision)
+    await replayStream(events, 'numbers-a', wide, 'a', { revision }, undefined, (passed) =>
+      milestones.keep(events, 'numbers-a', passed),
+    )
+    const starts = [1, 2, 3].map((n) => start(n * MILESTONE - 1)?.last?.revision)
+    const remembered = new Set(starts.filter((start) => start !== undefined))
+    t.strictSame(
+      [...remembered],
+      kept.map((n) => n * MILESTONE - 1),
+    )
+    const again = await replayStream(events, 'numbers-a', wide, 'a', { revision }, start(revision))
+    t.match(again, { document: { count: revision + 1 }, last: { revision } })
+  }
+})

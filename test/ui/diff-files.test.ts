@@ -1,5 +1,5 @@
 import t from 'tap'
-import { drawnFile } from '../../src/ui/diff.ts'
+import { drawnFiles } from '../../src/ui/diff.ts'
 import { diffFiles } from '../../src/ui/diff-files.ts'
 
 const BOUNDS = { files: 10, lines: 100, characters: 80 }
@@ -90,16 +90,72 @@ t.test('no more than the bounds is kept, and that there is more is said', (t) =>
   t.end()
 })
 
-t.test('changed words are marked, unless comparing them would take long', (t) => {
-  const drawn = (lines: number, text: string) => {
-    const of = (sign: string, word: string) => `${sign}${text} ${word}\n`.repeat(lines)
-    const hunk = `diff --git a/x b/x\n@@ -1,${lines} +1,${lines} @@\n${of('-', 'old')}${of('+', 'new')}`
-    const bounds = { files: 1, lines: 10_000, characters: 400 }
-    return read(hunk, bounds).files.map(drawnFile).join()
+const MANY = { files: 1000, lines: 10_000, characters: 400 }
+
+/** A file with so many changed lines in one place. */
+const changed = (name: string, lines: number, deleted: string, added: string) =>
+  `diff --git a/${name} b/${name}\n@@ -1,${lines} +1,${lines} @@\n${`-${deleted}\n`.repeat(lines)}${`+${added}\n`.repeat(lines)}`
+
+/** The markup, and how often others had their turn meanwhile. */
+async function drawnInTurns(files: Parameters<typeof drawnFiles>[0]) {
+  let turns = 0
+  const next = () => {
+    turns += 1
+    counter = setImmediate(next)
   }
-  t.match(drawn(2, 'the <b>same</b>'), /the &lt;b&gt;same&lt;&#x2F;b&gt; <ins>new<\/ins>/)
-  const long = drawn(1000, '!a?b'.repeat(60))
+  let counter = setImmediate(next)
+  const markup = await drawnFiles(files)
+  clearImmediate(counter)
+  return { markup, turns }
+}
+
+t.test('changed words are marked, unless comparing them would take long', async (t) => {
+  const drawn = (lines: number, text: string) =>
+    drawnFiles(read(changed('x', lines, `${text} old`, `${text} new`), MANY).files)
+  t.match(await drawn(2, 'the <b>same</b>'), /the &lt;b&gt;same&lt;&#x2F;b&gt; <ins>new<\/ins>/)
+  const long = await drawn(1000, '!a?b'.repeat(60))
   t.notMatch(long, /<ins>|<del>/)
   t.match(long, 'new')
-  t.end()
+})
+
+t.test('what comparing takes is bounded for all files together, and others have their turn', async (t) => {
+  const [deleted, added] = ['!?'.repeat(199), '+-'.repeat(199)]
+  const many = Array.from({ length: 200 }, (_, i) => changed(`long-${i}`, 2, deleted, added))
+  const small = changed('small', 1, 'the old word', 'the new word')
+  const { files } = read([small, ...many, small].join(''), MANY)
+  t.equal(files.length, 202)
+  const { markup, turns } = await drawnInTurns(files)
+  const sections = markup.split('</section>')
+  const compared = sections.map((section) => /<ins>|<del>/.test(section))
+  const times = compared.filter(Boolean).length
+  // One file has two pairs of lines of 398 signs: that takes more than half of what there is.
+  t.ok(compared[0], 'the first file')
+  t.strictSame(compared.indexOf(false), 2)
+  t.notOk(compared.slice(2, 201).some(Boolean), 'after what took all, long lines are coloured as wholes')
+  t.ok(compared[201], 'what takes little still finds room')
+  t.equal(times, 3)
+  t.ok(turns >= times, `${turns} turns`)
+  for (const section of sections.slice(0, 201)) t.match(section, /d2h-del/)
+})
+
+t.test('lines that have no other to be compared with take nothing of what the others may', async (t) => {
+  const text = '!?'.repeat(199)
+  const lines = `${`+${text}\n`.repeat(50)} context\n${`-${text}\n`.repeat(50)}`
+  const alone = `diff --git a/alone b/alone\n@@ -1,51 +1,51 @@\n${lines}`
+  const { files } = read(alone + changed('pair', 1, `${text}a`, `${text}b`), MANY)
+  t.strictSame(
+    files.map(({ addedLines, deletedLines }) => [addedLines, deletedLines]),
+    [
+      [50, 50],
+      [1, 1],
+    ],
+  )
+  t.match(await drawnFiles(files), /<ins>b<\/ins>/)
+})
+
+t.test('others have their turn after every file whose words were compared', async (t) => {
+  const files = Array.from({ length: 20 }, (_, i) => changed(`${i}`, 2, 'old words', 'new words'))
+  const { markup, turns } = await drawnInTurns(read(files.join(''), MANY).files)
+  t.equal(markup.match(/<ins>/g)?.length, 40)
+  t.ok(turns >= files.length, `${turns} turns for ${files.length} files`)
 })

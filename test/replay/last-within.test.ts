@@ -1,0 +1,96 @@
+import t from 'tap'
+import { append } from '../../src/commands/execute.ts'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
+import type { EventStore } from '../../src/events/event-store.ts'
+import { isWithinUntil, type Stand, standOf, type Until } from '../../src/replay/document-at.ts'
+import { lastWithin, SEGMENT } from '../../src/replay/last-within.ts'
+import { aContext, openStores } from '../stores.ts'
+
+const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
+const second = (n: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, n)).toISOString()
+
+/** A stream, with so many events at each time, and how many of its events were read. */
+async function streamOf(
+  test: Parameters<typeof openStores>[0],
+  parts: readonly [seconds: number, count: number][],
+) {
+  const { events } = openStores(test)
+  for (const [n, count] of parts) {
+    await append(events, aContext(), 'numbers-b', 'take', [taken], 'any')
+    await append(events, aContext({ at: second(n) }), 'numbers-a', 'take', Array(count).fill(taken), 'any')
+  }
+  const stands: Stand[] = []
+  for await (const event of events.readStream('numbers-a')) stands.push(standOf(event))
+  let reads = 0
+  const watched: EventStore = {
+    ...events,
+    async *readStream(stream, options) {
+      for await (const event of events.readStream(stream, options)) {
+        reads += 1
+        yield event
+      }
+    },
+  }
+  return {
+    stands,
+    ask: (until: Until) => lastWithin(watched, 'numbers-a', until),
+    append: (n: number) => append(events, aContext({ at: second(n) }), 'numbers-a', 'take', [taken], 'any'),
+    async readsFor(until: Until) {
+      reads = 0
+      await lastWithin(watched, 'numbers-a', until)
+      return reads
+    },
+  }
+}
+
+t.test('the last event of a time counts, wherever it is: asked in any order, known or not', async (t) => {
+  const parts = [
+    [2, 700],
+    [5, 700],
+    [3, 1],
+    [6, 1300],
+    [4, 300],
+    [9, 999],
+    [1, 1],
+    [7, 1200],
+    [8, 1],
+  ] as const
+  const { stands, ask } = await streamOf(
+    t,
+    parts.map(([n, count]) => [n, count]),
+  )
+  const asked = [9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 4, 7, 6, 1, 0, 2].flatMap((n): Until[] => [
+    { at: second(n) },
+    { at: second(n), position: 0 },
+    { at: second(n), position: 1800 },
+    { at: second(n), position: 100_000 },
+  ])
+  for (const until of asked) {
+    const last = stands.findLastIndex((stand) => isWithinUntil(stand, until))
+    t.equal(await ask(until), last, JSON.stringify(until))
+  }
+})
+
+t.test('a long past is not read again and again, and what came since is seen', async (t) => {
+  const seconds = [1, 2, 3, 4, 5, 6]
+  const { stands, ask, readsFor, append } = await streamOf(
+    t,
+    seconds.map((n) => [n, SEGMENT]),
+  )
+  t.equal(await ask({ at: second(1) }), SEGMENT - 1)
+  for (const n of seconds) {
+    const reads = await readsFor({ at: second(n) })
+    t.ok(reads <= 1 + SEGMENT, `${reads} reads of ${stands.length}`)
+  }
+  await append(1)
+  t.equal(await ask({ at: second(1) }), 6 * SEGMENT, 'a clock that is behind')
+  await append(7)
+  t.equal(await ask({ at: second(1) }), 6 * SEGMENT)
+  t.equal(await ask({ at: second(0) }), -1)
+  t.equal(await ask({ at: second(9) }), 6 * SEGMENT + 1)
+})
+
+t.test('a stream that does not exist has none', async (t) => {
+  const { events } = openStores(t)
+  t.equal(await lastWithin(events, 'numbers-a', { at: second(1) }), -1)
+})
