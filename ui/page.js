@@ -207,27 +207,67 @@ async function refresh(follow) {
 }
 
 function listen() {
-  const source = new EventSource(`${location.origin}${page}/live?after=${last}`)
+  /** A browser gives up when it is refused: this asks again after a pause that grows, in milliseconds. */
+  const PAUSE_MS = { first: 2000, longest: 60_000 }
   const live = byId('live')
-  source.onopen = () => {
-    live.textContent = 'Live'
-    document.body.dataset.live = 'on'
+  let pause = PAUSE_MS.first
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let waiting
+  /** @type {EventSource | undefined} */
+  let source
+
+  const address = () => `${location.origin}${page}/live?after=${last}`
+
+  /** @param {'on' | 'lost' | 'over'} state @param {string} words */
+  function say(state, words) {
+    live.textContent = words
+    document.body.dataset.live = state
   }
-  source.onerror = () => {
-    const over = source.readyState === EventSource.CLOSED
-    live.textContent = over ? 'Not live any more: load the page again' : 'Connecting again …'
-    document.body.dataset.live = over ? 'over' : 'lost'
+
+  function open() {
+    const opened = new EventSource(address())
+    source = opened
+    opened.onopen = () => {
+      pause = PAUSE_MS.first
+      say('on', 'Live')
+    }
+    opened.onerror = () => {
+      say('lost', 'Connecting again …')
+      if (opened.readyState === EventSource.CLOSED) wait()
+    }
+    opened.onmessage = ({ lastEventId }) => {
+      const revision = Number(lastEventId)
+      if (!(revision > last)) return
+      last = revision
+      if (following) wanted = last
+      slider.max = `${last}`
+      refresh(true)
+    }
   }
-  source.onmessage = ({ lastEventId }) => {
-    const revision = Number(lastEventId)
-    if (!(revision > last)) return
-    last = revision
-    if (following) wanted = last
-    slider.max = `${last}`
-    refresh(true)
+
+  function wait() {
+    // Pages that were refused together do not come back together.
+    waiting = setTimeout(tryAgain, pause * (1 + Math.random() / 2))
+    pause = Math.min(pause * 2, PAUSE_MS.longest)
   }
+
+  /** An EventSource does not tell why it was refused. */
+  async function tryAgain() {
+    const answer = await fetch(address(), { method: 'HEAD', cache: 'no-store' }).catch(() => undefined)
+    const status = answer?.status ?? 503
+    if (status < 400) open()
+    else if (status === 429 || status >= 500) wait()
+    // The server has fewer events than this page: its data is not what it was.
+    else if (status === 422) location.replace(page)
+    else say('over', 'Not live any more: load the page again')
+  }
+
+  open()
   // A page that is left alone in the back of the browser's history must not hold a connection.
-  addEventListener('pagehide', () => source.close())
+  addEventListener('pagehide', () => {
+    clearTimeout(waiting)
+    source?.close()
+  })
   addEventListener('pageshow', ({ persisted }) => {
     if (persisted) location.reload()
   })

@@ -86,9 +86,11 @@ function fieldOf(path: string, params: Record<string, unknown>): string {
 /** Answers with an error. `docsUrl`: where the API is documented; asked for each error, as the address is known late. */
 export function sendProblem(error: Error, request: FastifyRequest, reply: FastifyReply, docsUrl: string) {
   const { status, message, errors } = problemOf(error)
-  if (status >= 500) request.log.error({ err: error }, message)
+  // A refusal is an answer that clients can have as often as they like, not a failure.
+  if (status >= 500 && error instanceof Refused) request.log.info(message)
+  else if (status >= 500) request.log.error({ err: error }, message)
   if (status === 401) reply.header('WWW-Authenticate', 'Basic realm="Mergelog", charset="UTF-8"')
-  if (status === 503) reply.header('Retry-After', '1')
+  if ((status === 429 || status === 503) && !reply.hasHeader('Retry-After')) reply.header('Retry-After', '1')
   const body: ErrorBody = { message, url: docsUrl, ...(errors && { errors }) }
   return reply.code(status).type('application/json; charset=utf-8').serializer(JSON.stringify).send(body)
 }

@@ -47,11 +47,33 @@ export type Beginning = number | 'first' | 'now'
  * first request. @throws Refused (unprocessable) when it is no id
  */
 export function beginningOf(request: FastifyRequest, after: string | undefined): Beginning {
-  const header = request.headers['last-event-id']
-  const last = Array.isArray(header) ? header.join() : header
+  const last = lastEventId(request)
   if (last) return idIn('Last-Event-ID', last)
   if (!after) return 'first'
   return after === 'now' ? after : idIn('after', after)
+}
+
+/**
+ * A client that was told more than there is now (a backup was restored) would otherwise wait in silence while events
+ * with the ids that it knows come. `last`: the id of the last event, -1 when there is none.
+ * @throws Refused (unprocessable) when there is no such event yet
+ */
+export async function checkBeginning(
+  request: FastifyRequest,
+  beginning: Beginning,
+  last: () => Promise<number>,
+): Promise<void> {
+  if (typeof beginning !== 'number') return
+  const end = await last()
+  if (beginning <= end) return
+  const field = lastEventId(request) ? 'Last-Event-ID' : 'after'
+  const reason = `${field}: there is no such event; ${end < 0 ? 'there are none yet' : `the last is ${end}`}`
+  throw new Refused(refuse.unprocessable(reason, [reason]))
+}
+
+function lastEventId({ headers }: FastifyRequest): string | undefined {
+  const header = headers['last-event-id']
+  return Array.isArray(header) ? header.join() : header
 }
 
 function idIn(field: string, text: string): number {

@@ -1,11 +1,15 @@
-/** `since` and `before` of a list: when what it shows was changed last. */
+/** `since` and `before` of a list: when what it shows was changed last, or happened. */
 import { Type } from 'typebox'
-import { instantOf } from '../commands/date-time.ts'
+import { comparableTime, instantOf } from '../commands/date-time.ts'
 import { Refused, refuse } from '../commands/refusal.ts'
 
 export const TimeRangeQuery = {
-  since: Type.Optional(Type.String({ description: 'RFC 3339: what was changed then or later' })),
-  before: Type.Optional(Type.String({ description: 'RFC 3339: what was changed then or earlier' })),
+  since: Type.Optional(
+    Type.String({ description: 'RFC 3339: what was changed, or happened, then or later' }),
+  ),
+  before: Type.Optional(
+    Type.String({ description: 'RFC 3339: what was changed, or happened, then or earlier' }),
+  ),
 }
 
 /** Both inclusive, ISO 8601 in UTC with milliseconds, as events and documents have their times. */
@@ -14,26 +18,39 @@ export interface TimeRange {
   before?: string
 }
 
-/** An hour to the end of year 9999: later instants have another form, that sorts before all others. */
-const LATEST = Date.UTC(9999, 11, 31, 23)
-
 /**
  * The range that a query asks for. An empty text and times up to 1970, as Go's zero time, are none, as in Gitea.
  * @throws Refused (unprocessable) for what is no date-time
  */
 export function timeRange(query: { since?: string; before?: string }): TimeRange {
-  const since = momentOf('since', query.since)
-  const before = momentOf('before', query.before)
+  const { since, before } = exactTimeRange(query)
+  return {
+    ...(since !== undefined && since > 0 && { since: comparableTime(since) }),
+    ...(before !== undefined && before > 0 && { before: comparableTime(before) }),
+  }
+}
+
+/**
+ * The same with every time taken at its word, in milliseconds since 1970: before 1970 there was nothing. An empty
+ * text is none.
+ * @throws Refused (unprocessable) for what is no date-time
+ */
+export function exactTimeRange(query: { since?: string; before?: string }): {
+  since?: number
+  before?: number
+} {
+  const since = instantIn('since', query.since)
+  const before = instantIn('before', query.before)
   return { ...(since !== undefined && { since }), ...(before !== undefined && { before }) }
 }
 
-function momentOf(field: string, text: string | undefined): string | undefined {
+function instantIn(field: string, text: string | undefined): number | undefined {
   if (text === undefined || text === '') return undefined
   const instant = instantOf(text)
   if (instant === undefined) {
     throw new Refused(refuse.unprocessable(`${field}: must be a date-time as in RFC 3339`))
   }
-  return instant <= 0 ? undefined : new Date(Math.min(instant, LATEST)).toISOString()
+  return instant
 }
 
 export function isWithin({ since, before }: TimeRange, at: string): boolean {

@@ -3,7 +3,7 @@ import { type Static, Type } from 'typebox'
 import { Refused, refuse } from '../commands/refusal.ts'
 import { type DomainEvent, schemaOf } from '../events/domain-events.ts'
 import type { RecordedEvent } from '../events/event-store.ts'
-import { TimeRangeQuery, timeRange } from '../http/time-range.ts'
+import { exactTimeRange, TimeRangeQuery } from '../http/time-range.ts'
 import { actorKey, actorOf, type HistoryDocument, isTold } from '../projections/history.ts'
 import { namesIn } from './issue-pages.ts'
 
@@ -33,12 +33,10 @@ export function historyFilter(query: Static<typeof HistoryFilterQuery>): History
     const reasons = unknown.map((type) => `type: ${type} is no type of event that a history has`)
     throw new Refused(refuse.unprocessable(reasons.join('; '), reasons))
   }
-  const { since, before } = timeRange(query)
   return {
     ...(types.length > 0 && { types: new Set(types) }),
     ...(query.actor && { actor: actorKey(query.actor) }),
-    ...(since !== undefined && { since: Date.parse(since) }),
-    ...(before !== undefined && { before: Date.parse(before) }),
+    ...exactTimeRange(query),
   }
 }
 

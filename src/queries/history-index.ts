@@ -4,6 +4,7 @@ import { LOG_START, type Position, type RecordedEvent } from '../events/event-st
 import type { HistoryDocument } from '../projections/history.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { Services } from '../services.ts'
+import type { Views } from '../views.ts'
 import { type HistoryFilter, isAskedFor } from './history-filter.ts'
 import type { History, Slice } from './history-source.ts'
 
@@ -14,7 +15,10 @@ const OLDEST: Sort<HistoryDocument> = [['position', 1]]
 const CHUNK = 500
 
 /** `repoId` undefined: of all repositories, and of what belongs to none. */
-export function indexedHistory(services: Pick<Services, 'events' | 'views'>, repoId?: number): History {
+export function indexedHistory(
+  services: Pick<Services, 'events'> & { views: Pick<Views, 'history'> },
+  repoId?: number,
+): History {
   const { events, views } = services
   const all: Selection = repoId === undefined ? {} : { repoId }
 
@@ -62,41 +66,82 @@ export function indexedHistory(services: Pick<Services, 'events' | 'views'>, rep
     }
   }
 
-  async function* read(filter: HistoryFilter, after: Position): AsyncGenerator<RecordedEvent> {
+  async function* read(
+    filter: HistoryFilter,
+    after: Position,
+    upTo = Number.MAX_SAFE_INTEGER,
+  ): AsyncGenerator<RecordedEvent> {
     const isAsked = asks(filter)
     for await (const found of documents(await narrowest(filter), Math.max(after, LOG_START))) {
-      yield* events.readPositions(found.filter(isAsked).map(({ position }) => position))
+      const positions = found.filter(isAsked).map(({ position }) => position)
+      yield* events.readPositions(positions.filter((position) => position <= upTo))
+      if ((found.at(-1)?.position ?? upTo) >= upTo) return
     }
   }
 
-  /** Those of a selection whose types are hidden, ascending: few. */
+  /** Those of a selection whose types are hidden, ascending. */
   async function hiddenIn(selection: Selection, hidden: HistoryFilter['hidden']): Promise<Position[]> {
     if (hidden === undefined || hidden.size === 0 || 'type' in selection) return []
     const ids = await views.history.ids({ ...selection, type: { $in: [...hidden] } })
     return ids.map(Number).sort((a, b) => a - b)
   }
 
-  async function exactPage(selection: Selection, filter: HistoryFilter, { skip, limit }: Slice) {
+  async function exactPage(
+    selection: Selection,
+    filter: HistoryFilter,
+    { skip, limit }: Slice,
+    signal: AbortSignal,
+  ) {
     const hidden = await hiddenIn(selection, filter.hidden)
     const total = (await views.history.count(selection)) - hidden.length
     if (skip >= total) return { positions: [], total }
-    // The page begins as many documents later as hidden ones stand before it.
-    let start = skip
-    for (;;) {
-      const [first] = await views.history.find(selection, { sort: OLDEST, skip: start, limit: 1 })
-      if (first === undefined) return { positions: [], total }
-      const before = hidden.filter((position) => position <= first.position).length
-      if (skip + before === start) break
-      start = skip + before
+    if (hidden.length === 0) {
+      const found = await views.history.find(selection, { sort: OLDEST, skip, limit })
+      return { positions: found.map(({ position }) => position), total }
     }
+    const { after, shown } = await hiddenBefore(selection, hidden, skip, signal)
+    // No hidden one stands between that and the first of the page.
+    const range: Selection = { ...selection, position: { $gt: after } }
+    const [first] = await views.history.find(range, { sort: OLDEST, skip: skip - shown, limit: 1 })
     const positions: Position[] = []
-    for (let from = start; positions.length < limit; from += limit) {
-      const found = await views.history.find(selection, { sort: OLDEST, skip: from, limit })
-      const shown = found.filter(asks(filter)).map(({ position }) => position)
-      positions.push(...shown.slice(0, limit - positions.length))
-      if (found.length < limit) break
+    const size = Math.min(limit, total - skip)
+    if (first === undefined || signal.aborted) return { positions, total }
+    for await (const found of documents(selection, first.position - 1)) {
+      const those = found.filter(asks(filter)).map(({ position }) => position)
+      positions.push(...those.slice(0, size - positions.length))
+      if (positions.length >= size || signal.aborted) break
     }
     return { positions, total }
+  }
+
+  /**
+   * The last hidden one that stands before the shown one with a number: where, and how many shown ones stand
+   * before it. A binary search: a dozen counts for thousands of hidden ones. They are of a range with one end, which
+   * the index alone answers, and the first ones are the same for every page.
+   */
+  async function hiddenBefore(
+    selection: Selection,
+    hidden: readonly Position[],
+    number: number,
+    signal: AbortSignal,
+  ): Promise<{ after: Position; shown: number }> {
+    let after = LOG_START
+    let shown = 0
+    let low = 0
+    let high = hidden.length
+    while (low < high && !signal.aborted) {
+      const middle = (low + high) >> 1
+      const position = hidden[middle] ?? Number.MAX_SAFE_INTEGER
+      const before = (await views.history.count({ ...selection, position: { $lt: position } })) - middle
+      if (before > number) high = middle
+      else {
+        after = position
+        shown = before
+        low = middle + 1
+      }
+      await nextTurn()
+    }
+    return { after, shown }
   }
 
   async function scannedPage(filter: HistoryFilter, { skip, limit }: Slice, signal: AbortSignal) {
@@ -126,7 +171,7 @@ export function indexedHistory(services: Pick<Services, 'events' | 'views'>, rep
       const { positions, total } =
         selection === undefined
           ? await scannedPage(wanted, slice, signal)
-          : await exactPage(selection, wanted, slice)
+          : await exactPage(selection, wanted, slice, signal)
       const page: RecordedEvent[] = []
       for await (const event of events.readPositions(positions)) page.push(event)
       return { events: page, total }

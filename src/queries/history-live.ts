@@ -1,30 +1,23 @@
 /** A history that goes on: what was, then what comes, each event once. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { Refused, refuse } from '../commands/refusal.ts'
-import { LOG_START, type Position, StoreUnavailable } from '../events/event-store.ts'
+import { type Position, StoreUnavailable } from '../events/event-store.ts'
 import { clientGone } from '../http/client-gone.ts'
-import { type Beginning, type StreamedEvent, sendEventStream } from '../http/event-stream.ts'
-import type { Projector } from '../projections/projector.ts'
+import { type Beginning, checkBeginning, type StreamedEvent, sendEventStream } from '../http/event-stream.ts'
 import type { Services } from '../services.ts'
-import { type HistoryFilter, isEventAskedFor } from './history-filter.ts'
-import type { Rights } from './history-rights.ts'
+import { type Asked, seenOf } from './history-rights.ts'
 import { BEGINNING, type History, inBatches, type Told } from './history-source.ts'
 import type { Listener } from './live-events.ts'
 
-export interface Follower {
+export interface Follower extends Asked {
   history: History
-  filter: HistoryFilter
-  rights: Rights
   beginning: Beginning
   listener: Listener
-  projector: Pick<Projector, 'waitFor'>
-  /** The client is gone, or the server stops. */
-  signal: AbortSignal
 }
 
 /**
  * Answers with a history and what comes after it, for ever.
- * @throws Refused (unavailable) when too many follow something already
+ * @throws Refused when it is to begin behind an event that there is not (unprocessable), when the client follows too
+ *   much already (tooManyRequests), or all clients together do (unavailable)
  */
 export async function sendLive(
   { live, projector }: Pick<Services, 'live' | 'projector'>,
@@ -33,10 +26,9 @@ export async function sendLive(
   followed: Pick<Follower, 'history' | 'filter' | 'rights' | 'beginning'>,
 ): Promise<void> {
   const signal = clientGone(reply)
-  const listener = await live.join()
-  if (listener === undefined) {
-    throw new Refused(refuse.unavailable('too many follow live events already; try again'))
-  }
+  await checkBeginning(request, followed.beginning, followed.history.last)
+  const { requester, ip } = request
+  const listener = await live.join(requester === null ? `address ${ip}` : `account ${requester.id}`)
   if (signal.aborted) listener.leave()
   else reply.raw.once('close', () => listener.leave())
   const follower = { ...followed, listener, projector, signal }
@@ -60,23 +52,16 @@ async function* untilLost(follower: Follower): AsyncGenerator<StreamedEvent[]> {
  * memory begins. Both go by the events' ids, so what is in both comes once.
  */
 export async function* followHistory(follower: Follower): AsyncGenerator<StreamedEvent[]> {
-  const { history, filter, rights, beginning, listener, projector, signal } = follower
+  const { history, filter, beginning, listener, signal } = follower
   /** All that the listener remembers up to here has been dealt with; undefined: the stores come first. */
   let joined = beginning === 'now' ? listener.position() : undefined
   /** Id of the last event that has been dealt with. */
   let last = await firstId(beginning, history)
   let woken = false
 
-  /** What the requester may see of a batch by the rights that all of its events left. */
   async function shown(batch: readonly Told[]): Promise<StreamedEvent[] | undefined> {
-    const position = batch.at(-1)?.event.position ?? LOG_START
-    while (!(await projector.waitFor(position, 1000)) && !signal.aborted);
-    const hidden = await rights()
-    if (hidden === undefined || signal.aborted) return undefined
-    const asked = { ...filter, hidden }
-    return batch
-      .filter(({ event }) => isEventAskedFor(asked, event))
-      .map(({ event, json }) => ({ id: event[history.id], data: json }))
+    const seen = await seenOf(batch, follower)
+    return seen?.map(({ event, json }) => ({ id: event[history.id], data: json }))
   }
 
   while (!signal.aborted) {

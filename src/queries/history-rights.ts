@@ -1,9 +1,13 @@
-/** Who may see a history, and what of it: asked when it is opened, and again while it is followed. */
+/** Who may see a history, and what of it: asked when it is opened, and again while it is read or followed. */
 import type { FastifyRequest } from 'fastify'
 import type { DomainEvent } from '../events/domain-events.ts'
+import { LOG_START } from '../events/event-store.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
+import type { Projector } from '../projections/projector.ts'
 import type { Services } from '../services.ts'
 import { type Access, accessTo, atLeast } from './access.ts'
+import { type HistoryFilter, isEventAskedFor } from './history-filter.ts'
+import type { Told } from './history-source.ts'
 
 /** The types that are hidden from the requester as the rights are now; undefined: nothing may be seen any more. */
 export type Rights = () => Promise<ReadonlySet<string> | undefined>
@@ -40,6 +44,30 @@ export function discussionRights(services: Services, request: FastifyRequest, re
 
 export function siteAdminRights(services: Services, request: FastifyRequest): Rights {
   return async () => ((await requesterNow(services, request))?.siteAdmin ? NOTHING : undefined)
+}
+
+export interface Asked {
+  filter: HistoryFilter
+  rights: Rights
+  projector: Pick<Projector, 'waitFor'>
+  /** The client is gone, or the server stops. */
+  signal: AbortSignal
+}
+
+/**
+ * What the requester may see of a batch, by the rights as all of its events left them or later: to be asked for
+ * just before the batch is sent. Undefined: nothing may be seen any more, or nobody waits for it.
+ */
+export async function seenOf(
+  batch: readonly Told[],
+  { filter, rights, projector, signal }: Asked,
+): Promise<Told[] | undefined> {
+  const position = batch.at(-1)?.event.position ?? LOG_START
+  while (!(await projector.waitFor(position, 1000)) && !signal.aborted);
+  const hidden = await rights()
+  if (hidden === undefined || signal.aborted) return undefined
+  const asked = { ...filter, hidden }
+  return batch.filter(({ event }) => isEventAskedFor(asked, event))
 }
 
 /** Null: anonymous; undefined: the account or the token is gone. */

@@ -21,8 +21,8 @@ export interface History {
     slice: Slice,
     signal: AbortSignal,
   ): Promise<{ events: RecordedEvent[]; total: number }>
-  /** All that are asked for and have a larger id, oldest first. */
-  read(filter: HistoryFilter, after: number): AsyncIterable<RecordedEvent>
+  /** All that are asked for and have a larger id, oldest first; none with a larger one than `upTo`. */
+  read(filter: HistoryFilter, after: number, upTo?: number): AsyncIterable<RecordedEvent>
   /** The id of the last event; -1 when there is none. */
   last(): Promise<number>
 }
@@ -42,8 +42,13 @@ export function streamHistory(events: EventStore, stream: string): History {
     return BEGINNING
   }
 
-  async function* read(filter: HistoryFilter, after: number): AsyncGenerator<RecordedEvent> {
+  async function* read(
+    filter: HistoryFilter,
+    after: number,
+    upTo = Number.MAX_SAFE_INTEGER,
+  ): AsyncGenerator<RecordedEvent> {
     for await (const event of events.readStream(stream, { from: after + 1 })) {
+      if (event.revision > upTo) return
       if (isEventAskedFor(filter, event)) yield event
       if (event.revision % EVENTS_PER_TURN === 0) await nextTurn()
     }

@@ -1,4 +1,8 @@
-/** A recorded event on the wire. */
+/**
+ * A recorded event on the wire, with all of its data: ids of other repositories are shown (a dependency's, a pull
+ * request's head; of a fork also its parent's name) though the requester may not read these, and the texts of deleted
+ * comments stay readable, as the log is only ever appended to.
+ */
 import { type Static, Type } from 'typebox'
 import { decode, UnreadableEvent } from '../events/codec.ts'
 import type { RecordedEvent } from '../events/event-store.ts'

@@ -5,6 +5,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { Refused, refuse } from '../commands/refusal.ts'
 import { discussionStream, pullStream } from '../events/streams.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { beginningOf } from '../http/event-stream.ts'
@@ -16,7 +17,14 @@ import type { Services } from '../services.ts'
 import { type HistoryFilter, HistoryFilterQuery, historyFilter } from './history-filter.ts'
 import { indexedHistory } from './history-index.ts'
 import { sendLive } from './history-live.ts'
-import { discussionRights, type Rights, repositoryRights, siteAdminRights } from './history-rights.ts'
+import {
+  type Asked,
+  discussionRights,
+  type Rights,
+  repositoryRights,
+  seenOf,
+  siteAdminRights,
+} from './history-rights.ts'
 import { BEGINNING, type History, inBatches, streamHistory } from './history-source.ts'
 import { HistoryWire, historyWire } from './history-wire.ts'
 import { IssueParams, issueFor } from './issues.ts'
@@ -25,6 +33,8 @@ import { RepositoryParams } from './repositories.ts'
 
 const JSON_TYPE = 'application/json'
 const EVENT_STREAM = 'text/event-stream'
+/** Who takes anything wants an answer that ends. */
+const NAMED = [EVENT_STREAM] as const
 
 const HistoryQuery = Type.Object({
   ...HistoryFilterQuery.properties,
@@ -47,6 +57,11 @@ const ANSWER = {
   },
 }
 
+const DESCRIPTION =
+  'What was recorded, and nothing is taken out of it later: texts of comments that were deleted stay readable. ' +
+  'Ids of other repositories are shown (of a dependency, of the head of a pull request; of a fork also the name of ' +
+  'its parent), also of those that the requester may not read.'
+
 interface Opened {
   history: History
   rights: Rights
@@ -55,7 +70,7 @@ interface Opened {
 type Query = Static<typeof HistoryQuery>
 
 export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { config, events, publicUrl } = services
+  const { config, events, projector, publicUrl } = services
 
   /** Resolves to the rows of a page; undefined: the answer is on its way. */
   async function send(
@@ -66,7 +81,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
   ): Promise<Static<typeof HistoryWire>[] | undefined> {
     reply.header('Vary', 'Accept')
     const filter = historyFilter(query)
-    switch (preferredType(request.headers.accept, [JSON_TYPE, NDJSON, EVENT_STREAM])) {
+    switch (preferredType(request.headers.accept, [JSON_TYPE, NDJSON, EVENT_STREAM], NAMED)) {
       case JSON_TYPE: {
         const page = pageOf(query, config)
         const asked = await seenBy(rights, filter)
@@ -75,8 +90,11 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
         return found.map(historyWire)
       }
       case NDJSON: {
-        const asked = await seenBy(rights, filter)
-        sendLines(request, reply, () => linesOf(history, asked))
+        const signal = clientGone(reply)
+        const asked = { filter, rights, projector, signal }
+        // Of a long history the end comes much later: what is appended until then is not part of the answer.
+        const last = await history.last()
+        sendLines(request, reply, () => linesOf(history, last, asked))
         return undefined
       }
       case EVENT_STREAM: {
@@ -91,7 +109,13 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
     app.get(
       '/repos/:owner/:repo/pulls/:index/history',
       {
-        schema: { tags: ['repository'], params: PullParams, querystring: HistoryQuery, response: ANSWER },
+        schema: {
+          tags: ['repository'],
+          description: DESCRIPTION,
+          params: PullParams,
+          querystring: HistoryQuery,
+          response: ANSWER,
+        },
       },
       async (request, reply) => {
         const { repository } = await repositoryFor(services, request, request.params, 'read')
@@ -108,7 +132,13 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/issues/:index/history',
       {
         config: { scope: 'issue' },
-        schema: { tags: ['issue'], params: IssueParams, querystring: HistoryQuery, response: ANSWER },
+        schema: {
+          tags: ['issue'],
+          description: DESCRIPTION,
+          params: IssueParams,
+          querystring: HistoryQuery,
+          response: ANSWER,
+        },
       },
       async (request, reply) => {
         const { repository } = await repositoryFor(services, request, request.params, 'read')
@@ -126,6 +156,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       {
         schema: {
           tags: ['repository'],
+          description: DESCRIPTION,
           params: RepositoryParams,
           querystring: HistoryQuery,
           response: ANSWER,
@@ -145,7 +176,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/admin/history',
       {
         config: { scope: 'admin' },
-        schema: { tags: ['admin'], querystring: HistoryQuery, response: ANSWER },
+        schema: { tags: ['admin'], description: DESCRIPTION, querystring: HistoryQuery, response: ANSWER },
       },
       async (request, reply) => {
         siteAdmin(request, 'read the history of the server')
@@ -167,6 +198,12 @@ async function seenBy(rights: Rights, filter: HistoryFilter): Promise<HistoryFil
   return hidden.size === 0 ? filter : { ...filter, hidden }
 }
 
-async function* linesOf(history: History, filter: HistoryFilter): AsyncGenerator<string[]> {
-  for await (const batch of inBatches(history.read(filter, BEGINNING))) yield batch.map(({ json }) => json)
+/** Breaks off when the right to see it ends: a part must not look like all of it. */
+async function* linesOf(history: History, last: number, asked: Asked): AsyncGenerator<string[]> {
+  for await (const batch of inBatches(history.read(asked.filter, BEGINNING, last))) {
+    const seen = await seenOf(batch, asked)
+    if (asked.signal.aborted) return
+    if (seen === undefined) throw new Refused(refuse.notFound('this history may not be read any more'))
+    yield seen.map(({ json }) => json)
+  }
 }

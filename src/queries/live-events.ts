@@ -3,6 +3,7 @@
  * are. Nobody has a queue of their own: who is slower than the memory is long reads the stores again.
  */
 import { setMaxListeners } from 'node:events'
+import { Refused, refuse } from '../commands/refusal.ts'
 import { decode, UnreadableEvent } from '../events/codec.ts'
 import type { DomainEvent } from '../events/domain-events.ts'
 import { type Position, type RecordedEvent, StoreUnavailable } from '../events/event-store.ts'
@@ -21,6 +22,9 @@ export interface LiveEvent {
 /** What somebody listens to: all of the server, a repository, or one stream. */
 export type Topic = 'server' | `repository ${number}` | `stream ${string}`
 
+/** Somebody who is signed in, or an address that others come from. */
+export type Client = `account ${number}` | `address ${string}`
+
 export interface Listener {
   /** How far the log had come when it was looked at last. All that is before it is in the read models. */
   position(): Position
@@ -38,17 +42,23 @@ export interface Listener {
 
 export interface LiveEvents {
   /**
-   * Undefined when as many listen as may.
+   * `client`: whose place it is, so that nobody has all of them.
+   * @throws Refused when the client has as many as may (tooManyRequests), or all together do (unavailable)
    * @throws StoreUnavailable when the log does not answer, or the read models are far behind it
    */
-  join(): Promise<Listener | undefined>
+  join(client: Client): Promise<Listener>
   /** Aborts when the server stops. */
   readonly ending: AbortSignal
   end(): void
 }
 
 export interface LiveLimits {
+  /** Places of all clients together: a connection each, and as many questions about rights when these change. */
   listeners: number
+  /** Places of one account: a person has pages open, a program a stream for each repository that it follows. */
+  perAccount: number
+  /** Places of one address for those who have not signed in: an office may share one. */
+  perAddress: number
   /** Events that are remembered. */
   events: number
   /** Characters of their JSON. */
@@ -59,6 +69,8 @@ export interface LiveLimits {
 
 export const LIVE_LIMITS: LiveLimits = {
   listeners: 1000,
+  perAccount: 50,
+  perAddress: 20,
   events: 2000,
   characters: 8 * 1024 * 1024,
   silenceMs: 15_000,
@@ -100,6 +112,8 @@ export function createLiveEvents(
   // One for each that is open.
   setMaxListeners(0, ending.signal)
   let listeners = 0
+  /** Places that are taken; who has none is not in it. */
+  const places = new Map<Client, number>()
   let current: Promise<Hearing> | undefined
   let underWay: Hearing | undefined
 
@@ -200,7 +214,26 @@ export function createLiveEvents(
     })
   }
 
-  function listener(hearing: Hearing): Listener {
+  function takePlace(client: Client): void {
+    const taken = places.get(client) ?? 0
+    if (taken >= (client.startsWith('account') ? limits.perAccount : limits.perAddress)) {
+      throw new Refused(refuse.tooManyRequests(`you follow ${taken} live histories already; close one`))
+    }
+    if (listeners >= limits.listeners) {
+      throw new Refused(refuse.unavailable('too many follow live events already; try again'))
+    }
+    places.set(client, taken + 1)
+    listeners += 1
+  }
+
+  function freePlace(client: Client): void {
+    const taken = places.get(client) ?? 0
+    if (taken > 1) places.set(client, taken - 1)
+    else places.delete(client)
+    listeners -= 1
+  }
+
+  function listener(hearing: Hearing, client: Client): Listener {
     let here = true
     hearing.listeners += 1
     return {
@@ -218,7 +251,7 @@ export function createLiveEvents(
       leave() {
         if (!here) return
         here = false
-        listeners -= 1
+        freePlace(client)
         hearing.listeners -= 1
         if (hearing.listeners === 0) stop(hearing)
       },
@@ -227,17 +260,16 @@ export function createLiveEvents(
 
   return {
     ending: ending.signal,
-    async join() {
+    async join(client) {
       if (ending.signal.aborted) throw new StoreUnavailable('the server stops')
-      if (listeners >= limits.listeners) return undefined
-      listeners += 1
+      takePlace(client)
       current ??= start()
       const starting = current
       try {
-        return listener(await starting)
+        return listener(await starting, client)
       } catch (error) {
         if (current === starting) current = undefined
-        listeners -= 1
+        freePlace(client)
         throw error
       }
     },

@@ -14,8 +14,10 @@ import { issueId } from '../projections/issue-selection.ts'
 import { type IssueDocument, issueFold } from '../projections/issues.ts'
 import { type PullDocument, pullFold, pullId } from '../projections/pulls.ts'
 import type { Fold } from '../projections/read-model.ts'
+import type { Stand } from '../replay/document-at.ts'
+import { lastWithin } from '../replay/last-within.ts'
 import { createMilestones, type Milestones } from '../replay/milestones.ts'
-import { rangeOf, replayStream, type Stand } from '../replay/replay-stream.ts'
+import { rangeOf, replayStream } from '../replay/replay-stream.ts'
 import type { AnswerServices } from '../services.ts'
 import type { IssueWire, NamedDocuments } from './issue-wire.ts'
 import { issueFor, issueWires } from './issues.ts'
@@ -64,14 +66,14 @@ function replayer<D extends object, W>(
 
   async function replayedAt(moment: Moment) {
     const { events } = services
-    // Which events a time takes in is known only when all are read.
-    const start = 'revision' in moment ? milestones.before(events, stream, moment.revision) : undefined
-    const replayed = await replayStream(events, stream, fold, id, moment, start, (passed) => {
-      if ('revision' in moment) milestones.keep(events, stream, passed)
-    })
+    const revision = 'revision' in moment ? moment.revision : await lastWithin(events, stream, moment)
+    const start = milestones.before(events, stream, revision)
+    const replayed = await replayStream(events, stream, fold, id, { revision }, start, (passed) =>
+      milestones.keep(events, stream, passed),
+    )
     const { document, last } = replayed
     if (document === undefined || last === undefined) throw await outOfRange()
-    if ('revision' in moment && last.revision !== moment.revision) throw await outOfRange()
+    if (last.revision !== revision) throw await outOfRange()
     return { document, last }
   }
 

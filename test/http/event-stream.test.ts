@@ -1,9 +1,11 @@
 import Fastify from 'fastify'
 import t from 'tap'
+import { Refused, refuse } from '../../src/commands/refusal.ts'
 import { registerErrors } from '../../src/http/errors.ts'
 import {
   type Beginning,
   beginningOf,
+  checkBeginning,
   type StreamedEvent,
   sendEventStream,
 } from '../../src/http/event-stream.ts'
@@ -11,15 +13,17 @@ import { preferredType } from '../../src/http/media-type.ts'
 
 type Test = Pick<typeof t, 'teardown'>
 
-/** A server whose `/` streams these batches, and that says where a client wants to begin. */
-async function serve(t: Test, batches: () => AsyncIterable<readonly StreamedEvent[]>) {
+/** A server whose `/` streams these batches, and that says where a client wants to begin; `last`: the last id. */
+async function serve(t: Test, batches: () => AsyncIterable<readonly StreamedEvent[]>, last = 1000) {
   const app = Fastify()
   const ending = new AbortController()
   let beginning: Beginning | undefined
   registerErrors(app, () => '/docs')
-  app.get<{ Querystring: { after?: string } }>('/', (request, reply) => {
+  app.get<{ Querystring: { after?: string } }>('/', async (request, reply) => {
     beginning = beginningOf(request, request.query.after)
+    await checkBeginning(request, beginning, async () => last)
     sendEventStream(request, reply, batches, ending.signal)
+    return reply
   })
   const url = await app.listen({ port: 0 })
   t.teardown(async () => {
@@ -79,6 +83,52 @@ t.test('Last-Event-ID goes before the query, and an empty one is none', async (t
   t.equal((await fetch(url, { headers: { 'last-event-id': 'now' } })).status, 422)
 })
 
+t.test('an event that there is not yet can not be begun behind', async (t) => {
+  const refused = async (url: string, id?: string) => {
+    const answer = await fetch(url, { headers: id === undefined ? {} : { 'last-event-id': id } })
+    return { status: answer.status, body: answer.status === 200 ? await answer.text() : await answer.json() }
+  }
+  const { url } = await serve(t, once(), 7)
+  t.match(await refused(`${url}/?after=7`), { status: 200 })
+  t.match(await refused(url, '7'), { status: 200 })
+  t.match(await refused(`${url}/?after=now`), { status: 200 })
+  t.match(await refused(`${url}/?after=8`), {
+    status: 422,
+    body: { errors: ['after: there is no such event; the last is 7'] },
+  })
+  t.match(await refused(`${url}/?after=now`, '9007199254740991'), {
+    status: 422,
+    body: { errors: ['Last-Event-ID: there is no such event; the last is 7'] },
+  })
+  const empty = await serve(t, once(), -1)
+  t.match(await refused(`${empty.url}/?after=0`), { status: 422, body: { message: /there are none yet$/ } })
+  t.match(await refused(empty.url), { status: 200 })
+})
+
+t.test('who is refused for want of places is told when to come back, and the log has no error', async (t) => {
+  const logged: { level: number; msg: string; err?: unknown }[] = []
+  const stream = { write: (line: string) => logged.push(JSON.parse(line)) }
+  const app = Fastify({ logger: { level: 'info', stream } })
+  t.teardown(() => app.close())
+  registerErrors(app, () => '/docs')
+  app.get<{ Params: { kind: 'unavailable' | 'tooManyRequests' } }>('/:kind', async ({ params }) => {
+    throw new Refused(refuse[params.kind]('too many follow'))
+  })
+  for (const [kind, status] of [
+    ['unavailable', 503],
+    ['tooManyRequests', 429],
+  ] as const) {
+    const answer = await app.inject(`/${kind}`)
+    t.equal(answer.statusCode, status)
+    t.match(answer.headers['retry-after'], /^[1-9]\d*$/)
+  }
+  t.ok(logged.some(({ msg }) => msg === 'too many follow'))
+  t.strictSame(
+    logged.filter(({ level, err }) => level > 30 || err !== undefined),
+    [],
+  )
+})
+
 t.test('no more is asked for than the client takes, and nothing after it has gone', async (t) => {
   let asked = 0
   let over = () => {}
@@ -130,4 +180,22 @@ t.test('Accept: the form with the most weight, and of equals the first that is o
     [',,;;q=;=', 'application/json'],
   ]
   for (const [accept, type] of cases) t.equal(preferredType(accept, offered), type, `${accept}`)
+})
+
+t.test('Accept: a form that must be named is not meant by any *', async (t) => {
+  const offered = ['application/json', 'application/x-ndjson', 'text/event-stream'] as const
+  const cases: [string, string][] = [
+    ['*/*', 'application/json'],
+    ['text/*', 'application/json'],
+    ['text/*, application/json;q=0.5', 'application/json'],
+    ['text/html, text/*;q=0.9', 'application/json'],
+    ['application/json;q=0, */*', 'application/x-ndjson'],
+    ['text/event-stream', 'text/event-stream'],
+    ['TEXT/Event-Stream;q=0.2', 'text/event-stream'],
+    ['text/event-stream, */*;q=0.1', 'text/event-stream'],
+    ['text/event-stream;q=0.5, */*', 'application/json'],
+  ]
+  for (const [accept, type] of cases) {
+    t.equal(preferredType(accept, offered, ['text/event-stream']), type, accept)
+  }
 })

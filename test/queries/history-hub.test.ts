@@ -1,10 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
 import t from 'tap'
+import { Refused } from '../../src/commands/refusal.ts'
 import { type NewEvent, StoreUnavailable } from '../../src/events/event-store.ts'
 import { followHistory } from '../../src/queries/history-live.ts'
 import { streamHistory } from '../../src/queries/history-source.ts'
-import { createLiveEvents, LIVE_LIMITS, type LiveLimits } from '../../src/queries/live-events.ts'
+import {
+  createLiveEvents,
+  LIVE_LIMITS,
+  type Listener,
+  type LiveLimits,
+} from '../../src/queries/live-events.ts'
 import { openStores } from '../stores.ts'
 
 type Test = Parameters<typeof openStores>[0]
@@ -12,6 +18,8 @@ type Test = Parameters<typeof openStores>[0]
 const log = pino({ level: 'silent' })
 const projector = { waitFor: async () => true }
 const rights = async () => new Set<string>()
+const ALICE = 'account 1'
+const BOB = 'account 2'
 
 function comment(n: number): NewEvent {
   const metadata = {
@@ -34,6 +42,7 @@ function setUp(t: Test, limits: Partial<LiveLimits> = {}) {
   let subscriptions = 0
   const counted: typeof events = {
     ...events,
+    lastPosition: () => events.lastPosition(),
     subscribe(options) {
       subscriptions += 1
       return events.subscribe(options)
@@ -50,8 +59,7 @@ function setUp(t: Test, limits: Partial<LiveLimits> = {}) {
     subscriptions: () => subscriptions,
     write: (n: number, stream = 'issue-1.1') => events.append(stream, [comment(n)], 'any'),
     async follow(beginning: number | 'first' | 'now') {
-      const listener = await live.join()
-      if (listener === undefined) throw new Error('no place')
+      const listener = await live.join(ALICE)
       const gone = new AbortController()
       const history = streamHistory(events, 'issue-1.1')
       const batches = followHistory({
@@ -70,24 +78,61 @@ function setUp(t: Test, limits: Partial<LiveLimits> = {}) {
 
 t.test('all who listen share one subscription, which ends with the last of them', async (t) => {
   const { live, subscriptions, write } = setUp(t)
-  const listeners = await Promise.all([live.join(), live.join(), live.join()])
+  const listeners = await Promise.all([live.join(ALICE), live.join(ALICE), live.join(ALICE)])
   await write(1)
   t.equal(subscriptions(), 1)
-  for (const listener of listeners) listener?.leave()
-  const later = await live.join()
+  for (const listener of listeners) listener.leave()
+  const later = await live.join(ALICE)
   await write(2)
   t.equal(subscriptions(), 2)
-  later?.leave()
+  later.leave()
 })
+
+/** How somebody who wants a place is refused; undefined: not at all. */
+async function refusalOf(joining: Promise<Listener>): Promise<string | undefined> {
+  try {
+    await joining
+  } catch (error) {
+    if (error instanceof Refused) return error.refusal.refused
+    throw error
+  }
+  return undefined
+}
 
 t.test('there are no more places than there are', async (t) => {
   const { live } = setUp(t, { listeners: 2 })
-  const [first] = await Promise.all([live.join(), live.join()])
-  t.equal(await live.join(), undefined)
-  first?.leave()
-  first?.leave()
-  t.ok(await live.join())
-  t.equal(await live.join(), undefined, 'leaving twice frees one place')
+  const [first] = await Promise.all([live.join(ALICE), live.join(BOB)])
+  t.equal(await refusalOf(live.join('account 3')), 'unavailable')
+  first.leave()
+  first.leave()
+  t.ok(await live.join('account 3'))
+  t.equal(await refusalOf(live.join('account 4')), 'unavailable', 'leaving twice frees one place')
+})
+
+t.test('no account and no address has more places than its share', async (t) => {
+  const { live } = setUp(t, { perAccount: 3, perAddress: 2 })
+  for (const [client, share] of [
+    [ALICE, 3],
+    [BOB, 3],
+    ['address 192.0.2.1', 2],
+    ['address 192.0.2.2', 2],
+  ] as const) {
+    const asked = Array.from({ length: share }, () => live.join(client))
+    t.equal(await refusalOf(live.join(client)), 'tooManyRequests', client)
+    const listeners = await Promise.all(asked)
+    listeners[0]?.leave()
+    t.ok(await live.join(client), 'a place that was left may be taken again')
+    t.equal(await refusalOf(live.join(client)), 'tooManyRequests')
+  }
+})
+
+t.test('a place that could not be had costs nothing', async (t) => {
+  const { live, events } = setUp(t, { perAccount: 1 })
+  const lastPosition = events.lastPosition
+  events.lastPosition = () => Promise.reject(new StoreUnavailable('away'))
+  await t.rejects(live.join(ALICE), StoreUnavailable)
+  events.lastPosition = lastPosition
+  t.ok(await live.join(ALICE))
 })
 
 t.test('who is slower than the memory is long reads the log, and misses nothing', async (t) => {
@@ -141,7 +186,7 @@ t.test('when the log is lost those who listen are told, and the next one begins 
   const next = batches.next()
   await events.close()
   await t.rejects(next, StoreUnavailable)
-  await t.rejects(live.join(), StoreUnavailable)
+  await t.rejects(live.join(ALICE), StoreUnavailable)
 })
 
 t.test('when the server stops nobody waits', async (t) => {
@@ -150,5 +195,5 @@ t.test('when the server stops nobody waits', async (t) => {
   const next = batches.next()
   live.end()
   t.match(await next, { done: true })
-  await t.rejects(live.join(), StoreUnavailable)
+  await t.rejects(live.join(ALICE), StoreUnavailable)
 })

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { LIVE_LIMITS } from '../../src/queries/live-events.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
 import { linesOf, listen } from './history-client.ts'
@@ -163,6 +164,58 @@ t.test('what is no id of an event gives 422 and names the field', async (t) => {
       t.match(JSON.parse(query.text()), { errors: [/^after: /] })
     }
   }
+})
+
+t.test('a live history can not begin behind an event that there is not yet', async (t) => {
+  const { issue, path, say } = await repository('beyond')
+  const ends = { [issue]: 0, [`${path}/history`]: await server.services.events.lastPosition() }
+  for (const [history, end] of Object.entries(ends)) {
+    for (const filter of ['', '?type=CommentAdded', '?actor=nobody']) {
+      for (const beyond of [end + 1, 999_999]) {
+        const asked = `${history}${filter}`
+        const header = await listen(t, server, null, asked, { 'last-event-id': `${beyond}` })
+        await header.ended
+        t.equal(header.status, 422, `${asked} behind ${beyond}`)
+        t.strictSame(JSON.parse(header.text()).errors, [
+          `Last-Event-ID: there is no such event; the last is ${end}`,
+        ])
+        const query = await listen(t, server, null, `${asked}${filter ? '&' : '?'}after=${beyond}`)
+        await query.ended
+        t.equal(query.status, 422)
+        t.strictSame(JSON.parse(query.text()).errors, [`after: there is no such event; the last is ${end}`])
+      }
+    }
+  }
+  // Of a filtered history the last event is seldom one that is asked for.
+  const filtered = []
+  for (const [history, end] of Object.entries(ends)) {
+    filtered.push(await listen(t, server, null, `${history}?type=CommentAdded&after=${end}`))
+  }
+  await say('heard')
+  for (const stream of filtered) t.match(await stream.has(1), [{ event: { data: { body: 'heard' } } }])
+  const all = await listen(t, server, 'admin', '/admin/history', { 'last-event-id': '99999999' })
+  t.equal(all.status, 422)
+})
+
+t.test('nobody takes all places: who has too many is told to come back, and others listen', async (t) => {
+  const { issue } = await repository('crowded')
+  const other = await server.as('carol').then(() => 'carol')
+  const many = []
+  for (let i = 0; i < LIVE_LIMITS.perAddress; i++) many.push(await listen(t, server, null, issue))
+  t.ok(many.every(({ status }) => status === 200))
+  for (const history of [issue, `${issue}?after=now`]) {
+    const more = await listen(t, server, null, history)
+    t.equal(more.status, 429)
+    t.match(more.headers.get('retry-after'), /^[1-9]\d*$/)
+    await more.ended
+    t.match(JSON.parse(more.text()), { message: /20 live histories/ })
+  }
+  for (let i = 0; i < LIVE_LIMITS.perAccount; i++) many.push(await listen(t, server, other, issue))
+  t.ok(many.every(({ status }) => status === 200))
+  t.equal((await listen(t, server, other, issue)).status, 429)
+  t.equal((await listen(t, server, 'admin', '/admin/history')).status, 200)
+  many[0]?.close()
+  await until('the place is free', async () => (await listen(t, server, null, issue)).status === 200)
 })
 
 t.test('a server that stops ends live histories at once, also of clients that take nothing', async (t) => {

@@ -140,6 +140,27 @@ t.test('pages, filters and totals of the history of an issue', async (t) => {
   t.equal(await status(`issues/${index}/history?since=never`), 422)
 })
 
+t.test('since and before of a history are taken at their word, also before 1970', async (t) => {
+  const { open, page, lines, status } = await repository('dated')
+  const { number: index = 0 } = await open()
+  for (const [path, all] of [
+    ['history', 2],
+    [`issues/${index}/history`, 1],
+  ] as const) {
+    for (const early of ['1969-12-31T23:59:59Z', '1970-01-01T00:00:00Z', '0001-01-01T00:00:00Z']) {
+      t.match(await page(`${path}?before=${early}`), { rows: [], total: 0 }, `${path} before ${early}`)
+      t.same(await lines(`${path}?before=${early}`), [])
+      t.match(await page(`${path}?since=${early}`), { total: all }, `${path} since ${early}`)
+    }
+    t.match(await page(`${path}?before=9999-12-31T23:59:59-12:00`), { total: all })
+    for (const bad of ['never', '1969-02-30T00:00:00Z', '1969', '-1']) {
+      for (const field of ['since', 'before']) t.equal(await status(`${path}?${field}=${bad}`), 422, bad)
+    }
+  }
+  const issues = await server.fetch('alice', '/api/v1/repos/alice/dated/issues?before=1969-12-31T23:59:59Z')
+  t.match(await issues.json(), { length: 1 }, 'lists of issues have them as Gitea does: none')
+})
+
 t.test('an unknown type of event gives 422 and is named', async (t) => {
   const { path } = await repository('unknown')
   for (const type of ['Nonsense', 'NumberTaken', '__proto__', 'toString']) {
@@ -315,7 +336,8 @@ t.test('Accept chooses the form, and caches are told', async (t) => {
     t.equal(await form('text/event-stream', method), 'text/event-stream')
     t.equal(await form('application/x-ndjson;q=0.5, application/json', method), 'application/json')
     t.equal(await form('application/json;q=0.2, APPLICATION/X-NDJSON; q=0.9', method), 'application/x-ndjson')
-    t.equal(await form('text/*', method), 'text/event-stream')
+    t.equal(await form('text/*', method), 'application/json', 'a stream that does not end must be named')
+    t.equal(await form('text/event-stream;q=0.5, */*', method), 'application/json')
   }
 })
 
@@ -417,3 +439,88 @@ t.test(
     t.ok(read < 190, `${read} of 202 events were read for a client that took a part of them`)
   },
 )
+
+/** Opens all of a history in lines, of 20 MB that the client does not take yet. */
+async function slowly(t: Parameters<typeof startTestServer>[0], name: string, login: string) {
+  const made = await repository(name, { private: true })
+  await alice.repos.repoAddCollaborator('alice', name, login, { permission: 'read' })
+  const { number: index = 0 } = await made.open()
+  const body = 'x'.repeat(100_000)
+  const events = Array.from(
+    { length: 100 },
+    (): DomainEvent => ({ type: 'BodyChanged', data: { repoId: made.repoId, index, body } }),
+  )
+  const stream = discussionStream({ repoId: made.repoId, index, isPull: false })
+  for (let i = 0; i < 2; i++) await append(stream, events)
+  const begin = async (path: string) => {
+    const abort = new AbortController()
+    t.teardown(() => abort.abort())
+    const answer = await server.fetch(login, `/api/v1${made.path}/${path}`, {
+      headers: { accept: 'application/x-ndjson' },
+      signal: abort.signal,
+    })
+    const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader()
+    let text = (await reader?.read())?.value ?? ''
+    /** Takes the rest; says whether it came to its end in order. */
+    async function rest(): Promise<{ whole: boolean; text: string }> {
+      try {
+        for (;;) {
+          const part = await reader?.read()
+          if (part?.value === undefined) return { whole: true, text }
+          text += part.value
+        }
+      } catch {
+        return { whole: false, text }
+      }
+    }
+    return { status: answer.status, rest }
+  }
+  return { ...made, index, begin }
+}
+
+t.test('lines that are taken slowly break off when the right to see them ends', async (t) => {
+  const { index, begin, say } = await slowly(t, 'taken', 'carol')
+  const answers = await Promise.all([begin('history'), begin(`issues/${index}/history`)])
+  await alice.repos.repoDeleteCollaborator('alice', 'taken', 'carol')
+  await say(index, 'a secret')
+  for (const { status, rest } of answers) {
+    t.equal(status, 200)
+    const { whole, text } = await rest()
+    t.notOk(whole, 'a part does not look like all of it')
+    t.ok(text.split('\n').length < 190, `${text.split('\n').length} of 202 lines`)
+    t.notMatch(text.slice(-1000), /a secret/)
+  }
+})
+
+t.test('lines end with the last event that there was when they were asked for', async (t) => {
+  const { index, begin, say } = await slowly(t, 'ended', 'carol')
+  const answers = await Promise.all([begin('history'), begin(`issues/${index}/history`)])
+  await say(index, 'later')
+  for (const { rest } of answers) {
+    const { whole, text } = await rest()
+    t.ok(whole)
+    const types = text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line).type]))
+    t.equal(types.filter((type) => type === 'BodyChanged').length, 200)
+    t.notOk(types.includes('CommentAdded'))
+  }
+})
+
+t.test('of lines that are taken slowly those are left out that are hidden by now', async (t) => {
+  const { repoId, open, lines } = await repository('lowered')
+  const { number: index = 0 } = await open()
+  await alice.repos.repoAddCollaborator('alice', 'lowered', 'carol', { permission: 'admin' })
+  t.ok(typesOf(await lines('history', 'carol')).includes('CollaboratorSet'), 'an admin sees who has access')
+  const changes = Array.from(
+    { length: 100 },
+    (): DomainEvent => ({ type: 'BodyChanged', data: { repoId, index, body: 'x'.repeat(100_000) } }),
+  )
+  for (let i = 0; i < 2; i++) await append(discussionStream({ repoId, index, isPull: false }), changes)
+  await alice.repos.repoAddCollaborator('alice', 'lowered', 'bob', { permission: 'read' })
+  const answer = await server.fetch('carol', '/api/v1/repos/alice/lowered/history', {
+    headers: { accept: 'application/x-ndjson' },
+  })
+  await alice.repos.repoAddCollaborator('alice', 'lowered', 'carol', { permission: 'read' })
+  const told = (await answer.text()).split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]))
+  t.equal(told.filter(({ type }) => type === 'BodyChanged').length, 200)
+  t.notOk(told.some(({ type, data }) => type === 'CollaboratorSet' && data.user.login === 'bob'))
+})
