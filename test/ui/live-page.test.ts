@@ -20,7 +20,8 @@ if (executablePath === undefined) {
     const context = await browser.newContext()
     test.teardown(() => context.close())
     const page = await context.newPage()
-    await page.clock.install()
+    await page.clock.install({ time: 0 })
+    await page.clock.pauseAt(60_000)
     const left = [...statuses]
     const asked: string[] = []
     let loads = 0
@@ -46,7 +47,8 @@ if (executablePath === undefined) {
     })
     while (!over) {
       await page.clock.runFor(5000)
-      await page.evaluate('0')
+      // A turn of the page's own loop; unlike `evaluate` it outlives that the page loads itself anew.
+      await page.waitForFunction('true')
     }
     await arrived
   }
