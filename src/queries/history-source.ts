@@ -1,9 +1,10 @@
 /** A history, whatever it is of: what a page, lines and a live stream are made from. And that of one stream. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { EventStore, RecordedEvent } from '../events/event-store.ts'
-import { type HistoryFilter, isEventAskedFor } from './history-filter.ts'
+import { type HistoryFilter, isAskedFor, isEventAskedFor } from './history-filter.ts'
 import { historyJson } from './history-wire.ts'
 import type { LiveEvent, Topic } from './live-events.ts'
+import { factsOf } from './stream-facts.ts'
 
 export interface Slice {
   skip: number
@@ -68,13 +69,10 @@ export function streamHistory(events: EventStore, stream: string): History {
         if (skip < total) for await (const event of events.readStream(stream, wanted)) page.push(event)
         return { events: page, total }
       }
-      let total = 0
-      for await (const event of read(filter, BEGINNING)) {
-        if (signal.aborted) break
-        if (total >= skip && page.length < limit) page.push(event)
-        total += 1
-      }
-      return { events: page, total }
+      const asked = (await factsOf(events, stream, signal)).filter((facts) => isAskedFor(filter, facts))
+      const positions = asked.slice(skip, skip + limit).map(({ position }) => position)
+      for await (const event of events.readPositions(positions)) page.push(event)
+      return { events: page, total: asked.length }
     },
   }
 }

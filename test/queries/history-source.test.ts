@@ -1,0 +1,64 @@
+/** A filtered page of a stream's history looks at each of its events once, however often it is asked for. */
+import t from 'tap'
+import { append } from '../../src/commands/execute.ts'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
+import type { EventStore } from '../../src/events/event-store.ts'
+import { streamHistory } from '../../src/queries/history-source.ts'
+import { aContext, openStores } from '../stores.ts'
+
+const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
+const alice = { id: 1, login: 'alice' }
+const bob = { id: 2, login: 'bob' }
+const NEVER = new AbortController().signal
+
+async function historyOf(test: Parameters<typeof openStores>[0], count: number) {
+  const { events } = openStores(test)
+  const more = (n: number, actor: typeof alice) =>
+    append(events, aContext({ actor }), 'numbers-a', 'take', Array(n).fill(taken), 'any')
+  await more(count, alice)
+  await append(events, aContext({ actor: bob }), 'numbers-b', 'take', [taken], 'any')
+  let reads = 0
+  const watched: EventStore = {
+    ...events,
+    async *readStream(stream, options) {
+      for await (const event of events.readStream(stream, options)) {
+        reads += 1
+        yield event
+      }
+    },
+  }
+  const history = streamHistory(watched, 'numbers-a')
+  return {
+    more,
+    async page(actor: string, skip: number, limit: number, signal = NEVER) {
+      reads = 0
+      const { events, total } = await history.page({ actor }, { skip, limit }, signal)
+      return { revisions: events.map(({ revision }) => revision), total, reads }
+    },
+  }
+}
+
+t.test('a second filtered page reads nothing but its events; what was appended since is on it', async (t) => {
+  const { page, more } = await historyOf(t, 600)
+  t.strictSame(await page('alice', 0, 3), { revisions: [0, 1, 2], total: 600, reads: 600 })
+  t.strictSame(await page('alice', 598, 3), { revisions: [598, 599], total: 600, reads: 0 })
+  t.strictSame(await page('bob', 0, 3), { revisions: [], total: 0, reads: 0 })
+  await more(2, bob)
+  t.strictSame(await page('bob', 1, 3), { revisions: [601], total: 2, reads: 2 })
+  t.strictSame(await page('bob', 2, 3), { revisions: [], total: 2, reads: 0 })
+})
+
+t.test('pages that are asked for at once agree, and what all have read is remembered', async (t) => {
+  const { page, more } = await historyOf(t, 600)
+  const [one, other] = await Promise.all([page('alice', 0, 1), page('alice', 599, 1)])
+  t.strictSame([one.revisions, one.total], [[0], 600])
+  t.strictSame([other.revisions, other.total], [[599], 600])
+  await more(1, alice)
+  t.strictSame(await page('alice', 600, 1), { revisions: [600], total: 601, reads: 1 })
+})
+
+t.test('who has gone meanwhile leaves nothing half read behind', async (t) => {
+  const { page } = await historyOf(t, 600)
+  await page('alice', 0, 1, AbortSignal.abort())
+  t.strictSame(await page('alice', 599, 1), { revisions: [599], total: 600, reads: 600 })
+})
