@@ -2,7 +2,7 @@
  * A chain node's HTTP gateway that shows what a test says, and can fail in every way that a foreign server
  * can. `recordedUpgrade` is the life of an upgrade as a real chain shows it.
  */
-import { once } from 'node:events'
+import { pipeline } from 'node:stream/promises'
 import { type FastifyReply, fastify } from 'fastify'
 import type t from 'tap'
 
@@ -127,12 +127,14 @@ async function goWrong(failure: Failure, reply: FastifyReply): Promise<void> {
       return void raw.destroy()
     case 'drips':
       return void raw.writeHead(200).write('{"plan":')
-    case 'endless': {
+    case 'endless':
       raw.writeHead(200)
-      const chunk = 'x'.repeat(65_536)
-      while (!raw.destroyed) {
-        if (!raw.write(chunk)) await Promise.race([once(raw, 'drain'), once(raw, 'close')])
-      }
-    }
+      // It ends when the reader has gone.
+      await pipeline(endless, raw).catch(() => undefined)
   }
+}
+
+function* endless(): Generator<string> {
+  const chunk = 'x'.repeat(65_536)
+  while (true) yield chunk
 }
