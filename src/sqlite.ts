@@ -1,4 +1,5 @@
 /** The SQLite driver as both embedded stores use it: opened one way, with rows that have a type. */
+import { isAscii, isUtf8 } from 'node:buffer'
 import Database from 'libsql'
 
 export type Sqlite = Database.Database
@@ -23,14 +24,53 @@ export class BrokenFile extends Error {
  */
 export function openSqlite(file: string, synchronous: Durability): Sqlite {
   const db = new Database(file)
-  try {
+  return orClosed(file, [db], () => {
     db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous}`)
-  } catch (error) {
-    db.close()
-    throw isBroken(error) ? new BrokenFile(file, error.message, { cause: error }) : error
-  }
-  return db
+    return db
+  })
 }
+
+/**
+ * Makes the tables and the statements of a file that has just been opened. SQL that has always been right and
+ * is not here (`foreign key mismatch`, `no such column`) means that the file's schema is damaged.
+ *
+ * @throws BrokenFile then; whatever it throws, the connections are closed
+ */
+export function orClosed<T>(file: string, connections: readonly Sqlite[], prepare: () => T): T {
+  try {
+    return prepare()
+  } catch (error) {
+    for (const db of connections) db.close()
+    throw isBroken(error) || isWrongSql(error) ? new BrokenFile(file, error.message, { cause: error }) : error
+  }
+}
+
+/**
+ * What the driver gives for `CAST(… AS BLOB)`, which is how text is read that may be damaged: the driver ends the
+ * process, without an error, at TEXT that is no UTF-8.
+ */
+export type Bytes = ArrayBuffer | Uint8Array
+
+/** The text that the bytes are; undefined when they are none. */
+export function textOf(bytes: Bytes): string | undefined {
+  const buffer = bufferOf(bytes)
+  return isUtf8(buffer) ? buffer.toString() : undefined
+}
+
+/** The same bytes with the fastest encoding that reads them; undefined when they are no text. */
+export function readable(bytes: Bytes): { buffer: Buffer; encoding: 'latin1' | 'utf8' } | undefined {
+  const buffer = bufferOf(bytes)
+  if (isAscii(buffer)) return { buffer, encoding: 'latin1' }
+  return isUtf8(buffer) ? { buffer, encoding: 'utf8' } : undefined
+}
+
+/** To show it: what is no text in it is replaced. */
+export const lossyText = (bytes: Bytes): string => bufferOf(bytes).toString()
+
+export const bufferOf = (bytes: Bytes): Buffer =>
+  bytes instanceof ArrayBuffer
+    ? Buffer.from(bytes)
+    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
 /** A prepared SELECT with the types of its parameters and of its rows. */
 export interface Query<Parameters extends unknown[], Row> {
@@ -51,6 +91,15 @@ export function select<Parameters extends unknown[], Row>(db: Sqlite, sql: strin
     all: (...parameters) => statement.all(...parameters) as Row[],
     iterate: (...parameters) => statement.iterate(...parameters) as IterableIterator<Row>,
   }
+}
+
+/** A prepared SELECT whose rows are tuples: quicker than objects where there are many of them. */
+export function selectTuples<Parameters extends unknown[], Tuple extends unknown[]>(
+  db: Sqlite,
+  sql: string,
+): Pick<Query<Parameters, Tuple>, 'iterate'> {
+  const statement = db.prepare(sql).raw()
+  return { iterate: (...parameters) => statement.iterate(...parameters) as IterableIterator<Tuple> }
 }
 
 /** A prepared SELECT of one column. Its values come without rows around them: half the time of `select`. */
@@ -81,8 +130,20 @@ export function isBroken(error: unknown): error is Error {
   return error instanceof Database.SqliteError && /^SQLITE_(CORRUPT|NOTADB)/.test(error.code)
 }
 
+function isWrongSql(error: unknown): error is Error {
+  return (
+    error instanceof Database.SqliteError && /^SQLITE_(ERROR|SCHEMA|CONSTRAINT|MISMATCH)/.test(error.code)
+  )
+}
+
 /** The first damage that SQLite finds in its own structures, indexes included; undefined when there is none. */
 export function integrityProblem(db: Sqlite): string | undefined {
-  const found = select<[], { integrity_check: string }>(db, 'PRAGMA integrity_check(1)').get()
-  return found?.integrity_check === 'ok' ? undefined : (found?.integrity_check ?? 'no answer')
+  try {
+    const found = select<[], { integrity_check: string }>(db, 'PRAGMA integrity_check(1)').get()
+    return found?.integrity_check === 'ok' ? undefined : (found?.integrity_check ?? 'no answer')
+  } catch (error) {
+    // It computes what indexes on expressions should hold, and a damaged document has no such thing.
+    if (isBroken(error) || isWrongSql(error)) return error.message
+    throw error
+  }
 }

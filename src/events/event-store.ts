@@ -60,6 +60,13 @@ export interface RecordedEvent extends NewEvent {
   /** Place in its stream, from 0. */
   revision: number
   position: Position
+  /** The JSON as it stands in the store, where `readAll` was asked for it. */
+  text?: StoredText
+}
+
+export interface StoredText {
+  data: string
+  metadata: string
 }
 
 /** What the writer believes about a stream: its last revision, or one of EventStoreDB's three words. */
@@ -83,6 +90,8 @@ export interface ReadAllOptions {
   from?: Position
   direction?: 'forwards' | 'backwards'
   maxCount?: number
+  /** With the JSON of each event, from a store that has it as text. */
+  withText?: boolean
 }
 
 export interface SubscribeOptions {

@@ -1,5 +1,5 @@
 /** What only the embedded log can be asked about its own file: damage, and what was cut out without a trace. */
-import { integrityProblem, openSqlite, type Sqlite, select } from '../sqlite.ts'
+import { type Bytes, integrityProblem, lossyText, openSqlite, type Sqlite, select } from '../sqlite.ts'
 import type { Position } from './event-store.ts'
 
 /** What is wrong with a log, and where as far as that is known. */
@@ -25,6 +25,8 @@ export function checkSqliteLog(file: string): LogProblem | undefined {
       ? (missingPosition(db) ?? strayEvent(db) ?? wrongEnd(db))
       : { problem: `${file} is damaged: ${damage}` }
   } finally {
+    // A statement that found something holds its read lock beyond the close.
+    if (db.inTransaction) db.exec('ROLLBACK')
     db.close()
   }
 }
@@ -60,9 +62,9 @@ function strayEvent(db: Sqlite): LogProblem | undefined {
 }
 
 function wrongEnd(db: Sqlite): LogProblem | undefined {
-  const row = select<[], { stream: string; revision: number; last: number | null; position: number | null }>(
+  const row = select<[], { stream: Bytes; revision: number; last: number | null; position: number | null }>(
     db,
-    `SELECT name AS stream, streams.revision, e.revision AS last, e.position
+    `SELECT CAST(name AS BLOB) AS stream, streams.revision, e.revision AS last, e.position
      FROM streams
      LEFT JOIN (SELECT stream, max(revision) AS last FROM events GROUP BY stream) AS ends
        ON ends.stream = streams.id
@@ -77,5 +79,5 @@ function wrongEnd(db: Sqlite): LogProblem | undefined {
     last === revision
       ? 'the hash of its last event is not the one that the stream ends with'
       : `the stream ends at revision ${revision}, and the last of its events is ${last ?? 'none'}`
-  return { problem, stream, revision, ...(position === null ? {} : { position }) }
+  return { problem, stream: lossyText(stream), revision, ...(position === null ? {} : { position }) }
 }

@@ -1,5 +1,5 @@
 /** How the embedded log is read: in pages, so that a long log is never in memory, and for ever. */
-import { BrokenFile, isBroken, type Query, type Sqlite, select, selectColumn } from '../sqlite.ts'
+import { BrokenFile, isBroken, type Sqlite, select, selectColumn, selectTuples } from '../sqlite.ts'
 import {
   LOG_START,
   type Position,
@@ -9,7 +9,7 @@ import {
   StoreUnavailable,
   type SubscribeOptions,
 } from './event-store.ts'
-import { type EventRow, toEvent } from './sqlite-log.ts'
+import { EVENT_COLUMNS, type EventTuple, toEvent } from './sqlite-log.ts'
 
 const PAGE = 1000
 /** Events are small, but a text may have megabytes: no more of them is held at once. */
@@ -17,38 +17,46 @@ const PAGE_BYTES = 8 * 1024 * 1024
 /** How often is looked whether another process (`mergelog upgrade follow`) has appended: none tells this one. */
 const FOREIGN_MS = 250
 
+/** Of a row. */
+const POSITION = 0
+const REVISION = 1
+const BYTES = 7
+
+interface Page {
+  rows: EventTuple[]
+  /** Whether there are more of those asked for: they are large, or damage comes next. */
+  isCut: boolean
+  /** Whether none comes after them. */
+  isLast: boolean
+}
+
 /** The reading half of the store. */
 export function createReads(db: Sqlite, file: string) {
   const statement = {
     last: select<[], { position: number }>(db, 'SELECT max(position) AS position FROM events'),
-    streamForwards: select<[string, number, number], EventRow>(
+    streamForwards: selectTuples<[string, number, number], EventTuple>(
       db,
-      `SELECT position, name AS stream, events.revision, events.id, type, data, metadata
-       FROM streams JOIN events ON events.stream = streams.id
+      `SELECT ${EVENT_COLUMNS} FROM streams JOIN events ON events.stream = streams.id
        WHERE name = ? AND events.revision >= ? ORDER BY events.revision LIMIT ?`,
     ),
-    streamBackwards: select<[string, number, number], EventRow>(
+    streamBackwards: selectTuples<[string, number, number], EventTuple>(
       db,
-      `SELECT position, name AS stream, events.revision, events.id, type, data, metadata
-       FROM streams JOIN events ON events.stream = streams.id
+      `SELECT ${EVENT_COLUMNS} FROM streams JOIN events ON events.stream = streams.id
        WHERE name = ? AND events.revision <= ? ORDER BY events.revision DESC LIMIT ?`,
     ),
-    allForwards: select<[number, number], EventRow>(
+    allForwards: selectTuples<[number, number], EventTuple>(
       db,
-      `SELECT position, name AS stream, events.revision, events.id, type, data, metadata
-       FROM events JOIN streams ON streams.id = events.stream
+      `SELECT ${EVENT_COLUMNS} FROM events JOIN streams ON streams.id = events.stream
        WHERE position > ? ORDER BY position LIMIT ?`,
     ),
-    allBackwards: select<[number, number], EventRow>(
+    allBackwards: selectTuples<[number, number], EventTuple>(
       db,
-      `SELECT position, name AS stream, events.revision, events.id, type, data, metadata
-       FROM events JOIN streams ON streams.id = events.stream
+      `SELECT ${EVENT_COLUMNS} FROM events JOIN streams ON streams.id = events.stream
        WHERE position < ? ORDER BY position DESC LIMIT ?`,
     ),
-    positions: select<[string], EventRow>(
+    positions: selectTuples<[string], EventTuple>(
       db,
-      `SELECT position, name AS stream, events.revision, events.id, events.type, data, metadata
-       FROM json_each(?) AS wanted CROSS JOIN events ON position = wanted.value
+      `SELECT ${EVENT_COLUMNS} FROM json_each(?) AS wanted CROSS JOIN events ON position = wanted.value
        JOIN streams ON streams.id = events.stream ORDER BY wanted.key`,
     ),
   }
@@ -71,40 +79,39 @@ export function createReads(db: Sqlite, file: string) {
   }, FOREIGN_MS).unref()
 
   /** Runs a read; what SQLite can't do now is StoreUnavailable, what it never will is BrokenFile. */
-  function read<T>(query: () => T, where = ''): T {
+  function read<T>(query: () => T): T {
     if (closed) throw new StoreUnavailable('the event log is closed')
     try {
       return query()
     } catch (error) {
-      if (isBroken(error)) throw new BrokenFile(file, `${error.message}${where}`, { cause: error })
+      if (error instanceof BrokenFile) throw error
+      if (isBroken(error)) throw new BrokenFile(file, error.message, { cause: error })
       const reason = error instanceof Error ? error.message : String(error)
       throw new StoreUnavailable(`the event log can't be read: ${reason}`, { cause: error })
     }
   }
 
-  /** A page of rows, of fewer than asked for when their data is large; whether there may be more of them. */
-  function page<P extends unknown[]>(
-    query: Query<P, EventRow>,
-    limit: number,
-    where: string,
-    ...parameters: P
-  ) {
-    return read(() => {
-      const rows: EventRow[] = []
-      let bytes = 0
-      try {
-        for (const row of query.iterate(...parameters)) {
-          rows.push(row)
-          bytes += sizeOf(row)
-          if (bytes > PAGE_BYTES) break
-        }
-      } catch (error) {
-        // What stands before the damage is read; the next page then begins with it.
-        if (!isBroken(error) || rows.length === 0) throw error
-        return { rows, isLast: false }
+  /**
+   * A page of rows, of fewer than asked for when their data is large; whether there may be more of them. What
+   * stands before damage is read, whichever pages SQLite reads ahead: so fewer and fewer are asked for.
+   */
+  function page(ask: (limit: number) => Iterable<EventTuple>, limit: number, where: string): Page {
+    const rows: EventTuple[] = []
+    let bytes = 0
+    try {
+      for (const row of ask(limit)) {
+        rows.push(row)
+        bytes += row[BYTES].byteLength
+        if (bytes > PAGE_BYTES) break
       }
-      return { rows, isLast: rows.length < limit && bytes <= PAGE_BYTES }
-    }, where)
+    } catch (error) {
+      if (!isBroken(error)) throw error
+      if (rows.length > 0) return { rows, isCut: true, isLast: false }
+      if (limit === 1) throw new BrokenFile(file, `${error.message}${where}`, { cause: error })
+      return page(ask, Math.floor(limit / 2), where)
+    }
+    const isCut = bytes > PAGE_BYTES
+    return { rows, isCut, isLast: rows.length < limit && !isCut }
   }
 
   async function* readStream(stream: string, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
@@ -115,10 +122,11 @@ export function createReads(db: Sqlite, file: string) {
     while (left > 0) {
       const limit = Math.min(left, PAGE)
       const where = ` (stream ${stream}, at revision ${from})`
-      const { rows, isLast } = page(query, limit, where, stream, from, limit)
+      const start = from
+      const { rows, isLast } = read(() => page((n) => query.iterate(stream, start, n), limit, where))
       for (const row of rows) {
         yield toEvent(file, row)
-        from = row.revision + (forwards ? 1 : -1)
+        from = row[REVISION] + (forwards ? 1 : -1)
       }
       if (isLast) return
       left -= rows.length
@@ -132,10 +140,12 @@ export function createReads(db: Sqlite, file: string) {
     let left = options.maxCount ?? Number.MAX_SAFE_INTEGER
     while (left > 0) {
       const limit = Math.min(left, PAGE)
-      const { rows, isLast } = page(query, limit, besides(from, forwards), from, limit)
+      const start = from
+      const where = besides(start, forwards)
+      const { rows, isLast } = read(() => page((n) => query.iterate(start, n), limit, where))
       for (const row of rows) {
-        yield toEvent(file, row)
-        from = row.position
+        yield toEvent(file, row, options.withText)
+        from = row[POSITION]
       }
       if (isLast) return
       left -= rows.length
@@ -145,12 +155,15 @@ export function createReads(db: Sqlite, file: string) {
   async function* readPositions(positions: readonly Position[]): AsyncIterable<RecordedEvent> {
     let left = positions
     while (left.length > 0) {
-      const asked = left.slice(0, PAGE)
-      const where = ` (from position ${asked[0]})`
-      const { rows, isLast } = page(statement.positions, PAGE + 1, where, JSON.stringify(asked))
+      let asked: readonly Position[] = []
+      const ask = (n: number) => {
+        asked = left.slice(0, n)
+        return statement.positions.iterate(JSON.stringify(asked))
+      }
+      const { rows, isCut } = read(() => page(ask, PAGE, ` (at position ${left[0]})`))
       for (const row of rows) yield toEvent(file, row)
       const last = rows.at(-1)
-      left = left.slice(isLast || last === undefined ? asked.length : asked.indexOf(last.position) + 1)
+      left = left.slice(isCut && last !== undefined ? asked.indexOf(last[POSITION]) + 1 : asked.length)
     }
   }
 
@@ -160,14 +173,16 @@ export function createReads(db: Sqlite, file: string) {
     signal.addEventListener('abort', wake)
     try {
       while (!signal.aborted) {
-        const { rows } = page(statement.allForwards, batchSize, besides(after, true), after, batchSize)
+        const start = after
+        const ask = (n: number) => statement.allForwards.iterate(start, n)
+        const { rows } = read(() => page(ask, batchSize, besides(start, true)))
         const last = rows.at(-1)
         if (last === undefined) {
           await new Promise<void>((resolve) => wakeSubscribers.push(resolve))
           continue
         }
         yield rows.map((row) => toEvent(file, row))
-        after = last.position
+        after = last[POSITION]
         // A reader that catches up on a long log must let requests through between two batches.
         await new Promise((resolve) => setImmediate(resolve))
       }
@@ -202,10 +217,4 @@ export function createReads(db: Sqlite, file: string) {
 }
 
 const besides = (position: Position, forwards: boolean) =>
-  ` (${forwards ? 'after' : 'before'} position ${position})`
-
-/** Roughly, in memory. A damaged row may have columns of other types; `toEvent` refuses it. */
-function sizeOf({ data, metadata }: EventRow): number {
-  const size = data?.length + metadata?.length
-  return Number.isNaN(size) ? 0 : size
-}
+  forwards ? ` (at position ${position + 1})` : ` (before position ${position})`

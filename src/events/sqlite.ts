@@ -1,5 +1,5 @@
 /** The embedded log: one SQLite file, WAL, every commit on disk before it is acknowledged. */
-import { isConstraint, select } from '../sqlite.ts'
+import { type Bytes, isConstraint, orClosed, type Sqlite, select, selectTuples, textOf } from '../sqlite.ts'
 import { lastHashOf, link, STREAM_START, type StreamEnd } from './chain.ts'
 import {
   type Appended,
@@ -10,13 +10,13 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from './event-store.ts'
-import { BrokenEvent, type EventRow, openLogFile, toEvent } from './sqlite-log.ts'
+import { BrokenEvent, EVENT_COLUMNS, type EventTuple, openLogFile, toEvent } from './sqlite-log.ts'
 import { createReads } from './sqlite-reads.ts'
 
 interface StreamRow {
   id: number
   revision: number
-  hash: string | null
+  hash: Bytes | null
 }
 
 interface PlaceRow {
@@ -43,28 +43,11 @@ export function openSqliteEventStore(
   { linked = true }: SqliteEventStoreOptions = {},
 ): EventStore {
   const db = openLogFile(file)
-  const reads = createReads(db, file)
-
-  const statement = {
-    stream: select<[string], StreamRow>(db, 'SELECT id, revision, hash FROM streams WHERE name = ?'),
-    addStream: db.prepare('INSERT INTO streams (name, revision) VALUES (?, -1)'),
-    moveStream: db.prepare('UPDATE streams SET revision = ?, hash = ? WHERE id = ?'),
-    addEvent: db.prepare(
-      'INSERT INTO events (stream, revision, id, type, data, metadata) VALUES (?, ?, ?, ?, ?, ?)',
-    ),
-    place: select<[number, string], PlaceRow>(
-      db,
-      'SELECT revision, position FROM events WHERE stream = ? AND id = ?',
-    ),
-    begin: db.prepare('SAVEPOINT append'),
-    undo: db.prepare('ROLLBACK TO append'),
-    end: db.prepare('RELEASE append'),
-    event: select<[number, number], EventRow>(
-      db,
-      `SELECT position, name AS stream, events.revision, events.id, type, data, metadata
-       FROM streams JOIN events ON events.stream = streams.id WHERE streams.id = ? AND events.revision = ?`,
-    ),
-  }
+  const { statement, reads } = orClosed(file, [db], () => ({
+    statement: prepareAppends(db),
+    // Last: it starts to look out for others' commits.
+    reads: createReads(db, file),
+  }))
 
   let pending: PendingAppend[] = []
   let closed = false
@@ -112,8 +95,10 @@ export function openSqliteEventStore(
   }
 
   function endOf({ id, revision, hash }: StreamRow): StreamEnd {
-    if (hash !== null || !linked) return { revision, hash }
-    const row = statement.event.get(id, revision)
+    const known = hash === null ? undefined : textOf(hash)
+    if (known !== undefined || !linked) return { revision, hash: known ?? null }
+    // It is unknown in older logs, or damaged.
+    const [row] = statement.event.iterate(id, revision)
     return { revision, hash: row === undefined ? null : lastHashOf(toEvent(file, row)) }
   }
 
@@ -188,6 +173,32 @@ export function openSqliteEventStore(
       reads.close()
       db.close()
     },
+  }
+}
+
+function prepareAppends(db: Sqlite) {
+  return {
+    stream: select<[string], StreamRow>(
+      db,
+      'SELECT id, CAST(revision AS INTEGER) AS revision, CAST(hash AS BLOB) AS hash FROM streams WHERE name = ?',
+    ),
+    addStream: db.prepare('INSERT INTO streams (name, revision) VALUES (?, -1)'),
+    moveStream: db.prepare('UPDATE streams SET revision = ?, hash = ? WHERE id = ?'),
+    addEvent: db.prepare(
+      'INSERT INTO events (stream, revision, id, type, data, metadata) VALUES (?, ?, ?, ?, ?, ?)',
+    ),
+    place: select<[number, string], PlaceRow>(
+      db,
+      'SELECT CAST(revision AS INTEGER) AS revision, position FROM events WHERE stream = ? AND id = ?',
+    ),
+    begin: db.prepare('SAVEPOINT append'),
+    undo: db.prepare('ROLLBACK TO append'),
+    end: db.prepare('RELEASE append'),
+    event: selectTuples<[number, number], EventTuple>(
+      db,
+      `SELECT ${EVENT_COLUMNS} FROM streams JOIN events ON events.stream = streams.id
+       WHERE streams.id = ? AND events.revision = ?`,
+    ),
   }
 }
 

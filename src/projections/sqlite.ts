@@ -2,9 +2,20 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { StoreUnavailable } from '../events/event-store.ts'
-import { type Durability, isBusy, openSqlite, type Sqlite, select, selectColumn } from '../sqlite.ts'
+import {
+  BrokenFile,
+  type Bytes,
+  type Durability,
+  isBusy,
+  openSqlite,
+  orClosed,
+  type Sqlite,
+  select,
+  selectColumn,
+  textOf,
+} from '../sqlite.ts'
 import { type Condition, type Element, isElement, type Page, readFilter, readPage } from './filter.ts'
-import type { AnyCollection, Change, Checkpoint, ReadStore } from './read-store.ts'
+import type { AnyCollection, Change, Checkpoint, Collection, ReadStore } from './read-store.ts'
 import {
   arrayTable,
   type Bindable,
@@ -41,7 +52,7 @@ type Write =
  */
 export function openSqliteReadStore(file: string, durability: Durability = 'NORMAL'): ReadStore {
   const writer = openSqlite(file, durability)
-  writer.exec(SCHEMA)
+  orClosed(file, [writer], () => writer.exec(SCHEMA))
   // SQLite would hold the event loop while it waits for a lock; `begin` does not. A rebuild writes all over many
   // indexes: with SQLite's own 2 MiB of pages and a checkpoint every 4 MiB it would write each page again and again.
   writer.exec('PRAGMA busy_timeout = 0; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 8000')
@@ -49,16 +60,15 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
 
   const query = {
     text: cached((sql) => selectColumn<Bindable[], string>(reader, sql)),
-    wanted: cached((sql) =>
-      select<Bindable[], { place: number; position: number; body: string }>(reader, sql),
-    ),
+    /** Documents, as `CAST(… AS BLOB)`: those of a list as one JSON array, which is cheaper than one by one. */
+    json: cached((sql) => selectColumn<Bindable[], Bytes | null>(reader, sql)),
     count: cached((sql) => selectColumn<Bindable[], number>(reader, sql)),
     checkpoint: select<[string], Checkpoint>(
       reader,
       'SELECT position, version FROM checkpoints WHERE name = ?',
     ),
     /** What a write replaces: read on the writer's connection, since this transaction may have written it. */
-    replaced: cached((sql) => select<Bindable[], { position: number; body: string }>(writer, sql)),
+    replaced: cached((sql) => select<Bindable[], { position: number; body: Bytes }>(writer, sql)),
     write: cached((sql) => writer.prepare(sql)),
   }
   let lastWrite: Promise<unknown> = Promise.resolve()
@@ -97,11 +107,11 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     const { id, collection } = change
     const before =
       collection.arrays.length > 0
-        ? query.replaced(`SELECT position, body FROM ${table} WHERE id = ?`).get(id)
+        ? query.replaced(`SELECT position, CAST(body AS BLOB) AS body FROM ${table} WHERE id = ?`).get(id)
         : undefined
     if (change.op === 'delete') {
       query.write(`DELETE FROM ${table} WHERE id = ?`).run(id)
-      if (before !== undefined) yield* writeArrays(collection, id, before.body, {})
+      if (before !== undefined) yield* writeArrays(collection, id, objectOf(before.body, collection), {})
       return
     }
     if (before !== undefined && before.position > change.position) return
@@ -113,7 +123,12 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
       )
       .run(id, change.position, change.json)
     if (collection.arrays.length > 0) {
-      yield* writeArrays(collection, id, before?.body ?? '{}', change.body)
+      yield* writeArrays(
+        collection,
+        id,
+        before === undefined ? {} : objectOf(before.body, collection),
+        change.body,
+      )
     }
     yield
   }
@@ -122,11 +137,10 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
   function* writeArrays(
     collection: AnyCollection,
     id: string,
-    beforeJson: string,
+    before: object,
     after: object,
   ): Generator<undefined> {
     const table = arrayTable(collection)
-    const before: object = JSON.parse(beforeJson)
     for (const field of collection.arrays) {
       const old = elementsOf(before, field)
       const now = elementsOf(after, field)
@@ -178,33 +192,50 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     return fewest?.hits
   }
 
+  /** What the JSON says, which only the caller can know. @throws BrokenFile for bytes that were not written here */
+  function parsed(bytes: Bytes, { name }: AnyCollection) {
+    const text = textOf(bytes)
+    if (text === undefined) throw new BrokenFile(file, `a document of ${name} is no UTF-8`)
+    try {
+      return JSON.parse(text)
+    } catch (error) {
+      throw new BrokenFile(file, `a document of ${name} is no JSON`, { cause: error })
+    }
+  }
+
+  const objectOf = (bytes: Bytes, collection: AnyCollection): object => parsed(bytes, collection)
+
   return {
     async get(collection, id) {
-      const sql = `SELECT body FROM ${documentTable(collection)} WHERE id = ?`
-      const body = read(() => query.text(sql).get(id))
-      return body === undefined ? undefined : JSON.parse(body)
+      const sql = `SELECT CAST(body AS BLOB) FROM ${documentTable(collection)} WHERE id = ?`
+      return read(() => {
+        const bytes = query.json(sql).get(id) ?? undefined
+        return bytes && parsed(bytes, collection)
+      })
     },
-    async getMany(collection, ids) {
+    async getMany<D extends object>(collection: Collection<D>, ids: readonly string[]) {
       const distinct = [...new Set(ids)]
-      const sql = `SELECT wanted.key AS place, position, body
+      const sql = `SELECT ${listOf(`'[' || wanted.key || ',' || position || ',' || body || ']'`)}
         FROM json_each(?) AS wanted CROSS JOIN ${documentTable(collection)} AS d ON d.id = wanted.value`
-      const rows = read(() => query.wanted(sql).all(JSON.stringify(distinct)))
-      // The driver cuts a returned id at a NUL character; the caller's own is whole.
-      return rows.map(({ place, position, body }) => ({
-        id: distinct[place] ?? '',
-        position,
-        body: JSON.parse(body),
-      }))
+      return read(() => {
+        const bytes = query.json(sql).get(JSON.stringify(distinct))
+        const rows = bytes ? parsed(bytes, collection) : []
+        return rows.map(([place, position, body]: [number, number, D]) => ({
+          id: distinct[place] ?? '',
+          position,
+          body,
+        }))
+      })
     },
     async find(collection, filter, options = {}) {
       const conditions = readFilter(collection, filter)
       const page = readPage(options)
-      const bodies = read(() => {
+      return read(() => {
         const start = startOf(collection, conditions, fewFor(collection, page))
         const sql = selectPage(collection, conditions, page, start)
-        return query.text(sql.text).all(...sql.values)
+        const bytes = query.json(`SELECT ${listOf('body')} FROM (${sql.text})`).get(...sql.values)
+        return bytes ? parsed(bytes, collection) : []
       })
-      return bodies.map((body) => JSON.parse(body))
     },
     async count(collection, filter) {
       const conditions = readFilter(collection, filter)
@@ -285,6 +316,9 @@ function cached<Statement extends object>(prepare: (sql: string) => Statement): 
     return statement
   }
 }
+
+/** JSON texts of rows as one array, null when there is none. The order is that of the rows. */
+const listOf = (json: string) => `CAST('[' || group_concat(${json}, ',') || ']' AS BLOB)`
 
 async function begin(db: Sqlite): Promise<void> {
   const deadline = performance.now() + LOCK_WAIT_MS

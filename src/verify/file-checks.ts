@@ -43,22 +43,24 @@ async function inProcess(
   file: string,
   signal: AbortSignal,
 ): Promise<LogProblem | undefined> {
-  const child = fork(SCRIPT, [check, file])
-  const kill = () => child.kill()
+  // What ends it is said by its end.
+  const child = fork(SCRIPT, [check, file], { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] })
+  const kill = () => child.kill('SIGKILL')
   signal.addEventListener('abort', kill, { once: true })
   const ended = new AbortController()
   try {
     const [message]: unknown[] = await Promise.race([
       once(child, 'message', { signal: ended.signal }),
-      once(child, 'exit', { signal: ended.signal }).then(([code]) => {
-        throw new Error(`the check of ${file} ended with ${code}`)
+      once(child, 'exit', { signal: ended.signal }).then(([code, name]) => {
+        signal.throwIfAborted()
+        return [{ problem: `${file} can't be checked: that ended with ${code ?? name}` }]
       }),
     ])
     return Value.Parse(Found, message) ?? undefined
   } finally {
     ended.abort()
     signal.removeEventListener('abort', kill)
-    child.kill()
+    kill()
   }
 }
 
@@ -69,9 +71,13 @@ function problemIn(check: string, file: string): LogProblem | null {
     const problem = checkSqliteViews(file)
     return problem === undefined ? null : { problem }
   } catch (error) {
-    if (error instanceof BrokenFile) return { problem: error.message }
-    throw error
+    const reason = error instanceof Error ? error.message : String(error)
+    return { problem: error instanceof BrokenFile ? reason : `${file} can't be checked: ${reason}` }
   }
 }
 
-if (process.argv[1] === SCRIPT) process.send?.(problemIn(process.argv[2] ?? '', process.argv[3] ?? ''))
+if (process.argv[1] === SCRIPT) {
+  // A terminal sends its signals to all: the process that waits for this one decides.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {})
+  process.send?.(problemIn(process.argv[2] ?? '', process.argv[3] ?? ''))
+}

@@ -94,7 +94,7 @@ export function createReplay({ events, chains, scratch, onRead, signal }: Replay
         characters = 0
       }
       try {
-        for await (const event of events.readAll({ from })) {
+        for await (const event of events.readAll({ from, withText: true })) {
           if (event.position > until) break
           check(event)
           read += 1

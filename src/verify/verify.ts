@@ -13,11 +13,12 @@ import { BrokenFile } from '../sqlite.ts'
 import { createChains } from './chains.ts'
 import { compareDocuments, type DocumentDifference } from './compare.ts'
 import type { FileChecks } from './file-checks.ts'
-import { asLogBroken, bare, createReplay, FoldFailed, LogBroken, type Replay } from './replay.ts'
+import { bare, createReplay, FoldFailed, LogBroken, type Replay } from './replay.ts'
 
 export interface VerifyOptions {
   events: EventStore
-  readStore: ReadStore
+  /** Without it the log is all that is checked. */
+  readStore?: ReadStore
   models: readonly ReadModel[]
   /** A directory where the replayed read models may be kept meanwhile; they need as much room as the stored. */
   scratchDir: string
@@ -113,7 +114,7 @@ async function verifyWith(
   for (const model of models) {
     modelReports.set(model, { name: model.name, state: 'not compared', position: LOG_START })
   }
-  const chains = createChains()
+  const chains = createChains({ hasGaps: files?.log === undefined })
   let compared = 0
   const report = (found: Partial<Found>): VerifyReport => {
     const { log, ...views } = found
@@ -130,7 +131,8 @@ async function verifyWith(
 
   try {
     // Before the end of the log is asked for: a read model never holds what the log has not.
-    const stored = await targetsOf(models, readStore)
+    const stored =
+      readStore === undefined ? new Map<ReadModel, Position>() : await targetsOf(models, readStore)
     const last = await lastPositionOf(events)
     const beyond = [...stored].find(([, position]) => position > last)
     const end = known?.position === undefined ? last : Math.min(last, known.position - 1)
@@ -153,8 +155,7 @@ async function verifyWith(
     }
     if (beyond !== undefined) return report({ log: cutOff(...beyond, last) })
 
-    const damage = await viewsFile
-    if (damage !== undefined) return report({ failure: damage })
+    if (readStore === undefined) return report({})
     const total = await documentsIn(scratch, models)
     const viewProgress = progressOf('views', total, onProgress)
     const snapshot = await readStore.snapshot()
@@ -179,7 +180,9 @@ async function verifyWith(
       await snapshot.close()
     }
     viewProgress(compared, true)
-    return report({})
+    // Last: the comparison says which document it is.
+    const damage = await viewsFile
+    return report(damage === undefined ? {} : { failure: damage })
   } catch (error) {
     if (error instanceof LogBroken) {
       const fileProblem = await logFile
@@ -276,7 +279,9 @@ async function lastPositionOf(events: EventStore): Promise<Position> {
   try {
     return await events.lastPosition()
   } catch (error) {
-    throw asLogBroken(error)
+    // Where its last page is damaged, reading it from the start tells how far it is sound.
+    if (error instanceof BrokenFile) return Number.MAX_SAFE_INTEGER
+    throw error
   }
 }
 

@@ -1,10 +1,11 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { openSqlite } from '../../src/sqlite.ts'
 import { READ_MODELS } from '../../src/views.ts'
 import { startTestServer } from '../start-server.ts'
-import { mergelog } from './command-line.ts'
+import { mergelog, startMergelog } from './command-line.ts'
 
 t.test('mergelog verify: sound beside a running server; a spoilt document is named', async (t) => {
   const server = await startTestServer(t)
@@ -62,13 +63,58 @@ t.test('one changed byte in the file of the log is caught, and stops a start whe
     /^mergelog: the log is not sound at position \d+, issue-1\.1@0: .*sound up to position \d+/,
   )
 
+  bytes[at] = 0xf5
+  await writeFile(file, bytes)
+  const noText = await mergelog(['verify'], { DATA_DIR })
+  t.match(noText, { code: 1, stderr: /issue-1\.1@0: .* is broken: .*no UTF-8.*sound up to position \d+/ })
+
   bytes.write('\u0001', at)
   await writeFile(file, bytes)
   const broken = await mergelog(['verify'], { DATA_DIR })
   t.equal(broken.code, 1)
   t.match(broken.stderr, /events\.db is broken.*sound up to position \d+/)
+  bytes[at] = 0xf5
+  await writeFile(file, bytes)
   await t.rejects(startTestServer(t, { DATA_DIR }), {
     name: 'BrokenEvent',
     message: /events\.db is broken: .*position \d+/,
   })
+})
+
+t.test('a log that can not be opened is a report as well, and verify makes no files', async (t) => {
+  const DATA_DIR = t.testdir({ 'events.db': 'Dear diary, '.repeat(1000), 'secrets.db': 'broken' })
+  for (const contents of ['Dear diary, '.repeat(1000), '']) {
+    await writeFile(join(DATA_DIR, 'events.db'), contents)
+    const { code, stdout } = await mergelog(['verify', '--json'], { DATA_DIR })
+    t.equal(code, 1)
+    t.match(JSON.parse(stdout), {
+      sound: false,
+      log: { soundUpTo: 0, events: 0, difference: { problem: /events\.db is broken/ } },
+    })
+    t.equal(await readFile(join(DATA_DIR, 'events.db'), 'utf8'), contents)
+  }
+  t.strictSame(await readdir(DATA_DIR), ['events.db', 'secrets.db'])
+})
+
+t.test('a signal ends verify, and nothing is left behind', async (t) => {
+  const DATA_DIR = t.testdir()
+  const server = await startTestServer(t, { DATA_DIR })
+  const TMPDIR = join(DATA_DIR, 'tmp')
+  await mkdir(TMPDIR)
+  for (const [signal, code] of [
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const) {
+    const child = startMergelog(t, ['verify'], { DATA_DIR: server.dataDir, TMPDIR })
+    const ended = once(child, 'exit')
+    let running = true
+    ended.then(() => {
+      running = false
+    })
+    // It has begun when its directory is there.
+    while (running && !(await readdir(TMPDIR)).some((name) => name.startsWith('verify-')));
+    child.kill(signal)
+    t.strictSame(await ended, [code, null])
+    t.notOk((await readdir(TMPDIR)).some((name) => name.startsWith('verify-')))
+  }
 })

@@ -93,9 +93,9 @@ export function placesOf(file: string, text: string): number[] {
   return places
 }
 
-/** Changes the byte at an offset by one bit; called again, changes it back. */
-export function changeByte(file: string, offset: number): void {
+/** Changes the byte at an offset by one bit; called again, changes it back. With the highest it is no text. */
+export function changeByte(file: string, offset: number, bit = 0): void {
   const bytes = readFileSync(file)
-  bytes[offset] = (bytes[offset] ?? 0) ^ 1
+  bytes[offset] = (bytes[offset] ?? 0) ^ (1 << bit)
   writeFileSync(file, bytes)
 }

@@ -1,4 +1,12 @@
-import { copyFileSync, mkdirSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
@@ -10,6 +18,7 @@ import { BrokenEvent } from '../../src/events/sqlite-log.ts'
 import { openMongoReadStore } from '../../src/projections/mongodb.ts'
 import { createProjector } from '../../src/projections/projector.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
+import { checkSqliteViews } from '../../src/projections/sqlite-snapshot.ts'
 import { BrokenFile } from '../../src/sqlite.ts'
 import { type VerifyProgress, type VerifyReport, verifyServer } from '../../src/verify/verify.ts'
 import { READ_MODELS } from '../../src/views.ts'
@@ -91,6 +100,179 @@ for (const which of ['in the middle', 'at the end'] as const) {
     t.equal((await verified(directory)).sound, true, 'and changed back it is sound')
   })
 }
+
+t.test(
+  'each bit of a byte that changes in an event is found, also where it is no text any more',
+  async (t) => {
+    const directory = await aDirectory(t)
+    const { eventsFile } = directory
+    const events = await eventsIn(directory)
+    const [middle] = inTheMiddleAndLast(events)
+    const texts = [middle.id, middle.type, JSON.stringify(middle.data), JSON.stringify(middle.metadata)]
+    const [start = 0] = placesOf(eventsFile, texts.join(''))
+    const data = start + middle.id.length + middle.type.length
+    const titles = data + JSON.stringify(middle.data).indexOf('"title":"') + '"title":"'.length
+    for (let bit = 0; bit < 8; bit++) {
+      changeByte(eventsFile, titles, bit)
+      t.comment(`bit ${bit}`)
+      names(t, await verified(directory), events, middle)
+      changeByte(eventsFile, titles, bit)
+    }
+    for (const [column, place] of [
+      start,
+      start + middle.id.length,
+      data,
+      data + (texts[2]?.length ?? 0),
+    ].entries()) {
+      changeByte(eventsFile, place, 7)
+      names(t, await verified(directory), events, middle)
+      const store = openSqliteEventStore(eventsFile)
+      for (const read of [store.readAll({ direction: 'backwards' }), store.readStream(middle.stream)]) {
+        const { position, stream, revision } = middle
+        await t.rejects(
+          all(read),
+          { name: 'BrokenEvent', position, stream, revision },
+          String(columns[column]),
+        )
+      }
+      await store.close()
+      changeByte(eventsFile, place, 7)
+    }
+  },
+)
+
+t.test('a name of a stream that is no text any more is found', async (t) => {
+  const directory = await aDirectory(t)
+  const [middle] = inTheMiddleAndLast(await eventsIn(directory))
+  for (const place of placesOf(directory.eventsFile, middle.stream)) {
+    changeByte(directory.eventsFile, place, 7)
+    t.equal((await verified(directory)).sound, false)
+    changeByte(directory.eventsFile, place, 7)
+  }
+})
+
+t.test('each bit of a byte that changes in a document is found, with its collection and id', async (t) => {
+  const directory = await aDirectory(t)
+  const { viewsFile } = directory
+  const store = openSqliteReadStore(viewsFile)
+  const collection = { name: 'issues', indexes: [], arrays: [] }
+  const [document] = await store.range(collection, { limit: 1 })
+  await store.close()
+  if (document?.text === undefined) throw new Error('there is no issue')
+  const [start = 0] = placesOf(viewsFile, document.text)
+  const place = start + document.text.indexOf('"title":"') + '"title":"'.length
+  for (let bit = 0; bit < 8; bit++) {
+    changeByte(viewsFile, place, bit)
+    const { sound, views } = await verified(directory)
+    t.equal(sound, false)
+    const said = views.failure ?? `${views.difference?.id} of ${views.difference?.collection}`
+    t.match(said, `${document.id} of issues`)
+    if (bit === 7) {
+      const reader = openSqliteReadStore(viewsFile)
+      const bad = { name: 'StoreUnavailable', message: /a document of issues is no UTF-8/ }
+      await t.rejects(reader.get<object>(collection, document.id), bad)
+      await t.rejects(reader.getMany<object>(collection, [document.id]), bad)
+      await t.rejects(reader.find<object>(collection, {}), bad)
+      await reader.close()
+    }
+    changeByte(viewsFile, place, bit)
+  }
+  t.equal((await verified(directory)).sound, true)
+})
+
+t.test('a document that an index can not be computed of is a problem in words', async (t) => {
+  const directory = await aDirectory(t)
+  const [place = 0] = placesOf(directory.viewsFile, '{"id":')
+  const start = readFileSync(directory.viewsFile)
+  start[place] = 1
+  writeFileSync(directory.viewsFile, start)
+  t.match(checkSqliteViews(directory.viewsFile), /views\.db is damaged: malformed JSON/)
+  t.equal((await verified(directory)).sound, false)
+})
+
+t.test('JSON that says the same in other characters is found', async (t) => {
+  const directory = await aDirectory(t)
+  const events = await eventsIn(directory)
+  const [middle] = inTheMiddleAndLast(events)
+  tamper(
+    directory.eventsFile,
+    `UPDATE events SET data = replace(data, '"title":', '"\\u0074itle":') WHERE position = ${middle.position}`,
+  )
+  const [same] = await eventsIn(directory).then((read) => read.filter(({ id }) => id === middle.id))
+  t.strictSame(same, middle)
+  names(t, await verified(directory), events, middle)
+})
+
+t.test('what documents are found by is compared with what they hold', async (t) => {
+  const directory = await aDirectory(t)
+  const { viewsFile } = directory
+  tamper(viewsFile, `CREATE TABLE kept AS SELECT * FROM arr_issues`)
+  for (const change of [
+    `DELETE FROM arr_issues WHERE rowid_of_test`.replace(
+      'rowid_of_test',
+      `field = (SELECT min(field) FROM kept)`,
+    ),
+    `INSERT INTO arr_issues SELECT field, id, 'another' FROM kept LIMIT 1`,
+  ]) {
+    tamper(viewsFile, change)
+    const { sound, views } = await verified(directory)
+    t.equal(sound, false)
+    t.match(
+      views.failure,
+      /views\.db is damaged: what documents of issues are found by (lacks|has) an element/,
+    )
+    tamper(viewsFile, 'DELETE FROM arr_issues; INSERT INTO arr_issues SELECT * FROM kept')
+  }
+  t.equal((await verified(directory)).sound, true)
+})
+
+t.test('what stands before a damaged page of the log is read, to its last event', async (t) => {
+  const directory = await aDirectory(t)
+  const { eventsFile } = directory
+  const events = await eventsIn(directory)
+  const event = events.findLast(isOpening)
+  if (event === undefined) throw new Error('the story is too short')
+  const [place = 0] = placesOf(eventsFile, [event.id, event.type].join(''))
+  const bytes = readFileSync(eventsFile)
+  const page = bytes.readUInt16BE(16)
+  bytes.fill(0xff, place - (place % page), place - (place % page) + 8)
+  writeFileSync(eventsFile, bytes)
+  const { log } = await verified(directory, { files: {} })
+  t.ok(log.soundUpTo > 0 && log.soundUpTo < event.position)
+  t.equal(log.events, log.soundUpTo)
+  t.match(log.difference?.problem, `(at position ${log.soundUpTo + 1})`)
+})
+
+t.test('damage in the schema of a file is a broken file, not a mistake in SQL', async (t) => {
+  const { eventsFile, viewsFile, dir } = await aDirectory(t)
+  const copy = join(dir, 'copy.db')
+  let broken = 0
+  for (const [file, open] of [
+    [eventsFile, openSqliteEventStore],
+    [viewsFile, openSqliteReadStore],
+  ] as const) {
+    const [place = 0] = placesOf(
+      file,
+      file === eventsFile ? 'stream INTEGER NOT NULL REF' : 'name TEXT PRIMARY',
+    )
+    for (const [offset, bit] of [
+      [0, 0],
+      [1, 1],
+      [2, 7],
+      [5, 1],
+    ] as const) {
+      copyFileSync(file, copy)
+      changeByte(copy, place + offset, bit)
+      try {
+        await open(copy).close()
+      } catch (error) {
+        t.match(error, { name: 'BrokenFile', file: copy })
+        broken += 1
+      }
+    }
+  }
+  t.ok(broken >= 4, `${broken} of 8`)
+})
 
 t.test('one byte changed in the name of a stream is found, in the table and in the index', async (t) => {
   const directory = await aDirectory(t)
@@ -248,7 +430,11 @@ t.test(
       other.views.models.find(({ name }) => name === 'labels'),
       { state: 'not compared' },
     )
-    tamper(viewsFile, `UPDATE checkpoints SET position = 0 WHERE name = 'issues'; DELETE FROM doc_issues`)
+    tamper(
+      viewsFile,
+      `UPDATE checkpoints SET position = 0 WHERE name = 'issues';
+     DELETE FROM doc_issues; DELETE FROM arr_issues`,
+    )
     const behind = await verified(directory)
     t.equal(behind.sound, true)
     t.match(

@@ -1,45 +1,106 @@
 /** `mergelog verify`: whether log and read models are what they should be; the first difference if not. */
+import { existsSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import type { Command } from 'commander'
-import { loadConfig } from '../../config.ts'
-import { eventsFile, openReadStores, viewsFile } from '../../stores.ts'
+import { type Config, loadConfig } from '../../config.ts'
+import { LOG_START } from '../../events/event-store.ts'
+import { BrokenFile } from '../../sqlite.ts'
+import { eventsFile, viewsFile } from '../../stores.ts'
 import { fileChecks } from '../../verify/file-checks.ts'
+import { asLogBroken, LogBroken } from '../../verify/replay.ts'
 import { type VerifyReport, verifyServer } from '../../verify/verify.ts'
 import { READ_MODELS } from '../../views.ts'
 import { CommandFailed } from '../explain.ts'
 import { explainUse, STORE_SETTINGS } from '../help.ts'
-import { openLog } from '../open-log.ts'
+import { openLog, openViews, requireLog } from '../open-log.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { printable, styled } from '../terminal.ts'
 
 const STEPS = { log: 'log', views: 'read models' } as const
 
-async function verify(): Promise<VerifyReport> {
-  const config = loadConfig(process.env)
+/** What is stored, as far as it can be opened; nothing is made that is not there. */
+async function openStores(config: Config) {
   const { dataDir, eventStoreUrl, mongodbUrl } = config
+  const [logFile, documents] = [eventsFile(dataDir), viewsFile(dataDir)]
+  await requireLog(config)
+  // Opening it would write to it.
+  if (eventStoreUrl === undefined && isEmpty(logFile)) throw new BrokenFile(logFile, 'it is empty')
   const events = await openLog(config)
-  const { readStore, secrets } = await openReadStores(config)
+  const files = eventStoreUrl === undefined ? { log: logFile } : {}
+  if (mongodbUrl === undefined && (!existsSync(documents) || isEmpty(documents))) return { events, files }
+  try {
+    const { current: readStore } = await openViews(config)
+    return { events, readStore, files: { ...files, ...(mongodbUrl === undefined && { views: documents }) } }
+  } catch (error) {
+    if (error instanceof BrokenFile) return { events, files, failure: error.message }
+    await events.close()
+    throw error
+  }
+}
+
+const isEmpty = (file: string) => statSync(file).size === 0
+
+/** @throws the signal's reason when it is aborted */
+async function verify(signal: AbortSignal): Promise<VerifyReport> {
+  const { events, readStore, files, failure } = await openStores(loadConfig(process.env))
   const ended = new AbortController()
   try {
-    return await withProgressBar((onProgress) =>
+    const report = await withProgressBar((onProgress) =>
       verifyServer({
         events,
-        readStore,
+        ...(readStore && { readStore }),
         models: READ_MODELS,
         scratchDir: tmpdir(),
-        files: fileChecks(
-          {
-            ...(eventStoreUrl === undefined && { log: eventsFile(dataDir) }),
-            ...(mongodbUrl === undefined && { views: viewsFile(dataDir) }),
-          },
-          ended.signal,
-        ),
+        files: fileChecks(files, AbortSignal.any([signal, ended.signal])),
         onProgress: ({ phase, done, total }) => onProgress({ step: STEPS[phase], done, total }),
+        signal,
       }),
     )
+    return failure === undefined || !report.sound
+      ? report
+      : { ...report, sound: false, views: { ...report.views, failure } }
   } finally {
     ended.abort()
-    await Promise.all([events.close(), readStore.close(), secrets.close()])
+    await Promise.all([events.close(), readStore?.close()])
+  }
+}
+
+/** The report, of a log that can't be opened, too. */
+async function reported(signal: AbortSignal): Promise<VerifyReport> {
+  try {
+    return await verify(signal)
+  } catch (error) {
+    const problem = asLogBroken(error)
+    if (!(problem instanceof LogBroken)) throw error
+    const models = READ_MODELS.map(({ name }) => ({
+      name,
+      state: 'not compared' as const,
+      position: LOG_START,
+    }))
+    return {
+      sound: false,
+      log: { events: 0, soundUpTo: LOG_START, streams: 0, unlinked: 0, difference: problem.problem },
+      views: { documents: 0, models },
+    }
+  }
+}
+
+const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const
+
+/** Runs `work` so that a signal aborts it in order, and then ends the process. */
+async function abortedBySignals<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const stopping = new AbortController()
+  let code: number | undefined
+  const stop = (name: NodeJS.Signals) => {
+    code ??= name === 'SIGINT' ? EXIT_CODES.SIGINT : EXIT_CODES.SIGTERM
+    stopping.abort()
+  }
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, stop)
+  try {
+    return await work(stopping.signal)
+  } finally {
+    for (const name of ['SIGINT', 'SIGTERM'] as const) process.off(name, stop)
+    if (code !== undefined) process.exit(code)
   }
 }
 
@@ -63,7 +124,7 @@ function differenceIn({ log, views }: VerifyReport): string | undefined {
 }
 
 async function verifyCommand({ json }: { json?: true }): Promise<void> {
-  const report = await verify()
+  const report = await abortedBySignals(reported)
   const { log, views } = report
   if (json) console.log(JSON.stringify(report))
   else if (report.sound) {
