@@ -1,7 +1,7 @@
 /** Waiting for what another part of the server does in its own time. */
 import { setTimeout as delay } from 'node:timers/promises'
 
-const PATIENCE_MS = 20_000
+const PATIENCE_MS = 60_000
 
 /** Asks again and again until the answer is yes; rejects, naming `what`, when it does not come to that. */
 export async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {

@@ -233,10 +233,8 @@ t.test('a server that stops ends live histories at once, also of clients that ta
     headers: { accept: 'text/event-stream' },
     signal: abort.signal,
   })
-  const since = performance.now()
   for (const stop of stops.splice(0)) await stop()
-  await stream.ended
-  t.ok(performance.now() - since < 10_000)
+  await t.resolves(stream.ended)
 })
 
 t.test('streams that clients have left free their places', async (t) => {
