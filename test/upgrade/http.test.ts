@@ -182,7 +182,7 @@ t.test('queries are open to everyone, also with credentials that are none of our
   const headers = { authorization: 'Bearer nobody' }
   t.equal((await server.fetch(null, `${BASE}/nowhere`, { headers })).status, 501)
   t.equal(
-    (await server.fetch(null, '/api/v1/repos/search', { headers })).status,
+    (await server.fetch(null, '/api/v1/repos/issues/search', { headers })).status,
     401,
     'elsewhere they are refused',
   )
