@@ -240,7 +240,7 @@ t.test('no hostile path, query or field gives a 5xx, on any route', async (t) =>
     diffType: 'diff',
   }
   /** One place reads these names for all routes: each route gets some of the values, all routes together all. */
-  const SHARED = new Set(['owner', 'repo'])
+  const SHARED = new Set(['owner', 'repo', 'index', 'page', 'limit'])
   const PARTS = 5
   for (const [place, { path, method, takes }] of routes.entries()) {
     const hostileFor = (name: string) =>
@@ -281,7 +281,7 @@ t.test('no hostile path, query or field gives a 5xx, on any route', async (t) =>
         '__proto__',
       ]
         .filter((key) => takes(key) || key === '__proto__')
-        .flatMap((key) => HOSTILE.map((hostile) => `${key}=${hostile}&${key}=1`))
+        .flatMap((key) => hostileFor(key).map((hostile) => `${key}=${hostile}&${key}=1`))
       await Promise.all(queries.map((query) => ask(method, `${filled('', '')}?${query}`)))
     } else if (!destroys) {
       const fields = [
