@@ -69,12 +69,12 @@ async function upload(
   const head = '--b\r\nContent-Disposition: form-data; name="attachment"; filename="large.txt"\r\n\r\n'
   const headers = { authorization, 'content-type': 'multipart/form-data; boundary=b' }
   const asked = request(url, { method: 'POST', headers })
-  const answered = once(asked, 'response')
-  // Whoever waits for the answer is told, too.
-  answered.catch(() => undefined)
+  const [answered, closed] = [once(asked, 'response'), once(asked, 'close')]
+  // Whoever waits for them is told, too.
+  for (const event of [answered, closed]) event.catch(() => undefined)
   asked.write(head)
   for (let i = 0; i < blocks && !asked.destroyed; i++) {
-    if (!asked.write(BLOCK)) await Promise.race([once(asked, 'drain'), once(asked, 'close')])
+    if (!asked.write(BLOCK)) await Promise.race([once(asked, 'drain'), closed])
     sent(i + 1)
   }
   asked.end('\r\n--b--\r\n')
