@@ -1,4 +1,5 @@
 /** The log in EventStoreDB (or KurrentDB), over gRPC. */
+import { setMaxListeners } from 'node:events'
 import {
   type AppendExpectedRevision,
   EventStoreDBClient,
@@ -55,6 +56,8 @@ export function openEventStoreDb(url: string): EventStore {
   Object.assign(client, { supports: async () => false })
 
   const closing = new AbortController()
+  // Every read that is under way listens, and Node would take that for a leak.
+  setMaxListeners(0, closing.signal)
   const reading = { closing: closing.signal, deadline }
   const inFlight = new Set<Promise<unknown>>()
 
