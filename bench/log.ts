@@ -19,7 +19,7 @@ export const LARGE = 'large'
 /** Repositories with nothing in them, `light-<n>` from 1. */
 export const LIGHT = 'light'
 
-/** Seeds the data directory and measures the rebuild of all read models and the start with current ones. */
+/** Seeds the data directory and measures the rebuild of all read models, the start with current ones, and their proof. */
 export async function measureLog(
   dataDir: string,
   sizes: Sizes,
@@ -38,12 +38,15 @@ export async function measureLog(
   await first.stop()
 
   const starts: number[] = []
+  const proofs: number[] = []
   const times = wanted.includes('log') ? sizes.rounds : 0
   for (let i = 0; i < times; i++) {
     starts.push(await startOnce(environment))
+    proofs.push(await verifyOnce(environment))
   }
   const rate = (events / caughtUp) * 1000
   const start = median(starts)
+  const proof = (events / median(proofs)) * 1000
   const many = events.toLocaleString('en')
   const absolute = { ceiling: '', ratio: undefined }
   return {
@@ -70,6 +73,13 @@ export async function measureLog(
         ...absolute,
         goal: '< 2 s',
         met: start < 2000,
+      },
+      {
+        work: `mergelog verify of ${many} events`,
+        measured: perSecond(proof),
+        ...absolute,
+        goal: '>= 20,000/s',
+        met: proof >= 20_000,
       },
     ],
   }
@@ -108,6 +118,19 @@ async function startOnce(environment: Record<string, string>): Promise<number> {
   server.kill('SIGTERM')
   await exit
   return ms
+}
+
+/** Milliseconds that the command takes from its birth to its end. @throws when it finds a difference */
+async function verifyOnce(environment: Record<string, string>): Promise<number> {
+  const began = performance.now()
+  const command = fileURLToPath(new URL('../dist/cli/mergelog.js', import.meta.url))
+  const verify = spawn(process.execPath, [command, 'verify', '--json'], {
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  const [code] = await once(verify, 'exit')
+  if (code !== 0) throw new Error(`mergelog verify ended with ${code}`)
+  return performance.now() - began
 }
 
 /** The first start makes the site admin; a token is how API clients sign in. */

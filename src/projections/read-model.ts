@@ -41,10 +41,15 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel {
     version,
     collection,
     async advance(events, store) {
-      const touched = events
-        .map((event) => ({ event, ids: fold.touches(event) }))
-        .filter((t) => t.ids.length > 0)
-      const ids = new Set(touched.flatMap((t) => t.ids))
+      const touched: { event: Recorded<DomainEvent>; ids: readonly string[] }[] = []
+      const ids = new Set<string>()
+      // Most events concern few models, and each model sees all of them.
+      for (const event of events) {
+        const own = fold.touches(event)
+        if (own.length === 0) continue
+        touched.push({ event, ids: own })
+        for (const id of own) ids.add(id)
+      }
       const all = [...ids].map((id) => ({ collection, id }))
       const documents = new Map<string, Stored<D>>()
       if (ids.size > 0) {

@@ -62,7 +62,7 @@ export function createReplay({ events, chains, scratch, onRead, signal }: Replay
     const changes: Change[] = []
     for (const [model, target] of models) {
       const from = positionOf(model)
-      const own = decoded.filter(({ position }) => position > from && position <= target)
+      const own = within(decoded, from, target)
       const advance = await model.advance(own, scratch)
       if (advance.poison !== undefined) throw failed(model.name, advance.poison.event, advance.poison.error)
       for (const change of advance.changes) changes.push({ ...change, collection: bare(change.collection) })
@@ -119,6 +119,15 @@ export function createReplay({ events, chains, scratch, onRead, signal }: Replay
 
 /** The collection without what queries need: nobody asks the replayed documents but by their ids. */
 export const bare = ({ name }: AnyCollection): AnyCollection => ({ name, indexes: [], arrays: [] })
+
+/** Those after one position and up to another: all of them, mostly. */
+function within(events: readonly Recorded<DomainEvent>[], after: Position, upTo: Position) {
+  const [first, last] = [events[0], events.at(-1)]
+  if (first === undefined || last === undefined) return events
+  return first.position > after && last.position <= upTo
+    ? events
+    : events.filter(({ position }) => position > after && position <= upTo)
+}
 
 function decodeAll(batch: readonly RecordedEvent[]): Recorded<DomainEvent>[] {
   return batch.map((event) => {
