@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto'
 import { open, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Static, Type } from 'typebox'
-import { Value } from 'typebox/value'
+import { checkOf } from '../checked-json.ts'
 import { isMissing } from '../git/disk.ts'
 import { sumOf } from './file-copier.ts'
 
@@ -40,7 +40,7 @@ const Manifest = Type.Object({
   /** SHA-256 of SHA256SUMS. */
   sums: Type.String(),
 })
-const Sealed = Type.Object({ ...Manifest.properties, seal: Type.String() })
+const isSealed = checkOf(Type.Object({ ...Manifest.properties, seal: Type.String() }))
 
 export type Manifest = Static<typeof Manifest>
 
@@ -96,7 +96,7 @@ export async function readManifest(directory: string): Promise<Manifest> {
       throw new BackupProblem(`${path} is of a later version of Mergelog (format ${format})`)
     }
   }
-  if (!Value.Check(Sealed, value) || value.seal !== sealOf(value)) throw damaged
+  if (!isSealed(value) || value.seal !== sealOf(value)) throw damaged
   const { seal: _seal, ...manifest } = value
   const sums = join(directory, SUMS)
   const actual = await sumOf(sums).catch((error: unknown) => {

@@ -1,8 +1,6 @@
 /** The `mergelog` command line. A command is a file in `commands/` and a line here. */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { Type } from 'typebox'
-import { Value } from 'typebox/value'
 import { addBackup } from './commands/backup.ts'
 import { addDemo } from './commands/demo.ts'
 import { addHistory } from './commands/history.ts'
@@ -32,7 +30,8 @@ const WRONG_USE = 2
 
 function version(): string {
   const file = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
-  return Value.Parse(Type.Object({ version: Type.String() }), JSON.parse(file)).version
+  const { version }: { version: string } = JSON.parse(file)
+  return version
 }
 
 function program(): Command {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { Type } from 'typebox'
-import { Value } from 'typebox/value'
+import { checked, checkOf } from '../checked-json.ts'
 import { hasCode, isMissing } from '../git/disk.ts'
 import type { RebuildProgress } from '../projections/rebuild.ts'
 import { controlSocket } from './socket.ts'
@@ -20,7 +20,7 @@ const Progress = Type.Object({
   end: Type.Integer(),
   done: Type.Boolean(),
 })
-const Line = Type.Union([Progress, Type.Object({ failed: Type.String() })])
+const isLine = checkOf(Type.Union([Progress, Type.Object({ failed: Type.String() })]))
 
 /** While it stops, a server answers so. */
 const STOPPING = 503
@@ -41,7 +41,7 @@ export async function* askToRebuild(
   let last: RebuildProgress | undefined
   try {
     for await (const json of linesOf(answer)) {
-      const line = Value.Parse(Line, JSON.parse(json))
+      const line = checked(isLine, JSON.parse(json))
       if ('failed' in line) throw new ControlFailed(line.failed)
       last = line
       yield line

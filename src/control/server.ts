@@ -4,16 +4,14 @@
  */
 import { chmod, rm } from 'node:fs/promises'
 import { Readable } from 'node:stream'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify from 'fastify'
 import { Type } from 'typebox'
-import { Value } from 'typebox/value'
 import type { Rebuilder, RebuildProgress } from '../projections/rebuild.ts'
 import { modelsNamed, READ_MODELS } from '../views.ts'
 import { controlSocket } from './socket.ts'
 
-const RebuildQuery = Type.Object({
-  model: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
-})
+const RebuildQuery = Type.Object({ model: Type.Array(Type.String(), { default: [] }) })
 
 /** A start has better things to do. */
 const FREE_AFTER_MS = 10_000
@@ -30,11 +28,10 @@ export async function startControl(
   dataDir: string,
   { rebuild, freeSpares }: Rebuilder,
 ): Promise<ControlServer> {
-  const app = Fastify({ forceCloseConnections: true })
+  const app = Fastify({ forceCloseConnections: true }).withTypeProvider<TypeBoxTypeProvider>()
 
-  app.post('/rebuild', async (request, reply) => {
-    const { model = [] } = Value.Parse(RebuildQuery, request.query)
-    const lines = progressLines(rebuild(modelsNamed([model].flat())))
+  app.post('/rebuild', { schema: { querystring: RebuildQuery } }, async ({ query }, reply) => {
+    const lines = progressLines(rebuild(modelsNamed(query.model)))
     return reply.type('application/x-ndjson').send(Readable.from(lines, { objectMode: false }))
   })
 

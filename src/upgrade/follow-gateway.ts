@@ -2,8 +2,8 @@
  * A chain node's HTTP gateway, as Cosmos chains have it. It belongs to others: its answers are limited in
  * time and size, and nothing of them is believed before it has been looked at.
  */
-import { type Static, type TSchema, Type } from 'typebox'
-import { Value } from 'typebox/value'
+import { type Static, Type } from 'typebox'
+import { type Check, checkOf, problemOf } from '../checked-json.ts'
 import { parseInt64, parseUint64 } from '../events/int64.ts'
 import type { ModuleVersion, UpgradePlan } from '../events/upgrade-events.ts'
 import type { Observed } from './follow-changes.ts'
@@ -47,11 +47,14 @@ const Whole = Type.Union([Type.String({ maxLength: 40 }), Type.Integer()])
 const CurrentPlan = Type.Object({
   plan: Type.Union([Type.Null(), Type.Object({ name: Text, height: Whole, info: Type.Optional(Text) })]),
 })
-const AppliedPlan = Type.Object({ height: Whole })
-const ModuleVersions = Type.Object({
-  module_versions: Type.Array(Type.Object({ name: Text, version: Whole }), { maxItems: 10_000 }),
-})
-const Authority = Type.Object({ address: Text })
+const isCurrentPlan = checkOf(CurrentPlan)
+const isAppliedPlan = checkOf(Type.Object({ height: Whole }))
+const isModuleVersions = checkOf(
+  Type.Object({
+    module_versions: Type.Array(Type.Object({ name: Text, version: Whole }), { maxItems: 10_000 }),
+  }),
+)
+const isAuthority = checkOf(Type.Object({ address: Text }))
 
 /** The block that an answer is of; asking with it gives the other answers of the same block. */
 const HEIGHT_HEADER = 'x-cosmos-block-height'
@@ -77,12 +80,12 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
   /** Of the last round: a gateway of several nodes must not lead back into the past. */
   let latest = 0n
 
-  async function get<T extends TSchema>(
-    schema: T,
+  async function get<T>(
+    check: Check<T>,
     path: string,
     signal: AbortSignal,
     height?: string,
-  ): Promise<{ answer: Static<T>; height: string | undefined }> {
+  ): Promise<{ answer: T; height: string | undefined }> {
     const late = new AbortController()
     const timer = setTimeout(
       () => late.abort(new GatewayError(`${path}: no whole answer in ${timeoutMs / 1000} s`)),
@@ -101,7 +104,7 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
         throw new NotAnswered(`${path}: answered with ${response.status}`, response.status, after)
       }
       const answer = parseJson(path, await bodyOf(path, response, maxBytes))
-      if (!Value.Check(schema, answer)) throw new GatewayError(`${path}: ${whatIsWrong(schema, answer)}`)
+      if (!check(answer)) throw new GatewayError(`${path}: ${problemOf(check)}`)
       return { answer, height: heightOf(response.headers) }
     } catch (error) {
       signal.throwIfAborted()
@@ -114,14 +117,14 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
   }
 
   /** As `get`; undefined when the chain does not have the method. */
-  async function getIfKnown<T extends TSchema>(
-    schema: T,
+  async function getIfKnown<T>(
+    check: Check<T>,
     path: string,
     signal: AbortSignal,
     height: string | undefined,
-  ): Promise<Static<T> | undefined> {
+  ): Promise<T | undefined> {
     try {
-      return (await get(schema, path, signal, height)).answer
+      return (await get(check, path, signal, height)).answer
     } catch (error) {
       if (isAbsent(error)) return undefined
       throw error
@@ -132,7 +135,7 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
     // No path can carry these two: they would name the directory.
     if (name === '' || name === '.' || name === '..') return '0'
     const { answer } = await get(
-      AppliedPlan,
+      isAppliedPlan,
       `applied_plan/${encodeURIComponent(wellFormed(name))}`,
       signal,
       height,
@@ -143,7 +146,7 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
   return {
     url: base,
     async observe(scheduled, signal) {
-      const current = await get(CurrentPlan, 'current_plan', signal)
+      const current = await get(isCurrentPlan, 'current_plan', signal)
       const { height } = current
       if (height !== undefined && BigInt(height) < latest) {
         throw new GatewayError(`current_plan: of block ${height}, after one of block ${latest} was seen`)
@@ -153,9 +156,9 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
       if (scheduled !== undefined && scheduled !== plan?.name) {
         seen.applied = { name: scheduled, height: await appliedHeight(scheduled, signal, height) }
       }
-      const modules = await getIfKnown(ModuleVersions, 'module_versions', signal, height)
+      const modules = await getIfKnown(isModuleVersions, 'module_versions', signal, height)
       if (modules !== undefined) seen.moduleVersions = modules.module_versions.map(moduleVersionOf)
-      const authority = await getIfKnown(Authority, 'authority', signal, height)
+      const authority = await getIfKnown(isAuthority, 'authority', signal, height)
       if (authority !== undefined) seen.authority = wellFormed(authority.address)
       if (height !== undefined) latest = BigInt(height)
       return seen
@@ -208,13 +211,6 @@ function parseJson(path: string, text: string): unknown {
   } catch {
     throw new GatewayError(`${path}: the answer is no JSON`)
   }
-}
-
-function whatIsWrong(schema: TSchema, answer: unknown): string {
-  const [first] = Value.Errors(schema, answer)
-  return first === undefined
-    ? 'not what it should be'
-    : `${first.instancePath || 'the answer'} ${first.message}`
 }
 
 function heightOf(headers: Headers): string | undefined {

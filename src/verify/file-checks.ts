@@ -6,7 +6,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { Type } from 'typebox'
-import { Value } from 'typebox/value'
+import { checked, checkOf } from '../checked-json.ts'
 import { checkSqliteLog, type LogProblem } from '../events/sqlite-check.ts'
 import { checkSqliteViews } from '../projections/sqlite-snapshot.ts'
 import { BrokenFile } from '../sqlite.ts'
@@ -17,15 +17,17 @@ export interface FileChecks {
 }
 
 /** Messages have no undefined. */
-const Found = Type.Union([
-  Type.Null(),
-  Type.Object({
-    problem: Type.String(),
-    position: Type.Optional(Type.Integer()),
-    stream: Type.Optional(Type.String()),
-    revision: Type.Optional(Type.Integer()),
-  }),
-])
+const isFound = checkOf(
+  Type.Union([
+    Type.Null(),
+    Type.Object({
+      problem: Type.String(),
+      position: Type.Optional(Type.Integer()),
+      stream: Type.Optional(Type.String()),
+      revision: Type.Optional(Type.Integer()),
+    }),
+  ]),
+)
 
 /** The checks of the embedded stores that are kept in these files; the signal ends those that nobody waits for. */
 export function fileChecks(files: { log?: string; views?: string }, signal: AbortSignal): FileChecks {
@@ -56,7 +58,7 @@ async function inProcess(
         return [{ problem: `${file} can't be checked: that ended with ${code ?? name}` }]
       }),
     ])
-    return Value.Parse(Found, message) ?? undefined
+    return checked(isFound, message) ?? undefined
   } finally {
     ended.abort()
     signal.removeEventListener('abort', kill)
