@@ -21,6 +21,21 @@ export function openStores(test: Test): { events: EventStore; views: ReadStore }
   return { events, views }
 }
 
+/** The log, and how many events of its streams have been read through it. */
+export function counted(events: EventStore): { events: EventStore; reads: () => number } {
+  let reads = 0
+  const watched: EventStore = {
+    ...events,
+    async *readStream(stream, options) {
+      for await (const event of events.readStream(stream, options)) {
+        reads += 1
+        yield event
+      }
+    },
+  }
+  return { events: watched, reads: () => reads }
+}
+
 /** A request of alice's. */
 export function aContext(changes: Partial<CommandContext> = {}): CommandContext {
   const id = randomUUID()

@@ -2,9 +2,8 @@
 import t from 'tap'
 import { append } from '../../src/commands/execute.ts'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
-import type { EventStore } from '../../src/events/event-store.ts'
 import { streamHistory } from '../../src/queries/history-source.ts'
-import { aContext, openStores } from '../stores.ts'
+import { aContext, counted, openStores } from '../stores.ts'
 
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
 const alice = { id: 1, login: 'alice' }
@@ -17,23 +16,14 @@ async function historyOf(test: Parameters<typeof openStores>[0], count: number) 
     append(events, aContext({ actor }), 'numbers-a', 'take', Array(n).fill(taken), 'any')
   await more(count, alice)
   await append(events, aContext({ actor: bob }), 'numbers-b', 'take', [taken], 'any')
-  let reads = 0
-  const watched: EventStore = {
-    ...events,
-    async *readStream(stream, options) {
-      for await (const event of events.readStream(stream, options)) {
-        reads += 1
-        yield event
-      }
-    },
-  }
-  const history = streamHistory(watched, 'numbers-a')
+  const watched = counted(events)
+  const history = streamHistory(watched.events, 'numbers-a')
   return {
     more,
     async page(actor: string, skip: number, limit: number, signal = NEVER) {
-      reads = 0
+      const before = watched.reads()
       const { events, total } = await history.page({ actor }, { skip, limit }, signal)
-      return { revisions: events.map(({ revision }) => revision), total, reads }
+      return { revisions: events.map(({ revision }) => revision), total, reads: watched.reads() - before }
     },
   }
 }

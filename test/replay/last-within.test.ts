@@ -1,10 +1,9 @@
 import t from 'tap'
 import { append } from '../../src/commands/execute.ts'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
-import type { EventStore } from '../../src/events/event-store.ts'
 import { isWithinUntil, type Stand, standOf, type Until } from '../../src/replay/document-at.ts'
 import { lastWithin, SEGMENT } from '../../src/replay/last-within.ts'
-import { aContext, openStores } from '../stores.ts'
+import { aContext, counted, openStores } from '../stores.ts'
 
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
 const second = (n: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, n)).toISOString()
@@ -21,24 +20,15 @@ async function streamOf(
   }
   const stands: Stand[] = []
   for await (const event of events.readStream('numbers-a')) stands.push(standOf(event))
-  let reads = 0
-  const watched: EventStore = {
-    ...events,
-    async *readStream(stream, options) {
-      for await (const event of events.readStream(stream, options)) {
-        reads += 1
-        yield event
-      }
-    },
-  }
+  const watched = counted(events)
   return {
     stands,
-    ask: (until: Until) => lastWithin(watched, 'numbers-a', until),
+    ask: (until: Until) => lastWithin(watched.events, 'numbers-a', until),
     append: (n: number) => append(events, aContext({ at: second(n) }), 'numbers-a', 'take', [taken], 'any'),
     async readsFor(until: Until) {
-      reads = 0
-      await lastWithin(watched, 'numbers-a', until)
-      return reads
+      const before = watched.reads()
+      await lastWithin(watched.events, 'numbers-a', until)
+      return watched.reads() - before
     },
   }
 }

@@ -1,27 +1,16 @@
-/** The page in a real browser: Debian's chromium, or what stands in CHROMIUM. Nothing is installed here. */
-import { existsSync } from 'node:fs'
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+/** The page in a real browser. */
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import t from 'tap'
 import { passwordOf } from '../start-server.ts'
 import { until } from '../until.ts'
+import { launchBrowser, NO_BROWSER } from './chromium.ts'
 import { HOSTILE_TITLE, lastOf, startStory } from './story.ts'
-
-const BROWSERS = [
-  process.env.CHROMIUM,
-  ...['chromium', 'chromium-browser', 'google-chrome'].map((name) => `/usr/bin/${name}`),
-]
-const executablePath = BROWSERS.find((path) => path !== undefined && existsSync(path))
 
 type Test = Pick<typeof t, 'teardown'>
 
-if (executablePath === undefined) {
-  t.plan(0, 'no browser found: `apt-get install chromium`, or set CHROMIUM to the path of one')
-} else {
-  const story = await startStory(t)
-  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
-  t.teardown(() => browser.close())
-  await testPage(story, browser)
-}
+const browser = await launchBrowser(t)
+if (browser === undefined) t.plan(0, NO_BROWSER)
+else await testPage(await startStory(t), browser)
 
 async function testPage(story: Awaited<ReturnType<typeof startStory>>, browser: Browser): Promise<void> {
   const { app, index, server } = story

@@ -1,22 +1,16 @@
-/** What the page does when it is refused live events, in a real browser: Debian's, or what stands in CHROMIUM. */
-import { existsSync } from 'node:fs'
-import { chromium, type Page } from 'playwright-core'
+/** What the page does when it is refused live events, in a real browser. */
+import type { Page } from 'playwright-core'
 import t from 'tap'
+import { launchBrowser, NO_BROWSER } from './chromium.ts'
 import { startStory } from './story.ts'
 
-const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser'].find(
-  (path) => path !== undefined && existsSync(path),
-)
-
-if (executablePath === undefined) {
-  t.plan(0, 'no browser found: `apt-get install chromium`, or set CHROMIUM to the path of one')
-} else {
+const browser = await launchBrowser(t)
+if (browser === undefined) t.plan(0, NO_BROWSER)
+else {
   const story = await startStory(t)
-  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
-  t.teardown(() => browser.close())
 
   /** The page, whose live events are refused with these, one after the other; `asked`: how often they were asked for. */
-  async function refused(test: Pick<typeof t, 'teardown'>, statuses: readonly number[]) {
+  const refused = async (test: Pick<typeof t, 'teardown'>, statuses: readonly number[]) => {
     const context = await browser.newContext()
     test.teardown(() => context.close())
     const page = await context.newPage()
