@@ -3,7 +3,7 @@
  * fills beside it. Callers name a collection as ever; one write decides which of the two that is.
  */
 import { LOG_START } from '../events/event-store.ts'
-import type { AnyCollection, Change, ReadStore } from './read-store.ts'
+import type { AnyCollection, Change, ReadSnapshot, ReadStore } from './read-store.ts'
 
 export interface Generations {
   /** What queries read and the projector writes. */
@@ -79,11 +79,18 @@ function routed(
       // As it was at that moment, which may be another one.
       const wasSecond = async (name: string) => (await secondIsCurrent(snapshot, name)) !== spare
       const then = leadTo(wasSecond)
-      return {
-        isIsolated: snapshot.isIsolated,
+      const passing = {
         checkpoint: async (name) => snapshot.checkpoint(nameOf(name, await wasSecond(name))),
         range: async (collection, range) => snapshot.range(await then(collection), range),
         close: () => snapshot.close(),
+      } satisfies Omit<ReadSnapshot, 'isIsolated'>
+      if (!snapshot.isIsolated) return { ...passing, isIsolated: false }
+      return {
+        ...passing,
+        isIsolated: true,
+        getMany: async (collection, ids) => snapshot.getMany(await then(collection), ids),
+        count: async (collection) => snapshot.count(await then(collection)),
+        differing: async (collection, documents) => snapshot.differing(await then(collection), documents),
       }
     },
     prepare: async (collections) => store.prepare(await Promise.all(collections.map(led))),

@@ -31,7 +31,7 @@ export interface ReadModel {
   readonly version: number
   readonly collection: AnyCollection
   /** Folds a batch onto the stored documents. Stops before an event that throws. */
-  advance(events: readonly Recorded<DomainEvent>[], store: ReadStore): Promise<Advance>
+  advance(events: readonly Recorded<DomainEvent>[], store: Pick<ReadStore, 'getMany'>): Promise<Advance>
 }
 
 export function readModel<D extends object>(fold: Fold<D>): ReadModel {

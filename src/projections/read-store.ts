@@ -83,13 +83,34 @@ export interface RangeDocument extends Stored<object> {
   text?: string
 }
 
+/** A document as it is written. */
+export interface DocumentText {
+  id: string
+  position: Position
+  text: string
+}
+
 /** The documents for one who goes through all of them while others write. */
-export interface ReadSnapshot {
-  /** Whether all is read as it stood in one moment (embedded), or each document as it stands when it is read. */
-  readonly isIsolated: boolean
+export type ReadSnapshot = IsolatedSnapshot | PassingSnapshot
+
+interface Snapshot {
   checkpoint(name: string): Promise<Checkpoint | undefined>
   range(collection: AnyCollection, range: IdRange): Promise<RangeDocument[]>
   close(): Promise<void>
+}
+
+/** All is read as it stood in one moment (embedded). */
+export interface IsolatedSnapshot extends Snapshot, Pick<ReadStore, 'getMany'> {
+  readonly isIsolated: true
+  /** How many documents there are. */
+  count(collection: AnyCollection): Promise<number>
+  /** Of these documents, the ids of those that are not stored with this position and this very text. */
+  differing(collection: AnyCollection, documents: readonly DocumentText[]): Promise<string[]>
+}
+
+/** Each document is read as it stands when it is read. */
+export interface PassingSnapshot extends Snapshot {
+  readonly isIsolated: false
 }
 
 /** How far a reader of the log has come, and by which version of its code. */

@@ -3,7 +3,6 @@ import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promi
 import { LRUCache } from 'lru-cache'
 import { StoreUnavailable } from '../events/event-store.ts'
 import {
-  BrokenFile,
   type Bytes,
   type Durability,
   isBusy,
@@ -12,10 +11,18 @@ import {
   type Sqlite,
   select,
   selectColumn,
-  textOf,
 } from '../sqlite.ts'
 import { type Condition, type Element, isElement, type Page, readFilter, readPage } from './filter.ts'
-import type { AnyCollection, Change, Checkpoint, Collection, ReadStore } from './read-store.ts'
+import type {
+  AnyCollection,
+  Change,
+  Checkpoint,
+  Collection,
+  Filter,
+  FindOptions,
+  ReadStore,
+} from './read-store.ts'
+import { listOf, parsed, selectMany, selectRange } from './sqlite-documents.ts'
 import {
   arrayTable,
   type Bindable,
@@ -28,7 +35,7 @@ import {
   selectPage,
 } from './sqlite-query.ts'
 import { prepareCollection, SCHEMA } from './sqlite-schema.ts'
-import { openSqliteSnapshot, selectRange } from './sqlite-snapshot.ts'
+import { openSqliteSnapshot } from './sqlite-snapshot.ts'
 
 /** A set of documents up to this size is cheaper to look at than all that there are. */
 const FEW = 1000
@@ -192,49 +199,27 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     return fewest?.hits
   }
 
-  /** What the JSON says, which only the caller can know. @throws BrokenFile for bytes that were not written here */
-  function parsed(bytes: Bytes, { name }: AnyCollection) {
-    const text = textOf(bytes)
-    if (text === undefined) throw new BrokenFile(file, `a document of ${name} is no UTF-8`)
-    try {
-      return JSON.parse(text)
-    } catch (error) {
-      throw new BrokenFile(file, `a document of ${name} is no JSON`, { cause: error })
-    }
-  }
-
-  const objectOf = (bytes: Bytes, collection: AnyCollection): object => parsed(bytes, collection)
+  const objectOf = (bytes: Bytes, collection: AnyCollection) => parsed<object>(bytes, file, collection)
 
   return {
-    async get(collection, id) {
+    async get<D extends object>(collection: Collection<D>, id: string) {
       const sql = `SELECT CAST(body AS BLOB) FROM ${documentTable(collection)} WHERE id = ?`
       return read(() => {
         const bytes = query.json(sql).get(id) ?? undefined
-        return bytes && parsed(bytes, collection)
+        return bytes && parsed<D>(bytes, file, collection)
       })
     },
-    async getMany<D extends object>(collection: Collection<D>, ids: readonly string[]) {
-      const distinct = [...new Set(ids)]
-      const sql = `SELECT ${listOf(`'[' || wanted.key || ',' || position || ',' || body || ']'`)}
-        FROM json_each(?) AS wanted CROSS JOIN ${documentTable(collection)} AS d ON d.id = wanted.value`
-      return read(() => {
-        const bytes = query.json(sql).get(JSON.stringify(distinct))
-        const rows = bytes ? parsed(bytes, collection) : []
-        return rows.map(([place, position, body]: [number, number, D]) => ({
-          id: distinct[place] ?? '',
-          position,
-          body,
-        }))
-      })
+    async getMany(collection, ids) {
+      return read(() => selectMany(file, collection, ids, (sql, parameter) => query.json(sql).get(parameter)))
     },
-    async find(collection, filter, options = {}) {
+    async find<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D> = {}) {
       const conditions = readFilter(collection, filter)
       const page = readPage(options)
       return read(() => {
         const start = startOf(collection, conditions, fewFor(collection, page))
         const sql = selectPage(collection, conditions, page, start)
         const bytes = query.json(`SELECT ${listOf('body')} FROM (${sql.text})`).get(...sql.values)
-        return bytes ? parsed(bytes, collection) : []
+        return bytes ? parsed<D[]>(bytes, file, collection) : []
       })
     },
     async count(collection, filter) {
@@ -316,9 +301,6 @@ function cached<Statement extends object>(prepare: (sql: string) => Statement): 
     return statement
   }
 }
-
-/** JSON texts of rows as one array, null when there is none. The order is that of the rows. */
-const listOf = (json: string) => `CAST('[' || group_concat(${json}, ',') || ']' AS BLOB)`
 
 async function begin(db: Sqlite): Promise<void> {
   const deadline = performance.now() + LOCK_WAIT_MS

@@ -25,6 +25,8 @@ export interface Comparison {
   collection: AnyCollection
   stored: Range
   replayed: Range
+  /** Ids of stored documents that are known to be as they should be: they are not among the replayed. */
+  settled: ReadonlySet<string>
   /**
    * Where stored documents may change while they are compared: reads one of them once more, and replays the log
    * up to where it stands. Absent when they can't change.
@@ -37,7 +39,7 @@ export interface Comparison {
 
 /** The first difference between the two sides, by id, in both directions; undefined when they are the same. */
 export async function compareDocuments(comparison: Comparison): Promise<DocumentDifference | undefined> {
-  const { collection, stored, replayed, before, onCompared } = comparison
+  const { collection, stored, replayed, settled, before, onCompared } = comparison
   let after: string | undefined
   for (;;) {
     await before?.()
@@ -47,7 +49,8 @@ export async function compareDocuments(comparison: Comparison): Promise<Document
     const made = await replayed(collection, range)
     const end = firstEnd(there, made)
     const within = ({ id }: RangeDocument) => end === undefined || byBytes(id, end) <= 0
-    const differences = differencesOf(collection.name, there.filter(within), made.filter(within))
+    const open = there.filter((document) => within(document) && !settled.has(document.id))
+    const differences = differencesOf(collection.name, open, made.filter(within))
     const found = comparison.again === undefined ? differences[0] : await settle(comparison, differences)
     if (found !== undefined) return found
     onCompared(made.length)

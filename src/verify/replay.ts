@@ -1,13 +1,13 @@
-/** Read models made again from the log, in a store that is thrown away afterwards; the log is checked on the way. */
+/** Read models made again from the log; the log is checked on the way. */
 import { decode } from '../events/codec.ts'
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
 import type { LogProblem } from '../events/sqlite-check.ts'
 import { BrokenEvent } from '../events/sqlite-log.ts'
 import type { ReadModel } from '../projections/read-model.ts'
-import type { AnyCollection, Change, ReadStore } from '../projections/read-store.ts'
 import { BrokenFile } from '../sqlite.ts'
 import type { Chains } from './chains.ts'
+import type { ReplayedDocuments } from './replayed-documents.ts'
 
 /** Events that are folded at once, and how many characters of text they may have. */
 const BATCH = 4000
@@ -39,14 +39,13 @@ export interface Replay {
 export interface ReplayOptions {
   events: EventStore
   chains: Chains
-  scratch: ReadStore
+  documents: ReplayedDocuments
   /** Told after each batch. */
   onRead: (position: Position) => void
   signal: AbortSignal | undefined
 }
 
-/** `scratch` is empty and prepared for the `bare` collections of the models. */
-export function createReplay({ events, chains, scratch, onRead, signal }: ReplayOptions): Replay {
+export function createReplay({ events, chains, documents, onRead, signal }: ReplayOptions): Replay {
   const positions = new Map<ReadModel, Position>()
   const positionOf = (model: ReadModel) => positions.get(model) ?? LOG_START
 
@@ -59,18 +58,13 @@ export function createReplay({ events, chains, scratch, onRead, signal }: Replay
 
   async function fold(batch: readonly RecordedEvent[], models: ReadonlyMap<ReadModel, Position>) {
     const decoded = decodeAll(batch)
-    const changes: Change[] = []
-    for (const [model, target] of models) {
-      const from = positionOf(model)
-      const own = within(decoded, from, target)
-      const advance = await model.advance(own, scratch)
-      if (advance.poison !== undefined) throw failed(model.name, advance.poison.event, advance.poison.error)
-      for (const change of advance.changes) changes.push({ ...change, collection: bare(change.collection) })
-    }
-    await scratch.apply(changes, new Map())
     const last = batch.at(-1)?.position ?? LOG_START
     for (const [model, target] of models) {
-      positions.set(model, Math.max(positionOf(model), Math.min(last, target)))
+      const from = positionOf(model)
+      const advance = await model.advance(within(decoded, from, target), documents)
+      if (advance.poison !== undefined) throw failed(model.name, advance.poison.event, advance.poison.error)
+      await documents.apply(model.collection, advance.changes)
+      positions.set(model, Math.max(from, Math.min(last, target)))
     }
   }
 
@@ -89,7 +83,9 @@ export function createReplay({ events, chains, scratch, onRead, signal }: Replay
       let characters = 0
       const flush = async () => {
         signal?.throwIfAborted()
-        await fold(batch, targets)
+        await fold(batch, targets).catch((error: unknown) => {
+          throw error instanceof BrokenFile ? new FoldFailed(error.message, { cause: error }) : error
+        })
         batch = []
         characters = 0
       }
@@ -116,9 +112,6 @@ export function createReplay({ events, chains, scratch, onRead, signal }: Replay
     },
   }
 }
-
-/** The collection without what queries need: nobody asks the replayed documents but by their ids. */
-export const bare = ({ name }: AnyCollection): AnyCollection => ({ name, indexes: [], arrays: [] })
 
 /** Those after one position and up to another: all of them, mostly. */
 function within(events: readonly Recorded<DomainEvent>[], after: Position, upTo: Position) {

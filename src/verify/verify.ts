@@ -13,29 +13,25 @@ import { BrokenFile } from '../sqlite.ts'
 import { createChains } from './chains.ts'
 import { compareDocuments, type DocumentDifference } from './compare.ts'
 import type { FileChecks } from './file-checks.ts'
-import { bare, createReplay, FoldFailed, LogBroken, type Replay } from './replay.ts'
+import { progressOf, type VerifyProgress } from './progress.ts'
+import { createReplay, FoldFailed, LogBroken, type Replay } from './replay.ts'
+import { bare, createReplayedDocuments, type ReplayedDocuments } from './replayed-documents.ts'
 
 export interface VerifyOptions {
   events: EventStore
   /** Without it the log is all that is checked. */
   readStore?: ReadStore
   models: readonly ReadModel[]
-  /** A directory where the replayed read models may be kept meanwhile; they need as much room as the stored. */
+  /**
+   * A directory where replayed documents may be kept meanwhile: those that differ from the stored, or all of them
+   * when that is not SQLite.
+   */
   scratchDir: string
   /** What only the files of embedded stores can tell, found out while the log is read. */
   files?: FileChecks
   /** Called some times each second at most, and at the end of each phase. */
   onProgress?: (progress: VerifyProgress) => void
   signal?: AbortSignal
-}
-
-export interface VerifyProgress {
-  /** `log` counts positions of the log; `views` counts documents. */
-  phase: 'log' | 'views'
-  done: number
-  total: number
-  /** Of `done`, since the phase began. */
-  perSecond: number
 }
 
 export interface VerifyReport {
@@ -129,19 +125,21 @@ async function verifyWith(
   const logFile = started(files?.log)
   const viewsFile = started(files?.views)
 
+  let snapshot: ReadSnapshot | undefined
   try {
     // Before the end of the log is asked for: a read model never holds what the log has not.
-    const stored =
-      readStore === undefined ? new Map<ReadModel, Position>() : await targetsOf(models, readStore)
+    snapshot = await readStore?.snapshot()
+    const stored = snapshot === undefined ? new Map<ReadModel, Position>() : await targetsOf(models, snapshot)
     const last = await lastPositionOf(events)
     const beyond = [...stored].find(([, position]) => position > last)
     const end = known?.position === undefined ? last : Math.min(last, known.position - 1)
     const logProgress = progressOf('log', end, onProgress)
     let onRead = (position: Position) => logProgress(position, position >= end)
+    const documents = createReplayedDocuments(scratch, snapshot?.isIsolated ? snapshot : undefined)
     const replay = createReplay({
       events,
       chains,
-      scratch,
+      documents,
       onRead: (position) => onRead(position),
       signal,
     })
@@ -155,29 +153,21 @@ async function verifyWith(
     }
     if (beyond !== undefined) return report({ log: cutOff(...beyond, last) })
 
-    if (readStore === undefined) return report({})
-    const total = await documentsIn(scratch, models)
-    const viewProgress = progressOf('views', total, onProgress)
-    const snapshot = await readStore.snapshot()
-    try {
-      for (const model of await comparable(models, snapshot, replay)) {
-        const difference = await compareModel(
-          model,
-          { snapshot, readStore, scratch, replay, signal },
-          (n) => {
-            compared += n
-            viewProgress(compared, false)
-          },
-        )
-        modelReports.set(model, {
-          name: model.name,
-          state: difference === undefined ? 'same' : 'different',
-          position: replay.position(model),
-        })
-        if (difference !== undefined) return report({ difference })
-      }
-    } finally {
-      await snapshot.close()
+    if (readStore === undefined || snapshot === undefined) return report({})
+    const current = await comparable(models, snapshot, replay)
+    const viewProgress = progressOf('views', documentsOf(current, documents), onProgress)
+    for (const model of current) {
+      const sides = { snapshot, readStore, scratch, documents, replay, signal }
+      const difference = await compareModel(model, sides, (n) => {
+        compared += n
+        viewProgress(compared, false)
+      })
+      modelReports.set(model, {
+        name: model.name,
+        state: difference === undefined ? 'same' : 'different',
+        position: replay.position(model),
+      })
+      if (difference !== undefined) return report({ difference })
     }
     viewProgress(compared, true)
     // Last: the comparison says which document it is.
@@ -193,6 +183,8 @@ async function verifyWith(
     }
     if (error instanceof FoldFailed || error instanceof BrokenFile) return report({ failure: error.message })
     throw error
+  } finally {
+    await snapshot?.close()
   }
 }
 
@@ -231,19 +223,26 @@ interface Sides {
   snapshot: ReadSnapshot
   readStore: ReadStore
   scratch: ReadStore
+  documents: ReplayedDocuments
   replay: Replay
   signal: AbortSignal | undefined
 }
 
-function compareModel(
+async function compareModel(
   model: ReadModel,
-  { snapshot, readStore, scratch, replay, signal }: Sides,
+  { snapshot, readStore, scratch, documents, replay, signal }: Sides,
   onCompared: (documents: number) => void,
 ): Promise<DocumentDifference | undefined> {
   const { collection } = model
-  const comparison = { collection, stored: snapshot.range, replayed: scratch.range, onCompared }
+  const { settled, kept } = documents.placesOf(collection)
+  onCompared(settled.size)
+  const comparison = { collection, stored: snapshot.range, replayed: scratch.range, settled, onCompared }
   const turn = async () => signal?.throwIfAborted()
-  if (snapshot.isIsolated) return compareDocuments({ ...comparison, before: turn })
+  if (snapshot.isIsolated) {
+    // Then nothing is stored that should not be, either.
+    if (kept.size === 0 && settled.size === (await snapshot.count(collection))) return undefined
+    return compareDocuments({ ...comparison, before: turn })
+  }
   const catchUp = async () => {
     await turn()
     await replay.readTo(LOG_START, await targetsOf([model], readStore))
@@ -267,12 +266,10 @@ function manyOf(store: ReadStore, { collection }: ReadModel, ids: readonly strin
   return store.getMany<object>({ name: collection.name, indexes: [], arrays: [] }, ids)
 }
 
-async function documentsIn(store: ReadStore, models: readonly ReadModel[]): Promise<number> {
-  let sum = 0
-  for (const { name } of models.map(({ collection }) => collection)) {
-    sum += await store.count<object>({ name, indexes: [], arrays: [] }, {})
-  }
-  return sum
+/** How many there are. */
+function documentsOf(models: readonly ReadModel[], documents: ReplayedDocuments): number {
+  const places = models.map(({ collection }) => documents.placesOf(collection))
+  return places.reduce((sum, { settled, kept }) => sum + settled.size + kept.size, 0)
 }
 
 async function lastPositionOf(events: EventStore): Promise<Position> {
@@ -300,22 +297,4 @@ function cutOff(model: ReadModel, position: Position, last: Position): LogProble
 function earlier(chain: LogProblem, file: LogProblem | undefined): LogProblem {
   if (file?.position === undefined || chain.position === undefined) return chain
   return file.position < chain.position ? file : chain
-}
-
-const REPORTS_MS = 100
-
-function progressOf(
-  phase: VerifyProgress['phase'],
-  total: number,
-  onProgress: (progress: VerifyProgress) => void,
-): (done: number, isEnd: boolean) => void {
-  const began = performance.now()
-  let reported = Number.NEGATIVE_INFINITY
-  return (done, isEnd) => {
-    const now = performance.now()
-    if (!isEnd && now - reported < REPORTS_MS) return
-    reported = now
-    const seconds = (now - began) / 1000
-    onProgress({ phase, done, total, perSecond: seconds === 0 ? 0 : Math.round(done / seconds) })
-  }
 }

@@ -1,0 +1,66 @@
+/** What only the embedded read models can be asked about their own file: damage, and what they are found by. */
+import {
+  type Bytes,
+  integrityProblem,
+  lossyText,
+  openSqlite,
+  type Sqlite,
+  select,
+  selectColumn,
+} from '../sqlite.ts'
+import type { AnyCollection } from './read-store.ts'
+import { arrayTable, documentTable } from './sqlite-query.ts'
+
+/** What SQLite finds damaged in the file; undefined when nothing. Takes as long as reading all of it. */
+export function checkSqliteViews(file: string): string | undefined {
+  const db = openSqlite(file, 'NORMAL')
+  try {
+    db.exec('BEGIN')
+    const damage = integrityProblem(db) ?? wrongElements(db)
+    return damage === undefined ? undefined : `${file} is damaged: ${damage}`
+  } finally {
+    // A statement that found something holds its read lock beyond the close.
+    if (db.inTransaction) db.exec('ROLLBACK')
+    db.close()
+  }
+}
+
+/** Where the array tables, by which documents are found, are not what the documents give. */
+function wrongElements(db: Sqlite): string | undefined {
+  const names = selectColumn<[], Bytes>(
+    db,
+    `SELECT DISTINCT CAST(substr(name, 5) AS BLOB) FROM sqlite_schema WHERE type = 'table' AND name LIKE 'arr\\_%' ESCAPE '\\'`,
+  )
+  for (const bytes of names.all()) {
+    const name = lossyText(bytes)
+    const collection: AnyCollection = { name, indexes: [], arrays: [] }
+    const stored = `SELECT field, id, value FROM ${arrayTable(collection)}`
+    const given = `SELECT a.field AS field, d.id AS id, e.value AS value
+      FROM ${documentTable(collection)} AS d JOIN array_fields AS a ON a.collection = '${name}',
+        json_each(body, '$.' || a.field) AS e
+      WHERE json_type(body, '$.' || a.field) = 'array' AND e.type IN ('text', 'integer', 'real')`
+    const counts = select<[], { given: number; found: number | null; stored: number }>(
+      db,
+      `SELECT count(*) AS given, (SELECT count(*) FROM ${arrayTable(collection)}) AS stored,
+         sum(EXISTS (SELECT 1 FROM ${arrayTable(collection)} AS s
+           WHERE s.field = g.field AND s.id = g.id AND s.value = g.value)) AS found
+       FROM (${given}) AS g`,
+    ).get()
+    // The quick way; the other names what differs, and knows an element that a document has twice.
+    if (counts !== undefined && counts.given === counts.stored && (counts.found ?? 0) === counts.given)
+      continue
+    for (const [one, other, problem] of [
+      [given, stored, 'lacks an element'],
+      [stored, given, 'has an element too many'],
+    ]) {
+      const found = select<[], { field: Bytes; id: Bytes }>(
+        db,
+        `SELECT CAST(field AS BLOB) AS field, CAST(id AS BLOB) AS id FROM (${one} EXCEPT ${other}) LIMIT 1`,
+      ).get()
+      if (found === undefined) continue
+      const [field, id] = [lossyText(found.field), lossyText(found.id)]
+      return `what documents of ${name} are found by ${problem}: ${field} of document ${id}`
+    }
+  }
+  return undefined
+}

@@ -1,0 +1,168 @@
+/** How many documents are read at once from the embedded read store, on whichever connection. */
+import { isUtf8 } from 'node:buffer'
+import type { Position } from '../events/event-store.ts'
+import { BrokenFile, type Bytes, bufferOf, readable, type Sqlite, selectTuples, textOf } from '../sqlite.ts'
+import type { AnyCollection, DocumentText, IdRange, RangeDocument, Stored } from './read-store.ts'
+import { documentTable } from './sqlite-query.ts'
+
+/** JSON texts of rows as one array, null when there is none. The order is that of the rows. */
+export const listOf = (json: string) => `CAST('[' || group_concat(${json}, ',') || ']' AS BLOB)`
+
+/** What the JSON says, which only the caller can know. @throws BrokenFile for bytes that were not written here */
+export function parsed<T>(bytes: Bytes, file: string, { name }: AnyCollection): T {
+  const text = textOf(bytes)
+  if (text === undefined) throw new BrokenFile(file, `a document of ${name} is no UTF-8`)
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new BrokenFile(file, `a document of ${name} is no JSON`, { cause: error })
+  }
+}
+
+/** The documents with these ids, in no order. `ask` runs the SQL with its one parameter. */
+export function selectMany<D extends object>(
+  file: string,
+  collection: AnyCollection,
+  ids: readonly string[],
+  ask: (sql: string, parameter: string) => Bytes | null | undefined,
+): Stored<D>[] {
+  const distinct = [...new Set(ids)]
+  const bytes = ask(
+    `SELECT ${listOf(`'[' || wanted.key || ',' || position || ',' || body || ']'`)}
+     FROM json_each(?) AS wanted CROSS JOIN ${documentTable(collection)} AS d ON d.id = wanted.value`,
+    JSON.stringify(distinct),
+  )
+  const rows = bytes ? parsed<[place: number, position: Position, body: D][]>(bytes, file, collection) : []
+  return rows.map(([place, position, body]) => ({ id: distinct[place] ?? '', position, body }))
+}
+
+/** So many documents come as one piece of bytes, which SQLite lets have 1 GB. */
+const PIECE = 100
+
+/** The documents of an id range of `file`, on this connection. */
+export function selectRange(
+  db: Sqlite,
+  file: string,
+  collection: AnyCollection,
+  { after = '', limit }: IdRange,
+): RangeDocument[] {
+  const piece = selectTuples<[string, number], [lengths: string | null, texts: Bytes | null]>(
+    db,
+    `SELECT '[' || group_concat('[' || CAST(position AS INTEGER) || ',' || ifnull(octet_length(id), 0) || ',' ||
+         ifnull(octet_length(body), 0) || ']') || ']',
+       CAST(group_concat(concat(id, body), '') AS BLOB)
+     FROM (SELECT id, position, body FROM ${documentTable(collection)} WHERE id > ? ORDER BY id LIMIT ?)`,
+  )
+  const documents: RangeDocument[] = []
+  while (documents.length < limit) {
+    const wanted = Math.min(PIECE, limit - documents.length)
+    const [[lengths, texts] = [null, null]] = piece.iterate(documents.at(-1)?.id ?? after, wanted)
+    if (lengths === null || texts === null) break
+    const found = documentsOf(lengths, texts, file, collection)
+    documents.push(...found)
+    if (found.length < wanted) break
+  }
+  return documents
+}
+
+/** Of each document: its position, and how many bytes its id and its body have. */
+type Lengths = [position: Position, id: number, body: number]
+
+/**
+ * Documents from their bytes, one after the other: to ask SQLite for them one by one would take four times as long.
+ */
+function documentsOf(
+  lengths: string,
+  texts: Bytes,
+  file: string,
+  collection: AnyCollection,
+): RangeDocument[] {
+  const sound = readable(texts)
+  const { buffer, encoding } = sound ?? { buffer: bufferOf(texts), encoding: 'utf8' }
+  const rows: Lengths[] = JSON.parse(lengths)
+  let start = 0
+  return rows.map(([position, idLength, bodyLength]) => {
+    const middle = start + idLength
+    const end = middle + bodyLength
+    const id = buffer.toString(encoding, start, middle)
+    if (sound === undefined && !isUtf8(buffer.subarray(start, end))) {
+      throw new BrokenFile(file, `document ${id} of ${collection.name} is no UTF-8`)
+    }
+    const document = lazily({ id, position, text: buffer.toString(encoding, middle, end) }, file, collection)
+    start = end
+    return document
+  })
+}
+
+/**
+ * Parsed when somebody looks: whoever compares two of them seldom needs more than the texts. Looking at one that
+ * is no JSON throws BrokenFile.
+ */
+function lazily(
+  { id, position, text }: { id: string; position: Position; text: string },
+  file: string,
+  { name }: AnyCollection,
+): RangeDocument {
+  return {
+    id,
+    position,
+    text,
+    get body(): object {
+      try {
+        return JSON.parse(text)
+      } catch (error) {
+        throw new BrokenFile(file, `document ${id} of ${name} is no JSON`, { cause: error })
+      }
+    },
+  }
+}
+
+/** Of these documents, the ids of those that are not stored, or not with this position and this very text. */
+export function selectDiffering(
+  db: Sqlite,
+  collection: AnyCollection,
+  documents: readonly DocumentText[],
+): string[] {
+  const piece = selectTuples<[string], [lengths: string | null, texts: Bytes | null]>(
+    db,
+    `SELECT '[' || group_concat('[' || wanted.key || ',' || position || ',' || octet_length(body) || ']') || ']',
+       CAST(group_concat(body, '') AS BLOB)
+     FROM json_each(?) AS wanted CROSS JOIN ${documentTable(collection)} AS d ON d.id = wanted.value`,
+  )
+  const differing: string[] = []
+  for (let start = 0; start < documents.length; start += PIECE) {
+    const wanted = documents.slice(start, start + PIECE)
+    const [[lengths, texts] = [null, null]] = piece.iterate(JSON.stringify(wanted.map(({ id }) => id)))
+    const expected = wanted.map(({ position, text }, place) => [place, position, Buffer.byteLength(text)])
+    const stored = bufferOf(texts ?? new Uint8Array())
+    // All of them at once, mostly; one by one where one differs.
+    if (
+      lengths === JSON.stringify(expected) &&
+      stored.equals(Buffer.from(wanted.map(({ text }) => text).join('')))
+    ) {
+      continue
+    }
+    const same = placesOfSame(wanted, lengths, stored)
+    differing.push(...wanted.filter((_, place) => !same.has(place)).map(({ id }) => id))
+  }
+  return differing
+}
+
+function placesOfSame(
+  wanted: readonly DocumentText[],
+  lengths: string | null,
+  stored: Buffer,
+): ReadonlySet<number> {
+  const rows: [place: number, position: Position, length: number][] = JSON.parse(lengths ?? '[]')
+  const same = new Set<number>()
+  let start = 0
+  for (const [place, position, length] of rows) {
+    const end = start + length
+    const document = wanted[place]
+    if (document?.position === position && stored.subarray(start, end).equals(Buffer.from(document.text))) {
+      same.add(place)
+    }
+    start = end
+  }
+  return same
+}

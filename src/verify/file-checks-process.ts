@@ -1,0 +1,31 @@
+/** What only the files of the embedded stores can tell, in a process that does nothing else: see `file-checks.ts`. */
+import { checkSqliteLog, type LogProblem } from '../events/sqlite-check.ts'
+import { checkSqliteViews } from '../projections/sqlite-check.ts'
+import { BrokenFile } from '../sqlite.ts'
+
+const CHECKS: Record<string, (file: string) => LogProblem | undefined> = {
+  log: checkSqliteLog,
+  views(file) {
+    const problem = checkSqliteViews(file)
+    return problem === undefined ? undefined : { problem }
+  },
+}
+
+function problemIn(check: string, file: string): LogProblem | undefined {
+  try {
+    return CHECKS[check]?.(file)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    return { problem: error instanceof BrokenFile ? reason : `${file} can't be checked: ${reason}` }
+  }
+}
+
+// A terminal sends its signals to all: the process that waits for this one decides.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {})
+// Until then it stays, so that no answer is lost on the way.
+process.on('disconnect', () => process.exit())
+for (let i = 2; i < process.argv.length; i += 2) {
+  const [check = '', file = ''] = process.argv.slice(i)
+  const problem = problemIn(check, file)
+  await new Promise((sent) => process.send?.({ check, ...(problem && { found: problem }) }, sent))
+}
