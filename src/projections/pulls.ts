@@ -128,22 +128,40 @@ export const pullFold: Fold<PullDocument> = {
   evolve(pull, event) {
     const { at } = event.metadata
     if (event.type === 'PullRequestOpened') {
-      return indexed({
-        ...event.data,
+      const { repoId, index, id, poster, title, body, head, base, mergeBase, diff } = event.data
+      const { mergeable, labels, milestone, assignees, deadline } = event.data
+      const [dependencies, schedule] = [[], null]
+      return {
+        repoId,
+        index,
+        id,
+        poster,
+        title,
+        body,
+        head,
+        base,
+        mergeBase,
+        diff,
+        mergeable,
+        labels,
+        milestone,
+        assignees,
+        deadline,
         state: 'open',
         status: 'open',
         closed: false,
-        dependencies: [],
+        dependencies,
         conflicts: [],
         allowMaintainerEdit: false,
         merged: null,
         merging: false,
-        schedule: null,
+        schedule,
         comments: 0,
         createdAt: at,
         updatedAt: at,
         closedAt: null,
-      })
+        ...derived({ head, base, labels, milestone, dependencies, schedule }),
+      }
     }
     if (pull === undefined) return undefined
     if (isDiscussionEvent(event)) {
@@ -211,19 +229,21 @@ export const pullFold: Fold<PullDocument> = {
   },
 }
 
-type Derived = 'headKey' | 'baseKey' | 'headSha' | 'labelIds' | 'milestoneId' | 'dependencyKeys' | 'scheduled'
+/** With the fields that follow from others as these are now. */
+const indexed = (pull: PullDocument): PullDocument => ({ ...pull, ...derived(pull) })
 
-/** With the fields that follow from others, and that only serve to find it. */
-function indexed(pull: Omit<PullDocument, Derived>): PullDocument {
+type Found = Pick<PullDocument, 'head' | 'base' | 'labels' | 'milestone' | 'dependencies' | 'schedule'>
+
+/** The fields that follow from others, and that only serve to find it. */
+function derived({ head, base, labels, milestone, dependencies, schedule }: Found) {
   return {
-    ...pull,
-    headKey: branchKey(pull.head.repoId, pull.head.branch),
-    baseKey: branchKey(pull.base.repoId, pull.base.branch),
-    headSha: pull.head.sha,
-    labelIds: pull.labels.map(({ id }) => id),
-    milestoneId: pull.milestone?.id ?? null,
-    dependencyKeys: pull.dependencies.map(({ repoId, index }) => pullId(repoId, index)),
-    scheduled: pull.schedule !== null,
+    headKey: branchKey(head.repoId, head.branch),
+    baseKey: branchKey(base.repoId, base.branch),
+    headSha: head.sha,
+    labelIds: labels.map(({ id }) => id),
+    milestoneId: milestone?.id ?? null,
+    dependencyKeys: dependencies.map(({ repoId, index }) => pullId(repoId, index)),
+    scheduled: schedule !== null,
   }
 }
 

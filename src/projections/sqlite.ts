@@ -317,7 +317,7 @@ async function begin(db: Sqlite): Promise<void> {
 
 function toWrite(change: Change): Write {
   documentTable(change.collection)
-  return change.op === 'put' ? { ...change, json: JSON.stringify(change.body) } : change
+  return change.op === 'put' ? { json: JSON.stringify(change.body), ...change } : change
 }
 
 function elementsOf(body: object, field: string): Set<Element> {

@@ -14,6 +14,13 @@ t.test('words are runs of letters and digits, each once, in their order', async 
   for (const none of ['', ' \n\t', '-- ?! …', '😀🎉', '\u0000']) t.same(wordsOf(none), [], none.trim())
 })
 
+t.test('a text of plain letters has the words that it has beside other ones', async (t) => {
+  const long = 'a'.repeat(100)
+  for (const text of ['The merge-base of v1.2: the_end (of it)!', `${long} ${long}b x\u0000y\n_Z_`, '']) {
+    t.same([...wordsOf(text), 'é'], wordsOf(`${text} é`), text)
+  }
+})
+
 t.test('case is ignored, in any script', async (t) => {
   for (const [q, text] of [
     ['MERGE', 'merge'],
