@@ -7,7 +7,7 @@ import { DataDirInUse, DataDirUnusable } from '../data-lock.ts'
 import { UnreadableEvent } from '../events/codec.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
 import { BrokenFile } from '../sqlite.ts'
-import { GatewayError } from '../upgrade/follow-gateway.ts'
+import { GatewayError } from '../upgrade/gateway-error.ts'
 import { printable } from './terminal.ts'
 
 /** A command can't do what it was asked to; the message says why, to whoever can mend it. */

@@ -1,29 +1,21 @@
 /** The `mergelog` command line. A command is a file in `commands/` and a line here. */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { addBackup } from './commands/backup.ts'
-import { addDemo } from './commands/demo.ts'
-import { addHistory } from './commands/history.ts'
-import { addRebuild } from './commands/rebuild.ts'
-import { addReplay } from './commands/replay.ts'
-import { addRestore } from './commands/restore.ts'
-import { addServe } from './commands/serve.ts'
-import { addUpgrade } from './commands/upgrade.ts'
-import { addVerify } from './commands/verify.ts'
 import { explain, WrongUse } from './explain.ts'
 import { printable } from './terminal.ts'
 
-const COMMANDS = [
-  addServe,
-  addDemo,
-  addHistory,
-  addReplay,
-  addUpgrade,
-  addVerify,
-  addRebuild,
-  addBackup,
-  addRestore,
-]
+/** How each of them is added, in the order of the help. The one that is asked for need not wait for the others. */
+const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void>>> = {
+  serve: async () => (await import('./commands/serve.ts')).addServe,
+  demo: async () => (await import('./commands/demo.ts')).addDemo,
+  history: async () => (await import('./commands/history.ts')).addHistory,
+  replay: async () => (await import('./commands/replay.ts')).addReplay,
+  upgrade: async () => (await import('./commands/upgrade.ts')).addUpgrade,
+  verify: async () => (await import('./commands/verify.ts')).addVerify,
+  rebuild: async () => (await import('./commands/rebuild.ts')).addRebuild,
+  backup: async () => (await import('./commands/backup.ts')).addBackup,
+  restore: async () => (await import('./commands/restore.ts')).addRestore,
+}
 
 const FAILED = 1
 const WRONG_USE = 2
@@ -34,7 +26,8 @@ function version(): string {
   return version
 }
 
-function program(): Command {
+/** With the command that the arguments name, or with all of them. */
+async function program([name = '']: readonly string[]): Promise<Command> {
   const mergelog = new Command('mergelog')
     .description('Git repositories, pull requests and issues in which history is the database.')
     .version(version(), '-v, --version', 'print the version')
@@ -48,7 +41,8 @@ function program(): Command {
       '\nmergelog COMMAND --help tells of one command, with examples and the environment that it reads.',
     )
     .exitOverride()
-  for (const add of COMMANDS) add(mergelog)
+  const named = Object.hasOwn(COMMANDS, name) ? [COMMANDS[name]] : Object.values(COMMANDS)
+  for (const load of named) (await load?.())?.(mergelog)
   return mergelog
 }
 
@@ -58,7 +52,7 @@ function program(): Command {
  */
 export async function runCommandLine(args: readonly string[]): Promise<number> {
   try {
-    await program().parseAsync(args, { from: 'user' })
+    await (await program(args)).parseAsync(args, { from: 'user' })
     return 0
   } catch (error) {
     // What commander throws it has told already; help and version that were asked for are no mistake.

@@ -7,18 +7,7 @@ import { type Check, checkOf, problemOf } from '../checked-json.ts'
 import { parseInt64, parseUint64 } from '../events/int64.ts'
 import type { ModuleVersion, UpgradePlan } from '../events/upgrade-events.ts'
 import type { Observed } from './follow-changes.ts'
-
-/** The gateway did not answer as one should; the message is one line. */
-export class GatewayError extends Error {
-  override readonly name = 'GatewayError'
-  /** How long it asks to be left alone, in milliseconds. */
-  readonly retryAfterMs: number | undefined
-
-  constructor(message: string, retryAfterMs?: number, options?: ErrorOptions) {
-    super(message, options)
-    this.retryAfterMs = retryAfterMs
-  }
-}
+import { GatewayError } from './gateway-error.ts'
 
 export interface Gateway {
   /** Without its query: fit to be printed. */

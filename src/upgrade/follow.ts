@@ -11,7 +11,8 @@ import { type EventStore, LOG_START, type Position } from '../events/event-store
 import { UPGRADE_STREAM } from '../events/streams.ts'
 import type { UpgradeEvent } from '../events/upgrade-events.ts'
 import { type ChangesSeen, changesOf } from './follow-changes.ts'
-import { type Gateway, GatewayError } from './follow-gateway.ts'
+import type { Gateway } from './follow-gateway.ts'
+import { GatewayError } from './gateway-error.ts'
 
 /** What there is to tell of following. */
 export type FollowNews =

@@ -2,8 +2,9 @@
 import { checkSqliteLog, type LogProblem } from '../events/sqlite-check.ts'
 import { checkSqliteViews } from '../projections/sqlite-check.ts'
 import { BrokenFile } from '../sqlite.ts'
+import type { Answer } from './file-checks.ts'
 
-const CHECKS: Record<string, (file: string) => LogProblem | undefined> = {
+const CHECKS: Record<Answer['check'], (file: string) => LogProblem | undefined> = {
   log: checkSqliteLog,
   views(file) {
     const problem = checkSqliteViews(file)
@@ -11,9 +12,9 @@ const CHECKS: Record<string, (file: string) => LogProblem | undefined> = {
   },
 }
 
-function problemIn(check: string, file: string): LogProblem | undefined {
+function problemIn(check: Answer['check'], file: string): LogProblem | undefined {
   try {
-    return CHECKS[check]?.(file)
+    return CHECKS[check](file)
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     return { problem: error instanceof BrokenFile ? reason : `${file} can't be checked: ${reason}` }
@@ -24,8 +25,13 @@ function problemIn(check: string, file: string): LogProblem | undefined {
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {})
 // Until then it stays, so that no answer is lost on the way.
 process.on('disconnect', () => process.exit())
-for (let i = 2; i < process.argv.length; i += 2) {
-  const [check = '', file = ''] = process.argv.slice(i)
-  const problem = problemIn(check, file)
-  await new Promise((sent) => process.send?.({ check, ...(problem && { found: problem }) }, sent))
+
+const [log = '', views = ''] = process.argv.slice(2)
+if (log !== '') await answer('log', log)
+if (views !== '') await answer('views', views)
+
+function answer(check: Answer['check'], file: string): Promise<unknown> {
+  const found = problemIn(check, file)
+  const message: Answer = found === undefined ? { check } : { check, found }
+  return new Promise((sent) => process.send?.(message, sent))
 }

@@ -6,8 +6,6 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { on, once } from 'node:events'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Type } from 'typebox'
-import { checked, checkOf } from '../checked-json.ts'
 import type { LogProblem } from '../events/sqlite-check.ts'
 
 export interface FileChecks {
@@ -17,19 +15,14 @@ export interface FileChecks {
 
 type Check = keyof FileChecks
 
-const isAnswer = checkOf(
-  Type.Object({
-    check: Type.String(),
-    found: Type.Optional(
-      Type.Object({
-        problem: Type.String(),
-        position: Type.Optional(Type.Integer()),
-        stream: Type.Optional(Type.String()),
-        revision: Type.Optional(Type.Integer()),
-      }),
-    ),
-  }),
-)
+/** What the process says: one of these for each check. Who only says it to itself needs no schema. */
+export interface Answer {
+  check: Check
+  found?: LogProblem
+}
+
+const isAnswer = (message: unknown): message is Answer =>
+  typeof message === 'object' && message !== null && 'check' in message
 
 /**
  * The checks of the embedded stores that are kept in these files, one after the other, from the first call on: who
@@ -51,9 +44,9 @@ export function fileChecks(files: { log?: string; views?: string }, signal: Abor
 // Beside this file, in the language that this one is run in.
 const SCRIPT = fileURLToPath(new URL(`file-checks-process${extname(import.meta.url)}`, import.meta.url))
 
-function startProcess(files: Partial<Record<Check, string>>, signal: AbortSignal): ChildProcess {
+function startProcess({ log = '', views = '' }: { log?: string; views?: string }, signal: AbortSignal) {
   // What ends it is said by its end.
-  const child = fork(SCRIPT, Object.entries(files).flat(), { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] })
+  const child = fork(SCRIPT, [log, views], { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] })
   signal.addEventListener('abort', () => child.kill('SIGKILL'), { once: true })
   return child
 }
@@ -80,8 +73,7 @@ async function answerOf(
 
 async function messageOf(child: ChildProcess, check: Check, signal: AbortSignal) {
   for await (const [message] of on(child, 'message', { signal })) {
-    const answer = checked(isAnswer, message)
-    if (answer.check === check) return answer.found
+    if (isAnswer(message) && message.check === check) return message.found
   }
   return undefined
 }
