@@ -420,6 +420,29 @@ t.test('one byte that makes a document unreadable is a failure with its place, n
 })
 
 t.test(
+  'a damaged page of the read models is a failure, after the log has been checked to its end',
+  async (t) => {
+    const directory = await aDirectory(t)
+    const events = await eventsIn(directory)
+    const store = openSqliteReadStore(directory.viewsFile)
+    const [document] = await store.range({ name: 'history', indexes: [], arrays: [] }, { limit: 1 })
+    await store.close()
+    const [place = 0] = placesOf(directory.viewsFile, document?.text ?? '')
+    const bytes = readFileSync(directory.viewsFile)
+    const page = bytes.readUInt16BE(16)
+    bytes.fill(0xff, place - (place % page), place - (place % page) + 8)
+    writeFileSync(directory.viewsFile, bytes)
+    for (const files of [{}, undefined]) {
+      const { sound, log, views } = await verified(directory, files && { files })
+      t.equal(sound, false)
+      t.equal(log.difference, undefined)
+      t.equal(log.soundUpTo, events.at(-1)?.position)
+      t.match(views.failure, /views\.db is broken: .*\(documents of history/)
+    }
+  },
+)
+
+t.test(
   'read models that this version has not made are not compared; those that lag behind are',
   async (t) => {
     const directory = await aDirectory(t)

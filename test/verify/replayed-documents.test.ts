@@ -1,0 +1,117 @@
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { StoreUnavailable } from '../../src/events/event-store.ts'
+import type { Change, Collection } from '../../src/projections/read-store.ts'
+import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
+import { openSqliteSnapshot } from '../../src/projections/sqlite-snapshot.ts'
+import { BrokenFile, openSqlite } from '../../src/sqlite.ts'
+import { createReplayedDocuments } from '../../src/verify/replayed-documents.ts'
+
+interface Card {
+  title: string
+}
+
+const cards: Collection<Card> = { name: 'cards', indexes: [], arrays: [] }
+
+const put = (id: string, title: string, position: number): Change => ({
+  op: 'put',
+  collection: cards,
+  id,
+  position,
+  body: { title },
+})
+const remove = (id: string): Change => ({ op: 'delete', collection: cards, id })
+
+/** Documents replayed beside a store that holds these. */
+async function beside(t: Test, stored: readonly Change[]) {
+  const [file, scratchFile] = [join(t.testdir(), 'stored.db'), join(t.testdirName, 'scratch.db')]
+  const [store, scratch] = [openSqliteReadStore(file), openSqliteReadStore(scratchFile, 'OFF')]
+  for (const each of [store, scratch]) await each.prepare([cards])
+  await store.apply(stored, new Map())
+  const snapshot = await store.snapshot()
+  if (!snapshot.isIsolated) throw new Error('it is isolated')
+  t.teardown(async () => {
+    await snapshot.close()
+    await Promise.all([store.close(), scratch.close()])
+  })
+  const documents = createReplayedDocuments(scratch, snapshot)
+  const places = () => {
+    const { settled, kept } = documents.placesOf(cards)
+    return { settled: [...settled].sort(), kept: [...kept].sort() }
+  }
+  const scratched = async () => (await scratch.range(cards, { limit: 10 })).map(({ id }) => id)
+  return { documents, places, scratch, scratched, file }
+}
+
+t.test(
+  'only what is not as it is stored is kept, and what is stored is read again when it changes',
+  async (t) => {
+    const { documents, places, scratched } = await beside(t, [put('a', 'last', 3), put('b', 'only', 2)])
+    t.strictSame(await documents.getMany(cards, ['a', 'b']), [], 'nothing is there before it was replayed')
+
+    await documents.apply(cards, [put('a', 'first', 1), put('b', 'only', 2), put('c', 'gone', 2)])
+    t.strictSame(places(), { settled: ['b'], kept: ['a', 'c'] })
+    t.strictSame(await scratched(), ['a', 'c'])
+    const found = await documents.getMany(cards, ['a', 'b', 'c', 'd'])
+    t.strictSame(found.map(({ id, body }) => `${id} ${body.title}`).sort(), ['a first', 'b only', 'c gone'])
+
+    await documents.apply(cards, [put('a', 'last', 3), remove('c')])
+    t.strictSame(places(), { settled: ['a', 'b'], kept: [] })
+    t.strictSame(await scratched(), [])
+
+    await documents.apply(cards, [put('b', 'changed', 4), remove('a')])
+    t.strictSame(places(), { settled: [], kept: ['b'] })
+    t.strictSame(await documents.getMany(cards, ['a', 'b']), [
+      { id: 'b', position: 4, body: { title: 'changed' } },
+    ])
+  },
+)
+
+t.test('another position, another text and another order of fields are not the same', async (t) => {
+  const { documents, places } = await beside(t, [
+    put('a', 'same', 1),
+    put('b', 'same', 1),
+    { op: 'put', collection: cards, id: 'c', position: 1, body: { other: 1, title: 'c' } },
+    put('d', 'ünïcödé', 1),
+  ])
+  await documents.apply(cards, [
+    put('a', 'same', 2),
+    put('b', 'Same', 1),
+    { op: 'put', collection: cards, id: 'c', position: 1, body: { title: 'c', other: 1 } },
+    put('d', 'ünïcödé', 1),
+  ])
+  t.strictSame(places(), { settled: ['d'], kept: ['a', 'b', 'c'] })
+})
+
+t.test('a document that holds the text of two is neither of them', async (t) => {
+  const { file } = await beside(t, [put('a', 'one', 1), put('b', 'two', 1)])
+  const [one, two] = ['{"title":"one"}', '{"title":"two"}']
+  const db = openSqlite(file, 'NORMAL')
+  db.exec(`UPDATE doc_cards SET body = iif(id = 'a', '${one}${two}', '')`)
+  db.close()
+  const snapshot = openSqliteSnapshot(file)
+  t.teardown(() => snapshot.close())
+  const texts = [
+    { id: 'a', position: 1, text: one },
+    { id: 'b', position: 1, text: two },
+    { id: 'none', position: 1, text: '' },
+  ]
+  t.strictSame(await snapshot.differing(cards, texts), ['a', 'b', 'none'])
+  t.strictSame(await snapshot.differing(cards, [{ id: 'b', position: 1, text: '' }]), [])
+})
+
+t.test(
+  'where what is stored is damaged, the replayed documents are kept, to be compared later',
+  async (t) => {
+    const { file, scratch } = await beside(t, [put('a', 'one', 1)])
+    const snapshot = openSqliteSnapshot(file)
+    t.teardown(() => snapshot.close())
+    const damaged = { ...snapshot, differing: () => Promise.reject(new BrokenFile(file, 'a page is torn')) }
+    const documents = createReplayedDocuments(scratch, damaged)
+    await documents.apply(cards, [put('a', 'one', 1)])
+    t.strictSame([...documents.placesOf(cards).kept], ['a'])
+    const gone = { ...snapshot, differing: () => Promise.reject(new StoreUnavailable('it is closed')) }
+    const failing = createReplayedDocuments(scratch, gone)
+    await t.rejects(failing.apply(cards, [put('a', 'one', 1)]), StoreUnavailable)
+  },
+)
