@@ -42,9 +42,6 @@ export const CommentWire = Type.Object({
   updated_at: Type.String(),
 })
 
-/** Of a streamed list; one object, so that its serializer is made once. */
-const ROW = { ...CommentWire }
-
 /** A file of a comment as Gitea's `Attachment`. Downloads are not counted. */
 export function attachmentWire(
   file: CommentDocument['attachments'][number],
@@ -165,7 +162,7 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
         // Gitea gives all of them on one page.
         reply.header('X-Total-Count', await comments.count(filter))
         reply.header('Access-Control-Expose-Headers', 'X-Total-Count')
-        sendStreamedList(reply, ROW, inOrder(filter, repository))
+        sendStreamedList(reply, inOrder(filter, repository))
         return reply
       },
     )

@@ -128,8 +128,8 @@ export function discussionWire(
 export function issueWire(issue: IssueDocument, around: DiscussionSurroundings): Static<typeof IssueWire> {
   const { id, name, owner, full_name } = around.repository
   const page = `${around.publicUrl}/${full_name}/${issue.isPull ? 'pulls' : 'issues'}/${issue.index}`
-  // What begins with a spread, and then adds to it, takes V8 thirty times as long.
-  return {
+  // A literal that begins with a spread and adds fields to it takes V8 thirty times as long.
+  return Object.assign(discussionWire(issue, around), {
     url: `${around.publicUrl}/api/v1/repos/${full_name}/issues/${issue.index}`,
     html_url: page,
     original_author: '',
@@ -145,8 +145,7 @@ export function issueWire(issue: IssueDocument, around: DiscussionSurroundings):
         }
       : null,
     repository: { id, name, owner: owner.login, full_name },
-    ...discussionWire(issue, around),
-  }
+  })
 }
 
 export function present<T>(values: readonly (T | undefined)[]): T[] {

@@ -78,8 +78,8 @@ export function pullWire(pull: PullDocument, around: PullSurroundings): Static<t
     repo_id: repo?.id ?? -1,
     repo,
   })
-  // What begins with a spread, and then adds to it, takes V8 thirty times as long.
-  return {
+  // A literal that begins with a spread and adds fields to it takes V8 thirty times as long.
+  return Object.assign(discussionWire(pull, around), {
     url: page,
     requested_reviewers: [],
     draft: isWorkInProgress(pull.title),
@@ -98,8 +98,7 @@ export function pullWire(pull: PullDocument, around: PullSurroundings): Static<t
     base: branchPoint(pull.base, repository),
     head: branchPoint(pull.head, headRepository),
     merge_base: pull.mergeBase,
-    ...discussionWire(pull, around),
-  }
+  })
 }
 
 /** Reads at once, whatever the number of rows, what they name: people, labels, milestones, forks; by default of now. */

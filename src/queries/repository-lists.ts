@@ -21,8 +21,6 @@ import { canSee } from './visibility.ts'
 /** Repositories that are read, and held, at once: a few milliseconds of work. */
 const CHUNK = 200
 
-const ROW = { ...PlainRepositoryWire }
-
 type Selection = Filter<RepositoryDocument>
 
 /** Keys between these two, both exclusive; without `below` there is no end. */
@@ -104,7 +102,7 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
   ): void {
     reply.header('X-Total-Count', total)
     reply.header('Access-Control-Expose-Headers', 'X-Total-Count')
-    sendStreamedList(reply, ROW, wires(parts, requester))
+    sendStreamedList(reply, wires(parts, requester))
   }
 
   async function sendRepositoriesOf(owner: AccountDocument, request: FastifyRequest, reply: FastifyReply) {

@@ -5,15 +5,13 @@ import t from 'tap'
 import { sendStreamedList } from '../../src/http/streamed-list.ts'
 import { until } from '../until.ts'
 
-const ROW = { type: 'object', properties: { n: { type: 'integer' } } }
-
-type Parts = AsyncIterable<{ n: number; hidden?: boolean }[]>
+type Parts = AsyncIterable<{ n: number }[]>
 
 /** A server with one route that sends these parts. */
 async function serve(test: Pick<typeof t, 'teardown'>, parts: () => Parts): Promise<string> {
   const app = Fastify()
   app.get('/', async (_request, reply) => {
-    sendStreamedList(reply, ROW, parts())
+    sendStreamedList(reply, parts())
     return reply
   })
   test.teardown(() => app.close())
@@ -30,9 +28,9 @@ async function answerOf(url: string): Promise<IncomingMessage> {
   return answer
 }
 
-t.test('rows in parts are one array, each with what its schema says', async (t) => {
+t.test('rows in parts are one array', async (t) => {
   const url = await serve(t, async function* () {
-    yield [{ n: 1, hidden: true }, { n: 2 }]
+    yield [{ n: 1 }, { n: 2 }]
     yield []
     yield [{ n: 3 }]
   })

@@ -1,0 +1,222 @@
+/** What the documentation says of an answer is what the answer has: every field, of that type, and no other. */
+import { Ajv } from 'ajv'
+import t, { type Test } from 'tap'
+import { workTree } from '../git-client.ts'
+import { startTestServer } from '../start-server.ts'
+
+type Method = 'get' | 'post' | 'patch' | 'put' | 'delete'
+
+interface Operation {
+  responses: Record<string, { content?: Record<string, { schema: object }> }>
+}
+
+interface Documentation {
+  paths: Record<string, Partial<Record<Method, Operation>>>
+}
+
+const JSON_TYPE = 'application/json'
+const server = await startTestServer(t)
+const documentation: Documentation = JSON.parse(await (await server.fetch(null, '/api/openapi.json')).text())
+const ajv = new Ajv({ strict: false, allErrors: true })
+const checked = new Set<string>()
+
+/** The schema with all objects closed that do not say of themselves that they are open. */
+function closed(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(closed)
+  if (typeof schema !== 'object' || schema === null) return schema
+  const inner = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, closed(value)]))
+  return 'properties' in inner ? { additionalProperties: false, ...inner } : inner
+}
+
+/** Asks as that user, and compares the answer with what the documentation says of it. Resolves to its JSON. */
+async function call<T>(
+  t: Test,
+  login: string,
+  method: Method,
+  path: string,
+  {
+    params = {},
+    query = '',
+    body,
+  }: { params?: Record<string, string | number>; query?: string; body?: object },
+): Promise<T> {
+  const operation = documentation.paths[path]?.[method]
+  if (operation === undefined) throw new Error(`${method} ${path} is not documented`)
+  const url = path.replaceAll(/\{(.+?)\}/g, (_, name) => `${params[name] ?? t.fail(`${path}: no ${name}`)}`)
+  const init = body === undefined ? {} : { body: body instanceof FormData ? body : JSON.stringify(body) }
+  const answer = await server.fetch(login, `${url}${query}`, { method: method.toUpperCase(), ...init })
+  const text = await answer.text()
+  const what = `${method} ${path} ${answer.status}`
+  const schema = operation.responses[answer.status]?.content?.[JSON_TYPE]?.schema
+  if (schema === undefined) throw new Error(`${what} is not documented: ${text}`)
+  const validate = ajv.compile(Object(closed(schema)))
+  const json: T = JSON.parse(text)
+  t.ok(validate(json), what, { errors: validate.errors?.slice(0, 5) })
+  checked.add(`${method} ${path}`)
+  return json
+}
+
+const repo = { owner: 'alice', repo: 'app' }
+const repoPath = '/api/v1/repos/{owner}/{repo}'
+const as = (t: Test, login: string) => ({
+  get: <T>(path: string, params: Record<string, string | number> = {}, query = '') =>
+    call<T>(t, login, 'get', path, { params: { ...repo, ...params }, query }),
+  send: <T>(method: Method, path: string, body: object, params: Record<string, string | number> = {}) =>
+    call<T>(t, login, method, path, { params: { ...repo, ...params }, body }),
+})
+t.test('every answer in JSON has what the documentation says, and nothing else', async (t) => {
+  const [alice, admin] = [as(t, 'alice'), as(t, 'admin')]
+
+  await server.as('alice')
+  await admin.send('post', '/api/v1/admin/users', {
+    username: 'bob',
+    email: 'bob@example.org',
+    password: 'a long password',
+  })
+  await alice.send(
+    'post',
+    '/api/v1/users/{username}/tokens',
+    { name: 'n', scopes: ['all'] },
+    { username: 'alice' },
+  )
+  await alice.send('post', '/api/v1/user/repos', { name: 'app', description: 'It', private: true })
+  await alice.send('post', '/api/v1/orgs', { username: 'team' })
+  await alice.send('post', '/api/v1/orgs/{org}/repos', { name: 'shared' }, { org: 'team' })
+  await alice.send('patch', repoPath, { website: 'https://example.org' })
+  await server.fetch('alice', '/api/v1/repos/alice/app/collaborators/bob', { method: 'PUT', body: '{}' })
+
+  const tree = await workTree(t, server.gitUrl('alice', 'alice/app'))
+  await tree.git('checkout', '-q', '-b', 'main')
+  await tree.commit('First', { 'a.txt': 'one\n' })
+  await tree.git('push', '-q', 'origin', 'main')
+  await tree.git('checkout', '-q', '-b', 'topic')
+  const sha = await tree.commit('Second', { 'a.txt': 'two\n', 'b.txt': 'new\n' })
+  await tree.git('push', '-q', 'origin', 'topic')
+
+  await alice.send('post', `${repoPath}/forks`, { organization: 'team', name: 'fork' })
+  await alice.send('post', `${repoPath}/branch_protections`, { rule_name: 'rel', enable_push: true })
+  await alice.send('patch', `${repoPath}/branch_protections/{*}`, { required_approvals: 0 }, { '*': 'rel' })
+  const label = await alice.send<{ id: number }>('post', `${repoPath}/labels`, {
+    name: 'bug',
+    color: '#00aabb',
+  })
+  await alice.send('patch', `${repoPath}/labels/{id}`, { description: 'Wrong' }, { id: label.id })
+  const common = await alice.send<{ id: number }>(
+    'post',
+    '/api/v1/orgs/{org}/labels',
+    { name: 'all', color: '#00aabb' },
+    { org: 'team' },
+  )
+  await alice.send(
+    'patch',
+    '/api/v1/orgs/{org}/labels/{id}',
+    { name: 'every' },
+    { org: 'team', id: common.id },
+  )
+  const milestone = await alice.send<{ id: number }>('post', `${repoPath}/milestones`, {
+    title: 'v1',
+    due_on: '2030-01-01T00:00:00Z',
+  })
+  await alice.send('patch', `${repoPath}/milestones/{id}`, { description: 'The first' }, { id: milestone.id })
+  const issue = {
+    title: 'An issue',
+    body: 'text',
+    labels: [label.id],
+    milestone: milestone.id,
+    assignees: ['alice'],
+  }
+  await alice.send('post', `${repoPath}/issues`, issue)
+  await alice.send('post', `${repoPath}/issues`, { title: 'Another' })
+  await alice.send('patch', `${repoPath}/issues/{index}`, { state: 'closed' }, { index: 2 })
+  const due = { due_date: '2030-01-01T00:00:00Z' }
+  await alice.send('post', `${repoPath}/issues/{index}/deadline`, due, { index: 1 })
+  for (const method of ['post', 'put'] as const) {
+    await alice.send(method, `${repoPath}/issues/{index}/labels`, { labels: [label.id] }, { index: 2 })
+  }
+  for (const [kind, index] of [
+    ['dependencies', 1],
+    ['blocks', 2],
+  ] as const) {
+    await alice.send('post', `${repoPath}/issues/{index}/${kind}`, { index: 3 - index }, { index })
+    await alice.send('delete', `${repoPath}/issues/{index}/${kind}`, { index: 3 - index }, { index })
+  }
+  await alice.send('post', `${repoPath}/issues/{index}/dependencies`, { index: 2 }, { index: 1 })
+  const comment = await alice.send<{ id: number }>(
+    'post',
+    `${repoPath}/issues/{index}/comments`,
+    { body: 'Hm' },
+    { index: 1 },
+  )
+  await alice.send('patch', `${repoPath}/issues/comments/{id}`, { body: 'Hm!' }, { id: comment.id })
+  await alice.send('post', `${repoPath}/pulls`, { ...issue, title: 'A change', head: 'topic', base: 'main' })
+  await alice.send('patch', `${repoPath}/pulls/{index}`, { body: 'changed' }, { index: 3 })
+  await alice.send('post', `${repoPath}/statuses/{sha}`, { state: 'success', context: 'ci' }, { sha })
+
+  await admin.send('put', '/api/v1/admin/upgrade/plan', { name: 'v2', height: '10', info: 'x' })
+  await admin.send('put', '/api/v1/admin/upgrade/module_versions', {
+    module_versions: [{ name: 'bank', version: '2' }],
+  })
+  await admin.send('put', '/api/v1/admin/upgrade/authority', { address: 'cosmos1' })
+  const state = { upgraded_consensus_state: 'AA==' }
+  await admin.send('put', '/api/v1/admin/upgrade/consensus_states/{last_height}', state, { last_height: 9 })
+
+  const upload = new FormData()
+  upload.set('attachment', new File(['contents'], 'notes.txt'))
+  const assets = `${repoPath}/issues/comments/{id}/assets`
+  const file = await call<{ id: number }>(t, 'alice', 'post', assets, {
+    params: { ...repo, id: comment.id },
+    body: upload,
+  })
+  await alice.send(
+    'patch',
+    `${assets}/{attachment_id}`,
+    { name: 'other.txt' },
+    { id: comment.id, attachment_id: file.id },
+  )
+  const named = {
+    username: 'alice',
+    org: 'team',
+    collaborator: 'bob',
+    sha: 'topic',
+    last_height: 9,
+    name: 'v1',
+  }
+  const { projector, events } = server.services
+  await projector.waitFor(await events.lastPosition(), 10_000)
+  const idIn = (path: string) =>
+    path.includes('/orgs/')
+      ? common.id
+      : path.includes('/comments/')
+        ? comment.id
+        : path.includes('/labels/')
+          ? label.id
+          : milestone.id
+  for (const [path, operations] of Object.entries(documentation.paths)) {
+    if (operations.get?.responses[200]?.content?.[JSON_TYPE] === undefined) continue
+    const reader = path.includes('/admin/') ? admin : alice
+    const params: Record<string, string | number> = {
+      ...named,
+      id: idIn(path),
+      attachment_id: file.id,
+      index: path.includes('/pulls/') ? 3 : 1,
+      '*': path.includes('/branches/') ? 'main' : path.includes('/commits/') ? 'topic/status' : 'rel',
+    }
+    const query = path.endsWith('/replay/diff')
+      ? '?from=0&to=1'
+      : path.endsWith('/replay')
+        ? '?revision=0'
+        : ''
+    await reader.get(path, params, query)
+  }
+  const all = Object.entries(documentation.paths).flatMap(([path, operations]) =>
+    Object.entries(operations)
+      .filter(([, { responses }]) =>
+        Object.entries(responses).some(
+          ([status, { content }]) => status !== 'default' && content?.[JSON_TYPE],
+        ),
+      )
+      .map(([method]) => `${method} ${path}`),
+  )
+  const missing = all.filter((each) => !checked.has(each))
+  t.strictSame(missing, [], 'no answer was left out')
+})
