@@ -1,4 +1,4 @@
-/** How many documents are read at once from the embedded read store, on whichever connection. */
+/** Reading many documents of the embedded read store at once, on whichever connection. */
 import { isUtf8 } from 'node:buffer'
 import type { Position } from '../events/event-store.ts'
 import { BrokenFile, type Bytes, bufferOf, readable, type Sqlite, selectTuples, textOf } from '../sqlite.ts'
@@ -125,7 +125,8 @@ export function selectDiffering(
 ): string[] {
   const piece = selectTuples<[string], [lengths: string | null, texts: Bytes | null]>(
     db,
-    `SELECT '[' || group_concat('[' || wanted.key || ',' || position || ',' || octet_length(body) || ']') || ']',
+    `SELECT '[' || group_concat('[' || wanted.key || ',' || CAST(position AS INTEGER) || ',' ||
+         ifnull(octet_length(body), 0) || ']') || ']',
        CAST(group_concat(body, '') AS BLOB)
      FROM json_each(?) AS wanted CROSS JOIN ${documentTable(collection)} AS d ON d.id = wanted.value`,
   )

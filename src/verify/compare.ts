@@ -50,10 +50,11 @@ export async function compareDocuments(comparison: Comparison): Promise<Document
     const end = firstEnd(there, made)
     const within = ({ id }: RangeDocument) => end === undefined || byBytes(id, end) <= 0
     const open = there.filter((document) => within(document) && !settled.has(document.id))
-    const differences = differencesOf(collection.name, open, made.filter(within))
+    const expected = made.filter(within)
+    const differences = differencesOf(collection.name, open, expected)
     const found = comparison.again === undefined ? differences[0] : await settle(comparison, differences)
     if (found !== undefined) return found
-    onCompared(made.length)
+    onCompared(expected.length)
     if (end === undefined) return undefined
     after = end
   }
