@@ -5,17 +5,17 @@ import { explain, WrongUse } from './explain.ts'
 import { printable } from './terminal.ts'
 
 /** How each of them is added, in the order of the help. The one that is asked for need not wait for the others. */
-const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void>>> = {
-  serve: async () => (await import('./commands/serve.ts')).addServe,
-  demo: async () => (await import('./commands/demo.ts')).addDemo,
-  history: async () => (await import('./commands/history.ts')).addHistory,
-  replay: async () => (await import('./commands/replay.ts')).addReplay,
-  upgrade: async () => (await import('./commands/upgrade.ts')).addUpgrade,
-  verify: async () => (await import('./commands/verify.ts')).addVerify,
-  rebuild: async () => (await import('./commands/rebuild.ts')).addRebuild,
-  backup: async () => (await import('./commands/backup.ts')).addBackup,
-  restore: async () => (await import('./commands/restore.ts')).addRestore,
-}
+const COMMANDS = new Map<string, () => Promise<(program: Command) => void>>([
+  ['serve', async () => (await import('./commands/serve.ts')).addServe],
+  ['demo', async () => (await import('./commands/demo.ts')).addDemo],
+  ['history', async () => (await import('./commands/history.ts')).addHistory],
+  ['replay', async () => (await import('./commands/replay.ts')).addReplay],
+  ['upgrade', async () => (await import('./commands/upgrade.ts')).addUpgrade],
+  ['verify', async () => (await import('./commands/verify.ts')).addVerify],
+  ['rebuild', async () => (await import('./commands/rebuild.ts')).addRebuild],
+  ['backup', async () => (await import('./commands/backup.ts')).addBackup],
+  ['restore', async () => (await import('./commands/restore.ts')).addRestore],
+])
 
 const FAILED = 1
 const WRONG_USE = 2
@@ -41,8 +41,11 @@ async function program([name = '']: readonly string[]): Promise<Command> {
       '\nmergelog COMMAND --help tells of one command, with examples and the environment that it reads.',
     )
     .exitOverride()
-  const named = Object.hasOwn(COMMANDS, name) ? [COMMANDS[name]] : Object.values(COMMANDS)
-  for (const load of named) (await load?.())?.(mergelog)
+  const named = COMMANDS.get(name)
+  for (const load of named === undefined ? COMMANDS.values() : [named]) {
+    const add = await load()
+    add(mergelog)
+  }
   return mergelog
 }
 
