@@ -86,8 +86,9 @@ export interface Query<Parameters extends unknown[], Row> {
  */
 export function select<Parameters extends unknown[], Row>(db: Sqlite, sql: string): Query<Parameters, Row> {
   const statement = db.prepare(sql)
+  const get = renewing(statement, () => db.prepare(sql))
   return {
-    get: (...parameters) => (statement.get(...parameters) ?? undefined) as Row | undefined,
+    get: (...parameters) => (get(parameters) ?? undefined) as Row | undefined,
     all: (...parameters) => statement.all(...parameters) as Row[],
     iterate: (...parameters) => statement.iterate(...parameters) as IterableIterator<Row>,
   }
@@ -97,9 +98,13 @@ export function select<Parameters extends unknown[], Row>(db: Sqlite, sql: strin
 export function selectTuples<Parameters extends unknown[], Tuple extends unknown[]>(
   db: Sqlite,
   sql: string,
-): Pick<Query<Parameters, Tuple>, 'iterate'> {
+): Omit<Query<Parameters, Tuple>, 'all'> {
   const statement = db.prepare(sql).raw()
-  return { iterate: (...parameters) => statement.iterate(...parameters) as IterableIterator<Tuple> }
+  const get = renewing(statement, () => db.prepare(sql).raw())
+  return {
+    get: (...parameters) => (get(parameters) ?? undefined) as Tuple | undefined,
+    iterate: (...parameters) => statement.iterate(...parameters) as IterableIterator<Tuple>,
+  }
 }
 
 /** A prepared SELECT of one column. Its values come without rows around them: half the time of `select`. */
@@ -109,9 +114,28 @@ export function selectColumn<Parameters extends unknown[], Value>(
 ): Omit<Query<Parameters, Value>, 'iterate'> {
   // The driver's types lack that `raw` makes arrays of the rows.
   const statement = db.prepare(sql).raw()
+  const get = renewing(statement, () => db.prepare(sql).raw())
   return {
-    get: (...parameters) => (statement.get(...parameters) as [Value] | undefined)?.[0],
+    get: (...parameters) => (get(parameters) as [Value] | undefined)?.[0],
     all: (...parameters) => (statement.all(...parameters) as [Value][]).map(([value]) => value),
+  }
+}
+
+/**
+ * One row of a statement. When that fails (a torn page, a lock) the driver leaves the statement as it is, and it
+ * would throw the same error for ever (libsql 0.5.29): the next call prepares it again.
+ */
+function renewing(
+  prepared: Database.Statement,
+  prepare: () => Database.Statement,
+): (parameters: readonly unknown[]) => unknown {
+  let [statement, isSpent] = [prepared, false]
+  return (parameters) => {
+    if (isSpent) statement = prepare()
+    isSpent = true
+    const row: unknown = statement.get(...parameters)
+    isSpent = false
+    return row
   }
 }
 

@@ -32,15 +32,18 @@ const SCHEMA = `
   CREATE UNIQUE INDEX IF NOT EXISTS events_by_id ON events (stream, id);
 `
 
-/**
- * What is selected of an event (of `events` and `streams`): its five texts as one piece of bytes, with their
- * lengths. Damaged text can't be read otherwise, and five pieces would take twice the time.
- */
-export const EVENT_COLUMNS = `position, CAST(events.revision AS INTEGER), octet_length(name), octet_length(events.id),
+/** What is selected of an event (of `events` and `streams`) beside its texts. */
+export const EVENT_HEAD = `position, CAST(events.revision AS INTEGER), octet_length(name), octet_length(events.id),
   octet_length(events.type), octet_length(data),
   typeof(events.revision) = 'integer' AND typeof(name) = 'text' AND typeof(events.id) = 'text' AND typeof(events.type) = 'text'
-    AND typeof(data) = 'text' AND typeof(metadata) = 'text',
-  CAST(concat(name, events.id, events.type, data, metadata) AS BLOB)`
+    AND typeof(data) = 'text' AND typeof(metadata) = 'text'`
+export const EVENT_TEXTS = 'concat(name, events.id, events.type, data, metadata)'
+
+/**
+ * All of an event: its five texts are one piece of bytes, with their lengths. Damaged text can't be read otherwise,
+ * and five pieces would take twice the time.
+ */
+export const EVENT_COLUMNS = `${EVENT_HEAD}, CAST(${EVENT_TEXTS} AS BLOB)`
 
 /** The lengths of name, id, type and data, in bytes; a damaged row may have null for them. */
 export type EventTuple = [

@@ -10,6 +10,7 @@ import {
   type SubscribeOptions,
 } from './event-store.ts'
 import { EVENT_COLUMNS, type EventTuple, toEvent } from './sqlite-log.ts'
+import { eventRuns } from './sqlite-runs.ts'
 
 const PAGE = 1000
 /** Events are small, but a text may have megabytes: no more of them is held at once. */
@@ -44,11 +45,6 @@ export function createReads(db: Sqlite, file: string) {
       `SELECT ${EVENT_COLUMNS} FROM streams JOIN events ON events.stream = streams.id
        WHERE name = ? AND events.revision <= ? ORDER BY events.revision DESC LIMIT ?`,
     ),
-    allForwards: selectTuples<[number, number], EventTuple>(
-      db,
-      `SELECT ${EVENT_COLUMNS} FROM events JOIN streams ON streams.id = events.stream
-       WHERE position > ? ORDER BY position LIMIT ?`,
-    ),
     allBackwards: selectTuples<[number, number], EventTuple>(
       db,
       `SELECT ${EVENT_COLUMNS} FROM events JOIN streams ON streams.id = events.stream
@@ -60,6 +56,8 @@ export function createReads(db: Sqlite, file: string) {
        JOIN streams ON streams.id = events.stream ORDER BY wanted.key`,
     ),
   }
+
+  const allForwards = eventRuns(db)
 
   let wakeSubscribers: (() => void)[] = []
   let closed = false
@@ -135,14 +133,14 @@ export function createReads(db: Sqlite, file: string) {
 
   async function* readAll(options: ReadAllOptions = {}): AsyncIterable<RecordedEvent> {
     const forwards = options.direction !== 'backwards'
-    const query = forwards ? statement.allForwards : statement.allBackwards
+    const query = forwards ? allForwards : statement.allBackwards.iterate
     let from = options.from ?? (forwards ? LOG_START : Number.MAX_SAFE_INTEGER)
     let left = options.maxCount ?? Number.MAX_SAFE_INTEGER
     while (left > 0) {
       const limit = Math.min(left, PAGE)
       const start = from
       const where = besides(start, forwards)
-      const { rows, isLast } = read(() => page((n) => query.iterate(start, n), limit, where))
+      const { rows, isLast } = read(() => page((n) => query(start, n), limit, where))
       for (const row of rows) {
         yield toEvent(file, row, options.withText)
         from = row[POSITION]
@@ -174,8 +172,7 @@ export function createReads(db: Sqlite, file: string) {
     try {
       while (!signal.aborted) {
         const start = after
-        const ask = (n: number) => statement.allForwards.iterate(start, n)
-        const { rows } = read(() => page(ask, batchSize, besides(start, true)))
+        const { rows } = read(() => page((n) => allForwards(start, n), batchSize, besides(start, true)))
         const last = rows.at(-1)
         if (last === undefined) {
           await new Promise<void>((resolve) => wakeSubscribers.push(resolve))

@@ -56,7 +56,7 @@ export function selectRange(
   const documents: RangeDocument[] = []
   while (documents.length < limit) {
     const wanted = Math.min(PIECE, limit - documents.length)
-    const [[lengths, texts] = [null, null]] = piece.iterate(documents.at(-1)?.id ?? after, wanted)
+    const [lengths, texts] = piece.get(documents.at(-1)?.id ?? after, wanted) ?? [null, null]
     if (lengths === null || texts === null) break
     const found = documentsOf(lengths, texts, file, collection)
     documents.push(...found)
@@ -133,7 +133,7 @@ export function selectDiffering(
   const differing: string[] = []
   for (let start = 0; start < documents.length; start += PIECE) {
     const wanted = documents.slice(start, start + PIECE)
-    const [[lengths, texts] = [null, null]] = piece.iterate(JSON.stringify(wanted.map(({ id }) => id)))
+    const [lengths, texts] = piece.get(JSON.stringify(wanted.map(({ id }) => id))) ?? [null, null]
     const expected = wanted.map(({ position, text }, place) => [place, position, Buffer.byteLength(text)])
     const stored = bufferOf(texts ?? new Uint8Array())
     // All of them at once, mostly; one by one where one differs.
