@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { chmod, readdir, readFile, stat } from 'node:fs/promises'
+import { access, chmod, constants, readdir, readFile, stat } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import Database from 'libsql'
 import t from 'tap'
@@ -23,6 +23,11 @@ t.test('help of every command has examples and the environment that it reads', a
 t.test('the version is that of package.json', async (t) => {
   const { version } = JSON.parse(await readFile('package.json', 'utf8'))
   t.same(await mergelog(['--version']), { code: 0, stdout: `${version}\n`, stderr: '' })
+})
+
+t.test('what npx runs may be run: npm makes it so only once for each path of a clone', async (t) => {
+  const { bin } = JSON.parse(await readFile('package.json', 'utf8'))
+  await t.resolves(access(bin.mergelog, constants.X_OK))
 })
 
 t.test('wrong use is one line on standard error and exit code 2', async (t) => {
