@@ -92,7 +92,7 @@ export function sendProblem(error: Error, request: FastifyRequest, reply: Fastif
   if (status === 401) reply.header('WWW-Authenticate', 'Basic realm="Mergelog", charset="UTF-8"')
   if ((status === 429 || status === 503) && !reply.hasHeader('Retry-After')) reply.header('Retry-After', '1')
   const body: ErrorBody = { message, url: docsUrl, ...(errors && { errors }) }
-  return reply.code(status).type('application/json; charset=utf-8').serializer(JSON.stringify).send(body)
+  return reply.code(status).type('application/json; charset=utf-8').send(body)
 }
 
 export function registerErrors(app: FastifyInstance, docsUrl: () => string): void {

@@ -66,7 +66,7 @@ export function sendUpgradeProblem(error: Error, request: FastifyRequest, reply:
   const httpStatus = httpStatusOf(problem.code)
   if (httpStatus >= 500) request.log.error({ err: error }, problem.message)
   if (httpStatus === 503) reply.header('Retry-After', '1')
-  return reply.code(httpStatus).type('application/json').serializer(JSON.stringify).send(errorBody(problem))
+  return reply.code(httpStatus).type('application/json').send(errorBody(problem))
 }
 
 const errorBody = ({ code, message }: Problem) => ({ code, message, details: [] })

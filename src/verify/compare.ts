@@ -52,7 +52,7 @@ export async function compareDocuments(comparison: Comparison): Promise<Document
     const open = there.filter((document) => within(document) && !settled.has(document.id))
     const expected = made.filter(within)
     const differences = differencesOf(collection.name, open, expected)
-    const found = comparison.again === undefined ? differences[0] : await settle(comparison, differences)
+    const found = comparison.again === undefined ? differences[0] : await lookAgain(comparison, differences)
     if (found !== undefined) return found
     onCompared(expected.length)
     if (end === undefined) return undefined
@@ -70,7 +70,7 @@ function firstEnd(...pages: RangeDocument[][]): string | undefined {
 }
 
 /** The first that still differs after it has been looked at several times. */
-async function settle(
+async function lookAgain(
   { collection, again }: Comparison,
   differences: readonly DocumentDifference[],
 ): Promise<DocumentDifference | undefined> {

@@ -27,7 +27,7 @@ export interface Places {
 }
 
 /** The collection without what queries need: nobody asks the replayed documents but by their ids. */
-export const bare = ({ name }: AnyCollection): AnyCollection => ({ name, indexes: [], arrays: [] })
+export const bare = ({ name }: AnyCollection): Collection<object> => ({ name, indexes: [], arrays: [] })
 
 /**
  * `scratch` is empty and prepared for the `bare` collections. Without `stored` all documents are kept there. Ids

@@ -252,18 +252,13 @@ async function compareModel(
     before: catchUp,
     async again(id) {
       await catchUp()
-      const stored = await manyOf(readStore, model, [id])
+      const stored = await readStore.getMany(bare(collection), [id])
       // It may be ahead of the checkpoint, and of the next one, for as long as somebody writes.
       const ahead = new Map(stored.map(({ position }) => [model, position]))
       await replay.readTo(LOG_START, ahead)
-      return { stored, replayed: await manyOf(scratch, model, [id]) }
+      return { stored, replayed: await scratch.getMany(bare(collection), [id]) }
     },
   })
-}
-
-/** Documents by their ids, whatever their fields are. */
-function manyOf(store: ReadStore, { collection }: ReadModel, ids: readonly string[]) {
-  return store.getMany<object>({ name: collection.name, indexes: [], arrays: [] }, ids)
 }
 
 /** How many there are. */
