@@ -5,7 +5,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import { type FileHandle, mkdir, open, opendir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { flush, isMissing } from '../git/disk.ts'
+import { flush, isMissing } from '../disk.ts'
 import { HEAD_BYTES } from './file-kind.ts'
 
 /** What has come in, flushed under a temporary name. */

@@ -18,7 +18,7 @@
 import { mkdir, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { isUuid } from '../attachments/files.ts'
-import { exists, flush, hasCode, namesIn } from '../git/disk.ts'
+import { exists, flush, hasCode, namesIn } from '../disk.ts'
 import { GitUnavailable } from '../git/errors.ts'
 import { copyLog, copyReadModels, copySecrets } from './database-copies.ts'
 import { createFileCopier, fewAtOnce, flushTree, sumOf } from './file-copier.ts'

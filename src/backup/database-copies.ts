@@ -1,10 +1,10 @@
 /** The databases of a backup: each a copy of one moment, in one file. */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { forgetToken, secretCollections, tokenHashes } from '../commands/users/secrets.ts'
+import { exists } from '../disk.ts'
 import { openSqliteEventStore } from '../events/sqlite.ts'
-import { exists } from '../git/disk.ts'
 import { openSqliteReadStore } from '../projections/sqlite.ts'
+import { forgetToken, secretCollections, tokenHashes } from '../rights/secrets.ts'
 import { openSqlite } from '../sqlite.ts'
 import { SnapshotFailed, snapshotDatabase } from './database-snapshot.ts'
 import { type NamedByLog, namedByLog } from './named-by-log.ts'

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { link, mkdir, open, readdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { flush, isMissing } from '../git/disk.ts'
+import { flush, isMissing } from '../disk.ts'
 
 /** What was read and written. */
 export interface CopiedFile {

@@ -1,7 +1,7 @@
 /** A data directory that a restore has begun to fill and has not finished: nobody may take it for a whole one. */
 import { join } from 'node:path'
 import { DataDirInUse } from '../data-lock.ts'
-import { exists } from '../git/disk.ts'
+import { exists } from '../disk.ts'
 
 /** There from before the first file is until after the last one is in its place. */
 export const RESTORING = 'restoring'

@@ -10,7 +10,7 @@ import { open, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { checkOf } from '../checked-json.ts'
-import { isMissing } from '../git/disk.ts'
+import { isMissing } from '../disk.ts'
 import { sumOf } from './file-copier.ts'
 
 export const MANIFEST = 'manifest.json'

@@ -4,7 +4,7 @@
  */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { exists, isMissing, namesIn } from '../git/disk.ts'
+import { exists, isMissing, namesIn } from '../disk.ts'
 import { takeObjectFiles } from '../git/object-files.ts'
 import { git, gitOutput } from '../git/run.ts'
 import { type CopiedFile, type FileCopier, fewAtOnce } from './file-copier.ts'

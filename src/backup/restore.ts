@@ -6,7 +6,7 @@
 import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { lockDataDir } from '../data-lock.ts'
-import { exists, flush, namesIn } from '../git/disk.ts'
+import { exists, flush, namesIn } from '../disk.ts'
 import { createFileCopier, fewAtOnce, flushTree } from './file-copier.ts'
 import { RESTORING } from './half-restored.ts'
 import { BackupProblem, DATA, type Manifest, readManifest } from './manifest.ts'

@@ -2,7 +2,7 @@
 import { mkdir, readdir, realpath, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { DataDirInUse, lockDataDir } from '../data-lock.ts'
-import { exists, hasCode } from '../git/disk.ts'
+import { exists, hasCode } from '../disk.ts'
 import { BackupProblem, DATA, MANIFEST, SUMS, SUMS_DRAFT } from './manifest.ts'
 
 /** The lock's file, and what SQLite has beside it. */

@@ -1,11 +1,11 @@
 /** What is said of an error, before the process ends with it. */
 import { inspect } from 'node:util'
 import Database from 'libsql'
-import { Refused } from '../commands/refusal.ts'
 import { ConfigError } from '../config.ts'
 import { DataDirInUse, DataDirUnusable } from '../data-lock.ts'
 import { UnreadableEvent } from '../events/codec.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
+import { Refused } from '../refusal.ts'
 import { BrokenFile } from '../sqlite.ts'
 import { GatewayError } from '../upgrade/gateway-error.ts'
 import { printable } from './terminal.ts'

@@ -14,7 +14,7 @@ import {
   type RecordedEvent,
   WrongExpectedRevision,
 } from '../events/event-store.ts'
-import { isRefusal, type Refusal, Refused, refuse } from './refusal.ts'
+import { isRefusal, type Refusal, Refused, refuse } from '../refusal.ts'
 
 /** The pure half of an aggregate: its state, from its events. Each of its commands adds a decision. */
 export interface Decider<State, Event extends DomainEvent> {

@@ -4,7 +4,7 @@ import { type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { Type } from 'typebox'
 import { checked, checkOf } from '../checked-json.ts'
-import { hasCode, isMissing } from '../git/disk.ts'
+import { hasCode, isMissing } from '../disk.ts'
 import type { RebuildProgress } from '../projections/rebuild.ts'
 import { controlSocket } from './socket.ts'
 

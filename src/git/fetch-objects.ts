@@ -1,6 +1,6 @@
 /** Bringing commits from one repository of this server into another. */
 import { join } from 'node:path'
-import { flush } from './disk.ts'
+import { flush } from '../disk.ts'
 import { GitFailed, InvalidGitArgument } from './errors.ts'
 import { checkedId, checkedRef } from './names.ts'
 import { flushRefs, listRefs } from './refs.ts'

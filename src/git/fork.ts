@@ -2,7 +2,7 @@
 import { constants } from 'node:fs'
 import { copyFile, link, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { exists, flush, hasCode, isMissing } from './disk.ts'
+import { exists, flush, hasCode, isMissing } from '../disk.ts'
 import { InvalidGitArgument, RepositoryMissing } from './errors.ts'
 import { branchRef } from './names.ts'
 import { takeObjectFiles } from './object-files.ts'

@@ -1,6 +1,6 @@
 /** The files in which a bare repository keeps its objects, found while it is in use. */
 import { join } from 'node:path'
-import { namesIn } from './disk.ts'
+import { namesIn } from '../disk.ts'
 
 const FAN_OUT = /^[0-9a-f]{2}$/
 const LOOSE_OBJECT = /^[0-9a-f]{38}$/

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { flush, isMissing } from './disk.ts'
+import { flush, isMissing } from '../disk.ts'
 import { signalGroup } from './run.ts'
 import { removeLeftovers } from './stale-locks.ts'
 

@@ -1,5 +1,6 @@
 /** A push: refused before git sees it, or carried out by git, recorded, and only then answered. */
 import type { Readable } from 'node:stream'
+import { inTurn } from '../turns.ts'
 import { GitFailed, GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
 import { refNameProblem } from './names.ts'
 import type { PushJournal } from './push-journal.ts'
@@ -9,7 +10,6 @@ import { drainBody, watchBody, watchStillness } from './request-body.ts'
 import { type GitConfig, throwIfHopeless } from './run.ts'
 import type { TrustedKeys } from './signatures.ts'
 import { prepareSignatureCheck } from './signed-pushes.ts'
-import { inTurn } from './slots.ts'
 import { startTransfer, type Transfer, type TransferOptions } from './transfer.ts'
 
 /** Old faults that well-known histories have, and that do no harm: a repository that has them can be pushed. */

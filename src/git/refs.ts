@@ -1,6 +1,6 @@
 /** Reading refs, and moving them by compare-and-swap. */
 import { dirname, join } from 'node:path'
-import { flush } from './disk.ts'
+import { flush } from '../disk.ts'
 import { GitFailed } from './errors.ts'
 import { checkedId, checkedRef, ZERO_ID } from './names.ts'
 import { git, gitOutput } from './run.ts'

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { flush, hasCode, isMissing } from './disk.ts'
+import { flush, hasCode, isMissing } from '../disk.ts'
 import { branchRef } from './names.ts'
 import { gitOutput } from './run.ts'
 

@@ -1,8 +1,8 @@
 /** Starts git and ssh-keygen: never through a shell, never with the machine's configuration, never too often at once. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
+import { createSlots } from '../turns.ts'
 import { GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing } from './errors.ts'
-import { createSlots } from './slots.ts'
 
 const MEGABYTE = 1024 * 1024
 const DEFAULT_MAX_OUTPUT = 64 * MEGABYTE

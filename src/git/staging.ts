@@ -4,8 +4,8 @@ import { mkdir, opendir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { deflate } from 'node:zlib'
+import { flush, hasCode } from '../disk.ts'
 import { commitId } from './commits.ts'
-import { flush, hasCode } from './disk.ts'
 
 const deflated = promisify(deflate)
 

@@ -2,7 +2,7 @@
 import type { Dirent } from 'node:fs'
 import { opendir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isMissing } from './disk.ts'
+import { isMissing } from '../disk.ts'
 
 /**
  * Removes locks of refs, and objects that were being received, which were last written before

@@ -1,6 +1,5 @@
 /** Errors on the wire: the one place where a refusal or a failure gets its status and its body. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { type RefusalKind, Refused } from '../commands/refusal.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
 import {
   GitOutputTooLarge,
@@ -13,6 +12,7 @@ import {
   SigningFailed,
   UnknownContentEncoding,
 } from '../git/errors.ts'
+import { type RefusalKind, Refused } from '../refusal.ts'
 
 const STATUS: Record<RefusalKind, number> = {
   invalid: 400,

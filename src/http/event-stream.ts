@@ -3,7 +3,7 @@
  * `Last-Event-ID` where it was.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { Refused, refuse } from '../commands/refusal.ts'
+import { Refused, refuse } from '../refusal.ts'
 import { sendStreamedText } from './streamed-text.ts'
 
 export interface StreamedEvent {

@@ -1,7 +1,7 @@
 /** `since` and `before` of a list: when what it shows was changed last, or happened. */
 import { Type } from 'typebox'
-import { comparableTime, instantOf } from '../commands/date-time.ts'
-import { Refused, refuse } from '../commands/refusal.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { comparableTime, instantOf } from '../times.ts'
 
 export const TimeRangeQuery = {
   since: Type.Optional(

@@ -8,8 +8,8 @@ import { mergeTurn } from '../commands/pull-requests/finish-merge.ts'
 import { pullDecider } from '../commands/pull-requests/pull-request.ts'
 import { pullStream } from '../events/streams.ts'
 import { RepositoryMissing } from '../git/errors.ts'
-import { inTurn } from '../git/slots.ts'
 import type { Services } from '../services.ts'
+import { inTurn } from '../turns.ts'
 import type { ProcessManager } from './follower.ts'
 
 export function headBranches(services: Services): ProcessManager {

@@ -16,9 +16,9 @@ import { gitStream, pullStream, repositoryStream } from '../events/streams.ts'
 import { RepositoryMissing } from '../git/errors.ts'
 import { listRefs, type Ref } from '../git/refs.ts'
 import { deleteRepository, sweepRepositories } from '../git/repository.ts'
-import { inTurn } from '../git/slots.ts'
 import { removeLeftovers } from '../git/stale-locks.ts'
 import { gitDirOf, type Services } from '../services.ts'
+import { inTurn } from '../turns.ts'
 
 function recoveryContext(): CommandContext {
   const id = randomUUID()

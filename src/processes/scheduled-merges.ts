@@ -13,13 +13,13 @@ import {
   decideScheduleRefused,
   pullDecider,
 } from '../commands/pull-requests/pull-request.ts'
-import { type Refusal, Refused, refuse } from '../commands/refusal.ts'
 import type { DomainEvent, Recorded, ScheduledMerge } from '../events/domain-events.ts'
 import { pullStream } from '../events/streams.ts'
 import { RepositoryMissing } from '../git/errors.ts'
-import { inTurn } from '../git/slots.ts'
 import type { PullDocument } from '../projections/pulls.ts'
+import { type Refusal, Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
+import { inTurn } from '../turns.ts'
 import type { ProcessManager } from './follower.ts'
 
 export function scheduledMerges(services: Services): ProcessManager {

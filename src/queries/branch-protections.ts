@@ -1,10 +1,10 @@
 /** Branch protections on the wire, and reading them. They are part of the repository's document. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import { Refused, refuse } from '../commands/refusal.ts'
 import type { BranchProtection } from '../events/domain-events.ts'
 import { repositoryFor } from '../http/requests.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
+import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { RepositoryParams } from './repositories.ts'
 

@@ -1,8 +1,6 @@
 /** Branches on the wire: listing and reading them asks git nothing. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import { mayMerge, mayPush, protectionOf } from '../commands/branch-protections/protection-rules.ts'
-import { Refused, refuse } from '../commands/refusal.ts'
 import type { Signature } from '../events/domain-events.ts'
 import { pagedList } from '../http/paged-list.ts'
 import { PageQuery } from '../http/paging.ts'
@@ -10,8 +8,10 @@ import { repositoryFor } from '../http/requests.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type BranchDocument, branchId } from '../projections/branches.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
+import { Refused, refuse } from '../refusal.ts'
+import type { Access } from '../rights/access.ts'
+import { mayMerge, mayPush, protectionOf } from '../rights/protection-rules.ts'
 import type { Services } from '../services.ts'
-import type { Access } from './access.ts'
 import { RepositoryParams } from './repositories.ts'
 
 /** Branch names have slashes, so the name is all that follows. */

@@ -1,7 +1,6 @@
 /** Comments of issues and pull requests on the wire, and reading them. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import { Refused, refuse } from '../commands/refusal.ts'
 import { pagedList } from '../http/paged-list.ts'
 import { PageQuery } from '../http/paging.ts'
 import { pathNumber } from '../http/path-number.ts'
@@ -11,6 +10,7 @@ import { type TimeRange, TimeRangeQuery, timeRange } from '../http/time-range.ts
 import type { CommentDocument } from '../projections/comments.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
+import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { IssueParams, issueFor } from './issues.ts'
 import { RepositoryParams } from './repositories.ts'

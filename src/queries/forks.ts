@@ -5,9 +5,9 @@ import { pagedList } from '../http/paged-list.ts'
 import { PageQuery } from '../http/paging.ts'
 import { repositoryFor } from '../http/requests.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
+import { accessTo } from '../rights/access.ts'
+import { readableBy } from '../rights/readable.ts'
 import type { Services } from '../services.ts'
-import { accessTo } from './access.ts'
-import { readableBy } from './readable.ts'
 import { RepositoryParams, RepositoryWire, repositoryWire } from './repositories.ts'
 
 /** The fork of a repository that an owner has; there is one at most. Only direct forks count. */

@@ -1,10 +1,10 @@
 /** Which events of a history are asked for: `type`, `actor`, `since`, `before`. */
 import { type Static, Type } from 'typebox'
-import { Refused, refuse } from '../commands/refusal.ts'
 import { type DomainEvent, schemaOf } from '../events/domain-events.ts'
 import type { RecordedEvent } from '../events/event-store.ts'
 import { exactTimeRange, TimeRangeQuery } from '../http/time-range.ts'
 import { actorKey, actorOf, type HistoryDocument, isTold } from '../projections/history.ts'
+import { Refused, refuse } from '../refusal.ts'
 import { namesIn } from './issue-pages.ts'
 
 export const HistoryFilterQuery = Type.Object({

@@ -10,12 +10,12 @@ import { TimeRangeQuery } from '../http/time-range.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { IssueSelection } from '../projections/issue-selection.ts'
 import type { Filter } from '../projections/read-store.ts'
+import { readableBy } from '../rights/readable.ts'
 import type { Services } from '../services.ts'
 import { issuePage, kindOf, namesIn, stateOf, updatedWithin, wordsAsked } from './issue-pages.ts'
 import { IssueWire } from './issue-wire.ts'
 import { issueWires } from './issues.ts'
 import { named } from './labels.ts'
-import { readableBy } from './readable.ts'
 
 const SearchQuery = Type.Object({
   state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),

@@ -1,7 +1,6 @@
 /** Issues on the wire: one, and the list of a repository. Pull requests are among them, as in Gitea. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import { Refused, refuse } from '../commands/refusal.ts'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
 import { pathNumber } from '../http/path-number.ts'
 import { repositoryFor } from '../http/requests.ts'
@@ -12,8 +11,9 @@ import type { IssueDocument } from '../projections/issues.ts'
 import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { atLeast } from '../rights/access.ts'
 import type { AnswerServices, Services } from '../services.ts'
-import { atLeast } from './access.ts'
 import {
   type IssueQuery,
   issuePage,

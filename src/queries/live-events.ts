@@ -3,12 +3,12 @@
  * are. Nobody has a queue of their own: who is slower than the memory is long reads the stores again.
  */
 import { setMaxListeners } from 'node:events'
-import { Refused, refuse } from '../commands/refusal.ts'
 import { decode, UnreadableEvent } from '../events/codec.ts'
 import type { DomainEvent } from '../events/domain-events.ts'
 import { type Position, type RecordedEvent, StoreUnavailable } from '../events/event-store.ts'
 import { isTold, repositoryOf } from '../projections/history.ts'
 import type { Projector } from '../projections/projector.ts'
+import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { historyJson } from './history-wire.ts'
 

@@ -1,13 +1,13 @@
 /** Milestones on the wire, and reading those of a repository. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import { Refused, refuse } from '../commands/refusal.ts'
 import { pagedList } from '../http/paged-list.ts'
 import { PageQuery } from '../http/paging.ts'
 import { pathNumber } from '../http/path-number.ts'
 import { repositoryFor } from '../http/requests.ts'
 import type { MilestoneDocument } from '../projections/milestones.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
+import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { RepositoryParams } from './repositories.ts'
 

@@ -2,13 +2,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { Refused, refuse } from '../commands/refusal.ts'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
 import { signedIn } from '../http/requests.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { canSee } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
 import { UsernameParams, UserWire, userNamed, userWire } from './users.ts'
-import { canSee } from './visibility.ts'
 
 export const OrganizationWire = Type.Object({
   id: Type.Integer(),

@@ -1,10 +1,10 @@
 /** A pull request as text: `GET /repos/{owner}/{repo}/pulls/{index}.diff` and `….patch`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { Refused, refuse } from '../commands/refusal.ts'
 import { diffText } from '../git/diff.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { FlagQuery, flagOf } from '../http/flag.ts'
+import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { askGit, pullInGit } from './pull-git.ts'
 import { PullParams } from './pulls.ts'

@@ -1,10 +1,10 @@
 /** What of a pull request only git knows, and is asked when somebody looks. */
 import type { FastifyRequest } from 'fastify'
-import { Refused, refuse } from '../commands/refusal.ts'
 import { GitFailed } from '../git/errors.ts'
 import { repositoryFor } from '../http/requests.ts'
 import type { PullDocument } from '../projections/pulls.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
+import { Refused, refuse } from '../refusal.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { pullFor } from './pulls.ts'
 

@@ -2,7 +2,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { isWorkInProgress } from '../commands/pull-requests/pull-request.ts'
-import { Refused, refuse } from '../commands/refusal.ts'
 import type { BranchPoint } from '../events/domain-events.ts'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
 import { pathNumber } from '../http/path-number.ts'
@@ -11,8 +10,9 @@ import type { AccountDocument } from '../projections/accounts.ts'
 import { type PullDocument, pullId } from '../projections/pulls.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { type Access, atLeast } from '../rights/access.ts'
 import type { AnswerServices, Services } from '../services.ts'
-import { type Access, atLeast } from './access.ts'
 import {
   DISCUSSION_WIRE,
   type DiscussionSurroundings,

@@ -13,8 +13,8 @@ import type { Fold } from '../projections/read-model.ts'
 import { type RepositoryDocument, repositoryFold } from '../projections/repositories.ts'
 import type { Until } from '../replay/document-at.ts'
 import { replayStream } from '../replay/replay-stream.ts'
+import { accessTo } from '../rights/access.ts'
 import type { AnswerServices } from '../services.ts'
-import { accessTo } from './access.ts'
 import type { NamedDocuments } from './issue-wire.ts'
 
 /** Streams of one kind that are read at the same time. */

@@ -6,7 +6,6 @@
  * of milestones and repositories are those of now, and so are the requester's rights: see `replay-named.ts`.
  */
 import type { Static } from 'typebox'
-import { Refused, refuse } from '../commands/refusal.ts'
 import { discussionStream, pullStream } from '../events/streams.ts'
 import type { RepositoryAccess } from '../http/requests.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
@@ -14,6 +13,7 @@ import { issueId } from '../projections/issue-selection.ts'
 import { type IssueDocument, issueFold } from '../projections/issues.ts'
 import { type PullDocument, pullFold, pullId } from '../projections/pulls.ts'
 import type { Fold } from '../projections/read-model.ts'
+import { Refused, refuse } from '../refusal.ts'
 import type { Stand } from '../replay/document-at.ts'
 import { lastWithin } from '../replay/last-within.ts'
 import { createMilestones, type Milestones } from '../replay/milestones.ts'

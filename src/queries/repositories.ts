@@ -4,8 +4,8 @@ import { type Static, Type } from 'typebox'
 import { repositoryFor } from '../http/requests.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
+import { type Access, accessTo, atLeast } from '../rights/access.ts'
 import type { Services } from '../services.ts'
-import { type Access, accessTo, atLeast } from './access.ts'
 import { UserWire, userWire } from './users.ts'
 
 export const RepositoryParams = Type.Object({ owner: Type.String(), repo: Type.String() })

@@ -2,7 +2,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { Refused, refuse } from '../commands/refusal.ts'
 import { COMMIT_STATES } from '../commands/statuses/checks.ts'
 import type { CommitState } from '../events/domain-events.ts'
 import { commitFacts } from '../git/commits.ts'
@@ -18,8 +17,9 @@ import {
 } from '../projections/commit-statuses.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
+import { Refused, refuse } from '../refusal.ts'
+import type { Access } from '../rights/access.ts'
 import { gitDirOf, type Services } from '../services.ts'
-import type { Access } from './access.ts'
 import { ownerOf, RepositoryWire, repositoryWire } from './repositories.ts'
 import { UserWire, userWire } from './users.ts'
 

@@ -1,12 +1,12 @@
 /** Users on the wire, and reading them: `/user`, `/users/{username}`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import { ZERO_TIME } from '../commands/date-time.ts'
-import { Refused, refuse } from '../commands/refusal.ts'
 import { signedIn } from '../http/requests.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { canSee } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
-import { canSee } from './visibility.ts'
+import { ZERO_TIME } from '../times.ts'
 
 export const UserWire = Type.Object({
   id: Type.Integer(),

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { append, type Decider, execute, load } from '../../src/commands/execute.ts'
-import { Refused, refuse } from '../../src/commands/refusal.ts'
 import { takeNumber } from '../../src/commands/sequences.ts'
 import type { DomainEvent, SequenceEvent } from '../../src/events/domain-events.ts'
 import { type EventStore, WrongExpectedRevision } from '../../src/events/event-store.ts'
+import { Refused, refuse } from '../../src/refusal.ts'
 import { aContext, openStores } from '../stores.ts'
 
 const counter: Decider<number, SequenceEvent> = {

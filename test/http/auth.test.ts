@@ -1,5 +1,5 @@
 import t from 'tap'
-import { keepPassword } from '../../src/commands/users/secrets.ts'
+import { keepPassword } from '../../src/rights/secrets.ts'
 import { ADMIN_PASSWORD, basic, identityApp, passwordOf } from './identity-app.ts'
 
 t.test("a requester signs in with a password or with a token, in all of Gitea's ways", async (t) => {

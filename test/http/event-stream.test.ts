@@ -1,6 +1,5 @@
 import Fastify from 'fastify'
 import t from 'tap'
-import { Refused, refuse } from '../../src/commands/refusal.ts'
 import { registerErrors } from '../../src/http/errors.ts'
 import {
   type Beginning,
@@ -10,6 +9,7 @@ import {
   sendEventStream,
 } from '../../src/http/event-stream.ts'
 import { preferredType } from '../../src/http/media-type.ts'
+import { Refused, refuse } from '../../src/refusal.ts'
 
 type Test = Pick<typeof t, 'teardown'>
 

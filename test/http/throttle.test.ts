@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createThrottle } from '../../src/http/throttle.ts'
+import { createThrottle } from '../../src/rights/throttle.ts'
 
 t.test('after so many failures a key waits until the window ends, and others do not', async (t) => {
   let now = 1000

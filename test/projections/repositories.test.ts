@@ -2,7 +2,7 @@ import t from 'tap'
 import type { DomainEvent, Recorded } from '../../src/events/domain-events.ts'
 import type { AccountDocument } from '../../src/projections/accounts.ts'
 import { ANYONE, type RepositoryDocument, repositoryFold } from '../../src/projections/repositories.ts'
-import { accessTo } from '../../src/queries/access.ts'
+import { accessTo } from '../../src/rights/access.ts'
 
 const [alice, bob, carol] = [
   { id: 1, login: 'alice' },

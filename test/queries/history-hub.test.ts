@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
 import t from 'tap'
-import { Refused } from '../../src/commands/refusal.ts'
 import { type NewEvent, StoreUnavailable } from '../../src/events/event-store.ts'
 import { followHistory } from '../../src/queries/history-live.ts'
 import { streamHistory } from '../../src/queries/history-source.ts'
@@ -11,6 +10,7 @@ import {
   type Listener,
   type LiveLimits,
 } from '../../src/queries/live-events.ts'
+import { Refused } from '../../src/refusal.ts'
 import { openStores } from '../stores.ts'
 
 type Test = Parameters<typeof openStores>[0]

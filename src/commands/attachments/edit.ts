@@ -10,9 +10,10 @@ import type { AccountRef, Attachment } from '../../events/domain-events.ts'
 import { discussionStream, idsStream } from '../../events/streams.ts'
 import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
 import type { CommentDocument } from '../../projections/comments.ts'
-import { atLeast } from '../../queries/access.ts'
 import { AttachmentParams, attachmentOf } from '../../queries/attachments.ts'
 import { AttachmentWire, attachmentWire, CommentParams, commentFor } from '../../queries/comments.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { atLeast } from '../../rights/access.ts'
 import type { Services } from '../../services.ts'
 import {
   commentDecider,
@@ -21,7 +22,6 @@ import {
   decideRenameAttachment,
 } from '../comments/comment.ts'
 import { type CommandContext, execute } from '../execute.ts'
-import { Refused, refuse } from '../refusal.ts'
 import { takeNumber } from '../sequences.ts'
 import { lingerOn, receiveUpload, type Upload } from './upload.ts'
 

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type AttachmentFiles, FileTooLarge, type ReceivedFile } from '../../attachments/files.ts'
 import { watchStillness } from '../../git/request-body.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { Refused, refuse } from '../../refusal.ts'
 
 /** The part that holds the file. */
 const PART = 'attachment'

@@ -14,11 +14,11 @@ import {
   protectionWire,
 } from '../../queries/branch-protections.ts'
 import { RepositoryParams } from '../../queries/repositories.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { globProblem, isPattern } from '../../rights/glob.ts'
 import type { Services } from '../../services.ts'
 import { type CommandContext, type Decision, execute } from '../execute.ts'
-import { Refused, refuse } from '../refusal.ts'
 import { type RepositoryState, repositoryDecider } from '../repositories/repository.ts'
-import { globProblem, isPattern } from './glob.ts'
 import {
   decideAddProtection,
   decideEditProtection,

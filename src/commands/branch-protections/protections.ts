@@ -1,9 +1,9 @@
 /** Which branch protections a repository may have: decisions of the repository aggregate. Pure. */
 import type { BranchProtection, RepositoryEvent } from '../../events/domain-events.ts'
+import { refuse } from '../../refusal.ts'
+import { isPattern } from '../../rights/glob.ts'
 import type { Decision } from '../execute.ts'
-import { refuse } from '../refusal.ts'
 import type { RepositoryState } from '../repositories/repository.ts'
-import { isPattern } from './glob.ts'
 
 export type ProtectionSettings = Omit<BranchProtection, 'createdAt' | 'updatedAt'>
 

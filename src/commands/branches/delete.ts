@@ -4,9 +4,9 @@ import { Type } from 'typebox'
 import { commandContext, repositoryFor, settled } from '../../http/requests.ts'
 import { branchId } from '../../projections/branches.ts'
 import { BranchParams } from '../../queries/branches.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { protectionOf } from '../../rights/protection-rules.ts'
 import type { Services } from '../../services.ts'
-import { protectionOf } from '../branch-protections/protection-rules.ts'
-import { Refused, refuse } from '../refusal.ts'
 import { removeBranch } from './remove-branch.ts'
 
 export function deleteBranchRoutes(services: Services): FastifyPluginAsyncTypebox {

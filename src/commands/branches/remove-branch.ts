@@ -1,7 +1,7 @@
 /** Taking a branch away, and telling the log. */
 import { deleteRef, type RefOutcome } from '../../git/refs.ts'
-import { inTurn } from '../../git/slots.ts'
 import { gitDirOf, type Services } from '../../services.ts'
+import { inTurn } from '../../turns.ts'
 import type { CommandContext } from '../execute.ts'
 import { journaled, recordRefs } from '../refs-updated.ts'
 

@@ -1,9 +1,9 @@
 /** Comments on their way into the log. */
 import type { AccountRef, CommentEvent, IssueRef } from '../../events/domain-events.ts'
 import { discussionStream } from '../../events/streams.ts'
-import { inTurn } from '../../git/slots.ts'
 import type { CommentDocument } from '../../projections/comments.ts'
 import type { Services } from '../../services.ts'
+import { inTurn } from '../../turns.ts'
 import { append, type CommandContext, type Decision, execute, requireSameRequest } from '../execute.ts'
 import { type CommentState, commentDecider } from './comment.ts'
 

@@ -1,7 +1,7 @@
 /** One comment with its files, in the stream of its issue or pull request. Pure. */
 import type { AccountRef, Attachment, CommentEvent, IssueRef } from '../../events/domain-events.ts'
+import { refuse } from '../../refusal.ts'
 import type { Decider, Decision } from '../execute.ts'
-import { refuse } from '../refusal.ts'
 
 export type CommentState =
   | { status: 'none' }

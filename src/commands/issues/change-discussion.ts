@@ -2,10 +2,10 @@
 import type { DiscussionEvent, IssueRef, PullRequestEvent } from '../../events/domain-events.ts'
 import { issueStream, pullStream } from '../../events/streams.ts'
 import type { Discussion } from '../../projections/discussion.ts'
+import { refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { type CommandContext, type Decision, execute } from '../execute.ts'
 import { type ActivePull, pullDecider } from '../pull-requests/pull-request.ts'
-import { refuse } from '../refusal.ts'
 import { issueDecider } from './issue.ts'
 
 export interface DiscussionDecision {

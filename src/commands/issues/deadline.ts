@@ -1,6 +1,7 @@
 /** Deadlines: a day, whatever time of it was given. */
-import { instantOf, ZERO_TIME } from '../date-time.ts'
-import { Refused, refuse } from '../refusal.ts'
+
+import { Refused, refuse } from '../../refusal.ts'
+import { instantOf, ZERO_TIME } from '../../times.ts'
 
 /**
  * The end of the day that an RFC 3339 date-time names, in the zone in which it was given: only the date

@@ -3,10 +3,10 @@ import type { IssueRef } from '../../events/domain-events.ts'
 import { issueStream, pullStream } from '../../events/streams.ts'
 import { type Discussion, sameIssue } from '../../projections/discussion.ts'
 import { issueId } from '../../projections/issue-selection.ts'
+import { Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { load } from '../execute.ts'
 import { pullDecider } from '../pull-requests/pull-request.ts'
-import { Refused, refuse } from '../refusal.ts'
 import { issueDecider } from './issue.ts'
 
 /** Most issues that are looked at to find a circle. */

@@ -7,8 +7,8 @@ import type {
   MilestoneRef,
 } from '../../events/domain-events.ts'
 import { type Discussion, sameIssue } from '../../projections/discussion.ts'
+import { refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'
-import { refuse } from '../refusal.ts'
 
 /** Most issues that one can depend on. */
 const MAX_DEPENDENCIES = 100

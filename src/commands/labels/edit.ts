@@ -17,9 +17,9 @@ import {
 } from '../../queries/labels.ts'
 import { OrganizationParams, organizationFor } from '../../queries/organizations.ts'
 import { RepositoryParams } from '../../queries/repositories.ts'
+import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { execute } from '../execute.ts'
-import { isRefusal, Refused, refuse } from '../refusal.ts'
 import { takeNumber } from '../sequences.ts'
 import {
   decideCreateLabel,

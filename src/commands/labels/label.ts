@@ -1,8 +1,8 @@
 /** A label of a repository or of an organization. Pure. */
 import type { LabelEvent, LabelScope, LabelSettings } from '../../events/domain-events.ts'
+import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { textProblem } from '../account-names.ts'
 import type { Decider, Decision } from '../execute.ts'
-import { isRefusal, type Refusal, refuse } from '../refusal.ts'
 
 /** A label as its own events have it. */
 export interface Label extends LabelSettings {

@@ -8,9 +8,9 @@ import { commandContext, repositoryFor, settled } from '../../http/requests.ts'
 import { type MilestoneDocument, milestoneFold } from '../../projections/milestones.ts'
 import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../../queries/milestones.ts'
 import { RepositoryParams } from '../../queries/repositories.ts'
+import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { execute } from '../execute.ts'
-import { isRefusal, Refused, refuse } from '../refusal.ts'
 import { takeNumber } from '../sequences.ts'
 import {
   decideCreateMilestone,

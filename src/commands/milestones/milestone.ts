@@ -1,9 +1,9 @@
 /** A milestone of a repository. Pure. */
 import type { MilestoneEvent, MilestoneSettings } from '../../events/domain-events.ts'
+import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
+import { instantOf, ZERO_TIME } from '../../times.ts'
 import { textProblem } from '../account-names.ts'
-import { instantOf, ZERO_TIME } from '../date-time.ts'
 import type { Decider, Decision } from '../execute.ts'
-import { isRefusal, type Refusal, refuse } from '../refusal.ts'
 
 /** A milestone as its own events have it. */
 export interface Milestone extends MilestoneSettings {

@@ -5,11 +5,11 @@ import type { AccountRef } from '../../events/domain-events.ts'
 import { idsStream, organizationStream } from '../../events/streams.ts'
 import { commandContext, settled, signedIn } from '../../http/requests.ts'
 import { OrganizationWire, organizationWire } from '../../queries/organizations.ts'
+import { Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { takeLogin } from '../account-claims.ts'
 import { createdAccount } from '../created-account.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
-import { Refused, refuse } from '../refusal.ts'
 import { takeNumber } from '../sequences.ts'
 import {
   decideCreateOrganization,

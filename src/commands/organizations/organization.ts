@@ -1,8 +1,8 @@
 /** An organization and its members. Pure. */
 import type { AccountRef, OrganizationEvent, Permission } from '../../events/domain-events.ts'
+import { type Refusal, refuse } from '../../refusal.ts'
 import { emailProblem, loginProblem, textProblem } from '../account-names.ts'
 import type { Decider, Decision } from '../execute.ts'
-import { type Refusal, refuse } from '../refusal.ts'
 
 export interface OrganizationDetails {
   login: string

@@ -1,8 +1,8 @@
 /** Where a branch that a request names stands. */
 import { branchNameProblem } from '../../git/names.ts'
 import { resolveRef } from '../../git/refs.ts'
+import { Refused, refuse } from '../../refusal.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { Refused, refuse } from '../refusal.ts'
 
 /** Asks git. A name that no branch can have is the name of none. @throws Refused (not found) */
 export async function branchTip(services: Services, repoId: number, branch: string): Promise<string> {

@@ -6,7 +6,7 @@ import { isAncestor } from '../../git/history.ts'
 import { type MergeResult, mergeTrees } from '../../git/merge.ts'
 import { commitTree } from '../../git/new-commit.ts'
 import { type RebaseResult, rebase } from '../../git/rebase.ts'
-import { isRefusal, type Refusal, refuse } from '../refusal.ts'
+import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { coAuthorsOf, type MessageFields, mergeMessage } from './merge-message.ts'
 import type { ActivePull } from './pull-request.ts'
 

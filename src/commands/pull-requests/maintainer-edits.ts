@@ -6,7 +6,7 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import { branchKey, type PullDocument } from '../../projections/pulls.ts'
 import type { Filter } from '../../projections/read-store.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { accessTo, atLeast } from '../../queries/access.ts'
+import { accessTo, atLeast } from '../../rights/access.ts'
 import type { Services } from '../../services.ts'
 
 /** The pull requests that invite the requester, among those whose heads are in the fork. */

@@ -5,8 +5,8 @@ import {
   MERGE_STYLES,
   type MergeStyle,
 } from '../../events/domain-events.ts'
-import type { ChecksOutcome } from '../branch-protections/protection-rules.ts'
-import { type Refusal, refuse } from '../refusal.ts'
+import { type Refusal, refuse } from '../../refusal.ts'
+import type { ChecksOutcome } from '../../rights/protection-rules.ts'
 import { isWorkInProgress, type PullState } from './pull-request.ts'
 
 export interface MergeRequest {

@@ -8,9 +8,9 @@ import type {
   ScheduledMerge,
 } from '../../events/domain-events.ts'
 import { DISCUSSION_EVENTS, type Discussion, evolveDiscussion } from '../../projections/discussion.ts'
+import { isRefusal, refuse } from '../../refusal.ts'
 import type { Decider, Decision } from '../execute.ts'
 import { decideStatus, type StatusChange } from '../issues/discussion.ts'
-import { isRefusal, refuse } from '../refusal.ts'
 
 export interface ActivePull extends Discussion {
   status: 'open' | 'closed' | 'merged'

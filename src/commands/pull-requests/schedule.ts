@@ -1,9 +1,9 @@
 /** A merge that waits for its checks: merge rule 6, and DESIGN section 8 "scheduled merge". */
 import type { PullRequestEvent } from '../../events/domain-events.ts'
 import { pullStream } from '../../events/streams.ts'
+import { isRefusal, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { type CommandContext, type Decision, execute } from '../execute.ts'
-import { isRefusal, refuse } from '../refusal.ts'
 import { isMergeStyle, mergeRefusal } from './merge-checks.ts'
 import { mergeFacts } from './merge-facts.ts'
 import type { Merge } from './merge-pull.ts'

@@ -1,9 +1,9 @@
 /** One unmerged pull request for each head and base: create rule 4, edit rule 6. Decided by a claim. */
 import { claimKeys } from '../../events/streams.ts'
+import { type Refusal, Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { type Claim, claimHolder } from '../claims.ts'
 import { type CommandContext, load } from '../execute.ts'
-import { type Refusal, Refused, refuse } from '../refusal.ts'
 import { pullDecider } from './pull-request.ts'
 
 /** The claim of a pull request to its head and base, which it has until it is merged. */

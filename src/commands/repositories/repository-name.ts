@@ -1,5 +1,5 @@
 /** Names that a repository may have: Gitea's rule, and none that looks like an option. */
-import { Refused, refuse } from '../refusal.ts'
+import { Refused, refuse } from '../../refusal.ts'
 
 const MAX_LENGTH = 100
 const RESERVED_NAMES = new Set(['.', '..'])

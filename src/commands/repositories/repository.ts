@@ -11,8 +11,8 @@ import {
   type RepositorySettings,
 } from '../../events/domain-events.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../../events/repository-settings.ts'
+import { refuse } from '../../refusal.ts'
 import type { Decider, Decision } from '../execute.ts'
-import { refuse } from '../refusal.ts'
 
 export type RepositoryState =
   | { status: 'none' }

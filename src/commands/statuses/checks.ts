@@ -1,7 +1,7 @@
 /** What others say of a commit: the statuses that were posted on it. Pure. */
 import type { CheckEvent, CommitState } from '../../events/domain-events.ts'
+import { refuse } from '../../refusal.ts'
 import type { Decider, Decision } from '../execute.ts'
-import { refuse } from '../refusal.ts'
 
 export const COMMIT_STATES: readonly CommitState[] = ['pending', 'success', 'error', 'failure', 'warning']
 

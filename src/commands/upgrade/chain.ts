@@ -1,8 +1,8 @@
 /** What may happen to the upgrades of the chain: the rules of its own upgrade module. */
 import { isBelow, isPositive } from '../../events/int64.ts'
 import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/upgrade-events.ts'
+import { refuse } from '../../refusal.ts'
 import type { Decider, Decision, Snapshots } from '../execute.ts'
-import { refuse } from '../refusal.ts'
 
 export interface ChainState {
   plan: UpgradePlan | null

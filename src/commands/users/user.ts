@@ -1,8 +1,8 @@
 /** A user: who it is and which access tokens it has. Pure. */
 import type { AccountRef, UserEvent } from '../../events/domain-events.ts'
+import { type Refusal, refuse } from '../../refusal.ts'
 import { emailProblem, loginProblem, textProblem } from '../account-names.ts'
 import type { Decider, Decision } from '../execute.ts'
-import { type Refusal, refuse } from '../refusal.ts'
 
 export interface UserDetails {
   login: string

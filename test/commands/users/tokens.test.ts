@@ -1,5 +1,5 @@
 import t from 'tap'
-import { keepToken } from '../../../src/commands/users/secrets.ts'
+import { keepToken } from '../../../src/rights/secrets.ts'
 import { basic, identityApp, passwordOf } from '../../http/identity-app.ts'
 
 const alice = basic('alice', passwordOf('alice'))

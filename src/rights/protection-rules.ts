@@ -1,6 +1,6 @@
 /** What a branch protection means: which rule holds for a branch, who may push and merge, what checks say. Pure. */
-import type { BranchProtection, CommitState } from '../../events/domain-events.ts'
-import { type Access, atLeast } from '../../queries/access.ts'
+import type { BranchProtection, CommitState } from '../events/domain-events.ts'
+import { type Access, atLeast } from './access.ts'
 import { globMatches, isPattern } from './glob.ts'
 
 /**

@@ -1,10 +1,10 @@
 /** Removes the files of attachments that are no more, and what a crash left of uploads. */
 import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { flush, isMissing } from '../git/disk.ts'
-import type { ProcessManager } from '../processes/follower.ts'
+import { flush, isMissing } from '../disk.ts'
 import type { CommentDocument } from '../projections/comments.ts'
 import type { Services } from '../services.ts'
+import type { ProcessManager } from './follower.ts'
 
 /** How many comments of a deleted repository are looked at together. */
 const CHUNK = 500

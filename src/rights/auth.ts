@@ -1,10 +1,10 @@
 /** Signs every request in, and keeps access tokens to their scopes. */
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { Refused, refuse } from '../commands/refusal.ts'
-import { missingScopes, type ScopeCategory, type ScopeLevel } from '../commands/users/token-scopes.ts'
+import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { createAuthenticate, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
+import { missingScopes, type ScopeCategory, type ScopeLevel } from './token-scopes.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

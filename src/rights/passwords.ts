@@ -1,7 +1,7 @@
 /** Passwords as scrypt hashes. Hashing is slow on purpose: only so many at once, and only so many waiting. */
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
-import { createSlots } from '../../git/slots.ts'
 import { Refused, refuse } from '../refusal.ts'
+import { createSlots } from '../turns.ts'
 
 export const MIN_PASSWORD = 8
 /** A password is hashed whole; this bounds the work before it. */

@@ -1,11 +1,11 @@
 /** From an `Authorization` header to who asks: passwords and access tokens. */
 import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { Refused, refuse } from '../commands/refusal.ts'
-import { isPassword, MAX_PASSWORD, NOBODYS_HASH } from '../commands/users/passwords.ts'
-import { findToken, passwordHashOf } from '../commands/users/secrets.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
+import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
+import { isPassword, MAX_PASSWORD, NOBODYS_HASH } from './passwords.ts'
+import { findToken, passwordHashOf } from './secrets.ts'
 import { createThrottle, type ThrottleLimits } from './throttle.ts'
 
 export interface Identity {

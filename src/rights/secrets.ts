@@ -1,7 +1,7 @@
 /** The secret store: hashes of passwords and of access tokens. They never enter an event or a read model. */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { AnyCollection, Change, Collection, ReadStore } from '../../projections/read-store.ts'
+import type { AnyCollection, Change, Collection, ReadStore } from '../projections/read-store.ts'
 
 interface PasswordHash {
   hash: string
