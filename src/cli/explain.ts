@@ -7,8 +7,8 @@ import { UnreadableEvent } from '../events/codec.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
 import { Refused } from '../refusal.ts'
 import { BrokenFile } from '../sqlite.ts'
-import { GatewayError } from '../upgrade/gateway-error.ts'
 import { printable } from './terminal.ts'
+import { GatewayError } from './upgrade-follow/gateway-error.ts'
 
 /** A command can't do what it was asked to; the message says why, to whoever can mend it. */
 export class CommandFailed extends Error {

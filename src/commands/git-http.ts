@@ -8,15 +8,17 @@ import { receivePack } from '../git/receive-pack.ts'
 import type { RefChange } from '../git/refs.ts'
 import { advertiseRefs, decodeBody, type GitService, isGitService, uploadPack } from '../git/smart-http.ts'
 import { clientGone } from '../http/client-gone.ts'
-import { type RepositoryAccess, repositoryFor, requestContext, signedIn } from '../http/requests.ts'
 import { recordAndMoveHeads } from '../processes/pull-heads.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { atLeast } from '../rights/access.ts'
 import { requireScope } from '../rights/auth.ts'
 import { mayPush, protectionOf } from '../rights/protection-rules.ts'
+import { type RepositoryAccess, repositoryFor } from '../rights/repository-access.ts'
+import { signedIn } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { mayPushSome, pushableRefs } from './pull-requests/maintainer-edits.ts'
+import { requestContext } from './request-context.ts'
 
 const GitParams = Type.Object({ owner: Type.String(), repo: Type.String() })
 type GitPath = { owner: string; repo: string }

@@ -516,3 +516,4 @@ export const schemaOf = {
   ClaimReleased: 1,
   CreationAbandoned: 1,
 } as const satisfies Record<DomainEvent['type'], number>
+export const COMMIT_STATES: readonly CommitState[] = ['pending', 'success', 'error', 'failure', 'warning']

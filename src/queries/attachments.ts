@@ -11,27 +11,19 @@ import { type Static, Type } from 'typebox'
 import { servedAs, sniff } from '../attachments/file-kind.ts'
 import { isUuid } from '../attachments/files.ts'
 import { isMissing } from '../disk.ts'
-import { pathNumber } from '../http/path-number.ts'
-import { repositoryFor } from '../http/requests.ts'
-import type { CommentDocument } from '../projections/comments.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
+import { repositoryFor } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { AttachmentWire, attachmentWire, CommentParams, commentFor } from './comments.ts'
-
-type AttachmentOfDocument = CommentDocument['attachments'][number]
-
-export const AttachmentParams = Type.Object({ ...CommentParams.properties, attachment_id: Type.String() })
-
-const noSuchFile = () => new Refused(refuse.notFound('attachment not found'))
-
-/** The comment's file with the id in a path, or 404: also when it is another comment's. */
-export function attachmentOf(comment: CommentDocument, id: string): AttachmentOfDocument {
-  const number = pathNumber(id)
-  const file = comment.attachments.find((one) => one.id === number)
-  if (file === undefined) throw noSuchFile()
-  return file
-}
+import {
+  type AttachmentOfDocument,
+  AttachmentParams,
+  AttachmentWire,
+  attachmentOf,
+  attachmentWire,
+  noSuchFile,
+} from '../wire/attachments.ts'
+import { CommentParams, commentFor } from '../wire/comments.ts'
 
 const MAX_KINDS = 10_000
 

@@ -1,136 +1,16 @@
 /** Branch protections on the wire, and reading them. They are part of the repository's document. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { type Static, Type } from 'typebox'
-import type { BranchProtection } from '../events/domain-events.ts'
-import { repositoryFor } from '../http/requests.ts'
-import type { RepositoryDocument } from '../projections/repositories.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { Type } from 'typebox'
+import { repositoryFor } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { RepositoryParams } from './repositories.ts'
-
-/** Rules have slashes, so the name is all that follows. */
-export const ProtectionParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
-
-const Names = Type.Array(Type.String())
-
-/** Settings that are enforced. */
-const ENFORCED = {
-  priority: Type.Integer({ minimum: 0, maximum: 1_000_000_000 }),
-  enable_push: Type.Boolean(),
-  enable_push_whitelist: Type.Boolean(),
-  push_whitelist_usernames: Names,
-  enable_merge_whitelist: Type.Boolean(),
-  merge_whitelist_usernames: Names,
-  enable_status_check: Type.Boolean(),
-  status_check_contexts: Names,
-  require_signed_commits: Type.Boolean(),
-  block_on_outdated_branch: Type.Boolean(),
-  block_admin_merge_override: Type.Boolean(),
-}
-
-/** Settings of Gitea that are not: each always has the value that asks for nothing. */
-const NOT_ENFORCED = {
-  push_whitelist_teams: Names,
-  push_whitelist_deploy_keys: Type.Boolean(),
-  enable_force_push: Type.Boolean(),
-  enable_force_push_allowlist: Type.Boolean(),
-  force_push_allowlist_usernames: Names,
-  force_push_allowlist_teams: Names,
-  force_push_allowlist_deploy_keys: Type.Boolean(),
-  merge_whitelist_teams: Names,
-  required_approvals: Type.Integer(),
-  enable_approvals_whitelist: Type.Boolean(),
-  approvals_whitelist_username: Names,
-  approvals_whitelist_teams: Names,
-  block_on_rejected_reviews: Type.Boolean(),
-  block_on_official_review_requests: Type.Boolean(),
-  dismiss_stale_approvals: Type.Boolean(),
-  ignore_stale_approvals: Type.Boolean(),
-  protected_file_patterns: Type.String(),
-  unprotected_file_patterns: Type.String(),
-}
-
-/** What a rule says, in answers and in requests. */
-export const ProtectionFields = { ...ENFORCED, ...NOT_ENFORCED }
-
-export const BranchProtectionWire = Type.Object({
-  rule_name: Type.String(),
-  branch_name: Type.String(),
-  ...ProtectionFields,
-  created_at: Type.String(),
-  updated_at: Type.String(),
-})
-
-/** Of the settings that are not enforced. */
-export const NEUTRAL = {
-  push_whitelist_teams: [],
-  push_whitelist_deploy_keys: false,
-  enable_force_push: false,
-  enable_force_push_allowlist: false,
-  force_push_allowlist_usernames: [],
-  force_push_allowlist_teams: [],
-  force_push_allowlist_deploy_keys: false,
-  merge_whitelist_teams: [],
-  required_approvals: 0,
-  enable_approvals_whitelist: false,
-  approvals_whitelist_username: [],
-  approvals_whitelist_teams: [],
-  block_on_rejected_reviews: false,
-  block_on_official_review_requests: false,
-  dismiss_stale_approvals: false,
-  ignore_stale_approvals: false,
-  protected_file_patterns: '',
-  unprotected_file_patterns: '',
-} satisfies Static<ReturnType<typeof Type.Object<typeof NOT_ENFORCED>>>
-
-/** Rules as Gitea's `BranchProtection`; whom they name is read at once. */
-async function protectionWires(
-  services: Services,
-  protections: readonly BranchProtection[],
-): Promise<Static<typeof BranchProtectionWire>[]> {
-  const ids = new Set(protections.flatMap(({ pushers, mergers }) => [...(pushers ?? []), ...(mergers ?? [])]))
-  const accounts = await services.views.accounts.getMany([...ids].map(String))
-  const logins = new Map(accounts.map(({ id, login }) => [id, login]))
-  const namesOf = (users: readonly number[] | null) =>
-    (users ?? []).map((id) => logins.get(id)).filter((login) => login !== undefined)
-  return protections.map((protection) => ({
-    rule_name: protection.rule,
-    branch_name: protection.rule,
-    priority: protection.priority,
-    enable_push: protection.push,
-    enable_push_whitelist: protection.pushers !== null,
-    push_whitelist_usernames: namesOf(protection.pushers),
-    enable_merge_whitelist: protection.mergers !== null,
-    merge_whitelist_usernames: namesOf(protection.mergers),
-    enable_status_check: protection.statusCheck,
-    status_check_contexts: protection.contexts,
-    require_signed_commits: protection.requireSigned,
-    block_on_outdated_branch: protection.blockOutdated,
-    block_admin_merge_override: protection.blockAdminOverride,
-    ...NEUTRAL,
-    created_at: protection.createdAt,
-    updated_at: protection.updatedAt,
-  }))
-}
-
-const unknown = refuse.notFound('there is no branch protection of that name')
-
-/** The rule with exactly that name. @throws Refused (not found) */
-export function protectionNamed({ protections }: RepositoryDocument, rule: string): BranchProtection {
-  const named = protections.find((protection) => protection.rule === rule)
-  if (named === undefined) throw new Refused(unknown)
-  return named
-}
-
-/** One rule on the wire. @throws Refused (not found) when there is none */
-export async function protectionWire(
-  services: Services,
-  protection: BranchProtection | undefined,
-): Promise<Static<typeof BranchProtectionWire>> {
-  const [wire] = protection === undefined ? [] : await protectionWires(services, [protection])
-  if (wire === undefined) throw new Refused(unknown)
-  return wire
-}
+import {
+  BranchProtectionWire,
+  ProtectionParams,
+  protectionNamed,
+  protectionWire,
+  protectionWires,
+} from '../wire/branch-protections.ts'
+import { RepositoryParams } from '../wire/repositories.ts'
 
 export function branchProtectionQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {

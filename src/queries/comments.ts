@@ -1,119 +1,19 @@
 /** Comments of issues and pull requests on the wire, and reading them. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { type Static, Type } from 'typebox'
-import { pagedList } from '../http/paged-list.ts'
+import { Type } from 'typebox'
 import { PageQuery } from '../http/paging.ts'
-import { pathNumber } from '../http/path-number.ts'
-import { repositoryFor } from '../http/requests.ts'
 import { sendStreamedList } from '../http/streamed-list.ts'
 import { type TimeRange, TimeRangeQuery, timeRange } from '../http/time-range.ts'
 import type { CommentDocument } from '../projections/comments.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { repositoryFor } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { IssueParams, issueFor } from './issues.ts'
-import { RepositoryParams } from './repositories.ts'
-import { UserWire, userWire } from './users.ts'
-
-export const CommentParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
-
-export const AttachmentWire = Type.Object({
-  id: Type.Integer(),
-  name: Type.String(),
-  size: Type.Integer(),
-  download_count: Type.Integer(),
-  created_at: Type.String(),
-  uuid: Type.String(),
-  browser_download_url: Type.String(),
-})
-
-export const CommentWire = Type.Object({
-  id: Type.Integer(),
-  html_url: Type.String(),
-  pull_request_url: Type.String(),
-  issue_url: Type.String(),
-  user: Type.Union([UserWire, Type.Null()]),
-  original_author: Type.String(),
-  original_author_id: Type.Integer(),
-  body: Type.String(),
-  assets: Type.Array(AttachmentWire),
-  created_at: Type.String(),
-  updated_at: Type.String(),
-})
-
-/** A file of a comment as Gitea's `Attachment`. Downloads are not counted. */
-export function attachmentWire(
-  file: CommentDocument['attachments'][number],
-  publicUrl: string,
-): Static<typeof AttachmentWire> {
-  return {
-    id: file.id,
-    name: file.name,
-    size: file.size,
-    download_count: 0,
-    created_at: file.createdAt,
-    uuid: file.uuid,
-    browser_download_url: `${publicUrl}/attachments/${file.uuid}`,
-  }
-}
-
-/** Where people see what happened in a discussion: of the two pages that Gitea names, the other one is empty. */
-export function discussionUrls(
-  { ownerLogin, name }: Pick<RepositoryDocument, 'ownerLogin' | 'name'>,
-  { index, isPull, id }: { index: number; isPull: boolean; id: number },
-  publicUrl: string,
-) {
-  const page = `${publicUrl}/${ownerLogin}/${name}/${isPull ? 'pulls' : 'issues'}/${index}`
-  return {
-    html_url: `${page}#issuecomment-${id}`,
-    pull_request_url: isPull ? page : '',
-    issue_url: isPull ? '' : page,
-  }
-}
-
-/** The document as Gitea's `Comment`. */
-export function commentWire(
-  comment: CommentDocument,
-  repository: Pick<RepositoryDocument, 'ownerLogin' | 'name'>,
-  author: Static<typeof UserWire> | null,
-  publicUrl: string,
-): Static<typeof CommentWire> {
-  return {
-    id: comment.id,
-    ...discussionUrls(repository, comment, publicUrl),
-    user: author,
-    original_author: '',
-    original_author_id: 0,
-    body: comment.body,
-    assets: comment.attachments.map((file) => attachmentWire(file, publicUrl)),
-    created_at: comment.createdAt,
-    updated_at: comment.updatedAt,
-  }
-}
-
-/** Comments of one repository in their order; their authors are read at once. */
-export async function commentWires(
-  services: Services,
-  repository: RepositoryDocument,
-  comments: readonly CommentDocument[],
-): Promise<Static<typeof CommentWire>[]> {
-  const publicUrl = services.publicUrl()
-  const ids = new Set(comments.map(({ author }) => `${author.id}`))
-  const accounts = await services.views.accounts.getMany([...ids])
-  const people = new Map(accounts.map((account) => [account.id, userWire(account, publicUrl)]))
-  return comments.map((comment) =>
-    commentWire(comment, repository, people.get(comment.author.id) ?? null, publicUrl),
-  )
-}
-
-/** The repository's comment with the id in a path, or 404. */
-export async function commentFor(services: Services, repoId: number, id: string): Promise<CommentDocument> {
-  const number = pathNumber(id)
-  const comment = number === undefined ? undefined : await services.views.comments.get(`${number}`)
-  if (comment?.repoId !== repoId) throw new Refused(refuse.notFound('comment not found'))
-  return comment
-}
+import { CommentParams, CommentWire, commentFor, commentWire, commentWires } from '../wire/comments.ts'
+import { IssueParams, issueFor } from '../wire/issues.ts'
+import { RepositoryParams } from '../wire/repositories.ts'
+import { userWire } from '../wire/users.ts'
+import { pagedList } from './paged-list.ts'
 
 function changedIn({ since, before }: TimeRange): Filter<CommentDocument> {
   if (since === undefined && before === undefined) return {}

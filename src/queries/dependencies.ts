@@ -3,13 +3,12 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
-import { repositoryFor } from '../http/requests.ts'
 import { issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
+import { repositoryFor } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { IssueWire } from './issue-wire.ts'
-import { IssueParams, issueFor, issueWires } from './issues.ts'
+import { IssueParams, IssueWire, issueFor, issueWires } from '../wire/issues.ts'
 
 /** So many are read at a time: their texts may be long. */
 const CHUNK = 50

@@ -1,23 +1,13 @@
 /** Forks of a repository: an owner's, and `GET /repos/{owner}/{repo}/forks`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { pagedList } from '../http/paged-list.ts'
 import { PageQuery } from '../http/paging.ts'
-import { repositoryFor } from '../http/requests.ts'
-import type { RepositoryDocument } from '../projections/repositories.ts'
 import { accessTo } from '../rights/access.ts'
 import { readableBy } from '../rights/readable.ts'
+import { repositoryFor } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { RepositoryParams, RepositoryWire, repositoryWire } from './repositories.ts'
-
-/** The fork of a repository that an owner has; there is one at most. Only direct forks count. */
-export async function forkOf(
-  services: Services,
-  baseRepoId: number,
-  ownerId: number,
-): Promise<RepositoryDocument | undefined> {
-  return services.views.repositories.findOne({ parentId: baseRepoId, ownerId })
-}
+import { RepositoryParams, RepositoryWire, repositoryWire } from '../wire/repositories.ts'
+import { pagedList } from './paged-list.ts'
 
 export function forkQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { repositories, accounts } = services.views

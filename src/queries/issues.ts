@@ -2,18 +2,16 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
-import { pathNumber } from '../http/path-number.ts'
-import { repositoryFor } from '../http/requests.ts'
 import { TimeRangeQuery } from '../http/time-range.ts'
-import type { AccountDocument } from '../projections/accounts.ts'
-import { type IssueSelection, issueId } from '../projections/issue-selection.ts'
-import type { IssueDocument } from '../projections/issues.ts'
-import { type LabelDocument, scopeKey } from '../projections/labels.ts'
+import type { IssueSelection } from '../projections/issue-selection.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { atLeast } from '../rights/access.ts'
-import type { AnswerServices, Services } from '../services.ts'
+import { repositoryFor } from '../rights/repository-access.ts'
+import type { Services } from '../services.ts'
+import { IssueParams, IssueWire, issueFor, issueWires } from '../wire/issues.ts'
+import { labelIdsNamed } from '../wire/labels.ts'
+import { RepositoryParams } from '../wire/repositories.ts'
 import {
   type IssueQuery,
   issuePage,
@@ -23,79 +21,6 @@ import {
   updatedWithin,
   wordsAsked,
 } from './issue-pages.ts'
-import { IssueWire, issueWire, namedNow, present } from './issue-wire.ts'
-import { givenIn, labelIdsNamed, labelWire } from './labels.ts'
-import { milestoneWire } from './milestones.ts'
-import { RepositoryParams, repositoryWire } from './repositories.ts'
-import { userWire } from './users.ts'
-
-export const IssueParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
-
-/** The issue or pull request with that number, or 404. */
-export async function issueFor(
-  services: AnswerServices,
-  repoId: number,
-  index: string,
-): Promise<IssueDocument> {
-  const number = pathNumber(index)
-  const issue = number === undefined ? undefined : await services.views.issues.get(issueId(repoId, number))
-  if (issue === undefined) throw new Refused(refuse.notFound('issue not found'))
-  return issue
-}
-
-/**
- * Issues of any repositories, in their order, with all that they name read at once. Those of repositories
- * that the requester may not read are left out. `named`: by default of now.
- */
-export async function issueWires(
-  services: AnswerServices,
-  issues: readonly IssueDocument[],
-  requester: AccountDocument | null,
-  named = namedNow(services),
-): Promise<Static<typeof IssueWire>[]> {
-  const publicUrl = services.publicUrl()
-  const idsOf = (naming: (issue: IssueDocument) => readonly number[]) => [
-    ...new Set(issues.flatMap((issue) => naming(issue).map(String))),
-  ]
-  const repositories = (await named.repositories.getMany(idsOf(({ repoId }) => [repoId]))).filter(
-    (repository) => atLeast(named.access(repository, requester), 'read'),
-  )
-  const peopleIds = new Set([
-    ...idsOf(({ posterId, assigneeIds }) => [posterId, ...assigneeIds]),
-    ...repositories.map(({ ownerId }) => `${ownerId}`),
-  ])
-  const [accounts, labels, milestones] = await Promise.all([
-    named.accounts.getMany([...peopleIds]),
-    named.labels.getMany(idsOf(({ labelIds }) => labelIds)),
-    named.milestones.getMany(idsOf(({ milestoneId }) => (milestoneId === null ? [] : [milestoneId]))),
-  ])
-  const accountsById = new Map(accounts.map((account) => [account.id, account]))
-  const people = new Map(accounts.map((account) => [account.id, userWire(account, publicUrl)]))
-  const milestoneWires = new Map(milestones.map((milestone) => [milestone.id, milestoneWire(milestone)]))
-  const labelsOf = new Map<string, LabelDocument[]>()
-  for (const label of labels) {
-    const others = labelsOf.get(label.scopeKey) ?? []
-    others.push(label)
-    labelsOf.set(label.scopeKey, others)
-  }
-  const around = new Map(
-    repositories.flatMap((repository) => {
-      const owner = accountsById.get(repository.ownerId)
-      if (owner === undefined) return []
-      const wire = repositoryWire(repository, owner, named.access(repository, requester), publicUrl)
-      const given = givenIn(repository).flatMap((scope) => labelsOf.get(scopeKey(scope)) ?? [])
-      const own = given.map((label) => [label.id, labelWire(label, repository, publicUrl)] as const)
-      const names = { people, labels: new Map(own), milestones: milestoneWires, publicUrl }
-      return [[repository.id, { repository: wire, ...names }] as const]
-    }),
-  )
-  return present(
-    issues.map((issue) => {
-      const surroundings = around.get(issue.repoId)
-      return surroundings && issueWire(issue, surroundings)
-    }),
-  )
-}
 
 const ListQuery = Type.Object({
   state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),

@@ -10,7 +10,7 @@ import { isTold, repositoryOf } from '../projections/history.ts'
 import type { Projector } from '../projections/projector.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
-import { historyJson } from './history-wire.ts'
+import { historyJson } from '../wire/history.ts'
 
 export interface LiveEvent {
   event: RecordedEvent

@@ -1,71 +1,14 @@
 /** Milestones on the wire, and reading those of a repository. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { type Static, Type } from 'typebox'
-import { pagedList } from '../http/paged-list.ts'
+import { Type } from 'typebox'
 import { PageQuery } from '../http/paging.ts'
-import { pathNumber } from '../http/path-number.ts'
-import { repositoryFor } from '../http/requests.ts'
 import type { MilestoneDocument } from '../projections/milestones.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { repositoryFor } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { RepositoryParams } from './repositories.ts'
-
-/** `id`: an id or a title. */
-export const MilestoneParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
-
-export const MilestoneWire = Type.Object({
-  id: Type.Integer(),
-  title: Type.String(),
-  description: Type.String(),
-  state: Type.String(),
-  open_issues: Type.Integer(),
-  closed_issues: Type.Integer(),
-  created_at: Type.String(),
-  updated_at: Type.String(),
-  closed_at: Type.Union([Type.String(), Type.Null()]),
-  due_on: Type.Union([Type.String(), Type.Null()]),
-})
-
-/** The document as Gitea's `Milestone`. */
-export function milestoneWire(milestone: MilestoneDocument): Static<typeof MilestoneWire> {
-  return {
-    id: milestone.id,
-    title: milestone.title,
-    description: milestone.description,
-    state: milestone.state,
-    open_issues: milestone.openIssues,
-    closed_issues: milestone.closedIssues,
-    created_at: milestone.createdAt,
-    updated_at: milestone.updatedAt,
-    closed_at: milestone.closedAt,
-    due_on: milestone.dueOn,
-  }
-}
-
-/** The milestone with that id, if it is one of the repository. */
-export async function milestoneOf(
-  services: Services,
-  repoId: number,
-  id: number,
-): Promise<MilestoneDocument | undefined> {
-  const milestone = await services.views.milestones.get(`${id}`)
-  return milestone?.repoId === repoId ? milestone : undefined
-}
-
-/** The repository's milestone in a path: by its id or, when none has it, by its title. 404 when there is none. */
-export async function milestoneFor(
-  services: Services,
-  repoId: number,
-  idOrTitle: string,
-): Promise<MilestoneDocument> {
-  const id = pathNumber(idOrTitle)
-  const milestone =
-    (id === undefined ? undefined : await milestoneOf(services, repoId, id)) ??
-    (await services.views.milestones.findOne({ repoId, title: idOrTitle }))
-  if (milestone === undefined) throw new Refused(refuse.notFound('milestone not found'))
-  return milestone
-}
+import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../wire/milestones.ts'
+import { RepositoryParams } from '../wire/repositories.ts'
+import { pagedList } from './paged-list.ts'
 
 /** Unknown states are `open`; `name` is a part of the title, whatever its case, as in Gitea. */
 function selection(

@@ -6,8 +6,8 @@ import { clientGone } from '../http/client-gone.ts'
 import { FlagQuery, flagOf } from '../http/flag.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
+import { PullParams } from '../wire/pulls.ts'
 import { askGit, pullInGit } from './pull-git.ts'
-import { PullParams } from './pulls.ts'
 
 const DiffParams = Type.Object({ ...PullParams.properties, diffType: Type.String() })
 

@@ -1,12 +1,12 @@
 /** What of a pull request only git knows, and is asked when somebody looks. */
 import type { FastifyRequest } from 'fastify'
 import { GitFailed } from '../git/errors.ts'
-import { repositoryFor } from '../http/requests.ts'
 import type { PullDocument } from '../projections/pulls.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
+import { repositoryFor } from '../rights/repository-access.ts'
 import { gitDirOf, type Services } from '../services.ts'
-import { pullFor } from './pulls.ts'
+import { pullFor } from '../wire/pulls.ts'
 
 export interface PullInGit {
   repository: RepositoryDocument

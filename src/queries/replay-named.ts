@@ -15,7 +15,7 @@ import type { Until } from '../replay/document-at.ts'
 import { replayStream } from '../replay/replay-stream.ts'
 import { accessTo } from '../rights/access.ts'
 import type { AnswerServices } from '../services.ts'
-import type { NamedDocuments } from './issue-wire.ts'
+import type { NamedDocuments } from '../wire/discussions.ts'
 
 /** Streams of one kind that are read at the same time. */
 const AT_ONCE = 8

@@ -2,15 +2,14 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { repositoryFor } from '../http/requests.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { changesBetween } from '../replay/changes.ts'
 import type { Stand } from '../replay/document-at.ts'
+import { repositoryFor } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { comparableTime, instantOf } from '../times.ts'
-import { IssueWire } from './issue-wire.ts'
-import { IssueParams } from './issues.ts'
-import { PullParams, PullRequestWire } from './pulls.ts'
+import { IssueParams, IssueWire } from '../wire/issues.ts'
+import { PullParams, PullRequestWire } from '../wire/pulls.ts'
 import { issueReplayer, type Moment, pullReplayer, type Replayer } from './replayers.ts'
 
 /** The revision in a query, negative or beyond all that there can be, too. @throws Refused (unprocessable) */

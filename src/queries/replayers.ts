@@ -7,7 +7,6 @@
  */
 import type { Static } from 'typebox'
 import { discussionStream, pullStream } from '../events/streams.ts'
-import type { RepositoryAccess } from '../http/requests.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { issueId } from '../projections/issue-selection.ts'
 import { type IssueDocument, issueFold } from '../projections/issues.ts'
@@ -18,10 +17,12 @@ import type { Stand } from '../replay/document-at.ts'
 import { lastWithin } from '../replay/last-within.ts'
 import { createMilestones, type Milestones } from '../replay/milestones.ts'
 import { rangeOf, replayStream } from '../replay/replay-stream.ts'
+import type { RepositoryAccess } from '../rights/repository-access.ts'
 import type { AnswerServices } from '../services.ts'
-import type { IssueWire, NamedDocuments } from './issue-wire.ts'
-import { issueFor, issueWires } from './issues.ts'
-import { type PullRequestWire, pullFor, pullWire, surroundings } from './pulls.ts'
+import type { NamedDocuments } from '../wire/discussions.ts'
+import type { IssueWire } from '../wire/issues.ts'
+import { issueFor, issueWires } from '../wire/issues.ts'
+import { type PullRequestWire, pullFor, pullWire, surroundings } from '../wire/pulls.ts'
 import { namedThen } from './replay-named.ts'
 
 /** A revision of the stream, or a time: ISO 8601 in UTC with milliseconds. */

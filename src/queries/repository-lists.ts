@@ -5,18 +5,18 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { signedIn } from '../http/requests.ts'
 import { sendStreamedList } from '../http/streamed-list.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { Filter } from '../projections/read-store.ts'
 import { ANYONE, type RepositoryDocument, repositoryKey } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { accessTo } from '../rights/access.ts'
+import { signedIn } from '../rights/requester.ts'
 import { canSee } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
-import { OrganizationParams, organizationFor } from './organizations.ts'
-import { PlainRepositoryWire, repositoryWire } from './repositories.ts'
-import { accountNamed, UsernameParams } from './users.ts'
+import { OrganizationParams, organizationFor } from '../wire/organizations.ts'
+import { PlainRepositoryWire, repositoryWire } from '../wire/repositories.ts'
+import { accountNamed, UsernameParams } from '../wire/users.ts'
 
 /** Repositories that are read, and held, at once: a few milliseconds of work. */
 const CHUNK = 200

@@ -1,7 +1,7 @@
 /** The pull request as it stood at a moment, with what its last event changed marked. Pure. */
 import { html } from 'ghtml'
 import type { Static } from 'typebox'
-import type { PullRequestWire } from '../queries/pulls.ts'
+import type { PullRequestWire } from '../wire/pulls.ts'
 import { type Entry, sentence } from './timeline.ts'
 import { count, day, instant, prose, shortId } from './words.ts'
 

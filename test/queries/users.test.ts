@@ -1,9 +1,9 @@
 import type { AccessToken, Organization, User } from 'gitea-js'
 import t from 'tap'
 import type { Static } from 'typebox'
-import type { AccessTokenWire } from '../../src/commands/users/tokens.ts'
-import type { OrganizationWire } from '../../src/queries/organizations.ts'
-import type { UserWire } from '../../src/queries/users.ts'
+import type { OrganizationWire } from '../../src/wire/organizations.ts'
+import type { AccessTokenWire } from '../../src/wire/tokens.ts'
+import type { UserWire } from '../../src/wire/users.ts'
 import { basic, identityApp, passwordOf } from '../http/identity-app.ts'
 
 /** Compiles only while every field has a name and a type that Gitea's clients know. */

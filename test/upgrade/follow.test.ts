@@ -1,11 +1,11 @@
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { type FollowNews, follow, followOnce } from '../../src/cli/upgrade-follow/follow.ts'
+import { type GatewayOptions, openGateway } from '../../src/cli/upgrade-follow/follow-gateway.ts'
 import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
 import { UPGRADE_STREAM } from '../../src/events/streams.ts'
-import { type FollowNews, follow, followOnce } from '../../src/upgrade/follow.ts'
-import { type GatewayOptions, openGateway } from '../../src/upgrade/follow-gateway.ts'
 import { type ChainView, type Failure, recordedUpgrade, startGateway } from '../doubles/gateway.ts'
 import { until } from '../until.ts'
 

@@ -2,11 +2,11 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { loadConfig } from '../../config.ts'
 import type { UpgradeEvent } from '../../events/upgrade-events.ts'
-import { type FollowNews, follow, followOnce } from '../../upgrade/follow.ts'
-import { openGateway } from '../../upgrade/follow-gateway.ts'
 import { explainUse, LOG_SETTINGS } from '../help.ts'
 import { openOrMakeLog } from '../open-log.ts'
 import { printable, styled } from '../terminal.ts'
+import { type FollowNews, follow, followOnce } from '../upgrade-follow/follow.ts'
+import { openGateway } from '../upgrade-follow/follow-gateway.ts'
 import { untilSignal } from './serve.ts'
 
 interface FollowArguments {

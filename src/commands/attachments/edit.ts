@@ -8,13 +8,14 @@ import { isAllowed, sniff } from '../../attachments/file-kind.ts'
 import { cleanFileName } from '../../attachments/file-name.ts'
 import type { AccountRef, Attachment } from '../../events/domain-events.ts'
 import { discussionStream, idsStream } from '../../events/streams.ts'
-import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
 import type { CommentDocument } from '../../projections/comments.ts'
-import { AttachmentParams, attachmentOf } from '../../queries/attachments.ts'
-import { AttachmentWire, attachmentWire, CommentParams, commentFor } from '../../queries/comments.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { atLeast } from '../../rights/access.ts'
+import { repositoryFor } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
+import { AttachmentParams, AttachmentWire, attachmentOf, attachmentWire } from '../../wire/attachments.ts'
+import { CommentParams, commentFor } from '../../wire/comments.ts'
 import {
   commentDecider,
   decideAddAttachment,
@@ -22,6 +23,7 @@ import {
   decideRenameAttachment,
 } from '../comments/comment.ts'
 import { type CommandContext, execute } from '../execute.ts'
+import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { lingerOn, receiveUpload, type Upload } from './upload.ts'
 

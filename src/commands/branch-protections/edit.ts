@@ -4,7 +4,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { BranchProtection, RepositoryEvent } from '../../events/domain-events.ts'
 import { repositoryStream } from '../../events/streams.ts'
-import { commandContext, repositoryFor, settled } from '../../http/requests.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { globProblem, isPattern } from '../../rights/glob.ts'
+import { repositoryFor } from '../../rights/repository-access.ts'
+import type { Services } from '../../services.ts'
 import {
   BranchProtectionWire,
   NEUTRAL,
@@ -12,13 +15,11 @@ import {
   ProtectionParams,
   protectionNamed,
   protectionWire,
-} from '../../queries/branch-protections.ts'
-import { RepositoryParams } from '../../queries/repositories.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { globProblem, isPattern } from '../../rights/glob.ts'
-import type { Services } from '../../services.ts'
+} from '../../wire/branch-protections.ts'
+import { RepositoryParams } from '../../wire/repositories.ts'
 import { type CommandContext, type Decision, execute } from '../execute.ts'
 import { type RepositoryState, repositoryDecider } from '../repositories/repository.ts'
+import { commandContext, settled } from '../request-context.ts'
 import {
   decideAddProtection,
   decideEditProtection,

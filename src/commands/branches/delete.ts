@@ -1,12 +1,13 @@
 /** `DELETE /repos/{owner}/{repo}/branches/{branch}` */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { commandContext, repositoryFor, settled } from '../../http/requests.ts'
 import { branchId } from '../../projections/branches.ts'
-import { BranchParams } from '../../queries/branches.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
+import { repositoryFor } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
+import { BranchParams } from '../../wire/branches.ts'
+import { commandContext, settled } from '../request-context.ts'
 import { removeBranch } from './remove-branch.ts'
 
 export function deleteBranchRoutes(services: Services): FastifyPluginAsyncTypebox {

@@ -3,11 +3,11 @@ import { Type } from 'typebox'
 import type { AccountRef, LabelRef, MilestoneRef } from '../../events/domain-events.ts'
 import type { LabelDocument } from '../../projections/labels.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { labelsByIds } from '../../queries/labels.ts'
-import { milestoneOf } from '../../queries/milestones.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import type { Services } from '../../services.ts'
+import { labelsByIds } from '../../wire/labels.ts'
+import { milestoneOf } from '../../wire/milestones.ts'
 
 /** Go clients send null for what they leave out. */
 export const GivenOrNull = <T extends Parameters<typeof Type.Union>[0][number]>(type: T) =>

@@ -5,7 +5,10 @@ import { type Static, Type } from 'typebox'
 import type { LabelSettings } from '../../events/domain-events.ts'
 import { idsStream, labelStream } from '../../events/streams.ts'
 import { pathNumber } from '../../http/path-number.ts'
-import { commandContext, type RepositoryPath, repositoryFor, settled, signedIn } from '../../http/requests.ts'
+import { isRefusal, Refused, refuse } from '../../refusal.ts'
+import { type RepositoryPath, repositoryFor } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
+import type { Services } from '../../services.ts'
 import {
   type LabelHome,
   LabelParams,
@@ -14,12 +17,11 @@ import {
   OrganizationLabelParams,
   organizationHome,
   repositoryHome,
-} from '../../queries/labels.ts'
-import { OrganizationParams, organizationFor } from '../../queries/organizations.ts'
-import { RepositoryParams } from '../../queries/repositories.ts'
-import { isRefusal, Refused, refuse } from '../../refusal.ts'
-import type { Services } from '../../services.ts'
+} from '../../wire/labels.ts'
+import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
+import { RepositoryParams } from '../../wire/repositories.ts'
 import { execute } from '../execute.ts'
+import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import {
   decideCreateLabel,

@@ -7,11 +7,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { AccountRef, OrganizationEvent } from '../../events/domain-events.ts'
 import { organizationStream } from '../../events/streams.ts'
-import { commandContext, settled, signedIn } from '../../http/requests.ts'
-import { MemberParams, organizationFor } from '../../queries/organizations.ts'
-import { userNamed } from '../../queries/users.ts'
+import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
+import { MemberParams, organizationFor } from '../../wire/organizations.ts'
+import { userNamed } from '../../wire/users.ts'
 import { type Decision, execute } from '../execute.ts'
+import { commandContext, settled } from '../request-context.ts'
 import {
   decideRemoveMember,
   decideSetMember,

@@ -4,21 +4,18 @@ import { Type } from 'typebox'
 import type { Permission } from '../../events/domain-events.ts'
 import { repositoryStream } from '../../events/streams.ts'
 import { PageQuery, pageOf, sendPaging } from '../../http/paging.ts'
-import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
-import { RepositoryParams } from '../../queries/repositories.ts'
-import { UserWire, userWire } from '../../queries/users.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo } from '../../rights/access.ts'
+import { repositoryFor } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
+import { CollaboratorParams } from '../../wire/collaborators.ts'
+import { RepositoryParams } from '../../wire/repositories.ts'
+import { UserWire, userWire } from '../../wire/users.ts'
 import { execute } from '../execute.ts'
+import { commandContext, settled } from '../request-context.ts'
 import { decideRemoveCollaborator, decideSetCollaborator, repositoryDecider } from './repository.ts'
-
-const CollaboratorParams = Type.Object({
-  owner: Type.String(),
-  repo: Type.String(),
-  collaborator: Type.String(),
-})
 
 const PERMISSIONS: readonly Permission[] = ['read', 'write', 'admin']
 

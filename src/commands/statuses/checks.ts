@@ -3,8 +3,6 @@ import type { CheckEvent, CommitState } from '../../events/domain-events.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decider, Decision } from '../execute.ts'
 
-export const COMMIT_STATES: readonly CommitState[] = ['pending', 'success', 'error', 'failure', 'warning']
-
 /** Of one commit; a server that checks has dozens at most. */
 export const MAX_CONTEXTS = 1000
 

@@ -5,11 +5,12 @@ import { type Static, Type } from 'typebox'
 import { parseInt64, parseUint64 } from '../../events/int64.ts'
 import { UPGRADE_STREAM } from '../../events/streams.ts'
 import type { UpgradeEvent } from '../../events/upgrade-events.ts'
-import { commandContext, settled, siteAdmin } from '../../http/requests.ts'
 import { Refused, refuse } from '../../refusal.ts'
+import { siteAdmin } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { ModuleVersionsWire, PlanWire, planWire } from '../../upgrade/http.ts'
 import { type Decision, execute } from '../execute.ts'
+import { commandContext, settled } from '../request-context.ts'
 import {
   type ChainState,
   chainDecider,

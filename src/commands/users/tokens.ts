@@ -1,59 +1,29 @@
 /** Access tokens: `/users/{username}/tokens`. */
 import { createHash, randomBytes } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { idsStream, userStream } from '../../events/streams.ts'
-import { pagedList } from '../../http/paged-list.ts'
 import { PageQuery } from '../../http/paging.ts'
-import { commandContext, settled, signedIn } from '../../http/requests.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
-import { UsernameParams, userNamed } from '../../queries/users.ts'
+import { pagedList } from '../../queries/paged-list.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { forgetOlderSecrets, forgetSecret, forgetToken, keepToken } from '../../rights/secrets.ts'
 import { normalScopes, unknownScopes } from '../../rights/token-scopes.ts'
 import type { Services } from '../../services.ts'
+import { AccessTokenWire, tokenOwner } from '../../wire/tokens.ts'
+import { UsernameParams } from '../../wire/users.ts'
 import { textProblem } from '../account-names.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
+import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { decideCreateToken, decideDeleteToken, type Token, tokenCalled, userDecider } from './user.ts'
 
 const MAX_SCOPES = 50
 
-export const AccessTokenWire = Type.Object({
-  id: Type.Integer(),
-  name: Type.String(),
-  /** Only in the answer that made the token; empty afterwards. */
-  sha1: Type.String(),
-  token_last_eight: Type.String(),
-  scopes: Type.Array(Type.String()),
-})
-
 export const CreateAccessTokenOption = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 255 }),
   scopes: Type.Optional(Type.Array(Type.String({ maxLength: 50 }), { maxItems: MAX_SCOPES })),
 })
-
-/**
- * The user in the path, for a requester who is that user or a site admin and who signed in with the
- * password: a token, which may be limited, can't make one that is not.
- */
-async function tokenOwner(
-  services: Services,
-  request: FastifyRequest,
-  username: string,
-): Promise<AccountDocument> {
-  const requester = signedIn(request)
-  if (request.tokenScopes !== null) {
-    throw new Refused(
-      refuse.unauthenticated('access tokens are managed with the password, by Basic authentication'),
-    )
-  }
-  if (!requester.siteAdmin && requester.loginKey !== username.toLowerCase()) {
-    throw new Refused(refuse.forbidden('only the user and site admins manage the tokens of a user'))
-  }
-  return userNamed(services, username)
-}
 
 /** The scopes asked for, in their normal form; a token without any is good for nothing. */
 function requireScopes(scopes: readonly string[]): string[] {

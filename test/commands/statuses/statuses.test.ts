@@ -1,6 +1,6 @@
 import { rename } from 'node:fs/promises'
 import t from 'tap'
-import { combinedState } from '../../../src/queries/statuses.ts'
+import { combinedState } from '../../../src/wire/statuses.ts'
 import { workTree } from '../../git-client.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 

@@ -1,6 +1,5 @@
 /** Issues on the wire, and what pull requests there have in common with them. */
 import { type Static, Type } from 'typebox'
-import { isWorkInProgress } from '../commands/pull-requests/pull-request.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { Discussion } from '../projections/discussion.ts'
 import type { IssueDocument } from '../projections/issues.ts'
@@ -15,7 +14,7 @@ import { MilestoneWire } from './milestones.ts'
 import type { RepositoryWire } from './repositories.ts'
 import { UserWire } from './users.ts'
 
-const Nullable = <T extends Parameters<typeof Type.Union>[0][number]>(type: T) =>
+export const Nullable = <T extends Parameters<typeof Type.Union>[0][number]>(type: T) =>
   Type.Union([type, Type.Null()])
 
 /** What `Issue` and `PullRequest` share. */
@@ -38,32 +37,8 @@ export const DISCUSSION_WIRE = {
   closed_at: Nullable(Type.String()),
   pin_order: Type.Integer(),
 }
-const DiscussionWire = Type.Object(DISCUSSION_WIRE)
 
-export const IssueWire = Type.Object({
-  ...DISCUSSION_WIRE,
-  url: Type.String(),
-  html_url: Type.String(),
-  original_author: Type.String(),
-  original_author_id: Type.Integer(),
-  ref: Type.String(),
-  assets: Type.Array(Type.Object({})),
-  /** Null for what is no pull request. */
-  pull_request: Nullable(
-    Type.Object({
-      merged: Type.Boolean(),
-      merged_at: Nullable(Type.String()),
-      draft: Type.Boolean(),
-      html_url: Type.String(),
-    }),
-  ),
-  repository: Type.Object({
-    id: Type.Integer(),
-    name: Type.String(),
-    owner: Type.String(),
-    full_name: Type.String(),
-  }),
-})
+const DiscussionWire = Type.Object(DISCUSSION_WIRE)
 
 type Named<D extends object> = Pick<View<D>, 'getMany'>
 
@@ -122,30 +97,6 @@ export function discussionWire(
     closed_at: document.closedAt,
     pin_order: 0,
   }
-}
-
-/** An issue, or the issue behind a pull request, as Gitea's `Issue`. */
-export function issueWire(issue: IssueDocument, around: DiscussionSurroundings): Static<typeof IssueWire> {
-  const { id, name, owner, full_name } = around.repository
-  const page = `${around.publicUrl}/${full_name}/${issue.isPull ? 'pulls' : 'issues'}/${issue.index}`
-  // A literal that begins with a spread and adds fields to it takes V8 thirty times as long.
-  return Object.assign(discussionWire(issue, around), {
-    url: `${around.publicUrl}/api/v1/repos/${full_name}/issues/${issue.index}`,
-    html_url: page,
-    original_author: '',
-    original_author_id: 0,
-    ref: '',
-    assets: [],
-    pull_request: issue.isPull
-      ? {
-          merged: issue.mergedAt !== null,
-          merged_at: issue.mergedAt,
-          draft: isWorkInProgress(issue.title),
-          html_url: page,
-        }
-      : null,
-    repository: { id, name, owner: owner.login, full_name },
-  })
 }
 
 export function present<T>(values: readonly (T | undefined)[]): T[] {

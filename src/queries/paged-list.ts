@@ -1,9 +1,9 @@
 /** A page of a view, with the headers that say where the rest is. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { pageOf, sendPaging } from '../http/paging.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { View } from '../projections/view.ts'
 import type { Services } from '../services.ts'
-import { pageOf, sendPaging } from './paging.ts'
 
 export interface ListQuery<D extends object> {
   view: View<D>

@@ -3,9 +3,9 @@
  * time and size, and nothing of them is believed before it has been looked at.
  */
 import { type Static, Type } from 'typebox'
-import { type Check, checkOf, problemOf } from '../checked-json.ts'
-import { parseInt64, parseUint64 } from '../events/int64.ts'
-import type { ModuleVersion, UpgradePlan } from '../events/upgrade-events.ts'
+import { type Check, checkOf, problemOf } from '../../checked-json.ts'
+import { parseInt64, parseUint64 } from '../../events/int64.ts'
+import type { ModuleVersion, UpgradePlan } from '../../events/upgrade-events.ts'
 import type { Observed } from './follow-changes.ts'
 import { GatewayError } from './gateway-error.ts'
 

@@ -1,6 +1,6 @@
 /** What a chain shows against what the log says of it: which events make the two agree. Pure. */
 
-import type { Decision } from '../commands/execute.ts'
+import type { Decision } from '../../commands/execute.ts'
 import {
   type ChainState,
   chainDecider,
@@ -9,10 +9,10 @@ import {
   decideChangeAuthority,
   decideSchedulePlan,
   decideSetModuleVersions,
-} from '../commands/upgrade/chain.ts'
-import { isBelow, isPositive } from '../events/int64.ts'
-import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../events/upgrade-events.ts'
-import { isRefusal } from '../refusal.ts'
+} from '../../commands/upgrade/chain.ts'
+import { isBelow, isPositive } from '../../events/int64.ts'
+import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/upgrade-events.ts'
+import { isRefusal } from '../../refusal.ts'
 
 /** What a chain's gateway showed in one round. */
 export interface Observed {

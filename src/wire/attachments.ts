@@ -1,0 +1,46 @@
+import { type Static, Type } from 'typebox'
+import { pathNumber } from '../http/path-number.ts'
+import type { CommentDocument } from '../projections/comments.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { CommentParams } from './comments.ts'
+
+export type AttachmentOfDocument = CommentDocument['attachments'][number]
+
+export const AttachmentParams = Type.Object({ ...CommentParams.properties, attachment_id: Type.String() })
+
+export const noSuchFile = () => new Refused(refuse.notFound('attachment not found'))
+
+/** The comment's file with the id in a path, or 404: also when it is another comment's. */
+
+export function attachmentOf(comment: CommentDocument, id: string): AttachmentOfDocument {
+  const number = pathNumber(id)
+  const file = comment.attachments.find((one) => one.id === number)
+  if (file === undefined) throw noSuchFile()
+  return file
+}
+
+export const AttachmentWire = Type.Object({
+  id: Type.Integer(),
+  name: Type.String(),
+  size: Type.Integer(),
+  download_count: Type.Integer(),
+  created_at: Type.String(),
+  uuid: Type.String(),
+  browser_download_url: Type.String(),
+})
+
+/** A file of a comment as Gitea's `Attachment`. Downloads are not counted. */
+export function attachmentWire(
+  file: CommentDocument['attachments'][number],
+  publicUrl: string,
+): Static<typeof AttachmentWire> {
+  return {
+    id: file.id,
+    name: file.name,
+    size: file.size,
+    download_count: 0,
+    created_at: file.createdAt,
+    uuid: file.uuid,
+    browser_download_url: `${publicUrl}/attachments/${file.uuid}`,
+  }
+}

@@ -1,0 +1,99 @@
+import { type Static, Type } from 'typebox'
+import type { CommitChanges } from '../git/commit-range.ts'
+import type { CommitFacts } from '../git/commits.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import { ZERO_TIME } from '../times.ts'
+import { UserWire } from './users.ts'
+
+export const CommitMetaWire = Type.Object({ url: Type.String(), sha: Type.String(), created: Type.String() })
+
+export const CommitUserWire = Type.Object({ name: Type.String(), email: Type.String(), date: Type.String() })
+
+export const VerificationWire = Type.Object({
+  verified: Type.Boolean(),
+  reason: Type.String(),
+  signature: Type.String(),
+  signer: Type.Null(),
+  payload: Type.String(),
+})
+
+export const CommitWire = Type.Object({
+  url: Type.String(),
+  html_url: Type.String(),
+  sha: Type.String(),
+  created: Type.String(),
+  commit: Type.Object({
+    url: Type.String(),
+    author: CommitUserWire,
+    committer: CommitUserWire,
+    message: Type.String(),
+    tree: CommitMetaWire,
+    verification: Type.Union([VerificationWire, Type.Null()]),
+  }),
+  author: Type.Union([UserWire, Type.Null()]),
+  committer: Type.Union([UserWire, Type.Null()]),
+  parents: Type.Array(CommitMetaWire),
+  files: Type.Union([
+    Type.Array(Type.Object({ filename: Type.String(), status: Type.String() })),
+    Type.Null(),
+  ]),
+  stats: Type.Object({ total: Type.Integer(), additions: Type.Integer(), deletions: Type.Integer() }),
+})
+
+export interface CommitSurroundings {
+  repository: RepositoryDocument
+  publicUrl: string
+  /** Users by their e-mail address. */
+  people: ReadonlyMap<string, Static<typeof UserWire>>
+  changes: ReadonlyMap<string, CommitChanges>
+  /** Commits with a good signature; null when nobody asked. */
+  verified: ReadonlySet<string> | null
+  /** Whether anyone asked. */
+  files: boolean
+}
+
+/** Signatures are given with what they sign, for whoever knows other keys than the server. */
+export function verificationWire(
+  { sha, signed }: CommitFacts,
+  verified: ReadonlySet<string>,
+): Static<typeof VerificationWire> {
+  const reason = signed === undefined ? 'gpg.error.not_signed_commit' : 'gpg.error.no_gpg_keys_found'
+  return {
+    verified: verified.has(sha),
+    reason: verified.has(sha) ? '' : reason,
+    signature: signed?.signature ?? '',
+    signer: null,
+    payload: signed?.payload ?? '',
+  }
+}
+
+export function commitWire(facts: CommitFacts, around: CommitSurroundings): Static<typeof CommitWire> {
+  const { repository, publicUrl, people, changes, verified, files } = around
+  const { sha, author, committer, message, tree, parents } = facts
+  const fullName = `${repository.ownerLogin}/${repository.name}`
+  const api = `${publicUrl}/api/v1/repos/${fullName}/git`
+  const changed = changes.get(sha) ?? { additions: 0, deletions: 0, files: [] }
+  return {
+    url: `${api}/commits/${sha}`,
+    html_url: `${publicUrl}/${fullName}/commit/${sha}`,
+    sha,
+    created: committer.date,
+    commit: {
+      url: `${api}/commits/${sha}`,
+      author,
+      committer,
+      message,
+      tree: { url: `${api}/trees/${tree}`, sha: tree, created: committer.date },
+      verification: verified === null ? null : verificationWire(facts, verified),
+    },
+    author: people.get(author.email) ?? null,
+    committer: people.get(committer.email) ?? null,
+    parents: parents.map((parent) => ({ url: `${api}/commits/${parent}`, sha: parent, created: ZERO_TIME })),
+    files: files ? changed.files.map(({ name, status }) => ({ filename: name, status })) : null,
+    stats: {
+      total: changed.additions + changed.deletions,
+      additions: changed.additions,
+      deletions: changed.deletions,
+    },
+  }
+}

@@ -1,0 +1,65 @@
+import { type Static, Type } from 'typebox'
+import { pathNumber } from '../http/path-number.ts'
+import type { MilestoneDocument } from '../projections/milestones.ts'
+import { Refused, refuse } from '../refusal.ts'
+import type { Services } from '../services.ts'
+
+/** `id`: an id or a title. */
+
+export const MilestoneParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
+
+export const MilestoneWire = Type.Object({
+  id: Type.Integer(),
+  title: Type.String(),
+  description: Type.String(),
+  state: Type.String(),
+  open_issues: Type.Integer(),
+  closed_issues: Type.Integer(),
+  created_at: Type.String(),
+  updated_at: Type.String(),
+  closed_at: Type.Union([Type.String(), Type.Null()]),
+  due_on: Type.Union([Type.String(), Type.Null()]),
+})
+
+/** The document as Gitea's `Milestone`. */
+
+export function milestoneWire(milestone: MilestoneDocument): Static<typeof MilestoneWire> {
+  return {
+    id: milestone.id,
+    title: milestone.title,
+    description: milestone.description,
+    state: milestone.state,
+    open_issues: milestone.openIssues,
+    closed_issues: milestone.closedIssues,
+    created_at: milestone.createdAt,
+    updated_at: milestone.updatedAt,
+    closed_at: milestone.closedAt,
+    due_on: milestone.dueOn,
+  }
+}
+
+/** The milestone with that id, if it is one of the repository. */
+
+export async function milestoneOf(
+  services: Services,
+  repoId: number,
+  id: number,
+): Promise<MilestoneDocument | undefined> {
+  const milestone = await services.views.milestones.get(`${id}`)
+  return milestone?.repoId === repoId ? milestone : undefined
+}
+
+/** The repository's milestone in a path: by its id or, when none has it, by its title. 404 when there is none. */
+
+export async function milestoneFor(
+  services: Services,
+  repoId: number,
+  idOrTitle: string,
+): Promise<MilestoneDocument> {
+  const id = pathNumber(idOrTitle)
+  const milestone =
+    (id === undefined ? undefined : await milestoneOf(services, repoId, id)) ??
+    (await services.views.milestones.findOne({ repoId, title: idOrTitle }))
+  if (milestone === undefined) throw new Refused(refuse.notFound('milestone not found'))
+  return milestone
+}

@@ -1,0 +1,54 @@
+import type { FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { AccountDocument } from '../projections/accounts.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { canSee } from '../rights/visibility.ts'
+import type { Services } from '../services.ts'
+
+export const OrganizationWire = Type.Object({
+  id: Type.Integer(),
+  name: Type.String(),
+  username: Type.String(),
+  full_name: Type.String(),
+  email: Type.String(),
+  avatar_url: Type.String(),
+  description: Type.String(),
+  website: Type.String(),
+  location: Type.String(),
+  visibility: Type.String(),
+  repo_admin_change_team_access: Type.Boolean(),
+})
+
+export const OrganizationParams = Type.Object({ org: Type.String() })
+
+export const MemberParams = Type.Object({ org: Type.String(), username: Type.String() })
+
+export function organizationWire(organization: AccountDocument): Static<typeof OrganizationWire> {
+  return {
+    id: organization.id,
+    name: organization.login,
+    username: organization.login,
+    full_name: organization.fullName,
+    email: organization.email,
+    avatar_url: '',
+    description: organization.description,
+    website: organization.website,
+    location: organization.location,
+    visibility: organization.visibility,
+    repo_admin_change_team_access: false,
+  }
+}
+
+/** The organization in the path, if the requester may see it. @throws Refused (not found) */
+
+export async function organizationFor(
+  services: Services,
+  request: FastifyRequest,
+  login: string,
+): Promise<AccountDocument> {
+  const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
+  if (account?.kind !== 'organization' || !canSee(account, request.requester)) {
+    throw new Refused(refuse.notFound('organization not found'))
+  }
+  return account
+}

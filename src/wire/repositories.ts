@@ -1,0 +1,179 @@
+import { type Static, Type } from 'typebox'
+import type { AccountDocument } from '../projections/accounts.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import { type Access, accessTo, atLeast } from '../rights/access.ts'
+import type { Services } from '../services.ts'
+import { UserWire, userWire } from './users.ts'
+
+export const RepositoryParams = Type.Object({ owner: Type.String(), repo: Type.String() })
+
+export const PermissionsWire = Type.Object({
+  admin: Type.Boolean(),
+  push: Type.Boolean(),
+  pull: Type.Boolean(),
+})
+
+export const fields = {
+  id: Type.Integer(),
+  owner: UserWire,
+  name: Type.String(),
+  full_name: Type.String(),
+  description: Type.String(),
+  empty: Type.Boolean(),
+  private: Type.Boolean(),
+  fork: Type.Boolean(),
+  template: Type.Boolean(),
+  mirror: Type.Boolean(),
+  archived: Type.Boolean(),
+  internal: Type.Boolean(),
+  website: Type.String(),
+  html_url: Type.String(),
+  url: Type.String(),
+  clone_url: Type.String(),
+  link: Type.String(),
+  original_url: Type.String(),
+  avatar_url: Type.String(),
+  default_branch: Type.String(),
+  created_at: Type.String(),
+  updated_at: Type.String(),
+  permissions: PermissionsWire,
+  has_issues: Type.Boolean(),
+  has_pull_requests: Type.Boolean(),
+  has_wiki: Type.Boolean(),
+  has_projects: Type.Boolean(),
+  has_releases: Type.Boolean(),
+  has_packages: Type.Boolean(),
+  has_actions: Type.Boolean(),
+  stars_count: Type.Integer(),
+  watchers_count: Type.Integer(),
+  forks_count: Type.Integer(),
+  open_issues_count: Type.Integer(),
+  open_pr_counter: Type.Integer(),
+  release_counter: Type.Integer(),
+  ignore_whitespace_conflicts: Type.Boolean(),
+  allow_merge_commits: Type.Boolean(),
+  allow_rebase: Type.Boolean(),
+  allow_rebase_explicit: Type.Boolean(),
+  allow_squash_merge: Type.Boolean(),
+  allow_fast_forward_only_merge: Type.Boolean(),
+  allow_manual_merge: Type.Boolean(),
+  autodetect_manual_merge: Type.Boolean(),
+  allow_rebase_update: Type.Boolean(),
+  default_delete_branch_after_merge: Type.Boolean(),
+  default_merge_style: Type.String(),
+  default_allow_maintainer_edit: Type.Boolean(),
+  object_format_name: Type.String(),
+}
+
+/** In lists and inside of others: what a fork came from is not read for each row. */
+
+export const PlainRepositoryWire = Type.Object({ ...fields, parent: Type.Null() })
+
+export const RepositoryWire = Type.Object({
+  ...fields,
+  parent: Type.Union([Type.Null(), PlainRepositoryWire]),
+})
+
+/** The document as Gitea's `Repository`, with the requester's access in `permissions`. */
+
+export function repositoryWire(
+  repository: RepositoryDocument,
+  owner: AccountDocument,
+  access: Access,
+  publicUrl: string,
+): Static<typeof PlainRepositoryWire> {
+  const { mergeStyles } = repository
+  const fullName = `${repository.ownerLogin}/${repository.name}`
+  return {
+    id: repository.id,
+    owner: userWire(owner, publicUrl),
+    name: repository.name,
+    full_name: fullName,
+    description: repository.description,
+    empty: repository.empty,
+    private: repository.private,
+    fork: repository.parentId !== null,
+    template: false,
+    mirror: false,
+    archived: false,
+    internal: false,
+    website: repository.website,
+    html_url: `${publicUrl}/${fullName}`,
+    url: `${publicUrl}/api/v1/repos/${fullName}`,
+    clone_url: `${publicUrl}/${fullName}.git`,
+    link: '',
+    original_url: '',
+    avatar_url: '',
+    default_branch: repository.defaultBranch,
+    created_at: repository.createdAt,
+    updated_at: repository.updatedAt,
+    permissions: {
+      admin: atLeast(access, 'admin'),
+      push: atLeast(access, 'write'),
+      pull: atLeast(access, 'read'),
+    },
+    has_issues: true,
+    has_pull_requests: true,
+    has_wiki: false,
+    has_projects: false,
+    has_releases: false,
+    has_packages: false,
+    has_actions: false,
+    stars_count: 0,
+    watchers_count: 0,
+    forks_count: repository.forks,
+    open_issues_count: repository.openIssues,
+    open_pr_counter: repository.openPulls,
+    release_counter: 0,
+    ignore_whitespace_conflicts: false,
+    allow_merge_commits: mergeStyles.includes('merge'),
+    allow_rebase: mergeStyles.includes('rebase'),
+    allow_rebase_explicit: mergeStyles.includes('rebase-merge'),
+    allow_squash_merge: mergeStyles.includes('squash'),
+    allow_fast_forward_only_merge: mergeStyles.includes('fast-forward-only'),
+    allow_manual_merge: mergeStyles.includes('manually-merged'),
+    autodetect_manual_merge: false,
+    allow_rebase_update: repository.allowRebaseUpdate,
+    default_delete_branch_after_merge: repository.deleteBranchAfterMerge,
+    default_merge_style: repository.defaultMergeStyle,
+    default_allow_maintainer_edit: false,
+    object_format_name: 'sha1',
+    parent: null,
+  }
+}
+
+/** The same for a page of its own: of a fork with the repository that it came from, if the requester may see it. */
+
+export async function repositoryPage(
+  services: Services,
+  repository: RepositoryDocument,
+  access: Access,
+  requester: AccountDocument | null,
+): Promise<Static<typeof RepositoryWire>> {
+  const wire = async (shown: RepositoryDocument, shownAccess: Access) =>
+    repositoryWire(shown, await ownerOf(services, shown), shownAccess, services.publicUrl())
+  const plain = await wire(repository, access)
+  if (repository.parentId === null) return plain
+  const parent = await services.views.repositories.get(`${repository.parentId}`)
+  if (parent === undefined) return plain
+  const parentAccess = accessTo(parent, requester)
+  return atLeast(parentAccess, 'read') ? { ...plain, parent: await wire(parent, parentAccess) } : plain
+}
+
+/** The owner's document; it exists as long as the repository does. */
+
+export async function ownerOf(services: Services, repository: RepositoryDocument): Promise<AccountDocument> {
+  const owner = await services.views.accounts.get(`${repository.ownerId}`)
+  if (owner === undefined) throw new Error(`repository ${repository.id} has no owner ${repository.ownerId}`)
+  return owner
+}
+
+/** The fork of a repository that an owner has; there is one at most. Only direct forks count. */
+
+export async function forkOf(
+  services: Services,
+  baseRepoId: number,
+  ownerId: number,
+): Promise<RepositoryDocument | undefined> {
+  return services.views.repositories.findOne({ parentId: baseRepoId, ownerId })
+}

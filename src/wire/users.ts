@@ -1,0 +1,96 @@
+import { type Static, Type } from 'typebox'
+import type { AccountDocument } from '../projections/accounts.ts'
+import { Refused, refuse } from '../refusal.ts'
+import type { Services } from '../services.ts'
+import { ZERO_TIME } from '../times.ts'
+
+export const UserWire = Type.Object({
+  id: Type.Integer(),
+  login: Type.String(),
+  login_name: Type.String(),
+  source_id: Type.Integer(),
+  full_name: Type.String(),
+  email: Type.String(),
+  avatar_url: Type.String(),
+  html_url: Type.String(),
+  language: Type.String(),
+  is_admin: Type.Boolean(),
+  last_login: Type.String(),
+  created: Type.String(),
+  restricted: Type.Boolean(),
+  active: Type.Boolean(),
+  prohibit_login: Type.Boolean(),
+  location: Type.String(),
+  website: Type.String(),
+  description: Type.String(),
+  visibility: Type.String(),
+  followers_count: Type.Integer(),
+  following_count: Type.Integer(),
+  starred_repos_count: Type.Integer(),
+})
+
+export const UsernameParams = Type.Object({ username: Type.String() })
+
+/**
+ * An account as Gitea's `User`. The e-mail address and whether it is a site admin are for the account itself
+ * and for site admins alone: pass who looks as `viewer`.
+ */
+
+export function userWire(
+  account: AccountDocument,
+  publicUrl: string,
+  viewer: AccountDocument | null = null,
+): Static<typeof UserWire> {
+  const full = viewer !== null && (viewer.siteAdmin || viewer.id === account.id)
+  return {
+    id: account.id,
+    login: account.login,
+    login_name: '',
+    source_id: 0,
+    full_name: account.fullName,
+    email: full && account.email !== '' ? account.email : noReplyAddress(account.login, publicUrl),
+    avatar_url: '',
+    html_url: `${publicUrl}/${account.login}`,
+    language: '',
+    is_admin: full && account.siteAdmin,
+    last_login: ZERO_TIME,
+    created: account.createdAt,
+    restricted: false,
+    active: true,
+    prohibit_login: false,
+    location: account.location,
+    website: account.website,
+    description: account.description,
+    visibility: account.visibility,
+    followers_count: 0,
+    following_count: 0,
+    starred_repos_count: 0,
+  }
+}
+
+/** Where commits of an account point to without giving its address away. */
+export function noReplyAddress(login: string, publicUrl: string): string {
+  if (parsed.publicUrl !== publicUrl) {
+    parsed = { publicUrl, host: URL.canParse(publicUrl) ? new URL(publicUrl).hostname : 'localhost' }
+  }
+  return `${login.toLowerCase()}@noreply.${parsed.host}`
+}
+
+/** A list names its server's URL dozens of times, and it is always the same. */
+let parsed = { publicUrl: '', host: 'localhost' }
+
+/** The account with that login, in any case. @throws Refused (not found) */
+
+export async function accountNamed(services: Services, login: string): Promise<AccountDocument> {
+  const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
+  if (account === undefined) throw new Refused(refuse.notFound('user not found'))
+  return account
+}
+
+/** The user with that login; an organization is none. @throws Refused (not found) */
+
+export async function userNamed(services: Services, login: string): Promise<AccountDocument> {
+  const account = await accountNamed(services, login)
+  if (account.kind !== 'user') throw new Refused(refuse.notFound('user not found'))
+  return account
+}
