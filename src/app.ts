@@ -34,6 +34,7 @@ import { closeUnusedConnections } from './http/unused-connections.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
+import { collaboratorQueryRoutes } from './queries/collaborators.ts'
 import { commentQueryRoutes } from './queries/comments.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { forkQueryRoutes } from './queries/forks.ts'
@@ -54,10 +55,12 @@ import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
 import { timelineRoutes } from './queries/timeline.ts'
+import { tokenQueryRoutes } from './queries/tokens.ts'
 import { userQueryRoutes } from './queries/users.ts'
 import { authPlugin } from './rights/auth.ts'
 import type { Services } from './services.ts'
 import { uiRoutes } from './ui/routes.ts'
+import type { UpgradeAnswers } from './upgrade/answers.ts'
 import { isUpgradePath, sendUpgradeProblem, upgradeHttpRoutes } from './upgrade/http.ts'
 
 const API = '/api/v1'
@@ -68,6 +71,7 @@ const REQUEST_ID = /^[\x21-\x7e]{1,128}$/
 const API_ROUTES = [
   createUserRoutes,
   tokenRoutes,
+  tokenQueryRoutes,
   userQueryRoutes,
   createOrganizationRoutes,
   memberRoutes,
@@ -76,6 +80,7 @@ const API_ROUTES = [
   editRepositoryRoutes,
   forkRoutes,
   collaboratorRoutes,
+  collaboratorQueryRoutes,
   deleteBranchRoutes,
   branchProtectionRoutes,
   openPullRoutes,
@@ -115,8 +120,12 @@ const API_ROUTES = [
   upgradeRoutes,
 ]
 
-/** `recovered`: whether what a crash left behind has been worked off, for `/healthz`. */
-export async function buildApp(services: Services, recovered: () => boolean): Promise<FastifyInstance> {
+/** `upgrade`: what the Query service answers. `recovered`: whether what a crash left behind has been worked off, for `/healthz`. */
+export async function buildApp(
+  services: Services,
+  upgrade: UpgradeAnswers,
+  recovered: () => boolean,
+): Promise<FastifyInstance> {
   const { config } = services
   const docsUrl = () => `${services.publicUrl()}/api/docs`
   const app = Fastify({
@@ -177,7 +186,7 @@ export async function buildApp(services: Services, recovered: () => boolean): Pr
   app.get('/api/openapi.json', { schema: { hide: true } }, async () => app.swagger())
 
   await app.register(healthRoutes(services, recovered))
-  await app.register(upgradeHttpRoutes(services.upgrade))
+  await app.register(upgradeHttpRoutes(upgrade))
   // A scope of its own: what stands above is open to everyone, whatever credentials come with the request.
   await app.register(async (signedIn) => {
     await signedIn.register(authPlugin(services))

@@ -1,4 +1,4 @@
-/** Why a command was not carried out. A decider returns one; `src/http/errors.ts` gives each its status. */
+/** Why something was not done, for the client. A decider returns a refusal; `src/http/errors.ts` gives each kind its status. */
 
 export type RefusalKind =
   | 'invalid'
@@ -8,6 +8,8 @@ export type RefusalKind =
   | 'notAllowed'
   | 'conflict'
   | 'preconditionFailed'
+  | 'tooLarge'
+  | 'unsupported'
   | 'unprocessable'
   | 'tooManyRequests'
   | 'unavailable'
@@ -33,6 +35,8 @@ export const refuse = {
   notAllowed: refusal('notAllowed'),
   conflict: refusal('conflict'),
   preconditionFailed: refusal('preconditionFailed'),
+  tooLarge: refusal('tooLarge'),
+  unsupported: refusal('unsupported'),
   unprocessable: refusal('unprocessable'),
   tooManyRequests: refusal('tooManyRequests'),
   unavailable: refusal('unavailable'),
@@ -42,8 +46,13 @@ export function isRefusal(decision: object): decision is Refusal {
   return 'refused' in decision
 }
 
-/** A refusal on its way to the client. */
-export class Refused extends Error {
+/** An error that says what the client is told. Any room has its own; its message is for the log. */
+export abstract class AnsweredError extends Error {
+  abstract readonly refusal: Refusal
+}
+
+/** A refusal on its way to the client: an answer, not a failure of the server. */
+export class Refused extends AnsweredError {
   override readonly name = 'Refused'
   readonly refusal: Refusal
 
@@ -52,3 +61,6 @@ export class Refused extends Error {
     this.refusal = refusal
   }
 }
+
+/** What clients are told when a store, git or the disk does not answer now. */
+export const storeAway = refuse.unavailable('a store that this needs does not answer; try again')

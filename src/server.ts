@@ -96,7 +96,6 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     pushJournal: await openPushJournal(join(config.dataDir, 'pushes')),
     attachments: await openAttachmentFiles(join(config.dataDir, 'attachments')),
     live: createLiveEvents({ events, projector, log }),
-    upgrade,
     publicUrl: () => publicUrl,
   }
   const processes = [pullHeads, scheduledMerges, headBranches, attachmentRemoval].map((manager) =>
@@ -122,7 +121,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
   const control = await startControl(config.dataDir, rebuild)
 
   let isRecovered = false
-  const app = await buildApp(services, () => isRecovered)
+  const app = await buildApp(services, upgrade, () => isRecovered)
   const url = await app.listen({ host: config.host, port: config.port })
   if (publicUrl === '') publicUrl = url
   const grpc = await startGrpc({

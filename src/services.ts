@@ -7,7 +7,6 @@ import type { PushJournal } from './git/push-journal.ts'
 import type { Projector } from './projections/projector.ts'
 import type { ReadStore } from './projections/read-store.ts'
 import type { LiveEvents } from './queries/live-events.ts'
-import type { UpgradeAnswers } from './upgrade/answers.ts'
 import type { Views } from './views.ts'
 
 export interface Services {
@@ -28,8 +27,6 @@ export interface Services {
   attachments: AttachmentFiles
   /** What is appended, for all who follow it. */
   live: LiveEvents
-  /** What the Query service answers. */
-  upgrade: UpgradeAnswers
   /** Where clients reach this server, without a trailing slash: the start of every URL in an answer. */
   publicUrl: () => string
 }

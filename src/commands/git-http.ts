@@ -8,7 +8,6 @@ import { receivePack } from '../git/receive-pack.ts'
 import type { RefChange } from '../git/refs.ts'
 import { advertiseRefs, decodeBody, type GitService, isGitService, uploadPack } from '../git/smart-http.ts'
 import { clientGone } from '../http/client-gone.ts'
-import { recordAndMoveHeads } from '../processes/pull-heads.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { atLeast } from '../rights/access.ts'
@@ -18,6 +17,7 @@ import { type RepositoryAccess, repositoryFor } from '../rights/repository-acces
 import { signedIn } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { mayPushSome, pushableRefs } from './pull-requests/maintainer-edits.ts'
+import { recordAndMoveHeads } from './pull-requests/move-heads.ts'
 import { requestContext } from './request-context.ts'
 
 const GitParams = Type.Object({ owner: Type.String(), repo: Type.String() })

@@ -12,7 +12,6 @@ const IDEMPOTENCY_NAMESPACE = '5f6f3f5e-7f0e-4c39-9e55-2f0b5c7f8a11'
 const MAX_IDEMPOTENCY_KEY = 255
 
 /** Who acts, when, and under which ids: taken from the request once, for all that it appends. */
-
 export function requestContext(request: FastifyRequest): CommandContext {
   const { requester } = request
   return {
@@ -28,7 +27,6 @@ export function requestContext(request: FastifyRequest): CommandContext {
  * The same for a command: a POST with an Idempotency-Key can be sent again. `body` is what tells two requests
  * with one key apart; its digest stands in the log, so it must hold no secret.
  */
-
 export function commandContext(request: FastifyRequest, body: unknown = request.body): CommandContext {
   const context = requestContext(request)
   const key = request.headers['idempotency-key']
@@ -47,7 +45,6 @@ export function commandContext(request: FastifyRequest, body: unknown = request.
  * Waits until queries see what the command appended. When the projections lag too far behind, the command
  * has succeeded all the same and the answer says so in a header.
  */
-
 export async function settled(
   services: Services,
   context: CommandContext,

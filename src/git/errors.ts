@@ -1,7 +1,8 @@
 /** What can go wrong between us and git, as far as a caller can tell it apart. */
+import { AnsweredError, refuse, storeAway } from '../refusal.ts'
 
-/** An argument that must never reach git: a malformed name, id or file name. HTTP answers 422. */
-export class InvalidGitArgument extends Error {
+/** An argument that must never reach git: a malformed name, id or file name. */
+export class InvalidGitArgument extends AnsweredError {
   override readonly name = 'InvalidGitArgument'
   /** Which argument: `branch`, `ref`, `object id`, … */
   readonly field: string
@@ -11,6 +12,10 @@ export class InvalidGitArgument extends Error {
     super(`${field}: ${reason}`)
     this.field = field
     this.reason = reason
+  }
+
+  get refusal() {
+    return refuse.unprocessable(this.message)
   }
 }
 
@@ -29,38 +34,51 @@ export class GitFailed extends Error {
 }
 
 /** The directory holds no repository: it was never made, or is deleted. */
-export class RepositoryMissing extends Error {
+export class RepositoryMissing extends AnsweredError {
   override readonly name = 'RepositoryMissing'
+  readonly refusal = refuse.notFound('repository not found')
 }
 
-/** git can't work now: disk full, no process to be had, time limit passed. HTTP answers 503. */
-export class GitUnavailable extends Error {
+/** git can't work now: disk full, no process to be had, time limit passed. */
+export class GitUnavailable extends AnsweredError {
   override readonly name = 'GitUnavailable'
+  readonly refusal = storeAway
 }
 
 /** A commit can't be signed: the signing key is missing, unreadable, or no private SSH key without a passphrase. */
-export class SigningFailed extends Error {
+export class SigningFailed extends AnsweredError {
   override readonly name = 'SigningFailed'
+  readonly refusal = refuse.unavailable("the server's signing key cannot be used now; try again")
 }
 
 /** git said more than the caller is ready to hold. */
-export class GitOutputTooLarge extends Error {
+export class GitOutputTooLarge extends AnsweredError {
   override readonly name = 'GitOutputTooLarge'
+  readonly refusal = refuse.unprocessable('this is more than the server can process at once')
 }
 
-/** A git client's request breaks the protocol. HTTP answers 400. */
-export class MalformedGitRequest extends Error {
+/** A git client's request breaks the protocol. */
+export class MalformedGitRequest extends AnsweredError {
   override readonly name = 'MalformedGitRequest'
+  get refusal() {
+    return refuse.invalid(this.message)
+  }
 }
 
-/** A git client's request is larger than allowed. HTTP answers 413. */
-export class GitRequestTooLarge extends Error {
+/** A git client's request is larger than allowed. */
+export class GitRequestTooLarge extends AnsweredError {
   override readonly name = 'GitRequestTooLarge'
+  get refusal() {
+    return refuse.tooLarge(this.message)
+  }
 }
 
-/** A Content-Encoding that is neither gzip nor identity. HTTP answers 415. */
-export class UnknownContentEncoding extends Error {
+/** A Content-Encoding that is neither gzip nor identity. */
+export class UnknownContentEncoding extends AnsweredError {
   override readonly name = 'UnknownContentEncoding'
+  get refusal() {
+    return refuse.unsupported(this.message)
+  }
 }
 
 /** The client went away, or stood still for too long, before its request was complete. */
@@ -70,8 +88,9 @@ export class GitClientGone extends Error {
 
 /**
  * git moved the refs of a push, and they could not be recorded. The push's marker stays in the journal
- * until a recovery records them. HTTP answers 503.
+ * until a recovery records them.
  */
-export class PushUnrecorded extends Error {
+export class PushUnrecorded extends AnsweredError {
   override readonly name = 'PushUnrecorded'
+  readonly refusal = storeAway
 }

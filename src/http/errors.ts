@@ -1,18 +1,6 @@
 /** Errors on the wire: the one place where a refusal or a failure gets its status and its body. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { StoreUnavailable } from '../events/event-store.ts'
-import {
-  GitOutputTooLarge,
-  GitRequestTooLarge,
-  GitUnavailable,
-  InvalidGitArgument,
-  MalformedGitRequest,
-  PushUnrecorded,
-  RepositoryMissing,
-  SigningFailed,
-  UnknownContentEncoding,
-} from '../git/errors.ts'
-import { type RefusalKind, Refused } from '../refusal.ts'
+import { AnsweredError, type RefusalKind, Refused } from '../refusal.ts'
 
 const STATUS: Record<RefusalKind, number> = {
   invalid: 400,
@@ -22,6 +10,8 @@ const STATUS: Record<RefusalKind, number> = {
   notAllowed: 405,
   conflict: 409,
   preconditionFailed: 412,
+  tooLarge: 413,
+  unsupported: 415,
   unprocessable: 422,
   tooManyRequests: 429,
   unavailable: 503,
@@ -42,28 +32,10 @@ interface Problem {
 
 /** Says what a client is told of an error. Only our own words: a 500 never shows internals. */
 function problemOf(error: FastifyError | Error): Problem {
-  if (error instanceof Refused) {
+  if (error instanceof AnsweredError) {
     const { refused, message, errors } = error.refusal
     return { status: STATUS[refused], message, ...(errors && { errors }) }
   }
-  if (
-    error instanceof StoreUnavailable ||
-    error instanceof GitUnavailable ||
-    error instanceof PushUnrecorded
-  ) {
-    return { status: 503, message: 'a store that this needs does not answer; try again' }
-  }
-  if (error instanceof SigningFailed) {
-    return { status: 503, message: "the server's signing key can not be used now; try again" }
-  }
-  if (error instanceof GitOutputTooLarge) {
-    return { status: 422, message: 'this is more than the server can work off at once' }
-  }
-  if (error instanceof InvalidGitArgument) return { status: 422, message: error.message }
-  if (error instanceof MalformedGitRequest) return { status: 400, message: error.message }
-  if (error instanceof GitRequestTooLarge) return { status: 413, message: error.message }
-  if (error instanceof UnknownContentEncoding) return { status: 415, message: error.message }
-  if (error instanceof RepositoryMissing) return { status: 404, message: 'repository not found' }
   if ('validation' in error && error.validation !== undefined) {
     const errors = error.validation.map(
       (v) => `${fieldOf(v.instancePath, v.params)}: ${v.message ?? 'is not valid'}`,

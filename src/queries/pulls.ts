@@ -13,9 +13,6 @@ import { present } from '../wire/discussions.ts'
 import { PullParams, PullRequestWire, pullFor, pullWire, surroundings } from '../wire/pulls.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 
-export const Nullable = <T extends Parameters<typeof Type.Union>[0][number]>(type: T) =>
-  Type.Union([type, Type.Null()])
-
 const NEWEST: Sort<PullDocument> = [['index', -1]]
 const SORTS: ReadonlyMap<string, Sort<PullDocument>> = new Map([
   ['oldest', [['index', 1]]],

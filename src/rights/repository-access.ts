@@ -20,7 +20,6 @@ export interface RepositoryAccess {
  * The repository in the path, for a requester who has at least that permission.
  * 404 when it does not exist or the requester may not even read it, 401 / 403 when the permission is too low.
  */
-
 export async function repositoryFor(
   services: Services,
   request: FastifyRequest,

@@ -6,9 +6,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { status } from '@grpc/grpc-js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { parseInt64 } from '../events/int64.ts'
-import type { UpgradePlan } from '../events/upgrade-events.ts'
+import { Int64, ModuleVersionsWire, PlanWire, planWire } from '../wire/upgrades.ts'
 import type { UpgradeAnswers } from './answers.ts'
 import { httpStatusOf, InvalidArgument, type Problem, problemOf, UnknownModule } from './problems.ts'
 
@@ -22,26 +22,9 @@ const BASES = [
 
 /** RFC 9745: the method is deprecated since release 0.43 of the application framework came out. */
 const DEPRECATED_SINCE = '@1628553600'
-/** Go's zero time, which chains send for the deprecated field that must not be set. */
-const NO_TIME = '0001-01-01T00:00:00Z'
-
-const Int64 = Type.String({ description: 'int64 in decimal digits' })
-
-export const PlanWire = Type.Object({
-  name: Type.String(),
-  time: Type.String({ deprecated: true }),
-  height: Int64,
-  info: Type.String(),
-  upgraded_client_state: Type.Null({ deprecated: true }),
-})
 
 const CurrentPlanResponse = Type.Object({ plan: Type.Union([PlanWire, Type.Null()]) })
 const AppliedPlanResponse = Type.Object({ height: Int64 })
-export const ModuleVersionsWire = Type.Object({
-  module_versions: Type.Array(
-    Type.Object({ name: Type.String(), version: Type.String({ description: 'uint64 in decimal digits' }) }),
-  ),
-})
 const AuthorityResponse = Type.Object({ address: Type.String() })
 const ConsensusStateResponse = Type.Object({
   upgraded_consensus_state: Type.String({ description: 'base64' }),
@@ -51,11 +34,6 @@ const ErrorResponse = Type.Object({
   message: Type.String(),
   details: Type.Array(Type.Any()),
 })
-
-/** The plan in protobuf's JSON mapping, with all its fields. */
-export function planWire({ name, height, info }: UpgradePlan): Static<typeof PlanWire> {
-  return { name, time: NO_TIME, height, info, upgraded_client_state: null }
-}
 
 /** Whether a path is one of the Query service's, whose errors have a shape of their own. */
 export const isUpgradePath = (url: string) => BASES.some((base) => url.startsWith(`${base}/`))

@@ -1,3 +1,4 @@
+/** Files of comments on the wire, and the one in a path. */
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { CommentDocument } from '../projections/comments.ts'
@@ -11,7 +12,6 @@ export const AttachmentParams = Type.Object({ ...CommentParams.properties, attac
 export const noSuchFile = () => new Refused(refuse.notFound('attachment not found'))
 
 /** The comment's file with the id in a path, or 404: also when it is another comment's. */
-
 export function attachmentOf(comment: CommentDocument, id: string): AttachmentOfDocument {
   const number = pathNumber(id)
   const file = comment.attachments.find((one) => one.id === number)

@@ -1,3 +1,4 @@
+/** Branch protections on the wire, and the one in a path. */
 import { type Static, Type } from 'typebox'
 import type { BranchProtection } from '../events/domain-events.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
@@ -5,14 +6,13 @@ import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 
 /** Rules have slashes, so the name is all that follows. */
-
 export const ProtectionParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
 
 export const Names = Type.Array(Type.String())
 
 /** Settings that are enforced. */
-export const ENFORCED = {
-  priority: Type.Integer({ minimum: 0, maximum: 1000000000 }),
+const ENFORCED = {
+  priority: Type.Integer({ minimum: 0, maximum: 1_000_000_000 }),
   enable_push: Type.Boolean(),
   enable_push_whitelist: Type.Boolean(),
   push_whitelist_usernames: Names,
@@ -26,7 +26,7 @@ export const ENFORCED = {
 }
 
 /** Settings of Gitea that are not: each always has the value that asks for nothing. */
-export const NOT_ENFORCED = {
+const NOT_ENFORCED = {
   push_whitelist_teams: Names,
   push_whitelist_deploy_keys: Type.Boolean(),
   enable_force_push: Type.Boolean(),
@@ -48,7 +48,6 @@ export const NOT_ENFORCED = {
 }
 
 /** What a rule says, in answers and in requests. */
-
 export const ProtectionFields = { ...ENFORCED, ...NOT_ENFORCED }
 
 export const BranchProtectionWire = Type.Object({
@@ -60,7 +59,6 @@ export const BranchProtectionWire = Type.Object({
 })
 
 /** Of the settings that are not enforced. */
-
 export const NEUTRAL = {
   push_whitelist_teams: [],
   push_whitelist_deploy_keys: false,
@@ -115,7 +113,6 @@ export async function protectionWires(
 export const unknown = refuse.notFound('there is no branch protection of that name')
 
 /** The rule with exactly that name. @throws Refused (not found) */
-
 export function protectionNamed({ protections }: RepositoryDocument, rule: string): BranchProtection {
   const named = protections.find((protection) => protection.rule === rule)
   if (named === undefined) throw new Refused(unknown)
@@ -123,7 +120,6 @@ export function protectionNamed({ protections }: RepositoryDocument, rule: strin
 }
 
 /** One rule on the wire. @throws Refused (not found) when there is none */
-
 export async function protectionWire(
   services: Services,
   protection: BranchProtection | undefined,

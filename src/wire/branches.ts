@@ -1,3 +1,4 @@
+/** Branches on the wire. */
 import { type Static, Type } from 'typebox'
 import type { Signature } from '../events/domain-events.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
@@ -7,10 +8,9 @@ import type { Access } from '../rights/access.ts'
 import { mayMerge, mayPush, protectionOf } from '../rights/protection-rules.ts'
 
 /** Branch names have slashes, so the name is all that follows. */
-
 export const BranchParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
 
-export const PersonWire = Type.Object({ name: Type.String(), email: Type.String(), username: Type.String() })
+const PersonWire = Type.Object({ name: Type.String(), email: Type.String(), username: Type.String() })
 
 export const BranchWire = Type.Object({
   name: Type.String(),
@@ -59,6 +59,6 @@ export function branchWire(
   }
 }
 
-export function personWire({ name, email }: Signature): Static<typeof PersonWire> {
+function personWire({ name, email }: Signature): Static<typeof PersonWire> {
   return { name, email, username: '' }
 }

@@ -1,3 +1,4 @@
+/** Changed files on the wire. */
 import { type Static, Type } from 'typebox'
 import type { ChangedFile } from '../git/diff-reader.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'

@@ -1,3 +1,4 @@
+/** Comments of issues and pull requests on the wire, and the one in a path. */
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { CommentDocument } from '../projections/comments.ts'
@@ -24,7 +25,6 @@ export const CommentWire = Type.Object({
 })
 
 /** Where people see what happened in a discussion: of the two pages that Gitea names, the other one is empty. */
-
 export function discussionUrls(
   { ownerLogin, name }: Pick<RepositoryDocument, 'ownerLogin' | 'name'>,
   { index, isPull, id }: { index: number; isPull: boolean; id: number },
@@ -39,7 +39,6 @@ export function discussionUrls(
 }
 
 /** The document as Gitea's `Comment`. */
-
 export function commentWire(
   comment: CommentDocument,
   repository: Pick<RepositoryDocument, 'ownerLogin' | 'name'>,
@@ -60,7 +59,6 @@ export function commentWire(
 }
 
 /** Comments of one repository in their order; their authors are read at once. */
-
 export async function commentWires(
   services: Services,
   repository: RepositoryDocument,
@@ -76,7 +74,6 @@ export async function commentWires(
 }
 
 /** The repository's comment with the id in a path, or 404. */
-
 export async function commentFor(services: Services, repoId: number, id: string): Promise<CommentDocument> {
   const number = pathNumber(id)
   const comment = number === undefined ? undefined : await services.views.comments.get(`${number}`)

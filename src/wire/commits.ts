@@ -1,3 +1,4 @@
+/** Commits on the wire. */
 import { type Static, Type } from 'typebox'
 import type { CommitChanges } from '../git/commit-range.ts'
 import type { CommitFacts } from '../git/commits.ts'
@@ -5,11 +6,11 @@ import type { RepositoryDocument } from '../projections/repositories.ts'
 import { ZERO_TIME } from '../times.ts'
 import { UserWire } from './users.ts'
 
-export const CommitMetaWire = Type.Object({ url: Type.String(), sha: Type.String(), created: Type.String() })
+const CommitMetaWire = Type.Object({ url: Type.String(), sha: Type.String(), created: Type.String() })
 
-export const CommitUserWire = Type.Object({ name: Type.String(), email: Type.String(), date: Type.String() })
+const CommitUserWire = Type.Object({ name: Type.String(), email: Type.String(), date: Type.String() })
 
-export const VerificationWire = Type.Object({
+const VerificationWire = Type.Object({
   verified: Type.Boolean(),
   reason: Type.String(),
   signature: Type.String(),
@@ -53,7 +54,7 @@ export interface CommitSurroundings {
 }
 
 /** Signatures are given with what they sign, for whoever knows other keys than the server. */
-export function verificationWire(
+function verificationWire(
   { sha, signed }: CommitFacts,
   verified: ReadonlySet<string>,
 ): Static<typeof VerificationWire> {

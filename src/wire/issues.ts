@@ -1,5 +1,5 @@
+/** Issues on the wire, and the one in a path. Pull requests are issues too, as in Gitea. */
 import { type Static, Type } from 'typebox'
-import { isWorkInProgress } from '../commands/pull-requests/pull-request.ts'
 import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { issueId } from '../projections/issue-selection.ts'
@@ -8,6 +8,7 @@ import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { atLeast } from '../rights/access.ts'
 import type { AnswerServices } from '../services.ts'
+import { isWorkInProgress } from '../work-in-progress.ts'
 import {
   DISCUSSION_WIRE,
   type DiscussionSurroundings,
@@ -47,8 +48,7 @@ export const IssueWire = Type.Object({
 })
 
 /** An issue, or the issue behind a pull request, as Gitea's `Issue`. */
-
-export function issueWire(issue: IssueDocument, around: DiscussionSurroundings): Static<typeof IssueWire> {
+function issueWire(issue: IssueDocument, around: DiscussionSurroundings): Static<typeof IssueWire> {
   const { id, name, owner, full_name } = around.repository
   const page = `${around.publicUrl}/${full_name}/${issue.isPull ? 'pulls' : 'issues'}/${issue.index}`
   // A literal that begins with a spread and adds fields to it takes V8 thirty times as long.
@@ -74,7 +74,6 @@ export function issueWire(issue: IssueDocument, around: DiscussionSurroundings):
 export const IssueParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
 
 /** The issue or pull request with that number, or 404. */
-
 export async function issueFor(
   services: AnswerServices,
   repoId: number,
@@ -90,7 +89,6 @@ export async function issueFor(
  * Issues of any repositories, in their order, with all that they name read at once. Those of repositories
  * that the requester may not read are left out. `named`: by default of now.
  */
-
 export async function issueWires(
   services: AnswerServices,
   issues: readonly IssueDocument[],

@@ -1,3 +1,4 @@
+/** Labels on the wire, and which labels an issue of a repository can have. */
 import { type Static, Type } from 'typebox'
 import type { LabelScope } from '../events/domain-events.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
@@ -22,13 +23,12 @@ export const LabelWire = Type.Object({
 })
 
 /** What of a label is on the wire. */
-export type LabelFacts = Omit<LabelDocument, 'scopeKey' | 'nameKey' | 'createdAt' | 'updatedAt'>
+type LabelFacts = Omit<LabelDocument, 'scopeKey' | 'nameKey' | 'createdAt' | 'updatedAt'>
 
 /**
  * The label as Gitea's `Label`. `repository` is one that it can be given in: of an organization's label only
  * the owner counts.
  */
-
 export function labelWire(
   label: LabelFacts,
   repository: { ownerLogin: string; name: string },
@@ -48,7 +48,6 @@ export function labelWire(
 }
 
 /** Where labels belong, with the names that their URLs have. */
-
 export interface LabelHome {
   scope: LabelScope
   ownerLogin: string
@@ -65,7 +64,6 @@ export function organizationHome({ id, login }: AccountDocument): LabelHome {
 }
 
 /** Create rule 5: the labels that can be given in a repository are its own and those of its organization. */
-
 export function givenIn(repository: RepositoryDocument): LabelScope[] {
   const own: LabelScope = { kind: 'repository', repoId: repository.id }
   return repository.ownerKind === 'organization'
@@ -77,7 +75,6 @@ export function givenIn(repository: RepositoryDocument): LabelScope[] {
  * The labels with these ids that can be given in the repository: its own and those of its organization. Each
  * once, in the order of the ids; unknown ids are left out. One read.
  */
-
 export async function labelsByIds(
   services: Services,
   repository: RepositoryDocument,
@@ -89,13 +86,11 @@ export async function labelsByIds(
 }
 
 /** Labels with these names, to the letter; the index knows them in lower case. */
-
 export function named(names: readonly string[]): Filter<LabelDocument> {
   return { nameKey: { $in: names.map((name) => name.toLowerCase()) }, name: { $in: names } }
 }
 
 /** Ids of the repository's and its organization's labels with these names, to the letter; unknown ones are left out. */
-
 export async function labelIdsNamed(
   services: Services,
   repository: RepositoryDocument,
@@ -108,7 +103,6 @@ export async function labelIdsNamed(
 }
 
 /** The labels that the issue in the path has, without those that were deleted since. 404 when there is no issue. */
-
 export async function labelsOfIssue(
   services: Services,
   repository: RepositoryDocument,

@@ -1,3 +1,4 @@
+/** Milestones on the wire, and the one in a path. */
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { MilestoneDocument } from '../projections/milestones.ts'
@@ -5,7 +6,6 @@ import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 
 /** `id`: an id or a title. */
-
 export const MilestoneParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
 
 export const MilestoneWire = Type.Object({
@@ -22,7 +22,6 @@ export const MilestoneWire = Type.Object({
 })
 
 /** The document as Gitea's `Milestone`. */
-
 export function milestoneWire(milestone: MilestoneDocument): Static<typeof MilestoneWire> {
   return {
     id: milestone.id,
@@ -39,7 +38,6 @@ export function milestoneWire(milestone: MilestoneDocument): Static<typeof Miles
 }
 
 /** The milestone with that id, if it is one of the repository. */
-
 export async function milestoneOf(
   services: Services,
   repoId: number,
@@ -50,7 +48,6 @@ export async function milestoneOf(
 }
 
 /** The repository's milestone in a path: by its id or, when none has it, by its title. 404 when there is none. */
-
 export async function milestoneFor(
   services: Services,
   repoId: number,

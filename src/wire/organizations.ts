@@ -1,3 +1,4 @@
+/** Organizations on the wire, and the one in a path. */
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
@@ -40,7 +41,6 @@ export function organizationWire(organization: AccountDocument): Static<typeof O
 }
 
 /** The organization in the path, if the requester may see it. @throws Refused (not found) */
-
 export async function organizationFor(
   services: Services,
   request: FastifyRequest,

@@ -1,15 +1,21 @@
+/** Pull requests on the wire, and the one in a path. */
 import { type Static, Type } from 'typebox'
-import { isWorkInProgress } from '../commands/pull-requests/pull-request.ts'
 import type { BranchPoint } from '../events/domain-events.ts'
 import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type PullDocument, pullId } from '../projections/pulls.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
-import { Nullable } from '../queries/pulls.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { type Access, atLeast } from '../rights/access.ts'
 import type { AnswerServices } from '../services.ts'
-import { DISCUSSION_WIRE, type DiscussionSurroundings, discussionWire, namedNow } from './discussions.ts'
+import { isWorkInProgress } from '../work-in-progress.ts'
+import {
+  DISCUSSION_WIRE,
+  type DiscussionSurroundings,
+  discussionWire,
+  Nullable,
+  namedNow,
+} from './discussions.ts'
 import { labelWire } from './labels.ts'
 import { milestoneWire } from './milestones.ts'
 import { RepositoryWire, repositoryWire } from './repositories.ts'
@@ -17,7 +23,7 @@ import { UserWire, userWire } from './users.ts'
 
 export const PullParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
 
-export const BranchPointWire = Type.Object({
+const BranchPointWire = Type.Object({
   label: Type.String(),
   ref: Type.String(),
   sha: Type.String(),
@@ -48,14 +54,12 @@ export const PullRequestWire = Type.Object({
 })
 
 /** What the rows of one list need beside their documents. */
-
-export interface PullSurroundings extends DiscussionSurroundings {
+interface PullSurroundings extends DiscussionSurroundings {
   /** Repositories of heads that the requester may read, by id: the base repository, and forks of it. */
   heads: ReadonlyMap<number, Static<typeof RepositoryWire>>
 }
 
 /** The document as Gitea's `PullRequest`. */
-
 export function pullWire(pull: PullDocument, around: PullSurroundings): Static<typeof PullRequestWire> {
   const { repository, people, publicUrl } = around
   const page = `${publicUrl}/${repository.full_name}/pulls/${pull.index}`
@@ -91,7 +95,6 @@ export function pullWire(pull: PullDocument, around: PullSurroundings): Static<t
 }
 
 /** Reads at once, whatever the number of rows, what they name: people, labels, milestones, forks; by default of now. */
-
 export async function surroundings(
   services: AnswerServices,
   repository: RepositoryDocument,
@@ -143,7 +146,6 @@ export async function surroundings(
 }
 
 /** The pull request in the path as its document, or 404. */
-
 export async function pullFor(
   services: AnswerServices,
   repoId: number,

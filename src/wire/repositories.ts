@@ -1,3 +1,4 @@
+/** Repositories on the wire. */
 import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
@@ -7,7 +8,7 @@ import { UserWire, userWire } from './users.ts'
 
 export const RepositoryParams = Type.Object({ owner: Type.String(), repo: Type.String() })
 
-export const PermissionsWire = Type.Object({
+const PermissionsWire = Type.Object({
   admin: Type.Boolean(),
   push: Type.Boolean(),
   pull: Type.Boolean(),
@@ -66,7 +67,6 @@ export const fields = {
 }
 
 /** In lists and inside of others: what a fork came from is not read for each row. */
-
 export const PlainRepositoryWire = Type.Object({ ...fields, parent: Type.Null() })
 
 export const RepositoryWire = Type.Object({
@@ -75,7 +75,6 @@ export const RepositoryWire = Type.Object({
 })
 
 /** The document as Gitea's `Repository`, with the requester's access in `permissions`. */
-
 export function repositoryWire(
   repository: RepositoryDocument,
   owner: AccountDocument,
@@ -143,7 +142,6 @@ export function repositoryWire(
 }
 
 /** The same for a page of its own: of a fork with the repository that it came from, if the requester may see it. */
-
 export async function repositoryPage(
   services: Services,
   repository: RepositoryDocument,
@@ -161,7 +159,6 @@ export async function repositoryPage(
 }
 
 /** The owner's document; it exists as long as the repository does. */
-
 export async function ownerOf(services: Services, repository: RepositoryDocument): Promise<AccountDocument> {
   const owner = await services.views.accounts.get(`${repository.ownerId}`)
   if (owner === undefined) throw new Error(`repository ${repository.id} has no owner ${repository.ownerId}`)
@@ -169,7 +166,6 @@ export async function ownerOf(services: Services, repository: RepositoryDocument
 }
 
 /** The fork of a repository that an owner has; there is one at most. Only direct forks count. */
-
 export async function forkOf(
   services: Services,
   baseRepoId: number,

@@ -1,3 +1,4 @@
+/** Commit statuses on the wire, and the commit in a path. */
 import { type Static, Type } from 'typebox'
 import type { CommitState } from '../events/domain-events.ts'
 import { commitFacts } from '../git/commits.ts'
@@ -36,7 +37,6 @@ export const CombinedStatusWire = Type.Object({
 })
 
 /** The document as Gitea's `CommitStatus`. */
-
 export function statusWire(
   status: CommitStatusDocument,
   repository: RepositoryDocument,
@@ -81,7 +81,6 @@ export function repositoryUrl({ ownerLogin, name }: RepositoryDocument, publicUr
  * commits that have statuses, git is not asked.
  * @throws Refused (not found)
  */
-
 export async function commitOf(
   services: Services,
   repository: RepositoryDocument,
@@ -109,7 +108,6 @@ export async function commitOf(
  * was posted or something is pending; or else success, for `warning` too. Merging asks for more: see
  * `checksOutcome`.
  */
-
 export function combinedState(states: readonly CommitState[]): CommitState {
   if (states.includes('failure') || states.includes('error')) return 'failure'
   return states.length === 0 || states.includes('pending') ? 'pending' : 'success'

@@ -1,3 +1,4 @@
+/** Access tokens on the wire, and the user in a path whose tokens they are. */
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'

@@ -1,3 +1,4 @@
+/** Users on the wire. */
 import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -35,7 +36,6 @@ export const UsernameParams = Type.Object({ username: Type.String() })
  * An account as Gitea's `User`. The e-mail address and whether it is a site admin are for the account itself
  * and for site admins alone: pass who looks as `viewer`.
  */
-
 export function userWire(
   account: AccountDocument,
   publicUrl: string,
@@ -69,7 +69,7 @@ export function userWire(
 }
 
 /** Where commits of an account point to without giving its address away. */
-export function noReplyAddress(login: string, publicUrl: string): string {
+function noReplyAddress(login: string, publicUrl: string): string {
   if (parsed.publicUrl !== publicUrl) {
     parsed = { publicUrl, host: URL.canParse(publicUrl) ? new URL(publicUrl).hostname : 'localhost' }
   }
@@ -80,7 +80,6 @@ export function noReplyAddress(login: string, publicUrl: string): string {
 let parsed = { publicUrl: '', host: 'localhost' }
 
 /** The account with that login, in any case. @throws Refused (not found) */
-
 export async function accountNamed(services: Services, login: string): Promise<AccountDocument> {
   const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
   if (account === undefined) throw new Refused(refuse.notFound('user not found'))
@@ -88,7 +87,6 @@ export async function accountNamed(services: Services, login: string): Promise<A
 }
 
 /** The user with that login; an organization is none. @throws Refused (not found) */
-
 export async function userNamed(services: Services, login: string): Promise<AccountDocument> {
   const account = await accountNamed(services, login)
   if (account.kind !== 'user') throw new Refused(refuse.notFound('user not found'))

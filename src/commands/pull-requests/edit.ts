@@ -5,7 +5,6 @@ import type { AccountRef, IssueRef, PullRequestEvent } from '../../events/domain
 import { claimKeys, pullStream } from '../../events/streams.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'
-import { catchUp } from '../../processes/pull-heads.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { PullDocument } from '../../projections/pulls.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
@@ -25,6 +24,7 @@ import { statusChange } from '../issues/status-change.ts'
 import { titleOf } from '../issues/title.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { branchTip } from './branch-tip.ts'
+import { catchUp } from './move-heads.ts'
 import {
   type ActivePull,
   decideMaintainerEdit,

@@ -7,7 +7,8 @@ import {
 } from '../../events/domain-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import type { ChecksOutcome } from '../../rights/protection-rules.ts'
-import { isWorkInProgress, type PullState } from './pull-request.ts'
+import { isWorkInProgress } from '../../work-in-progress.ts'
+import type { PullState } from './pull-request.ts'
 
 export interface MergeRequest {
   /** `Do`; any text. */

@@ -222,11 +222,6 @@ export function decideMaintainerEdit(state: PullState, allowed: boolean): Decisi
   return [{ type: 'MaintainerEditChanged', data: { repoId, index, allowed } }]
 }
 
-/** Titles of work in progress: DESIGN section 8. */
-export function isWorkInProgress(title: string): boolean {
-  return /^(WIP:|\[WIP\])/i.test(title)
-}
-
 /** The intent, with the commit that was built: from here on the merge is finished or recorded as failed. */
 export function decideStartMerge(state: PullState, merge: MergeIntent): Decision<PullRequestEvent> {
   if (state.status !== 'open') return gone

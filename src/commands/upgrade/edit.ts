@@ -8,7 +8,7 @@ import type { UpgradeEvent } from '../../events/upgrade-events.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { siteAdmin } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
-import { ModuleVersionsWire, PlanWire, planWire } from '../../upgrade/http.ts'
+import { ModuleVersionsWire, PlanWire, planWire } from '../../wire/upgrades.ts'
 import { type Decision, execute } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import {

@@ -3,9 +3,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { idsStream, userStream } from '../../events/streams.ts'
-import { PageQuery } from '../../http/paging.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
-import { pagedList } from '../../queries/paged-list.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { forgetOlderSecrets, forgetSecret, forgetToken, keepToken } from '../../rights/secrets.ts'
 import { normalScopes, unknownScopes } from '../../rights/token-scopes.ts'
@@ -104,40 +102,9 @@ async function deleteToken(
 }
 
 export function tokenRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { views } = services
-
   return async (app) => {
     const tags = ['user']
     const config = { scope: 'user' } as const
-
-    app.get(
-      '/users/:username/tokens',
-      {
-        config,
-        schema: {
-          tags,
-          params: UsernameParams,
-          querystring: Type.Object(PageQuery),
-          response: { 200: Type.Array(AccessTokenWire) },
-        },
-      },
-      async (request, reply) => {
-        const owner = await tokenOwner(services, request, request.params.username)
-        const tokens = await pagedList(services, request, reply, {
-          view: views.tokens,
-          filter: { userId: owner.id },
-          sort: [['id', 1]],
-          query: request.query,
-        })
-        return tokens.map(({ id, name, lastEight, scopes }) => ({
-          id,
-          name,
-          sha1: '',
-          token_last_eight: lastEight,
-          scopes,
-        }))
-      },
-    )
 
     app.post(
       '/users/:username/tokens',

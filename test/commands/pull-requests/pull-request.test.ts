@@ -8,12 +8,12 @@ import {
   decideMergeFailed,
   decideOpen,
   decideStartMerge,
-  isWorkInProgress,
   type PullState,
   pullDecider,
   sameButForFindings,
 } from '../../../src/commands/pull-requests/pull-request.ts'
 import type { MergeIntent, PullRequestEvent } from '../../../src/events/domain-events.ts'
+import { isWorkInProgress } from '../../../src/work-in-progress.ts'
 import { specify } from '../../specification.ts'
 
 const sha = (digit: string) => digit.repeat(40)

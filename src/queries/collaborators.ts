@@ -1,0 +1,79 @@
+/** Who else may work with a repository: reading `/repos/{owner}/{repo}/collaborators`. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { accessTo } from '../rights/access.ts'
+import { repositoryFor } from '../rights/repository-access.ts'
+import { signedIn } from '../rights/requester.ts'
+import type { Services } from '../services.ts'
+import { CollaboratorParams, collaboratorNamed } from '../wire/collaborators.ts'
+import { RepositoryParams } from '../wire/repositories.ts'
+import { UserWire, userWire } from '../wire/users.ts'
+
+export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { views } = services
+
+  return async (app) => {
+    const tags = ['repository']
+
+    app.get(
+      '/repos/:owner/:repo/collaborators',
+      {
+        schema: {
+          tags,
+          params: RepositoryParams,
+          querystring: Type.Object(PageQuery),
+          response: { 200: Type.Array(UserWire) },
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        signedIn(request)
+        const page = pageOf(request.query, services.config)
+        const ids = Object.keys(repository.collaborators)
+        const publicUrl = services.publicUrl()
+        sendPaging(request, reply, publicUrl, page, ids.length)
+        const found = await views.accounts.getMany(ids.slice(page.skip, page.skip + page.limit))
+        return found.map((account) => userWire(account, publicUrl))
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/collaborators/:collaborator',
+      { schema: { tags, params: CollaboratorParams, response: { 204: Type.Null() } } },
+      async (request, reply) => {
+        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        signedIn(request)
+        const user = await collaboratorNamed(services, request.params.collaborator)
+        if (repository.collaborators[`${user.id}`] === undefined) {
+          throw new Refused(refuse.notFound(`${user.login} is not a collaborator`))
+        }
+        return reply.code(204).send(null)
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/collaborators/:collaborator/permission',
+      {
+        schema: {
+          tags,
+          params: CollaboratorParams,
+          response: {
+            200: Type.Object({ permission: Type.String(), role_name: Type.String(), user: UserWire }),
+          },
+        },
+      },
+      async (request) => {
+        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const requester = signedIn(request)
+        const user = await collaboratorNamed(services, request.params.collaborator)
+        if (access !== 'admin' && requester.id !== user.id) {
+          throw new Refused(refuse.forbidden('only repository admins see the permissions of others'))
+        }
+        const permission = user.id === repository.ownerId ? 'owner' : accessTo(repository, user)
+        return { permission, role_name: permission, user: userWire(user, services.publicUrl()) }
+      },
+    )
+  }
+}

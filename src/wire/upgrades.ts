@@ -1,0 +1,27 @@
+/** Upgrade plans and module versions on the wire, as gateways of chains send them. */
+import { type Static, Type } from 'typebox'
+import type { UpgradePlan } from '../events/upgrade-events.ts'
+
+/** Go's zero time, which chains send for the deprecated field that must not be set. */
+const NO_TIME = '0001-01-01T00:00:00Z'
+
+export const Int64 = Type.String({ description: 'int64 in decimal digits' })
+
+export const ModuleVersionsWire = Type.Object({
+  module_versions: Type.Array(
+    Type.Object({ name: Type.String(), version: Type.String({ description: 'uint64 in decimal digits' }) }),
+  ),
+})
+
+export const PlanWire = Type.Object({
+  name: Type.String(),
+  time: Type.String({ deprecated: true }),
+  height: Int64,
+  info: Type.String(),
+  upgraded_client_state: Type.Null({ deprecated: true }),
+})
+
+/** The plan in protobuf's JSON mapping, with all its fields. */
+export function planWire({ name, height, info }: UpgradePlan): Static<typeof PlanWire> {
+  return { name, time: NO_TIME, height, info, upgraded_client_state: null }
+}
