@@ -1,3 +1,4 @@
+/** What a command takes from its request: who acts, when, and under which ids. */
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { v5 as uuidV5 } from 'uuid'

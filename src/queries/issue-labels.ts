@@ -3,8 +3,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { repositoryFor } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { IssueParams } from '../wire/issues.ts'
-import { LabelWire, labelsOfIssue } from '../wire/labels.ts'
+import { IssueParams, labelsOfIssue } from '../wire/issues.ts'
+import { LabelWire } from '../wire/labels.ts'
 
 export function issueLabelQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {

@@ -1,3 +1,4 @@
+/** The repository in a path, for whoever may use it so. */
 import type { FastifyRequest } from 'fastify'
 import type { Permission } from '../events/domain-events.ts'
 import { type RepositoryDocument, repositoryKey } from '../projections/repositories.ts'

@@ -1,4 +1,4 @@
-/** What a handler takes from its request: who asks, the repository in the path, the command's context. */
+/** Who asks: what a handler takes from its request after sign-in. */
 import type { FastifyRequest } from 'fastify'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'

@@ -3,11 +3,15 @@ import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { CommentDocument } from '../projections/comments.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { CommentParams } from './comments.ts'
 
 export type AttachmentOfDocument = CommentDocument['attachments'][number]
 
-export const AttachmentParams = Type.Object({ ...CommentParams.properties, attachment_id: Type.String() })
+export const AttachmentParams = Type.Object({
+  owner: Type.String(),
+  repo: Type.String(),
+  id: Type.String({ description: 'id of the comment' }),
+  attachment_id: Type.String(),
+})
 
 export const noSuchFile = () => new Refused(refuse.notFound('attachment not found'))
 

@@ -5,9 +5,10 @@ import type { AccountDocument } from '../projections/accounts.ts'
 import { issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import { type LabelDocument, scopeKey } from '../projections/labels.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { atLeast } from '../rights/access.ts'
-import type { AnswerServices } from '../services.ts'
+import type { AnswerServices, Services } from '../services.ts'
 import { isWorkInProgress } from '../work-in-progress.ts'
 import {
   DISCUSSION_WIRE,
@@ -17,7 +18,7 @@ import {
   namedNow,
   present,
 } from './discussions.ts'
-import { givenIn, labelWire } from './labels.ts'
+import { givenIn, type LabelWire, labelWire } from './labels.ts'
 import { milestoneWire } from './milestones.ts'
 import { repositoryWire } from './repositories.ts'
 import { userWire } from './users.ts'
@@ -137,4 +138,15 @@ export async function issueWires(
       return surroundings && issueWire(issue, surroundings)
     }),
   )
+}
+
+/** The labels that the issue in the path has, without those that were deleted since. 404 when there is no issue. */
+export async function labelsOfIssue(
+  services: Services,
+  repository: RepositoryDocument,
+  index: string,
+): Promise<Static<typeof LabelWire>[]> {
+  const { labelIds } = await issueFor(services, repository.id, index)
+  const labels = await services.views.labels.getMany(labelIds.map(String))
+  return labels.map((label) => labelWire(label, repository, services.publicUrl()))
 }

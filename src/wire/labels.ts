@@ -6,7 +6,6 @@ import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
-import { issueFor } from './issues.ts'
 
 export const LabelParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
 
@@ -100,15 +99,4 @@ export async function labelIdsNamed(
   const scopes = givenIn(repository).map(scopeKey)
   const ids = await services.views.labels.ids({ ...named(names), scopeKey: { $in: scopes } })
   return ids.map(Number)
-}
-
-/** The labels that the issue in the path has, without those that were deleted since. 404 when there is no issue. */
-export async function labelsOfIssue(
-  services: Services,
-  repository: RepositoryDocument,
-  index: string,
-): Promise<Static<typeof LabelWire>[]> {
-  const { labelIds } = await issueFor(services, repository.id, index)
-  const labels = await services.views.labels.getMany(labelIds.map(String))
-  return labels.map((label) => labelWire(label, repository, services.publicUrl()))
 }

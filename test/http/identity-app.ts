@@ -20,13 +20,13 @@ import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
 import { tokenModel } from '../../src/projections/tokens.ts'
 import { createLiveEvents } from '../../src/queries/live-events.ts'
 import { organizationQueryRoutes } from '../../src/queries/organizations.ts'
+import { tokenQueryRoutes } from '../../src/queries/tokens.ts'
 import { userQueryRoutes } from '../../src/queries/users.ts'
 import { authPlugin } from '../../src/rights/auth.ts'
 import { hashPassword } from '../../src/rights/passwords.ts'
 import { secretCollections } from '../../src/rights/secrets.ts'
 import { SIGN_IN_LIMITS, type SignInLimits } from '../../src/rights/sign-in.ts'
 import type { Services } from '../../src/services.ts'
-import { createUpgradeAnswers } from '../../src/upgrade/answers.ts'
 import { createViews } from '../../src/views.ts'
 
 export const ADMIN_PASSWORD = 'correct horse'
@@ -68,7 +68,6 @@ export async function identityApp(
     attachments: await openAttachmentFiles(join(dir, 'attachments')),
     pushJournal: await openPushJournal(join(dir, 'pushes')),
     live: createLiveEvents({ events, projector, log: app.log }),
-    upgrade: createUpgradeAnswers(readStore, projector, 0),
     publicUrl: () => 'http://git.example.org:3000',
   }
   await projector.start()
@@ -80,6 +79,7 @@ export async function identityApp(
     async (api) => {
       await api.register(createUserRoutes(services))
       await api.register(tokenRoutes(services))
+      await api.register(tokenQueryRoutes(services))
       await api.register(createOrganizationRoutes(services))
       await api.register(memberRoutes(services))
       await api.register(userQueryRoutes(services))
