@@ -19,6 +19,8 @@ export interface Refusal {
   readonly message: string
   /** Details for the client: conflicting files, the field at fault. */
   readonly errors?: readonly string[]
+  /** Lets other code recognise the refusal: messages are for people, and may change. */
+  readonly id?: string
 }
 
 function refusal(refused: RefusalKind) {

@@ -1,4 +1,6 @@
-/** Bounds how many things run at once; what does not fit waits in order. */
+/** Waiting for one's turn: so many at once (slots), or one at a time for each key (turns). */
+
+/** Limits how many things run at once; the others wait in order. */
 export interface Slots {
   /**
    * Waits for a free slot and takes it. The caller must call the returned function once it is done;
@@ -55,23 +57,42 @@ export function createSlots(size: number): Slots {
   }
 }
 
-const lastTurn = new Map<string, Promise<unknown>>()
+export interface TurnLimits {
+  /** How long work may wait for its turn, in milliseconds; it is not begun afterwards. */
+  patienceMs: number
+  /** What its caller gets then. */
+  tooLate(key: string): Error
+}
 
 /**
- * Runs `work` when all earlier work with the same key has ended: one at a time per key, in order,
- * within this process. Resolves or rejects as `work` does.
+ * Runs `work` when all earlier work with the same key has ended: one at a time per key, in order, within this
+ * process. Resolves or rejects as `work` does; whether earlier work failed does not matter.
  */
-export async function inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
-  const before = lastTurn.get(key)
-  const mine = (async () => {
-    // Whether the one before failed is its own caller's matter.
-    if (before !== undefined) await before.catch(() => undefined)
-    return await work()
-  })()
-  lastTurn.set(key, mine)
-  try {
-    return await mine
-  } finally {
-    if (lastTurn.get(key) === mine) lastTurn.delete(key)
+export type InTurn = <T>(key: string, work: () => Promise<T>) => Promise<T>
+
+/** Turns of their own: keys meet only keys of the same turns. */
+export function createTurns(limits?: TurnLimits): InTurn {
+  const last = new Map<string, Promise<unknown>>()
+
+  return async (key, work) => {
+    const latest = limits === undefined ? Number.POSITIVE_INFINITY : performance.now() + limits.patienceMs
+    const before = last.get(key)
+    const mine =
+      before === undefined
+        ? work()
+        : before.then(() => {
+            if (limits !== undefined && performance.now() > latest) throw limits.tooLate(key)
+            return work()
+          })
+    const settled = mine.catch(() => {})
+    last.set(key, settled)
+    try {
+      return await mine
+    } finally {
+      if (last.get(key) === settled) last.delete(key)
+    }
   }
 }
+
+/** The turns of repositories, streams and merges; the key says of what. */
+export const inTurn = createTurns()

@@ -6,7 +6,9 @@
  * Ends of streams are learned from what the server has, never from what was sent: a repeated append is
  * confirmed like the first, and what is stored may have been linked by another try.
  */
+
 import { LRUCache } from 'lru-cache'
+import { createTurns } from '../turns.ts'
 import { lastHashOf, linkAll, STREAM_START, type StreamEnd } from './chain.ts'
 import {
   type Appended,
@@ -49,28 +51,11 @@ export function createChainedAppend({ readStream, write, patience }: ChainWriter
     maxSize: RECENT_IDS,
     sizeCalculation: ({ revisions }) => 1 + revisions.size,
   })
-  const turns = new Map<string, Promise<unknown>>()
-
-  /** One append to a stream after the other; who has waited too long is not begun. */
-  async function inTurn<T>(stream: string, work: () => Promise<T>): Promise<T> {
-    const latest = performance.now() + patience
-    const before = turns.get(stream)
-    const mine =
-      before === undefined
-        ? work()
-        : before.then(() => {
-            if (performance.now() > latest)
-              throw new StoreUnavailable(`stream ${stream} is written too slowly`)
-            return work()
-          })
-    const settled = mine.catch(() => {})
-    turns.set(stream, settled)
-    try {
-      return await mine
-    } finally {
-      if (turns.get(stream) === settled) turns.delete(stream)
-    }
-  }
+  /** One append to a stream after the other. */
+  const inTurn = createTurns({
+    patienceMs: patience,
+    tooLate: (stream) => new StoreUnavailable(`stream ${stream} is written too slowly`),
+  })
 
   /**
    * The end that an append after `revision` is linked to. One that is not there is refused here: the server

@@ -92,8 +92,8 @@ export async function recoverMerges(services: Services, startedAt: number): Prom
       const { state } = await load(events, pullStream(repoId, index), pullDecider)
       if (state.status !== 'open' || state.merging === null) return
       await removeLeftovers(gitDirOf(services, repoId), startedAt)
-      const failure = await finishMerge(services, recoveryContext(), state)
-      log.info({ repoId, index, failure }, 'a merge that was cut off has its outcome')
+      const refusal = await finishMerge(services, recoveryContext(), state)
+      log.info({ repoId, index, failure: refusal?.message }, 'a merge that was cut off has its outcome')
     })
   }
 }

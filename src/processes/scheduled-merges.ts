@@ -4,7 +4,7 @@
  * matter which event woke the process, nor how often.
  */
 import { type CommandContext, contended, execute, load } from '../commands/execute.ts'
-import { finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
+import { BASE_HAS_MOVED, finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
 import { headHasMoved, scheduleIsGone } from '../commands/pull-requests/merge-checks.ts'
 import { checksOf } from '../commands/pull-requests/merge-facts.ts'
 import { mergePull } from '../commands/pull-requests/merge-pull.ts'
@@ -136,6 +136,5 @@ export function scheduledMerges(services: Services): ProcessManager {
 
 /** A head on its way into the log, a base that a push has moved, another schedule: each has an event of its own. */
 function comesAgain(refusal: Refusal): boolean {
-  if (refusal === headHasMoved || refusal === scheduleIsGone) return true
-  return refusal.message.startsWith('push out of date')
+  return refusal === headHasMoved || refusal === scheduleIsGone || refusal.id === BASE_HAS_MOVED
 }

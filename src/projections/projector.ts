@@ -2,12 +2,14 @@
  * Feeds the log to the read models: in order, in batches, documents and checkpoints together. Safe to stop
  * anywhere. Every node may run its own: folds are deterministic and documents remember their position.
  */
+
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { decode } from '../events/codec.ts'
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
 import { BrokenFile } from '../sqlite.ts'
+import { createTurns } from '../turns.ts'
 import type { ReadModel } from './read-model.ts'
 import type { Change, Checkpoint, ReadStore, Touched } from './read-store.ts'
 
@@ -38,6 +40,9 @@ export interface Projector {
   exchange(model: string, take: (position: Position) => Promise<Position>): Promise<void>
 }
 
+/** The one key of a projector's turns. */
+const TURN = 'batch'
+
 interface Progress {
   model: ReadModel
   position: Position
@@ -65,17 +70,11 @@ export function createProjector(
   const waiters = new Set<Waiter>()
   let following: Promise<void> = Promise.resolve()
   let isFollowing = false
-  let lastTurn: Promise<unknown> = Promise.resolve()
+  /** One at a time: batches, and exchanges between them. */
+  const inTurn = createTurns()
 
   const running = () => progress.filter((p) => p.stopped === undefined)
   const passed = () => running().reduce((least, p) => Math.min(least, p.position), Number.MAX_SAFE_INTEGER)
-
-  /** One at a time: batches, and exchanges between them. */
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = lastTurn.then(work)
-    lastTurn = turn.catch(() => {})
-    return turn
-  }
 
   async function prepare(): Promise<void> {
     await views.prepare(models.map((model) => model.collection))
@@ -167,7 +166,7 @@ export function createProjector(
       try {
         const subscription = { after: passed(), signal: stopping.signal, batchSize: BATCH }
         for await (const batch of events.subscribe(subscription)) {
-          await inTurn(() => project(batch))
+          await inTurn(TURN, () => project(batch))
           if (running().length === 0) return
         }
       } catch (error) {
@@ -211,7 +210,7 @@ export function createProjector(
     },
     position: passed,
     exchange: (name, take) =>
-      inTurn(async () => {
+      inTurn(TURN, async () => {
         const p = progress.find(({ model }) => model.name === name)
         if (p === undefined) throw new Error(`there is no read model ${name}`)
         p.position = await take(running().reduce((most, { position }) => Math.max(most, position), LOG_START))

@@ -1,4 +1,5 @@
 /** The embedded read store: one SQLite file, a table of JSON documents per collection, indexes on expressions. */
+
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { StoreUnavailable } from '../events/event-store.ts'
@@ -12,6 +13,7 @@ import {
   select,
   selectColumn,
 } from '../sqlite.ts'
+import { createTurns } from '../turns.ts'
 import { type Condition, type Element, isElement, type Page, readFilter, readPage } from './filter.ts'
 import type {
   AnyCollection,
@@ -78,7 +80,7 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     replaced: cached((sql) => select<Bindable[], { position: number; body: Bytes }>(writer, sql)),
     write: cached((sql) => writer.prepare(sql)),
   }
-  let lastWrite: Promise<unknown> = Promise.resolve()
+  const inTurn = createTurns()
   let closed = false
 
   function read<T>(run: () => T): T {
@@ -93,7 +95,7 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
   /** One transaction at a time; all of it is written, or nothing. */
   function transaction(work: () => Promise<void>): Promise<void> {
     if (closed) return Promise.reject(new StoreUnavailable('the read models are closed'))
-    const run = lastWrite.then(async () => {
+    return inTurn('write', async () => {
       try {
         await begin(writer)
         await work()
@@ -104,8 +106,6 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
         throw error instanceof TypeError ? error : unavailable('written', error)
       }
     })
-    lastWrite = run.catch(() => {})
-    return run
   }
 
   /** Yields where others may have a turn. */
@@ -283,7 +283,7 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     async close() {
       if (closed) return
       closed = true
-      await lastWrite
+      await inTurn('write', async () => {})
       reader.close()
       writer.close()
     },

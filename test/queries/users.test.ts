@@ -4,7 +4,7 @@ import type { Static } from 'typebox'
 import type { OrganizationWire } from '../../src/wire/organizations.ts'
 import type { AccessTokenWire } from '../../src/wire/tokens.ts'
 import type { UserWire } from '../../src/wire/users.ts'
-import { basic, identityApp, passwordOf } from '../http/identity-app.ts'
+import { basic, identityApp, passwordOf } from '../rights/identity-app.ts'
 
 /** Compiles only while every field has a name and a type that Gitea's clients know. */
 type Known<Wire extends Theirs, Theirs> = Exclude<keyof Wire, keyof Theirs> extends never ? true : never

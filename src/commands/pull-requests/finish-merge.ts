@@ -7,6 +7,7 @@ import { claimKeys, pullStream } from '../../events/streams.ts'
 import { RepositoryMissing } from '../../git/errors.ts'
 import { isAncestor } from '../../git/history.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
+import { type Refusal, refuse } from '../../refusal.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { releaseClaim } from '../claims.ts'
@@ -23,24 +24,27 @@ import {
 /** Merges of one repository take turns under this key (`inTurn`), so that two into one branch both land. */
 export const mergeTurn = (repoId: number) => `merge ${repoId}`
 
+/** The `id` of the refusal of a merge that a push to the base has overtaken. */
+export const BASE_HAS_MOVED = 'base has moved'
+
 /** Resolves to why the merge failed, or undefined when it is done (or there was none under way). */
 export async function finishMerge(
   services: Services,
   context: CommandContext,
   state: PullState,
-): Promise<string | undefined> {
+): Promise<Refusal | undefined> {
   if (state.status !== 'open' || state.merging === null) return undefined
   const { repoId, index, merging } = state
   const { commit } = merging
   const command = { stream: pullStream(repoId, index), decider: pullDecider }
-  const reason = await moveBase(services, context, state, merging)
-  if (reason !== undefined) {
+  const refusal = await moveBase(services, context, state, merging)
+  if (refusal !== undefined) {
     await execute(services.events, context, {
       ...command,
       step: `merge ${commit} failed`,
-      decide: (current) => decideMergeFailed(current, commit, reason),
+      decide: (current) => decideMergeFailed(current, commit, refusal.message),
     })
-    return reason
+    return refusal
   }
   await execute(services.events, context, {
     ...command,
@@ -65,22 +69,23 @@ async function moveBase(
   context: CommandContext,
   { repoId, index }: ActivePull,
   { baseBranch, from, commit }: MergeIntent,
-): Promise<string | undefined> {
+): Promise<Refusal | undefined> {
   const dir = gitDirOf(services, repoId)
   const ref = `refs/heads/${baseBranch}`
   // In turn with pushes: the log tells of the moves of a branch in the order in which git made them.
   return inTurn(dir, async () => {
     const outcome = await updateRef(dir, ref, { from, to: commit })
     const tip = outcome === 'moved' ? commit : await resolveRef(dir, ref)
-    if (tip === null || !(await isAncestor(dir, commit, tip)))
-      return `push out of date: ${baseBranch} has moved`
+    if (tip === null || !(await isAncestor(dir, commit, tip))) {
+      return { ...refuse.conflict(`push out of date: ${baseBranch} has moved`), id: BASE_HAS_MOVED }
+    }
     // A branch that a push has moved on from the commit is told of by that push.
     if (tip === commit && from !== commit) {
       await recordMerge(services, context, repoId, index, { ref, from, to: commit })
     }
     return undefined
   }).catch((error: unknown) => {
-    if (error instanceof RepositoryMissing) return 'the repository was deleted'
+    if (error instanceof RepositoryMissing) return refuse.conflict('the repository was deleted')
     throw error
   })
 }

@@ -56,8 +56,8 @@ export async function mergePull(services: Services, context: CommandContext, mer
     // The tips are read from git, and compared again when the base moves.
     stands: sameButForFindings,
   })
-  const failure = await finishMerge(services, context, state)
-  if (failure !== undefined) throw new Refused(refuse.conflict(failure))
+  const refusal = await finishMerge(services, context, state)
+  if (refusal !== undefined) throw new Refused(refusal)
   if (state.status === 'none') return
   if (state.status !== 'merged' && state.merging === null) {
     // Only a retried request comes here: the merge that it asked for before has failed.

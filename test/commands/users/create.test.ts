@@ -10,7 +10,7 @@ import { userStream } from '../../../src/events/streams.ts'
 import { openSqliteReadStore } from '../../../src/projections/sqlite.ts'
 import { isPassword } from '../../../src/rights/passwords.ts'
 import { passwordHashOf, secretCollections } from '../../../src/rights/secrets.ts'
-import { basic, identityApp, passwordOf } from '../../http/identity-app.ts'
+import { basic, identityApp, passwordOf } from '../../rights/identity-app.ts'
 
 const bob = { username: 'bob', email: 'bob@example.org', password: passwordOf('bob') }
 

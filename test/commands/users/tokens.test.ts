@@ -1,6 +1,6 @@
 import t from 'tap'
 import { keepToken } from '../../../src/rights/secrets.ts'
-import { basic, identityApp, passwordOf } from '../../http/identity-app.ts'
+import { basic, identityApp, passwordOf } from '../../rights/identity-app.ts'
 
 const alice = basic('alice', passwordOf('alice'))
 const bob = basic('bob', passwordOf('bob'))

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { hashPassword, isPassword, NOBODYS_HASH } from '../../../src/rights/passwords.ts'
+import { hashPassword, isPassword, NOBODYS_HASH } from '../../src/rights/passwords.ts'
 
 t.test('a password is known by its hash, which tells nothing else and is never the same twice', async (t) => {
   const [one, two] = await Promise.all([hashPassword('geheim äß'), hashPassword('geheim äß')])

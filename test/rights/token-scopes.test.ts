@@ -4,7 +4,7 @@ import {
   normalScopes,
   SCOPE_CATEGORIES,
   unknownScopes,
-} from '../../../src/rights/token-scopes.ts'
+} from '../../src/rights/token-scopes.ts'
 
 t.test('scopes are told once each, write instead of read, and all of them as all', async (t) => {
   t.same(normalScopes(['read:user', 'write:user', 'read:user', 'read:issue']), ['read:issue', 'write:user'])

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { globMatches, globProblem } from '../../../src/rights/glob.ts'
+import { globMatches, globProblem } from '../../src/rights/glob.ts'
 
 function matches(pattern: string, names: readonly string[], separator?: string): string[] {
   return names.filter((name) => globMatches(pattern, name, separator))

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createSlots, inTurn } from '../../src/turns.ts'
+import { createSlots, inTurn } from '../src/turns.ts'
 
 t.test('no more than the given number run at once, and those who wait go in order', async (t) => {
   const slots = createSlots(2)
