@@ -27,7 +27,7 @@ import type { Services } from './services.ts'
 import { openEvents, openReadStores } from './stores.ts'
 import { createUpgradeAnswers } from './upgrade/answers.ts'
 import { startGrpc } from './upgrade/grpc-server.ts'
-import { createViews, READ_MODELS } from './views.ts'
+import { createViews, READ_MODELS } from './projections/views.ts'
 
 export interface Server {
   url: string

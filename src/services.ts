@@ -8,7 +8,7 @@ import type { Projector } from './projections/projector.ts'
 import type { ReadStore } from './projections/read-store.ts'
 import type { LiveEvents } from './queries/live-events.ts'
 import type { UpgradeAnswers } from './upgrade/answers.ts'
-import type { Views } from './views.ts'
+import type { Views } from './projections/views.ts'
 
 export interface Services {
   config: Config

@@ -4,7 +4,7 @@ import { LOG_START, type Position, type RecordedEvent } from '../events/event-st
 import type { HistoryDocument } from '../projections/history.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { Services } from '../services.ts'
-import type { Views } from '../views.ts'
+import type { Views } from '../projections/views.ts'
 import { type HistoryFilter, isAskedFor } from './history-filter.ts'
 import type { History, Slice } from './history-source.ts'
 

@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { openSqlite } from '../../src/sqlite.ts'
-import { READ_MODELS } from '../../src/views.ts'
+import { READ_MODELS } from '../../src/projections/views.ts'
 import { startTestServer } from '../start-server.ts'
 import { mergelog, startMergelog } from './command-line.ts'
 

@@ -27,7 +27,7 @@ import { organizationQueryRoutes } from '../../src/queries/organizations.ts'
 import { userQueryRoutes } from '../../src/queries/users.ts'
 import type { Services } from '../../src/services.ts'
 import { createUpgradeAnswers } from '../../src/upgrade/answers.ts'
-import { createViews } from '../../src/views.ts'
+import { createViews } from '../../src/projections/views.ts'
 
 export const ADMIN_PASSWORD = 'correct horse'
 
