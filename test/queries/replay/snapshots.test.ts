@@ -1,11 +1,11 @@
 import t from 'tap'
-import { append } from '../../src/commands/execute.ts'
-import type { DomainEvent } from '../../src/events/domain-events.ts'
-import type { EventStore } from '../../src/events/event-store.ts'
-import type { Fold } from '../../src/projections/read-model.ts'
-import { createMilestones, MILESTONE } from '../../src/replay/milestones.ts'
-import { replayStream } from '../../src/replay/replay-stream.ts'
-import { aContext, openStores } from '../stores.ts'
+import { append } from '../../../src/commands/execute.ts'
+import type { DomainEvent } from '../../../src/events/domain-events.ts'
+import type { EventStore } from '../../../src/events/event-store.ts'
+import type { Fold } from '../../../src/projections/read-model.ts'
+import { createMilestones, MILESTONE } from '../../../src/queries/replay/snapshots.ts'
+import { replayStream } from '../../../src/queries/replay/replay-stream.ts'
+import { aContext, openStores } from '../../stores.ts'
 
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
 const tally: Fold<{ count: number }> = {

@@ -3,26 +3,26 @@
  * changed between two. Made of the same folds and the same wire functions as the answers of now.
  *
  * What an answer names (labels, the milestone, repositories and their names, accounts) is as it was, too. Counters
- * of milestones and repositories are those of now, and so are the requester's rights: see `replay-named.ts`.
+ * of milestones and repositories are those of now, and so are the requester's rights: see `named-documents.ts`.
  */
 import type { Static } from 'typebox'
-import { Refused, refuse } from '../commands/refusal.ts'
-import { discussionStream, pullStream } from '../events/streams.ts'
-import type { RepositoryAccess } from '../http/requests.ts'
-import type { AccountDocument } from '../projections/accounts.ts'
-import { issueId } from '../projections/issue-selection.ts'
-import { type IssueDocument, issueFold } from '../projections/issues.ts'
-import { type PullDocument, pullFold, pullId } from '../projections/pulls.ts'
-import type { Fold } from '../projections/read-model.ts'
-import type { Stand } from '../replay/document-at.ts'
-import { lastWithin } from '../replay/last-within.ts'
-import { createMilestones, type Milestones } from '../replay/milestones.ts'
-import { rangeOf, replayStream } from '../replay/replay-stream.ts'
-import type { AnswerServices } from '../services.ts'
-import type { IssueWire, NamedDocuments } from './issue-wire.ts'
-import { issueFor, issueWires } from './issues.ts'
-import { type PullRequestWire, pullFor, pullWire, surroundings } from './pulls.ts'
-import { namedThen } from './replay-named.ts'
+import { Refused, refuse } from '../../commands/refusal.ts'
+import { discussionStream, pullStream } from '../../events/streams.ts'
+import type { RepositoryAccess } from '../../http/requests.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import { issueId } from '../../projections/issue-selection.ts'
+import { type IssueDocument, issueFold } from '../../projections/issues.ts'
+import { type PullDocument, pullFold, pullId } from '../../projections/pulls.ts'
+import type { Fold } from '../../projections/read-model.ts'
+import type { Stand } from './document-at.ts'
+import { lastWithin } from './last-within.ts'
+import { createMilestones, type Milestones } from './snapshots.ts'
+import { rangeOf, replayStream } from './replay-stream.ts'
+import type { AnswerServices } from '../../services.ts'
+import type { IssueWire, NamedDocuments } from '../issue-wire.ts'
+import { issueFor, issueWires } from '../issues.ts'
+import { type PullRequestWire, pullFor, pullWire, surroundings } from '../pulls.ts'
+import { namedThen } from './named-documents.ts'
 
 /** A revision of the stream, or a time: ISO 8601 in UTC with milliseconds. */
 export type Moment = { revision: number } | { at: string }

@@ -1,9 +1,9 @@
 import t from 'tap'
-import { append } from '../../src/commands/execute.ts'
-import type { DomainEvent } from '../../src/events/domain-events.ts'
-import { isWithinUntil, type Stand, standOf, type Until } from '../../src/replay/document-at.ts'
-import { lastWithin, SEGMENT } from '../../src/replay/last-within.ts'
-import { aContext, counted, openStores } from '../stores.ts'
+import { append } from '../../../src/commands/execute.ts'
+import type { DomainEvent } from '../../../src/events/domain-events.ts'
+import { isWithinUntil, type Stand, standOf, type Until } from '../../../src/queries/replay/document-at.ts'
+import { lastWithin, SEGMENT } from '../../../src/queries/replay/last-within.ts'
+import { aContext, counted, openStores } from '../../stores.ts'
 
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
 const second = (n: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, n)).toISOString()

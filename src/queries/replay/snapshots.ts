@@ -3,7 +3,7 @@
  * was made before. What a slider asks for, moment by moment, is then read in small parts.
  */
 import { LRUCache } from 'lru-cache'
-import type { EventStore } from '../events/event-store.ts'
+import type { EventStore } from '../../events/event-store.ts'
 import type { Replayed } from './replay-stream.ts'
 
 /** Of each stream every so many events are remembered. */

@@ -1,7 +1,7 @@
 /** Where the replay of a time ends. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
-import type { EventStore } from '../events/event-store.ts'
+import type { EventStore } from '../../events/event-store.ts'
 import { isWithinUntil, type Stand, standOf, type Until } from './document-at.ts'
 
 /** What is known of a stream's past is known of so many events together: a millisecond's work or two. */

@@ -1,9 +1,9 @@
 /** Reads a stream from its beginning up to a moment, and folds it. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { decode } from '../events/codec.ts'
-import type { DomainEvent, Recorded } from '../events/domain-events.ts'
-import type { EventStore } from '../events/event-store.ts'
-import type { Fold } from '../projections/read-model.ts'
+import { decode } from '../../events/codec.ts'
+import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
+import type { EventStore } from '../../events/event-store.ts'
+import type { Fold } from '../../projections/read-model.ts'
 import { documentAt, isWithinUntil, type Stand, standOf, type Until } from './document-at.ts'
 import { lastWithin } from './last-within.ts'
 

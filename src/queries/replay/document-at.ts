@@ -1,7 +1,7 @@
 /** What a document was: the fold of its read model over a part of its stream. Pure. */
-import type { DomainEvent, Recorded } from '../events/domain-events.ts'
-import type { Position, RecordedEvent } from '../events/event-store.ts'
-import type { Fold } from '../projections/read-model.ts'
+import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
+import type { Position, RecordedEvent } from '../../events/event-store.ts'
+import type { Fold } from '../../projections/read-model.ts'
 
 /** The document with that id after the events; `before`: as it was before them. */
 export function documentAt<D extends object>(
