@@ -16,7 +16,7 @@ import { type PullDocument, pullFold, pullId } from '../../projections/pulls.ts'
 import type { Fold } from '../../projections/read-model.ts'
 import type { Stand } from './document-at.ts'
 import { lastWithin } from './last-within.ts'
-import { createMilestones, type Milestones } from './snapshots.ts'
+import { createSnapshots, type Snapshots } from './snapshots.ts'
 import { rangeOf, replayStream } from './replay-stream.ts'
 import type { AnswerServices } from '../../services.ts'
 import type { IssueWire, NamedDocuments } from '../issue-wire.ts'
@@ -40,20 +40,20 @@ export interface Replayer<W> {
   between(from: number, to: number): Promise<{ from: Replay<W>; to: Replay<W> }>
 }
 
-const pullMilestones = createMilestones<PullDocument>()
-const issueMilestones = createMilestones<IssueDocument>()
+const pullSnapshots = createSnapshots<PullDocument>()
+const issueSnapshots = createSnapshots<IssueDocument>()
 
 interface Replayable<D extends object, W> {
   fold: Fold<D>
   id: string
   stream: string
-  milestones: Milestones<D>
+  snapshots: Snapshots<D>
   wire(document: D, named: NamedDocuments): Promise<W>
 }
 
 function replayer<D extends object, W>(
   services: AnswerServices,
-  { fold, id, stream, milestones, wire }: Replayable<D, W>,
+  { fold, id, stream, snapshots, wire }: Replayable<D, W>,
 ): Replayer<W> {
   async function outOfRange(): Promise<Refused> {
     const range = await rangeOf(services.events, stream)
@@ -67,9 +67,9 @@ function replayer<D extends object, W>(
   async function replayedAt(moment: Moment) {
     const { events } = services
     const revision = 'revision' in moment ? moment.revision : await lastWithin(events, stream, moment)
-    const start = milestones.before(events, stream, revision)
+    const start = snapshots.before(events, stream, revision)
     const replayed = await replayStream(events, stream, fold, id, { revision }, start, (passed) =>
-      milestones.keep(events, stream, passed),
+      snapshots.keep(events, stream, passed),
     )
     const { document, last } = replayed
     if (document === undefined || last === undefined) throw await outOfRange()
@@ -109,7 +109,7 @@ export async function pullReplayer(
   const pull = await pullFor(services, repository.id, index)
   return replayer(services, {
     fold: pullFold,
-    milestones: pullMilestones,
+    snapshots: pullSnapshots,
     id: pullId(pull.repoId, pull.index),
     stream: pullStream(pull.repoId, pull.index),
     async wire(document, named) {
@@ -130,7 +130,7 @@ export async function issueReplayer(
   const issue = await issueFor(services, repository.id, index)
   return replayer(services, {
     fold: issueFold,
-    milestones: issueMilestones,
+    snapshots: issueSnapshots,
     id: issueId(issue.repoId, issue.index),
     stream: discussionStream(issue),
     async wire(document, named) {

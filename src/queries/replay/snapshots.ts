@@ -1,64 +1,65 @@
 /**
- * Replays on the way: a stream's past never changes, so that a replay of thousands of events goes on from one that
- * was made before. What a slider asks for, moment by moment, is then read in small parts.
+ * Snapshots of documents along a stream, in memory. A stream's past never changes, so a replay of thousands of events
+ * goes on from a snapshot that an earlier replay left. What a slider asks for, moment by moment, is then read in small
+ * parts.
  */
 import { LRUCache } from 'lru-cache'
 import type { EventStore } from '../../events/event-store.ts'
 import type { Replayed } from './replay-stream.ts'
 
-/** Of each stream every so many events are remembered. */
-export const MILESTONE = 1000
-const MAX_MILESTONES = 2000
-/** Bytes that the documents of all milestones take, roughly. */
+/** Events between two snapshots of a stream. */
+export const SNAPSHOT_INTERVAL = 1000
+const MAX_SNAPSHOTS = 2000
+/** Bytes that the documents of all snapshots take, roughly. */
 const MAX_SIZE = 32 * 1024 * 1024
 
-export interface Milestones<D extends object> {
-  /** The last known milestone that is not after the revision. */
+export interface Snapshots<D extends object> {
+  /** The last snapshot that is not after the revision. */
   before(store: EventStore, stream: string, revision: number): Replayed<D> | undefined
-  /** Remembers the replay if it ends at a milestone. */
+  /** Keeps the replay if it ends where a snapshot is due. */
   keep(store: EventStore, stream: string, replayed: Replayed<D>): void
 }
 
-interface Known<D extends object> {
-  replays: LRUCache<string, Replayed<D>>
-  /** At which revisions of a stream: any number may be asked for, so that they must not be tried one by one. */
+interface Kept<D extends object> {
+  snapshots: LRUCache<string, Replayed<D>>
+  /** Of each stream, where its snapshots are: a client may ask for any number, so they must not be tried one by one. */
   revisions: Map<string, Set<number>>
 }
 
 const keyOf = (stream: string, revision: number) => `${stream} ${revision}`
 
-export function createMilestones<D extends object>(maxSize = MAX_SIZE): Milestones<D> {
-  const byStore = new WeakMap<EventStore, Known<D>>()
+export function createSnapshots<D extends object>(maxSize = MAX_SIZE): Snapshots<D> {
+  const byStore = new WeakMap<EventStore, Kept<D>>()
 
   return {
     before(store, stream, revision) {
-      const known = byStore.get(store)
+      const ofStore = byStore.get(store)
       let last = -1
-      for (const kept of known?.revisions.get(stream) ?? []) {
+      for (const kept of ofStore?.revisions.get(stream) ?? []) {
         if (kept > last && kept <= revision) last = kept
       }
-      return known?.replays.get(keyOf(stream, last))
+      return ofStore?.snapshots.get(keyOf(stream, last))
     },
     keep(store, stream, replayed) {
       const { last } = replayed
-      if (last === undefined || (last.revision + 1) % MILESTONE !== 0) return
-      const known = byStore.get(store) ?? knowingNothing<D>(maxSize)
-      byStore.set(store, known)
+      if (last === undefined || (last.revision + 1) % SNAPSHOT_INTERVAL !== 0) return
+      const ofStore = byStore.get(store) ?? nothingKept<D>(maxSize)
+      byStore.set(store, ofStore)
       const key = keyOf(stream, last.revision)
-      if (known.replays.has(key)) return
-      known.replays.set(key, replayed)
-      // A document that is larger than all room is not kept.
-      if (!known.replays.has(key)) return
-      const revisions = known.revisions.get(stream) ?? new Set()
-      known.revisions.set(stream, revisions.add(last.revision))
+      if (ofStore.snapshots.has(key)) return
+      ofStore.snapshots.set(key, replayed)
+      // The cache does not take a document that is larger than all of its room.
+      if (!ofStore.snapshots.has(key)) return
+      const revisions = ofStore.revisions.get(stream) ?? new Set()
+      ofStore.revisions.set(stream, revisions.add(last.revision))
     },
   }
 }
 
-function knowingNothing<D extends object>(maxSize: number): Known<D> {
-  const revisions: Known<D>['revisions'] = new Map()
-  const replays = new LRUCache<string, Replayed<D>>({
-    max: MAX_MILESTONES,
+function nothingKept<D extends object>(maxSize: number): Kept<D> {
+  const revisions: Kept<D>['revisions'] = new Map()
+  const snapshots = new LRUCache<string, Replayed<D>>({
+    max: MAX_SNAPSHOTS,
     maxSize,
     sizeCalculation: ({ document }) => 500 + 2 * JSON.stringify(document ?? null).length,
     dispose(_, key) {
@@ -68,5 +69,5 @@ function knowingNothing<D extends object>(maxSize: number): Known<D> {
       if (ofStream?.size === 0) revisions.delete(stream)
     },
   })
-  return { replays, revisions }
+  return { snapshots, revisions }
 }
