@@ -24,21 +24,21 @@ export function documentAt<D extends object>(
  */
 export type Until = { revision: number } | { position: Position } | { at: string; position?: Position }
 
-/** An event, as the place where a replay ends. */
-export interface Stand {
+/** Where an event is in its stream, in the log and in time: the place where a replay ends. */
+export interface StreamPoint {
   revision: number
   position: Position
   /** ISO 8601 in UTC with milliseconds. */
   at: string
 }
 
-export const standOf = ({ revision, position, metadata }: RecordedEvent): Stand => ({
+export const pointOf = ({ revision, position, metadata }: RecordedEvent): StreamPoint => ({
   revision,
   position,
   at: metadata.at,
 })
 
-export function isWithinUntil({ revision, position, at }: Stand, until: Until): boolean {
+export function isUpTo({ revision, position, at }: StreamPoint, until: Until): boolean {
   if ('revision' in until) return revision <= until.revision
   if ('at' in until && at <= until.at) return true
   return until.position !== undefined && position <= until.position

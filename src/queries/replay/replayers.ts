@@ -14,8 +14,8 @@ import { issueId } from '../../projections/issue-selection.ts'
 import { type IssueDocument, issueFold } from '../../projections/issues.ts'
 import { type PullDocument, pullFold, pullId } from '../../projections/pulls.ts'
 import type { Fold } from '../../projections/read-model.ts'
-import type { Stand } from './document-at.ts'
-import { lastWithin } from './last-within.ts'
+import type { StreamPoint } from './document-at.ts'
+import { lastRevision } from './last-revision.ts'
 import { createSnapshots, type Snapshots } from './snapshots.ts'
 import { rangeOf, replayStream } from './replay-stream.ts'
 import type { AnswerServices } from '../../services.ts'
@@ -30,7 +30,7 @@ export type Moment = { revision: number } | { at: string }
 /** An answer as it was, and the last event that is in it. */
 export interface Replay<W> {
   body: W
-  last: Stand
+  last: StreamPoint
 }
 
 /** Replays one issue or pull request. All of them throw Refused (not found) with the range that there is. */
@@ -66,7 +66,7 @@ function replayer<D extends object, W>(
 
   async function replayedAt(moment: Moment) {
     const { events } = services
-    const revision = 'revision' in moment ? moment.revision : await lastWithin(events, stream, moment)
+    const revision = 'revision' in moment ? moment.revision : await lastRevision(events, stream, moment)
     const start = snapshots.before(events, stream, revision)
     const replayed = await replayStream(events, stream, fold, id, { revision }, start, (passed) =>
       snapshots.keep(events, stream, passed),
@@ -77,7 +77,7 @@ function replayer<D extends object, W>(
     return { document, last }
   }
 
-  async function shown({ document, last }: { document: D; last: Stand }, moment: Moment): Promise<Replay<W>> {
+  async function shown({ document, last }: { document: D; last: StreamPoint }, moment: Moment): Promise<Replay<W>> {
     const { position } = last
     // At a time, also what it names is as it was then, though nothing happened to the thing itself since.
     const named = namedThen(services, 'at' in moment ? { at: moment.at, position } : { position })

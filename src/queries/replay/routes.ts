@@ -6,7 +6,7 @@ import { comparableTime, instantOf } from '../../commands/date-time.ts'
 import { Refused, refuse } from '../../commands/refusal.ts'
 import { repositoryFor } from '../../http/requests.ts'
 import { changesBetween } from './changes.ts'
-import type { Stand } from './document-at.ts'
+import type { StreamPoint } from './document-at.ts'
 import type { Services } from '../../services.ts'
 import { IssueWire } from '../issue-wire.ts'
 import { IssueParams } from '../issues.ts'
@@ -59,7 +59,7 @@ export const ReplayDiffWire = Type.Object({
   ),
 })
 
-function sendStand(reply: FastifyReply, { revision, at }: Stand): void {
+function sendPoint(reply: FastifyReply, { revision, at }: StreamPoint): void {
   reply.header('Mergelog-Revision', revision)
   reply.header('Mergelog-At', at)
   reply.header('Access-Control-Expose-Headers', 'Mergelog-Revision, Mergelog-At')
@@ -73,13 +73,13 @@ async function diffOf<W extends object>(
   return { from: from.last.revision, to: to.last.revision, changes: changesBetween(from.body, to.body) }
 }
 
-async function standAt<W extends object>(
+async function replayAt<W extends object>(
   replay: Replayer<W>,
   query: Static<typeof ReplayQuery>,
   reply: FastifyReply,
 ): Promise<W> {
   const { body, last } = await replay.at(momentOf(query))
-  sendStand(reply, last)
+  sendPoint(reply, last)
   return body
 }
 
@@ -100,7 +100,7 @@ export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/pulls/:index/replay',
       { schema: { ...pull, querystring: ReplayQuery, response: { 200: PullRequestWire } } },
       async (request, reply) =>
-        standAt(await replayerFor(pullReplayer, request, request.params), request.query, reply),
+        replayAt(await replayerFor(pullReplayer, request, request.params), request.query, reply),
     )
 
     app.get(
@@ -115,7 +115,7 @@ export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/issues/:index/replay',
       { config, schema: { ...issue, querystring: ReplayQuery, response: { 200: IssueWire } } },
       async (request, reply) =>
-        standAt(await replayerFor(issueReplayer, request, request.params), request.query, reply),
+        replayAt(await replayerFor(issueReplayer, request, request.params), request.query, reply),
     )
 
     app.get(
