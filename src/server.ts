@@ -20,9 +20,10 @@ import { headBranches } from './processes/head-branches.ts'
 import { pullHeads } from './processes/pull-heads.ts'
 import { finishDeletions, recoverMerges, recoverPushes } from './processes/recovery.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
+import { createLiveEvents } from './projections/live-events.ts'
 import { createProjector } from './projections/projector.ts'
 import { createRebuild } from './projections/rebuild.ts'
-import { createLiveEvents } from './queries/live-events.ts'
+import { historyJson } from './queries/history-wire.ts'
 import type { Services } from './services.ts'
 import { openEvents, openReadStores } from './stores.ts'
 import { createUpgradeAnswers } from './upgrade/answers.ts'
@@ -95,7 +96,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     gitDir,
     pushJournal: await openPushJournal(join(config.dataDir, 'pushes')),
     attachments: await openAttachmentFiles(join(config.dataDir, 'attachments')),
-    live: createLiveEvents({ events, projector, log }),
+    live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     upgrade,
     publicUrl: () => publicUrl,
   }

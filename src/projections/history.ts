@@ -43,8 +43,8 @@ export const history: Collection<HistoryDocument> = {
   arrays: [],
 }
 
-/** The machinery of numbers and names, and who has read what: they tell nothing that others do not. */
-const UNTOLD: ReadonlySet<DomainEvent['type']> = new Set([
+/** Numbers, claims and read marks: bookkeeping, which tells a reader nothing new. */
+const NOT_IN_HISTORY: ReadonlySet<DomainEvent['type']> = new Set([
   'NumberTaken',
   'ClaimTaken',
   'ClaimReleased',
@@ -53,8 +53,8 @@ const UNTOLD: ReadonlySet<DomainEvent['type']> = new Set([
 ])
 
 /** Whether an event is part of the history of its repository, or of the server. */
-export function isTold({ type }: Pick<DomainEvent, 'type'>): boolean {
-  return !UNTOLD.has(type)
+export function isInHistory({ type }: Pick<DomainEvent, 'type'>): boolean {
+  return !NOT_IN_HISTORY.has(type)
 }
 
 /** The repository that an event belongs to, or `NO_REPOSITORY`. */
@@ -70,7 +70,7 @@ export const actorKey = (login: string) => login.toLowerCase()
 export const historyFold: Fold<HistoryDocument> = {
   collection: history,
   version: 1,
-  touches: (event) => (isTold(event) ? [`${event.position}`] : []),
+  touches: (event) => (isInHistory(event) ? [`${event.position}`] : []),
   evolve: (_, event) => historyDocument(event),
 }
 

@@ -4,7 +4,7 @@ import { Refused, refuse } from '../commands/refusal.ts'
 import { type DomainEvent, schemaOf } from '../events/domain-events.ts'
 import type { RecordedEvent } from '../events/event-store.ts'
 import { exactTimeRange, TimeRangeQuery } from '../http/time-range.ts'
-import { actorKey, actorOf, type HistoryDocument, isTold } from '../projections/history.ts'
+import { actorKey, actorOf, type HistoryDocument, isInHistory } from '../projections/history.ts'
 import { namesIn } from './issue-pages.ts'
 
 export const HistoryFilterQuery = Type.Object({
@@ -28,7 +28,7 @@ export interface HistoryFilter {
 /** @throws Refused (unprocessable) for what is no date-time, and for types that no history has */
 export function historyFilter(query: Static<typeof HistoryFilterQuery>): HistoryFilter {
   const types = namesIn(query.type)
-  const unknown = types.filter((type) => !isEventType(type) || !isTold({ type }))
+  const unknown = types.filter((type) => !isEventType(type) || !isInHistory({ type }))
   if (unknown.length > 0) {
     const reasons = unknown.map((type) => `type: ${type} is no type of event that a history has`)
     throw new Refused(refuse.unprocessable(reasons.join('; '), reasons))

@@ -6,8 +6,8 @@ import type { AccountDocument } from '../projections/accounts.ts'
 import type { Projector } from '../projections/projector.ts'
 import type { Services } from '../services.ts'
 import { type Access, accessTo, atLeast } from './access.ts'
-import { type HistoryFilter, isEventAskedFor } from './history-filter.ts'
-import type { Told } from './history-source.ts'
+import { type HistoryFilter, isEventHistoryRequestFor } from './history-filter.ts'
+import type { Delivery } from './history-source.ts'
 
 /** The types that are hidden from the requester as the rights are now; undefined: nothing may be seen any more. */
 export type Rights = () => Promise<ReadonlySet<string> | undefined>
@@ -46,7 +46,7 @@ export function siteAdminRights(services: Services, request: FastifyRequest): Ri
   return async () => ((await requesterNow(services, request))?.siteAdmin ? NOTHING : undefined)
 }
 
-export interface Asked {
+export interface HistoryRequest {
   filter: HistoryFilter
   rights: Rights
   projector: Pick<Projector, 'waitFor'>
@@ -59,15 +59,15 @@ export interface Asked {
  * just before the batch is sent. Undefined: nothing may be seen any more, or nobody waits for it.
  */
 export async function seenOf(
-  batch: readonly Told[],
-  { filter, rights, projector, signal }: Asked,
-): Promise<Told[] | undefined> {
+  batch: readonly Delivery[],
+  { filter, rights, projector, signal }: HistoryRequest,
+): Promise<Delivery[] | undefined> {
   const position = batch.at(-1)?.event.position ?? LOG_START
   while (!(await projector.waitFor(position, 1000)) && !signal.aborted);
   const hidden = await rights()
   if (hidden === undefined || signal.aborted) return undefined
   const asked = { ...filter, hidden }
-  return batch.filter(({ event }) => isEventAskedFor(asked, event))
+  return batch.filter(({ event }) => isEventHistoryRequestFor(asked, event))
 }
 
 /** Null: anonymous; undefined: the account or the token is gone. */

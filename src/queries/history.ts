@@ -18,7 +18,7 @@ import { type HistoryFilter, HistoryFilterQuery, historyFilter } from './history
 import { indexedHistory } from './history-index.ts'
 import { sendLive } from './history-live.ts'
 import {
-  type Asked,
+  type HistoryRequest,
   discussionRights,
   type Rights,
   repositoryRights,
@@ -199,7 +199,7 @@ async function seenBy(rights: Rights, filter: HistoryFilter): Promise<HistoryFil
 }
 
 /** Breaks off when the right to see it ends: a part must not look like all of it. */
-async function* linesOf(history: History, last: number, asked: Asked): AsyncGenerator<string[]> {
+async function* linesOf(history: History, last: number, asked: HistoryRequest): AsyncGenerator<string[]> {
   for await (const batch of inBatches(history.read(asked.filter, BEGINNING, last))) {
     const seen = await seenOf(batch, asked)
     if (asked.signal.aborted) return

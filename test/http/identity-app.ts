@@ -22,7 +22,8 @@ import { accountModel } from '../../src/projections/accounts.ts'
 import { createProjector } from '../../src/projections/projector.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
 import { tokenModel } from '../../src/projections/tokens.ts'
-import { createLiveEvents } from '../../src/queries/live-events.ts'
+import { createLiveEvents } from '../../src/projections/live-events.ts'
+import { historyJson } from '../../src/queries/history-wire.ts'
 import { organizationQueryRoutes } from '../../src/queries/organizations.ts'
 import { userQueryRoutes } from '../../src/queries/users.ts'
 import type { Services } from '../../src/services.ts'
@@ -67,7 +68,7 @@ export async function identityApp(
     gitDir: join(dir, 'git'),
     attachments: await openAttachmentFiles(join(dir, 'attachments')),
     pushJournal: await openPushJournal(join(dir, 'pushes')),
-    live: createLiveEvents({ events, projector, log: app.log }),
+    live: createLiveEvents({ events, projector, toJson: historyJson, log: app.log }),
     upgrade: createUpgradeAnswers(readStore, projector, 0),
     publicUrl: () => 'http://git.example.org:3000',
   }
