@@ -16,6 +16,8 @@ export interface HistoryDocument {
   actor: string
   /** Milliseconds since 1970. */
   at: number
+  /** Whether only admins of the repository may see it. */
+  adminsOnly: boolean
 }
 
 /** Accounts, organizations, their labels: what the server's history alone tells. */
@@ -31,12 +33,23 @@ export const history: Collection<HistoryDocument> = {
     ],
     [
       ['repoId', 1],
+      ['adminsOnly', 1],
+      ['position', 1],
+    ],
+    [
+      ['repoId', 1],
       ['type', 1],
       ['position', 1],
     ],
     [
       ['repoId', 1],
       ['actor', 1],
+      ['position', 1],
+    ],
+    [
+      ['repoId', 1],
+      ['actor', 1],
+      ['adminsOnly', 1],
       ['position', 1],
     ],
   ],
@@ -51,6 +64,17 @@ const NOT_IN_HISTORY: ReadonlySet<DomainEvent['type']> = new Set([
   'CreationAbandoned',
   'IssueRead',
 ])
+
+/** They tell who has access and how branches are protected, which only those who set it may know. */
+const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
+  'CollaboratorSet',
+  'CollaboratorRemoved',
+  'BranchProtectionSet',
+  'BranchProtectionRemoved',
+])
+
+/** Whether only admins of their repository may see events of a type. */
+export const isForAdmins = (type: string) => FOR_ADMINS.has(type)
 
 /** Whether an event is part of the history of its repository, or of the server. */
 export function isInHistory({ type }: Pick<DomainEvent, 'type'>): boolean {
@@ -69,7 +93,7 @@ export const actorKey = (login: string) => login.toLowerCase()
 
 export const historyFold: Fold<HistoryDocument> = {
   collection: history,
-  version: 1,
+  version: 2,
   touches: (event) => (isInHistory(event) ? [`${event.position}`] : []),
   evolve: (_, event) => historyDocument(event),
 }
@@ -82,6 +106,7 @@ function historyDocument(event: Recorded<DomainEvent>): HistoryDocument {
     type,
     actor: actorOf(metadata),
     at: Date.parse(metadata.at),
+    adminsOnly: isForAdmins(type),
   }
 }
 

@@ -4,7 +4,7 @@ import { Refused, refuse } from '../commands/refusal.ts'
 import { type DomainEvent, schemaOf } from '../events/domain-events.ts'
 import type { RecordedEvent } from '../events/event-store.ts'
 import { exactTimeRange, TimeRangeQuery } from '../http/time-range.ts'
-import { actorKey, actorOf, type HistoryDocument, isInHistory } from '../projections/history.ts'
+import { actorKey, actorOf, type HistoryDocument, isForAdmins, isInHistory } from '../projections/history.ts'
 import { namesIn } from './issue-pages.ts'
 
 export const HistoryFilterQuery = Type.Object({
@@ -21,8 +21,8 @@ export interface HistoryFilter {
   /** Both inclusive, in milliseconds since 1970. */
   since?: number
   before?: number
-  /** Types that the requester may not see. */
-  hidden?: ReadonlySet<string>
+  /** False: without what only admins of the repository may see. */
+  adminsOnly?: false
 }
 
 /** @throws Refused (unprocessable) for what is no date-time, and for types that no history has */
@@ -51,7 +51,7 @@ export function isAskedFor(
 ): boolean {
   return (
     (filter.types === undefined || filter.types.has(type)) &&
-    !filter.hidden?.has(type) &&
+    (filter.adminsOnly === undefined || !isForAdmins(type)) &&
     (filter.actor === undefined || filter.actor === actor) &&
     (filter.since === undefined || at >= filter.since) &&
     (filter.before === undefined || at <= filter.before)

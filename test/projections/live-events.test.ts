@@ -18,7 +18,7 @@ type Test = Parameters<typeof openStores>[0]
 
 const log = pino({ level: 'silent' })
 const projector = { waitFor: async () => true }
-const rights = async () => new Set<string>()
+const rights = async () => ({})
 const ALICE = 'account 1'
 const BOB = 'account 2'
 
