@@ -23,12 +23,12 @@ import { scheduledMerges } from './processes/scheduled-merges.ts'
 import { createLiveEvents } from './projections/live-events.ts'
 import { createProjector } from './projections/projector.ts'
 import { createRebuild } from './projections/rebuild.ts'
+import { createViews, READ_MODELS } from './projections/views.ts'
 import { historyJson } from './queries/history-wire.ts'
 import type { Services } from './services.ts'
 import { openEvents, openReadStores } from './stores.ts'
 import { createUpgradeAnswers } from './upgrade/answers.ts'
 import { startGrpc } from './upgrade/grpc-server.ts'
-import { createViews, READ_MODELS } from './projections/views.ts'
 
 export interface Server {
   url: string

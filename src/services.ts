@@ -4,11 +4,11 @@ import type { AttachmentFiles } from './attachments/files.ts'
 import type { Config } from './config.ts'
 import type { EventStore } from './events/event-store.ts'
 import type { PushJournal } from './git/push-journal.ts'
+import type { LiveEvents } from './projections/live-events.ts'
 import type { Projector } from './projections/projector.ts'
 import type { ReadStore } from './projections/read-store.ts'
-import type { LiveEvents } from './projections/live-events.ts'
-import type { UpgradeAnswers } from './upgrade/answers.ts'
 import type { Views } from './projections/views.ts'
+import type { UpgradeAnswers } from './upgrade/answers.ts'
 
 export interface Services {
   config: Config

@@ -4,11 +4,16 @@
  */
 import { setMaxListeners } from 'node:events'
 import type { FastifyBaseLogger } from 'fastify'
-import { Refused, refuse } from '../commands/refusal.ts'
 import { decode, UnreadableEvent } from '../events/codec.ts'
 import type { DomainEvent } from '../events/domain-events.ts'
-import { type EventStore, type Position, type RecordedEvent, StoreUnavailable } from '../events/event-store.ts'
+import {
+  type EventStore,
+  type Position,
+  type RecordedEvent,
+  StoreUnavailable,
+} from '../events/event-store.ts'
 import { isInHistory, repositoryOf } from './history.ts'
+import { type Client, createPlaces, type PlaceLimits } from './live-places.ts'
 import type { Projector } from './projector.ts'
 
 export interface LiveEvent {
@@ -20,9 +25,6 @@ export interface LiveEvent {
 
 /** What a subscriber waits for: events of the whole server, of a repository, or of one stream. */
 export type Topic = 'server' | `repository ${number}` | `stream ${string}`
-
-/** An account that is signed in, or the address of those that are not. */
-export type Client = `account ${number}` | `address ${string}`
 
 export interface Subscriber {
   /** How far the log has been delivered. The read models hold everything up to here. */
@@ -51,13 +53,7 @@ export interface LiveEvents {
   end(): void
 }
 
-export interface LiveLimits {
-  /** Of all clients together: a connection each, and as many questions about rights when these change. */
-  subscribers: number
-  /** Of one account: a person has pages open, a program a stream for each repository that it follows. */
-  perAccount: number
-  /** Of one address, for those who have not signed in: an office may share one. */
-  perAddress: number
+export interface LiveLimits extends PlaceLimits {
   /** Events that are remembered. */
   events: number
   /** Characters of their JSON. */
@@ -122,9 +118,7 @@ export function createLiveEvents({
   const ending = new AbortController()
   // One for each open connection.
   setMaxListeners(0, ending.signal)
-  let subscribers = 0
-  /** How many places each client has taken. */
-  const places = new Map<Client, number>()
+  const places = createPlaces(limits)
   let current: Promise<Subscription> | undefined
   let underWay: Subscription | undefined
 
@@ -225,25 +219,6 @@ export function createLiveEvents({
     })
   }
 
-  function takePlace(client: Client): void {
-    const taken = places.get(client) ?? 0
-    if (taken >= (client.startsWith('account') ? limits.perAccount : limits.perAddress)) {
-      throw new Refused(refuse.tooManyRequests(`you follow ${taken} live histories already; close one`))
-    }
-    if (subscribers >= limits.subscribers) {
-      throw new Refused(refuse.unavailable('too many follow live events already; try again'))
-    }
-    places.set(client, taken + 1)
-    subscribers += 1
-  }
-
-  function freePlace(client: Client): void {
-    const taken = places.get(client) ?? 0
-    if (taken > 1) places.set(client, taken - 1)
-    else places.delete(client)
-    subscribers -= 1
-  }
-
   function subscriber(subscription: Subscription, client: Client): Subscriber {
     let here = true
     subscription.subscribers += 1
@@ -262,7 +237,7 @@ export function createLiveEvents({
       leave() {
         if (!here) return
         here = false
-        freePlace(client)
+        places.free(client)
         subscription.subscribers -= 1
         if (subscription.subscribers === 0) stop(subscription)
       },
@@ -273,14 +248,14 @@ export function createLiveEvents({
     ending: ending.signal,
     async subscribe(client) {
       if (ending.signal.aborted) throw new StoreUnavailable('the server stops')
-      takePlace(client)
+      places.take(client)
       current ??= start()
       const starting = current
       try {
         return subscriber(await starting, client)
       } catch (error) {
         if (current === starting) current = undefined
-        freePlace(client)
+        places.free(client)
         throw error
       }
     },

@@ -63,7 +63,9 @@ export function indexedHistory(
     upTo = Number.MAX_SAFE_INTEGER,
   ): AsyncGenerator<RecordedEvent> {
     for await (const found of documents(await narrowest(filter), Math.max(after, LOG_START))) {
-      const positions = found.filter((document) => isAskedFor(filter, document)).map(({ position }) => position)
+      const positions = found
+        .filter((document) => isAskedFor(filter, document))
+        .map(({ position }) => position)
       yield* events.readPositions(positions.filter((position) => position <= upTo))
       if ((found.at(-1)?.position ?? upTo) >= upTo) return
     }

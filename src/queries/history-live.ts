@@ -3,10 +3,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Position, StoreUnavailable } from '../events/event-store.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { type Beginning, checkBeginning, type StreamedEvent, sendEventStream } from '../http/event-stream.ts'
+import type { Subscriber } from '../projections/live-events.ts'
 import type { Services } from '../services.ts'
 import { type HistoryRequest, seenOf } from './history-rights.ts'
-import { BEGINNING, type History, inBatches, type Delivery } from './history-source.ts'
-import type { Subscriber } from '../projections/live-events.ts'
+import { BEGINNING, type Delivery, type History, inBatches } from './history-source.ts'
 
 export interface SubscriptionRequest extends HistoryRequest {
   history: History

@@ -5,7 +5,7 @@ import type { AccountDocument } from '../projections/accounts.ts'
 import type { Projector } from '../projections/projector.ts'
 import type { Services } from '../services.ts'
 import { accessTo, atLeast } from './access.ts'
-import { type HistoryFilter, isEventHistoryRequestFor } from './history-filter.ts'
+import { type HistoryFilter, isEventAskedFor } from './history-filter.ts'
 import type { Delivery } from './history-source.ts'
 
 /**
@@ -58,7 +58,7 @@ export async function seenOf(
   const visible = await rights()
   if (visible === undefined || signal.aborted) return undefined
   const asked = { ...filter, ...visible }
-  return batch.filter(({ event }) => isEventHistoryRequestFor(asked, event))
+  return batch.filter(({ event }) => isEventAskedFor(asked, event))
 }
 
 /** Null: anonymous; undefined: the account or the token is gone. */

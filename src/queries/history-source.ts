@@ -1,9 +1,9 @@
 /** A history, whatever it is of: what a page, lines and a live stream are made from. And that of one stream. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { EventStore, RecordedEvent } from '../events/event-store.ts'
+import type { LiveEvent, Topic } from '../projections/live-events.ts'
 import { type HistoryFilter, isAskedFor, isEventAskedFor } from './history-filter.ts'
 import { historyJson } from './history-wire.ts'
-import type { LiveEvent, Topic } from '../projections/live-events.ts'
 import { factsOf } from './stream-facts.ts'
 
 export interface Slice {

@@ -18,8 +18,8 @@ import { type HistoryFilter, HistoryFilterQuery, historyFilter } from './history
 import { indexedHistory } from './history-index.ts'
 import { sendLive } from './history-live.ts'
 import {
-  type HistoryRequest,
   discussionRights,
+  type HistoryRequest,
   type Rights,
   repositoryRights,
   seenOf,

@@ -3,15 +3,15 @@ import { pino } from 'pino'
 import t from 'tap'
 import { Refused } from '../../src/commands/refusal.ts'
 import { type NewEvent, StoreUnavailable } from '../../src/events/event-store.ts'
-import { followHistory } from '../../src/queries/history-live.ts'
-import { streamHistory } from '../../src/queries/history-source.ts'
-import { historyJson } from '../../src/queries/history-wire.ts'
 import {
   createLiveEvents,
   LIVE_LIMITS,
   type LiveLimits,
   type Subscriber,
 } from '../../src/projections/live-events.ts'
+import { followHistory } from '../../src/queries/history-live.ts'
+import { streamHistory } from '../../src/queries/history-source.ts'
+import { historyJson } from '../../src/queries/history-wire.ts'
 import { openStores } from '../stores.ts'
 
 type Test = Parameters<typeof openStores>[0]

@@ -65,7 +65,11 @@ async function setUp(t: Parameters<typeof openStores>[0], types: readonly string
       asked.length = 0
       const view = createView(counting, history, ({ position }) => `${position}`)
       const found = indexedHistory({ events, views: { history: view } }, REPO)
-      const { events: page, total } = await found.page({ ...filter, adminsOnly: false }, { skip, limit }, signal)
+      const { events: page, total } = await found.page(
+        { ...filter, adminsOnly: false },
+        { skip, limit },
+        signal,
+      )
       return { found: page.map(({ position }) => position), total }
     },
   }
@@ -100,7 +104,11 @@ t.test('a page among thousands of hidden events takes one count and one read of 
   t.strictSame(await page(0, 50, { actor: '' }), { found: shown.slice(0, 50), total: 803 }, 'of an actor')
   t.strictSame(asked, [0, 50])
   const types = (...names: string[]) => ({ types: new Set(names) })
-  t.match(await page(0, 50, types('LabelCreated', 'CollaboratorSet')), { total: 802 }, 'of a type, and a hidden one')
+  t.match(
+    await page(0, 50, types('LabelCreated', 'CollaboratorSet')),
+    { total: 802 },
+    'of a type, and a hidden one',
+  )
   t.strictSame(asked, [0, 50])
   t.strictSame(await page(0, 50, types('CollaboratorSet')), { found: [], total: 0 }, 'of a hidden type')
   t.strictSame(asked, [])

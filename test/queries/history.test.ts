@@ -4,7 +4,7 @@ import { type DomainEvent, schemaOf } from '../../src/events/domain-events.ts'
 import { discussionStream, pullStream } from '../../src/events/streams.ts'
 import { workTree } from '../git-client.ts'
 import { startTestServer } from '../start-server.ts'
-import { linesOf, pageOf, type HistoryRow } from './history-client.ts'
+import { type HistoryRow, linesOf, pageOf } from './history-client.ts'
 
 const server = await startTestServer(t)
 const { services } = server

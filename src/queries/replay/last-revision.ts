@@ -2,7 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import type { EventStore } from '../../events/event-store.ts'
-import { isUpTo, type StreamPoint, pointOf, type Until } from './document-at.ts'
+import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
 
 /** Events that are remembered together: one or two milliseconds of work. */
 export const SEGMENT = 250

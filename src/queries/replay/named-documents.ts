@@ -11,11 +11,11 @@ import { labelFold } from '../../projections/labels.ts'
 import { milestoneFold } from '../../projections/milestones.ts'
 import type { Fold } from '../../projections/read-model.ts'
 import { type RepositoryDocument, repositoryFold } from '../../projections/repositories.ts'
-import type { Until } from './document-at.ts'
-import { replayStream } from './replay-stream.ts'
 import type { AnswerServices } from '../../services.ts'
 import { accessTo } from '../access.ts'
 import type { NamedDocuments } from '../issue-wire.ts'
+import type { Until } from './document-at.ts'
+import { replayStream } from './replay-stream.ts'
 
 /** Streams of one kind that are read at the same time. */
 const AT_ONCE = 8

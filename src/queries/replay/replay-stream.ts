@@ -4,7 +4,7 @@ import { decode } from '../../events/codec.ts'
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
 import type { EventStore } from '../../events/event-store.ts'
 import type { Fold } from '../../projections/read-model.ts'
-import { documentAt, isUpTo, type StreamPoint, pointOf, type Until } from './document-at.ts'
+import { documentAt, isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
 import { lastRevision } from './last-revision.ts'
 
 export interface Replayed<D extends object> {

@@ -14,15 +14,15 @@ import { issueId } from '../../projections/issue-selection.ts'
 import { type IssueDocument, issueFold } from '../../projections/issues.ts'
 import { type PullDocument, pullFold, pullId } from '../../projections/pulls.ts'
 import type { Fold } from '../../projections/read-model.ts'
-import type { StreamPoint } from './document-at.ts'
-import { lastRevision } from './last-revision.ts'
-import { createSnapshots, type Snapshots } from './snapshots.ts'
-import { rangeOf, replayStream } from './replay-stream.ts'
 import type { AnswerServices } from '../../services.ts'
 import type { IssueWire, NamedDocuments } from '../issue-wire.ts'
 import { issueFor, issueWires } from '../issues.ts'
 import { type PullRequestWire, pullFor, pullWire, surroundings } from '../pulls.ts'
+import type { StreamPoint } from './document-at.ts'
+import { lastRevision } from './last-revision.ts'
 import { namedThen } from './named-documents.ts'
+import { rangeOf, replayStream } from './replay-stream.ts'
+import { createSnapshots, type Snapshots } from './snapshots.ts'
 
 /** A revision of the stream, or a time: ISO 8601 in UTC with milliseconds. */
 export type Moment = { revision: number } | { at: string }
@@ -77,7 +77,10 @@ function replayer<D extends object, W>(
     return { document, last }
   }
 
-  async function shown({ document, last }: { document: D; last: StreamPoint }, moment: Moment): Promise<Replay<W>> {
+  async function shown(
+    { document, last }: { document: D; last: StreamPoint },
+    moment: Moment,
+  ): Promise<Replay<W>> {
     const { position } = last
     // At a time, also what it names is as it was then, though nothing happened to the thing itself since.
     const named = namedThen(services, 'at' in moment ? { at: moment.at, position } : { position })

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { append } from '../../../src/commands/execute.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
-import { isUpTo, type StreamPoint, pointOf, type Until } from '../../../src/queries/replay/document-at.ts'
+import { isUpTo, pointOf, type StreamPoint, type Until } from '../../../src/queries/replay/document-at.ts'
 import { lastRevision, SEGMENT } from '../../../src/queries/replay/last-revision.ts'
 import { aContext, counted, openStores } from '../../stores.ts'
 

@@ -3,8 +3,8 @@ import { append } from '../../../src/commands/execute.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import type { EventStore } from '../../../src/events/event-store.ts'
 import type { Fold } from '../../../src/projections/read-model.ts'
-import { createSnapshots, SNAPSHOT_INTERVAL } from '../../../src/queries/replay/snapshots.ts'
 import { replayStream } from '../../../src/queries/replay/replay-stream.ts'
+import { createSnapshots, SNAPSHOT_INTERVAL } from '../../../src/queries/replay/snapshots.ts'
 import { aContext, openStores } from '../../stores.ts'
 
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
@@ -39,7 +39,14 @@ t.test(
         snapshots.before(watched, 'numbers-a', revision),
         (passed) => snapshots.keep(watched, 'numbers-a', passed),
       )
-    const revisions = [2 * SNAPSHOT_INTERVAL + 7, SNAPSHOT_INTERVAL - 2, SNAPSHOT_INTERVAL - 1, SNAPSHOT_INTERVAL, 3 * SNAPSHOT_INTERVAL - 1, 0]
+    const revisions = [
+      2 * SNAPSHOT_INTERVAL + 7,
+      SNAPSHOT_INTERVAL - 2,
+      SNAPSHOT_INTERVAL - 1,
+      SNAPSHOT_INTERVAL,
+      3 * SNAPSHOT_INTERVAL - 1,
+      0,
+    ]
     for (const revision of revisions) {
       const { document, last } = await at(revision)
       t.same([document, last?.revision], [{ count: revision + 1 }, revision])
@@ -68,7 +75,10 @@ t.test('what is asked for may be far behind the end: the last snapshot is found 
   await replay(2 * SNAPSHOT_INTERVAL)
   t.match(snapshots.before(events, 'numbers-a', far), { last: { revision: 2 * SNAPSHOT_INTERVAL - 1 } })
   t.equal(snapshots.before(events, 'numbers-b', far), undefined, 'another stream has others')
-  t.match(await replay(far), { document: { count: 2 * SNAPSHOT_INTERVAL + 1 }, last: { revision: 2 * SNAPSHOT_INTERVAL } })
+  t.match(await replay(far), {
+    document: { count: 2 * SNAPSHOT_INTERVAL + 1 },
+    last: { revision: 2 * SNAPSHOT_INTERVAL },
+  })
 })
 
 t.test('snapshots take no more room than they may; what is forgotten is made again', async (t) => {
