@@ -1,4 +1,5 @@
 /** The HTTP application: plugins and routes, apart from the listening server, so that tests can inject. */
+
 import { randomUUID } from 'node:crypto'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
@@ -50,7 +51,7 @@ import { pullCommitsRoutes } from './queries/pull-commits.ts'
 import { pullDiffRoutes } from './queries/pull-diff.ts'
 import { pullFilesRoutes } from './queries/pull-files.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
-import { replayRoutes } from './queries/replay.ts'
+import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'

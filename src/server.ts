@@ -1,4 +1,5 @@
 /** Builds a whole server from its configuration, starts it, and stops it in order. */
+
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -19,15 +20,16 @@ import { headBranches } from './processes/head-branches.ts'
 import { pullHeads } from './processes/pull-heads.ts'
 import { finishDeletions, recoverMerges, recoverPushes } from './processes/recovery.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
+import { createLiveEvents } from './projections/live-events.ts'
 import { createProjector } from './projections/projector.ts'
 import { createRebuild } from './projections/rebuild.ts'
-import { createLiveEvents } from './queries/live-events.ts'
+import { createViews, READ_MODELS } from './projections/views.ts'
 import { secretCollections } from './rights/secrets.ts'
 import type { Services } from './services.ts'
 import { openEvents, openReadStores } from './stores.ts'
 import { createUpgradeAnswers } from './upgrade/answers.ts'
 import { startGrpc } from './upgrade/grpc-server.ts'
-import { createViews, READ_MODELS } from './views.ts'
+import { historyJson } from './wire/history.ts'
 
 export interface Server {
   url: string
@@ -95,7 +97,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     gitDir,
     pushJournal: await openPushJournal(join(config.dataDir, 'pushes')),
     attachments: await openAttachmentFiles(join(config.dataDir, 'attachments')),
-    live: createLiveEvents({ events, projector, log }),
+    live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }
   const processes = [pullHeads, scheduledMerges, headBranches, attachmentRemoval].map((manager) =>

@@ -1,13 +1,14 @@
 /** What every route and process works with; `main.ts` makes one. */
+
 import type { FastifyBaseLogger } from 'fastify'
 import type { AttachmentFiles } from './attachments/files.ts'
 import type { Config } from './config.ts'
 import type { EventStore } from './events/event-store.ts'
 import type { PushJournal } from './git/push-journal.ts'
+import type { LiveEvents } from './projections/live-events.ts'
 import type { Projector } from './projections/projector.ts'
 import type { ReadStore } from './projections/read-store.ts'
-import type { LiveEvents } from './queries/live-events.ts'
-import type { Views } from './views.ts'
+import type { Views } from './projections/views.ts'
 
 export interface Services {
   config: Config

@@ -8,7 +8,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify from 'fastify'
 import { Type } from 'typebox'
 import type { Rebuilder, RebuildProgress } from '../projections/rebuild.ts'
-import { modelsNamed, READ_MODELS } from '../views.ts'
+import { modelsNamed, READ_MODELS } from '../projections/views.ts'
 import { controlSocket } from './socket.ts'
 
 const RebuildQuery = Type.Object({ model: Type.Array(Type.String(), { default: [] }) })

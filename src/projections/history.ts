@@ -16,6 +16,8 @@ export interface HistoryDocument {
   actor: string
   /** Milliseconds since 1970. */
   at: number
+  /** Whether only admins of the repository may see it. */
+  adminsOnly: boolean
 }
 
 /** Accounts, organizations, their labels: what the server's history alone tells. */
@@ -31,6 +33,11 @@ export const history: Collection<HistoryDocument> = {
     ],
     [
       ['repoId', 1],
+      ['adminsOnly', 1],
+      ['position', 1],
+    ],
+    [
+      ['repoId', 1],
       ['type', 1],
       ['position', 1],
     ],
@@ -39,12 +46,18 @@ export const history: Collection<HistoryDocument> = {
       ['actor', 1],
       ['position', 1],
     ],
+    [
+      ['repoId', 1],
+      ['actor', 1],
+      ['adminsOnly', 1],
+      ['position', 1],
+    ],
   ],
   arrays: [],
 }
 
-/** The machinery of numbers and names, and who has read what: they tell nothing that others do not. */
-const UNTOLD: ReadonlySet<DomainEvent['type']> = new Set([
+/** Numbers, claims and read marks: bookkeeping, which tells a reader nothing new. */
+const NOT_IN_HISTORY: ReadonlySet<DomainEvent['type']> = new Set([
   'NumberTaken',
   'ClaimTaken',
   'ClaimReleased',
@@ -52,9 +65,20 @@ const UNTOLD: ReadonlySet<DomainEvent['type']> = new Set([
   'IssueRead',
 ])
 
+/** They tell who has access and how branches are protected, which only those who set it may know. */
+const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
+  'CollaboratorSet',
+  'CollaboratorRemoved',
+  'BranchProtectionSet',
+  'BranchProtectionRemoved',
+])
+
+/** Whether only admins of their repository may see events of a type. */
+export const isForAdmins = (type: string) => FOR_ADMINS.has(type)
+
 /** Whether an event is part of the history of its repository, or of the server. */
-export function isTold({ type }: Pick<DomainEvent, 'type'>): boolean {
-  return !UNTOLD.has(type)
+export function isInHistory({ type }: Pick<DomainEvent, 'type'>): boolean {
+  return !NOT_IN_HISTORY.has(type)
 }
 
 /** The repository that an event belongs to, or `NO_REPOSITORY`. */
@@ -69,8 +93,8 @@ export const actorKey = (login: string) => login.toLowerCase()
 
 export const historyFold: Fold<HistoryDocument> = {
   collection: history,
-  version: 1,
-  touches: (event) => (isTold(event) ? [`${event.position}`] : []),
+  version: 2,
+  touches: (event) => (isInHistory(event) ? [`${event.position}`] : []),
   evolve: (_, event) => historyDocument(event),
 }
 
@@ -82,6 +106,7 @@ function historyDocument(event: Recorded<DomainEvent>): HistoryDocument {
     type,
     actor: actorOf(metadata),
     at: Date.parse(metadata.at),
+    adminsOnly: isForAdmins(type),
   }
 }
 

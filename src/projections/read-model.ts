@@ -26,15 +26,15 @@ export interface Advance {
 }
 
 /** A fold ready to run, whatever its documents are. */
-export interface ReadModel {
+export interface ReadModel<C extends AnyCollection = AnyCollection> {
   readonly name: string
   readonly version: number
-  readonly collection: AnyCollection
+  readonly collection: C
   /** Folds a batch onto the stored documents. Stops before an event that throws. */
   advance(events: readonly Recorded<DomainEvent>[], store: Pick<ReadStore, 'getMany'>): Promise<Advance>
 }
 
-export function readModel<D extends object>(fold: Fold<D>): ReadModel {
+export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection<D>> {
   const { collection, version } = fold
   return {
     name: collection.name,

@@ -1,9 +1,10 @@
 /** Which events of a history are asked for: `type`, `actor`, `since`, `before`. */
+
 import { type Static, Type } from 'typebox'
 import { type DomainEvent, schemaOf } from '../events/domain-events.ts'
 import type { RecordedEvent } from '../events/event-store.ts'
 import { exactTimeRange, TimeRangeQuery } from '../http/time-range.ts'
-import { actorKey, actorOf, type HistoryDocument, isTold } from '../projections/history.ts'
+import { actorKey, actorOf, type HistoryDocument, isForAdmins, isInHistory } from '../projections/history.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { namesIn } from './issue-pages.ts'
 
@@ -21,14 +22,14 @@ export interface HistoryFilter {
   /** Both inclusive, in milliseconds since 1970. */
   since?: number
   before?: number
-  /** Types that the requester may not see. */
-  hidden?: ReadonlySet<string>
+  /** False: without what only admins of the repository may see. */
+  adminsOnly?: false
 }
 
 /** @throws Refused (unprocessable) for what is no date-time, and for types that no history has */
 export function historyFilter(query: Static<typeof HistoryFilterQuery>): HistoryFilter {
   const types = namesIn(query.type)
-  const unknown = types.filter((type) => !isEventType(type) || !isTold({ type }))
+  const unknown = types.filter((type) => !isEventType(type) || !isInHistory({ type }))
   if (unknown.length > 0) {
     const reasons = unknown.map((type) => `type: ${type} is no type of event that a history has`)
     throw new Refused(refuse.unprocessable(reasons.join('; '), reasons))
@@ -51,7 +52,7 @@ export function isAskedFor(
 ): boolean {
   return (
     (filter.types === undefined || filter.types.has(type)) &&
-    !filter.hidden?.has(type) &&
+    (filter.adminsOnly === undefined || !isForAdmins(type)) &&
     (filter.actor === undefined || filter.actor === actor) &&
     (filter.since === undefined || at >= filter.since) &&
     (filter.before === undefined || at <= filter.before)

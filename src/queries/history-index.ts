@@ -1,13 +1,14 @@
 /** The history of a repository, or of the server: found by its read model, read from the log. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
-import type { HistoryDocument } from '../projections/history.ts'
+import { type HistoryDocument, isForAdmins } from '../projections/history.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
+import type { Views } from '../projections/views.ts'
 import type { Services } from '../services.ts'
-import type { Views } from '../views.ts'
 import { type HistoryFilter, isAskedFor } from './history-filter.ts'
 import type { History, Slice } from './history-source.ts'
 
+/** Documents that an index leads to. */
 type Selection = Filter<HistoryDocument>
 
 const OLDEST: Sort<HistoryDocument> = [['position', 1]]
@@ -20,35 +21,25 @@ export function indexedHistory(
   repoId?: number,
 ): History {
   const { events, views } = services
-  const all: Selection = repoId === undefined ? {} : { repoId }
 
-  /** Whether the filter asks for this one of the selected documents. */
-  const asks = (filter: HistoryFilter) => (document: HistoryDocument) =>
-    (repoId === undefined || document.repoId === repoId) && isAskedFor(filter, document)
-
-  /** Those that an index leads to, and that hold all that is asked for; the fewest that there are. */
-  async function narrowest({ types, actor }: HistoryFilter): Promise<Selection> {
-    // The server's history has the index of the log's order alone: a page of it is looked for in turns.
-    if (repoId === undefined) return all
+  /** All of these hold what is asked for. The server's history has the index of the log's order alone. */
+  function selections({ types, actor, adminsOnly }: HistoryFilter): Selection[] {
+    if (repoId === undefined) return [{}]
+    const visible = adminsOnly === undefined ? {} : { adminsOnly }
     const [type, ...others] = types ?? []
-    const candidates: Selection[] = [
+    const narrow: Selection[] = [
       ...(type !== undefined && others.length === 0 ? [{ repoId, type }] : []),
-      ...(actor === undefined ? [] : [{ repoId, actor }]),
+      ...(actor === undefined ? [] : [{ repoId, actor, ...visible }]),
     ]
-    const [only = all] = candidates
-    if (candidates.length <= 1) return only
-    const counts = await Promise.all(candidates.map((selection) => views.history.count(selection)))
-    return candidates[counts.indexOf(Math.min(...counts))] ?? all
+    return narrow.length > 0 ? narrow : [{ repoId, ...visible }]
   }
 
-  /** The selection that is exactly what is asked for, besides hidden types, when an index has it. */
-  function exact({ types, actor, since, before }: HistoryFilter): Selection | undefined {
-    if (since !== undefined || before !== undefined) return undefined
-    if (types === undefined && actor === undefined) return all
-    if (repoId === undefined) return undefined
-    if (types === undefined) return actor === undefined ? all : { repoId, actor }
-    const [type, ...others] = types
-    return type !== undefined && others.length === 0 && actor === undefined ? { repoId, type } : undefined
+  /** The selection with the fewest documents. */
+  async function narrowest(filter: HistoryFilter): Promise<Selection> {
+    const [first = {}, ...others] = selections(filter)
+    if (others.length === 0) return first
+    const counts = await Promise.all([first, ...others].map((selection) => views.history.count(selection)))
+    return [first, ...others][counts.indexOf(Math.min(...counts))] ?? first
   }
 
   async function* documents(selection: Selection, after: Position): AsyncGenerator<HistoryDocument[]> {
@@ -71,86 +62,33 @@ export function indexedHistory(
     after: Position,
     upTo = Number.MAX_SAFE_INTEGER,
   ): AsyncGenerator<RecordedEvent> {
-    const isAsked = asks(filter)
     for await (const found of documents(await narrowest(filter), Math.max(after, LOG_START))) {
-      const positions = found.filter(isAsked).map(({ position }) => position)
+      const positions = found
+        .filter((document) => isAskedFor(filter, document))
+        .map(({ position }) => position)
       yield* events.readPositions(positions.filter((position) => position <= upTo))
       if ((found.at(-1)?.position ?? upTo) >= upTo) return
     }
   }
 
-  /** Those of a selection whose types are hidden, ascending. */
-  async function hiddenIn(selection: Selection, hidden: HistoryFilter['hidden']): Promise<Position[]> {
-    if (hidden === undefined || hidden.size === 0 || 'type' in selection) return []
-    const ids = await views.history.ids({ ...selection, type: { $in: [...hidden] } })
-    return ids.map(Number).sort((a, b) => a - b)
+  async function indexedPage(selection: Selection, { skip, limit }: Slice) {
+    const total = await views.history.count(selection)
+    if (skip >= total) return { positions: [], total }
+    const found = await views.history.find(selection, { sort: OLDEST, skip, limit })
+    return { positions: found.map(({ position }) => position), total }
   }
 
-  async function exactPage(
+  async function scannedPage(
     selection: Selection,
     filter: HistoryFilter,
     { skip, limit }: Slice,
     signal: AbortSignal,
   ) {
-    const hidden = await hiddenIn(selection, filter.hidden)
-    const total = (await views.history.count(selection)) - hidden.length
-    if (skip >= total) return { positions: [], total }
-    if (hidden.length === 0) {
-      const found = await views.history.find(selection, { sort: OLDEST, skip, limit })
-      return { positions: found.map(({ position }) => position), total }
-    }
-    const { after, shown } = await hiddenBefore(selection, hidden, skip, signal)
-    // No hidden one stands between that and the first of the page.
-    const range: Selection = { ...selection, position: { $gt: after } }
-    const [first] = await views.history.find(range, { sort: OLDEST, skip: skip - shown, limit: 1 })
-    const positions: Position[] = []
-    const size = Math.min(limit, total - skip)
-    if (first === undefined || signal.aborted) return { positions, total }
-    for await (const found of documents(selection, first.position - 1)) {
-      const those = found.filter(asks(filter)).map(({ position }) => position)
-      positions.push(...those.slice(0, size - positions.length))
-      if (positions.length >= size || signal.aborted) break
-    }
-    return { positions, total }
-  }
-
-  /**
-   * The last hidden one that stands before the shown one with a number: where, and how many shown ones stand
-   * before it. A binary search: a dozen counts for thousands of hidden ones. They are of a range with one end, which
-   * the index alone answers, and the first ones are the same for every page.
-   */
-  async function hiddenBefore(
-    selection: Selection,
-    hidden: readonly Position[],
-    number: number,
-    signal: AbortSignal,
-  ): Promise<{ after: Position; shown: number }> {
-    let after = LOG_START
-    let shown = 0
-    let low = 0
-    let high = hidden.length
-    while (low < high && !signal.aborted) {
-      const middle = (low + high) >> 1
-      const position = hidden[middle] ?? Number.MAX_SAFE_INTEGER
-      const before = (await views.history.count({ ...selection, position: { $lt: position } })) - middle
-      if (before > number) high = middle
-      else {
-        after = position
-        shown = before
-        low = middle + 1
-      }
-      await nextTurn()
-    }
-    return { after, shown }
-  }
-
-  async function scannedPage(filter: HistoryFilter, { skip, limit }: Slice, signal: AbortSignal) {
-    const isAsked = asks(filter)
     const positions: Position[] = []
     let total = 0
-    for await (const found of documents(await narrowest(filter), LOG_START)) {
+    for await (const found of documents(selection, LOG_START)) {
       if (signal.aborted) break
-      for (const { position } of found.filter(isAsked)) {
+      for (const { position } of found.filter((document) => isAskedFor(filter, document))) {
         if (total >= skip && positions.length < limit) positions.push(position)
         total += 1
       }
@@ -164,14 +102,13 @@ export function indexedHistory(
     has: (live) => repoId === undefined || live.repoId === repoId,
     last: () => events.lastPosition(),
     read,
-    async page(filter, slice, signal) {
-      const wanted = withoutHidden(filter)
-      if (wanted.types?.size === 0) return { events: [], total: 0 }
-      const selection = exact(wanted)
-      const { positions, total } =
-        selection === undefined
-          ? await scannedPage(wanted, slice, signal)
-          : await exactPage(selection, wanted, slice, signal)
+    async page(asked, slice, signal) {
+      const filter = withVisibleTypes(asked)
+      if (filter.types?.size === 0) return { events: [], total: 0 }
+      const selection = await narrowest(filter)
+      const { positions, total } = isExactly(filter, selection)
+        ? await indexedPage(selection, slice)
+        : await scannedPage(selection, filter, slice, signal)
       const page: RecordedEvent[] = []
       for await (const event of events.readPositions(positions)) page.push(event)
       return { events: page, total }
@@ -179,8 +116,19 @@ export function indexedHistory(
   }
 }
 
-/** Hidden types are among those asked for only when none are named. */
-function withoutHidden({ types, hidden, ...rest }: HistoryFilter): HistoryFilter {
-  if (types === undefined) return hidden === undefined ? rest : { ...rest, hidden }
-  return { ...rest, types: new Set([...types].filter((type) => !hidden?.has(type))) }
+/** Whether a selection that holds what is asked for holds nothing else. */
+function isExactly({ types, actor, since, before }: HistoryFilter, selection: Selection): boolean {
+  return (
+    (types === undefined || 'type' in selection) &&
+    (actor === undefined || 'actor' in selection) &&
+    since === undefined &&
+    before === undefined
+  )
+}
+
+/** Names only types that the requester may see, so that the index of types leads to nothing else. */
+function withVisibleTypes(filter: HistoryFilter): HistoryFilter {
+  const { types, adminsOnly } = filter
+  if (types === undefined || adminsOnly === undefined) return filter
+  return { ...filter, types: new Set([...types].filter((type) => !isForAdmins(type))) }
 }

@@ -3,15 +3,15 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Position, StoreUnavailable } from '../events/event-store.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { type Beginning, checkBeginning, type StreamedEvent, sendEventStream } from '../http/event-stream.ts'
+import type { Subscriber } from '../projections/live-events.ts'
 import type { Services } from '../services.ts'
-import { type Asked, seenOf } from './history-rights.ts'
-import { BEGINNING, type History, inBatches, type Told } from './history-source.ts'
-import type { Listener } from './live-events.ts'
+import { type HistoryRequest, seenOf } from './history-rights.ts'
+import { BEGINNING, type Delivery, type History, inBatches } from './history-source.ts'
 
-export interface Follower extends Asked {
+export interface SubscriptionRequest extends HistoryRequest {
   history: History
   beginning: Beginning
-  listener: Listener
+  subscriber: Subscriber
 }
 
 /**
@@ -23,22 +23,22 @@ export async function sendLive(
   { live, projector }: Pick<Services, 'live' | 'projector'>,
   request: FastifyRequest,
   reply: FastifyReply,
-  followed: Pick<Follower, 'history' | 'filter' | 'rights' | 'beginning'>,
+  requested: Pick<SubscriptionRequest, 'history' | 'filter' | 'rights' | 'beginning'>,
 ): Promise<void> {
   const signal = clientGone(reply)
-  await checkBeginning(request, followed.beginning, followed.history.last)
+  await checkBeginning(request, requested.beginning, requested.history.last)
   const { requester, ip } = request
-  const listener = await live.join(requester === null ? `address ${ip}` : `account ${requester.id}`)
-  if (signal.aborted) listener.leave()
-  else reply.raw.once('close', () => listener.leave())
-  const follower = { ...followed, listener, projector, signal }
-  sendEventStream(request, reply, () => untilLost(follower), live.ending)
+  const subscriber = await live.subscribe(requester === null ? `address ${ip}` : `account ${requester.id}`)
+  if (signal.aborted) subscriber.leave()
+  else reply.raw.once('close', () => subscriber.leave())
+  const subscription = { ...requested, subscriber, projector, signal }
+  sendEventStream(request, reply, () => untilLost(subscription), live.ending)
 }
 
 /** Ends, instead of failing, when a store is lost: the client connects again, and goes on where it was. */
-async function* untilLost(follower: Follower): AsyncGenerator<StreamedEvent[]> {
+async function* untilLost(request: SubscriptionRequest): AsyncGenerator<StreamedEvent[]> {
   try {
-    yield* followHistory(follower)
+    yield* followHistory(request)
   } catch (error) {
     if (!(error instanceof StoreUnavailable)) throw error
   }
@@ -48,26 +48,26 @@ async function* untilLost(follower: Follower): AsyncGenerator<StreamedEvent[]> {
  * Batches for an event stream; an empty one says that nothing has come for a while. Ends when the rights end,
  * and when the log is lost: the client then connects again.
  *
- * What is in the listener's memory is taken from there; what is older is read from the stores, up to where the
- * memory begins. Both go by the events' ids, so what is in both comes once.
+ * Recent events come from the subscriber's memory; older ones are read from the stores, up to where the memory begins.
+ * Both go by the events' ids, so an event that is in both comes once.
  */
-export async function* followHistory(follower: Follower): AsyncGenerator<StreamedEvent[]> {
-  const { history, filter, beginning, listener, signal } = follower
-  /** All that the listener remembers up to here has been dealt with; undefined: the stores come first. */
-  let joined = beginning === 'now' ? listener.position() : undefined
+export async function* followHistory(request: SubscriptionRequest): AsyncGenerator<StreamedEvent[]> {
+  const { history, filter, beginning, subscriber, signal } = request
+  /** Everything in the subscriber's memory up to here is done; undefined: the stores come first. */
+  let joined = beginning === 'now' ? subscriber.position() : undefined
   /** Id of the last event that has been dealt with. */
   let last = await firstId(beginning, history)
   let woken = false
 
-  async function shown(batch: readonly Told[]): Promise<StreamedEvent[] | undefined> {
-    const seen = await seenOf(batch, follower)
+  async function shown(batch: readonly Delivery[]): Promise<StreamedEvent[] | undefined> {
+    const seen = await seenOf(batch, request)
     return seen?.map(({ event, json }) => ({ id: event[history.id], data: json }))
   }
 
   while (!signal.aborted) {
     const from: Position | undefined = joined
-    const recent = from === undefined ? undefined : listener.since(from)
-    const now = listener.position()
+    const recent = from === undefined ? undefined : subscriber.since(from)
+    const now = subscriber.position()
     if (recent === undefined) {
       for await (const batch of inBatches(history.read(filter, last))) {
         const events = await shown(batch)
@@ -85,7 +85,7 @@ export async function* followHistory(follower: Follower): AsyncGenerator<Streame
         if (events.length > 0 || own.length === 0) yield events
         woken = false
       } else {
-        const missed = await listener.next(history.topic, signal)
+        const missed = await subscriber.next(history.topic, signal)
         if (missed === undefined) return
         joined = missed
         woken = true

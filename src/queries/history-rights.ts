@@ -1,28 +1,19 @@
 /** Who may see a history, and what of it: asked when it is opened, and again while it is read or followed. */
+
 import type { FastifyRequest } from 'fastify'
-import type { DomainEvent } from '../events/domain-events.ts'
 import { LOG_START } from '../events/event-store.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { Projector } from '../projections/projector.ts'
-import { type Access, accessTo, atLeast } from '../rights/access.ts'
+import { accessTo, atLeast } from '../rights/access.ts'
 import type { Services } from '../services.ts'
 import { type HistoryFilter, isEventAskedFor } from './history-filter.ts'
-import type { Told } from './history-source.ts'
+import type { Delivery } from './history-source.ts'
 
-/** The types that are hidden from the requester as the rights are now; undefined: nothing may be seen any more. */
-export type Rights = () => Promise<ReadonlySet<string> | undefined>
-
-/** They tell who has access, and how branches are protected: a matter of those who set it. */
-const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
-  'CollaboratorSet',
-  'CollaboratorRemoved',
-  'BranchProtectionSet',
-  'BranchProtectionRemoved',
-])
-const NOTHING: ReadonlySet<string> = new Set()
-
-/** What somebody with that access does not see of a repository's history. */
-const hiddenFrom = (access: Access) => (atLeast(access, 'admin') ? NOTHING : FOR_ADMINS)
+/**
+ * The part of a history that the requester may see, as the rights are now: a condition for every filter. Undefined:
+ * nothing may be seen any more.
+ */
+export type Rights = () => Promise<Pick<HistoryFilter, 'adminsOnly'> | undefined>
 
 export function repositoryRights(services: Services, request: FastifyRequest, repoId: number): Rights {
   return async () => {
@@ -32,21 +23,22 @@ export function repositoryRights(services: Services, request: FastifyRequest, re
     ])
     if (requester === undefined || repository === undefined) return undefined
     const access = accessTo(repository, requester)
-    return atLeast(access, 'read') ? hiddenFrom(access) : undefined
+    if (!atLeast(access, 'read')) return undefined
+    return atLeast(access, 'admin') ? {} : { adminsOnly: false }
   }
 }
 
-/** Of an issue or pull request: nothing of it is hidden from who may read the repository. */
+/** Whoever may read the repository sees all of an issue or pull request. */
 export function discussionRights(services: Services, request: FastifyRequest, repoId: number): Rights {
   const rights = repositoryRights(services, request, repoId)
-  return async () => ((await rights()) === undefined ? undefined : NOTHING)
+  return async () => ((await rights()) === undefined ? undefined : {})
 }
 
 export function siteAdminRights(services: Services, request: FastifyRequest): Rights {
-  return async () => ((await requesterNow(services, request))?.siteAdmin ? NOTHING : undefined)
+  return async () => ((await requesterNow(services, request))?.siteAdmin ? {} : undefined)
 }
 
-export interface Asked {
+export interface HistoryRequest {
   filter: HistoryFilter
   rights: Rights
   projector: Pick<Projector, 'waitFor'>
@@ -59,14 +51,14 @@ export interface Asked {
  * just before the batch is sent. Undefined: nothing may be seen any more, or nobody waits for it.
  */
 export async function seenOf(
-  batch: readonly Told[],
-  { filter, rights, projector, signal }: Asked,
-): Promise<Told[] | undefined> {
+  batch: readonly Delivery[],
+  { filter, rights, projector, signal }: HistoryRequest,
+): Promise<Delivery[] | undefined> {
   const position = batch.at(-1)?.event.position ?? LOG_START
   while (!(await projector.waitFor(position, 1000)) && !signal.aborted);
-  const hidden = await rights()
-  if (hidden === undefined || signal.aborted) return undefined
-  const asked = { ...filter, hidden }
+  const visible = await rights()
+  if (visible === undefined || signal.aborted) return undefined
+  const asked = { ...filter, ...visible }
   return batch.filter(({ event }) => isEventAskedFor(asked, event))
 }
 

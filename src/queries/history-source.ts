@@ -1,9 +1,10 @@
 /** A history, whatever it is of: what a page, lines and a live stream are made from. And that of one stream. */
+
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { EventStore, RecordedEvent } from '../events/event-store.ts'
+import type { LiveEvent, Topic } from '../projections/live-events.ts'
 import { historyJson } from '../wire/history.ts'
 import { type HistoryFilter, isAskedFor, isEventAskedFor } from './history-filter.ts'
-import type { LiveEvent, Topic } from './live-events.ts'
 import { factsOf } from './stream-facts.ts'
 
 export interface Slice {
@@ -77,15 +78,15 @@ export function streamHistory(events: EventStore, stream: string): History {
   }
 }
 
-/** An event, and what it is on the wire. */
-export type Told = Pick<LiveEvent, 'event' | 'json'>
+/** An event as it is sent: with its form on the wire. */
+export type Delivery = Pick<LiveEvent, 'event' | 'json'>
 
 /** A part of a streamed answer: no more than this is held at once, in characters. */
 const BATCH_CHARACTERS = 64 * 1024
 
 /** Events in non-empty batches that are worth sending. */
-export async function* inBatches(events: AsyncIterable<RecordedEvent>): AsyncGenerator<Told[]> {
-  let batch: Told[] = []
+export async function* inBatches(events: AsyncIterable<RecordedEvent>): AsyncGenerator<Delivery[]> {
+  let batch: Delivery[] = []
   let characters = 0
   for await (const event of events) {
     const json = historyJson(event)

@@ -23,8 +23,8 @@ import { type HistoryFilter, HistoryFilterQuery, historyFilter } from './history
 import { indexedHistory } from './history-index.ts'
 import { sendLive } from './history-live.ts'
 import {
-  type Asked,
   discussionRights,
+  type HistoryRequest,
   type Rights,
   repositoryRights,
   seenOf,
@@ -191,16 +191,14 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
   }
 }
 
-/** The filter, with what the requester may not see. */
+/** The filter, for what the requester may see. */
 async function seenBy(rights: Rights, filter: HistoryFilter): Promise<HistoryFilter> {
-  const hidden = await rights()
-  // The route has found the requester allowed: who is not any more since then sees nothing.
-  if (hidden === undefined) return { ...filter, types: new Set() }
-  return hidden.size === 0 ? filter : { ...filter, hidden }
+  // Allowed when the route asked; a requester who has lost the right since then sees nothing.
+  return { ...filter, ...((await rights()) ?? { types: new Set() }) }
 }
 
 /** Breaks off when the right to see it ends: a part must not look like all of it. */
-async function* linesOf(history: History, last: number, asked: Asked): AsyncGenerator<string[]> {
+async function* linesOf(history: History, last: number, asked: HistoryRequest): AsyncGenerator<string[]> {
   for await (const batch of inBatches(history.read(asked.filter, BEGINNING, last))) {
     const seen = await seenOf(batch, asked)
     if (asked.signal.aborted) return

@@ -42,7 +42,7 @@ const DiscussionWire = Type.Object(DISCUSSION_WIRE)
 
 type Named<D extends object> = Pick<View<D>, 'getMany'>
 
-/** Where what documents name by id is found: as it is now, or as it was (`replay-named.ts`). */
+/** Where what documents name by id is found: as it is now, or as it was (`replay/named-documents.ts`). */
 export interface NamedDocuments {
   repositories: Named<RepositoryDocument>
   accounts: Named<AccountDocument>

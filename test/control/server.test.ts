@@ -3,7 +3,7 @@ import { askToRebuild, ControlFailed } from '../../src/control/client.ts'
 import { startControl } from '../../src/control/server.ts'
 import type { ReadModel } from '../../src/projections/read-model.ts'
 import type { Rebuilder } from '../../src/projections/rebuild.ts'
-import { READ_MODELS } from '../../src/views.ts'
+import { READ_MODELS } from '../../src/projections/views.ts'
 
 const step = { model: 'pulls', events: 250, position: 250, end: 500, done: false }
 

@@ -29,7 +29,24 @@ t.test('each event that tells something has one document, the machinery has none
   ]
   const document = documentOf(historyFold, '2', story)
   t.match(document, { repoId: 5, type: 'TitleChanged', position: 2 })
-  t.strictSame(Object.keys(document ?? {}).sort(), ['actor', 'at', 'position', 'repoId', 'type'])
+  t.strictSame(Object.keys(document ?? {}).sort(), [
+    'actor',
+    'adminsOnly',
+    'at',
+    'position',
+    'repoId',
+    'type',
+  ])
   t.equal(document?.actor, document?.actor.toLowerCase())
   t.equal(documentOf(historyFold, '1', story), undefined)
+})
+
+t.test('who has access and how branches are protected is for admins of the repository alone', async (t) => {
+  const rule = { repoId: 5, rule: 'main' }
+  const story: DomainEvent[] = [
+    { type: 'TitleChanged', data: { repoId: 5, index: 1, oldTitle: 'a', title: 'b' } },
+    { type: 'BranchProtectionRemoved', data: rule },
+  ]
+  t.equal(documentOf(historyFold, '1', story)?.adminsOnly, false)
+  t.equal(documentOf(historyFold, '2', story)?.adminsOnly, true)
 })

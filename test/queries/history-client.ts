@@ -2,7 +2,7 @@
 import type t from 'tap'
 import type { TestServer } from '../start-server.ts'
 
-export interface Told {
+export interface HistoryRow {
   revision: number
   position: number
   id: string
@@ -17,20 +17,20 @@ export interface Told {
   previous_hash: string | null
 }
 
-export interface Heard {
+export interface StreamedRow {
   id: number
-  event: Told
+  event: HistoryRow
 }
 
 export interface EventStream {
   status: number
   headers: Headers
-  /** What was heard so far. */
-  heard: Heard[]
+  /** What has come so far. */
+  received: StreamedRow[]
   /** All text so far. */
   text(): string
-  /** Resolves when so many have been heard. */
-  has(count: number): Promise<Heard[]>
+  /** Resolves when this number of events has come. */
+  has(count: number): Promise<StreamedRow[]>
   /** Resolves when the server ends the stream, in order or not. */
   ended: Promise<void>
   close(): void
@@ -50,7 +50,7 @@ export async function listen(
     headers: { accept: 'text/event-stream', ...headers },
     signal: abort.signal,
   })
-  const heard: Heard[] = []
+  const received: StreamedRow[] = []
   let text = ''
   let arrived = () => {}
   async function read(): Promise<void> {
@@ -62,7 +62,7 @@ export async function listen(
       rest = frames.pop() ?? ''
       for (const frame of frames) {
         const [, id, data] = /^id: (\d+)\ndata: (.*)$/.exec(frame) ?? []
-        if (id !== undefined && data !== undefined) heard.push({ id: Number(id), event: JSON.parse(data) })
+        if (id !== undefined && data !== undefined) received.push({ id: Number(id), event: JSON.parse(data) })
       }
       arrived()
     }
@@ -77,16 +77,16 @@ export async function listen(
   return {
     status: answer.status,
     headers: answer.headers,
-    heard,
+    received,
     text: () => text,
     async has(count) {
-      while (heard.length < count) {
-        if (over) throw new Error(`the stream ended after ${heard.length} events`)
+      while (received.length < count) {
+        if (over) throw new Error(`the stream ended after ${received.length} events`)
         await new Promise<void>((resolve) => {
           arrived = resolve
         })
       }
-      return heard
+      return received
     },
     ended,
     close: () => abort.abort(),
@@ -98,7 +98,7 @@ export async function pageOf(
   server: TestServer,
   login: string | null,
   path: string,
-): Promise<{ status: number; rows: Told[]; total: number; link: string | null }> {
+): Promise<{ status: number; rows: HistoryRow[]; total: number; link: string | null }> {
   const answer = await server.fetch(login, `/api/v1${path}`)
   const rows = JSON.parse(await answer.text())
   const total = Number(answer.headers.get('x-total-count'))
@@ -106,7 +106,7 @@ export async function pageOf(
 }
 
 /** All of it. */
-export async function linesOf(server: TestServer, login: string | null, path: string): Promise<Told[]> {
+export async function linesOf(server: TestServer, login: string | null, path: string): Promise<HistoryRow[]> {
   const headers = { accept: 'application/x-ndjson' }
   const text = await (await server.fetch(login, `/api/v1${path}`, { headers })).text()
   return text

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { LIVE_LIMITS } from '../../src/queries/live-events.ts'
+import { LIVE_LIMITS } from '../../src/projections/live-events.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
 import { linesOf, listen } from './history-client.ts'
@@ -37,20 +37,20 @@ t.test('a live history begins with what was and goes on with what comes', async 
   await say('after')
   await Promise.all([ofIssue.has(3), ofRepository.has(4), ofServer.has(1)])
   t.strictSame(
-    ofIssue.heard.map(({ id }) => id),
+    ofIssue.received.map(({ id }) => id),
     [0, 1, 2],
     'ids are revisions',
   )
   t.strictSame(
-    ofIssue.heard.map(({ event }) => event),
+    ofIssue.received.map(({ event }) => event),
     await linesOf(server, 'alice', issue),
   )
   t.strictSame(
-    ofRepository.heard.map(({ event }) => event),
+    ofRepository.received.map(({ event }) => event),
     await linesOf(server, null, `${path}/history`),
   )
-  t.ok(ofRepository.heard.every(({ id, event }) => id === event.position))
-  t.strictSame(ofServer.heard, ofRepository.heard.slice(3))
+  t.ok(ofRepository.received.every(({ id, event }) => id === event.position))
+  t.strictSame(ofServer.received, ofRepository.received.slice(3))
 })
 
 t.test('a client that connects again with any Last-Event-ID loses and doubles nothing', async (t) => {
@@ -89,10 +89,10 @@ t.test('who joins while others write hears every event once, in order', async (t
   t.equal(all.length, 121)
   for (const { i, stream } of streams) {
     const expected = i % 3 === 0 ? 121 : i % 3 === 1 ? 120 : 122
-    const heard = await stream.has(expected)
-    t.equal(heard.length, expected)
+    const received = await stream.has(expected)
+    t.equal(received.length, expected)
     t.strictSame(
-      heard.slice(-120).map(({ event }) => event.id),
+      received.slice(-120).map(({ event }) => event.id),
       all.slice(-120).map(({ id }) => id),
     )
     stream.close()
@@ -118,8 +118,8 @@ t.test('a live history ends when the right to see it does', async (t) => {
   const ofRepository = await listen(t, server, 'bob', `${path}/history`)
   await Promise.all([ofIssue.has(1), ofRepository.has(2)])
   t.notOk(
-    ofRepository.heard.some(({ event }) => event.type === 'CollaboratorSet'),
-    'what is for admins is not heard',
+    ofRepository.received.some(({ event }) => event.type === 'CollaboratorSet'),
+    'what is for admins is not sent',
   )
   await alice.repos.repoDeleteCollaborator('alice', 'private', 'bob')
   await say('a secret')
@@ -225,8 +225,8 @@ t.test('a server that stops ends live histories at once, also of clients that ta
     for (const stop of stops) await stop()
   })
   const stream = await listen(t, own, 'admin', '/admin/history')
-  const [heard] = await stream.has(1)
-  t.equal(heard?.event.type, 'UserCreated')
+  const [received] = await stream.has(1)
+  t.equal(received?.event.type, 'UserCreated')
   const abort = new AbortController()
   t.teardown(() => abort.abort())
   await own.fetch('admin', '/api/v1/admin/history', {
@@ -245,6 +245,6 @@ t.test('streams that clients have left free their places', async (t) => {
   }
   const stream = await listen(t, server, 'alice', issue)
   await say('still there')
-  await until('the comment is heard', async () => /still there/.test(stream.text()))
+  await until('the comment has come', async () => /still there/.test(stream.text()))
   t.equal(stream.status, 200)
 })

@@ -4,13 +4,13 @@ import { type DomainEvent, schemaOf } from '../../src/events/domain-events.ts'
 import { discussionStream, pullStream } from '../../src/events/streams.ts'
 import { workTree } from '../git-client.ts'
 import { startTestServer } from '../start-server.ts'
-import { linesOf, pageOf, type Told } from './history-client.ts'
+import { type HistoryRow, linesOf, pageOf } from './history-client.ts'
 
 const server = await startTestServer(t)
 const { services } = server
 const [alice, bob] = await Promise.all([server.as('alice'), server.as('bob'), server.as('carol')])
 
-const typesOf = (rows: readonly Told[]) => rows.map(({ type }) => type)
+const typesOf = (rows: readonly HistoryRow[]) => rows.map(({ type }) => type)
 
 async function repository(name: string, options: object = {}) {
   const { data } = await alice.user.createCurrentUserRepo({ name, ...options })

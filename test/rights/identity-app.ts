@@ -1,4 +1,5 @@
 /** Users, tokens and organizations over HTTP, on embedded stores in a directory of the test's own. */
+
 import { join } from 'node:path'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type InjectOptions } from 'fastify'
@@ -15,10 +16,11 @@ import { openSqliteEventStore } from '../../src/events/sqlite.ts'
 import { openPushJournal } from '../../src/git/push-journal.ts'
 import { registerErrors } from '../../src/http/errors.ts'
 import { accountModel } from '../../src/projections/accounts.ts'
+import { createLiveEvents } from '../../src/projections/live-events.ts'
 import { createProjector } from '../../src/projections/projector.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
 import { tokenModel } from '../../src/projections/tokens.ts'
-import { createLiveEvents } from '../../src/queries/live-events.ts'
+import { createViews } from '../../src/projections/views.ts'
 import { organizationQueryRoutes } from '../../src/queries/organizations.ts'
 import { tokenQueryRoutes } from '../../src/queries/tokens.ts'
 import { userQueryRoutes } from '../../src/queries/users.ts'
@@ -27,7 +29,7 @@ import { hashPassword } from '../../src/rights/passwords.ts'
 import { secretCollections } from '../../src/rights/secrets.ts'
 import { SIGN_IN_LIMITS, type SignInLimits } from '../../src/rights/sign-in.ts'
 import type { Services } from '../../src/services.ts'
-import { createViews } from '../../src/views.ts'
+import { historyJson } from '../../src/wire/history.ts'
 
 export const ADMIN_PASSWORD = 'correct horse'
 
@@ -67,7 +69,7 @@ export async function identityApp(
     gitDir: join(dir, 'git'),
     attachments: await openAttachmentFiles(join(dir, 'attachments')),
     pushJournal: await openPushJournal(join(dir, 'pushes')),
-    live: createLiveEvents({ events, projector, log: app.log }),
+    live: createLiveEvents({ events, projector, toJson: historyJson, log: app.log }),
     publicUrl: () => 'http://git.example.org:3000',
   }
   await projector.start()

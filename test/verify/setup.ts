@@ -10,9 +10,9 @@ import { checkSqliteLog } from '../../src/events/sqlite-check.ts'
 import { createProjector } from '../../src/projections/projector.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
 import { checkSqliteViews } from '../../src/projections/sqlite-check.ts'
+import { READ_MODELS } from '../../src/projections/views.ts'
 import { openSqlite } from '../../src/sqlite.ts'
 import { type VerifyOptions, type VerifyReport, verifyServer } from '../../src/verify/verify.ts'
-import { READ_MODELS } from '../../src/views.ts'
 
 const author = { id: 1, login: 'alice' }
 const log = pino({ level: 'silent' })

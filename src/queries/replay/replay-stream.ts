@@ -1,17 +1,17 @@
 /** Reads a stream from its beginning up to a moment, and folds it. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { decode } from '../events/codec.ts'
-import type { DomainEvent, Recorded } from '../events/domain-events.ts'
-import type { EventStore } from '../events/event-store.ts'
-import type { Fold } from '../projections/read-model.ts'
-import { documentAt, isWithinUntil, type Stand, standOf, type Until } from './document-at.ts'
-import { lastWithin } from './last-within.ts'
+import { decode } from '../../events/codec.ts'
+import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
+import type { EventStore } from '../../events/event-store.ts'
+import type { Fold } from '../../projections/read-model.ts'
+import { documentAt, isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
+import { lastRevision } from './last-revision.ts'
 
 export interface Replayed<D extends object> {
   /** Undefined: it was not there. */
   document: D | undefined
   /** Undefined: nothing had happened. */
-  last: Stand | undefined
+  last: StreamPoint | undefined
 }
 
 /** So many events are folded in one turn: a millisecond's work or two. */
@@ -32,16 +32,16 @@ export async function replayStream<D extends object>(
   start: Replayed<D> = { document: undefined, last: undefined },
   passed: (replayed: Replayed<D>) => void = () => {},
 ): Promise<Replayed<D>> {
-  const end = 'at' in until ? { revision: await lastWithin(store, stream, until) } : until
+  const end = 'at' in until ? { revision: await lastRevision(store, stream, until) } : until
   let { document, last } = start
   const from = last === undefined ? 0 : last.revision + 1
   const options = 'revision' in end ? { from, maxCount: Math.max(end.revision - from + 1, 0) } : { from }
   for await (const events of inTurns(store, stream, options)) {
-    const count = events.findLastIndex((event) => isWithinUntil(standOf(event), end)) + 1
+    const count = events.findLastIndex((event) => isUpTo(pointOf(event), end)) + 1
     const latest = events[count - 1]
     if (latest === undefined) break
     document = documentAt(fold, id, events.slice(0, count), document)
-    last = standOf(latest)
+    last = pointOf(latest)
     if (count < events.length) break
     passed({ document, last })
   }
@@ -69,9 +69,9 @@ async function* inTurns(
 export async function rangeOf(
   store: EventStore,
   stream: string,
-): Promise<{ first: Stand; last: Stand } | undefined> {
-  const end = async (direction: 'forwards' | 'backwards'): Promise<Stand | undefined> => {
-    for await (const event of store.readStream(stream, { direction, maxCount: 1 })) return standOf(event)
+): Promise<{ first: StreamPoint; last: StreamPoint } | undefined> {
+  const end = async (direction: 'forwards' | 'backwards'): Promise<StreamPoint | undefined> => {
+    for await (const event of store.readStream(stream, { direction, maxCount: 1 })) return pointOf(event)
     return undefined
   }
   const [first, last] = await Promise.all([end('forwards'), end('backwards')])

@@ -1,15 +1,16 @@
 /** The routes of `/replay` and `/replay/diff`, of pull requests and of issues. What is replayed: `replayers.ts`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { Refused, refuse } from '../refusal.ts'
-import { changesBetween } from '../replay/changes.ts'
-import type { Stand } from '../replay/document-at.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
-import type { Services } from '../services.ts'
-import { comparableTime, instantOf } from '../times.ts'
-import { IssueParams, IssueWire } from '../wire/issues.ts'
-import { PullParams, PullRequestWire } from '../wire/pulls.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { repositoryFor } from '../../rights/repository-access.ts'
+import type { Services } from '../../services.ts'
+import { comparableTime, instantOf } from '../../times.ts'
+import { IssueParams, IssueWire } from '../../wire/issues.ts'
+import { PullParams, PullRequestWire } from '../../wire/pulls.ts'
+import { changesBetween } from './changes.ts'
+import type { StreamPoint } from './document-at.ts'
 import { issueReplayer, type Moment, pullReplayer, type Replayer } from './replayers.ts'
 
 /** The revision in a query, negative or beyond all that there can be, too. @throws Refused (unprocessable) */
@@ -58,7 +59,7 @@ export const ReplayDiffWire = Type.Object({
   ),
 })
 
-function sendStand(reply: FastifyReply, { revision, at }: Stand): void {
+function sendPoint(reply: FastifyReply, { revision, at }: StreamPoint): void {
   reply.header('Mergelog-Revision', revision)
   reply.header('Mergelog-At', at)
   reply.header('Access-Control-Expose-Headers', 'Mergelog-Revision, Mergelog-At')
@@ -72,13 +73,13 @@ async function diffOf<W extends object>(
   return { from: from.last.revision, to: to.last.revision, changes: changesBetween(from.body, to.body) }
 }
 
-async function standAt<W extends object>(
+async function replayAt<W extends object>(
   replay: Replayer<W>,
   query: Static<typeof ReplayQuery>,
   reply: FastifyReply,
 ): Promise<W> {
   const { body, last } = await replay.at(momentOf(query))
-  sendStand(reply, last)
+  sendPoint(reply, last)
   return body
 }
 
@@ -99,7 +100,7 @@ export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/pulls/:index/replay',
       { schema: { ...pull, querystring: ReplayQuery, response: { 200: PullRequestWire } } },
       async (request, reply) =>
-        standAt(await replayerFor(pullReplayer, request, request.params), request.query, reply),
+        replayAt(await replayerFor(pullReplayer, request, request.params), request.query, reply),
     )
 
     app.get(
@@ -114,7 +115,7 @@ export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/issues/:index/replay',
       { config, schema: { ...issue, querystring: ReplayQuery, response: { 200: IssueWire } } },
       async (request, reply) =>
-        standAt(await replayerFor(issueReplayer, request, request.params), request.query, reply),
+        replayAt(await replayerFor(issueReplayer, request, request.params), request.query, reply),
     )
 
     app.get(

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { append } from '../../src/commands/execute.ts'
-import type { LabelEvent } from '../../src/events/domain-events.ts'
-import { labelFold } from '../../src/projections/labels.ts'
-import type { Until } from '../../src/replay/document-at.ts'
-import { rangeOf, replayStream } from '../../src/replay/replay-stream.ts'
-import { aContext, openStores } from '../stores.ts'
+import { append } from '../../../src/commands/execute.ts'
+import type { LabelEvent } from '../../../src/events/domain-events.ts'
+import { labelFold } from '../../../src/projections/labels.ts'
+import type { Until } from '../../../src/queries/replay/document-at.ts'
+import { rangeOf, replayStream } from '../../../src/queries/replay/replay-stream.ts'
+import { aContext, openStores } from '../../stores.ts'
 
 const scope = { kind: 'repository', repoId: 1 } as const
 const label = { color: 'aabbcc', description: '', exclusive: false, archived: false }

@@ -1,9 +1,9 @@
 import t from 'tap'
-import { append } from '../../src/commands/execute.ts'
-import type { DomainEvent } from '../../src/events/domain-events.ts'
-import { isWithinUntil, type Stand, standOf, type Until } from '../../src/replay/document-at.ts'
-import { lastWithin, SEGMENT } from '../../src/replay/last-within.ts'
-import { aContext, counted, openStores } from '../stores.ts'
+import { append } from '../../../src/commands/execute.ts'
+import type { DomainEvent } from '../../../src/events/domain-events.ts'
+import { isUpTo, pointOf, type StreamPoint, type Until } from '../../../src/queries/replay/document-at.ts'
+import { lastRevision, SEGMENT } from '../../../src/queries/replay/last-revision.ts'
+import { aContext, counted, openStores } from '../../stores.ts'
 
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
 const second = (n: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, n)).toISOString()
@@ -18,16 +18,16 @@ async function streamOf(
     await append(events, aContext(), 'numbers-b', 'take', [taken], 'any')
     await append(events, aContext({ at: second(n) }), 'numbers-a', 'take', Array(count).fill(taken), 'any')
   }
-  const stands: Stand[] = []
-  for await (const event of events.readStream('numbers-a')) stands.push(standOf(event))
+  const points: StreamPoint[] = []
+  for await (const event of events.readStream('numbers-a')) points.push(pointOf(event))
   const watched = counted(events)
   return {
-    stands,
-    ask: (until: Until) => lastWithin(watched.events, 'numbers-a', until),
+    points,
+    ask: (until: Until) => lastRevision(watched.events, 'numbers-a', until),
     append: (n: number) => append(events, aContext({ at: second(n) }), 'numbers-a', 'take', [taken], 'any'),
     async readsFor(until: Until) {
       const before = watched.reads()
-      await lastWithin(watched.events, 'numbers-a', until)
+      await lastRevision(watched.events, 'numbers-a', until)
       return watched.reads() - before
     },
   }
@@ -45,7 +45,7 @@ t.test('the last event of a time counts, wherever it is: asked in any order, kno
     [7, 1200],
     [8, 1],
   ] as const
-  const { stands, ask } = await streamOf(
+  const { points, ask } = await streamOf(
     t,
     parts.map(([n, count]) => [n, count]),
   )
@@ -56,21 +56,21 @@ t.test('the last event of a time counts, wherever it is: asked in any order, kno
     { at: second(n), position: 100_000 },
   ])
   for (const until of asked) {
-    const last = stands.findLastIndex((stand) => isWithinUntil(stand, until))
+    const last = points.findLastIndex((point) => isUpTo(point, until))
     t.equal(await ask(until), last, JSON.stringify(until))
   }
 })
 
 t.test('a long past is not read again and again, and what came since is seen', async (t) => {
   const seconds = [1, 2, 3, 4, 5, 6]
-  const { stands, ask, readsFor, append } = await streamOf(
+  const { points, ask, readsFor, append } = await streamOf(
     t,
     seconds.map((n) => [n, SEGMENT]),
   )
   t.equal(await ask({ at: second(1) }), SEGMENT - 1)
   for (const n of seconds) {
     const reads = await readsFor({ at: second(n) })
-    t.ok(reads <= 1 + SEGMENT, `${reads} reads of ${stands.length}`)
+    t.ok(reads <= 1 + SEGMENT, `${reads} reads of ${points.length}`)
   }
   await append(1)
   t.equal(await ask({ at: second(1) }), 6 * SEGMENT, 'a clock that is behind')
@@ -82,5 +82,5 @@ t.test('a long past is not read again and again, and what came since is seen', a
 
 t.test('a stream that does not exist has none', async (t) => {
   const { events } = openStores(t)
-  t.equal(await lastWithin(events, 'numbers-a', { at: second(1) }), -1)
+  t.equal(await lastRevision(events, 'numbers-a', { at: second(1) }), -1)
 })

@@ -5,17 +5,17 @@ import {
   organizationStream,
   repositoryStream,
   userStream,
-} from '../events/streams.ts'
-import { accountFold } from '../projections/accounts.ts'
-import { labelFold } from '../projections/labels.ts'
-import { milestoneFold } from '../projections/milestones.ts'
-import type { Fold } from '../projections/read-model.ts'
-import { type RepositoryDocument, repositoryFold } from '../projections/repositories.ts'
-import type { Until } from '../replay/document-at.ts'
-import { replayStream } from '../replay/replay-stream.ts'
-import { accessTo } from '../rights/access.ts'
-import type { AnswerServices } from '../services.ts'
-import type { NamedDocuments } from '../wire/discussions.ts'
+} from '../../events/streams.ts'
+import { accountFold } from '../../projections/accounts.ts'
+import { labelFold } from '../../projections/labels.ts'
+import { milestoneFold } from '../../projections/milestones.ts'
+import type { Fold } from '../../projections/read-model.ts'
+import { type RepositoryDocument, repositoryFold } from '../../projections/repositories.ts'
+import { accessTo } from '../../rights/access.ts'
+import type { AnswerServices } from '../../services.ts'
+import type { NamedDocuments } from '../../wire/discussions.ts'
+import type { Until } from './document-at.ts'
+import { replayStream } from './replay-stream.ts'
 
 /** Streams of one kind that are read at the same time. */
 const AT_ONCE = 8

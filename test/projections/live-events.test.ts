@@ -2,22 +2,19 @@ import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
 import t from 'tap'
 import { type NewEvent, StoreUnavailable } from '../../src/events/event-store.ts'
+import type { Subscriber } from '../../src/projections/live-events.ts'
+import { createLiveEvents, LIVE_LIMITS, type LiveLimits } from '../../src/projections/live-events.ts'
 import { followHistory } from '../../src/queries/history-live.ts'
 import { streamHistory } from '../../src/queries/history-source.ts'
-import {
-  createLiveEvents,
-  LIVE_LIMITS,
-  type Listener,
-  type LiveLimits,
-} from '../../src/queries/live-events.ts'
 import { Refused } from '../../src/refusal.ts'
+import { historyJson } from '../../src/wire/history.ts'
 import { openStores } from '../stores.ts'
 
 type Test = Parameters<typeof openStores>[0]
 
 const log = pino({ level: 'silent' })
 const projector = { waitFor: async () => true }
-const rights = async () => new Set<string>()
+const rights = async () => ({})
 const ALICE = 'account 1'
 const BOB = 'account 2'
 
@@ -33,7 +30,7 @@ function comment(n: number): NewEvent {
   return { id: randomUUID(), type: 'CommentAdded', data, metadata }
 }
 
-/** A log, and what follows one stream of it. */
+/** A log, and subscribers to one stream of it. */
 function setUp(t: Test, limits: Partial<LiveLimits> = {}) {
   const { events } = openStores(t)
   // The timers of the server do not keep a process alive.
@@ -48,10 +45,13 @@ function setUp(t: Test, limits: Partial<LiveLimits> = {}) {
       return events.subscribe(options)
     },
   }
-  const live = createLiveEvents(
-    { events: counted, projector, log },
-    { ...LIVE_LIMITS, silenceMs: 20, ...limits },
-  )
+  const live = createLiveEvents({
+    events: counted,
+    projector,
+    log,
+    toJson: historyJson,
+    limits: { ...LIVE_LIMITS, silenceMs: 20, ...limits },
+  })
   t.teardown(() => live.end())
   return {
     live,
@@ -59,7 +59,7 @@ function setUp(t: Test, limits: Partial<LiveLimits> = {}) {
     subscriptions: () => subscriptions,
     write: (n: number, stream = 'issue-1.1') => events.append(stream, [comment(n)], 'any'),
     async follow(beginning: number | 'first' | 'now') {
-      const listener = await live.join(ALICE)
+      const subscriber = await live.subscribe(ALICE)
       const gone = new AbortController()
       const history = streamHistory(events, 'issue-1.1')
       const batches = followHistory({
@@ -67,29 +67,29 @@ function setUp(t: Test, limits: Partial<LiveLimits> = {}) {
         filter: {},
         rights,
         beginning,
-        listener,
+        subscriber,
         projector,
         signal: gone.signal,
       })
-      return { batches, listener, gone }
+      return { batches, subscriber, gone }
     },
   }
 }
 
-t.test('all who listen share one subscription, which ends with the last of them', async (t) => {
+t.test('all subscribers share one subscription to the log, which ends with the last of them', async (t) => {
   const { live, subscriptions, write } = setUp(t)
-  const listeners = await Promise.all([live.join(ALICE), live.join(ALICE), live.join(ALICE)])
+  const subscribers = await Promise.all([live.subscribe(ALICE), live.subscribe(ALICE), live.subscribe(ALICE)])
   await write(1)
   t.equal(subscriptions(), 1)
-  for (const listener of listeners) listener.leave()
-  const later = await live.join(ALICE)
+  for (const subscriber of subscribers) subscriber.leave()
+  const later = await live.subscribe(ALICE)
   await write(2)
   t.equal(subscriptions(), 2)
   later.leave()
 })
 
 /** How somebody who wants a place is refused; undefined: not at all. */
-async function refusalOf(joining: Promise<Listener>): Promise<string | undefined> {
+async function refusalOf(joining: Promise<Subscriber>): Promise<string | undefined> {
   try {
     await joining
   } catch (error) {
@@ -99,14 +99,14 @@ async function refusalOf(joining: Promise<Listener>): Promise<string | undefined
   return undefined
 }
 
-t.test('there are no more places than there are', async (t) => {
-  const { live } = setUp(t, { listeners: 2 })
-  const [first] = await Promise.all([live.join(ALICE), live.join(BOB)])
-  t.equal(await refusalOf(live.join('account 3')), 'unavailable')
+t.test('no more clients subscribe than there are places', async (t) => {
+  const { live } = setUp(t, { subscribers: 2 })
+  const [first] = await Promise.all([live.subscribe(ALICE), live.subscribe(BOB)])
+  t.equal(await refusalOf(live.subscribe('account 3')), 'unavailable')
   first.leave()
   first.leave()
-  t.ok(await live.join('account 3'))
-  t.equal(await refusalOf(live.join('account 4')), 'unavailable', 'leaving twice frees one place')
+  t.ok(await live.subscribe('account 3'))
+  t.equal(await refusalOf(live.subscribe('account 4')), 'unavailable', 'leaving twice frees one place')
 })
 
 t.test('no account and no address has more places than its share', async (t) => {
@@ -117,12 +117,12 @@ t.test('no account and no address has more places than its share', async (t) => 
     ['address 192.0.2.1', 2],
     ['address 192.0.2.2', 2],
   ] as const) {
-    const asked = Array.from({ length: share }, () => live.join(client))
-    t.equal(await refusalOf(live.join(client)), 'tooManyRequests', client)
-    const listeners = await Promise.all(asked)
-    listeners[0]?.leave()
-    t.ok(await live.join(client), 'a place that was left may be taken again')
-    t.equal(await refusalOf(live.join(client)), 'tooManyRequests')
+    const asked = Array.from({ length: share }, () => live.subscribe(client))
+    t.equal(await refusalOf(live.subscribe(client)), 'tooManyRequests', client)
+    const subscribers = await Promise.all(asked)
+    subscribers[0]?.leave()
+    t.ok(await live.subscribe(client), 'a place that was left may be taken again')
+    t.equal(await refusalOf(live.subscribe(client)), 'tooManyRequests')
   }
 })
 
@@ -130,12 +130,12 @@ t.test('a place that could not be had costs nothing', async (t) => {
   const { live, events } = setUp(t, { perAccount: 1 })
   const lastPosition = events.lastPosition
   events.lastPosition = () => Promise.reject(new StoreUnavailable('away'))
-  await t.rejects(live.join(ALICE), StoreUnavailable)
+  await t.rejects(live.subscribe(ALICE), StoreUnavailable)
   events.lastPosition = lastPosition
-  t.ok(await live.join(ALICE))
+  t.ok(await live.subscribe(ALICE))
 })
 
-t.test('who is slower than the memory is long reads the log, and misses nothing', async (t) => {
+t.test('a subscriber that is too slow for the memory reads the log, and misses nothing', async (t) => {
   const { follow, write } = setUp(t, { events: 3 })
   await write(0)
   const { batches } = await follow('first')
@@ -180,13 +180,13 @@ t.test('a client that goes is waited for no longer', async (t) => {
   t.match(await next, { done: true })
 })
 
-t.test('when the log is lost those who listen are told, and the next one begins anew', async (t) => {
+t.test('when the log is lost subscribers get an error, and the next one begins anew', async (t) => {
   const { follow, events, live } = setUp(t, { silenceMs: 60_000 })
   const { batches } = await follow('now')
   const next = batches.next()
   await events.close()
   await t.rejects(next, StoreUnavailable)
-  await t.rejects(live.join(ALICE), StoreUnavailable)
+  await t.rejects(live.subscribe(ALICE), StoreUnavailable)
 })
 
 t.test('when the server stops nobody waits', async (t) => {
@@ -195,5 +195,5 @@ t.test('when the server stops nobody waits', async (t) => {
   const next = batches.next()
   live.end()
   t.match(await next, { done: true })
-  await t.rejects(live.join(ALICE), StoreUnavailable)
+  await t.rejects(live.subscribe(ALICE), StoreUnavailable)
 })

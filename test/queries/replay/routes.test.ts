@@ -1,10 +1,10 @@
 import t from 'tap'
-import { append } from '../../src/commands/execute.ts'
-import type { DomainEvent } from '../../src/events/domain-events.ts'
-import { issueStream, pullStream } from '../../src/events/streams.ts'
-import { startPulls } from '../commands/pull-requests/pull-repository.ts'
-import { lifeOf, withoutCounters } from '../replay/life.ts'
-import { aContext } from '../stores.ts'
+import { append } from '../../../src/commands/execute.ts'
+import type { DomainEvent } from '../../../src/events/domain-events.ts'
+import { issueStream, pullStream } from '../../../src/events/streams.ts'
+import { startPulls } from '../../commands/pull-requests/pull-repository.ts'
+import { aContext } from '../../stores.ts'
+import { lifeOf, withoutCounters } from './life.ts'
 
 const { server, call, repository } = await startPulls(t)
 

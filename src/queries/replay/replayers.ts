@@ -3,27 +3,27 @@
  * changed between two. Made of the same folds and the same wire functions as the answers of now.
  *
  * What an answer names (labels, the milestone, repositories and their names, accounts) is as it was, too. Counters
- * of milestones and repositories are those of now, and so are the requester's rights: see `replay-named.ts`.
+ * of milestones and repositories are those of now, and so are the requester's rights: see `named-documents.ts`.
  */
+
 import type { Static } from 'typebox'
-import { discussionStream, pullStream } from '../events/streams.ts'
-import type { AccountDocument } from '../projections/accounts.ts'
-import { issueId } from '../projections/issue-selection.ts'
-import { type IssueDocument, issueFold } from '../projections/issues.ts'
-import { type PullDocument, pullFold, pullId } from '../projections/pulls.ts'
-import type { Fold } from '../projections/read-model.ts'
-import { Refused, refuse } from '../refusal.ts'
-import type { Stand } from '../replay/document-at.ts'
-import { lastWithin } from '../replay/last-within.ts'
-import { createMilestones, type Milestones } from '../replay/milestones.ts'
-import { rangeOf, replayStream } from '../replay/replay-stream.ts'
-import type { RepositoryAccess } from '../rights/repository-access.ts'
-import type { AnswerServices } from '../services.ts'
-import type { NamedDocuments } from '../wire/discussions.ts'
-import type { IssueWire } from '../wire/issues.ts'
-import { issueFor, issueWires } from '../wire/issues.ts'
-import { type PullRequestWire, pullFor, pullWire, surroundings } from '../wire/pulls.ts'
-import { namedThen } from './replay-named.ts'
+import { discussionStream, pullStream } from '../../events/streams.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import { issueId } from '../../projections/issue-selection.ts'
+import { type IssueDocument, issueFold } from '../../projections/issues.ts'
+import { type PullDocument, pullFold, pullId } from '../../projections/pulls.ts'
+import type { Fold } from '../../projections/read-model.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import type { RepositoryAccess } from '../../rights/repository-access.ts'
+import type { AnswerServices } from '../../services.ts'
+import type { NamedDocuments } from '../../wire/discussions.ts'
+import { type IssueWire, issueFor, issueWires } from '../../wire/issues.ts'
+import { type PullRequestWire, pullFor, pullWire, surroundings } from '../../wire/pulls.ts'
+import type { StreamPoint } from './document-at.ts'
+import { lastRevision } from './last-revision.ts'
+import { namedThen } from './named-documents.ts'
+import { rangeOf, replayStream } from './replay-stream.ts'
+import { createSnapshots, type Snapshots } from './snapshots.ts'
 
 /** A revision of the stream, or a time: ISO 8601 in UTC with milliseconds. */
 export type Moment = { revision: number } | { at: string }
@@ -31,7 +31,7 @@ export type Moment = { revision: number } | { at: string }
 /** An answer as it was, and the last event that is in it. */
 export interface Replay<W> {
   body: W
-  last: Stand
+  last: StreamPoint
 }
 
 /** Replays one issue or pull request. All of them throw Refused (not found) with the range that there is. */
@@ -41,20 +41,20 @@ export interface Replayer<W> {
   between(from: number, to: number): Promise<{ from: Replay<W>; to: Replay<W> }>
 }
 
-const pullMilestones = createMilestones<PullDocument>()
-const issueMilestones = createMilestones<IssueDocument>()
+const pullSnapshots = createSnapshots<PullDocument>()
+const issueSnapshots = createSnapshots<IssueDocument>()
 
 interface Replayable<D extends object, W> {
   fold: Fold<D>
   id: string
   stream: string
-  milestones: Milestones<D>
+  snapshots: Snapshots<D>
   wire(document: D, named: NamedDocuments): Promise<W>
 }
 
 function replayer<D extends object, W>(
   services: AnswerServices,
-  { fold, id, stream, milestones, wire }: Replayable<D, W>,
+  { fold, id, stream, snapshots, wire }: Replayable<D, W>,
 ): Replayer<W> {
   async function outOfRange(): Promise<Refused> {
     const range = await rangeOf(services.events, stream)
@@ -67,10 +67,10 @@ function replayer<D extends object, W>(
 
   async function replayedAt(moment: Moment) {
     const { events } = services
-    const revision = 'revision' in moment ? moment.revision : await lastWithin(events, stream, moment)
-    const start = milestones.before(events, stream, revision)
+    const revision = 'revision' in moment ? moment.revision : await lastRevision(events, stream, moment)
+    const start = snapshots.before(events, stream, revision)
     const replayed = await replayStream(events, stream, fold, id, { revision }, start, (passed) =>
-      milestones.keep(events, stream, passed),
+      snapshots.keep(events, stream, passed),
     )
     const { document, last } = replayed
     if (document === undefined || last === undefined) throw await outOfRange()
@@ -78,7 +78,10 @@ function replayer<D extends object, W>(
     return { document, last }
   }
 
-  async function shown({ document, last }: { document: D; last: Stand }, moment: Moment): Promise<Replay<W>> {
+  async function shown(
+    { document, last }: { document: D; last: StreamPoint },
+    moment: Moment,
+  ): Promise<Replay<W>> {
     const { position } = last
     // At a time, also what it names is as it was then, though nothing happened to the thing itself since.
     const named = namedThen(services, 'at' in moment ? { at: moment.at, position } : { position })
@@ -110,7 +113,7 @@ export async function pullReplayer(
   const pull = await pullFor(services, repository.id, index)
   return replayer(services, {
     fold: pullFold,
-    milestones: pullMilestones,
+    snapshots: pullSnapshots,
     id: pullId(pull.repoId, pull.index),
     stream: pullStream(pull.repoId, pull.index),
     async wire(document, named) {
@@ -131,7 +134,7 @@ export async function issueReplayer(
   const issue = await issueFor(services, repository.id, index)
   return replayer(services, {
     fold: issueFold,
-    milestones: issueMilestones,
+    snapshots: issueSnapshots,
     id: issueId(issue.repoId, issue.index),
     stream: discussionStream(issue),
     async wire(document, named) {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { changesBetween } from '../../src/replay/changes.ts'
+import { changesBetween } from '../../../src/queries/replay/changes.ts'
 
 t.test('what is equal to any depth has no changes', async (t) => {
   const thing = { a: 1, b: [{ c: null }], d: { e: { f: 'x' } } }

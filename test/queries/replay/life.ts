@@ -1,10 +1,10 @@
 /** Takes down, moment by moment, what `GET` of an issue or pull request answers, to compare replays with. */
 
-import { headBranches } from '../../src/processes/head-branches.ts'
-import { pullHeads } from '../../src/processes/pull-heads.ts'
-import { scheduledMerges } from '../../src/processes/scheduled-merges.ts'
-import type { TestServer } from '../start-server.ts'
-import { until } from '../until.ts'
+import { headBranches } from '../../../src/processes/head-branches.ts'
+import { pullHeads } from '../../../src/processes/pull-heads.ts'
+import { scheduledMerges } from '../../../src/processes/scheduled-merges.ts'
+import type { TestServer } from '../../start-server.ts'
+import { until } from '../../until.ts'
 
 /** What was answered after a step of a life. */
 export interface Moment {

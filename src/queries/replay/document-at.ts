@@ -1,7 +1,7 @@
 /** What a document was: the fold of its read model over a part of its stream. Pure. */
-import type { DomainEvent, Recorded } from '../events/domain-events.ts'
-import type { Position, RecordedEvent } from '../events/event-store.ts'
-import type { Fold } from '../projections/read-model.ts'
+import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
+import type { Position, RecordedEvent } from '../../events/event-store.ts'
+import type { Fold } from '../../projections/read-model.ts'
 
 /** The document with that id after the events; `before`: as it was before them. */
 export function documentAt<D extends object>(
@@ -24,21 +24,21 @@ export function documentAt<D extends object>(
  */
 export type Until = { revision: number } | { position: Position } | { at: string; position?: Position }
 
-/** An event, as the place where a replay ends. */
-export interface Stand {
+/** Where an event is in its stream, in the log and in time: the place where a replay ends. */
+export interface StreamPoint {
   revision: number
   position: Position
   /** ISO 8601 in UTC with milliseconds. */
   at: string
 }
 
-export const standOf = ({ revision, position, metadata }: RecordedEvent): Stand => ({
+export const pointOf = ({ revision, position, metadata }: RecordedEvent): StreamPoint => ({
   revision,
   position,
   at: metadata.at,
 })
 
-export function isWithinUntil({ revision, position, at }: Stand, until: Until): boolean {
+export function isUpTo({ revision, position, at }: StreamPoint, until: Until): boolean {
   if ('revision' in until) return revision <= until.revision
   if ('at' in until && at <= until.at) return true
   return until.position !== undefined && position <= until.position

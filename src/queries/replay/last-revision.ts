@@ -1,0 +1,58 @@
+/** Where the replay of a stream up to a time ends. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
+import type { EventStore } from '../../events/event-store.ts'
+import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
+
+/** Events that are remembered together: one or two milliseconds of work. */
+export const SEGMENT = 250
+const MAX_SEGMENTS = 20_000
+
+/**
+ * By stream and last revision, as a stream's past never changes: the least revision, position and time of a segment,
+ * which need not be one event's.
+ */
+const segments = new WeakMap<EventStore, LRUCache<string, StreamPoint>>()
+
+/**
+ * The revision of the last event of a stream up to a time, -1 when there is none. Clocks of servers differ, so times
+ * need not grow along the stream. It is therefore read from its end, except for segments that are known to be later.
+ *
+ * @throws StoreUnavailable
+ */
+export async function lastRevision(store: EventStore, stream: string, until: Until): Promise<number> {
+  const known = segments.get(store) ?? new LRUCache<string, StreamPoint>({ max: MAX_SEGMENTS })
+  segments.set(store, known)
+  const end = await readBack(store, stream, until, { maxCount: 1 })
+  if (end.found !== undefined) return end.found
+  let from = end.least?.revision ?? -1
+  while (from >= 0) {
+    const key = `${stream} ${from}`
+    let least = known.get(key)
+    if (least === undefined || isUpTo(least, until)) {
+      const read = await readBack(store, stream, until, { from, maxCount: (from % SEGMENT) + 1 })
+      if (read.found !== undefined || read.least === undefined) return read.found ?? -1
+      least = read.least
+      known.set(key, least)
+      await nextTurn()
+    }
+    from = least.revision - 1
+  }
+  return -1
+}
+
+/** Reads backwards to the first event up to `until`: its revision, or the least of all that were read. */
+async function readBack(
+  store: EventStore,
+  stream: string,
+  until: Until,
+  part: { from?: number; maxCount: number },
+): Promise<{ found?: number; least?: StreamPoint }> {
+  let least: StreamPoint | undefined
+  for await (const event of store.readStream(stream, { direction: 'backwards', ...part })) {
+    const point = pointOf(event)
+    if (isUpTo(point, until)) return { found: point.revision }
+    least = { ...point, at: least !== undefined && least.at < point.at ? least.at : point.at }
+  }
+  return least === undefined ? {} : { least }
+}

@@ -1,0 +1,73 @@
+/**
+ * Snapshots of documents along a stream, in memory. A stream's past never changes, so a replay of thousands of events
+ * goes on from a snapshot that an earlier replay left. What a slider asks for, moment by moment, is then read in small
+ * parts.
+ */
+import { LRUCache } from 'lru-cache'
+import type { EventStore } from '../../events/event-store.ts'
+import type { Replayed } from './replay-stream.ts'
+
+/** Events between two snapshots of a stream. */
+export const SNAPSHOT_INTERVAL = 1000
+const MAX_SNAPSHOTS = 2000
+/** Bytes that the documents of all snapshots take, roughly. */
+const MAX_SIZE = 32 * 1024 * 1024
+
+export interface Snapshots<D extends object> {
+  /** The last snapshot that is not after the revision. */
+  before(store: EventStore, stream: string, revision: number): Replayed<D> | undefined
+  /** Keeps the replay if it ends where a snapshot is due. */
+  keep(store: EventStore, stream: string, replayed: Replayed<D>): void
+}
+
+interface Kept<D extends object> {
+  snapshots: LRUCache<string, Replayed<D>>
+  /** Of each stream, where its snapshots are: a client may ask for any number, so they must not be tried one by one. */
+  revisions: Map<string, Set<number>>
+}
+
+const keyOf = (stream: string, revision: number) => `${stream} ${revision}`
+
+export function createSnapshots<D extends object>(maxSize = MAX_SIZE): Snapshots<D> {
+  const byStore = new WeakMap<EventStore, Kept<D>>()
+
+  return {
+    before(store, stream, revision) {
+      const ofStore = byStore.get(store)
+      let last = -1
+      for (const kept of ofStore?.revisions.get(stream) ?? []) {
+        if (kept > last && kept <= revision) last = kept
+      }
+      return ofStore?.snapshots.get(keyOf(stream, last))
+    },
+    keep(store, stream, replayed) {
+      const { last } = replayed
+      if (last === undefined || (last.revision + 1) % SNAPSHOT_INTERVAL !== 0) return
+      const ofStore = byStore.get(store) ?? nothingKept<D>(maxSize)
+      byStore.set(store, ofStore)
+      const key = keyOf(stream, last.revision)
+      if (ofStore.snapshots.has(key)) return
+      ofStore.snapshots.set(key, replayed)
+      // The cache does not take a document that is larger than all of its room.
+      if (!ofStore.snapshots.has(key)) return
+      const revisions = ofStore.revisions.get(stream) ?? new Set()
+      ofStore.revisions.set(stream, revisions.add(last.revision))
+    },
+  }
+}
+
+function nothingKept<D extends object>(maxSize: number): Kept<D> {
+  const revisions: Kept<D>['revisions'] = new Map()
+  const snapshots = new LRUCache<string, Replayed<D>>({
+    max: MAX_SNAPSHOTS,
+    maxSize,
+    sizeCalculation: ({ document }) => 500 + 2 * JSON.stringify(document ?? null).length,
+    dispose(_, key) {
+      const [stream = '', revision] = key.split(' ')
+      const ofStream = revisions.get(stream)
+      ofStream?.delete(Number(revision))
+      if (ofStream?.size === 0) revisions.delete(stream)
+    },
+  })
+  return { snapshots, revisions }
+}

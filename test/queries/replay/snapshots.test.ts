@@ -1,0 +1,112 @@
+import t from 'tap'
+import { append } from '../../../src/commands/execute.ts'
+import type { DomainEvent } from '../../../src/events/domain-events.ts'
+import type { EventStore } from '../../../src/events/event-store.ts'
+import type { Fold } from '../../../src/projections/read-model.ts'
+import { replayStream } from '../../../src/queries/replay/replay-stream.ts'
+import { createSnapshots, SNAPSHOT_INTERVAL } from '../../../src/queries/replay/snapshots.ts'
+import { aContext, openStores } from '../../stores.ts'
+
+const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
+const tally: Fold<{ count: number }> = {
+  collection: { name: 'tallies', indexes: [], arrays: [] },
+  version: 1,
+  touches: () => ['a'],
+  evolve: (document) => ({ count: (document?.count ?? 0) + 1 }),
+}
+
+t.test(
+  'a replay goes on from the last snapshot before it, and gives the same as one from the start',
+  async (t) => {
+    const { events } = openStores(t)
+    await append(events, aContext(), 'numbers-a', 'take', Array(3 * SNAPSHOT_INTERVAL).fill(taken), 'any')
+    const reads: number[] = []
+    const watched: EventStore = {
+      ...events,
+      readStream(stream, options) {
+        reads.push(options?.from ?? 0)
+        return events.readStream(stream, options)
+      },
+    }
+    const snapshots = createSnapshots<{ count: number }>()
+    const at = (revision: number) =>
+      replayStream(
+        watched,
+        'numbers-a',
+        tally,
+        'a',
+        { revision },
+        snapshots.before(watched, 'numbers-a', revision),
+        (passed) => snapshots.keep(watched, 'numbers-a', passed),
+      )
+    const revisions = [
+      2 * SNAPSHOT_INTERVAL + 7,
+      SNAPSHOT_INTERVAL - 2,
+      SNAPSHOT_INTERVAL - 1,
+      SNAPSHOT_INTERVAL,
+      3 * SNAPSHOT_INTERVAL - 1,
+      0,
+    ]
+    for (const revision of revisions) {
+      const { document, last } = await at(revision)
+      t.same([document, last?.revision], [{ count: revision + 1 }, revision])
+    }
+    t.same(reads, [0, 0, SNAPSHOT_INTERVAL, SNAPSHOT_INTERVAL, 2 * SNAPSHOT_INTERVAL, 0])
+    t.equal(snapshots.before(events, 'numbers-a', SNAPSHOT_INTERVAL), undefined, 'another store has others')
+  },
+)
+
+t.test('what is asked for may be far behind the end: the last snapshot is found at once', async (t) => {
+  const { events } = openStores(t)
+  await append(events, aContext(), 'numbers-a', 'take', Array(2 * SNAPSHOT_INTERVAL + 1).fill(taken), 'any')
+  const snapshots = createSnapshots<{ count: number }>()
+  const far = Number.MAX_SAFE_INTEGER - 1
+  t.equal(snapshots.before(events, 'numbers-a', far), undefined)
+  const replay = (revision: number) =>
+    replayStream(
+      events,
+      'numbers-a',
+      tally,
+      'a',
+      { revision },
+      snapshots.before(events, 'numbers-a', revision),
+      (passed) => snapshots.keep(events, 'numbers-a', passed),
+    )
+  await replay(2 * SNAPSHOT_INTERVAL)
+  t.match(snapshots.before(events, 'numbers-a', far), { last: { revision: 2 * SNAPSHOT_INTERVAL - 1 } })
+  t.equal(snapshots.before(events, 'numbers-b', far), undefined, 'another stream has others')
+  t.match(await replay(far), {
+    document: { count: 2 * SNAPSHOT_INTERVAL + 1 },
+    last: { revision: 2 * SNAPSHOT_INTERVAL },
+  })
+})
+
+t.test('snapshots take no more room than they may; what is forgotten is made again', async (t) => {
+  const { events } = openStores(t)
+  const wide: Fold<{ text: string; count: number }> = {
+    ...tally,
+    collection: { name: 'wide', indexes: [], arrays: [] },
+    evolve: (document) => ({ text: 'x'.repeat(10_000), count: (document?.count ?? 0) + 1 }),
+  }
+  await append(events, aContext(), 'numbers-a', 'take', Array(3 * SNAPSHOT_INTERVAL).fill(taken), 'any')
+  const revision = 3 * SNAPSHOT_INTERVAL - 1
+  for (const [room, kept] of [
+    [100_000, [1, 2, 3]],
+    [50_000, [2, 3]],
+    [10_000, []],
+  ] as const) {
+    const snapshots = createSnapshots<{ text: string; count: number }>(room)
+    const start = (revision: number) => snapshots.before(events, 'numbers-a', revision)
+    await replayStream(events, 'numbers-a', wide, 'a', { revision }, undefined, (passed) =>
+      snapshots.keep(events, 'numbers-a', passed),
+    )
+    const starts = [1, 2, 3].map((n) => start(n * SNAPSHOT_INTERVAL - 1)?.last?.revision)
+    const remembered = new Set(starts.filter((start) => start !== undefined))
+    t.strictSame(
+      [...remembered],
+      kept.map((n) => n * SNAPSHOT_INTERVAL - 1),
+    )
+    const again = await replayStream(events, 'numbers-a', wide, 'a', { revision }, start(revision))
+    t.match(again, { document: { count: revision + 1 }, last: { revision } })
+  }
+})
