@@ -90,7 +90,6 @@ function routed(
         isIsolated: true,
         getMany: async (collection, ids) => snapshot.getMany(await then(collection), ids),
         count: async (collection) => snapshot.count(await then(collection)),
-        differing: async (collection, documents) => snapshot.differing(await then(collection), documents),
       }
     },
     prepare: async (collections) => store.prepare(await Promise.all(collections.map(led))),

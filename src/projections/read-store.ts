@@ -79,15 +79,8 @@ export interface IdRange {
 }
 
 /** A document of a range; with its JSON, from a store that has it at hand. */
-export interface RangeDocument extends Stored<object> {
+export interface RangeDocument<D extends object = object> extends Stored<D> {
   text?: string
-}
-
-/** A document as it is written. */
-export interface DocumentText {
-  id: string
-  position: Position
-  text: string
 }
 
 /** The documents for one who goes through all of them while others write. */
@@ -100,12 +93,12 @@ interface Snapshot {
 }
 
 /** All is read as it stood in one moment (embedded). */
-export interface IsolatedSnapshot extends Snapshot, Pick<ReadStore, 'getMany'> {
+export interface IsolatedSnapshot extends Snapshot {
   readonly isIsolated: true
+  /** The stored documents with these ids, in no order; missing ones are left out. */
+  getMany<D extends object>(collection: Collection<D>, ids: readonly string[]): Promise<RangeDocument<D>[]>
   /** How many documents there are. */
   count(collection: AnyCollection): Promise<number>
-  /** Of these documents, the ids of those that are not stored with this position and this very text. */
-  differing(collection: AnyCollection, documents: readonly DocumentText[]): Promise<string[]>
 }
 
 /** Each document is read as it stands when it is read. */

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { Position } from '../events/event-store.ts'
 import { BrokenFile, type Bytes, bufferOf, readable, type Sqlite, selectTuples, textOf } from '../sqlite.ts'
-import type { AnyCollection, DocumentText, IdRange, RangeDocument, Stored } from './read-store.ts'
+import type { AnyCollection, IdRange, RangeDocument, Stored } from './read-store.ts'
 import { documentTable } from './sqlite-query.ts'
 
 /** JSON texts of rows as one array, null when there is none. The order is that of the rows. */
@@ -36,8 +36,16 @@ export function selectMany<D extends object>(
   return rows.map(([place, position, body]) => ({ id: distinct[place] ?? '', position, body }))
 }
 
-/** So many documents come as one piece of bytes, which SQLite lets have 1 GB. */
+/** Documents that come as one piece of bytes, which SQLite lets have 1 GB. */
 const PIECE = 100
+
+/** A piece of documents: how long each is, and the bytes of all of them. `rows` have an id, a position and a body. */
+const pieceOf = (rows: string) => `
+  SELECT '[' || group_concat('[' || CAST(position AS INTEGER) || ',' || ifnull(octet_length(id), 0) || ',' ||
+      ifnull(octet_length(body), 0) || ']') || ']',
+    CAST(group_concat(concat(id, body), '') AS BLOB)
+  FROM (${rows})`
+type Piece = [lengths: string | null, texts: Bytes | null]
 
 /** The documents of an id range of `file`, on this connection. */
 export function selectRange(
@@ -46,21 +54,32 @@ export function selectRange(
   collection: AnyCollection,
   { after = '', limit }: IdRange,
 ): RangeDocument[] {
-  const piece = selectTuples<[string, number], [lengths: string | null, texts: Bytes | null]>(
-    db,
-    `SELECT '[' || group_concat('[' || CAST(position AS INTEGER) || ',' || ifnull(octet_length(id), 0) || ',' ||
-         ifnull(octet_length(body), 0) || ']') || ']',
-       CAST(group_concat(concat(id, body), '') AS BLOB)
-     FROM (SELECT id, position, body FROM ${documentTable(collection)} WHERE id > ? ORDER BY id LIMIT ?)`,
-  )
+  const rows = `SELECT id, position, body FROM ${documentTable(collection)} WHERE id > ? ORDER BY id LIMIT ?`
+  const piece = selectTuples<[string, number], Piece>(db, pieceOf(rows))
   const documents: RangeDocument[] = []
   while (documents.length < limit) {
     const wanted = Math.min(PIECE, limit - documents.length)
-    const [lengths, texts] = piece.get(documents.at(-1)?.id ?? after, wanted) ?? [null, null]
-    if (lengths === null || texts === null) break
-    const found = documentsOf(lengths, texts, file, collection)
+    const found = documentsOf(piece.get(documents.at(-1)?.id ?? after, wanted), file, collection)
     documents.push(...found)
     if (found.length < wanted) break
+  }
+  return documents
+}
+
+/** The same for documents with these ids, in no order. */
+export function selectTexts<D extends object>(
+  db: Sqlite,
+  file: string,
+  collection: AnyCollection,
+  ids: readonly string[],
+): RangeDocument<D>[] {
+  const rows = `SELECT d.id AS id, position, body
+    FROM json_each(?) AS wanted CROSS JOIN ${documentTable(collection)} AS d ON d.id = wanted.value`
+  const piece = selectTuples<[string], Piece>(db, pieceOf(rows))
+  const documents: RangeDocument<D>[] = []
+  for (let start = 0; start < ids.length; start += PIECE) {
+    const wanted = JSON.stringify(ids.slice(start, start + PIECE))
+    documents.push(...documentsOf<D>(piece.get(wanted), file, collection))
   }
   return documents
 }
@@ -71,12 +90,12 @@ type Lengths = [position: Position, id: number, body: number]
 /**
  * Documents from their bytes, one after the other: to ask SQLite for them one by one would take four times as long.
  */
-function documentsOf(
-  lengths: string,
-  texts: Bytes,
+function documentsOf<D extends object>(
+  [lengths, texts]: Piece = [null, null],
   file: string,
   collection: AnyCollection,
-): RangeDocument[] {
+): RangeDocument<D>[] {
+  if (lengths === null || texts === null) return []
   const sound = readable(texts)
   const { buffer, encoding } = sound ?? { buffer: bufferOf(texts), encoding: 'utf8' }
   const rows: Lengths[] = JSON.parse(lengths)
@@ -88,7 +107,11 @@ function documentsOf(
     if (sound === undefined && !isUtf8(buffer.subarray(start, end))) {
       throw new BrokenFile(file, `document ${id} of ${collection.name} is no UTF-8`)
     }
-    const document = lazily({ id, position, text: buffer.toString(encoding, middle, end) }, file, collection)
+    const document = lazily<D>(
+      { id, position, text: buffer.toString(encoding, middle, end) },
+      file,
+      collection,
+    )
     start = end
     return document
   })
@@ -98,16 +121,16 @@ function documentsOf(
  * Parsed when somebody looks: whoever compares two of them seldom needs more than the texts. Looking at one that
  * is no JSON throws BrokenFile.
  */
-function lazily(
+function lazily<D extends object>(
   { id, position, text }: { id: string; position: Position; text: string },
   file: string,
   { name }: AnyCollection,
-): RangeDocument {
+): RangeDocument<D> {
   return {
     id,
     position,
     text,
-    get body(): object {
+    get body(): D {
       try {
         return JSON.parse(text)
       } catch (error) {
@@ -115,55 +138,4 @@ function lazily(
       }
     },
   }
-}
-
-/** Of these documents, the ids of those that are not stored, or not with this position and this very text. */
-export function selectDiffering(
-  db: Sqlite,
-  collection: AnyCollection,
-  documents: readonly DocumentText[],
-): string[] {
-  const piece = selectTuples<[string], [lengths: string | null, texts: Bytes | null]>(
-    db,
-    `SELECT '[' || group_concat('[' || wanted.key || ',' || CAST(position AS INTEGER) || ',' ||
-         ifnull(octet_length(body), 0) || ']') || ']',
-       CAST(group_concat(body, '') AS BLOB)
-     FROM json_each(?) AS wanted CROSS JOIN ${documentTable(collection)} AS d ON d.id = wanted.value`,
-  )
-  const differing: string[] = []
-  for (let start = 0; start < documents.length; start += PIECE) {
-    const wanted = documents.slice(start, start + PIECE)
-    const [lengths, texts] = piece.get(JSON.stringify(wanted.map(({ id }) => id))) ?? [null, null]
-    const expected = wanted.map(({ position, text }, place) => [place, position, Buffer.byteLength(text)])
-    const stored = bufferOf(texts ?? new Uint8Array())
-    // All of them at once, mostly; one by one where one differs.
-    if (
-      lengths === JSON.stringify(expected) &&
-      stored.equals(Buffer.from(wanted.map(({ text }) => text).join('')))
-    ) {
-      continue
-    }
-    const same = placesOfSame(wanted, lengths, stored)
-    differing.push(...wanted.filter((_, place) => !same.has(place)).map(({ id }) => id))
-  }
-  return differing
-}
-
-function placesOfSame(
-  wanted: readonly DocumentText[],
-  lengths: string | null,
-  stored: Buffer,
-): ReadonlySet<number> {
-  const rows: [place: number, position: Position, length: number][] = JSON.parse(lengths ?? '[]')
-  const same = new Set<number>()
-  let start = 0
-  for (const [place, position, length] of rows) {
-    const end = start + length
-    const document = wanted[place]
-    if (document?.position === position && stored.subarray(start, end).equals(Buffer.from(document.text))) {
-      same.add(place)
-    }
-    start = end
-  }
-  return same
 }

@@ -1,7 +1,7 @@
 /** The embedded read store as it stood in one moment, however long it is read and whoever writes meanwhile. */
-import { BrokenFile, type Bytes, isBroken, openSqlite, orClosed, select, selectColumn } from '../sqlite.ts'
+import { BrokenFile, isBroken, openSqlite, orClosed, select, selectColumn } from '../sqlite.ts'
 import type { AnyCollection, Checkpoint, IsolatedSnapshot } from './read-store.ts'
-import { selectDiffering, selectMany, selectRange } from './sqlite-documents.ts'
+import { selectRange, selectTexts } from './sqlite-documents.ts'
 import { documentTable } from './sqlite-query.ts'
 
 /** One read transaction on a connection of its own. The file's write-ahead log grows until it is closed. */
@@ -35,16 +35,11 @@ export function openSqliteSnapshot(file: string): IsolatedSnapshot {
       return read(collection, () => selectRange(db, file, collection, range), where)
     },
     async getMany(collection, ids) {
-      const ask = (sql: string, parameter: string) =>
-        selectColumn<[string], Bytes | null>(db, sql).get(parameter)
-      return read(collection, () => selectMany(file, collection, ids, ask))
+      return read(collection, () => selectTexts(db, file, collection, ids))
     },
     async count(collection) {
       const sql = `SELECT count(*) FROM ${documentTable(collection)}`
       return read(collection, () => selectColumn<[], number>(db, sql).get() ?? 0)
-    },
-    async differing(collection, documents) {
-      return read(collection, () => selectDiffering(db, collection, documents))
     },
     async close() {
       db.exec('ROLLBACK')

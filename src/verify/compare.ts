@@ -110,7 +110,8 @@ function differencesOf(
   return differences.sort((a, b) => byBytes(a.id, b.id))
 }
 
-function isSame(a: RangeDocument, b: RangeDocument): boolean {
+/** Whether two documents have the same position and say the same. The texts first: to parse them takes long. */
+export function isSame(a: RangeDocument, b: RangeDocument): boolean {
   if (a.position !== b.position) return false
   return (a.text !== undefined && a.text === b.text) || isDeepStrictEqual(a.body, b.body)
 }

@@ -30,8 +30,15 @@ export class FoldFailed extends Error {
 }
 
 export interface Replay {
-  /** The log up to a position, at least; each read model exactly up to its own. @throws LogBroken, FoldFailed */
-  readTo(end: Position, models: ReadonlyMap<ReadModel, Position>): Promise<void>
+  /**
+   * Reads the log up to a position, at least, and each read model exactly up to its own. `onRead` is told the position
+   * after each batch. @throws LogBroken, FoldFailed
+   */
+  readTo(
+    end: Position,
+    models: ReadonlyMap<ReadModel, Position>,
+    onRead?: (position: Position) => void,
+  ): Promise<void>
   /** The position that a read model holds. */
   position(model: ReadModel): Position
 }
@@ -40,12 +47,10 @@ export interface ReplayOptions {
   events: EventStore
   chains: Chains
   documents: ReplayedDocuments
-  /** Told after each batch. */
-  onRead: (position: Position) => void
   signal: AbortSignal | undefined
 }
 
-export function createReplay({ events, chains, documents, onRead, signal }: ReplayOptions): Replay {
+export function createReplay({ events, chains, documents, signal }: ReplayOptions): Replay {
   const positions = new Map<ReadModel, Position>()
   const positionOf = (model: ReadModel) => positions.get(model) ?? LOG_START
 
@@ -70,7 +75,7 @@ export function createReplay({ events, chains, documents, onRead, signal }: Repl
 
   return {
     position: positionOf,
-    async readTo(end, models) {
+    async readTo(end, models, onRead = () => {}) {
       const behind = [...models].filter(([model, target]) => positionOf(model) < target)
       const until = Math.max(end, ...behind.map(([, target]) => target))
       const from = Math.min(chains.position(), ...behind.map(([model]) => positionOf(model)))

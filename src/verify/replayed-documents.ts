@@ -11,6 +11,7 @@ import type {
   ReadStore,
 } from '../projections/read-store.ts'
 import { BrokenFile } from '../sqlite.ts'
+import { isSame } from './compare.ts'
 
 export interface ReplayedDocuments extends Pick<ReadStore, 'getMany'> {
   /** What a batch changes in one collection. */
@@ -45,20 +46,23 @@ export function createReplayedDocuments(
     return known
   }
 
-  /** Of the documents that are put, the ids of those that are not as they are stored. */
-  async function differing(
-    collection: AnyCollection,
-    changes: readonly Change[],
-  ): Promise<readonly string[]> {
+  /** The ids of the changed documents that are now as they are stored. */
+  async function sameIn(collection: AnyCollection, changes: readonly Change[]): Promise<ReadonlySet<string>> {
     const puts = changes.filter((change) => change.op === 'put')
-    const all = puts.map(({ id }) => id)
-    if (stored === undefined || puts.length === 0) return all
-    const texts = puts.map(({ id, position, body }) => ({ id, position, text: JSON.stringify(body) }))
+    if (stored === undefined || puts.length === 0) return new Set()
+    const made = new Map(
+      puts.map(({ id, position, body }) => [id, { id, position, body, text: JSON.stringify(body) }]),
+    )
     try {
-      return await stored.differing(collection, texts)
+      const there = await stored.getMany(bare(collection), [...made.keys()])
+      const same = there.filter((document) => {
+        const own = made.get(document.id)
+        return own !== undefined && isSame(document, own)
+      })
+      return new Set(same.map(({ id }) => id))
     } catch (error) {
       // The log is checked first, to its end; the comparison then says what is damaged.
-      if (error instanceof BrokenFile) return all
+      if (error instanceof BrokenFile) return new Set()
       throw error
     }
   }
@@ -76,13 +80,13 @@ export function createReplayedDocuments(
     },
     async apply(collection, changes) {
       const { settled, kept } = placesOf(collection)
-      const others = new Set(await differing(collection, changes))
+      const same = await sameIn(collection, changes)
       const writes: Change[] = []
       for (const change of changes) {
         const { id } = change
-        if (change.op === 'put' && !others.has(id)) settled.add(id)
+        if (same.has(id)) settled.add(id)
         else settled.delete(id)
-        if (others.has(id)) {
+        if (change.op === 'put' && !same.has(id)) {
           kept.add(id)
           writes.push({ ...change, collection: bare(collection) })
         } else if (kept.delete(id)) {

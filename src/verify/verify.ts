@@ -11,11 +11,12 @@ import type { ReadSnapshot, ReadStore } from '../projections/read-store.ts'
 import { openSqliteReadStore } from '../projections/sqlite.ts'
 import { BrokenFile } from '../sqlite.ts'
 import { createChains } from './chains.ts'
-import { compareDocuments, type DocumentDifference } from './compare.ts'
+import type { DocumentDifference } from './compare.ts'
+import { comparable, compareModel, documentsOf, targetsOf } from './compare-models.ts'
 import type { FileChecks } from './file-checks.ts'
 import { progressOf, type VerifyProgress } from './progress.ts'
-import { createReplay, FoldFailed, LogBroken, type Replay } from './replay.ts'
-import { bare, createReplayedDocuments, type ReplayedDocuments } from './replayed-documents.ts'
+import { createReplay, FoldFailed, LogBroken } from './replay.ts'
+import { bare, createReplayedDocuments } from './replayed-documents.ts'
 
 export interface VerifyOptions {
   events: EventStore
@@ -134,18 +135,10 @@ async function verifyWith(
     const beyond = [...stored].find(([, position]) => position > last)
     const end = known?.position === undefined ? last : Math.min(last, known.position - 1)
     const logProgress = progressOf('log', end, onProgress)
-    let onRead = (position: Position) => logProgress(position, position >= end)
     const documents = createReplayedDocuments(scratch, snapshot?.isIsolated ? snapshot : undefined)
-    const replay = createReplay({
-      events,
-      chains,
-      documents,
-      onRead: (position) => onRead(position),
-      signal,
-    })
+    const replay = createReplay({ events, chains, documents, signal })
     const wanted = new Map([...stored].map(([model, position]) => [model, Math.min(position, end)]))
-    await replay.readTo(end, wanted)
-    onRead = () => {}
+    await replay.readTo(end, wanted, (position) => logProgress(position, position >= end))
     const fileProblem = await logFile
     if (fileProblem !== undefined) {
       if ((fileProblem.position ?? end + 1) <= end) throw new EndsEarlier(fileProblem)
@@ -192,79 +185,6 @@ interface Found {
   log: LogProblem
   difference: DocumentDifference
   failure: string
-}
-
-/** Where each read model that this version has made stands. */
-async function targetsOf(
-  models: readonly ReadModel[],
-  store: Pick<ReadSnapshot, 'checkpoint'>,
-): Promise<Map<ReadModel, Position>> {
-  const targets = new Map<ReadModel, Position>()
-  for (const model of models) {
-    const checkpoint = await store.checkpoint(model.name)
-    if (checkpoint?.version === model.version) targets.set(model, checkpoint.position)
-  }
-  return targets
-}
-
-/** Brings the replay to where the snapshot is. One that is being made anew meanwhile can't be compared. */
-async function comparable(
-  models: readonly ReadModel[],
-  snapshot: ReadSnapshot,
-  replay: Replay,
-): Promise<ReadModel[]> {
-  const targets = await targetsOf(models, snapshot)
-  const current = [...targets].filter(([model, position]) => position >= replay.position(model))
-  await replay.readTo(LOG_START, new Map(current))
-  return current.map(([model]) => model)
-}
-
-interface Sides {
-  snapshot: ReadSnapshot
-  readStore: ReadStore
-  scratch: ReadStore
-  documents: ReplayedDocuments
-  replay: Replay
-  signal: AbortSignal | undefined
-}
-
-async function compareModel(
-  model: ReadModel,
-  { snapshot, readStore, scratch, documents, replay, signal }: Sides,
-  onCompared: (documents: number) => void,
-): Promise<DocumentDifference | undefined> {
-  const { collection } = model
-  const { settled, kept } = documents.placesOf(collection)
-  onCompared(settled.size)
-  const comparison = { collection, stored: snapshot.range, replayed: scratch.range, settled, onCompared }
-  const turn = async () => signal?.throwIfAborted()
-  if (snapshot.isIsolated) {
-    // Then nothing is stored that should not be, either.
-    if (kept.size === 0 && settled.size === (await snapshot.count(collection))) return undefined
-    return compareDocuments({ ...comparison, before: turn })
-  }
-  const catchUp = async () => {
-    await turn()
-    await replay.readTo(LOG_START, await targetsOf([model], readStore))
-  }
-  return compareDocuments({
-    ...comparison,
-    before: catchUp,
-    async again(id) {
-      await catchUp()
-      const stored = await readStore.getMany(bare(collection), [id])
-      // It may be ahead of the checkpoint, and of the next one, for as long as somebody writes.
-      const ahead = new Map(stored.map(({ position }) => [model, position]))
-      await replay.readTo(LOG_START, ahead)
-      return { stored, replayed: await scratch.getMany(bare(collection), [id]) }
-    },
-  })
-}
-
-/** How many there are. */
-function documentsOf(models: readonly ReadModel[], documents: ReplayedDocuments): number {
-  const places = models.map(({ collection }) => documents.placesOf(collection))
-  return places.reduce((sum, { settled, kept }) => sum + settled.size + kept.size, 0)
 }
 
 async function lastPositionOf(events: EventStore): Promise<Position> {
