@@ -1,11 +1,11 @@
 /** Lists and searches of issues where there are many, beside a server that has few; and opening them. */
 import { join } from 'node:path'
-import { RARE_WORD } from '../src/cli/seed-issue.ts'
 import type { Sizes } from './bench.ts'
 import { type Child, startChild } from './child.ts'
 import type { LoadQuestion } from './load-process.ts'
 import { environmentOf, makeAdmin, seedFor } from './log.ts'
 import { CONNECTIONS, WARM_UP_SECONDS } from './reads.ts'
+import { RARE_WORD } from './seed/issue.ts'
 import type { ServerReady } from './server-process.ts'
 import { median, milliseconds, perSecond, type Row, ratioRow } from './table.ts'
 import { api, loadOf, type Target } from './target.ts'

@@ -160,7 +160,7 @@ t.test('mergelog rebuild while another command has the data directory says so', 
 
 t.test('mergelog rebuild beside a server that is killed: one line', async (t) => {
   const DATA_DIR = t.testdir()
-  await promisify(execFile)(process.execPath, ['--import', 'tsx', 'src/cli/seed.ts', '--issues', '3000'], {
+  await promisify(execFile)(process.execPath, ['--import', 'tsx', 'bench/seed/seed.ts', '--issues', '3000'], {
     env: { PATH: process.env.PATH, DATA_DIR },
   })
   const environment = { DATA_DIR, ADMIN_PASSWORD, PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' }

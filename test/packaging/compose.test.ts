@@ -145,8 +145,8 @@ t.test('the check inside the image is JavaScript', async (t) => {
   }
 })
 
-t.test('before start, test, demo and bench the checkout is made ready', async (t) => {
-  for (const name of ['start', 'test', 'demo', 'bench']) {
+t.test('before start, test, demo, dev, bench and seed the checkout is made ready', async (t) => {
+  for (const name of ['start', 'test', 'demo', 'dev', 'bench', 'seed']) {
     t.ok(name in packageJson.scripts, `npm run ${name} exists`)
     t.equal(packageJson.scripts[`pre${name}`], 'node scripts/prepare.js')
   }

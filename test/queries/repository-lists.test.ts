@@ -1,6 +1,6 @@
 import type { Repository } from 'gitea-js'
 import t from 'tap'
-import { seedEvents } from '../../src/cli/seed-events.ts'
+import { seedEvents } from '../../bench/seed/events.ts'
 import { type Gitea, startTestServer, statusOf, type TestServer } from '../start-server.ts'
 
 const names = (list: readonly Repository[]) => list.map(({ full_name }) => full_name)

@@ -10,7 +10,7 @@ import {
 import { join } from 'node:path'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { seedEvents } from '../../src/cli/seed-events.ts'
+import { seedEvents } from '../../bench/seed/events.ts'
 import type { NewEvent, RecordedEvent } from '../../src/events/event-store.ts'
 import { openEventStoreDb } from '../../src/events/eventstoredb.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'

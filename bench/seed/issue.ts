@@ -1,10 +1,16 @@
-/** What one issue leaves in the log: opened with words of its own, talked about, now and then closed. Pure. */
-import type { AccountRef, DomainEvent, IssueRef, LabelRef, MilestoneRef } from '../events/domain-events.ts'
+/** The events of one issue: opened with its own words, sometimes commented on, sometimes closed. Pure. */
+import type {
+  AccountRef,
+  DomainEvent,
+  IssueRef,
+  LabelRef,
+  MilestoneRef,
+} from '../../src/events/domain-events.ts'
 
-/** Stands in the titles of the issues that are marked, and in no other text. */
+/** In the titles of the marked issues, and in no other text. */
 export const RARE_WORD = 'quokka'
 
-/** Each issue has one, by turns. */
+/** Each issue has one of them, in turn. */
 export const LABELS = [
   { name: 'bug', color: 'ee0701' },
   { name: 'feature', color: '84b6eb' },
@@ -43,7 +49,7 @@ export interface SeededIssue extends IssueRef {
   marked: boolean
 }
 
-/** Events of its stream; `takeComment` gives the next id of a comment. */
+/** The events of its stream; `takeComment` gives the next comment id. */
 export function issueFacts(issue: SeededIssue, takeComment: () => number): DomainEvent[] {
   const { repoId, index, id, poster, marked } = issue
   const word = wordsFrom(id)
@@ -85,7 +91,7 @@ export function issueFacts(issue: SeededIssue, takeComment: () => number): Domai
   return events
 }
 
-/** Words in an order that looks like chance and is the same each time for the same number. */
+/** Gives words that look random; the same seed always gives the same words. */
 function wordsFrom(seed: number): () => string {
   let state = Math.imul(seed, 0x9e3779b1)
   return () => {

@@ -1,7 +1,12 @@
-/** The log of a server that has been busy for years, written straight through the EventStore port. */
+/** The log of a server that was busy for years, written directly through the EventStore port. */
 import { randomUUID } from 'node:crypto'
-import { type AccountKind, type AccountRef, type DomainEvent, schemaOf } from '../events/domain-events.ts'
-import type { EventStore, ExpectedRevision, NewEvent, Position } from '../events/event-store.ts'
+import {
+  type AccountKind,
+  type AccountRef,
+  type DomainEvent,
+  schemaOf,
+} from '../../src/events/domain-events.ts'
+import type { EventStore, ExpectedRevision, NewEvent, Position } from '../../src/events/event-store.ts'
 import {
   claimKeys,
   claimStream,
@@ -13,11 +18,11 @@ import {
   numbersStream,
   pullStream,
   repositoryStream,
-} from '../events/streams.ts'
-import { processCheckpoint } from '../processes/follower.ts'
-import type { ReadStore } from '../projections/read-store.ts'
-import { issueFacts, LABELS, MILESTONES } from './seed-issue.ts'
-import { pullFacts } from './seed-pull.ts'
+} from '../../src/events/streams.ts'
+import { processCheckpoint } from '../../src/processes/follower.ts'
+import type { ReadStore } from '../../src/projections/read-store.ts'
+import { issueFacts, LABELS, MILESTONES } from './issue.ts'
+import { pullFacts } from './pull.ts'
 
 /** Appends that are under way at once. */
 const AT_ONCE = 2000
@@ -28,7 +33,7 @@ export interface SeededRepository {
   private?: boolean
   pulls?: number
   issues?: number
-  /** So many of its issues have the rare word in their titles. */
+  /** How many of its issues have the rare word in their titles. */
   marked?: number
 }
 
@@ -40,9 +45,9 @@ export interface SeedPlan {
 }
 
 /**
- * Appends repositories full of issues and pull requests to a log that nobody else writes to. There are no git
- * repositories behind them: reads need none, and what does need one answers 404. `onProgress` is told how many
- * repositories, issues and pull requests are durable. Resolves to the number of events appended.
+ * Appends repositories full of issues and pull requests to a log that nobody else writes to. They have no git
+ * repository: reads do not need one, and what needs one answers 404. `onProgress` gets the number of
+ * repositories, issues and pull requests that are durable. Resolves to the number of events appended.
  *
  * @throws WrongExpectedRevision when a name is taken, or somebody else takes numbers meanwhile
  */
@@ -79,7 +84,7 @@ export async function seedEvents(
     if (underWay.length >= AT_ONCE) await written()
   }
 
-  /** Takes numbers as `takeNumber` does, each where the one before left off: without a round trip each. */
+  /** Takes numbers as `takeNumber` does, but without a round trip each: a number follows from the one before. */
   function sequence(stream: string, last: number | null): () => number {
     let revision = last
     return () => {
@@ -162,8 +167,8 @@ export async function seedEvents(
 }
 
 /**
- * Tells the server's processes that they have reacted to all of a log: theirs would be git's work, and seeded
- * repositories have no git. Only for a log in which nothing but `seedEvents` has made repositories.
+ * Marks all of a log as handled by the server's processes: they would work with git, and seeded repositories
+ * have no git. Only for a log in which all repositories come from `seedEvents`.
  */
 export async function passOver(readStore: ReadStore, position: Position): Promise<void> {
   const names = ['pull_heads', 'scheduled_merges', 'head_branches']

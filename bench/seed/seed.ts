@@ -1,24 +1,26 @@
-#!/usr/bin/env node
 /** `npm run seed`: fills an empty data directory with issues, pull requests and repositories, to try things at size. */
+
 import { randomBytes } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { Presets, SingleBar } from 'cli-progress'
-import { refuseHalfRestored } from '../backup/half-restored.ts'
-import type { CommandContext } from '../commands/execute.ts'
-import { createUser } from '../commands/users/create.ts'
-import { type Config, loadConfig } from '../config.ts'
-import { lockDataDir } from '../data-lock.ts'
-import { LOG_START } from '../events/event-store.ts'
-import { idsStream } from '../events/streams.ts'
-import { secretCollections } from '../rights/secrets.ts'
-import { openEvents, openReadStores } from '../stores.ts'
-import { lastRevision, passOver, type SeededRepository, seedEvents } from './seed-events.ts'
-import { RARE_WORD } from './seed-issue.ts'
+import { refuseHalfRestored } from '../../src/backup/half-restored.ts'
+import { withProgressBar } from '../../src/cli/progress-bar.ts'
+import type { CommandContext } from '../../src/commands/execute.ts'
+import { createUser } from '../../src/commands/users/create.ts'
+import { type Config, loadConfig } from '../../src/config.ts'
+import { lockDataDir } from '../../src/data-lock.ts'
+import { LOG_START } from '../../src/events/event-store.ts'
+import { idsStream } from '../../src/events/streams.ts'
+import { lastRevision } from '../../src/queries/replay/last-revision.ts'
+import { secretCollections } from '../../src/rights/secrets.ts'
+import { openEvents, openReadStores } from '../../src/stores.ts'
+import { lastRevision, passOver, type SeededRepository, seedEvents } from './events.ts'
+import { RARE_WORD } from './issue.ts'
 
 const LOGIN = 'seed'
 const MARKED = 30
-const MOST = { issues: 10_000_000, pulls: 10_000_000, repos: 1_000_000 }
+const MOST = 10_000_000
 
 const HELP = `DATA_DIR=<directory> npm run seed -- [--issues N] [--pulls N] [--repos N] [--password PASSWORD]
 
@@ -33,13 +35,10 @@ what was seeded. There is no git behind the repositories: clones, pushes and mer
 
 class UsageError extends Error {}
 
-interface Amounts {
-  issues: number
-  pulls: number
-  repos: number
-}
+type Amounts = Record<'issues' | 'pulls' | 'repos', number>
 
-function readArguments(): (Amounts & { password: string | undefined }) | 'help' {
+/** @throws UsageError */
+function readArguments(): Amounts & { password: string | undefined; help: boolean } {
   const options = {
     issues: { type: 'string', default: '1000' },
     pulls: { type: 'string', default: '100' },
@@ -48,27 +47,27 @@ function readArguments(): (Amounts & { password: string | undefined }) | 'help' 
     help: { type: 'boolean', short: 'h', default: false },
   } as const
   try {
-    const { values } = parseArgs({ options })
-    if (values.help) return 'help'
+    const { issues, pulls, repos, password, help } = parseArgs({ options }).values
     return {
-      issues: amountOf('issues', values.issues, 0),
-      pulls: amountOf('pulls', values.pulls, 0),
-      repos: amountOf('repos', values.repos, 1),
-      password: values.password,
+      issues: amountOf('issues', issues, 0),
+      pulls: amountOf('pulls', pulls, 0),
+      repos: amountOf('repos', repos, 1),
+      password,
+      help,
     }
   } catch (error) {
-    // What parseArgs throws names the option.
+    // The errors that parseArgs throws name the option.
     throw error instanceof TypeError ? new UsageError(error.message) : error
   }
 }
 
-function amountOf(name: keyof Amounts, text: string, least: number): number {
+function amountOf(name: string, text: string, least: number): number {
   const amount = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
-  if (amount >= least && amount <= MOST[name]) return amount
-  throw new UsageError(`--${name}: must be a whole number from ${least} to ${MOST[name]}, not "${text}"`)
+  if (amount >= least && amount <= MOST) return amount
+  throw new UsageError(`--${name}: must be a whole number from ${least} to ${MOST}, not "${text}"`)
 }
 
-/** Half of the issues at least are in the first repository, so that it has all that are marked. */
+/** At least half of the issues are in the first repository: it has all of the marked ones. */
 function repositoriesOf({ issues, pulls, repos }: Amounts): SeededRepository[] {
   const elsewhere = Math.min(repos - 1, Math.floor(issues / 2))
   return Array.from({ length: repos }, (_, i): SeededRepository => {
@@ -78,40 +77,38 @@ function repositoriesOf({ issues, pulls, repos }: Amounts): SeededRepository[] {
   })
 }
 
-/** Does what the command line asks for, in a data directory that is this process's own. */
+/** Seeds a data directory that this process has locked. Resolves to the number of events appended. */
 async function fill(config: Config, amounts: Amounts, password: string): Promise<number> {
   const events = await openEvents(config)
   const { readStore, secrets } = await openReadStores(config)
-  const bar = new SingleBar({ format: '{bar} {percentage}% {value} of {total}' }, Presets.shades_classic)
   try {
     if ((await lastRevision(events, idsStream('repository'))) !== null) {
       throw new UsageError(`DATA_DIR: ${config.dataDir} has repositories already; choose another directory`)
     }
     await secrets.prepare(secretCollections)
-    const context: CommandContext = {
-      actor: null,
-      at: new Date().toISOString(),
-      correlationId: 'seed',
-      causationId: 'seed',
-      written: LOG_START,
-    }
+    const at = new Date().toISOString()
+    const context = { actor: null, at, correlationId: 'seed', causationId: 'seed', written: LOG_START }
     const details = { login: LOGIN, email: `${LOGIN}@localhost`, fullName: '', siteAdmin: false }
     const author = { id: await createUser({ events, secrets }, context, details, password), login: LOGIN }
-    bar.start(amounts.issues + amounts.pulls + amounts.repos, 0)
-    const owner = { ...author, kind: 'user' } as const
-    const plan = { owner, author, repositories: repositoriesOf(amounts) }
-    const appended = await seedEvents(events, plan, (done) => bar.update(done))
+    const plan = {
+      owner: { ...author, kind: 'user' },
+      author,
+      repositories: repositoriesOf(amounts),
+    } as const
+    const total = amounts.issues + amounts.pulls + amounts.repos
+    const appended = await withProgressBar((onProgress) =>
+      seedEvents(events, plan, (done) => onProgress({ step: 'seeding', done, total })),
+    )
     await passOver(readStore, await events.lastPosition())
     return appended
   } finally {
-    bar.stop()
     await Promise.all([events.close(), readStore.close(), secrets.close()])
   }
 }
 
 async function main(): Promise<void> {
   const given = readArguments()
-  if (given === 'help') return console.log(HELP)
+  if (given.help) return console.log(HELP)
   const config = loadConfig(process.env)
   if (config.eventStoreUrl !== undefined || config.mongodbUrl !== undefined) {
     throw new UsageError('only a data directory can be seeded: unset EVENTSTORE_URL and MONGODB_URL')

@@ -1,15 +1,15 @@
-/** What one pull request leaves in the log: opened, pushed to, checked, and most often merged. Pure. */
+/** The events of one pull request: opened, pushed to, checked, and most often merged. Pure. */
 import { createHash } from 'node:crypto'
-import type { AccountRef, BranchPoint, DomainEvent } from '../events/domain-events.ts'
-import { claimKeys } from '../events/streams.ts'
+import type { AccountRef, BranchPoint, DomainEvent } from '../../src/events/domain-events.ts'
+import { claimKeys } from '../../src/events/streams.ts'
 
-/** Of four pull requests, so many are merged; the rest is open. */
+/** Of every four pull requests, three are merged and one stays open. */
 const MERGED_OF_FOUR = 3
 const AUTHOR = { name: 'A Developer', email: 'developer@example.org', date: '2020-01-01T00:00:00+00:00' }
 const BODY =
   'What it does, and why.\n\n- It reads the list from one index.\n- No git process is started.\n\n'.repeat(4)
 
-/** Key of its claim, events of the repository's refs, events of its own stream. No git repository knows its commits. */
+/** The key of its claim, the events of the repository's refs and the events of its own stream. Its commits are not in git. */
 export function pullFacts(repoId: number, index: number, id: number, poster: AccountRef) {
   const sha = (what: string) => createHash('sha1').update(`${repoId}.${index} ${what}`).digest('hex')
   const [first, tip, from, commit] = [sha('first'), sha('tip'), sha('base'), sha('merge')]

@@ -5,14 +5,14 @@ import t from 'tap'
 import { decode } from '../../src/events/codec.ts'
 import { passwordOf, startTestServer, statusOf } from '../start-server.ts'
 
-const seed = fileURLToPath(new URL('../../src/cli/seed.ts', import.meta.url))
+const seed = fileURLToPath(new URL('../../bench/seed/seed.ts', import.meta.url))
 
 function run(dataDir: string, args: readonly string[], environment: Record<string, string> = {}) {
   const env = { ...process.env, DATA_DIR: dataDir, ...environment }
   return promisify(execFile)(process.execPath, ['--import', 'tsx', seed, ...args], { env })
 }
 
-t.test('npm run seed: what was asked for is there, and the server goes on from it', async (t) => {
+t.test('npm run seed: the server has what was asked for, and goes on from it', async (t) => {
   const dataDir = t.testdir()
   const amounts = ['--issues', '100', '--pulls', '12', '--repos', '5', '--password', passwordOf('seed')]
   const { stdout } = await run(dataDir, amounts)
@@ -87,7 +87,7 @@ t.test('npm run seed: a directory with repositories in it is left alone', async 
   await t.rejects(run(dataDir, []), { code: 2, stderr: /has repositories already/ })
 })
 
-t.test('npm run seed: what can not be done is said in one line', async (t) => {
+t.test('npm run seed: wrong arguments and settings are named in one line', async (t) => {
   const dataDir = t.testdir()
   const cases: [args: string[], environment: Record<string, string>, stderr: RegExp][] = [
     [['--issues', 'many'], {}, /^seed: --issues: must be a whole number from 0 to 10000000, not "many"\n$/],

@@ -1,0 +1,62 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { parse, parseDocument } from 'yaml'
+
+const at = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url))
+const read = (path: string) => readFileSync(at(path), 'utf8')
+
+interface Service {
+  image: string
+  env?: Record<string, string>
+  environment?: Record<string, string>
+}
+
+interface Job {
+  container?: string
+  services?: Record<string, Service>
+  env?: Record<string, string>
+  steps: { run?: string; with?: Record<string, unknown> }[]
+}
+
+const document = parseDocument(read('.github/workflows/ci.yml'), { strict: true, uniqueKeys: true })
+const { jobs }: { jobs: Record<'test' | 'real-servers', Job> } = document.toJS()
+const compose: { services: Record<string, Service> } = parse(read('docker-compose.yml'))
+
+const commandsOf = ({ steps }: Job) => steps.flatMap(({ run }) => (run === undefined ? [] : [run]))
+const realServers = jobs['real-servers']
+
+t.test('the workflow is valid YAML without repeated keys', async (t) => {
+  t.strictSame([...document.errors, ...document.warnings], [])
+})
+
+t.test('it runs .ci/run with all of the history, which the demo pushes', async (t) => {
+  t.strictSame(commandsOf(jobs.test), ['bash .ci/run'])
+  t.ok(existsSync(at('.ci/run')))
+  t.equal(jobs.test.steps[0]?.with?.['fetch-depth'], 0)
+})
+
+t.test('it runs on the oldest Node that package.json allows', async (t) => {
+  const { engines }: { engines: { node: string } } = JSON.parse(read('package.json'))
+  const major = /\d+/.exec(engines.node)?.[0]
+  t.equal(`${jobs.test.steps[1]?.with?.['node-version']}`, major)
+  t.equal(realServers.container, `node:${major}-bookworm`)
+})
+
+t.test('the contract suites run on the servers of docker-compose.yml, and none is skipped', async (t) => {
+  const { eventstore, mongodb } = realServers.services ?? {}
+  t.equal(eventstore?.image, compose.services.eventstore?.image)
+  t.strictSame(eventstore?.env, compose.services.eventstore?.environment)
+  t.equal(mongodb?.image, compose.services.mongodb?.image)
+
+  const [install, tests] = commandsOf(realServers)
+  t.equal(install, 'npm ci')
+  const files = tests?.replace('npx tap run ', '').split(' ') ?? []
+  t.equal(files.length, 2)
+  const sources = files.map(read).join('')
+  for (const name of ['TEST_EVENTSTORE_URL', 'TEST_MONGODB_URL']) {
+    t.match(sources, `process.env.${name}`)
+    const { hostname } = new URL(realServers.env?.[name] ?? '')
+    t.ok(hostname in (realServers.services ?? {}), `${name}: ${hostname} is a service`)
+  }
+})
