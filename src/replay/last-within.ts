@@ -2,6 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import type { EventStore } from '../events/event-store.ts'
+import { perStore } from '../per-store.ts'
 import { isWithinUntil, type Stand, standOf, type Until } from './document-at.ts'
 
 /** What is known of a stream's past is known of so many events together: a millisecond's work or two. */
@@ -12,7 +13,7 @@ const MAX_SEGMENTS = 20_000
  * By stream and last revision, as a stream's past never changes: the least revision, position and time of a segment,
  * which need not be one event's.
  */
-const segments = new WeakMap<EventStore, LRUCache<string, Stand>>()
+const segmentsOf = perStore((): LRUCache<string, Stand> => new LRUCache({ max: MAX_SEGMENTS }))
 
 /**
  * The revision of the last event that is within, -1 when none is. Clocks differ, so that any event may be it, however
@@ -21,8 +22,7 @@ const segments = new WeakMap<EventStore, LRUCache<string, Stand>>()
  * @throws StoreUnavailable
  */
 export async function lastWithin(store: EventStore, stream: string, until: Until): Promise<number> {
-  const known = segments.get(store) ?? new LRUCache<string, Stand>({ max: MAX_SEGMENTS })
-  segments.set(store, known)
+  const known = segmentsOf(store)
   const end = await readBack(store, stream, until, { maxCount: 1 })
   if (end.within !== undefined) return end.within
   let from = end.least?.revision ?? -1

@@ -4,6 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { EventStore } from '../events/event-store.ts'
+import { perStore } from '../per-store.ts'
 import type { Replayed } from './replay-stream.ts'
 
 /** Of each stream every so many events are remembered. */
@@ -28,22 +29,21 @@ interface Known<D extends object> {
 const keyOf = (stream: string, revision: number) => `${stream} ${revision}`
 
 export function createMilestones<D extends object>(maxSize = MAX_SIZE): Milestones<D> {
-  const byStore = new WeakMap<EventStore, Known<D>>()
+  const knownOf = perStore(() => knowingNothing<D>(maxSize))
 
   return {
     before(store, stream, revision) {
-      const known = byStore.get(store)
+      const { replays, revisions } = knownOf(store)
       let last = -1
-      for (const kept of known?.revisions.get(stream) ?? []) {
+      for (const kept of revisions.get(stream) ?? []) {
         if (kept > last && kept <= revision) last = kept
       }
-      return known?.replays.get(keyOf(stream, last))
+      return replays.get(keyOf(stream, last))
     },
     keep(store, stream, replayed) {
       const { last } = replayed
       if (last === undefined || (last.revision + 1) % MILESTONE !== 0) return
-      const known = byStore.get(store) ?? knowingNothing<D>(maxSize)
-      byStore.set(store, known)
+      const known = knownOf(store)
       const key = keyOf(stream, last.revision)
       if (known.replays.has(key)) return
       known.replays.set(key, replayed)

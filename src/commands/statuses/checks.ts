@@ -2,6 +2,7 @@
 import type { CheckEvent, CommitState } from '../../events/domain-events.ts'
 import type { Decider, Decision } from '../execute.ts'
 import { refuse } from '../refusal.ts'
+import { snapshots } from '../snapshots.ts'
 
 export const COMMIT_STATES: readonly CommitState[] = ['pending', 'success', 'error', 'failure', 'warning']
 
@@ -15,7 +16,7 @@ export interface ChecksState {
 
 export const checksDecider: Decider<ChecksState, CheckEvent> = {
   initialState: { posted: new Map() },
-  snapshots: new WeakMap(),
+  snapshots: snapshots(),
   handles: { CommitStatusPosted: true },
   evolve(state, { data }) {
     if (state.posted.get(data.context) === data.state) return state
