@@ -12,6 +12,7 @@ import type { CommentDocument } from '../projections/comments.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
+import { Nullable } from '../wire/nullable.ts'
 import { IssueParams, issueFor } from './issues.ts'
 import { RepositoryParams } from './repositories.ts'
 import { UserWire, userWire } from './users.ts'
@@ -33,7 +34,7 @@ export const CommentWire = Type.Object({
   html_url: Type.String(),
   pull_request_url: Type.String(),
   issue_url: Type.String(),
-  user: Type.Union([UserWire, Type.Null()]),
+  user: Nullable(UserWire),
   original_author: Type.String(),
   original_author_id: Type.Integer(),
   body: Type.String(),

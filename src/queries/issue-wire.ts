@@ -9,14 +9,12 @@ import type { MilestoneDocument } from '../projections/milestones.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { View } from '../projections/view.ts'
 import type { AnswerServices } from '../services.ts'
+import { Nullable } from '../wire/nullable.ts'
 import { type Access, accessTo } from './access.ts'
 import { LabelWire } from './labels.ts'
 import { MilestoneWire } from './milestones.ts'
 import type { RepositoryWire } from './repositories.ts'
 import { UserWire } from './users.ts'
-
-const Nullable = <T extends Parameters<typeof Type.Union>[0][number]>(type: T) =>
-  Type.Union([type, Type.Null()])
 
 /** What `Issue` and `PullRequest` share. */
 export const DISCUSSION_WIRE = {

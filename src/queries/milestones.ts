@@ -9,6 +9,7 @@ import { repositoryFor } from '../http/requests.ts'
 import type { MilestoneDocument } from '../projections/milestones.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { Services } from '../services.ts'
+import { Nullable } from '../wire/nullable.ts'
 import { RepositoryParams } from './repositories.ts'
 
 /** `id`: an id or a title. */
@@ -23,8 +24,8 @@ export const MilestoneWire = Type.Object({
   closed_issues: Type.Integer(),
   created_at: Type.String(),
   updated_at: Type.String(),
-  closed_at: Type.Union([Type.String(), Type.Null()]),
-  due_on: Type.Union([Type.String(), Type.Null()]),
+  closed_at: Nullable(Type.String()),
+  due_on: Nullable(Type.String()),
 })
 
 /** The document as Gitea's `Milestone`. */

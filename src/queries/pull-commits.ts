@@ -11,6 +11,7 @@ import { PageQuery, pageOf, sendCommitPaging } from '../http/paging.ts'
 import type { PullDocument } from '../projections/pulls.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
+import { Nullable } from '../wire/nullable.ts'
 import { askGit, pullInGit } from './pull-git.ts'
 import { PullParams } from './pulls.ts'
 import { UserWire, userWire } from './users.ts'
@@ -36,15 +37,12 @@ export const CommitWire = Type.Object({
     committer: CommitUserWire,
     message: Type.String(),
     tree: CommitMetaWire,
-    verification: Type.Union([VerificationWire, Type.Null()]),
+    verification: Nullable(VerificationWire),
   }),
-  author: Type.Union([UserWire, Type.Null()]),
-  committer: Type.Union([UserWire, Type.Null()]),
+  author: Nullable(UserWire),
+  committer: Nullable(UserWire),
   parents: Type.Array(CommitMetaWire),
-  files: Type.Union([
-    Type.Array(Type.Object({ filename: Type.String(), status: Type.String() })),
-    Type.Null(),
-  ]),
+  files: Nullable(Type.Array(Type.Object({ filename: Type.String(), status: Type.String() }))),
   stats: Type.Object({ total: Type.Integer(), additions: Type.Integer(), deletions: Type.Integer() }),
 })
 

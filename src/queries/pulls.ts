@@ -12,6 +12,7 @@ import { type PullDocument, pullId } from '../projections/pulls.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { AnswerServices, Services } from '../services.ts'
+import { Nullable } from '../wire/nullable.ts'
 import { type Access, atLeast } from './access.ts'
 import {
   DISCUSSION_WIRE,
@@ -26,9 +27,6 @@ import { RepositoryParams, RepositoryWire, repositoryWire } from './repositories
 import { UserWire, userWire } from './users.ts'
 
 export const PullParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
-
-const Nullable = <T extends Parameters<typeof Type.Union>[0][number]>(type: T) =>
-  Type.Union([type, Type.Null()])
 
 const BranchPointWire = Type.Object({
   label: Type.String(),

@@ -5,6 +5,7 @@ import { repositoryFor } from '../http/requests.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
+import { Nullable } from '../wire/nullable.ts'
 import { type Access, accessTo, atLeast } from './access.ts'
 import { UserWire, userWire } from './users.ts'
 
@@ -73,7 +74,7 @@ export const PlainRepositoryWire = Type.Object({ ...fields, parent: Type.Null() 
 
 export const RepositoryWire = Type.Object({
   ...fields,
-  parent: Type.Union([Type.Null(), PlainRepositoryWire]),
+  parent: Nullable(PlainRepositoryWire),
 })
 
 /** The document as Gitea's `Repository`, with the requester's access in `permissions`. */

@@ -19,6 +19,7 @@ import {
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { gitDirOf, type Services } from '../services.ts'
+import { Nullable } from '../wire/nullable.ts'
 import type { Access } from './access.ts'
 import { ownerOf, RepositoryWire, repositoryWire } from './repositories.ts'
 import { UserWire, userWire } from './users.ts'
@@ -32,7 +33,7 @@ export const CommitStatusWire = Type.Object({
   description: Type.String(),
   url: Type.String(),
   context: Type.String(),
-  creator: Type.Union([UserWire, Type.Null()]),
+  creator: Nullable(UserWire),
   created_at: Type.String(),
   updated_at: Type.String(),
 })

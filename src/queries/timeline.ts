@@ -15,6 +15,7 @@ import { issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
+import { Nullable } from '../wire/nullable.ts'
 import { discussionUrls } from './comments.ts'
 import { IssueWire } from './issue-wire.ts'
 import { IssueParams, issueFor, issueWires } from './issues.ts'
@@ -22,9 +23,6 @@ import { LabelWire, labelWire } from './labels.ts'
 import { MilestoneWire, milestoneWire } from './milestones.ts'
 import { evolveTimeline, type TimelineRow } from './timeline-rows.ts'
 import { UserWire, userWire } from './users.ts'
-
-const Nullable = <T extends Parameters<typeof Type.Union>[0][number]>(type: T) =>
-  Type.Union([type, Type.Null()])
 
 export const TimelineWire = Type.Object({
   id: Type.Integer(),

@@ -9,6 +9,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { parseInt64 } from '../events/int64.ts'
 import type { UpgradePlan } from '../events/upgrade-events.ts'
+import { Nullable } from '../wire/nullable.ts'
 import type { UpgradeAnswers } from './answers.ts'
 import { httpStatusOf, InvalidArgument, type Problem, problemOf, UnknownModule } from './problems.ts'
 
@@ -35,7 +36,7 @@ export const PlanWire = Type.Object({
   upgraded_client_state: Type.Null({ deprecated: true }),
 })
 
-const CurrentPlanResponse = Type.Object({ plan: Type.Union([PlanWire, Type.Null()]) })
+const CurrentPlanResponse = Type.Object({ plan: Nullable(PlanWire) })
 const AppliedPlanResponse = Type.Object({ height: Int64 })
 export const ModuleVersionsWire = Type.Object({
   module_versions: Type.Array(

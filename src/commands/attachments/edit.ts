@@ -14,6 +14,7 @@ import { atLeast } from '../../queries/access.ts'
 import { AttachmentParams, attachmentOf } from '../../queries/attachments.ts'
 import { AttachmentWire, attachmentWire, CommentParams, commentFor } from '../../queries/comments.ts'
 import type { Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import {
   commentDecider,
   decideAddAttachment,
@@ -33,7 +34,7 @@ const UploadQuery = Type.Object({
     Type.String({ description: "name of the attachment; the uploaded file's own if empty" }),
   ),
 })
-const EditAttachmentOptions = Type.Object({ name: Type.Optional(Type.Union([Type.String(), Type.Null()])) })
+const EditAttachmentOptions = Type.Object({ name: GivenOrNull(Type.String()) })
 
 const forbiddenType = () =>
   new Refused(refuse.unprocessable('attachment: files of this type are not allowed here'))

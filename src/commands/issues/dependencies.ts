@@ -8,12 +8,12 @@ import { issueId } from '../../projections/issue-selection.ts'
 import { IssueWire } from '../../queries/issue-wire.ts'
 import { IssueParams, issueFor, issueWires } from '../../queries/issues.ts'
 import type { Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import type { CommandContext } from '../execute.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { changeDiscussion } from './change-discussion.ts'
 import { reaches } from './dependency-paths.ts'
 import { decideAddDependency, decideRemoveDependency } from './discussion.ts'
-import { GivenOrNull } from './fields.ts'
 
 /** Without owner and name, the repository in the path. */
 export const IssueMeta = Type.Object({

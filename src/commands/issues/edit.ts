@@ -9,6 +9,7 @@ import { atLeast } from '../../queries/access.ts'
 import { IssueWire } from '../../queries/issue-wire.ts'
 import { IssueParams, issueFor, issueWires } from '../../queries/issues.ts'
 import type { Services } from '../../services.ts'
+import { GivenOrNull, Nullable } from '../../wire/nullable.ts'
 import type { Decision } from '../execute.ts'
 import { takeOverHead } from '../pull-requests/edit.ts'
 import { decidePullStatus } from '../pull-requests/pull-request.ts'
@@ -16,7 +17,7 @@ import { isRefusal, Refused, refuse } from '../refusal.ts'
 import { changeDiscussion } from './change-discussion.ts'
 import { deadlineOf } from './deadline.ts'
 import { type DiscussionEdit, decideEditDiscussion, decideStatus } from './discussion.ts'
-import { assigneeRefs, GivenOrNull, milestoneRef } from './fields.ts'
+import { assigneeRefs, milestoneRef } from './fields.ts'
 import { statusChange } from './status-change.ts'
 import { titleOf } from './title.ts'
 
@@ -38,7 +39,7 @@ export const EditDeadlineOption = Type.Object({
   deadline: GivenOrNull(Type.String()),
 })
 
-const DeadlineWire = Type.Object({ due_date: Type.Union([Type.String(), Type.Null()]) })
+const DeadlineWire = Type.Object({ due_date: Nullable(Type.String()) })
 
 /** Edit rules 2 and 3: what the request changes; null is what Go clients send for "leave it". */
 async function editOf(

@@ -11,6 +11,7 @@ import { labelsOfIssue } from '../../queries/issue-labels.ts'
 import { IssueParams, issueFor } from '../../queries/issues.ts'
 import { LabelWire, labelIdsNamed, labelsByIds } from '../../queries/labels.ts'
 import type { Services } from '../../services.ts'
+import { Nullable } from '../../wire/nullable.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { changeDiscussion } from './change-discussion.ts'
 import { decideEditDiscussion } from './discussion.ts'
@@ -18,10 +19,7 @@ import { labelRefs } from './fields.ts'
 
 /** Ids, or names; those that the repository and its organization do not have are left out. */
 export const IssueLabelsOption = Type.Object({
-  labels: Type.Union([
-    Type.Array(Type.Union([Type.Integer(), Type.String()]), { maxItems: 1000 }),
-    Type.Null(),
-  ]),
+  labels: Nullable(Type.Array(Type.Union([Type.Integer(), Type.String()]), { maxItems: 1000 })),
 })
 
 const IssueLabelParams = Type.Object({ ...IssueParams.properties, id: Type.String() })

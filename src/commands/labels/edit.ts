@@ -18,6 +18,7 @@ import {
 import { OrganizationParams, organizationFor } from '../../queries/organizations.ts'
 import { RepositoryParams } from '../../queries/repositories.ts'
 import type { Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import { execute } from '../execute.ts'
 import { isRefusal, Refused, refuse } from '../refusal.ts'
 import { takeNumber } from '../sequences.ts'
@@ -32,8 +33,8 @@ import {
 
 /** What Gitea's columns hold. */
 const text = { maxLength: 255 }
-const OptionalText = Type.Optional(Type.Union([Type.String(text), Type.Null()]))
-const OptionalFlag = Type.Optional(Type.Union([Type.Boolean(), Type.Null()]))
+const OptionalText = GivenOrNull(Type.String(text))
+const OptionalFlag = GivenOrNull(Type.Boolean())
 
 export const CreateLabelOption = Type.Object({
   name: Type.String(text),

@@ -9,6 +9,7 @@ import { type MilestoneDocument, milestoneFold } from '../../projections/milesto
 import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../../queries/milestones.ts'
 import { RepositoryParams } from '../../queries/repositories.ts'
 import type { Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import { execute } from '../execute.ts'
 import { isRefusal, Refused, refuse } from '../refusal.ts'
 import { takeNumber } from '../sequences.ts'
@@ -21,9 +22,9 @@ import {
 } from './milestone.ts'
 
 /** What Gitea's columns hold. */
-const OptionalTitle = Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()]))
-const OptionalText = Type.Optional(Type.Union([Type.String({ maxLength: 65_535 }), Type.Null()]))
-const OptionalString = Type.Optional(Type.Union([Type.String(), Type.Null()]))
+const OptionalTitle = GivenOrNull(Type.String({ maxLength: 255 }))
+const OptionalText = GivenOrNull(Type.String({ maxLength: 65_535 }))
+const OptionalString = GivenOrNull(Type.String())
 
 export const CreateMilestoneOption = Type.Object({
   title: Type.String({ maxLength: 255 }),

@@ -11,6 +11,7 @@ import { commandContext, settled, signedIn } from '../../http/requests.ts'
 import { MemberParams, organizationFor } from '../../queries/organizations.ts'
 import { userNamed } from '../../queries/users.ts'
 import type { Services } from '../../services.ts'
+import { Nullable } from '../../wire/nullable.ts'
 import { type Decision, execute } from '../execute.ts'
 import {
   decideRemoveMember,
@@ -63,7 +64,7 @@ export function memberRoutes(services: Services): FastifyPluginAsyncTypebox {
         schema: {
           tags,
           params: MemberParams,
-          body: Type.Union([SetMemberOption, Type.Null()]),
+          body: Nullable(SetMemberOption),
           response: { 204: Type.Null() },
         },
       },

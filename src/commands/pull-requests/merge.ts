@@ -6,6 +6,7 @@ import { inTurn } from '../../git/slots.ts'
 import { commandContext, repositoryFor, settled, signedIn } from '../../http/requests.ts'
 import { PullParams, pullFor } from '../../queries/pulls.ts'
 import type { Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import { append, execute } from '../execute.ts'
 import { mergeTurn } from './finish-merge.ts'
 import { type Merge, mergePull } from './merge-pull.ts'
@@ -34,7 +35,7 @@ export function mergePullRoutes(services: Services): FastifyPluginAsyncTypebox {
         schema: {
           tags,
           params: PullParams,
-          body: Type.Optional(Type.Union([MergePullRequestOption, Type.Null()])),
+          body: GivenOrNull(MergePullRequestOption),
         },
       },
       async (request, reply) => {

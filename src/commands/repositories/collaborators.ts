@@ -10,6 +10,7 @@ import { accessTo } from '../../queries/access.ts'
 import { RepositoryParams } from '../../queries/repositories.ts'
 import { UserWire, userWire } from '../../queries/users.ts'
 import type { Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import { execute } from '../execute.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { decideRemoveCollaborator, decideSetCollaborator, repositoryDecider } from './repository.ts'
@@ -107,9 +108,7 @@ export function collaboratorRoutes(services: Services): FastifyPluginAsyncTypebo
         schema: {
           tags,
           params: CollaboratorParams,
-          body: Type.Optional(
-            Type.Union([Type.Object({ permission: Type.Optional(Type.String()) }), Type.Null()]),
-          ),
+          body: GivenOrNull(Type.Object({ permission: Type.Optional(Type.String()) })),
           response: { 204: Type.Null() },
         },
       },

@@ -12,6 +12,7 @@ import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { accessTo } from '../../queries/access.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../queries/repositories.ts'
 import { gitDirOf, type Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import { releaseClaim, takeClaim } from '../claims.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
 import { journaled, recordRefs } from '../refs-updated.ts'
@@ -21,10 +22,10 @@ import { claimRepositoryName, organizationToCreateIn } from './create.ts'
 import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
-/** Go clients send null for what they leave out. */
-const GivenOrNull = Type.Optional(Type.Union([Type.String(), Type.Null()]))
-
-export const CreateForkOption = Type.Object({ name: GivenOrNull, organization: GivenOrNull })
+export const CreateForkOption = Type.Object({
+  name: GivenOrNull(Type.String()),
+  organization: GivenOrNull(Type.String()),
+})
 
 interface Fork {
   base: RepositoryDocument
@@ -140,7 +141,7 @@ export function forkRoutes(services: Services): FastifyPluginAsyncTypebox {
         schema: {
           tags: ['repository'],
           params: RepositoryParams,
-          body: Type.Optional(Type.Union([CreateForkOption, Type.Null()])),
+          body: GivenOrNull(CreateForkOption),
           response: { 202: RepositoryWire },
         },
       },

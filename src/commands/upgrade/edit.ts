@@ -8,6 +8,7 @@ import type { UpgradeEvent } from '../../events/upgrade-events.ts'
 import { commandContext, settled, siteAdmin } from '../../http/requests.ts'
 import type { Services } from '../../services.ts'
 import { ModuleVersionsWire, PlanWire, planWire } from '../../upgrade/http.ts'
+import { Nullable } from '../../wire/nullable.ts'
 import { type Decision, execute } from '../execute.ts'
 import { Refused, refuse } from '../refusal.ts'
 import {
@@ -110,7 +111,7 @@ export function upgradeRoutes(services: Services): FastifyPluginAsyncTypebox {
         schema: {
           tags,
           description: "Records that the scheduled plan was applied: at the plan's height if none is given",
-          body: Type.Union([ApplyPlanOption, Type.Null()]),
+          body: Nullable(ApplyPlanOption),
           response: { 204: Type.Null() },
         },
       },
