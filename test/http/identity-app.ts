@@ -19,7 +19,9 @@ import { authPlugin } from '../../src/http/auth.ts'
 import { registerErrors } from '../../src/http/errors.ts'
 import { SIGN_IN_LIMITS, type SignInLimits } from '../../src/http/sign-in.ts'
 import { accountModel } from '../../src/projections/accounts.ts'
+import { withGenerations } from '../../src/projections/generations.ts'
 import { createProjector } from '../../src/projections/projector.ts'
+import { createRebuild } from '../../src/projections/rebuild.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
 import { tokenModel } from '../../src/projections/tokens.ts'
 import { createLiveEvents } from '../../src/queries/live-events.ts'
@@ -64,6 +66,13 @@ export async function identityApp(
     views,
     secrets,
     projector,
+    rebuilder: createRebuild({
+      events,
+      generations: withGenerations(readStore),
+      projector,
+      exchanged: () => {},
+      signal: new AbortController().signal,
+    }),
     gitDir: join(dir, 'git'),
     attachments: await openAttachmentFiles(join(dir, 'attachments')),
     pushJournal: await openPushJournal(join(dir, 'pushes')),
