@@ -194,13 +194,13 @@ t.test('mergelog rebuild while another command has the data directory says so', 
   const DATA_DIR = t.testdir({ 'events.db': '' })
   const unlock = lockDataDir(DATA_DIR)
   t.teardown(unlock)
-  const PUBLIC_URL = 'http://127.0.0.1:1'
+  const PUBLIC_URL = 'http://127.0.0.1:2'
   t.match(await mergelog(['rebuild'], { DATA_DIR, PUBLIC_URL, ADMIN_PASSWORD }), {
     code: 1,
     stdout: '',
     stderr:
       `mergelog: DATA_DIR: another process uses ${DATA_DIR}, but no server answers at ${PUBLIC_URL}: ` +
-      'connect ECONNREFUSED 127.0.0.1:1. It may be another command, a server that is still starting, ' +
+      'connect ECONNREFUSED 127.0.0.1:2. It may be another command, a server that is still starting, ' +
       'or one at another address (see --url)\n',
   })
 })
