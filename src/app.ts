@@ -22,6 +22,7 @@ import { editPullRoutes } from './commands/pull-requests/edit.ts'
 import { mergePullRoutes } from './commands/pull-requests/merge.ts'
 import { openPullRoutes } from './commands/pull-requests/open.ts'
 import { updatePullRoutes } from './commands/pull-requests/update.ts'
+import { rebuildRoutes } from './commands/rebuild.ts'
 import { collaboratorRoutes } from './commands/repositories/collaborators.ts'
 import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
@@ -119,6 +120,7 @@ const API_ROUTES = [
   attachmentRoutes,
   attachmentQueryRoutes,
   upgradeRoutes,
+  rebuildRoutes,
 ]
 
 /** `upgrade`: what the Query service answers. `recovered`: whether what a crash left behind has been worked off, for `/healthz`. */

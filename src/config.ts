@@ -2,158 +2,237 @@
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 
+/** What a setting may be. */
+interface Kind<T> {
+  /** In words, for the error. */
+  allowed: string
+  /** Text → value; undefined for text that is not allowed. */
+  read: (text: string) => T | undefined
+  /** How refused text is printed. Left out: as it is. */
+  show?: (text: string) => string
+}
+
+const matching = (allowed: string, pattern: RegExp): Kind<string> => ({
+  allowed,
+  read: (text) => (pattern.test(text) ? text : undefined),
+})
+
+const between = (value: number, least: number, most: number) =>
+  value >= least && value <= most ? value : undefined
+
+const wholeNumber = (least: number, most: number): Kind<number> => ({
+  allowed: `a whole number from ${least} to ${most}`,
+  read: (text) => (/^\d{1,15}$/.test(text) ? between(Number(text), least, most) : undefined),
+})
+
+const UNITS = ['', 'KiB', 'MiB', 'GiB', 'TiB']
+
+/** `4194304` or `4MiB`. */
+const bytes = (range: string, least: number, most = Number.MAX_SAFE_INTEGER): Kind<number> => ({
+  allowed: `a number of bytes ${range}, as 1048576, 1024KiB or 1MiB`,
+  read(text) {
+    const [, digits, unit = ''] = /^(\d{1,15}) ?([KMGT]iB)?$/.exec(text) ?? []
+    return between(Number(digits) * 1024 ** UNITS.indexOf(unit), least, most)
+  },
+})
+
+const path = (allowed: string): Kind<string> => ({
+  allowed,
+  read: (text) => (text.includes('\0') ? undefined : resolve(text)),
+})
+
+const host: Kind<string> = {
+  allowed: 'an IP address or a host name',
+  read: (text) =>
+    isIP(text) !== 0 || /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?$/i.test(text) ? text : undefined,
+}
+const port = wholeNumber(0, 65535)
+const file = path('the path of a file')
+
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
-
-export type LogLevel = (typeof LOG_LEVELS)[number]
-
-export interface Config {
-  readonly host: string
-  /** 0: any free port. */
-  readonly port: number
-  /** 0: any free port. */
-  readonly grpcPort: number
-  /** Absolute path of a PEM file; undefined, as `grpcTlsKey` then is: gRPC without TLS. */
-  readonly grpcTlsCert: string | undefined
-  /** Absolute path of a PEM file. */
-  readonly grpcTlsKey: string | undefined
-  /** Of one message, either way. */
-  readonly grpcMaxMessageBytes: number
-  /** Absolute. */
-  readonly dataDir: string
-  /** Without a trailing slash; undefined: the address that the server listens on. */
-  readonly publicUrl: string | undefined
-  /** In the esdb:// form; undefined: the embedded event store. */
-  readonly eventStoreUrl: string | undefined
-  /** Undefined: the embedded read store. */
-  readonly mongodbUrl: string | undefined
-  readonly adminPassword: string | undefined
-  readonly logLevel: LogLevel
-  /** Absolute path of a private SSH key without a passphrase; undefined: what merges make is not signed. */
-  readonly signingKey: string | undefined
-  /** Absolute path of a file in git's allowed-signers format: whose signatures count besides the server's. */
-  readonly allowedSigners: string | undefined
-  readonly maxBodyBytes: number
-  /** Infinity: no limit. */
-  readonly maxPushBytes: number
-  /** Of one file. */
-  readonly attachmentMaxBytes: number
-  /** Endings (`.zip`), media types and families of them (`image/*`), in lower case. */
-  readonly attachmentAllowedTypes: readonly string[]
-  readonly pageLimitDefault: number
-  readonly pageLimitMax: number
-  readonly projectionWaitMs: number
-  /** Of one file of a pull request: counting its added and deleted lines ends there. */
-  readonly maxDiffLines: number
-  /** A list of a pull request's files ends there. */
-  readonly maxDiffFiles: number
-  /** No more of one changed line is held while lines are counted, however long it is. */
-  readonly maxDiffLineCharacters: number
+const logLevel: Kind<(typeof LOG_LEVELS)[number]> = {
+  allowed: `one of ${LOG_LEVELS.join(', ')}`,
+  read: (text) => LOG_LEVELS.find((level) => level === text),
 }
 
-export interface Setting {
-  readonly name: string
-  /** As it would stand in the environment; empty: none. */
-  readonly default: string
-  readonly meaning: string
+const password: Kind<string> = {
+  ...matching('at least 8 characters long', /^.{8,}$/su),
+  show: (text) => `(${Array.from(text).length} characters)`,
 }
 
-/** Every setting there is, in the order of the README's table. */
-export const settings = [
-  { name: 'HOST', default: '127.0.0.1', meaning: 'Address to listen on; `0.0.0.0` for every interface' },
-  { name: 'PORT', default: '3000', meaning: 'Port of REST and git; `0` takes any free one' },
-  { name: 'GRPC_PORT', default: '9090', meaning: 'Port of gRPC; `0` takes any free one' },
-  {
-    name: 'GRPC_TLS_CERT',
-    default: '',
+const FILE_TYPE = /^(?:\.[^\s,/\\]+|\*\/\*|[a-z][a-z0-9.+-]*\/(?:\*|[a-z0-9.+-]+))$/
+
+/** Endings (`.zip`), media types and families of them (`image/*`), in lower case. */
+const fileTypes: Kind<readonly string[]> = {
+  allowed: 'a list of .endings, media/types or families/* with commas between them',
+  read(text) {
+    const entries = text.split(',').map((entry) => entry.trim().toLowerCase())
+    return entries.every((entry) => FILE_TYPE.test(entry)) ? Object.freeze(entries) : undefined
+  },
+}
+
+/** A URL that may be printed: credentials are before the last @, and a query may hold more of them. */
+function withoutSecrets(text: string): string {
+  const at = text.lastIndexOf('@')
+  const scheme = /^[a-z0-9+.-]*:\/\//i.exec(text)?.[0] ?? ''
+  const shown = at === -1 ? text : `${scheme}***${text.slice(at)}`
+  return shown.replace(/\?.*$/s, '?***')
+}
+
+const webUrl: Kind<string> = {
+  allowed: 'an http:// or https:// URL without credentials, query, fragment or trailing slash',
+  read: (text) =>
+    URL.canParse(text) && /^https?:\/\/[^\s/@?#\\][^\s@?#\\]*(?<!\/)$/i.test(text) ? text : undefined,
+  show: withoutSecrets,
+}
+
+const PORT = String.raw`(?::\d{1,5})?`
+const CREDENTIALS = String.raw`(?:[^\s@/?#]+@)?`
+// @eventstore/db-client does not know IPv6 addresses.
+const NODE = String.raw`[\w.-]+${PORT}`
+const EVENTSTORE = String.raw`://${CREDENTIALS}${NODE}(?:,${NODE})*/?(?:\?\S*)?`
+const MEMBER = String.raw`(?:[\w.%-]+|\[[\da-f:.]+\])${PORT}`
+const MONGODB = String.raw`://${CREDENTIALS}${MEMBER}(?:,${MEMBER})*(?:/[^\s/?]*)?(?:\?\S*)?`
+
+const eventStoreUrl: Kind<string> = {
+  allowed:
+    'a connection string that begins with esdb://, esdb+discover://, kurrentdb:// or kurrentdb+discover://',
+  // Both schemes name the same protocol. @eventstore/db-client knows only the older name, in lower case.
+  read(text) {
+    const [, cluster = '', rest] =
+      new RegExp(`^(?:esdb|kurrentdb)(\\+discover)?(${EVENTSTORE})$`, 'i').exec(text) ?? []
+    return rest === undefined ? undefined : `esdb${cluster.toLowerCase()}${rest}`
+  },
+  show: withoutSecrets,
+}
+
+const mongodbUrl: Kind<string> = {
+  ...matching(
+    'a connection string that begins with mongodb:// or mongodb+srv://',
+    new RegExp(`^mongodb(?:\\+srv)?${MONGODB}$`, 'i'),
+  ),
+  show: withoutSecrets,
+}
+
+interface Row {
+  /** As text in the environment. Left out: the setting is undefined when it is not set. */
+  default?: string
+  /** For the README. */
+  meaning: string
+}
+
+const setting = <const Name extends string, T, R extends Row>(
+  name: Name,
+  kind: Kind<T>,
+  row: R,
+): { name: Name; kind: Kind<T>; row: R & Row } => ({ name, kind, row })
+
+/** Every setting under its name in `Config`, in the order of the README's table. */
+const table = {
+  host: setting('HOST', host, {
+    default: '127.0.0.1',
+    meaning: 'Address to listen on; `0.0.0.0` for every interface',
+  }),
+  port: setting('PORT', port, { default: '3000', meaning: 'Port of REST and git; `0` takes any free one' }),
+  grpcPort: setting('GRPC_PORT', port, { default: '9090', meaning: 'Port of gRPC; `0` takes any free one' }),
+  grpcTlsCert: setting('GRPC_TLS_CERT', file, {
     meaning: 'Certificate of gRPC (a PEM file; its chain may follow it); gRPC is without TLS if unset',
-  },
-  {
-    name: 'GRPC_TLS_KEY',
-    default: '',
+  }),
+  grpcTlsKey: setting('GRPC_TLS_KEY', file, {
     meaning: 'Private key of `GRPC_TLS_CERT` (a PEM file), without a passphrase',
-  },
-  {
-    name: 'GRPC_MAX_MESSAGE_BYTES',
+  }),
+  grpcMaxMessageBytes: setting('GRPC_MAX_MESSAGE_BYTES', bytes('from 32KiB to 64MiB', 2 ** 15, 2 ** 26), {
     default: '1MiB',
     meaning: 'Largest gRPC message, either way; a call with a larger one ends with RESOURCE_EXHAUSTED',
-  },
-  { name: 'DATA_DIR', default: './data', meaning: 'Directory of the git repositories and embedded stores' },
-  {
-    name: 'PUBLIC_URL',
-    default: '',
+  }),
+  dataDir: setting('DATA_DIR', path('a directory'), {
+    default: './data',
+    meaning: 'Directory of the git repositories and embedded stores',
+  }),
+  publicUrl: setting('PUBLIC_URL', webUrl, {
     meaning:
       'Where clients reach the server, as `https://git.example.org`; the address it listens on if unset',
-  },
-  {
-    name: 'EVENTSTORE_URL',
-    default: '',
+  }),
+  eventStoreUrl: setting('EVENTSTORE_URL', eventStoreUrl, {
     meaning: 'EventStoreDB or KurrentDB, as `esdb://host:2113?tls=false`; the embedded event store if unset',
-  },
-  {
-    name: 'MONGODB_URL',
-    default: '',
+  }),
+  mongodbUrl: setting('MONGODB_URL', mongodbUrl, {
     meaning: 'MongoDB, as `mongodb://host:27017/mergelog`; the embedded read store if unset',
-  },
-  {
-    name: 'ADMIN_PASSWORD',
-    default: '',
+  }),
+  adminPassword: setting('ADMIN_PASSWORD', password, {
     meaning: 'Password of `admin`, made on the first start; a random one, printed once, if unset',
-  },
-  {
-    name: 'LOG_LEVEL',
+  }),
+  logLevel: setting('LOG_LEVEL', logLevel, {
     default: 'info',
-    meaning: `One of ${LOG_LEVELS.map((level) => `\`${level}\``).join(', ')}`,
-  },
-  {
-    name: 'SIGNING_KEY',
-    default: '',
+    meaning: `One of \`${LOG_LEVELS.join('`, `')}\``,
+  }),
+  signingKey: setting('SIGNING_KEY', file, {
     meaning: 'Private SSH key (a file) that signs the commits that merges make; unsigned if unset',
-  },
-  {
-    name: 'ALLOWED_SIGNERS',
-    default: '',
+  }),
+  allowedSigners: setting('ALLOWED_SIGNERS', file, {
     meaning:
       "File in git's allowed-signers format: whose signed commits may be pushed where signing is required",
-  },
-  {
-    name: 'MAX_BODY_BYTES',
+  }),
+  maxBodyBytes: setting('MAX_BODY_BYTES', bytes('from 1KiB to 1GiB', 2 ** 10, 2 ** 30), {
     default: '4MiB',
     meaning: 'Largest JSON body; a larger one is answered with 413',
-  },
-  { name: 'MAX_PUSH_BYTES', default: '4GiB', meaning: 'Largest git push; `0` for no limit' },
-  {
-    name: 'ATTACHMENT_MAX_BYTES',
+  }),
+  maxPushBytes: setting('MAX_PUSH_BYTES', bytes('(0 for no limit)', 0), {
+    default: '4GiB',
+    meaning: 'Largest git push; `0` for no limit',
+  }),
+  attachmentMaxBytes: setting('ATTACHMENT_MAX_BYTES', bytes('from 1', 1), {
     default: '2GiB',
     meaning: 'Largest file of a comment; a larger one is answered with 413',
-  },
-  {
-    name: 'ATTACHMENT_ALLOWED_TYPES',
+  }),
+  attachmentAllowedTypes: setting('ATTACHMENT_ALLOWED_TYPES', fileTypes, {
     default:
       '.avif,.cpuprofile,.csv,.dmp,.docx,.fodg,.fodp,.fods,.fodt,.gif,.gz,.jpeg,.jpg,.json,.jsonc,.log,.md,.mov,.mp4,.odf,.odg,.odp,.ods,.odt,.patch,.pdf,.png,.pptx,.svg,.tgz,.txt,.webm,.webp,.xls,.xlsx,.zip',
     meaning:
       'Which files comments take: endings (`.zip`), media types (`text/plain`) or families of them (`image/*`); `*/*` for all',
-  },
-  { name: 'PAGE_LIMIT_DEFAULT', default: '30', meaning: 'Rows of a list page when `limit` is not given' },
-  { name: 'PAGE_LIMIT_MAX', default: '50', meaning: 'Most rows of a list page' },
-  {
-    name: 'PROJECTION_WAIT_MS',
+  }),
+  pageLimitDefault: setting('PAGE_LIMIT_DEFAULT', wholeNumber(1, 1000), {
+    default: '30',
+    meaning: 'Rows of a list page when `limit` is not given',
+  }),
+  pageLimitMax: setting('PAGE_LIMIT_MAX', wholeNumber(1, 1000), {
+    default: '50',
+    meaning: 'Most rows of a list page',
+  }),
+  projectionWaitMs: setting('PROJECTION_WAIT_MS', wholeNumber(0, 600_000), {
     default: '5000',
     meaning: 'How long a command waits until queries show its change, in milliseconds',
-  },
-  {
-    name: 'MAX_DIFF_LINES',
+  }),
+  maxDiffLines: setting('MAX_DIFF_LINES', wholeNumber(1, 10_000_000), {
     default: '20000',
     meaning: "Counting a changed file's added and deleted lines ends there",
-  },
-  { name: 'MAX_DIFF_FILES', default: '3000', meaning: "A list of a pull request's changed files ends there" },
-  {
-    name: 'MAX_DIFF_LINE_CHARACTERS',
+  }),
+  maxDiffFiles: setting('MAX_DIFF_FILES', wholeNumber(1, 100_000), {
+    default: '3000',
+    meaning: "A list of a pull request's changed files ends there",
+  }),
+  maxDiffLineCharacters: setting('MAX_DIFF_LINE_CHARACTERS', wholeNumber(1, 1_000_000), {
     default: '5000',
     meaning: 'Most of one changed line that is held while changed lines are counted',
-  },
-] as const satisfies readonly Setting[]
+  }),
+}
 
-export type SettingName = (typeof settings)[number]['name']
+type Table = typeof table
+type Value<Entry> = Entry extends { kind: Kind<infer T>; row: infer R }
+  ? T | (R extends { default: string } ? never : undefined)
+  : never
+
+/** Paths are absolute. `maxPushBytes` is Infinity when there is no limit; `eventStoreUrl` has the esdb:// form. */
+export type Config = { readonly [Key in keyof Table]: Value<Table[Key]> }
+
+export type SettingName = Table[keyof Table]['name']
+
+/** For the README and for --help. */
+export const settings = Object.values(table).map(({ name, row: { default: standard = '', meaning } }) => ({
+  name,
+  default: standard,
+  meaning,
+}))
 
 /** A setting that the server cannot start with; the message is one line for whoever set it. */
 export class ConfigError extends Error {
@@ -166,139 +245,9 @@ export class ConfigError extends Error {
   }
 }
 
-/** What a text may be, in words for the error, and its value, or undefined if it is not that. */
-interface Kind<T> {
-  readonly allowed: string
-  readonly parse: (text: string) => T | undefined
-  /** How a refused text is printed; whole if left out. */
-  readonly show?: (text: string) => string
-}
-
-/** A whole number from `least` to `most`, in decimal digits. */
-function wholeNumber(least: number, most: number): Kind<number> {
-  return {
-    allowed: `a whole number from ${least} to ${most}`,
-    parse: (text) => {
-      const value = /^\d{1,15}$/.test(text) ? Number(text) : -1
-      return value >= least && value <= most ? value : undefined
-    },
-  }
-}
-
-const UNITS = new Map([
-  ['', 1],
-  ['KiB', 2 ** 10],
-  ['MiB', 2 ** 20],
-  ['GiB', 2 ** 30],
-  ['TiB', 2 ** 40],
-])
-
-/** A number of bytes, as `4194304` or `4MiB`. */
-function byteSize(least: number, most: number, range: string): Kind<number> {
-  return {
-    allowed: `a number of bytes ${range}, as 1048576, 1024KiB or 1MiB`,
-    parse: (text) => {
-      const [, digits, unit = ''] = /^(\d{1,15}) ?([KMGT]iB)?$/.exec(text) ?? []
-      const value = Number(digits) * (UNITS.get(unit) ?? Number.NaN)
-      return value >= least && value <= most ? value : undefined
-    },
-  }
-}
-
-const FILE_TYPE = /^(?:\.[^\s,/\\]+|\*\/\*|[a-z][a-z0-9.+-]*\/(?:\*|[a-z0-9.+-]+))$/
-
-/** Ends of file names and media types, separated by commas. */
-const fileTypes: Kind<readonly string[]> = {
-  allowed: 'a list of .endings, media/types or families/* with commas between them',
-  parse: (text) => {
-    const entries = text.split(',').map((entry) => entry.trim().toLowerCase())
-    return entries.every((entry) => FILE_TYPE.test(entry)) ? Object.freeze(entries) : undefined
-  },
-}
-
-const port = wholeNumber(0, 65535)
-
-const host: Kind<string> = {
-  allowed: 'an IP address or a host name',
-  parse: (text) =>
-    isIP(text) !== 0 || (text.length <= 253 && /^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?$/i.test(text))
-      ? text
-      : undefined,
-}
-
-const directory: Kind<string> = {
-  allowed: 'a directory',
-  parse: (text) => (text.includes('\0') ? undefined : resolve(text)),
-}
-
-const file: Kind<string> = {
-  allowed: 'the path of a file',
-  parse: (text) => (text.includes('\0') ? undefined : resolve(text)),
-}
-
-const logLevel: Kind<LogLevel> = {
-  allowed: `one of ${LOG_LEVELS.join(', ')}`,
-  parse: (text) => LOG_LEVELS.find((level) => level === text),
-}
-
-const PASSWORD_MIN = 8
-
-const password: Kind<string> = {
-  allowed: `at least ${PASSWORD_MIN} characters long`,
-  parse: (text) => (Array.from(text).length >= PASSWORD_MIN ? text : undefined),
-  show: (text) => `(${Array.from(text).length} characters)`,
-}
-
-/** A URL fit to be printed: credentials stand before the last @, and any query may hold more of them. */
-function withoutSecrets(url: string): string {
-  const at = url.lastIndexOf('@')
-  const scheme = /^[a-z0-9+.-]*:\/\//i.exec(url)?.[0] ?? ''
-  const shown = at === -1 ? url : `${scheme}***${url.slice(at)}`
-  return shown.replace(/\?.*$/s, '?***')
-}
-
-const publicUrl: Kind<string> = {
-  allowed: 'an http:// or https:// URL without credentials, query, fragment or trailing slash',
-  parse: (text) => {
-    const url = URL.canParse(text) ? new URL(text) : undefined
-    if (url === undefined || !/^https?:\/\/[^\s/@?#\\][^\s@?#\\]*$/i.test(text)) return undefined
-    return text.endsWith('/') ? undefined : text
-  },
-  show: withoutSecrets,
-}
-
-const PORT = String.raw`(?::\d{1,5})?`
-const CREDENTIALS = String.raw`(?:[^\s@/?#]+@)?`
-// @eventstore/db-client knows no IPv6 addresses.
-const NODE = String.raw`[\w.-]+${PORT}`
-const EVENTSTORE = new RegExp(
-  String.raw`^(?:esdb|kurrentdb)(?:\+discover)?://${CREDENTIALS}${NODE}(?:,${NODE})*/?(?:\?\S*)?$`,
-  'i',
-)
-const MEMBER = String.raw`(?:[\w.%-]+|\[[\da-f:.]+\])${PORT}`
-const MONGODB = new RegExp(
-  String.raw`^mongodb(?:\+srv)?://${CREDENTIALS}${MEMBER}(?:,${MEMBER})*(?:/[^\s/?]*)?(?:\?\S*)?$`,
-  'i',
-)
-
-const eventStoreUrl: Kind<string> = {
-  allowed:
-    'a connection string that begins with esdb://, esdb+discover://, kurrentdb:// or kurrentdb+discover://',
-  // The two schemes are one protocol, of which @eventstore/db-client knows the older name, in lower case.
-  parse: (text) =>
-    EVENTSTORE.test(text)
-      ? text.replace(
-          /^(?:esdb|kurrentdb)(\+discover)?:/i,
-          (_, discover = '') => `esdb${discover.toLowerCase()}:`,
-        )
-      : undefined,
-  show: withoutSecrets,
-}
-
-const mongodbUrl: Kind<string> = {
-  allowed: 'a connection string that begins with mongodb:// or mongodb+srv://',
-  parse: (text) => (MONGODB.test(text) ? text : undefined),
-  show: withoutSecrets,
+/** Each value has the type of its kind; what the compiler cannot see is that none is left out. */
+function isWhole(values: object): values is Config {
+  return Object.keys(table).every((key) => Object.hasOwn(values, key))
 }
 
 /**
@@ -306,65 +255,34 @@ const mongodbUrl: Kind<string> = {
  * unusable. A relative DATA_DIR starts at the working directory.
  */
 export function loadConfig(env: NodeJS.ProcessEnv): Config {
-  const optional = <T>(name: SettingName, kind: Kind<T>): T | undefined => {
-    const text = env[name] || settings.find((setting) => setting.name === name)?.default
-    if (!text) return undefined
-    const value = kind.parse(text)
-    if (value !== undefined) return value
-    const shown = kind.show ? kind.show(text) : text
-    // JSON keeps control characters from making more than one line of it.
-    throw new ConfigError(name, `is ${JSON.stringify(shown.slice(0, 200))}, but must be ${kind.allowed}`)
+  const values = Object.fromEntries(
+    Object.entries(table).map(([key, { name, kind, row }]) => {
+      const text = env[name] || row.default
+      return [key, text === undefined ? undefined : valueIn(name, kind, text)]
+    }),
+  )
+  if (!isWhole(values)) throw new Error('a setting was not read')
+  const { port, grpcPort, grpcTlsCert, grpcTlsKey, pageLimitDefault, pageLimitMax } = values
+  if (port !== 0 && port === grpcPort) {
+    throw new ConfigError('GRPC_PORT', `is "${grpcPort}", but must differ from PORT`)
   }
-  const required = <T>(name: SettingName, kind: Kind<T>): T => {
-    const value = optional(name, kind)
-    if (value === undefined) throw new ConfigError(name, `is not set, but must be ${kind.allowed}`)
-    return value
-  }
-  const config: Config = {
-    host: required('HOST', host),
-    port: required('PORT', port),
-    grpcPort: required('GRPC_PORT', port),
-    grpcTlsCert: optional('GRPC_TLS_CERT', file),
-    grpcTlsKey: optional('GRPC_TLS_KEY', file),
-    grpcMaxMessageBytes: required(
-      'GRPC_MAX_MESSAGE_BYTES',
-      byteSize(2 ** 15, 2 ** 26, 'from 32KiB to 64MiB'),
-    ),
-    dataDir: required('DATA_DIR', directory),
-    publicUrl: optional('PUBLIC_URL', publicUrl),
-    eventStoreUrl: optional('EVENTSTORE_URL', eventStoreUrl),
-    mongodbUrl: optional('MONGODB_URL', mongodbUrl),
-    adminPassword: optional('ADMIN_PASSWORD', password),
-    logLevel: required('LOG_LEVEL', logLevel),
-    signingKey: optional('SIGNING_KEY', file),
-    allowedSigners: optional('ALLOWED_SIGNERS', file),
-    maxBodyBytes: required('MAX_BODY_BYTES', byteSize(2 ** 10, 2 ** 30, 'from 1KiB to 1GiB')),
-    maxPushBytes:
-      required('MAX_PUSH_BYTES', byteSize(0, Number.MAX_SAFE_INTEGER, '(0 for no limit)')) ||
-      Number.POSITIVE_INFINITY,
-    attachmentMaxBytes: required('ATTACHMENT_MAX_BYTES', byteSize(1, Number.MAX_SAFE_INTEGER, 'from 1')),
-    attachmentAllowedTypes: required('ATTACHMENT_ALLOWED_TYPES', fileTypes),
-    pageLimitDefault: required('PAGE_LIMIT_DEFAULT', wholeNumber(1, 1000)),
-    pageLimitMax: required('PAGE_LIMIT_MAX', wholeNumber(1, 1000)),
-    projectionWaitMs: required('PROJECTION_WAIT_MS', wholeNumber(0, 600_000)),
-    maxDiffLines: required('MAX_DIFF_LINES', wholeNumber(1, 10_000_000)),
-    maxDiffFiles: required('MAX_DIFF_FILES', wholeNumber(1, 100_000)),
-    maxDiffLineCharacters: required('MAX_DIFF_LINE_CHARACTERS', wholeNumber(1, 1_000_000)),
-  }
-  if (config.port !== 0 && config.port === config.grpcPort) {
-    throw new ConfigError('GRPC_PORT', `is "${config.grpcPort}", but must differ from PORT`)
-  }
-  if (config.grpcTlsKey === undefined && config.grpcTlsCert !== undefined) {
+  if (grpcTlsCert !== undefined && grpcTlsKey === undefined) {
     throw new ConfigError('GRPC_TLS_KEY', 'is not set, but must be when GRPC_TLS_CERT is')
   }
-  if (config.grpcTlsCert === undefined && config.grpcTlsKey !== undefined) {
+  if (grpcTlsKey !== undefined && grpcTlsCert === undefined) {
     throw new ConfigError('GRPC_TLS_CERT', 'is not set, but must be when GRPC_TLS_KEY is')
   }
-  if (config.pageLimitMax < config.pageLimitDefault) {
-    throw new ConfigError(
-      'PAGE_LIMIT_MAX',
-      `is "${config.pageLimitMax}", but must be at least PAGE_LIMIT_DEFAULT, which is ${config.pageLimitDefault}`,
-    )
+  if (pageLimitMax < pageLimitDefault) {
+    const allowed = `at least PAGE_LIMIT_DEFAULT, which is ${pageLimitDefault}`
+    throw new ConfigError('PAGE_LIMIT_MAX', `is "${pageLimitMax}", but must be ${allowed}`)
   }
-  return Object.freeze(config)
+  return Object.freeze({ ...values, maxPushBytes: values.maxPushBytes || Number.POSITIVE_INFINITY })
+}
+
+function valueIn(name: SettingName, { allowed, read, show }: Kind<unknown>, text: string): unknown {
+  const value = read(text)
+  if (value !== undefined) return value
+  const shown = show ? show(text) : text
+  // JSON keeps control characters from making more than one line of it.
+  throw new ConfigError(name, `is ${JSON.stringify(shown.slice(0, 200))}, but must be ${allowed}`)
 }

@@ -9,7 +9,6 @@ import { openAttachmentFiles } from './attachments/files.ts'
 import { refuseHalfRestored } from './backup/half-restored.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import { type Config, ConfigError } from './config.ts'
-import { startControl } from './control/server.ts'
 import { lockDataDir } from './data-lock.ts'
 import type { EventStore } from './events/event-store.ts'
 import { openPushJournal } from './git/push-journal.ts'
@@ -61,6 +60,9 @@ async function requireReadableEnd(events: EventStore): Promise<void> {
 /** How often what a store's absence left undone is looked for. */
 const RECOVERY_INTERVAL_MS = 5000
 
+/** What rebuilds of an earlier process had no time to free. */
+const FREE_SPARES_AFTER_MS = 10_000
+
 /**
  * Starts a server. It answers as soon as it listens; `/healthz` turns 200 when its read models are current
  * and what a crash left behind has been worked off.
@@ -94,6 +96,17 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     views,
     secrets,
     projector,
+    rebuilder: createRebuild({
+      events,
+      generations,
+      isShared: config.mongodbUrl !== undefined,
+      projector,
+      exchanged(collection) {
+        for (const view of Object.values(views)) view.exchanged(collection)
+        upgrade.exchanged(collection)
+      },
+      signal,
+    }),
     gitDir,
     pushJournal: await openPushJournal(join(config.dataDir, 'pushes')),
     attachments: await openAttachmentFiles(join(config.dataDir, 'attachments')),
@@ -109,18 +122,8 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
   await recoverPushes(services)
   const newAdminPassword = await ensureSiteAdmin(services)
 
-  const rebuild = createRebuild({
-    events,
-    generations,
-    isShared: config.mongodbUrl !== undefined,
-    projector,
-    exchanged(collection) {
-      for (const view of Object.values(views)) view.exchanged(collection)
-      upgrade.exchanged(collection)
-    },
-    signal,
-  })
-  const control = await startControl(config.dataDir, rebuild)
+  // Delay the cleanup so that it doesn't slow the start. What fails here, the next start does.
+  services.rebuilder.freeSpares(READ_MODELS, FREE_SPARES_AFTER_MS).catch(() => {})
 
   let isRecovered = false
   const app = await buildApp(services, upgrade, () => isRecovered)
@@ -177,7 +180,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     recovered,
     async stop() {
       stopping.abort()
-      await Promise.all([app.close(), grpc.stop(), control.stop()])
+      await Promise.all([app.close(), grpc.stop()])
       await recovering
       await Promise.all(processes.map((follower) => follower.stop()))
       await projector.stop()

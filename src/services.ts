@@ -8,6 +8,7 @@ import type { PushJournal } from './git/push-journal.ts'
 import type { LiveEvents } from './projections/live-events.ts'
 import type { Projector } from './projections/projector.ts'
 import type { ReadStore } from './projections/read-store.ts'
+import type { Rebuilder } from './projections/rebuild.ts'
 import type { Views } from './projections/views.ts'
 
 export interface Services {
@@ -20,6 +21,7 @@ export interface Services {
   /** Password and token hashes: a store of their own, never rebuilt from the log. */
   secrets: ReadStore
   projector: Projector
+  rebuilder: Rebuilder
   /** Bare repositories, `<repoId>.git` each. */
   gitDir: string
   /** Markers of refs that are moving: what a crash leaves here, the next start compares with the log. */

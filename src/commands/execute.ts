@@ -1,6 +1,6 @@
 /** Load, fold, decide, append: how every command reaches the log. */
+
 import { randomUUID } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
 import { v5 as uuidV5 } from 'uuid'
 import { decode } from '../events/codec.ts'
 import { type AccountRef, type DomainEvent, schemaOf } from '../events/domain-events.ts'
@@ -15,6 +15,7 @@ import {
   WrongExpectedRevision,
 } from '../events/event-store.ts'
 import { isRefusal, type Refusal, Refused, refuse } from '../refusal.ts'
+import type { Snapshots } from './snapshots.ts'
 
 /** The pure half of an aggregate: its state, from its events. Each of its commands adds a decision. */
 export interface Decider<State, Event extends DomainEvent> {
@@ -22,20 +23,9 @@ export interface Decider<State, Event extends DomainEvent> {
   /** The event types of this aggregate; others in its stream (an abandoned creation) do not concern it. */
   readonly handles: Readonly<Record<Event['type'], true>>
   evolve(state: State, event: Event): State
-  /** States that `load` has folded before: `new WeakMap()`. Without it each load reads the whole stream. */
+  /** States that `load` has folded before: `snapshots()`. Without it each load reads the whole stream. */
   readonly snapshots?: Snapshots<State>
 }
-
-/** A stream's past never changes: with the state at a revision in memory, only what came since is read. */
-export type Snapshots<State> = WeakMap<EventStore, LRUCache<string, Snapshot<State>>>
-
-interface Snapshot<State> {
-  state: State
-  revision: number
-  abandoned: boolean
-}
-
-const MAX_SNAPSHOTS = 5000
 
 /** What a command needs to know of the request that it serves. One per request. */
 export interface CommandContext {
@@ -115,7 +105,7 @@ export async function load<State, Event extends DomainEvent>(
   decider: Decider<State, Event>,
   findId?: string,
 ): Promise<Loaded<State>> {
-  const snapshots = snapshotsOf(store, decider)
+  const snapshots = decider.snapshots?.(store)
   // An event to look out for may stand anywhere, so then all of the stream is read.
   const before = findId === undefined ? snapshots?.get(stream) : undefined
   let state = before?.state ?? decider.initialState
@@ -131,16 +121,6 @@ export async function load<State, Event extends DomainEvent>(
   }
   if (revision !== null) snapshots?.set(stream, { state, revision, abandoned })
   return { state, revision, found, abandoned }
-}
-
-function snapshotsOf<State, Event extends DomainEvent>(
-  store: EventStore,
-  { snapshots }: Decider<State, Event>,
-): LRUCache<string, Snapshot<State>> | undefined {
-  if (snapshots === undefined) return undefined
-  const known = snapshots.get(store) ?? new LRUCache<string, Snapshot<State>>({ max: MAX_SNAPSHOTS })
-  snapshots.set(store, known)
-  return known
 }
 
 function isOf<State, Event extends DomainEvent>(

@@ -57,11 +57,15 @@ export class SharedReadModels extends Error {
 
 export interface Rebuilder {
   /**
+   * @throws RebuildUnderWay when another rebuild is not over
+   * @throws SharedReadModels when other servers may use the read models
+   */
+  requireFree(): void
+  /**
    * Makes models anew, one after the other, one rebuild at a time. Whoever stops iterating before a model is done
    * leaves that model as it was.
    *
-   * @throws RebuildUnderWay when another rebuild is not over
-   * @throws SharedReadModels when other servers may use the read models
+   * @throws what `requireFree` throws, when the iteration begins
    * @throws what a fold throws: then the old documents stay
    */
   rebuild(models: readonly ReadModel[]): AsyncGenerator<RebuildProgress>
@@ -91,10 +95,15 @@ export function createRebuild(rebuilding: Rebuilding): Rebuilder {
     }
   }
 
+  function requireFree(): void {
+    if (isShared) throw new SharedReadModels()
+    if (isUnderWay) throw new RebuildUnderWay('another rebuild is under way')
+  }
+
   return {
+    requireFree,
     async *rebuild(models) {
-      if (isShared) throw new SharedReadModels()
-      if (isUnderWay) throw new RebuildUnderWay('another rebuild is under way')
+      requireFree()
       isUnderWay = true
       try {
         for (const model of models) {

@@ -1,4 +1,5 @@
 /** Comments of issues and pull requests on the wire, and reading them. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { PageQuery } from '../http/paging.ts'

@@ -1,4 +1,5 @@
 /** Milestones on the wire, and reading those of a repository. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { PageQuery } from '../http/paging.ts'

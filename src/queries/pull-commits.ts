@@ -1,4 +1,5 @@
 /** The commits of a pull request: `GET /repos/{owner}/{repo}/pulls/{index}/commits`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { remembering } from '../git/answers.ts'

@@ -1,4 +1,5 @@
 /** Pull requests on the wire: one, and lists of them. A list is one indexed read; no git process is started. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'

@@ -1,4 +1,5 @@
 /** Repositories on the wire, and reading one. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { repositoryFor } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'

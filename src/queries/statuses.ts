@@ -1,9 +1,9 @@
 /** Statuses of commits on the wire: each one posted, and what the latest of each context say together. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { CommitState } from '../events/domain-events.ts'
-import { COMMIT_STATES } from '../events/domain-events.ts'
+import { COMMIT_STATES, type CommitState } from '../events/domain-events.ts'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
 import {
   type CommitChecksDocument,

@@ -2,6 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import type { EventStore } from '../events/event-store.ts'
+import { perStore } from '../per-store.ts'
 import { actorOf, type HistoryDocument } from '../projections/history.ts'
 
 /** Of one event; its place in the array is its revision. */
@@ -12,7 +13,9 @@ const MAX_EVENTS = 200_000
 /** So many events are read in one turn: a millisecond's work or two. */
 const EVENTS_PER_TURN = 250
 
-const known = new WeakMap<EventStore, LRUCache<string, readonly EventFacts[]>>()
+const factsBefore = perStore(
+  (): LRUCache<string, readonly EventFacts[]> => new LRUCache({ maxSize: MAX_EVENTS }),
+)
 
 /** The facts of all events of a stream; of the first ones only when the signal ends the reading. */
 export async function factsOf(
@@ -20,8 +23,7 @@ export async function factsOf(
   stream: string,
   signal: AbortSignal,
 ): Promise<readonly EventFacts[]> {
-  const ofStore = known.get(events) ?? new LRUCache({ maxSize: MAX_EVENTS })
-  known.set(events, ofStore)
+  const ofStore = factsBefore(events)
   const before = ofStore.get(stream) ?? []
   const facts: EventFacts[] = [...before]
   for await (const { position, type, metadata } of events.readStream(stream, { from: before.length })) {

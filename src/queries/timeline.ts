@@ -1,4 +1,5 @@
 /** All that happened in an issue or pull request: `GET /repos/{owner}/{repo}/issues/{index}/timeline`. */
+
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { LRUCache } from 'lru-cache'
@@ -19,11 +20,9 @@ import { discussionUrls } from '../wire/comments.ts'
 import { IssueParams, IssueWire, issueFor, issueWires } from '../wire/issues.ts'
 import { LabelWire, labelWire } from '../wire/labels.ts'
 import { MilestoneWire, milestoneWire } from '../wire/milestones.ts'
+import { Nullable } from '../wire/nullable.ts'
 import { UserWire, userWire } from '../wire/users.ts'
 import { evolveTimeline, type TimelineRow } from './timeline-rows.ts'
-
-const Nullable = <T extends Parameters<typeof Type.Union>[0][number]>(type: T) =>
-  Type.Union([type, Type.Null()])
 
 export const TimelineWire = Type.Object({
   id: Type.Integer(),

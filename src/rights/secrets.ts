@@ -1,6 +1,8 @@
 /** The secret store: hashes of passwords and of access tokens. They never enter an event or a read model. */
+
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { perStore } from '../per-store.ts'
 import type { AnyCollection, Change, Collection, ReadStore } from '../projections/read-store.ts'
 
 interface PasswordHash {
@@ -31,15 +33,17 @@ export const secretCollections: readonly AnyCollection[] = [passwordHashes, toke
 /** These documents are written by hand, not folded from the log: they have no position. */
 const position = 0
 
-/** Tokens are looked up with every request, and what was found stays true until this process writes. */
-const foundTokens = new WeakMap<ReadStore, LRUCache<string, TokenSecret>>()
-
 /** So long a secret that another node has replaced is still taken. A deleted token's document is gone at once. */
 const FOUND_FOR_MS = 5000
 
+/** Tokens are looked up with every request, and what was found stays true until this process writes. */
+const foundTokens = perStore(
+  (): LRUCache<string, TokenSecret> => new LRUCache({ max: 10_000, ttl: FOUND_FOR_MS }),
+)
+
 async function write(secrets: ReadStore, changes: readonly Change[]): Promise<void> {
   await secrets.apply(changes, new Map())
-  foundTokens.get(secrets)?.clear()
+  foundTokens(secrets).clear()
 }
 
 /** Resolves when the hash is on disk. */
@@ -65,8 +69,7 @@ export async function keepToken(
 
 export async function findToken(secrets: ReadStore, token: string): Promise<TokenSecret | undefined> {
   const hash = sha256(token)
-  const found = foundTokens.get(secrets) ?? new LRUCache({ max: 10_000, ttl: FOUND_FOR_MS })
-  foundTokens.set(secrets, found)
+  const found = foundTokens(secrets)
   const before = found.get(hash)
   if (before !== undefined) return before
   const secret = await secrets.get(tokenHashes, hash)

@@ -8,6 +8,7 @@ import { status } from '@grpc/grpc-js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { parseInt64 } from '../events/int64.ts'
+import { Nullable } from '../wire/nullable.ts'
 import { Int64, ModuleVersionsWire, PlanWire, planWire } from '../wire/upgrades.ts'
 import type { UpgradeAnswers } from './answers.ts'
 import { httpStatusOf, InvalidArgument, type Problem, problemOf, UnknownModule } from './problems.ts'
@@ -23,7 +24,7 @@ const BASES = [
 /** RFC 9745: the method is deprecated since release 0.43 of the application framework came out. */
 const DEPRECATED_SINCE = '@1628553600'
 
-const CurrentPlanResponse = Type.Object({ plan: Type.Union([PlanWire, Type.Null()]) })
+const CurrentPlanResponse = Type.Object({ plan: Nullable(PlanWire) })
 const AppliedPlanResponse = Type.Object({ height: Int64 })
 const AuthorityResponse = Type.Object({ address: Type.String() })
 const ConsensusStateResponse = Type.Object({

@@ -1,4 +1,5 @@
 /** Comments of issues and pull requests on the wire, and the one in a path. */
+
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { CommentDocument } from '../projections/comments.ts'
@@ -6,6 +7,7 @@ import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { AttachmentWire, attachmentWire } from './attachments.ts'
+import { Nullable } from './nullable.ts'
 import { UserWire, userWire } from './users.ts'
 
 export const CommentParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
@@ -15,7 +17,7 @@ export const CommentWire = Type.Object({
   html_url: Type.String(),
   pull_request_url: Type.String(),
   issue_url: Type.String(),
-  user: Type.Union([UserWire, Type.Null()]),
+  user: Nullable(UserWire),
   original_author: Type.String(),
   original_author_id: Type.Integer(),
   body: Type.String(),

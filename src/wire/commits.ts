@@ -1,9 +1,11 @@
 /** Commits on the wire. */
+
 import { type Static, Type } from 'typebox'
 import type { CommitChanges } from '../git/commit-range.ts'
 import type { CommitFacts } from '../git/commits.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { ZERO_TIME } from '../times.ts'
+import { Nullable } from './nullable.ts'
 import { UserWire } from './users.ts'
 
 const CommitMetaWire = Type.Object({ url: Type.String(), sha: Type.String(), created: Type.String() })
@@ -29,10 +31,10 @@ export const CommitWire = Type.Object({
     committer: CommitUserWire,
     message: Type.String(),
     tree: CommitMetaWire,
-    verification: Type.Union([VerificationWire, Type.Null()]),
+    verification: Nullable(VerificationWire),
   }),
-  author: Type.Union([UserWire, Type.Null()]),
-  committer: Type.Union([UserWire, Type.Null()]),
+  author: Nullable(UserWire),
+  committer: Nullable(UserWire),
   parents: Type.Array(CommitMetaWire),
   files: Type.Union([
     Type.Array(Type.Object({ filename: Type.String(), status: Type.String() })),

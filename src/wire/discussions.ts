@@ -1,4 +1,5 @@
 /** Issues on the wire, and what pull requests there have in common with them. */
+
 import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { Discussion } from '../projections/discussion.ts'
@@ -11,11 +12,9 @@ import { type Access, accessTo } from '../rights/access.ts'
 import type { AnswerServices } from '../services.ts'
 import { LabelWire } from './labels.ts'
 import { MilestoneWire } from './milestones.ts'
+import { Nullable } from './nullable.ts'
 import type { RepositoryWire } from './repositories.ts'
 import { UserWire } from './users.ts'
-
-export const Nullable = <T extends Parameters<typeof Type.Union>[0][number]>(type: T) =>
-  Type.Union([type, Type.Null()])
 
 /** What `Issue` and `PullRequest` share. */
 export const DISCUSSION_WIRE = {

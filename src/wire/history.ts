@@ -3,9 +3,11 @@
  * request's head; of a fork also its parent's name) though the requester may not read these, and the texts of deleted
  * comments stay readable, as the log is only ever appended to.
  */
+
 import { type Static, Type } from 'typebox'
 import { decode, UnreadableEvent } from '../events/codec.ts'
 import type { RecordedEvent } from '../events/event-store.ts'
+import { Nullable } from './nullable.ts'
 
 export const HistoryWire = Type.Object({
   revision: Type.Integer({ description: 'place in its stream, from 0' }),
@@ -13,18 +15,18 @@ export const HistoryWire = Type.Object({
   id: Type.String(),
   type: Type.String(),
   at: Type.String(),
-  actor: Type.Union([Type.Object({ id: Type.Integer(), login: Type.String() }), Type.Null()], {
+  actor: Nullable(Type.Object({ id: Type.Integer(), login: Type.String() }), {
     description: 'who did it; null: the server itself',
   }),
   stream: Type.String(),
   data: Type.Unsafe<object>({ type: 'object', additionalProperties: true }),
   correlation_id: Type.String({ description: 'the same for all that one request led to' }),
   causation_id: Type.String({ description: 'the request, or the id of the event that led to this one' }),
-  hash: Type.Union([Type.String(), Type.Null()], {
+  hash: Nullable(Type.String(), {
     description:
       'over the event as it was recorded, and so over all before it in its stream; null in old logs',
   }),
-  previous_hash: Type.Union([Type.String(), Type.Null()], {
+  previous_hash: Nullable(Type.String(), {
     description: 'hash of the event before it in its stream; null for the first',
   }),
 })

@@ -1,4 +1,5 @@
 /** Issues on the wire, and the one in a path. Pull requests are issues too, as in Gitea. */
+
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
@@ -14,12 +15,12 @@ import {
   DISCUSSION_WIRE,
   type DiscussionSurroundings,
   discussionWire,
-  Nullable,
   namedNow,
   present,
 } from './discussions.ts'
 import { givenIn, type LabelWire, labelWire } from './labels.ts'
 import { milestoneWire } from './milestones.ts'
+import { Nullable } from './nullable.ts'
 import { repositoryWire } from './repositories.ts'
 import { userWire } from './users.ts'
 

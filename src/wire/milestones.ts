@@ -1,9 +1,11 @@
 /** Milestones on the wire, and the one in a path. */
+
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { MilestoneDocument } from '../projections/milestones.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
+import { Nullable } from './nullable.ts'
 
 /** `id`: an id or a title. */
 export const MilestoneParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
@@ -17,8 +19,8 @@ export const MilestoneWire = Type.Object({
   closed_issues: Type.Integer(),
   created_at: Type.String(),
   updated_at: Type.String(),
-  closed_at: Type.Union([Type.String(), Type.Null()]),
-  due_on: Type.Union([Type.String(), Type.Null()]),
+  closed_at: Nullable(Type.String()),
+  due_on: Nullable(Type.String()),
 })
 
 /** The document as Gitea's `Milestone`. */

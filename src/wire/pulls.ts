@@ -1,4 +1,5 @@
 /** Pull requests on the wire, and the one in a path. */
+
 import { type Static, Type } from 'typebox'
 import type { BranchPoint } from '../events/domain-events.ts'
 import { pathNumber } from '../http/path-number.ts'
@@ -9,15 +10,10 @@ import { Refused, refuse } from '../refusal.ts'
 import { type Access, atLeast } from '../rights/access.ts'
 import type { AnswerServices } from '../services.ts'
 import { isWorkInProgress } from '../work-in-progress.ts'
-import {
-  DISCUSSION_WIRE,
-  type DiscussionSurroundings,
-  discussionWire,
-  Nullable,
-  namedNow,
-} from './discussions.ts'
+import { DISCUSSION_WIRE, type DiscussionSurroundings, discussionWire, namedNow } from './discussions.ts'
 import { labelWire } from './labels.ts'
 import { milestoneWire } from './milestones.ts'
+import { Nullable } from './nullable.ts'
 import { RepositoryWire, repositoryWire } from './repositories.ts'
 import { UserWire, userWire } from './users.ts'
 

@@ -1,9 +1,11 @@
 /** Repositories on the wire. */
+
 import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { type Access, accessTo, atLeast } from '../rights/access.ts'
 import type { Services } from '../services.ts'
+import { Nullable } from './nullable.ts'
 import { UserWire, userWire } from './users.ts'
 
 export const RepositoryParams = Type.Object({ owner: Type.String(), repo: Type.String() })
@@ -71,7 +73,7 @@ export const PlainRepositoryWire = Type.Object({ ...fields, parent: Type.Null() 
 
 export const RepositoryWire = Type.Object({
   ...fields,
-  parent: Type.Union([Type.Null(), PlainRepositoryWire]),
+  parent: Nullable(PlainRepositoryWire),
 })
 
 /** The document as Gitea's `Repository`, with the requester's access in `permissions`. */

@@ -1,4 +1,5 @@
 /** Commit statuses on the wire, and the commit in a path. */
+
 import { type Static, Type } from 'typebox'
 import type { CommitState } from '../events/domain-events.ts'
 import { commitFacts } from '../git/commits.ts'
@@ -9,6 +10,7 @@ import { type CommitStatusDocument, commitChecksId } from '../projections/commit
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { gitDirOf, type Services } from '../services.ts'
+import { Nullable } from './nullable.ts'
 import { RepositoryWire } from './repositories.ts'
 import { UserWire, userWire } from './users.ts'
 
@@ -21,7 +23,7 @@ export const CommitStatusWire = Type.Object({
   description: Type.String(),
   url: Type.String(),
   context: Type.String(),
-  creator: Type.Union([UserWire, Type.Null()]),
+  creator: Nullable(UserWire),
   created_at: Type.String(),
   updated_at: Type.String(),
 })

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { append, type Decider, execute, load } from '../../src/commands/execute.ts'
 import { takeNumber } from '../../src/commands/sequences.ts'
+import { snapshots } from '../../src/commands/snapshots.ts'
 import type { DomainEvent, SequenceEvent } from '../../src/events/domain-events.ts'
 import { type EventStore, WrongExpectedRevision } from '../../src/events/event-store.ts'
 import { Refused, refuse } from '../../src/refusal.ts'
@@ -9,7 +10,7 @@ import { aContext, openStores } from '../stores.ts'
 
 const counter: Decider<number, SequenceEvent> = {
   initialState: 0,
-  snapshots: new WeakMap(),
+  snapshots: snapshots(),
   handles: { NumberTaken: true },
   evolve: (count) => count + 1,
 }

@@ -16,8 +16,10 @@ import { openSqliteEventStore } from '../../src/events/sqlite.ts'
 import { openPushJournal } from '../../src/git/push-journal.ts'
 import { registerErrors } from '../../src/http/errors.ts'
 import { accountModel } from '../../src/projections/accounts.ts'
+import { withGenerations } from '../../src/projections/generations.ts'
 import { createLiveEvents } from '../../src/projections/live-events.ts'
 import { createProjector } from '../../src/projections/projector.ts'
+import { createRebuild } from '../../src/projections/rebuild.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
 import { tokenModel } from '../../src/projections/tokens.ts'
 import { createViews } from '../../src/projections/views.ts'
@@ -66,6 +68,13 @@ export async function identityApp(
     views,
     secrets,
     projector,
+    rebuilder: createRebuild({
+      events,
+      generations: withGenerations(readStore),
+      projector,
+      exchanged: () => {},
+      signal: new AbortController().signal,
+    }),
     gitDir: join(dir, 'git'),
     attachments: await openAttachmentFiles(join(dir, 'attachments')),
     pushJournal: await openPushJournal(join(dir, 'pushes')),

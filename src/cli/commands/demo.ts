@@ -20,6 +20,7 @@ import { gitStream, pullStream, repositoryStream } from '../../events/streams.ts
 import { CommandFailed } from '../explain.ts'
 import { explainUse, LOG_SETTINGS } from '../help.ts'
 import { openLog } from '../open-log.ts'
+import { serverUrl } from '../running-server.ts'
 
 const PROJECT = fileURLToPath(new URL('../../..', import.meta.url))
 const run = promisify(execFile)
@@ -203,7 +204,7 @@ async function demo(options: DemoArguments): Promise<void> {
   const config = loadConfig(process.env)
   const password = options.password ?? config.adminPassword
   if (password === undefined) throw new CommandFailed('ADMIN_PASSWORD or --password is needed; see --help')
-  const url = options.url ?? config.publicUrl ?? `http://${config.host}:${config.port}`
+  const url = options.url ?? serverUrl(config)
   const health = await fetch(`${url}/healthz`).catch(() => undefined)
   if (health?.status !== 200) {
     throw new CommandFailed(`no server in good health at ${url}: run "npm start" first`)

@@ -1,8 +1,7 @@
 /** `mergelog rebuild`: read models made anew from the log, beside a running server or without one. */
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { pino } from 'pino'
 import { type Config, loadConfig } from '../../config.ts'
-import { askToRebuild, ControlFailed } from '../../control/client.ts'
 import { DataDirInUse, lockDataDir } from '../../data-lock.ts'
 import { createProjector } from '../../projections/projector.ts'
 import type { ReadModel } from '../../projections/read-model.ts'
@@ -12,17 +11,33 @@ import { CommandFailed, WrongUse } from '../explain.ts'
 import { explainUse, STORE_SETTINGS } from '../help.ts'
 import { openLog, openViews, requireLog } from '../open-log.ts'
 import { withProgressBar } from '../progress-bar.ts'
+import { askToRebuild, authorizationOf, NoServer, serverUrl } from '../running-server.ts'
 import { styled } from '../terminal.ts'
+
+const CREDENTIALS = 'MERGELOG_TOKEN or ADMIN_PASSWORD'
 
 interface Rebuilt {
   model: string
   events: number
 }
 
+interface RebuildArguments {
+  model: string[]
+  url?: string
+  token?: string
+  json?: true
+}
+
 /** Where a server runs, it does the work: it alone writes its read models. */
-async function* rebuildAnywhere(names: readonly string[]): AsyncGenerator<RebuildProgress> {
+async function* rebuildAnywhere({ model, url, token }: RebuildArguments): AsyncGenerator<RebuildProgress> {
   const config = loadConfig(process.env)
-  const models = chosen(names)
+  const models = chosen(model)
+  const authorization = authorizationOf(token, config.adminPassword)
+  if (url !== undefined) {
+    if (authorization === undefined) throw new CommandFailed(`${CREDENTIALS} is needed; see --help`)
+    yield* askToRebuild(url.replace(/\/+$/, ''), authorization, model)
+    return
+  }
   if (config.mongodbUrl !== undefined) throw new SharedReadModels()
   // Before the lock, which would leave its file in a directory that was mistyped.
   await requireLog(config)
@@ -31,7 +46,10 @@ async function* rebuildAnywhere(names: readonly string[]): AsyncGenerator<Rebuil
     unlock = lockDataDir(config.dataDir)
   } catch (error) {
     if (!(error instanceof DataDirInUse)) throw error
-    yield* askToRebuild(config.dataDir, names)
+    if (authorization === undefined) {
+      throw new CommandFailed(`${error.message}; if it is a server, ${CREDENTIALS} is needed to ask it`)
+    }
+    yield* askOwner(error, serverUrl(config), authorization, model)
     return
   }
   try {
@@ -41,7 +59,21 @@ async function* rebuildAnywhere(names: readonly string[]): AsyncGenerator<Rebuil
   }
 }
 
-/** @throws WrongUse for a name that is no read model's */
+/** Asks the server that has the data directory. @throws CommandFailed */
+async function* askOwner(
+  { message }: DataDirInUse,
+  ...server: Parameters<typeof askToRebuild>
+): AsyncGenerator<RebuildProgress> {
+  try {
+    yield* askToRebuild(...server)
+  } catch (error) {
+    if (!(error instanceof NoServer)) throw error
+    const others = 'another command, a server that is still starting, or one at another address (see --url)'
+    throw new CommandFailed(`${message}, but ${error.message}. It may be ${others}`, { cause: error })
+  }
+}
+
+/** @throws WrongUse for a name that is not a read model's */
 function chosen(names: readonly string[]): readonly ReadModel[] {
   try {
     return modelsNamed(names)
@@ -81,22 +113,19 @@ async function* rebuildHere(config: Config, models: readonly ReadModel[]): Async
   }
 }
 
-async function rebuildCommand({ model, json }: { model: string[]; json?: true }): Promise<void> {
+async function rebuildCommand(options: RebuildArguments): Promise<void> {
   const rebuilt: Rebuilt[] = []
   try {
     await withProgressBar(async (onProgress) => {
-      for await (const { model: name, events, position, end, done } of rebuildAnywhere(model)) {
+      for await (const { model: name, events, position, end, done } of rebuildAnywhere(options)) {
         onProgress({ step: name, done: position, total: end, events })
         if (done) rebuilt.push({ model: name, events })
       }
     })
   } catch (error) {
-    if (error instanceof ControlFailed || error instanceof SharedReadModels) {
-      throw new CommandFailed(error.message, { cause: error })
-    }
-    throw error
+    throw error instanceof SharedReadModels ? new CommandFailed(error.message, { cause: error }) : error
   }
-  if (json) console.log(JSON.stringify({ rebuilt }))
+  if (options.json) console.log(JSON.stringify({ rebuilt }))
   else for (const { model, events } of rebuilt) console.log(`${styled('green', model)} from ${events} events`)
 }
 
@@ -108,7 +137,18 @@ export function addRebuild(program: Command): void {
       'make read models anew from the log; a running server goes on serving the old ones until then',
     )
     .option('--model <name>', 'only this one; can be given several times', collect, [])
+    .option('--url <url>', 'the running server (default: PUBLIC_URL, or http://HOST:PORT)')
+    .addOption(
+      new Option(
+        '--token <token>',
+        "a site admin's token, to ask it (default: admin with ADMIN_PASSWORD)",
+      ).env('MERGELOG_TOKEN'),
+    )
     .option('--json', 'print what was rebuilt as JSON')
     .action(rebuildCommand)
-  explainUse(command, ['mergelog rebuild', 'mergelog rebuild --model pulls --model issues'], STORE_SETTINGS)
+  explainUse(
+    command,
+    ['mergelog rebuild', 'mergelog rebuild --model pulls --model issues'],
+    ['HOST', 'PORT', 'PUBLIC_URL', 'ADMIN_PASSWORD', ...STORE_SETTINGS],
+  )
 }

@@ -2,10 +2,12 @@
  * A chain node's HTTP gateway, as Cosmos chains have it. It belongs to others: its answers are limited in
  * time and size, and nothing of them is believed before it has been looked at.
  */
+
 import { type Static, Type } from 'typebox'
 import { type Check, checkOf, problemOf } from '../../checked-json.ts'
 import { parseInt64, parseUint64 } from '../../events/int64.ts'
 import type { ModuleVersion, UpgradePlan } from '../../events/upgrade-events.ts'
+import { Nullable } from '../../wire/nullable.ts'
 import type { Observed } from './follow-changes.ts'
 import { GatewayError } from './gateway-error.ts'
 
@@ -34,7 +36,7 @@ const Text = Type.String({ maxLength: 1_000_000 })
 const Whole = Type.Union([Type.String({ maxLength: 40 }), Type.Integer()])
 
 const CurrentPlan = Type.Object({
-  plan: Type.Union([Type.Null(), Type.Object({ name: Text, height: Whole, info: Type.Optional(Text) })]),
+  plan: Nullable(Type.Object({ name: Text, height: Whole, info: Type.Optional(Text) })),
 })
 const isCurrentPlan = checkOf(CurrentPlan)
 const isAppliedPlan = checkOf(Type.Object({ height: Whole }))

@@ -1,4 +1,5 @@
 /** Adding a file to a comment, renaming it, taking it away. */
+
 import { randomUUID } from 'node:crypto'
 import multipart from '@fastify/multipart'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
@@ -16,6 +17,7 @@ import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { AttachmentParams, AttachmentWire, attachmentOf, attachmentWire } from '../../wire/attachments.ts'
 import { CommentParams, commentFor } from '../../wire/comments.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import {
   commentDecider,
   decideAddAttachment,
@@ -35,7 +37,7 @@ const UploadQuery = Type.Object({
     Type.String({ description: "name of the attachment; the uploaded file's own if empty" }),
   ),
 })
-const EditAttachmentOptions = Type.Object({ name: Type.Optional(Type.Union([Type.String(), Type.Null()])) })
+const EditAttachmentOptions = Type.Object({ name: GivenOrNull(Type.String()) })
 
 const forbiddenType = () =>
   new Refused(refuse.unprocessable('attachment: files of this type are not allowed here'))

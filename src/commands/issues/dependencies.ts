@@ -1,4 +1,5 @@
 /** What must be closed first: `POST` and `DELETE /repos/{owner}/{repo}/issues/{index}/dependencies` and `/blocks`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -8,12 +9,12 @@ import { Refused, refuse } from '../../refusal.ts'
 import { repositoryFor } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
 import { IssueParams, IssueWire, issueFor, issueWires } from '../../wire/issues.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import type { CommandContext } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
 import { reaches } from './dependency-paths.ts'
 import { decideAddDependency, decideRemoveDependency } from './discussion.ts'
-import { GivenOrNull } from './fields.ts'
 
 /** Without owner and name, the repository in the path. */
 export const IssueMeta = Type.Object({

@@ -1,4 +1,5 @@
 /** Changing an issue: `PATCH /repos/{owner}/{repo}/issues/{index}`, and its deadline alone. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import type { AccountRef, DiscussionEvent, PullRequestEvent } from '../../events/domain-events.ts'
@@ -10,6 +11,7 @@ import { repositoryFor } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { IssueParams, IssueWire, issueFor, issueWires } from '../../wire/issues.ts'
+import { GivenOrNull, Nullable } from '../../wire/nullable.ts'
 import type { Decision } from '../execute.ts'
 import { takeOverHead } from '../pull-requests/edit.ts'
 import { decidePullStatus } from '../pull-requests/pull-request.ts'
@@ -17,7 +19,7 @@ import { commandContext, settled } from '../request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
 import { deadlineOf } from './deadline.ts'
 import { type DiscussionEdit, decideEditDiscussion, decideStatus } from './discussion.ts'
-import { assigneeRefs, GivenOrNull, milestoneRef } from './fields.ts'
+import { assigneeRefs, milestoneRef } from './fields.ts'
 import { statusChange } from './status-change.ts'
 import { titleOf } from './title.ts'
 
@@ -39,7 +41,7 @@ export const EditDeadlineOption = Type.Object({
   deadline: GivenOrNull(Type.String()),
 })
 
-const DeadlineWire = Type.Object({ due_date: Type.Union([Type.String(), Type.Null()]) })
+const DeadlineWire = Type.Object({ due_date: Nullable(Type.String()) })
 
 /** Edit rules 2 and 3: what the request changes; null is what Go clients send for "leave it". */
 async function editOf(

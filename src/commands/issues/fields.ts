@@ -1,5 +1,4 @@
 /** What a request names by id or by login, as the events name it: labels, milestone, assignees. */
-import { Type } from 'typebox'
 import type { AccountRef, LabelRef, MilestoneRef } from '../../events/domain-events.ts'
 import type { LabelDocument } from '../../projections/labels.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
@@ -8,10 +7,6 @@ import { accessTo, atLeast } from '../../rights/access.ts'
 import type { Services } from '../../services.ts'
 import { labelsByIds } from '../../wire/labels.ts'
 import { milestoneOf } from '../../wire/milestones.ts'
-
-/** Go clients send null for what they leave out. */
-export const GivenOrNull = <T extends Parameters<typeof Type.Union>[0][number]>(type: T) =>
-  Type.Optional(Type.Union([type, Type.Null()]))
 
 /** Most labels, and most assignees, that one request can name. */
 const MAX_NAMED = 1000

@@ -2,12 +2,13 @@
 import type { IssueEvent } from '../../events/domain-events.ts'
 import { DISCUSSION_EVENTS, type Discussion, evolveDiscussion } from '../../projections/discussion.ts'
 import type { Decider } from '../execute.ts'
+import { snapshots } from '../snapshots.ts'
 
 export type IssueState = { status: 'none' } | ({ status: 'open' | 'closed' } & Discussion)
 
 export const issueDecider: Decider<IssueState, IssueEvent> = {
   initialState: { status: 'none' },
-  snapshots: new WeakMap(),
+  snapshots: snapshots(),
   handles: { IssueOpened: true, ...DISCUSSION_EVENTS },
   evolve(state, event) {
     if (event.type === 'IssueOpened') {

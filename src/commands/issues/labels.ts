@@ -1,4 +1,5 @@
 /** Giving labels to an issue or pull request and taking them: `/repos/{owner}/{repo}/issues/{index}/labels`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -11,6 +12,7 @@ import { repositoryFor } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
 import { IssueParams, issueFor, labelsOfIssue } from '../../wire/issues.ts'
 import { LabelWire, labelIdsNamed, labelsByIds } from '../../wire/labels.ts'
+import { Nullable } from '../../wire/nullable.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
 import { decideEditDiscussion } from './discussion.ts'
@@ -18,10 +20,7 @@ import { labelRefs } from './fields.ts'
 
 /** Ids, or names; those that the repository and its organization do not have are left out. */
 export const IssueLabelsOption = Type.Object({
-  labels: Type.Union([
-    Type.Array(Type.Union([Type.Integer(), Type.String()]), { maxItems: 1000 }),
-    Type.Null(),
-  ]),
+  labels: Nullable(Type.Array(Type.Union([Type.Integer(), Type.String()]), { maxItems: 1000 })),
 })
 
 const IssueLabelParams = Type.Object({ ...IssueParams.properties, id: Type.String() })

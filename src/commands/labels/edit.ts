@@ -1,4 +1,5 @@
 /** Making, changing and deleting labels: `/repos/{owner}/{repo}/labels` and `/orgs/{org}/labels`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -18,6 +19,7 @@ import {
   organizationHome,
   repositoryHome,
 } from '../../wire/labels.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { execute } from '../execute.ts'
@@ -34,8 +36,8 @@ import {
 
 /** What Gitea's columns hold. */
 const text = { maxLength: 255 }
-const OptionalText = Type.Optional(Type.Union([Type.String(text), Type.Null()]))
-const OptionalFlag = Type.Optional(Type.Union([Type.Boolean(), Type.Null()]))
+const OptionalText = GivenOrNull(Type.String(text))
+const OptionalFlag = GivenOrNull(Type.Boolean())
 
 export const CreateLabelOption = Type.Object({
   name: Type.String(text),

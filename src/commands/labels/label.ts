@@ -3,6 +3,7 @@ import type { LabelEvent, LabelScope, LabelSettings } from '../../events/domain-
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { textProblem } from '../account-names.ts'
 import type { Decider, Decision } from '../execute.ts'
+import { snapshots } from '../snapshots.ts'
 
 /** A label as its own events have it. */
 export interface Label extends LabelSettings {
@@ -17,7 +18,7 @@ export type LabelState =
 
 export const labelDecider: Decider<LabelState, LabelEvent> = {
   initialState: { status: 'missing' },
-  snapshots: new WeakMap(),
+  snapshots: snapshots(),
   handles: { LabelCreated: true, LabelEdited: true, LabelDeleted: true },
   evolve(state, event) {
     if (event.type === 'LabelCreated') return { status: 'active', label: event.data }

@@ -1,4 +1,5 @@
 /** Making, changing and deleting milestones: `/repos/{owner}/{repo}/milestones`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { decode } from '../../events/codec.ts'
@@ -9,6 +10,7 @@ import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { repositoryFor } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
 import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../../wire/milestones.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { execute } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
@@ -22,9 +24,9 @@ import {
 } from './milestone.ts'
 
 /** What Gitea's columns hold. */
-const OptionalTitle = Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()]))
-const OptionalText = Type.Optional(Type.Union([Type.String({ maxLength: 65_535 }), Type.Null()]))
-const OptionalString = Type.Optional(Type.Union([Type.String(), Type.Null()]))
+const OptionalTitle = GivenOrNull(Type.String({ maxLength: 255 }))
+const OptionalText = GivenOrNull(Type.String({ maxLength: 65_535 }))
+const OptionalString = GivenOrNull(Type.String())
 
 export const CreateMilestoneOption = Type.Object({
   title: Type.String({ maxLength: 255 }),

@@ -4,6 +4,7 @@ import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { instantOf, ZERO_TIME } from '../../times.ts'
 import { textProblem } from '../account-names.ts'
 import type { Decider, Decision } from '../execute.ts'
+import { snapshots } from '../snapshots.ts'
 
 /** A milestone as its own events have it. */
 export interface Milestone extends MilestoneSettings {
@@ -18,7 +19,7 @@ export type MilestoneState =
 
 export const milestoneDecider: Decider<MilestoneState, MilestoneEvent> = {
   initialState: { status: 'missing' },
-  snapshots: new WeakMap(),
+  snapshots: snapshots(),
   handles: { MilestoneCreated: true, MilestoneEdited: true, MilestoneDeleted: true },
   evolve(state, event) {
     if (event.type === 'MilestoneCreated') return { status: 'active', milestone: event.data }

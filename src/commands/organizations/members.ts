@@ -2,6 +2,7 @@
  * Who belongs to an organization: `PUT` and `DELETE /orgs/{org}/members/{username}`. Gitea adds members
  * through teams; here a member has one permission, for all repositories of the organization.
  */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
@@ -9,6 +10,7 @@ import type { AccountRef, OrganizationEvent } from '../../events/domain-events.t
 import { organizationStream } from '../../events/streams.ts'
 import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
+import { Nullable } from '../../wire/nullable.ts'
 import { MemberParams, organizationFor } from '../../wire/organizations.ts'
 import { userNamed } from '../../wire/users.ts'
 import { type Decision, execute } from '../execute.ts'
@@ -64,7 +66,7 @@ export function memberRoutes(services: Services): FastifyPluginAsyncTypebox {
         schema: {
           tags,
           params: MemberParams,
-          body: Type.Union([SetMemberOption, Type.Null()]),
+          body: Nullable(SetMemberOption),
           response: { 204: Type.Null() },
         },
       },

@@ -3,6 +3,7 @@ import type { AccountRef, OrganizationEvent, Permission } from '../../events/dom
 import { type Refusal, refuse } from '../../refusal.ts'
 import { emailProblem, loginProblem, textProblem } from '../account-names.ts'
 import type { Decider, Decision } from '../execute.ts'
+import { snapshots } from '../snapshots.ts'
 
 export interface OrganizationDetails {
   login: string
@@ -27,7 +28,7 @@ export interface MemberActor {
 
 export const organizationDecider: Decider<OrganizationState, OrganizationEvent> = {
   initialState: { status: 'missing' },
-  snapshots: new WeakMap(),
+  snapshots: snapshots(),
   handles: { OrganizationCreated: true, MemberSet: true, MemberRemoved: true },
   evolve(state, event) {
     if (event.type === 'OrganizationCreated') {

@@ -1,4 +1,5 @@
 /** Merging a pull request, now or when its checks succeed: `POST` and `DELETE …/pulls/{index}/merge`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { pullStream, readsStream } from '../../events/streams.ts'
@@ -6,6 +7,7 @@ import { repositoryFor } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import { PullParams, pullFor } from '../../wire/pulls.ts'
 import { append, execute } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
@@ -36,7 +38,7 @@ export function mergePullRoutes(services: Services): FastifyPluginAsyncTypebox {
         schema: {
           tags,
           params: PullParams,
-          body: Type.Optional(Type.Union([MergePullRequestOption, Type.Null()])),
+          body: GivenOrNull(MergePullRequestOption),
         },
       },
       async (request, reply) => {

@@ -11,6 +11,7 @@ import { DISCUSSION_EVENTS, type Discussion, evolveDiscussion } from '../../proj
 import { isRefusal, refuse } from '../../refusal.ts'
 import type { Decider, Decision } from '../execute.ts'
 import { decideStatus, type StatusChange } from '../issues/discussion.ts'
+import { snapshots } from '../snapshots.ts'
 
 export interface ActivePull extends Discussion {
   status: 'open' | 'closed' | 'merged'
@@ -30,7 +31,7 @@ export type PullState = { status: 'none' } | ActivePull
 
 export const pullDecider: Decider<PullState, PullRequestEvent> = {
   initialState: { status: 'none' },
-  snapshots: new WeakMap(),
+  snapshots: snapshots(),
   handles: {
     PullRequestOpened: true,
     PullRequestHeadMoved: true,

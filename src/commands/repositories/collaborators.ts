@@ -1,4 +1,5 @@
 /** Who else may work with a repository: `/repos/{owner}/{repo}/collaborators`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { Permission } from '../../events/domain-events.ts'
@@ -7,6 +8,7 @@ import { Refused, refuse } from '../../refusal.ts'
 import { repositoryFor } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
 import { CollaboratorParams, collaboratorNamed } from '../../wire/collaborators.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import { execute } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { decideRemoveCollaborator, decideSetCollaborator, repositoryDecider } from './repository.ts'
@@ -31,9 +33,7 @@ export function collaboratorRoutes(services: Services): FastifyPluginAsyncTypebo
         schema: {
           tags,
           params: CollaboratorParams,
-          body: Type.Optional(
-            Type.Union([Type.Object({ permission: Type.Optional(Type.String()) }), Type.Null()]),
-          ),
+          body: GivenOrNull(Type.Object({ permission: Type.Optional(Type.String()) })),
           response: { 204: Type.Null() },
         },
       },

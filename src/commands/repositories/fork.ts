@@ -1,4 +1,5 @@
 /** Forking a repository: `POST /repos/{owner}/{repo}/forks`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { claimKeys, gitStream, idsStream, repositoryStream } from '../../events/streams.ts'
@@ -13,6 +14,7 @@ import { repositoryFor } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
 import { releaseClaim, takeClaim } from '../claims.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
@@ -23,10 +25,10 @@ import { claimRepositoryName, organizationToCreateIn } from './create.ts'
 import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
-/** Go clients send null for what they leave out. */
-const GivenOrNull = Type.Optional(Type.Union([Type.String(), Type.Null()]))
-
-export const CreateForkOption = Type.Object({ name: GivenOrNull, organization: GivenOrNull })
+export const CreateForkOption = Type.Object({
+  name: GivenOrNull(Type.String()),
+  organization: GivenOrNull(Type.String()),
+})
 
 interface Fork {
   base: RepositoryDocument
@@ -142,7 +144,7 @@ export function forkRoutes(services: Services): FastifyPluginAsyncTypebox {
         schema: {
           tags: ['repository'],
           params: RepositoryParams,
-          body: Type.Optional(Type.Union([CreateForkOption, Type.Null()])),
+          body: GivenOrNull(CreateForkOption),
           response: { 202: RepositoryWire },
         },
       },

@@ -13,6 +13,7 @@ import {
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../../events/repository-settings.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decider, Decision } from '../execute.ts'
+import { snapshots } from '../snapshots.ts'
 
 export type RepositoryState =
   | { status: 'none' }
@@ -30,7 +31,7 @@ export type RepositoryState =
 
 export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = {
   initialState: { status: 'none' },
-  snapshots: new WeakMap(),
+  snapshots: snapshots(),
   handles: {
     RepositoryCreated: true,
     RepositoryEdited: true,

@@ -2,6 +2,7 @@
 import type { CheckEvent, CommitState } from '../../events/domain-events.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decider, Decision } from '../execute.ts'
+import { snapshots } from '../snapshots.ts'
 
 /** Of one commit; a server that checks has dozens at most. */
 export const MAX_CONTEXTS = 1000
@@ -13,7 +14,7 @@ export interface ChecksState {
 
 export const checksDecider: Decider<ChecksState, CheckEvent> = {
   initialState: { posted: new Map() },
-  snapshots: new WeakMap(),
+  snapshots: snapshots(),
   handles: { CommitStatusPosted: true },
   evolve(state, { data }) {
     if (state.posted.get(data.context) === data.state) return state

@@ -2,7 +2,8 @@
 import { isBelow, isPositive } from '../../events/int64.ts'
 import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/upgrade-events.ts'
 import { refuse } from '../../refusal.ts'
-import type { Decider, Decision, Snapshots } from '../execute.ts'
+import type { Decider, Decision } from '../execute.ts'
+import { snapshots } from '../snapshots.ts'
 
 export interface ChainState {
   plan: UpgradePlan | null
@@ -13,8 +14,6 @@ export interface ChainState {
   /** Base64, by the last height of the chain. */
   consensusStates: ReadonlyMap<string, string>
 }
-
-const snapshots: Snapshots<ChainState> = new WeakMap()
 
 export const chainDecider: Decider<ChainState, UpgradeEvent> = {
   initialState: {
@@ -32,7 +31,7 @@ export const chainDecider: Decider<ChainState, UpgradeEvent> = {
     AuthorityChanged: true,
     ConsensusStateStored: true,
   },
-  snapshots,
+  snapshots: snapshots(),
   evolve(state, event) {
     switch (event.type) {
       case 'PlanScheduled':

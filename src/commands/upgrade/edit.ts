@@ -1,4 +1,5 @@
 /** What site admins say of the chain's upgrades: `/admin/upgrade/…`. The Query service answers from it. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -8,6 +9,7 @@ import type { UpgradeEvent } from '../../events/upgrade-events.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { siteAdmin } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
+import { Nullable } from '../../wire/nullable.ts'
 import { ModuleVersionsWire, PlanWire, planWire } from '../../wire/upgrades.ts'
 import { type Decision, execute } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
@@ -111,7 +113,7 @@ export function upgradeRoutes(services: Services): FastifyPluginAsyncTypebox {
         schema: {
           tags,
           description: "Records that the scheduled plan was applied: at the plan's height if none is given",
-          body: Type.Union([ApplyPlanOption, Type.Null()]),
+          body: Nullable(ApplyPlanOption),
           response: { 204: Type.Null() },
         },
       },

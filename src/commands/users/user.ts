@@ -3,6 +3,7 @@ import type { AccountRef, UserEvent } from '../../events/domain-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { emailProblem, loginProblem, textProblem } from '../account-names.ts'
 import type { Decider, Decision } from '../execute.ts'
+import { snapshots } from '../snapshots.ts'
 
 export interface UserDetails {
   login: string
@@ -24,7 +25,7 @@ export type UserState =
 
 export const userDecider: Decider<UserState, UserEvent> = {
   initialState: { status: 'missing' },
-  snapshots: new WeakMap(),
+  snapshots: snapshots(),
   handles: { UserCreated: true, TokenCreated: true, TokenDeleted: true },
   evolve(state, event) {
     if (event.type === 'UserCreated') {

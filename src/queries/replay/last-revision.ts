@@ -2,6 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import type { EventStore } from '../../events/event-store.ts'
+import { perStore } from '../../per-store.ts'
 import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
 
 /** Events that are remembered together: one or two milliseconds of work. */
@@ -12,7 +13,7 @@ const MAX_SEGMENTS = 20_000
  * By stream and last revision, as a stream's past never changes: the least revision, position and time of a segment,
  * which need not be one event's.
  */
-const segments = new WeakMap<EventStore, LRUCache<string, StreamPoint>>()
+const segmentsOf = perStore((): LRUCache<string, StreamPoint> => new LRUCache({ max: MAX_SEGMENTS }))
 
 /**
  * The revision of the last event of a stream up to a time, -1 when there is none. Clocks of servers differ, so times
@@ -21,8 +22,7 @@ const segments = new WeakMap<EventStore, LRUCache<string, StreamPoint>>()
  * @throws StoreUnavailable
  */
 export async function lastRevision(store: EventStore, stream: string, until: Until): Promise<number> {
-  const known = segments.get(store) ?? new LRUCache<string, StreamPoint>({ max: MAX_SEGMENTS })
-  segments.set(store, known)
+  const known = segmentsOf(store)
   const end = await readBack(store, stream, until, { maxCount: 1 })
   if (end.found !== undefined) return end.found
   let from = end.least?.revision ?? -1

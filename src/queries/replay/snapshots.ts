@@ -5,6 +5,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { EventStore } from '../../events/event-store.ts'
+import { perStore } from '../../per-store.ts'
 import type { Replayed } from './replay-stream.ts'
 
 /** Events between two snapshots of a stream. */
@@ -29,22 +30,21 @@ interface Kept<D extends object> {
 const keyOf = (stream: string, revision: number) => `${stream} ${revision}`
 
 export function createSnapshots<D extends object>(maxSize = MAX_SIZE): Snapshots<D> {
-  const byStore = new WeakMap<EventStore, Kept<D>>()
+  const keptOf = perStore(() => nothingKept<D>(maxSize))
 
   return {
     before(store, stream, revision) {
-      const ofStore = byStore.get(store)
+      const { snapshots, revisions } = keptOf(store)
       let last = -1
-      for (const kept of ofStore?.revisions.get(stream) ?? []) {
+      for (const kept of revisions.get(stream) ?? []) {
         if (kept > last && kept <= revision) last = kept
       }
-      return ofStore?.snapshots.get(keyOf(stream, last))
+      return snapshots.get(keyOf(stream, last))
     },
     keep(store, stream, replayed) {
       const { last } = replayed
       if (last === undefined || (last.revision + 1) % SNAPSHOT_INTERVAL !== 0) return
-      const ofStore = byStore.get(store) ?? nothingKept<D>(maxSize)
-      byStore.set(store, ofStore)
+      const ofStore = keptOf(store)
       const key = keyOf(stream, last.revision)
       if (ofStore.snapshots.has(key)) return
       ofStore.snapshots.set(key, replayed)

@@ -1,0 +1,110 @@
+/** The server that runs, asked over HTTP. */
+import { isIPv6 } from 'node:net'
+import { Type } from 'typebox'
+import { checked, checkOf } from '../checked-json.ts'
+import type { Config } from '../config.ts'
+import type { RebuildProgress } from '../projections/rebuild.ts'
+import { CommandFailed } from './explain.ts'
+
+/** Nobody answers at the address. */
+export class NoServer extends CommandFailed {}
+
+/** Where the environment says that the server is. */
+export function serverUrl({ publicUrl, host, port }: Config): string {
+  return publicUrl ?? `http://${isIPv6(host) ? `[${host}]` : host}:${port}`
+}
+
+/** The `Authorization` header of who asks: the token's user, or `admin`. Undefined: neither is given. */
+export function authorizationOf(token: string | undefined, adminPassword: string | undefined) {
+  if (token !== undefined) return `token ${token}`
+  if (adminPassword === undefined) return undefined
+  return `Basic ${Buffer.from(`admin:${adminPassword}`).toString('base64')}`
+}
+
+const Progress = Type.Object({
+  model: Type.String(),
+  events: Type.Integer(),
+  position: Type.Integer(),
+  end: Type.Integer(),
+  done: Type.Boolean(),
+})
+const Rebuilt = Type.Object({ rebuilt: Type.Array(Type.Object({})) })
+const Failed = Type.Object({ failed: Type.String() })
+const isLine = checkOf(Type.Union([Progress, Rebuilt, Failed]))
+const isProblem = checkOf(Type.Object({ message: Type.String() }))
+
+/** While it stops, a server answers so. */
+const STOPPING = 503
+
+const wentAway = (cause?: unknown) => new CommandFailed('the server went away before it was done', { cause })
+
+/**
+ * Has the server make read models anew, all of them if none is named. Whoever stops iterating stops it.
+ * @throws NoServer when nobody answers at the address
+ * @throws CommandFailed when the server refuses or fails, or goes away before it is done
+ */
+export async function* askToRebuild(
+  url: string,
+  authorization: string,
+  models: readonly string[],
+): AsyncGenerator<RebuildProgress> {
+  const answer = await post(`${url}/api/v1/admin/rebuild`, authorization, { models })
+  for await (const json of linesOf(answer)) {
+    const line = checked(isLine, JSON.parse(json))
+    if ('failed' in line) throw new CommandFailed(line.failed)
+    if ('rebuilt' in line) return
+    yield line
+  }
+  throw wentAway()
+}
+
+async function post(url: string, authorization: string, body: object): Promise<ReadableStream<Uint8Array>> {
+  const headers = { authorization, 'content-type': 'application/json' }
+  const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) }).catch(
+    noAnswer(url),
+  )
+  const isLines = answer.headers.get('content-type')?.startsWith('application/x-ndjson') === true
+  if (answer.status === 200 && isLines && answer.body !== null) return answer.body
+  const text = await answer.text().catch((error: unknown) => {
+    throw wentAway(error)
+  })
+  if (answer.status === STOPPING) throw wentAway()
+  throw new CommandFailed(`${url} answered ${answer.status}: ${messageIn(text).slice(0, 1000)}`)
+}
+
+/** @throws NoServer, or CommandFailed for a connection that broke */
+function noAnswer(url: string) {
+  return (error: unknown): never => {
+    const cause = error instanceof Error ? error.cause : undefined
+    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
+    if (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET') throw wentAway(error)
+    const reason = cause instanceof Error && cause.message !== '' ? cause.message : (code ?? error)
+    throw new NoServer(`no server answers at ${new URL(url).origin}: ${reason}`, { cause: error })
+  }
+}
+
+/** The message of an error of ours; the whole text of anybody else's. */
+function messageIn(text: string): string {
+  try {
+    const problem: unknown = JSON.parse(text)
+    return isProblem(problem) ? problem.message : text
+  } catch {
+    return text
+  }
+}
+
+/** Whole lines; each ends with a line feed. @throws CommandFailed when the answer is cut off */
+async function* linesOf(answer: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  try {
+    for await (const chunk of answer) {
+      const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+      rest = lines.pop() ?? ''
+      yield* lines
+    }
+  } catch (error) {
+    throw wentAway(error)
+  }
+  if (rest !== '') throw wentAway()
+}

@@ -1,0 +1,98 @@
+/** `POST /admin/rebuild`: makes read models anew, and tells line by line how far it has come. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyBaseLogger } from 'fastify'
+import { Type } from 'typebox'
+import { NDJSON } from '../http/ndjson.ts'
+import { sendStreamedText } from '../http/streamed-text.ts'
+import type { ReadModel } from '../projections/read-model.ts'
+import { type RebuildProgress, RebuildUnderWay, SharedReadModels } from '../projections/rebuild.ts'
+import { modelsNamed, UnknownReadModel } from '../projections/views.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { siteAdmin } from '../rights/requester.ts'
+import type { Services } from '../services.ts'
+import { GivenOrNull } from '../wire/nullable.ts'
+
+const RebuildOption = Type.Object({
+  models: GivenOrNull(
+    Type.Array(Type.String(), { description: 'names of read models; all if none is named' }),
+  ),
+})
+
+const ANSWER = {
+  200: {
+    description:
+      'A line for each step: the model, its events so far, their position in the log and the end of the log; `done` ' +
+      'when queries read the new documents. The last line is the outcome: `rebuilt`, or `failed` with the reason. ' +
+      'Without such a line the server stopped before it was done. A client that goes away ends the rebuild: the ' +
+      'model that it was at stays as it was',
+    content: { [NDJSON]: { schema: Type.String() } },
+  },
+}
+
+/** @throws Refused (unprocessable) for a name that is not a read model's */
+function modelsIn(names: readonly string[]): readonly ReadModel[] {
+  try {
+    return modelsNamed(names)
+  } catch (error) {
+    if (!(error instanceof UnknownReadModel)) throw error
+    const problem = `models: ${error.message}`
+    throw new Refused(refuse.unprocessable(problem, [problem]))
+  }
+}
+
+export function rebuildRoutes({
+  rebuilder,
+  live,
+}: {
+  rebuilder: Services['rebuilder']
+  live: Pick<Services['live'], 'ending'>
+}): FastifyPluginAsyncTypebox {
+  /** @throws Refused (conflict) when no rebuild can begin */
+  function requireFree(): void {
+    try {
+      rebuilder.requireFree()
+    } catch (error) {
+      const isRefusal = error instanceof RebuildUnderWay || error instanceof SharedReadModels
+      throw isRefusal ? new Refused(refuse.conflict(error.message)) : error
+    }
+  }
+
+  return async (app) => {
+    app.post(
+      '/admin/rebuild',
+      {
+        config: { scope: 'admin' },
+        preValidation: async (request) => void siteAdmin(request, 'rebuild read models'),
+        schema: { tags: ['admin'], body: GivenOrNull(RebuildOption), response: ANSWER },
+      },
+      async (request, reply) => {
+        const models = modelsIn(request.body?.models ?? [])
+        requireFree()
+        const lines = () => linesOf(rebuilder.rebuild(models), request.log)
+        sendStreamedText(request, reply, `${NDJSON}; charset=utf-8`, lines, live.ending)
+        return reply
+      },
+    )
+  }
+}
+
+/** A line for each step, then the outcome; no outcome when the server's end was the end. */
+async function* linesOf(
+  progress: AsyncIterable<RebuildProgress>,
+  log: FastifyBaseLogger,
+): AsyncGenerator<string> {
+  const rebuilt: { model: string; events: number }[] = []
+  try {
+    for await (const step of progress) {
+      yield line(step)
+      if (step.done) rebuilt.push({ model: step.model, events: step.events })
+    }
+    yield line({ rebuilt })
+  } catch (error) {
+    if (error instanceof Error && error.name === 'AbortError') return
+    log.error({ err: error }, 'a rebuild failed')
+    yield line({ failed: error instanceof Error ? error.message : String(error) })
+  }
+}
+
+const line = (content: object) => `${JSON.stringify(content)}\n`
