@@ -12,6 +12,7 @@ import { type Config, ConfigError } from './config.ts'
 import { startControl } from './control/server.ts'
 import { lockDataDir } from './data-lock.ts'
 import type { EventStore } from './events/event-store.ts'
+import { objectReaders } from './git/object-reader.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { signingKeyProblem } from './git/signatures.ts'
 import { buildApp } from './http/app.ts'
@@ -180,6 +181,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
       await recovering
       await Promise.all(processes.map((follower) => follower.stop()))
       await projector.stop()
+      await objectReaders.close(gitDir)
       await Promise.all([events.close(), readStore.close(), secrets.close()])
       unlock()
     },

@@ -1,0 +1,42 @@
+/** How two commits relate when that shows within a few steps: without a process. */
+import { commitFacts } from './commits.ts'
+
+/** A process is faster than reading more commits than this of each side one after the other. */
+const MAX_STEPS = 8
+
+/** A commit and its ancestors, as long as each has one parent; `next` is where the way goes on. */
+interface Line {
+  start: string
+  seen: Set<string>
+  next: string | undefined
+}
+
+/**
+ * The best common ancestor of two commits, when only commits with one parent lie between it and both of them, or
+ * when one of them is it. Undefined when that does not show soon, also when there is none, or a commit is missing.
+ */
+export async function nearMergeBase(dir: string, a: string, b: string): Promise<string | undefined> {
+  const left: Line = { start: a, seen: new Set(), next: a }
+  const right: Line = { start: b, seen: new Set(), next: b }
+  for (let i = 0; i < MAX_STEPS; i++) {
+    const asked = [left.next, right.next].filter((sha) => sha !== undefined)
+    if (asked.length === 0) return undefined
+    const facts = await commitFacts(dir, asked)
+    // Who is not there gets git's error.
+    if (asked.some((sha) => !facts.has(sha))) return undefined
+    for (const [line, other] of [
+      [left, right],
+      [right, left],
+    ] as const) {
+      if (line.next === undefined) continue
+      line.seen.add(line.next)
+      // All that is before it is common too, and nothing after it is.
+      if (other.seen.has(line.next)) return line.next
+      const { parents = [] } = facts.get(line.next) ?? {}
+      // An ancestor of the other commit, by whatever way.
+      if (parents.includes(other.start)) return other.start
+      line.next = parents.length === 1 ? parents[0] : undefined
+    }
+  }
+  return undefined
+}
