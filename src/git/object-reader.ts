@@ -9,6 +9,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { stat } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { availableParallelism } from 'node:os'
+import { setTimeout as delay } from 'node:timers/promises'
 import { type ObjectAnswer, type ObjectHeader, splitAnswers } from './batch-answers.ts'
 import { isMissing } from './disk.ts'
 import { GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing } from './errors.ts'
@@ -314,7 +315,11 @@ export function createObjectReaders({
 
     async close(path) {
       const concerned = [...all].filter(({ dir }) => dir === path || dir.startsWith(`${path}/`))
-      await Promise.all(concerned.map((reader) => reader.retire()))
+      // A timer also keeps our process alive until they have ended, which they do not by themselves.
+      const patience = new AbortController()
+      const late = delay(deadline, undefined, { signal: patience.signal }).catch(() => undefined)
+      await Promise.race([Promise.all(concerned.map((reader) => reader.retire())), late])
+      patience.abort()
     },
   }
 }
