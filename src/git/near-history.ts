@@ -4,6 +4,25 @@ import { commitFacts } from './commits.ts'
 /** A process is faster than reading more commits than this of each side one after the other. */
 const MAX_STEPS = 8
 
+/**
+ * The commits that `to` has and `from` has not, newest first, when they are few and each has one parent. Undefined
+ * when that does not show soon.
+ */
+export async function nearRange(dir: string, from: string, to: string): Promise<string[] | undefined> {
+  const base = await nearMergeBase(dir, from, to)
+  if (base === undefined) return undefined
+  const range: string[] = []
+  for (let sha = to; sha !== base; ) {
+    if (range.length === MAX_STEPS) return undefined
+    const { parents = [] } = (await commitFacts(dir, [sha])).get(sha) ?? {}
+    const [parent, ...others] = parents
+    if (parent === undefined || others.length > 0) return undefined
+    range.push(sha)
+    sha = parent
+  }
+  return range
+}
+
 /** A commit and its ancestors, as long as each has one parent; `next` is where the way goes on. */
 interface Line {
   start: string

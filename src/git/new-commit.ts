@@ -27,6 +27,12 @@ export interface NewCommit {
  * @throws InvalidGitArgument, SigningFailed, or GitFailed when the tree or a parent does not exist
  */
 export async function commitTree(dir: string, commit: NewCommit): Promise<string> {
+  const content = contentOf(commit)
+  await mustExist(dir, commit)
+  return await storeCommit(dir, content, commit.signingKey)
+}
+
+function contentOf(commit: NewCommit): Buffer {
   if (commit.message.includes('\0')) throw new InvalidGitArgument('message', 'contains a NUL character')
   const tree = checkedId(commit.tree)
   const parents = [...new Set(commit.parents.map(checkedId))]
@@ -39,20 +45,21 @@ export async function commitTree(dir: string, commit: NewCommit): Promise<string
     `author ${identityLine(author)}`,
     `committer ${identityLine(committer)}`,
   ]
-  const content = Buffer.from(`${headers.join('\n')}\n\n${message}`)
-  await mustExist(dir, tree, parents)
-  const written = commit.signingKey === undefined ? content : await signedContent(content, commit.signingKey)
-  const sha = await storeObject(dir, 'commit', written)
-  rememberCommit(dir, sha, written)
-  return sha
+  return Buffer.from(`${headers.join('\n')}\n\n${message}`)
 }
 
 /** A commit leads only to what is there. */
-async function mustExist(dir: string, tree: string, parents: readonly string[]): Promise<void> {
-  const found = await objectReaders.headers(dir, [tree, ...parents])
-  const [, ...commits] = found
-  const absent = found[0]?.type === 'tree' ? parents.find((_, i) => commits[i]?.type !== 'commit') : tree
+async function mustExist(dir: string, { tree, parents }: NewCommit): Promise<void> {
+  const [first, ...commits] = await objectReaders.headers(dir, [tree, ...parents])
+  const absent = first?.type === 'tree' ? parents.find((_, i) => commits[i]?.type !== 'commit') : tree
   if (absent !== undefined) throw new GitFailed(['cat-file'], 0, `${absent} does not exist`)
+}
+
+async function storeCommit(dir: string, content: Buffer, signingKey?: string): Promise<string> {
+  const written = signingKey === undefined ? content : await signedContent(content, signingKey)
+  const sha = await storeObject(dir, 'commit', written)
+  rememberCommit(dir, sha, written)
+  return sha
 }
 
 /** An identity as git writes it; `date` is git's own form. */
@@ -118,7 +125,7 @@ export async function createFirstCommit(
   }
   entries.sort((a, b) => a.name.compare(b.name))
   const tree = await storeObject(dir, 'tree', Buffer.concat(entries.flatMap(treeEntry)))
-  const sha = await commitTree(dir, { tree, parents: [], message, author, committer })
+  const sha = await storeCommit(dir, contentOf({ tree, parents: [], message, author, committer }))
   return { sha, outcome: await updateRef(dir, ref, { from: null, to: sha }) }
 }
 

@@ -96,7 +96,7 @@ interface Reader {
 export function createObjectReaders({
   processes = Math.max(8, 4 * availableParallelism()),
   deadline = 60_000,
-  idle = 10_000,
+  idle = 30_000,
   age = 5 * 60_000,
 }: ReaderLimits = {}): ObjectReaders {
   const slots = createSlots(processes)

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { nearMergeBase } from '../../src/git/near-history.ts'
+import { nearMergeBase, nearRange } from '../../src/git/near-history.ts'
 import { createRepository } from '../../src/git/repository.ts'
 import { userGit } from './client.ts'
 
@@ -18,16 +18,20 @@ async function history(t: Test, parents: readonly (readonly number[])[]) {
   return { dir, ids: ids.split('\n') }
 }
 
+/** A commit and all that it follows from. */
+function ancestors(parents: readonly (readonly number[])[], of: number): Set<number> {
+  const found = new Set([of])
+  for (const each of found) for (const parent of parents[each] ?? []) found.add(parent)
+  return found
+}
+
 /** All best common ancestors, by the book. */
 function mergeBases(parents: readonly (readonly number[])[], a: number, b: number): number[] {
-  const ancestors = (of: number): Set<number> => {
-    const found = new Set([of])
-    for (const each of found) for (const parent of parents[each] ?? []) found.add(parent)
-    return found
-  }
-  const ofB = ancestors(b)
-  const common = [...ancestors(a)].filter((each) => ofB.has(each))
-  return common.filter((each) => !common.some((other) => other !== each && ancestors(other).has(each)))
+  const ofB = ancestors(parents, b)
+  const common = [...ancestors(parents, a)].filter((each) => ofB.has(each))
+  return common.filter(
+    (each) => !common.some((other) => other !== each && ancestors(parents, other).has(each)),
+  )
 }
 
 t.test('a line of commits, a fork of it, and a merge show how they relate', async (t) => {
@@ -56,6 +60,9 @@ t.test('what is far away is left to git', async (t) => {
   )
   t.equal(await nearMergeBase(dir, ids[39] ?? '', ids[36] ?? ''), ids[36])
   t.equal(await nearMergeBase(dir, ids[39] ?? '', ids[0] ?? ''), undefined)
+  t.same(await nearRange(dir, ids[36] ?? '', ids[39] ?? ''), [ids[39], ids[38], ids[37]])
+  t.same(await nearRange(dir, ids[39] ?? '', ids[36] ?? ''), [])
+  t.equal(await nearRange(dir, ids[0] ?? '', ids[39] ?? ''), undefined)
 })
 
 t.test('in any history what shows is the one best common ancestor', async (t) => {
@@ -72,9 +79,17 @@ t.test('in any history what shows is the one best common ancestor', async (t) =>
   })
   const { dir, ids } = await history(t, parents)
   let shown = 0
+  let ranges = 0
   for (const [a, one] of ids.entries()) {
     for (const [b, other] of ids.entries()) {
       const near = await nearMergeBase(dir, one, other)
+      const range = await nearRange(dir, one, other)
+      if (range !== undefined) {
+        ranges += 1
+        const gained = [...ancestors(parents, b)].filter((each) => !ancestors(parents, a).has(each))
+        const expected = gained.sort((x, y) => y - x).map((each) => ids[each])
+        if (range.join() !== expected.join()) t.same(range, expected, `from ${a} to ${b}`)
+      }
       if (near === undefined) continue
       shown += 1
       const expected = mergeBases(parents, a, b).map((each) => ids[each])
@@ -82,4 +97,5 @@ t.test('in any history what shows is the one best common ancestor', async (t) =>
     }
   }
   t.ok(shown > 500, `${shown} pairs`)
+  t.ok(ranges > 300, `${ranges} ranges`)
 })
