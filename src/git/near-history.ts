@@ -1,5 +1,6 @@
 /** How two commits relate when that shows within a few steps: without a process. */
 import { commitFacts } from './commits.ts'
+import { objectReaders } from './object-reader.ts'
 
 /** A process is faster than reading more commits than this of each side one after the other. */
 const MAX_STEPS = 8
@@ -33,15 +34,19 @@ interface Line {
 /**
  * The best common ancestor of two commits, when only commits with one parent lie between it and both of them, or
  * when one of them is it. Undefined when that does not show soon, also when there is none, or a commit is missing.
+ *
+ * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable
  */
 export async function nearMergeBase(dir: string, a: string, b: string): Promise<string | undefined> {
+  // What is said of them may be in memory only; who is not there any more gets git's error.
+  const headers = await objectReaders.headers(dir, [a, b])
+  if (headers.some((header) => header?.type !== 'commit')) return undefined
   const left: Line = { start: a, seen: new Set(), next: a }
   const right: Line = { start: b, seen: new Set(), next: b }
   for (let i = 0; i < MAX_STEPS; i++) {
     const asked = [left.next, right.next].filter((sha) => sha !== undefined)
     if (asked.length === 0) return undefined
     const facts = await commitFacts(dir, asked)
-    // Who is not there gets git's error.
     if (asked.some((sha) => !facts.has(sha))) return undefined
     for (const [line, other] of [
       [left, right],
