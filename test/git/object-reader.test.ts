@@ -6,6 +6,7 @@ import { createObjectReaders, type ObjectReaders, type ReaderLimits } from '../.
 import { createRepository, deleteRepository } from '../../src/git/repository.ts'
 import { until } from '../until.ts'
 import { commit, userGit } from './client.ts'
+import { readersBelow } from './reader-processes.ts'
 
 async function setUp(t: Test, limits: ReaderLimits = {}) {
   const root = t.testdir()
@@ -32,19 +33,6 @@ async function contentsOf(readers: ObjectReaders, dir: string, ids: string[], si
   const found = ({ sha }: ObjectHeader, content: Buffer) => result.set(sha, content.toString())
   await readers.contents(dir, headers, found, signal ? { signal } : {})
   return result
-}
-
-/** The processes that read objects below a directory. */
-async function readersBelow(root: string): Promise<number[]> {
-  const pids: number[] = []
-  for (const name of await readdir('/proc')) {
-    if (!/^\d+$/.test(name)) continue
-    const command = await readFile(`/proc/${name}/cmdline`, 'utf8').catch(() => '')
-    if (!command.includes('--batch-command')) continue
-    const environment = await readFile(`/proc/${name}/environ`, 'utf8').catch(() => '')
-    if (environment.includes(`GIT_DIR=${root}`)) pids.push(Number(name))
-  }
-  return pids
 }
 
 /** The one process that reads this repository. */
