@@ -11,6 +11,7 @@ import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import { type Config, ConfigError } from './config.ts'
 import { lockDataDir } from './data-lock.ts'
 import type { EventStore } from './events/event-store.ts'
+import { objectReaders } from './git/object-reader.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { signingKeyProblem } from './git/signatures.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
@@ -184,6 +185,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
       await recovering
       await Promise.all(processes.map((follower) => follower.stop()))
       await projector.stop()
+      await objectReaders.close(gitDir)
       await Promise.all([events.close(), readStore.close(), secrets.close()])
       unlock()
     },

@@ -11,6 +11,7 @@ import t from 'tap'
 import { decode } from '../src/events/codec.ts'
 import type { EventStore } from '../src/events/event-store.ts'
 import { READ_MODELS } from '../src/projections/views.ts'
+import { readersBelow } from './git/reader-processes.ts'
 import { workTree } from './git-client.ts'
 import { ADMIN_PASSWORD, startTestServer, type TestServer } from './start-server.ts'
 import { until } from './until.ts'
@@ -209,6 +210,18 @@ async function startProcess(
   }
   throw new Error('the server ended before it listened')
 }
+
+t.test('a server that stops ends the git processes that read its repositories', async (t) => {
+  const dataDir = await dataDirectory(t)
+  const server = await startTestServer(t, { DATA_DIR: dataDir })
+  const alice = await server.as('alice')
+  await alice.user.createCurrentUserRepo({ name: 'read', auto_init: true })
+  const unknown = `/api/v1/repos/alice/read/statuses/${'e'.repeat(40)}`
+  t.equal((await server.fetch('alice', unknown)).status, 404)
+  t.equal((await readersBelow(dataDir)).length, 1, 'one that stays')
+  await server.stop()
+  t.same(await readersBelow(dataDir), [])
+})
 
 t.test('SIGTERM ends the process with 0', async (t) => {
   const { child, url } = await startProcess(t, await dataDirectory(t))

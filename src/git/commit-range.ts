@@ -2,6 +2,7 @@
 import { LRUCache } from 'lru-cache'
 import { remembering } from './answers.ts'
 import { checkedId } from './names.ts'
+import { nearRange } from './near-history.ts'
 import { gitOutput } from './run.ts'
 
 /** Of a larger range the newest are listed. */
@@ -25,9 +26,11 @@ const ranges = remembering<Buffer>(128 * 1024 * 1024, (ids) => 200 + ids.length)
  */
 export async function commitRange(dir: string, from: string, to: string): Promise<CommitRange> {
   const key = `${dir}\0${checkedId(from)}\0${checkedId(to)}`
-  const ids = await ranges(key, () =>
-    gitOutput(['rev-list', `--max-count=${MAX_COMMITS}`, to, `^${from}`, '--'], { dir }),
-  )
+  const ids = await ranges(key, async () => {
+    const near = await nearRange(dir, from, to)
+    if (near !== undefined) return Buffer.from(near.map((id) => `${id}\n`).join(''))
+    return await gitOutput(['rev-list', `--max-count=${MAX_COMMITS}`, to, `^${from}`, '--'], { dir })
+  })
   return {
     total: ids.length / ID_LINE,
     page(skip, limit) {

@@ -1,8 +1,9 @@
 /** Commits: what they say. */
-import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { type ObjectHeader, splitAnswers } from './batch-answers.ts'
 import { GitFailed, GitOutputTooLarge } from './errors.ts'
 import { checkedId, EMPTY_TREE } from './names.ts'
+import { MAX_READ_BYTES, objectReaders } from './object-reader.ts'
 import { gitOutput } from './run.ts'
 
 /** Who wrote or committed, and when: ISO 8601 in seconds with the writer's own zone (`…T10:00:00+02:00`). */
@@ -40,7 +41,7 @@ const known = new LRUCache<string, CommitFacts>({
 })
 
 /**
- * What these commits say, by id, read by one command. Ids that are no commit of this repository are
+ * What these commits say, by id. Ids that are no commit of this repository are
  * missing from the answer.
  *
  * @throws InvalidGitArgument for what is no object id
@@ -54,14 +55,12 @@ export async function commitFacts(dir: string, shas: Iterable<string>): Promise<
     else result.set(sha, facts)
   }
   if (unknown.size === 0) return result
-  const onOutput = readBatch(({ sha, type, content }) => {
-    if (type !== 'commit') return
+  const headers = await commitHeaders(dir, [...unknown])
+  await readCommits(dir, headers, MAX_COMMIT_BYTES, (sha, content) => {
     const facts = parseCommit(sha, content)
     known.set(`${dir}\0${sha}`, facts)
     result.set(sha, facts)
-  }, MAX_COMMIT_BYTES)
-  const input = [...unknown].map((sha) => `${sha}\n`).join('')
-  await gitOutput(['cat-file', '--batch'], { dir, input, onOutput })
+  })
   return result
 }
 
@@ -72,62 +71,39 @@ export async function commitFacts(dir: string, shas: Iterable<string>): Promise<
  */
 export async function rawCommits(dir: string, shas: readonly string[]): Promise<Map<string, Buffer>> {
   const result = new Map<string, Buffer>()
-  let bytes = 0
-  const split = readBatch(({ sha, type, content }) => {
-    if (type === 'commit') result.set(sha, content)
-  }, MAX_COMMITS_BYTES)
-  const args = ['cat-file', '--batch']
-  const onOutput = (chunk: Buffer) => {
-    bytes += chunk.length
-    if (bytes > MAX_COMMITS_BYTES)
-      throw new GitOutputTooLarge(`commits of more than ${MAX_COMMITS_BYTES} bytes`)
-    split(chunk)
-  }
-  await gitOutput(args, { dir, input: shas.map((sha) => `${checkedId(sha)}\n`).join(''), onOutput })
+  const headers = await commitHeaders(dir, shas)
+  if (headers.reduce((bytes, { size }) => bytes + size, 0) > MAX_COMMITS_BYTES)
+    throw new GitOutputTooLarge(`commits of more than ${MAX_COMMITS_BYTES} bytes`)
+  await readCommits(dir, headers, MAX_COMMITS_BYTES, (sha, content) => result.set(sha, content))
   const absent = shas.find((sha) => !result.has(sha))
-  if (absent !== undefined) throw new GitFailed(args, 0, `${absent} is no commit`)
+  if (absent !== undefined) throw new GitFailed(['cat-file'], 0, `${absent} is no commit`)
   return result
 }
 
-interface BatchObject {
-  sha: string
-  type: string
-  /** The first bytes of the object. */
-  content: Buffer
+async function commitHeaders(dir: string, shas: readonly string[]): Promise<ObjectHeader[]> {
+  const headers = await objectReaders.headers(dir, shas)
+  return headers.filter((header) => header !== undefined).filter(({ type }) => type === 'commit')
 }
 
-/** Splits what `cat-file --batch` says into objects, without ever holding a large one whole. */
-function readBatch(found: (object: BatchObject) => void, maxObjectBytes: number): (chunk: Buffer) => void {
-  let header = Buffer.alloc(0)
-  let object: { sha: string; type: string; left: number; held: Buffer[]; heldBytes: number } | undefined
-
-  return (chunk) => {
-    let rest = chunk
-    while (rest.length > 0) {
-      if (object === undefined) {
-        const end = rest.indexOf(0x0a)
-        header = Buffer.concat([header, end === -1 ? rest : rest.subarray(0, end)])
-        if (end === -1) return
-        rest = rest.subarray(end + 1)
-        const [sha = '', type = '', size] = header.toString('latin1').split(' ')
-        header = Buffer.alloc(0)
-        // `<id> missing` has no size and no content; content is followed by a newline of its own.
-        if (size !== undefined) object = { sha, type, left: Number(size) + 1, held: [], heldBytes: 0 }
-        continue
-      }
-      const part = rest.subarray(0, object.left)
-      rest = rest.subarray(part.length)
-      object.left -= part.length
-      const wanted = part.subarray(0, Math.max(0, maxObjectBytes - object.heldBytes))
-      if (wanted.length > 0) object.held.push(wanted)
-      object.heldBytes += wanted.length
-      if (object.left > 0) continue
-      const { sha, type } = object
-      const content = Buffer.concat(object.held)
-      found({ sha, type, content: content.at(-1) === 0x0a ? content.subarray(0, -1) : content })
-      object = undefined
-    }
-  }
+/** Gives `found` the beginning of each commit, no more than `maxBytes` of one. */
+async function readCommits(
+  dir: string,
+  headers: readonly ObjectHeader[],
+  maxBytes: number,
+  found: (sha: string, content: Buffer) => void,
+): Promise<void> {
+  const isLarge = ({ size }: ObjectHeader) => size > MAX_READ_BYTES
+  const small = headers.filter((header) => !isLarge(header))
+  await objectReaders.contents(dir, small, ({ sha }, content) => found(sha, content))
+  const input = headers.filter(isLarge).map(({ sha }) => `${sha}\n`)
+  if (input.length === 0) return
+  const onOutput = splitAnswers({
+    wants: () => maxBytes,
+    found(answer) {
+      if (typeof answer !== 'string') found(answer.sha, answer.content)
+    },
+  })
+  await gitOutput(['cat-file', '--batch'], { dir, input: input.join(''), onOutput })
 }
 
 function parseCommit(sha: string, content: Buffer): CommitFacts {
@@ -193,13 +169,7 @@ function isoDate(seconds: number, zone: string): string {
   return `${local}${zone.slice(0, 3)}:${zone.slice(3, 5)}`
 }
 
-/** The id that a commit with this content has. */
-export function commitId(content: Uint8Array): string {
-  return createHash('sha1').update(`commit ${content.length}\0`).update(content).digest('hex')
-}
-
-/** What we have just written need not be asked of git, as long as git wrote it to the letter. */
+/** What we have just written need not be asked of git. */
 export function rememberCommit(dir: string, sha: string, content: Buffer): void {
-  if (commitId(content) !== sha || content.length > MAX_COMMIT_BYTES) return
-  known.set(`${dir}\0${sha}`, parseCommit(sha, content))
+  if (content.length <= MAX_COMMIT_BYTES) known.set(`${dir}\0${sha}`, parseCommit(sha, content))
 }

@@ -1,8 +1,10 @@
 /** Bringing commits from one repository of this server into another. */
+
 import { join } from 'node:path'
-import { flush } from '../disk.ts'
-import { GitFailed, InvalidGitArgument } from './errors.ts'
+import { exists, flush } from '../disk.ts'
+import { GitFailed, InvalidGitArgument, RepositoryMissing } from './errors.ts'
 import { checkedId, checkedRef } from './names.ts'
+import { objectReaders } from './object-reader.ts'
 import { flushRefs, listRefs } from './refs.ts'
 import { git, gitOutput } from './run.ts'
 import { quotedPath } from './staging.ts'
@@ -36,6 +38,8 @@ export async function fetchObjects(
 
 /** True when the repository has the commit, and all that it leads to and no ref leads to. */
 async function isComplete(dir: string, sha: string): Promise<boolean> {
+  const [commit] = await objectReaders.headers(dir, [sha], { peel: true })
+  if (commit === undefined) return false
   const args = ['rev-list', '--objects', '--quiet', `${sha}^{commit}`, '--not', '--all', '--']
   const { code, stderr } = await git(args, { dir, timeout: PACKING_TIMEOUT })
   if (code === 0) return true
@@ -49,7 +53,7 @@ async function isComplete(dir: string, sha: string): Promise<boolean> {
  */
 async function copyHistory(intoDir: string, fromDir: string, sha: string): Promise<void> {
   // A repository that is gone must not pass for one that lacks the commit.
-  await gitOutput(['rev-parse', '--git-dir'], { dir: fromDir })
+  if (!(await exists(join(fromDir, 'HEAD')))) throw new RepositoryMissing(`no repository at ${fromDir}`)
   const present = new Set((await listRefs(intoDir)).map((one) => one.sha))
   await gitOutput(
     ['pack-objects', '-q', '--revs', '--delta-base-offset', join(intoDir, 'objects/pack/pack')],

@@ -2,6 +2,7 @@
 import { remembering } from './answers.ts'
 import { GitFailed } from './errors.ts'
 import { checkedId } from './names.ts'
+import { nearMergeBase } from './near-history.ts'
 import { git, gitOutput } from './run.ts'
 
 export interface DiffStat {
@@ -21,6 +22,8 @@ function remembered<T>(ask: (dir: string, a: string, b: string) => Promise<T>) {
 
 /** The best common ancestor of two commits; undefined when they share no history. */
 export const mergeBase = remembered(async (dir, a, b): Promise<string | undefined> => {
+  const near = await nearMergeBase(dir, a, b)
+  if (near !== undefined) return near
   const args = ['merge-base', a, b]
   const { code, stdout, stderr } = await git(args, { dir })
   if (code === 0) return stdout.toString('latin1').trim()
@@ -30,6 +33,8 @@ export const mergeBase = remembered(async (dir, a, b): Promise<string | undefine
 
 /** True when `descendant` is `ancestor` or follows from it. */
 export const isAncestor = remembered(async (dir, ancestor, descendant): Promise<boolean> => {
+  const near = await nearMergeBase(dir, ancestor, descendant)
+  if (near !== undefined) return near === ancestor
   const args = ['merge-base', '--is-ancestor', ancestor, descendant]
   const { code, stderr } = await git(args, { dir })
   if (code === 0) return true

@@ -1,6 +1,8 @@
 /** Merging commits without a work tree. */
+import { commitFacts } from './commits.ts'
 import { GitFailed, GitOutputTooLarge } from './errors.ts'
 import { checkedId } from './names.ts'
+import { nearMergeBase } from './near-history.ts'
 import { type GitOptions, git } from './run.ts'
 
 export type MergeResult =
@@ -20,6 +22,25 @@ export async function mergeTrees(
   ours: string,
   theirs: string,
   gitOptions: Pick<GitOptions, 'config' | 'env'> = {},
+): Promise<MergeResult> {
+  const tree = gitOptions.env === undefined ? await fastForward(dir, ours, theirs) : undefined
+  if (tree !== undefined) return { kind: 'clean', tree }
+  return await runMerge(dir, ours, theirs, gitOptions)
+}
+
+/** What the later commit holds, when it follows within a few steps from the other one. */
+async function fastForward(dir: string, ours: string, theirs: string): Promise<string | undefined> {
+  const base = await nearMergeBase(dir, checkedId(ours), checkedId(theirs))
+  if (base !== ours && base !== theirs) return undefined
+  const later = base === ours ? theirs : ours
+  return (await commitFacts(dir, [later])).get(later)?.tree
+}
+
+async function runMerge(
+  dir: string,
+  ours: string,
+  theirs: string,
+  gitOptions: Pick<GitOptions, 'config' | 'env'>,
 ): Promise<MergeResult> {
   const options = ['--write-tree', '-z', '--name-only', '--no-messages']
   const args = ['merge-tree', ...options, checkedId(ours), checkedId(theirs)]
@@ -47,6 +68,8 @@ export async function mergeTreesAll(
   dir: string,
   pairs: readonly { ours: string; theirs: string }[],
 ): Promise<MergeResult[]> {
+  const [only, ...others] = pairs
+  if (only !== undefined && others.length === 0) return [await mergeOrNot(dir, only)]
   const lines = pairs.map(({ ours, theirs }) => `${checkedId(ours)} ${checkedId(theirs)}\n`)
   const results: MergeResult[] = []
   while (results.length < pairs.length) {

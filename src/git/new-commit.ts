@@ -1,9 +1,10 @@
 /** Making commits, without a work tree. No ref moves but where it says so. */
 import { rememberCommit, type Signature } from './commits.ts'
 import { GitFailed, InvalidGitArgument } from './errors.ts'
+import { storeObject } from './loose-objects.ts'
 import { branchRef, checkedId } from './names.ts'
+import { objectReaders } from './object-reader.ts'
 import { type RefOutcome, updateRef } from './refs.ts'
-import { gitOutput } from './run.ts'
 import { signedContent } from './signatures.ts'
 
 const MAX_IDENTITY_LENGTH = 500
@@ -26,9 +27,15 @@ export interface NewCommit {
  * @throws InvalidGitArgument, SigningFailed, or GitFailed when the tree or a parent does not exist
  */
 export async function commitTree(dir: string, commit: NewCommit): Promise<string> {
+  const content = contentOf(commit)
+  await mustExist(dir, commit)
+  return await storeCommit(dir, content, commit.signingKey)
+}
+
+function contentOf(commit: NewCommit): Buffer {
   if (commit.message.includes('\0')) throw new InvalidGitArgument('message', 'contains a NUL character')
   const tree = checkedId(commit.tree)
-  const parents = commit.parents.map(checkedId)
+  const parents = [...new Set(commit.parents.map(checkedId))]
   const message = commit.message.endsWith('\n') ? commit.message : `${commit.message}\n`
   const author = identity(commit.author)
   const committer = identity(commit.committer)
@@ -38,33 +45,21 @@ export async function commitTree(dir: string, commit: NewCommit): Promise<string
     `author ${identityLine(author)}`,
     `committer ${identityLine(committer)}`,
   ]
-  const content = Buffer.from(`${headers.join('\n')}\n\n${message}`)
-  if (commit.signingKey !== undefined) {
-    await mustExist(dir, tree, parents)
-    const signed = await signedContent(content, commit.signingKey)
-    const output = await gitOutput(['hash-object', '-t', 'commit', '-w', '--stdin'], { dir, input: signed })
-    return remembered(dir, output, signed)
-  }
-  const env = { ...identityVariables('AUTHOR', author), ...identityVariables('COMMITTER', committer) }
-  const args = ['commit-tree', ...parents.flatMap((parent) => ['-p', parent]), tree]
-  const output = await gitOutput(args, { dir, input: message, env })
-  return remembered(dir, output, content)
+  return Buffer.from(`${headers.join('\n')}\n\n${message}`)
 }
 
-function remembered(dir: string, output: Buffer, content: Buffer): string {
-  const sha = output.toString('latin1').trim()
-  rememberCommit(dir, sha, content)
+/** A commit leads only to what is there. */
+async function mustExist(dir: string, { tree, parents }: NewCommit): Promise<void> {
+  const [first, ...commits] = await objectReaders.headers(dir, [tree, ...parents])
+  const absent = first?.type === 'tree' ? parents.find((_, i) => commits[i]?.type !== 'commit') : tree
+  if (absent !== undefined) throw new GitFailed(['cat-file'], 0, `${absent} does not exist`)
+}
+
+async function storeCommit(dir: string, content: Buffer, signingKey?: string): Promise<string> {
+  const written = signingKey === undefined ? content : await signedContent(content, signingKey)
+  const sha = await storeObject(dir, 'commit', written)
+  rememberCommit(dir, sha, written)
   return sha
-}
-
-/** What `commit-tree` checks by itself, and `hash-object` does not. */
-async function mustExist(dir: string, tree: string, parents: readonly string[]): Promise<void> {
-  const args = ['cat-file', '--batch-check=%(objectname) %(objecttype)']
-  const output = await gitOutput(args, { dir, input: [tree, ...parents].map((id) => `${id}\n`).join('') })
-  const expected = [`${tree} tree`, ...parents.map((parent) => `${parent} commit`)]
-  const found = output.toString('latin1').trimEnd().split('\n')
-  const absent = expected.find((line, i) => found[i] !== line)
-  if (absent !== undefined) throw new GitFailed(args, 0, `${absent} does not exist`)
 }
 
 /** An identity as git writes it; `date` is git's own form. */
@@ -80,13 +75,6 @@ export function signatureLine(signature: Signature): string {
 
 function identityLine({ name, email, date }: Signature): string {
   return `${name} <${email}> ${date}`
-}
-
-function identityVariables(
-  role: 'AUTHOR' | 'COMMITTER',
-  { name, email, date }: Signature,
-): Record<string, string> {
-  return { [`GIT_${role}_NAME`]: name, [`GIT_${role}_EMAIL`]: email, [`GIT_${role}_DATE`]: `@${date}` }
 }
 
 /** git takes these characters off the ends of names by itself; an empty name it refuses. */
@@ -128,16 +116,22 @@ export async function createFirstCommit(
   { branch, files, message, author, committer }: FirstCommit,
 ): Promise<{ sha: string; outcome: RefOutcome }> {
   const ref = branchRef(branch)
-  const entries: string[] = []
+  const entries: { name: Buffer; blob: string }[] = []
   for (const [name, content] of files) {
     const problem = fileNameProblem(name)
     if (problem !== undefined) throw new InvalidGitArgument('file name', problem)
-    const blob = await gitOutput(['hash-object', '-w', '--stdin'], { dir, input: content })
-    entries.push(`100644 blob ${blob.toString('latin1').trim()}\t${name}\0`)
+    const blob = await storeObject(dir, 'blob', Buffer.from(content))
+    entries.push({ name: Buffer.from(name), blob })
   }
-  const tree = (await gitOutput(['mktree', '-z'], { dir, input: entries.join('') })).toString('latin1').trim()
-  const sha = await commitTree(dir, { tree, parents: [], message, author, committer })
+  entries.sort((a, b) => a.name.compare(b.name))
+  const tree = await storeObject(dir, 'tree', Buffer.concat(entries.flatMap(treeEntry)))
+  const sha = await storeCommit(dir, contentOf({ tree, parents: [], message, author, committer }))
   return { sha, outcome: await updateRef(dir, ref, { from: null, to: sha }) }
+}
+
+/** A file that is not executable, as it stands in a tree. */
+function treeEntry({ name, blob }: { name: Buffer; blob: string }): Buffer[] {
+  return [Buffer.from('100644 '), name, Buffer.from([0]), Buffer.from(blob, 'hex')]
 }
 
 function fileNameProblem(name: string): string | undefined {

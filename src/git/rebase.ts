@@ -4,6 +4,7 @@ import { GitFailed } from './errors.ts'
 import { mergeBase } from './history.ts'
 import { mergeTrees } from './merge.ts'
 import { checkedId, EMPTY_TREE } from './names.ts'
+import { nearRange } from './near-history.ts'
 import { signatureLine } from './new-commit.ts'
 import { type GitConfig, gitOutput } from './run.ts'
 import { signedContent } from './signatures.ts'
@@ -85,6 +86,8 @@ interface Pick {
 }
 
 async function countCommits(dir: string, base: string, head: string): Promise<number> {
+  const near = await nearRange(dir, base, head)
+  if (near !== undefined) return near.length
   const args = ['rev-list', '--count', '--no-merges', checkedId(head), `^${checkedId(base)}`, '--']
   return Number(await gitOutput(args, { dir }))
 }

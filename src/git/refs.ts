@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { flush } from '../disk.ts'
 import { GitFailed } from './errors.ts'
 import { checkedId, checkedRef, ZERO_ID } from './names.ts'
+import { readRefFiles } from './ref-files.ts'
 import { git, gitOutput } from './run.ts'
 
 export interface Ref {
@@ -29,6 +30,8 @@ export type RefOutcome = 'moved' | 'stale' | 'name-conflict'
 
 /** More names than this on one command line could pass the operating system's limit. */
 const MAX_PATTERNS = 200
+/** More refs than this are read faster by one process than file by file. */
+const MAX_FILES = 50
 
 /** All refs, or those below a prefix that ends with a slash (`refs/heads/`), sorted by name. */
 export async function listRefs(dir: string, prefix = 'refs/'): Promise<Ref[]> {
@@ -41,11 +44,14 @@ export async function resolveRef(dir: string, ref: string): Promise<string | nul
   return (await readRefs(dir, [ref])).get(ref) ?? null
 }
 
-/** Where each of these refs stands, all read by one command; null for one that does not exist. */
+/** Where each of these refs stands; null for one that does not exist. Mostly read without a process. */
 export async function readRefs(dir: string, refs: readonly string[]): Promise<Map<string, string | null>> {
-  const result = new Map<string, string | null>(refs.map((ref) => [checkedRef(ref), null]))
-  if (result.size === 0) return result
-  const found = await forEachRef(dir, result.size > MAX_PATTERNS ? ['refs/'] : [...result.keys()])
+  const asked = [...new Set(refs.map(checkedRef))]
+  const result = asked.length > MAX_FILES ? new Map<string, string | null>() : await readRefFiles(dir, asked)
+  const unknown = asked.filter((ref) => !result.has(ref))
+  if (unknown.length === 0) return result
+  for (const ref of unknown) result.set(ref, null)
+  const found = await forEachRef(dir, unknown.length > MAX_PATTERNS ? ['refs/'] : unknown)
   for (const { ref, sha } of found) if (result.has(ref)) result.set(ref, sha)
   return result
 }

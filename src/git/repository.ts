@@ -4,6 +4,7 @@ import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { flush, hasCode, isMissing } from '../disk.ts'
 import { branchRef } from './names.ts'
+import { objectReaders } from './object-reader.ts'
 import { gitOutput } from './run.ts'
 
 /** Beside `12.git` these are a repository that is not yet, and one that is no longer. */
@@ -62,6 +63,7 @@ export async function deleteRepository(dir: string): Promise<void> {
     throw error
   }
   await flush(dirname(dir))
+  await objectReaders.close(dir)
   // A clone that is still running may write a temporary file while we delete.
   await rm(gone, { recursive: true, force: true, maxRetries: 3 })
 }

@@ -1,5 +1,7 @@
 /** Which commit a name means. */
 import { isObjectId, refNameProblem } from './names.ts'
+import { objectReaders } from './object-reader.ts'
+import { resolveRef } from './refs.ts'
 import { gitOutput } from './run.ts'
 
 /** As short as git itself abbreviates. */
@@ -10,16 +12,19 @@ const SHORTEST_ID = 7
  * there is none, or several. A tag goes before an id. Branches are not asked for.
  */
 export async function commitOfTagOrId(dir: string, name: string): Promise<string | undefined> {
-  const asked: string[] = []
-  if (refNameProblem(`refs/tags/${name}`) === undefined) asked.push(`refs/tags/${name}^{commit}`)
+  const ref = `refs/tags/${name}`
+  const tag = refNameProblem(ref) === undefined ? await resolveRef(dir, ref) : null
   const id = name.toLowerCase()
-  if (isObjectId(id) || (/^[0-9a-f]+$/.test(id) && id.length >= SHORTEST_ID && id.length < 40)) {
-    asked.push(`${id}^{commit}`)
-  }
-  if (asked.length === 0) return undefined
-  const input = asked.map((line) => `${line}\n`).join('')
+  const ids = [tag ?? [], isObjectId(id) ? id : []].flat()
+  const commits = await objectReaders.headers(dir, ids, { peel: true })
+  return commits.find((commit) => commit !== undefined)?.sha ?? (await commitOfShortId(dir, id))
+}
+
+/** By a process of its own: one that stays would not learn that a second object begins with these digits. */
+async function commitOfShortId(dir: string, id: string): Promise<string | undefined> {
+  if (!/^[0-9a-f]+$/.test(id) || id.length < SHORTEST_ID || id.length >= 40) return undefined
+  const input = `${id}^{commit}\n`
   const output = await gitOutput(['cat-file', '--batch-check=%(objectname) %(objecttype)'], { dir, input })
-  const answers = output.toString('utf8').split('\n')
   // `<what was asked> missing` and `… ambiguous` for what is no commit.
-  return answers.find((answer) => /^[0-9a-f]{40} commit$/.test(answer))?.slice(0, 40)
+  return /^([0-9a-f]{40}) commit$/m.exec(output.toString('utf8'))?.[1]
 }

@@ -47,6 +47,8 @@ export function gitEnvironment(
     GIT_TERMINAL_PROMPT: '0',
     // refs/replace/* can be pushed; it must not change what a commit id means.
     GIT_NO_REPLACE_OBJECTS: '1',
+    // Refs are read and flushed as files; a git that makes reftables by default must not.
+    GIT_DEFAULT_REF_FORMAT: 'files',
     LC_ALL: 'C',
     TZ: 'UTC',
   }

@@ -1,6 +1,7 @@
 /** Which refs have commits that a branch has just gained. */
 import { isAncestor } from './history.ts'
 import { checkedId, checkedRef } from './names.ts'
+import { nearRange } from './near-history.ts'
 import { gitOutput } from './run.ts'
 
 /** More gained commits than these are not looked at one by one. */
@@ -19,6 +20,18 @@ export async function refsSharing(
 ): Promise<Set<string> | undefined> {
   checkedRef(`${prefix}x/y`)
   if (!(await isAncestor(dir, from, to))) return undefined
+  const first = await firstGained(dir, from, to)
+  if (first === undefined || first.length > MAX_FIRST) return undefined
+  if (first.length === 0) return new Set()
+  const contains = first.map((id) => `--contains=${id}`)
+  const output = await gitOutput(['for-each-ref', '--format=%(refname)', ...contains, '--', prefix], { dir })
+  return new Set(output.toString('utf8').split('\n').slice(0, -1))
+}
+
+/** Who has a gained commit has the first ones that lead to it, too. Undefined when too many are gained. */
+async function firstGained(dir: string, from: string, to: string): Promise<string[] | undefined> {
+  const near = await nearRange(dir, from, to)
+  if (near !== undefined) return near.slice(-1)
   const args = [
     'rev-list',
     '--parents',
@@ -29,11 +42,5 @@ export async function refsSharing(
   const lines = (await gitOutput([...args, '--'], { dir })).toString('latin1').split('\n').slice(0, -1)
   if (lines.length > MAX_GAINED) return undefined
   const gained = new Map(lines.map((line) => [line.slice(0, 40), line.slice(41).split(' ')]))
-  // Who has a gained commit has the first ones that lead to it, too.
-  const first = [...gained].filter(([, parents]) => !parents.some((parent) => gained.has(parent)))
-  if (first.length > MAX_FIRST) return undefined
-  if (first.length === 0) return new Set()
-  const contains = first.map(([id]) => `--contains=${id}`)
-  const output = await gitOutput(['for-each-ref', '--format=%(refname)', ...contains, '--', prefix], { dir })
-  return new Set(output.toString('utf8').split('\n').slice(0, -1))
+  return [...gained].filter(([, parents]) => !parents.some((parent) => gained.has(parent))).map(([id]) => id)
 }

@@ -1,13 +1,12 @@
 /** A place for objects that are not yet, and maybe never, part of a repository: nothing stays of what failed. */
+
 import { randomUUID } from 'node:crypto'
-import { mkdir, opendir, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, opendir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { deflate } from 'node:zlib'
-import { flush, hasCode } from '../disk.ts'
-import { commitId } from './commits.ts'
-
-const deflated = promisify(deflate)
+import { flush } from '../disk.ts'
+import { writeObject } from './loose-objects.ts'
 
 const FAN_OUT = /^[0-9a-f]{2}$/
 const LOOSE_OBJECT = /^[0-9a-f]{38}$/
@@ -33,7 +32,7 @@ export async function withStaging<T>(dir: string, work: (staging: Staging) => Pr
   try {
     return await work({
       env: { GIT_OBJECT_DIRECTORY: directory, GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(objects) },
-      writeCommit: (content) => writeLooseCommit(directory, content),
+      writeCommit: (content) => writeObject(directory, 'commit', content),
       keepAllBut: (unwanted) => moveLooseObjects(directory, objects, unwanted),
     })
   } finally {
@@ -44,18 +43,6 @@ export async function withStaging<T>(dir: string, work: (staging: Staging) => Pr
 /** A path as an entry of a list that colons divide, as git reads it. */
 export function quotedPath(path: string): string {
   return `"${path.replace(/[\\"]/g, '\\$&')}"`
-}
-
-/** What `git hash-object -w -t commit` does, without a process for each. */
-async function writeLooseCommit(directory: string, content: Buffer): Promise<string> {
-  const sha = commitId(content)
-  const fan = join(directory, sha.slice(0, 2))
-  await mkdir(fan, { recursive: true })
-  const object = await deflated(Buffer.concat([Buffer.from(`commit ${content.length}\0`), content]))
-  await writeFile(join(fan, sha.slice(2)), object, { mode: 0o444, flag: 'wx' }).catch((error: unknown) => {
-    if (!hasCode(error, 'EEXIST')) throw error
-  })
-  return sha
 }
 
 async function moveLooseObjects(from: string, to: string, unwanted: ReadonlySet<string>): Promise<void> {

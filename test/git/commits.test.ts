@@ -1,6 +1,8 @@
 import t, { type Test } from 'tap'
+import { exists } from '../../src/disk.ts'
 import { commitFacts } from '../../src/git/commits.ts'
 import { diffStat, isAncestor, mergeBase } from '../../src/git/history.ts'
+import { storeObject } from '../../src/git/loose-objects.ts'
 import { mergeTrees } from '../../src/git/merge.ts'
 import { EMPTY_TREE } from '../../src/git/names.ts'
 import { commitTree, createFirstCommit } from '../../src/git/new-commit.ts'
@@ -148,7 +150,7 @@ t.test(
   },
 )
 
-t.test('a thousand commits are read by one command, and what is known is not asked again', async (t) => {
+t.test('a thousand commits are read at once, and what is known is not asked again', async (t) => {
   const dir = await setUp(t)
   const stream: string[] = []
   for (let i = 1; i <= 1000; i++) {
@@ -218,4 +220,44 @@ t.test('two commits merge cleanly, with conflicts that name the files, or not at
   })
   await t.rejects(mergeTrees(dir, a, 'e'.repeat(40)), { name: 'GitFailed' })
   await t.rejects(mergeTrees(dir, a, 'main'), { name: 'InvalidGitArgument' })
+})
+
+t.test('new objects are what git itself would write', async (t) => {
+  const dir = await setUp(t)
+  const files = new Map<string, string | Uint8Array>([
+    ['a', 'x'],
+    ['é', ''],
+    ['B', Buffer.from([0, 255, 10])],
+    ['a.b', '2'],
+    ['a-b', '3'],
+  ])
+  const first = { branch: 'main', files, message: 'first', author: ann, committer: bob }
+  const { sha } = await createFirstCommit(dir, first)
+  t.equal(await userGit(dir, ['ls-tree', '-z', '--name-only', sha]), 'B\0a\0a-b\0a.b\0é\0')
+  t.equal(await userGit(dir, ['cat-file', '-s', `${sha}:B`]), '3')
+  const tree = await userGit(dir, ['rev-parse', `${sha}^{tree}`])
+  const entries = await userGit(dir, ['ls-tree', '-z', sha])
+  t.equal(await userGit(dir, ['mktree', '-z'], entries), tree)
+  const people = { author: ann, committer: ann }
+  const again = await commitTree(dir, { tree, parents: [sha, sha], message: 'x', ...people })
+  t.same((await commitFacts(dir, [again])).get(again)?.parents, [sha], 'a parent counts once')
+  t.equal(await commitTree(dir, { tree, parents: [sha], message: 'x', ...people }), again, 'written twice')
+  t.equal(await userGit(dir, ['fsck', '--strict', '--no-dangling']), '')
+})
+
+t.test('a commit that is made leads only to what is there, in a repository that is', async (t) => {
+  const dir = await setUp(t)
+  const parent = await commit(dir, 'a', { f: '1' }, [])
+  const tree = await userGit(dir, ['rev-parse', `${parent}^{tree}`])
+  const rest = { message: 'x', author: ann, committer: ann }
+  const failed = { name: 'GitFailed' }
+  await t.rejects(commitTree(dir, { tree: 'e'.repeat(40), parents: [], ...rest }), failed)
+  await t.rejects(commitTree(dir, { tree: parent, parents: [], ...rest }), failed, 'no tree')
+  await t.rejects(commitTree(dir, { tree, parents: [parent, tree], ...rest }), failed, 'no commit')
+  await t.rejects(commitTree(dir, { tree, parents: ['e'.repeat(40)], ...rest }), failed)
+  await t.resolves(commitTree(dir, { tree: EMPTY_TREE, parents: [parent], ...rest }))
+  await deleteRepository(dir)
+  await t.rejects(commitTree(dir, { tree, parents: [parent], ...rest }), { name: 'RepositoryMissing' })
+  await t.rejects(storeObject(dir, 'blob', Buffer.from('x')), { name: 'RepositoryMissing' })
+  t.equal(await exists(dir), false, 'it does not come back')
 })

@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises'
+import { rename, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { deleteRef, listRefs, readRefs, resolveRef, updateRef, updateRefs } from '../../src/git/refs.ts'
 import { createRepository } from '../../src/git/repository.ts'
@@ -125,4 +125,79 @@ t.test("what git would refuse never reaches git, and what it can't do is an erro
   await t.rejects(listRefs(`${dir}/none`), { name: 'RepositoryMissing' })
   await writeFile(`${dir}/refs/heads/main.lock`, '')
   await t.rejects(updateRef(dir, MAIN, { from: null, to: a }), { name: 'GitFailed' }, 'locked for long')
+})
+
+t.test('a ref that does not exist is not taken for one whose name looks like it', async (t) => {
+  const { dir, a, b } = await setUp(t)
+  const lookalikes = ['heads/refs/heads/x', 'tags/refs/heads/x', 'heads/x/HEAD', 'tags/x', 'remotes/x']
+  for (const name of lookalikes) await userGit(dir, ['update-ref', `refs/${name}`, a])
+  const described = `refs/heads/v1-1-g${a.slice(0, 10)}`
+  for (const packed of [false, true]) {
+    if (packed) await userGit(dir, ['pack-refs', '--all'])
+    const asked = ['refs/heads/x', described, 'refs/heads/x/HEAD/y', 'refs/heads/refs', `refs/heads/${a}`]
+    for (const ref of asked) t.equal(await resolveRef(dir, ref), null, ref)
+    t.equal(await resolveRef(dir, 'refs/heads/refs/heads/x'), a)
+  }
+  await updateRef(dir, 'refs/heads/y', { from: null, to: b })
+  await userGit(dir, ['update-ref', 'refs/heads/refs/heads/y', a])
+  t.equal(await resolveRef(dir, 'refs/heads/y'), b, 'both exist')
+})
+
+t.test('a ref is read as it stands now, however it is stored', async (t) => {
+  const { dir, a, b } = await setUp(t)
+  await updateRef(dir, MAIN, { from: null, to: a })
+  for (const to of [b, a, b, a]) {
+    await userGit(dir, ['update-ref', MAIN, to])
+    t.equal(await resolveRef(dir, MAIN), to, 'moved by somebody else')
+    await userGit(dir, ['pack-refs', '--all'])
+    t.equal(await resolveRef(dir, MAIN), to, 'packed')
+  }
+  await userGit(dir, ['update-ref', MAIN, b])
+  await userGit(dir, ['gc', '--quiet'])
+  t.equal(await resolveRef(dir, MAIN), b)
+  await userGit(dir, ['update-ref', MAIN, a])
+  t.equal(await resolveRef(dir, MAIN), a, 'the loose one wins')
+  await userGit(dir, ['update-ref', '-d', MAIN])
+  t.equal(await resolveRef(dir, MAIN), null)
+  await userGit(dir, ['update-ref', `${MAIN}/below`, a])
+  t.equal(await resolveRef(dir, MAIN), null, 'a directory now')
+  t.equal(await resolveRef(dir, `${MAIN}/below/more`), null)
+})
+
+t.test('a tag object is what its ref points at, and a symbolic ref is followed', async (t) => {
+  const { dir, a, b } = await setUp(t)
+  await updateRef(dir, MAIN, { from: null, to: b })
+  await userGit(dir, ['tag', '-a', '-m', 'x', 'v1', a])
+  const tag = await userGit(dir, ['rev-parse', 'refs/tags/v1'])
+  await userGit(dir, ['symbolic-ref', 'refs/heads/alias', MAIN])
+  for (const packed of [false, true]) {
+    if (packed) await userGit(dir, ['pack-refs', '--all'])
+    t.same([...(await readRefs(dir, ['refs/tags/v1', 'refs/heads/alias', MAIN]))].sort(), [
+      ['refs/heads/alias', b],
+      [MAIN, b],
+      ['refs/tags/v1', tag],
+    ])
+  }
+  t.not(tag, a)
+})
+
+t.test('refs are found in a large list of packed ones', async (t) => {
+  const { dir, a, b } = await setUp(t)
+  const name = 'x'.repeat(100)
+  const refs = Array.from({ length: 10_000 }, (_, i) => `${a} refs/heads/${name}${`${i}`.padStart(5, '0')}\n`)
+  await writeFile(
+    `${dir}/packed-refs`,
+    `# pack-refs with: peeled fully-peeled sorted \n${refs.join('')}${b} refs/tags/v1\n`,
+  )
+  t.equal(await resolveRef(dir, 'refs/tags/v1'), b)
+  t.equal(await resolveRef(dir, `refs/heads/${name}00777`), a)
+  t.equal(await resolveRef(dir, `refs/heads/${name}`), null)
+  t.equal(await resolveRef(dir, 'refs/heads/none'), null)
+})
+
+t.test('refs of a repository that is not there are no absent refs', async (t) => {
+  const { dir } = await setUp(t)
+  await t.rejects(resolveRef(`${dir}x`, MAIN), { name: 'RepositoryMissing' })
+  await rename(dir, `${dir}.gone`)
+  await t.rejects(readRefs(dir, [MAIN, 'refs/tags/v1']), { name: 'RepositoryMissing' })
 })

@@ -33,6 +33,9 @@ t.test('which commit a name means', async (t) => {
       ...['', ' ', 'main', 'HEAD', 'light~1', 'light^{commit}', ':/First', '@{-1}', 'light:a.txt'],
       ...['--help', '-n', '../../HEAD', `light\n${second}`, 'light\0', 'refs/tags/light', 'é'.repeat(600)],
     ]
+    // git takes these for an id, and for a branch of that name.
+    names.push(`v1-1-g${second.slice(0, 10)}`, 'shadow')
+    await work.git('update-ref', 'refs/heads/refs/tags/shadow', second)
     for (const name of names) t.equal(await commitOfTagOrId(dir, name), undefined, JSON.stringify(name))
   })
 })

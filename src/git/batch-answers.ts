@@ -1,0 +1,70 @@
+/** Reads what `git cat-file` answers in its batch modes. */
+
+/** What the repository has under an object id. */
+export interface ObjectHeader {
+  sha: string
+  type: string
+  /** Bytes of its content. */
+  size: number
+}
+
+export interface ObjectAnswer extends ObjectHeader {
+  /** The first bytes of the object, no more than were wanted; empty when only the header was asked for. */
+  content: Buffer
+}
+
+export interface AnswerReader {
+  /** Bytes of content to hold of the object whose header has just come; undefined: no content follows. */
+  wants(): number | undefined
+  /** Gets each answer in order; for what is not there, git's line: `<what was asked> missing`. */
+  found(answer: ObjectAnswer | string): void
+}
+
+const HEADER = /^([0-9a-f]{40}) ([a-z]+) (\d+)$/
+const NEWLINE = 0x0a
+const NOTHING = Buffer.alloc(0)
+
+/** Splits the output into answers as it comes, and never holds more of an object than is wanted. */
+export function splitAnswers({ wants, found }: AnswerReader): (chunk: Buffer) => void {
+  let line: Buffer = NOTHING
+  let object: { header: ObjectHeader; held: Buffer[]; room: number; left: number } | undefined
+
+  function takeLine(text: string): void {
+    const [, sha, type, size] = HEADER.exec(text) ?? []
+    if (sha === undefined || type === undefined) {
+      found(text)
+      return
+    }
+    const header = { sha, type, size: Number(size) }
+    const room = wants()
+    if (room === undefined) found({ ...header, content: NOTHING })
+    // A newline follows the content.
+    else object = { header, held: [], room: Math.min(room, header.size), left: header.size + 1 }
+  }
+
+  return (chunk) => {
+    let rest = chunk
+    while (rest.length > 0) {
+      if (object === undefined) {
+        const end = rest.indexOf(NEWLINE)
+        line = Buffer.concat([line, end === -1 ? rest : rest.subarray(0, end)])
+        if (end === -1) return
+        rest = rest.subarray(end + 1)
+        const text = line.toString('latin1')
+        line = NOTHING
+        takeLine(text)
+        continue
+      }
+      const part = rest.subarray(0, object.left)
+      rest = rest.subarray(part.length)
+      object.left -= part.length
+      const wanted = part.subarray(0, object.room)
+      object.room -= wanted.length
+      if (wanted.length > 0) object.held.push(wanted)
+      if (object.left > 0) continue
+      const { header, held } = object
+      object = undefined
+      found({ ...header, content: Buffer.concat(held) })
+    }
+  }
+}

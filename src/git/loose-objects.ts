@@ -1,0 +1,78 @@
+/** Writes objects as git's loose files, without a process for each. */
+import { createHash, randomUUID } from 'node:crypto'
+import { mkdir, open, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { deflate } from 'node:zlib'
+import { flush, hasCode, isMissing } from '../disk.ts'
+import { GitUnavailable, RepositoryMissing } from './errors.ts'
+
+const deflated = promisify(deflate)
+
+export type ObjectType = 'commit' | 'tree' | 'blob'
+
+/** The id that an object with this content has. */
+export function objectId(type: ObjectType, content: Uint8Array): string {
+  return createHash('sha1').update(`${type} ${content.length}\0`).update(content).digest('hex')
+}
+
+/** Writes an object below `objects`, which nobody reads yet; it is not flushed. Gives its id. */
+export async function writeObject(objects: string, type: ObjectType, content: Uint8Array): Promise<string> {
+  const sha = objectId(type, content)
+  const fan = join(objects, sha.slice(0, 2))
+  await mkdir(fan, { recursive: true })
+  const file = join(fan, sha.slice(2))
+  await writeFile(file, await fileContent(type, content), { mode: 0o444, flag: 'wx' }).catch(
+    (error: unknown) => {
+      if (!hasCode(error, 'EEXIST')) throw error
+    },
+  )
+  return sha
+}
+
+/**
+ * Stores an object in the repository, as `git hash-object -w` does; it is on disk when this resolves. What it
+ * leads to must be there. Gives its id.
+ *
+ * @throws RepositoryMissing, GitUnavailable when it can't be written
+ */
+export async function storeObject(dir: string, type: ObjectType, content: Uint8Array): Promise<string> {
+  const sha = objectId(type, content)
+  const objects = join(dir, 'objects')
+  const fan = join(objects, sha.slice(0, 2))
+  // git removes files of this name when they are old.
+  const draft = join(fan, `tmp_obj_${randomUUID()}`)
+  try {
+    const isNew = await makeDirectory(fan)
+    const handle = await open(draft, 'wx', 0o444)
+    try {
+      await handle.writeFile(await fileContent(type, content))
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await rename(draft, join(fan, sha.slice(2)))
+    await flush(fan)
+    if (isNew) await flush(objects)
+  } catch (cause) {
+    await rm(draft, { force: true }).catch(() => undefined)
+    if (isMissing(cause)) throw new RepositoryMissing(`no repository at ${dir}`)
+    throw new GitUnavailable(`the ${type} ${sha} can't be written`, { cause })
+  }
+  return sha
+}
+
+/** Whether it was not there before. Its parent must be: a repository that is deleted does not come back. */
+async function makeDirectory(path: string): Promise<boolean> {
+  try {
+    await mkdir(path)
+    return true
+  } catch (error) {
+    if (hasCode(error, 'EEXIST')) return false
+    throw error
+  }
+}
+
+function fileContent(type: ObjectType, content: Uint8Array): Promise<Buffer> {
+  return deflated(Buffer.concat([Buffer.from(`${type} ${content.length}\0`), content]))
+}
