@@ -14,26 +14,8 @@ import {
   type RecordedEvent,
   WrongExpectedRevision,
 } from '../events/event-store.ts'
+import type { Decider, Snapshot } from './decider.ts'
 import { isRefusal, type Refusal, Refused, refuse } from './refusal.ts'
-
-/** The pure half of an aggregate: its state, from its events. Each of its commands adds a decision. */
-export interface Decider<State, Event extends DomainEvent> {
-  readonly initialState: State
-  /** The event types of this aggregate; others in its stream (an abandoned creation) do not concern it. */
-  readonly handles: Readonly<Record<Event['type'], true>>
-  evolve(state: State, event: Event): State
-  /** States that `load` has folded before: `new WeakMap()`. Without it each load reads the whole stream. */
-  readonly snapshots?: Snapshots<State>
-}
-
-/** A stream's past never changes: with the state at a revision in memory, only what came since is read. */
-export type Snapshots<State> = WeakMap<EventStore, LRUCache<string, Snapshot<State>>>
-
-interface Snapshot<State> {
-  state: State
-  revision: number
-  abandoned: boolean
-}
 
 const MAX_SNAPSHOTS = 5000
 
@@ -124,7 +106,7 @@ export async function load<State, Event extends DomainEvent>(
   let found: RecordedEvent | undefined
   for await (const recorded of store.readStream(stream, { from: revision === null ? 0 : revision + 1 })) {
     const event = decode(recorded)
-    if (isOf(decider, event)) state = decider.evolve(state, event)
+    if (decider.concerns(event)) state = decider.evolve(state, event)
     else if (event.type === 'CreationAbandoned') abandoned = true
     if (recorded.id === findId) found = recorded
     revision = recorded.revision
@@ -141,13 +123,6 @@ function snapshotsOf<State, Event extends DomainEvent>(
   const known = snapshots.get(store) ?? new LRUCache<string, Snapshot<State>>({ max: MAX_SNAPSHOTS })
   snapshots.set(store, known)
   return known
-}
-
-function isOf<State, Event extends DomainEvent>(
-  decider: Decider<State, Event>,
-  event: DomainEvent,
-): event is Event {
-  return Object.hasOwn(decider.handles, event.type)
 }
 
 export type Decision<Event> = readonly Event[] | Refusal

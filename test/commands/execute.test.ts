@@ -1,18 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { append, type Decider, execute, load } from '../../src/commands/execute.ts'
+import { type Decider, deciderOf } from '../../src/commands/decider.ts'
+import { append, execute, load } from '../../src/commands/execute.ts'
 import { Refused, refuse } from '../../src/commands/refusal.ts'
 import { takeNumber } from '../../src/commands/sequences.ts'
 import type { DomainEvent, SequenceEvent } from '../../src/events/domain-events.ts'
 import { type EventStore, WrongExpectedRevision } from '../../src/events/event-store.ts'
 import { aContext, openStores } from '../stores.ts'
 
-const counter: Decider<number, SequenceEvent> = {
+const counter: Decider<number, SequenceEvent> = deciderOf({
   initialState: 0,
   snapshots: new WeakMap(),
-  handles: { NumberTaken: true },
-  evolve: (count) => count + 1,
-}
+  becomes: { NumberTaken: (count) => count + 1 },
+})
 const taken: SequenceEvent = { type: 'NumberTaken', data: { sequence: 'test' } }
 const count = { stream: 'counter-1', step: 'count', decider: counter, decide: () => [taken] }
 

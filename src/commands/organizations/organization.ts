@@ -1,7 +1,8 @@
 /** An organization and its members. Pure. */
 import type { AccountRef, OrganizationEvent, Permission } from '../../events/domain-events.ts'
 import { emailProblem, loginProblem, textProblem } from '../account-names.ts'
-import type { Decider, Decision } from '../execute.ts'
+import { type Decider, deciderOf } from '../decider.ts'
+import type { Decision } from '../execute.ts'
 import { type Refusal, refuse } from '../refusal.ts'
 
 export interface OrganizationDetails {
@@ -25,27 +26,28 @@ export interface MemberActor {
   siteAdmin: boolean
 }
 
-export const organizationDecider: Decider<OrganizationState, OrganizationEvent> = {
+export const organizationDecider: Decider<OrganizationState, OrganizationEvent> = deciderOf({
   initialState: { status: 'missing' },
   snapshots: new WeakMap(),
-  handles: { OrganizationCreated: true, MemberSet: true, MemberRemoved: true },
-  evolve(state, event) {
-    if (event.type === 'OrganizationCreated') {
-      const { id, login } = event.data
-      return { status: 'active', organization: { id, login }, members: new Map() }
-    }
-    if (state.status === 'missing') return state
-    const members = new Map(state.members)
-    switch (event.type) {
-      case 'MemberSet':
-        members.set(event.data.user.id, event.data.permission)
-        break
-      case 'MemberRemoved':
-        members.delete(event.data.user.id)
-    }
-    return { ...state, members }
+  becomes: {
+    OrganizationCreated: (_, { data: { id, login } }) => ({
+      status: 'active',
+      organization: { id, login },
+      members: new Map(),
+    }),
   },
-}
+  isThere: (state: OrganizationState) => state.status === 'active',
+  changes: {
+    MemberSet: (state, { data }) => ({
+      members: new Map(state.members).set(data.user.id, data.permission),
+    }),
+    MemberRemoved(state, { data }) {
+      const members = new Map(state.members)
+      members.delete(data.user.id)
+      return { members }
+    },
+  },
+})
 
 /** What is wrong with an organization to be made, whoever else there is. */
 export function organizationProblem(details: OrganizationDetails): Refusal | undefined {
