@@ -2,7 +2,7 @@
 import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush, isMissing } from '../git/disk.ts'
-import type { ProcessManager } from '../processes/follower.ts'
+import { type ProcessManager, processManager } from '../processes/follower.ts'
 import type { CommentDocument } from '../projections/comments.ts'
 import type { Services } from '../services.ts'
 
@@ -26,17 +26,14 @@ export function attachmentRemoval(services: Pick<Services, 'attachments' | 'view
     }
   }
 
-  return {
-    name: 'attachment_removal',
-    handles: ['AttachmentDeleted', 'RepositoryDeleted'],
-    async react(event) {
-      if (event.type === 'AttachmentDeleted') await attachments.remove(event.data.uuid)
-      if (event.type !== 'RepositoryDeleted') return
-      for await (const { attachmentUuids } of commentsOf(event.data.repoId)) {
+  return processManager('attachment_removal', {
+    AttachmentDeleted: (_, { data }) => attachments.remove(data.uuid),
+    async RepositoryDeleted(_, { data }) {
+      for await (const { attachmentUuids } of commentsOf(data.repoId)) {
         for (const uuid of attachmentUuids) await attachments.remove(uuid)
       }
     },
-  }
+  })
 }
 
 /**
