@@ -1,6 +1,7 @@
 /** Given events, when a command is decided, then events or a refusal: how deciders are specified. */
 import type t from 'tap'
-import type { Decider, Decision } from '../src/commands/execute.ts'
+import type { Decider } from '../src/commands/decider.ts'
+import type { Decision } from '../src/commands/execute.ts'
 import type { DomainEvent } from '../src/events/domain-events.ts'
 import { isRefusal, type RefusalKind } from '../src/refusal.ts'
 

@@ -15,17 +15,7 @@ import {
   WrongExpectedRevision,
 } from '../events/event-store.ts'
 import { isRefusal, type Refusal, Refused, refuse } from '../refusal.ts'
-import type { Snapshots } from './snapshots.ts'
-
-/** The pure half of an aggregate: its state, from its events. Each of its commands adds a decision. */
-export interface Decider<State, Event extends DomainEvent> {
-  readonly initialState: State
-  /** The event types of this aggregate; others in its stream (an abandoned creation) do not concern it. */
-  readonly handles: Readonly<Record<Event['type'], true>>
-  evolve(state: State, event: Event): State
-  /** States that `load` has folded before: `snapshots()`. Without it each load reads the whole stream. */
-  readonly snapshots?: Snapshots<State>
-}
+import type { Decider } from './decider.ts'
 
 /** What a command needs to know of the request that it serves. One per request. */
 export interface CommandContext {
@@ -114,20 +104,13 @@ export async function load<State, Event extends DomainEvent>(
   let found: RecordedEvent | undefined
   for await (const recorded of store.readStream(stream, { from: revision === null ? 0 : revision + 1 })) {
     const event = decode(recorded)
-    if (isOf(decider, event)) state = decider.evolve(state, event)
+    if (decider.concerns(event)) state = decider.evolve(state, event)
     else if (event.type === 'CreationAbandoned') abandoned = true
     if (recorded.id === findId) found = recorded
     revision = recorded.revision
   }
   if (revision !== null) snapshots?.set(stream, { state, revision, abandoned })
   return { state, revision, found, abandoned }
-}
-
-function isOf<State, Event extends DomainEvent>(
-  decider: Decider<State, Event>,
-  event: DomainEvent,
-): event is Event {
-  return Object.hasOwn(decider.handles, event.type)
 }
 
 export type Decision<Event> = readonly Event[] | Refusal

@@ -449,8 +449,10 @@ export type DomainEvent =
   | ClaimEvent
   | AbandonedEvent
 
+/** What the log adds to an event. */
+export type Envelope = Omit<RecordedEvent, 'type' | 'data'>
 /** A domain event as the log has it. */
-export type Recorded<E> = E & Omit<RecordedEvent, 'type' | 'data'>
+export type Recorded<E> = E & Envelope
 
 /** The current schema number of each type's data. */
 export const schemaOf = {

@@ -3,8 +3,6 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, opendir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { deflate } from 'node:zlib'
 import { flush } from '../disk.ts'
 import { writeObject } from './loose-objects.ts'
 

@@ -1,10 +1,11 @@
 /** Removes the files of attachments that are no more, and what a crash left of uploads. */
+
 import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush, isMissing } from '../disk.ts'
 import type { CommentDocument } from '../projections/comments.ts'
 import type { Services } from '../services.ts'
-import type { ProcessManager } from './follower.ts'
+import { type ProcessManager, processManager } from './follower.ts'
 
 /** How many comments of a deleted repository are looked at together. */
 const CHUNK = 500
@@ -26,17 +27,14 @@ export function attachmentRemoval(services: Pick<Services, 'attachments' | 'view
     }
   }
 
-  return {
-    name: 'attachment_removal',
-    handles: ['AttachmentDeleted', 'RepositoryDeleted'],
-    async react(event) {
-      if (event.type === 'AttachmentDeleted') await attachments.remove(event.data.uuid)
-      if (event.type !== 'RepositoryDeleted') return
-      for await (const { attachmentUuids } of commentsOf(event.data.repoId)) {
+  return processManager('attachment_removal', {
+    AttachmentDeleted: (_, { data }) => attachments.remove(data.uuid),
+    async RepositoryDeleted(_, { data }) {
+      for await (const { attachmentUuids } of commentsOf(data.repoId)) {
         for (const uuid of attachmentUuids) await attachments.remove(uuid)
       }
     },
-  }
+  })
 }
 
 /**

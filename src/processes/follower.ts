@@ -6,16 +6,32 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import type { CommandContext } from '../commands/execute.ts'
 import { decode } from '../events/codec.ts'
-import type { DomainEvent, Recorded } from '../events/domain-events.ts'
+import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
 import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
+import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
 import type { Projector } from '../projections/projector.ts'
 import type { Checkpoint, ReadStore } from '../projections/read-store.ts'
 
 export interface ProcessManager {
   name: string
-  /** Event types that it reacts to. */
-  handles: readonly DomainEvent['type'][]
+  /** Whether it reacts to an event at all. */
+  concerns(event: { type: string }): boolean
   react(event: Recorded<DomainEvent>, context: CommandContext): Promise<void>
+}
+
+/** A process manager by the types of events that it reacts to. */
+export function processManager<T extends EventType>(
+  name: string,
+  reactions: Handlers<T, CommandContext, Promise<void>, Envelope>,
+): ProcessManager {
+  const concerns = handledBy<T, Envelope>(reactions)
+  return {
+    name,
+    concerns,
+    async react(event: { type: string }, context) {
+      if (concerns(event)) await handle(reactions, context, event)
+    },
+  }
 }
 
 export interface Follower {
@@ -85,7 +101,7 @@ export function createFollower(
           for (const recorded of batch) {
             const event = decode(recorded)
             passed += 1
-            if (manager.handles.includes(event.type)) {
+            if (manager.concerns(event)) {
               while (!signal.aborted && !(await projector.waitFor(event.position, 1000)));
               await reactTo(event)
               passed = CHECKPOINT_EVERY

@@ -10,15 +10,12 @@ import { pullStream } from '../events/streams.ts'
 import { RepositoryMissing } from '../git/errors.ts'
 import type { Services } from '../services.ts'
 import { inTurn } from '../turns.ts'
-import type { ProcessManager } from './follower.ts'
+import { type ProcessManager, processManager } from './follower.ts'
 
 export function headBranches(services: Services): ProcessManager {
-  return {
-    name: 'head_branches',
-    handles: ['PullRequestMerged'],
-    async react(event, context) {
-      if (event.type !== 'PullRequestMerged' || !event.data.deleteBranch) return
-      const { repoId, index, mergedBy } = event.data
+  return processManager('head_branches', {
+    async PullRequestMerged(context, { data: { repoId, index, mergedBy, deleteBranch } }) {
+      if (!deleteBranch) return
       await inTurn(mergeTurn(repoId), async () => {
         const { state } = await load(services.events, pullStream(repoId, index), pullDecider)
         if (state.status !== 'merged' || state.headBranchDeleted) return
@@ -29,5 +26,5 @@ export function headBranches(services: Services): ProcessManager {
         }
       })
     },
-  }
+  })
 }

@@ -3,10 +3,11 @@ import type { CommandContext } from '../commands/execute.ts'
 import { branchesOf, tipOf } from '../commands/pull-requests/branch-tip.ts'
 import { checkMergeability } from '../commands/pull-requests/check-mergeability.ts'
 import { catchUp, moveHeads, moveMergeBases, unlessDeleted } from '../commands/pull-requests/move-heads.ts'
-import type { BranchPoint, DomainEvent, IssueRef, Recorded } from '../events/domain-events.ts'
+import type { BranchPoint, IssueRef } from '../events/domain-events.ts'
+import type { RecordedOf } from '../events/handlers.ts'
 import { branchKey, type PullDocument } from '../projections/pulls.ts'
 import type { Services } from '../services.ts'
-import type { ProcessManager } from './follower.ts'
+import { type ProcessManager, processManager } from './follower.ts'
 
 export function pullHeads(services: Services): ProcessManager {
   const { views } = services
@@ -20,14 +21,11 @@ export function pullHeads(services: Services): ProcessManager {
     }
   }
 
-  async function onRefs(
-    event: Extract<Recorded<DomainEvent>, { type: 'RefsUpdated' }>,
-    context: CommandContext,
-  ) {
-    const { repoId } = event.data
-    const refs = event.data.refs.map(({ ref }) => ref)
+  async function onRefs({ data }: RecordedOf<'RefsUpdated'>, context: CommandContext) {
+    const { repoId } = data
+    const refs = data.refs.map(({ ref }) => ref)
     await moveHeads(services, context, repoId, refs)
-    for (const update of event.data.refs) await moveMergeBases(services, context, repoId, update)
+    for (const update of data.refs) await moveMergeBases(services, context, repoId, update)
     const keys = branchesOf(refs).map((branch) => branchKey(repoId, branch))
     if (keys.length === 0) return
     const [from, into] = await Promise.all([
@@ -47,42 +45,31 @@ export function pullHeads(services: Services): ProcessManager {
     if (points.some(({ sha }, i) => sha !== tips[i])) await catchUp(services, context, repoId, index)
   }
 
-  async function follow(event: Recorded<DomainEvent>, context: CommandContext): Promise<void> {
-    switch (event.type) {
-      case 'RefsUpdated':
-        return onRefs(event, context)
-      case 'PullRequestOpened':
-        return onBranches(event.data, context, event.data.head, event.data.base)
-      case 'TargetBranchChanged':
-        return onBranches(event.data, context, event.data.base)
-      case 'StatusChanged':
-        return event.data.closed ? undefined : catchUp(services, context, event.data.repoId, event.data.index)
-      case 'RepositoryDeleted': {
-        const { repoId } = event.data
-        // The keys of all of its branches: `;` comes after `:`.
-        const heads = { $gte: branchKey(repoId, ''), $lt: `${repoId};` }
-        const from = await views.pulls.find({ headKey: heads, status: 'open' })
-        return checkAll(
-          context,
-          from.filter((pull) => pull.repoId !== repoId),
-        )
-      }
-    }
-  }
+  const manager = processManager('pull_heads', {
+    RefsUpdated: (context, event) => onRefs(event, context),
+    PullRequestOpened: (context, { data }) => onBranches(data, context, data.head, data.base),
+    TargetBranchChanged: (context, { data }) => onBranches(data, context, data.base),
+    async StatusChanged(context, { data: { closed, repoId, index } }) {
+      if (!closed) await catchUp(services, context, repoId, index)
+    },
+    async RepositoryDeleted(context, { data: { repoId } }) {
+      // The keys of all of its branches: `;` comes after `:`.
+      const heads = { $gte: branchKey(repoId, ''), $lt: `${repoId};` }
+      const from = await views.pulls.find({ headKey: heads, status: 'open' })
+      await checkAll(
+        context,
+        from.filter((pull) => pull.repoId !== repoId),
+      )
+    },
+  })
 
   return {
-    name: 'pull_heads',
-    handles: [
-      'RefsUpdated',
-      'PullRequestOpened',
-      'TargetBranchChanged',
-      'StatusChanged',
-      'RepositoryDeleted',
-    ],
+    name: manager.name,
+    concerns: manager.concerns,
     react(event, context) {
       // What is done twice finds it done, so no event needs an id that tells.
       const { retry: _retry, ...own } = context
-      return follow(event, own).catch(unlessDeleted)
+      return manager.react(event, own).catch(unlessDeleted)
     },
   }
 }

@@ -13,14 +13,37 @@ import {
   decideScheduleRefused,
   pullDecider,
 } from '../commands/pull-requests/pull-request.ts'
-import type { DomainEvent, Recorded, ScheduledMerge } from '../events/domain-events.ts'
+import type { IssueRef, ScheduledMerge } from '../events/domain-events.ts'
+import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
 import { pullStream } from '../events/streams.ts'
 import { RepositoryMissing } from '../git/errors.ts'
 import type { PullDocument } from '../projections/pulls.ts'
+import type { Views } from '../projections/views.ts'
 import { type Refusal, Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { inTurn } from '../turns.ts'
 import type { ProcessManager } from './follower.ts'
+
+type Affected<T extends EventType> = Handlers<T, Views['pulls'], Promise<PullDocument[]>>
+
+const scheduledOne = (pulls: Views['pulls'], { data: { repoId, index } }: { data: IssueRef }) =>
+  pulls.find({ scheduled: true, repoId, index })
+const scheduledInto = (pulls: Views['pulls'], { data: { repoId } }: { data: { repoId: number } }) =>
+  pulls.find({ scheduled: true, repoId })
+
+/** The pull requests that may be merged now, for all that is known of the event alone. */
+const affected = {
+  CommitStatusPosted: (pulls, { data: { repoId, sha } }) =>
+    pulls.find({ scheduled: true, repoId, headSha: sha }),
+  MergeScheduled: scheduledOne,
+  PullRequestHeadMoved: scheduledOne,
+  TargetBranchChanged: scheduledOne,
+  MergeFailed: scheduledOne,
+  BranchProtectionSet: scheduledInto,
+  BranchProtectionRemoved: scheduledInto,
+} satisfies Partial<Affected<EventType>>
+
+const concerns = handledBy(affected)
 
 export function scheduledMerges(services: Services): ProcessManager {
   const { events, views } = services
@@ -88,44 +111,16 @@ export function scheduledMerges(services: Services): ProcessManager {
     })
   }
 
-  async function affected(event: Recorded<DomainEvent>): Promise<PullDocument[]> {
-    switch (event.type) {
-      case 'CommitStatusPosted': {
-        const { repoId, sha } = event.data
-        return views.pulls.find({ scheduled: true, repoId, headSha: sha })
-      }
-      case 'MergeScheduled':
-      case 'PullRequestHeadMoved':
-      case 'TargetBranchChanged':
-      case 'MergeFailed': {
-        const { repoId, index } = event.data
-        return views.pulls.find({ scheduled: true, repoId, index })
-      }
-      case 'BranchProtectionSet':
-      case 'BranchProtectionRemoved':
-        return views.pulls.find({ scheduled: true, repoId: event.data.repoId })
-      default:
-        return []
-    }
-  }
-
   return {
     name: 'scheduled_merges',
-    handles: [
-      'CommitStatusPosted',
-      'MergeScheduled',
-      'PullRequestHeadMoved',
-      'TargetBranchChanged',
-      'MergeFailed',
-      'BranchProtectionSet',
-      'BranchProtectionRemoved',
-    ],
+    concerns,
     async react(event, context) {
+      if (!concerns(event)) return
       // What is done twice finds the schedule gone, so no event needs an id that tells; and a merge that a
       // push has overtaken is another one when it is tried again.
       const { retry: _retry, ...own } = context
       const failures: unknown[] = []
-      for (const pull of await affected(event)) {
+      for (const pull of await handle(affected, views.pulls, event)) {
         await attempt(own, pull).catch((error: unknown) => failures.push(error))
       }
       // One that can't be tried now does not keep the others waiting.

@@ -1,6 +1,6 @@
 /** Users and organizations: one collection, since they share their names and their ids. */
 import type { AccountKind, AccountRef, Permission } from '../events/domain-events.ts'
-import { type Fold, readModel } from './read-model.ts'
+import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export interface AccountDocument {
@@ -29,47 +29,27 @@ export const accounts: Collection<AccountDocument> = {
   arrays: [],
 }
 
-export const accountFold: Fold<AccountDocument> = {
+export const accountFold: Fold<AccountDocument> = foldOf({
   collection: accounts,
   version: 1,
-  touches(event) {
-    switch (event.type) {
-      case 'UserCreated':
-      case 'OrganizationCreated':
-        return [`${event.data.id}`]
-      case 'MemberSet':
-      case 'MemberRemoved':
-        return [`${event.data.organization.id}`, `${event.data.user.id}`]
-      default:
-        return []
-    }
+  ids: ({ data }) =>
+    'organization' in data ? [`${data.organization.id}`, `${data.user.id}`] : [`${data.id}`],
+  becomes: {
+    UserCreated: (_, { data, metadata }) => ({
+      ...newAccount('user', data, metadata.at),
+      siteAdmin: data.siteAdmin,
+    }),
+    OrganizationCreated(_, { data, metadata }) {
+      const { description, location, website, visibility } = data
+      const created = newAccount('organization', data, metadata.at)
+      return { ...created, description, location, website, visibility }
+    },
   },
-  evolve(account, event, id) {
-    switch (event.type) {
-      case 'UserCreated':
-        return {
-          ...newAccount('user', event.data, event.metadata.at),
-          siteAdmin: event.data.siteAdmin,
-        }
-      case 'OrganizationCreated': {
-        const { description, location, website, visibility } = event.data
-        const created = newAccount('organization', event.data, event.metadata.at)
-        return { ...created, description, location, website, visibility }
-      }
-      case 'MemberSet':
-      case 'MemberRemoved': {
-        if (account === undefined) return undefined
-        const { organization, user } = event.data
-        const permission = event.type === 'MemberSet' ? event.data.permission : undefined
-        return id === `${organization.id}`
-          ? { ...account, members: withMember(account.members, user, permission) }
-          : { ...account, memberships: withMembership(account.memberships, organization.id, permission) }
-      }
-      default:
-        return account
-    }
+  changes: {
+    MemberSet: (account, { data }) => withPermission(account, data, data.permission),
+    MemberRemoved: (account, { data }) => withPermission(account, data, undefined),
   },
-}
+})
 
 export const accountModel = readModel(accountFold)
 
@@ -94,6 +74,17 @@ function newAccount(
     memberships: {},
     members: [],
   }
+}
+
+/** Of the organization its members, of the user its memberships. */
+function withPermission(
+  { id, members, memberships }: AccountDocument,
+  { organization, user }: { organization: AccountRef; user: AccountRef },
+  permission: Permission | undefined,
+): Partial<AccountDocument> {
+  return id === organization.id
+    ? { members: withMember(members, user, permission) }
+    : { memberships: withMembership(memberships, organization.id, permission) }
 }
 
 function withMember(

@@ -1,6 +1,6 @@
 /** Branches with the commit that each stands at, so that listing them asks git nothing. */
 import type { CommitSummary } from '../events/domain-events.ts'
-import { type Fold, readModel } from './read-model.ts'
+import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export interface BranchDocument {
@@ -24,23 +24,20 @@ const PREFIX = 'refs/heads/'
 
 export const branchId = (repoId: number, name: string) => `${repoId}/${name}`
 
-export const branchFold: Fold<BranchDocument> = {
+export const branchFold: Fold<BranchDocument> = foldOf({
   collection: branches,
   version: 1,
-  touches(event) {
-    if (event.type !== 'RefsUpdated') return []
-    const { repoId, refs } = event.data
+  ids({ data: { repoId, refs } }) {
     const heads = refs.filter((update) => update.ref.startsWith(PREFIX))
     return heads.map((update) => branchId(repoId, update.ref.slice(PREFIX.length)))
   },
-  evolve(branch, event, id) {
-    if (event.type !== 'RefsUpdated') return branch
-    const { repoId, refs } = event.data
-    const name = id.slice(branchId(repoId, '').length)
-    const update = refs.findLast((candidate) => candidate.ref === PREFIX + name)
-    if (update?.commit == null) return undefined
-    return { repoId, name, commit: update.commit }
+  becomes: {
+    RefsUpdated(_, { data: { repoId, refs } }, id) {
+      const name = id.slice(branchId(repoId, '').length)
+      const update = refs.findLast((candidate) => candidate.ref === PREFIX + name)
+      return update?.commit == null ? undefined : { repoId, name, commit: update.commit }
+    },
   },
-}
+})
 
 export const branchModel = readModel(branchFold)

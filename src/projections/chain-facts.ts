@@ -1,5 +1,5 @@
 /** What else the Query service knows of the chain: who conducts upgrades, and what the next chain begins with. */
-import { type Fold, readModel } from './read-model.ts'
+import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export type ChainFactDocument =
@@ -16,29 +16,14 @@ export const chainFacts: Collection<ChainFactDocument> = {
 const AUTHORITY = 'authority'
 const consensusStateId = (lastHeight: string) => `consensus-state-${lastHeight}`
 
-export const chainFactFold: Fold<ChainFactDocument> = {
+export const chainFactFold: Fold<ChainFactDocument> = foldOf({
   collection: chainFacts,
   version: 1,
-  touches(event) {
-    switch (event.type) {
-      case 'AuthorityChanged':
-        return [AUTHORITY]
-      case 'ConsensusStateStored':
-        return [consensusStateId(event.data.lastHeight)]
-      default:
-        return []
-    }
+  ids: ({ data }) => ['address' in data ? AUTHORITY : consensusStateId(data.lastHeight)],
+  becomes: {
+    AuthorityChanged: (_, { data }) => ({ fact: 'authority', address: data.address }),
+    ConsensusStateStored: (_, { data }) => ({ fact: 'consensus-state', ...data }),
   },
-  evolve(document, event) {
-    switch (event.type) {
-      case 'AuthorityChanged':
-        return { fact: 'authority', address: event.data.address }
-      case 'ConsensusStateStored':
-        return { fact: 'consensus-state', ...event.data }
-      default:
-        return document
-    }
-  },
-}
+})
 
 export const chainFactModel = readModel(chainFactFold)

@@ -1,7 +1,7 @@
 /** Comments of issues and pull requests, with their files. */
 import type { AccountRef, Attachment } from '../events/domain-events.ts'
 import { isPullStream } from '../events/streams.ts'
-import { type Fold, readModel } from './read-model.ts'
+import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export interface CommentDocument {
@@ -40,59 +40,32 @@ export const comments: Collection<CommentDocument> = {
   arrays: ['attachmentUuids'],
 }
 
-export const commentFold: Fold<CommentDocument> = {
+export const commentFold: Fold<CommentDocument> = foldOf({
   collection: comments,
   version: 1,
-  touches(event) {
-    switch (event.type) {
-      case 'CommentAdded':
-      case 'CommentEdited':
-      case 'CommentDeleted':
-      case 'AttachmentAdded':
-      case 'AttachmentRenamed':
-      case 'AttachmentDeleted':
-        return [`${event.data.commentId}`]
-      default:
-        return []
-    }
-  },
-  evolve(comment, event) {
-    const { at } = event.metadata
-    if (event.type === 'CommentAdded') {
-      const { commentId: id, repoId, index, author, body } = event.data
-      const isPull = isPullStream(event.stream)
+  ids: ({ data }) => [`${data.commentId}`],
+  becomes: {
+    CommentAdded(_, { stream, data, metadata: { at } }) {
+      const { commentId: id, repoId, index, author, body } = data
+      const isPull = isPullStream(stream)
       const times = { createdAt: at, updatedAt: at }
       return { id, repoId, index, isPull, author, body, attachments: [], attachmentUuids: [], ...times }
-    }
-    if (comment === undefined) return undefined
-    const { attachments } = comment
-    switch (event.type) {
-      case 'CommentEdited':
-        return { ...comment, body: event.data.body, updatedAt: at }
-      case 'CommentDeleted':
-        return undefined
-      case 'AttachmentAdded':
-        return withFiles(comment, [...attachments, { ...event.data.attachment, createdAt: at }])
-      case 'AttachmentRenamed': {
-        const { attachmentId, name } = event.data
-        return withFiles(
-          comment,
-          attachments.map((file) => (file.id === attachmentId ? { ...file, name } : file)),
-        )
-      }
-      case 'AttachmentDeleted':
-        return withFiles(
-          comment,
-          attachments.filter(({ id }) => id !== event.data.attachmentId),
-        )
-      default:
-        return comment
-    }
+    },
+    CommentDeleted: () => undefined,
   },
-}
-
-function withFiles(comment: CommentDocument, attachments: CommentDocument['attachments']): CommentDocument {
-  return { ...comment, attachments, attachmentUuids: attachments.map(({ uuid }) => uuid) }
-}
+  changes: {
+    CommentEdited: (_, { data, metadata }) => ({ body: data.body, updatedAt: metadata.at }),
+    AttachmentAdded: ({ attachments }, { data, metadata }) => ({
+      attachments: [...attachments, { ...data.attachment, createdAt: metadata.at }],
+    }),
+    AttachmentRenamed: ({ attachments }, { data: { attachmentId, name } }) => ({
+      attachments: attachments.map((file) => (file.id === attachmentId ? { ...file, name } : file)),
+    }),
+    AttachmentDeleted: ({ attachments }, { data }) => ({
+      attachments: attachments.filter(({ id }) => id !== data.attachmentId),
+    }),
+  },
+  derived: ({ attachments }) => ({ attachmentUuids: attachments.map(({ uuid }) => uuid) }),
+})
 
 export const commentModel = readModel(commentFold)

@@ -1,6 +1,6 @@
 /** Statuses of commits: each one that was posted, and of each commit what they say now. */
 import type { AccountRef, CommitState } from '../events/domain-events.ts'
-import { type Fold, readModel } from './read-model.ts'
+import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export interface CommitStatusDocument {
@@ -33,15 +33,14 @@ export const commitStatuses: Collection<CommitStatusDocument> = {
   arrays: [],
 }
 
-export const commitStatusFold: Fold<CommitStatusDocument> = {
+export const commitStatusFold: Fold<CommitStatusDocument> = foldOf({
   collection: commitStatuses,
   version: 1,
-  touches: (event) => (event.type === 'CommitStatusPosted' ? [`${event.data.id}`] : []),
-  evolve(status, event) {
-    if (event.type !== 'CommitStatusPosted') return status
-    return { ...event.data, createdAt: event.metadata.at }
+  ids: ({ data }) => [`${data.id}`],
+  becomes: {
+    CommitStatusPosted: (_, { data, metadata }) => ({ ...data, createdAt: metadata.at }),
   },
-}
+})
 
 export const commitStatusModel = readModel(commitStatusFold)
 
@@ -65,25 +64,22 @@ export const commitChecksId = (repoId: number, sha: string) => `${repoId}.${sha}
 
 const NONE_POSTED: Record<CommitState, number> = { pending: 0, success: 0, error: 0, failure: 0, warning: 0 }
 
-export const commitChecksFold: Fold<CommitChecksDocument> = {
+export const commitChecksFold: Fold<CommitChecksDocument> = foldOf({
   collection: commitChecks,
   version: 1,
-  touches(event) {
-    if (event.type !== 'CommitStatusPosted') return []
-    return [commitChecksId(event.data.repoId, event.data.sha)]
+  ids: ({ data }) => [commitChecksId(data.repoId, data.sha)],
+  becomes: {
+    CommitStatusPosted(checks, { data: { repoId, sha, context, state, id } }) {
+      const { latest, posted } = checks ?? { latest: [], posted: NONE_POSTED }
+      const others = latest.filter((status) => status.context !== context)
+      return {
+        repoId,
+        sha,
+        latest: [{ context, state, id }, ...others],
+        posted: { ...posted, [state]: posted[state] + 1 },
+      }
+    },
   },
-  evolve(checks, event) {
-    if (event.type !== 'CommitStatusPosted') return checks
-    const { repoId, sha, context, state, id } = event.data
-    const { latest, posted } = checks ?? { latest: [], posted: NONE_POSTED }
-    const others = latest.filter((status) => status.context !== context)
-    return {
-      repoId,
-      sha,
-      latest: [{ context, state, id }, ...others],
-      posted: { ...posted, [state]: posted[state] + 1 },
-    }
-  },
-}
+})
 
 export const commitChecksModel = readModel(commitChecksFold)

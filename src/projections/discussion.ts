@@ -5,11 +5,11 @@
 import type {
   AccountRef,
   DiscussionEvent,
-  DomainEvent,
   IssueRef,
   LabelRef,
   MilestoneRef,
 } from '../events/domain-events.ts'
+import { type Handlers, handle } from '../events/handlers.ts'
 
 export interface Discussion extends IssueRef {
   /** Server-wide. */
@@ -27,50 +27,27 @@ export interface Discussion extends IssueRef {
   dependencies: readonly IssueRef[]
 }
 
-/** Their types, for deciders and folds that handle them. */
-export const DISCUSSION_EVENTS: Readonly<Record<DiscussionEvent['type'], true>> = {
-  TitleChanged: true,
-  BodyChanged: true,
-  StatusChanged: true,
-  LabelsChanged: true,
-  MilestoneChanged: true,
-  AssigneesChanged: true,
-  DeadlineChanged: true,
-  DependencyAdded: true,
-  DependencyRemoved: true,
-}
-
-export function isDiscussionEvent<E extends DomainEvent>(event: E): event is E & DiscussionEvent {
-  return Object.hasOwn(DISCUSSION_EVENTS, event.type)
-}
-
 export const sameIssue = (a: IssueRef, b: IssueRef) => a.repoId === b.repoId && a.index === b.index
+
+/** In one word, as lists are asked for it. */
+export const stateOf = (closed: boolean): 'open' | 'closed' => (closed ? 'closed' : 'open')
+
+/** The fields that each event changes. */
+export const discussionChanges: Handlers<DiscussionEvent['type'], Discussion, Partial<Discussion>> = {
+  TitleChanged: (_, { data }) => ({ title: data.title }),
+  BodyChanged: (_, { data }) => ({ body: data.body }),
+  StatusChanged: (_, { data }) => ({ closed: data.closed }),
+  LabelsChanged: (_, { data }) => ({ labels: data.labels }),
+  MilestoneChanged: (_, { data }) => ({ milestone: data.to }),
+  AssigneesChanged: (_, { data }) => ({ assignees: data.assignees }),
+  DeadlineChanged: (_, { data }) => ({ deadline: data.to }),
+  DependencyAdded: ({ dependencies }, { data }) => ({ dependencies: [...dependencies, data.dependency] }),
+  DependencyRemoved: ({ dependencies }, { data }) => ({
+    dependencies: dependencies.filter((other) => !sameIssue(other, data.dependency)),
+  }),
+}
 
 /** The discussion after the event; whatever else it is made of stays. */
 export function evolveDiscussion<D extends Discussion>(discussion: D, event: DiscussionEvent): D {
-  switch (event.type) {
-    case 'TitleChanged':
-      return { ...discussion, title: event.data.title }
-    case 'BodyChanged':
-      return { ...discussion, body: event.data.body }
-    case 'StatusChanged':
-      return { ...discussion, closed: event.data.closed }
-    case 'LabelsChanged':
-      return { ...discussion, labels: event.data.labels }
-    case 'MilestoneChanged':
-      return { ...discussion, milestone: event.data.to }
-    case 'AssigneesChanged':
-      return { ...discussion, assignees: event.data.assignees }
-    case 'DeadlineChanged':
-      return { ...discussion, deadline: event.data.to }
-    case 'DependencyAdded':
-      return { ...discussion, dependencies: [...discussion.dependencies, event.data.dependency] }
-    case 'DependencyRemoved': {
-      const { dependency } = event.data
-      return {
-        ...discussion,
-        dependencies: discussion.dependencies.filter((other) => !sameIssue(other, dependency)),
-      }
-    }
-  }
+  return { ...discussion, ...handle(discussionChanges, discussion, event) }
 }

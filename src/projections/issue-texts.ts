@@ -1,12 +1,8 @@
 /** The words of issues and pull requests, with those of their comments: what the keyword search asks. */
-import {
-  evolveSelection,
-  type IssueSelection,
-  isOpened,
-  selectionOf,
-  touchedIssues,
-} from './issue-selection.ts'
-import { type Fold, readModel } from './read-model.ts'
+import type { RecordedOf } from '../events/handlers.ts'
+import { stateOf } from './discussion.ts'
+import { type IssueSelection, issueId, selectionOf } from './issue-selection.ts'
+import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 import { wordsOf } from './words.ts'
 
@@ -39,47 +35,53 @@ export const issueTexts: Collection<IssueTextDocument> = {
   arrays: ['words', 'assigneeIds', 'labelIds'],
 }
 
-export const issueTextFold: Fold<IssueTextDocument> = {
+export const issueTextFold: Fold<IssueTextDocument> = foldOf({
   collection: issueTexts,
   version: 2,
-  touches: touchedIssues,
-  evolve(texts, event) {
-    if (isOpened(event)) {
-      const [title, body] = [wordsOf(event.data.title), wordsOf(event.data.body)]
-      const parts = { title: title.join(' '), body: body.join(' ') }
-      return Object.assign(selectionOf(event), { parts, words: [...new Set([...title, ...body])] })
-    }
-    if (texts === undefined) return undefined
-    const next = evolveSelection(texts, event)
-    switch (event.type) {
-      case 'TitleChanged':
-        return withParts(next, { ...next.parts, title: partOf(event.data.title) })
-      case 'BodyChanged':
-        return withParts(next, { ...next.parts, body: partOf(event.data.body) })
-      case 'CommentAdded': {
-        // What is only added needs no look at all the other comments.
-        const { commentId, body } = event.data
-        const added = wordsOf(body)
-        const parts = { ...next.parts, [commentId]: added.join(' ') }
-        return { ...next, parts, words: [...new Set([...next.words, ...added])] }
-      }
-      case 'CommentEdited':
-        return withParts(next, { ...next.parts, [event.data.commentId]: partOf(event.data.body) })
-      case 'CommentDeleted': {
-        const { [event.data.commentId]: _deleted, ...parts } = next.parts
-        return withParts(next, parts)
-      }
-      default:
-        return next
-    }
+  ids: ({ data }) => [issueId(data.repoId, data.index)],
+  becomes: {
+    IssueOpened: (_, event) => openedTexts(event, false),
+    PullRequestOpened: (_, event) => openedTexts(event, true),
   },
+  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  changes: {
+    TitleChanged: ({ parts }, { data }) => withParts({ ...parts, title: partOf(data.title) }),
+    BodyChanged: ({ parts }, { data }) => withParts({ ...parts, body: partOf(data.body) }),
+    CommentAdded({ parts, words }, { data: { commentId, body } }) {
+      // What is only added needs no look at all the other comments.
+      const added = wordsOf(body)
+      return { parts: { ...parts, [commentId]: added.join(' ') }, words: [...new Set([...words, ...added])] }
+    },
+    CommentEdited: ({ parts }, { data }) => withParts({ ...parts, [data.commentId]: partOf(data.body) }),
+    CommentDeleted(texts, { data }) {
+      const { [data.commentId]: _deleted, ...parts } = texts.parts
+      return withParts(parts)
+    },
+    StatusChanged: (_, { data }) => ({ state: stateOf(data.closed) }),
+    PullRequestMerged: () => ({ state: 'closed' }),
+    LabelsChanged: (_, { data }) => ({ labelIds: data.labels.map(({ id }) => id) }),
+    MilestoneChanged: (_, { data }) => ({ milestoneId: data.to?.id ?? null }),
+    AssigneesChanged: (_, { data }) => ({ assigneeIds: data.assignees.map(({ id }) => id) }),
+    DeadlineChanged: () => ({}),
+    DependencyAdded: () => ({}),
+    DependencyRemoved: () => ({}),
+  },
+})
+
+function openedTexts(
+  event: RecordedOf<'IssueOpened' | 'PullRequestOpened'>,
+  isPull: boolean,
+): IssueTextDocument {
+  const [title, body] = [wordsOf(event.data.title), wordsOf(event.data.body)]
+  const parts = { title: title.join(' '), body: body.join(' ') }
+  return Object.assign(selectionOf(event, isPull), { parts, words: [...new Set([...title, ...body])] })
 }
 
 const partOf = (text: string) => wordsOf(text).join(' ')
 
-function withParts(texts: IssueTextDocument, parts: IssueTextDocument['parts']): IssueTextDocument {
+function withParts(parts: IssueTextDocument['parts']): Partial<IssueTextDocument> {
   const words = new Set(Object.values(parts).flatMap((part) => (part === '' ? [] : part.split(' '))))
-  return { ...texts, parts, words: [...words] }
+  return { parts, words: [...words] }
 }
 
 export const issueTextModel = readModel(issueTextFold)

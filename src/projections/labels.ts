@@ -1,6 +1,6 @@
 /** Labels of repositories and organizations. */
 import type { LabelScope, LabelSettings } from '../events/domain-events.ts'
-import { type Fold, readModel } from './read-model.ts'
+import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export interface LabelDocument extends LabelSettings {
@@ -31,23 +31,13 @@ export function scopeKey(scope: LabelScope): string {
   return scope.kind === 'repository' ? `repository-${scope.repoId}` : `organization-${scope.organizationId}`
 }
 
-export const labelFold: Fold<LabelDocument> = {
+export const labelFold: Fold<LabelDocument> = foldOf({
   collection: labels,
   version: 1,
-  touches(event) {
-    switch (event.type) {
-      case 'LabelCreated':
-      case 'LabelEdited':
-      case 'LabelDeleted':
-        return [`${event.data.id}`]
-      default:
-        return []
-    }
-  },
-  evolve(label, event) {
-    const { at } = event.metadata
-    if (event.type === 'LabelCreated') {
-      const { id, scope, name, color, description, exclusive, archived } = event.data
+  ids: ({ data }) => [`${data.id}`],
+  becomes: {
+    LabelCreated(_, { data, metadata: { at } }) {
+      const { id, scope, name, color, description, exclusive, archived } = data
       return {
         id,
         scope,
@@ -61,19 +51,12 @@ export const labelFold: Fold<LabelDocument> = {
         createdAt: at,
         updatedAt: at,
       }
-    }
-    if (label === undefined) return undefined
-    switch (event.type) {
-      case 'LabelEdited': {
-        const edited = { ...label, ...event.data.changes, updatedAt: at }
-        return { ...edited, nameKey: edited.name.toLowerCase() }
-      }
-      case 'LabelDeleted':
-        return undefined
-      default:
-        return label
-    }
+    },
+    LabelDeleted: () => undefined,
   },
-}
+  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  changes: { LabelEdited: (_, { data }) => data.changes },
+  derived: ({ name }) => ({ nameKey: name.toLowerCase() }),
+})
 
 export const labelModel = readModel(labelFold)

@@ -1,6 +1,6 @@
 /** Milestones of repositories, with how many of their issues and pull requests are open and closed. */
 import type { MilestoneSettings } from '../events/domain-events.ts'
-import { type Fold, readModel } from './read-model.ts'
+import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export interface MilestoneDocument extends MilestoneSettings {
@@ -39,33 +39,21 @@ export const milestones: Collection<MilestoneDocument> = {
   arrays: ['titleTails'],
 }
 
-export const milestoneFold: Fold<MilestoneDocument> = {
+export const milestoneFold: Fold<MilestoneDocument> = foldOf({
   collection: milestones,
   version: 2,
-  touches(event) {
-    switch (event.type) {
-      case 'MilestoneCreated':
-      case 'MilestoneEdited':
-      case 'MilestoneDeleted':
-        return [`${event.data.id}`]
-      case 'IssueOpened':
-      case 'PullRequestOpened':
-      case 'StatusChanged':
-      case 'PullRequestMerged':
-        return event.data.milestone === null ? [] : [`${event.data.milestone.id}`]
-      case 'MilestoneChanged': {
-        const { from, to } = event.data
-        if (from?.id === to?.id) return []
-        return [from, to].flatMap((milestone) => (milestone === null ? [] : [`${milestone.id}`]))
-      }
-      default:
-        return []
+  ids({ data }) {
+    if ('from' in data) {
+      const { from, to } = data
+      if (from?.id === to?.id) return []
+      return [from, to].flatMap((milestone) => (milestone === null ? [] : [`${milestone.id}`]))
     }
+    if (!('milestone' in data)) return [`${data.id}`]
+    return data.milestone === null ? [] : [`${data.milestone.id}`]
   },
-  evolve(milestone, event, id) {
-    const { at } = event.metadata
-    if (event.type === 'MilestoneCreated') {
-      const { id, repoId, title, description, state, dueOn } = event.data
+  becomes: {
+    MilestoneCreated(_, { data, metadata: { at } }) {
+      const { id, repoId, title, description, state, dueOn } = data
       return {
         id,
         repoId,
@@ -80,51 +68,33 @@ export const milestoneFold: Fold<MilestoneDocument> = {
         updatedAt: at,
         closedAt: state === 'closed' ? at : null,
       }
-    }
-    if (milestone === undefined) return undefined
-    switch (event.type) {
-      case 'MilestoneEdited': {
-        const { changes } = event.data
-        const edited = { ...milestone, ...changes, updatedAt: at }
-        const closedAt = changes.state === undefined ? milestone.closedAt : at
-        return { ...edited, ...derived(edited), closedAt: edited.state === 'closed' ? closedAt : null }
-      }
-      case 'MilestoneDeleted':
-        return undefined
-      case 'IssueOpened':
-      case 'PullRequestOpened':
-        return counted(milestone, { open: 1, closed: 0 }, at)
-      case 'PullRequestMerged':
-        return counted(milestone, { open: -1, closed: 1 }, at)
-      case 'StatusChanged':
-        return counted(milestone, event.data.closed ? { open: -1, closed: 1 } : { open: 1, closed: -1 }, at)
-      case 'MilestoneChanged': {
-        const more = id === `${event.data.to?.id}` ? 1 : -1
-        return counted(
-          milestone,
-          event.data.closed ? { open: 0, closed: more } : { open: more, closed: 0 },
-          at,
-        )
-      }
-      default:
-        return milestone
-    }
+    },
+    MilestoneDeleted: () => undefined,
   },
-}
+  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  changes: {
+    MilestoneEdited(milestone, { data: { changes }, metadata }) {
+      const edited = { ...milestone, ...changes }
+      const closedAt = changes.state === undefined ? milestone.closedAt : metadata.at
+      return { ...changes, ...derived(edited), closedAt: edited.state === 'closed' ? closedAt : null }
+    },
+    IssueOpened: (milestone) => counted(milestone, 1, 0),
+    PullRequestOpened: (milestone) => counted(milestone, 1, 0),
+    PullRequestMerged: (milestone) => counted(milestone, -1, 1),
+    StatusChanged: (milestone, { data }) =>
+      data.closed ? counted(milestone, -1, 1) : counted(milestone, 1, -1),
+    MilestoneChanged(milestone, { data }, id) {
+      const more = id === `${data.to?.id}` ? 1 : -1
+      return data.closed ? counted(milestone, 0, more) : counted(milestone, more, 0)
+    },
+  },
+})
 
 /** So many more issues are open and closed. */
-function counted(
-  milestone: MilestoneDocument,
-  more: { open: number; closed: number },
-  updatedAt: string,
-): MilestoneDocument {
-  return {
-    ...milestone,
-    openIssues: milestone.openIssues + more.open,
-    closedIssues: milestone.closedIssues + more.closed,
-    updatedAt,
-  }
-}
+const counted = ({ openIssues, closedIssues }: MilestoneDocument, open: number, closed: number) => ({
+  openIssues: openIssues + open,
+  closedIssues: closedIssues + closed,
+})
 
 function derived({ title, dueOn }: Pick<MilestoneSettings, 'title' | 'dueOn'>) {
   const characters = [...title.toLowerCase()]

@@ -1,6 +1,6 @@
 /** The module-version store of the Query service: one document with all modules of the chain. */
 import type { ModuleVersion } from '../events/upgrade-events.ts'
-import { type Fold, readModel } from './read-model.ts'
+import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export interface ModuleVersionsDocument {
@@ -16,11 +16,11 @@ export const moduleVersions: Collection<ModuleVersionsDocument> = {
 
 export const MODULE_VERSIONS_ID = 'chain'
 
-export const moduleVersionsFold: Fold<ModuleVersionsDocument> = {
+export const moduleVersionsFold: Fold<ModuleVersionsDocument> = foldOf({
   collection: moduleVersions,
   version: 1,
-  touches: (event) => (event.type === 'ModuleVersionsSet' ? [MODULE_VERSIONS_ID] : []),
-  evolve: (document, event) => (event.type === 'ModuleVersionsSet' ? event.data : document),
-}
+  ids: () => [MODULE_VERSIONS_ID],
+  becomes: { ModuleVersionsSet: (_, { data }) => data },
+})
 
 export const moduleVersionsModel = readModel(moduleVersionsFold)

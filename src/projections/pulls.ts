@@ -1,8 +1,8 @@
 /** Pull requests: every list and every detail is read from here; no git is asked. */
 import type { AccountRef, BranchPoint, DiffStat, ScheduledMerge } from '../events/domain-events.ts'
 import { isPullStream } from '../events/streams.ts'
-import { type Discussion, evolveDiscussion, isDiscussionEvent } from './discussion.ts'
-import { type Fold, readModel } from './read-model.ts'
+import { type Discussion, discussionChanges, stateOf } from './discussion.ts'
+import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export interface PullDocument extends Discussion {
@@ -95,41 +95,15 @@ export const pulls: Collection<PullDocument> = {
 export const pullId = (repoId: number, index: number) => `${repoId}.${index}`
 export const branchKey = (repoId: number, branch: string) => `${repoId}:${branch}`
 
-export const pullFold: Fold<PullDocument> = {
+export const pullFold: Fold<PullDocument> = foldOf({
   collection: pulls,
   version: 3,
-  touches(event) {
-    if (isDiscussionEvent(event)) {
-      return isPullStream(event.stream) ? [pullId(event.data.repoId, event.data.index)] : []
-    }
-    switch (event.type) {
-      case 'PullRequestOpened':
-      case 'PullRequestHeadMoved':
-      case 'MergeabilityChecked':
-      case 'MergeBaseMoved':
-      case 'TargetBranchChanged':
-      case 'MaintainerEditChanged':
-      case 'MergeStarted':
-      case 'MergeFailed':
-      case 'PullRequestMerged':
-      case 'HeadBranchDeleted':
-      case 'MergeScheduled':
-      case 'MergeScheduleCanceled':
-      case 'ScheduledMergeRefused':
-        return [pullId(event.data.repoId, event.data.index)]
-      case 'CommentAdded':
-      case 'CommentEdited':
-      case 'CommentDeleted':
-        return isPullStream(event.stream) ? [pullId(event.data.repoId, event.data.index)] : []
-      default:
-        return []
-    }
-  },
-  evolve(pull, event) {
-    const { at } = event.metadata
-    if (event.type === 'PullRequestOpened') {
-      const { repoId, index, id, poster, title, body, head, base, mergeBase, diff } = event.data
-      const { mergeable, labels, milestone, assignees, deadline } = event.data
+  // Issues have discussions, too.
+  ids: ({ stream, data }) => (isPullStream(stream) ? [pullId(data.repoId, data.index)] : []),
+  becomes: {
+    PullRequestOpened(_, { data, metadata: { at } }) {
+      const { repoId, index, id, poster, title, body, head, base, mergeBase, diff } = data
+      const { mergeable, labels, milestone, assignees, deadline } = data
       const [dependencies, schedule] = [[], null]
       return {
         repoId,
@@ -162,75 +136,56 @@ export const pullFold: Fold<PullDocument> = {
         closedAt: null,
         ...derived({ head, base, labels, milestone, dependencies, schedule }),
       }
-    }
-    if (pull === undefined) return undefined
-    if (isDiscussionEvent(event)) {
-      const next = evolveDiscussion({ ...pull, updatedAt: at }, event)
-      if (event.type !== 'StatusChanged') return indexed(next)
-      const status = event.data.closed ? 'closed' : 'open'
-      return indexed({ ...next, state: status, status, closedAt: event.data.closed ? at : null })
-    }
-    switch (event.type) {
-      case 'PullRequestHeadMoved': {
-        const { to, mergeBase, diff } = event.data
-        return indexed({ ...pull, head: { ...pull.head, sha: to }, mergeBase, diff, updatedAt: at })
-      }
-      case 'MergeabilityChecked': {
-        const { base, mergeable, conflicts } = event.data
-        return { ...pull, base: { ...pull.base, sha: base }, mergeable, conflicts }
-      }
-      case 'MergeBaseMoved':
-        return { ...pull, mergeBase: event.data.to, diff: event.data.diff }
-      case 'TargetBranchChanged': {
-        const { base, mergeBase, diff } = event.data
-        return indexed({ ...pull, base, mergeBase, diff, updatedAt: at })
-      }
-      case 'MaintainerEditChanged':
-        return { ...pull, allowMaintainerEdit: event.data.allowed, updatedAt: at }
-      case 'MergeStarted':
-        return { ...pull, merging: true }
-      case 'MergeFailed':
-        return { ...pull, merging: false }
-      case 'PullRequestMerged': {
-        const { commit, head, mergeBase, mergedBy } = event.data
-        return indexed({
-          ...pull,
-          state: 'closed',
-          status: 'merged',
-          closed: true,
-          head: { ...pull.head, sha: head },
-          mergeBase: mergeBase ?? pull.mergeBase,
-          merged: { commit, at, by: mergedBy },
-          merging: false,
-          schedule: null,
-          mergeable: false,
-          updatedAt: at,
-          closedAt: at,
-        })
-      }
-      case 'HeadBranchDeleted':
-        return { ...pull, updatedAt: at }
-      case 'MergeScheduled': {
-        const { repoId: _repoId, index: _index, ...schedule } = event.data
-        return indexed({ ...pull, schedule, updatedAt: at })
-      }
-      case 'MergeScheduleCanceled':
-      case 'ScheduledMergeRefused':
-        return indexed({ ...pull, schedule: null, updatedAt: at })
-      case 'CommentAdded':
-        return { ...pull, comments: pull.comments + 1, updatedAt: at }
-      case 'CommentEdited':
-        return { ...pull, updatedAt: at }
-      case 'CommentDeleted':
-        return { ...pull, comments: pull.comments - 1, updatedAt: at }
-      default:
-        return pull
-    }
+    },
   },
-}
-
-/** With the fields that follow from others as these are now. */
-const indexed = (pull: PullDocument): PullDocument => ({ ...pull, ...derived(pull) })
+  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  changes: {
+    ...discussionChanges,
+    StatusChanged: (_, { data: { closed }, metadata }) => ({
+      closed,
+      state: stateOf(closed),
+      status: stateOf(closed),
+      closedAt: closed ? metadata.at : null,
+    }),
+    PullRequestHeadMoved: ({ head }, { data: { to, mergeBase, diff } }) => ({
+      head: { ...head, sha: to },
+      mergeBase,
+      diff,
+    }),
+    // What the server finds out, and the steps of a merge, are not updates: the time stays.
+    MergeabilityChecked: ({ base, updatedAt }, { data: { base: sha, mergeable, conflicts } }) => ({
+      base: { ...base, sha },
+      mergeable,
+      conflicts,
+      updatedAt,
+    }),
+    MergeBaseMoved: ({ updatedAt }, { data: { to, diff } }) => ({ mergeBase: to, diff, updatedAt }),
+    MergeStarted: ({ updatedAt }) => ({ merging: true, updatedAt }),
+    MergeFailed: ({ updatedAt }) => ({ merging: false, updatedAt }),
+    TargetBranchChanged: (_, { data: { base, mergeBase, diff } }) => ({ base, mergeBase, diff }),
+    MaintainerEditChanged: (_, { data }) => ({ allowMaintainerEdit: data.allowed }),
+    PullRequestMerged: (pull, { data: { commit, head, mergeBase, mergedBy }, metadata: { at } }) => ({
+      state: 'closed',
+      status: 'merged',
+      closed: true,
+      head: { ...pull.head, sha: head },
+      mergeBase: mergeBase ?? pull.mergeBase,
+      merged: { commit, at, by: mergedBy },
+      merging: false,
+      schedule: null,
+      mergeable: false,
+      closedAt: at,
+    }),
+    HeadBranchDeleted: () => ({}),
+    MergeScheduled: (_, { data: { repoId: _repoId, index: _index, ...schedule } }) => ({ schedule }),
+    MergeScheduleCanceled: () => ({ schedule: null }),
+    ScheduledMergeRefused: () => ({ schedule: null }),
+    CommentAdded: ({ comments }) => ({ comments: comments + 1 }),
+    CommentEdited: () => ({}),
+    CommentDeleted: ({ comments }) => ({ comments: comments - 1 }),
+  },
+  derived,
+})
 
 type Found = Pick<PullDocument, 'head' | 'base' | 'labels' | 'milestone' | 'dependencies' | 'schedule'>
 

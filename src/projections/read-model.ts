@@ -1,6 +1,7 @@
 /** A read model: one collection of documents, each the fold of the events that touch it. */
-import type { DomainEvent, Recorded } from '../events/domain-events.ts'
+import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
 import type { Position } from '../events/event-store.ts'
+import { type EventType, type Handlers, handledBy, type RecordedOf } from '../events/handlers.ts'
 import type { AnyCollection, Change, Collection, ReadStore, Stored, Touched } from './read-store.ts'
 
 /** What a read model is made of. Pure: knows events and documents, no store. */
@@ -12,6 +13,57 @@ export interface Fold<D extends object> {
   touches(event: Recorded<DomainEvent>): readonly string[]
   /** The next version of one touched document; undefined when there is none (any more). */
   evolve(document: D | undefined, event: Recorded<DomainEvent>, id: string): D | undefined
+}
+
+type DocumentHandlers<T extends EventType, Before, After> = Handlers<T, Before, After, Envelope, [id: string]>
+
+/** A fold by types of events: a type that has no handler touches no document. */
+export interface FoldParts<D extends object, Becoming extends EventType, Changing extends EventType> {
+  collection: Collection<D>
+  version: number
+  ids(event: RecordedOf<Becoming | Changing>): readonly string[]
+  /** Makes the document, whether there was one or not; undefined when there is none any more. */
+  becomes: DocumentHandlers<Becoming, NoInfer<D> | undefined, NoInfer<D> | undefined>
+  /** Of a document that is there, the fields that the event changes. */
+  changes?: DocumentHandlers<Changing, NoInfer<D>, Partial<NoInfer<D>>>
+  /** What every change changes; `changes` may say otherwise. */
+  always?(event: Envelope): Partial<NoInfer<D>>
+  /** Fields that follow from others, as these are after a change. */
+  derived?(document: NoInfer<D>): Partial<NoInfer<D>>
+}
+
+const NONE: readonly string[] = []
+
+export function foldOf<D extends object, Becoming extends EventType, Changing extends EventType = never>(
+  parts: FoldParts<D, Becoming, Changing>,
+): Fold<D> {
+  const { collection, version, becomes, changes } = parts
+  const isBecoming = handledBy<Becoming, Envelope>(becomes)
+  const isChanging = handledBy<Changing, Envelope>(changes)
+  const isOwn = (event: { type: string }): event is RecordedOf<Becoming | Changing> =>
+    isBecoming(event) || isChanging(event)
+  return {
+    collection,
+    version,
+    touches: (event: { type: string }) => (isOwn(event) ? parts.ids(event) : NONE),
+    evolve(document, event: { type: string }, id) {
+      if (isBecoming(event)) return handleFor(becomes, document, event, id)
+      if (document === undefined || changes === undefined || !isChanging(event)) return document
+      const changed = handleFor(changes, document, event, id)
+      const next: D = { ...document, ...parts.always?.(event), ...changed }
+      return parts.derived === undefined ? next : Object.assign(next, parts.derived(next))
+    },
+  }
+}
+
+function handleFor<T extends EventType, Before, After>(
+  handlers: DocumentHandlers<T, Before, After>,
+  before: Before,
+  event: RecordedOf<T>,
+  id: string,
+): After {
+  const { type }: { type: T } = event
+  return handlers[type](before, event, id)
 }
 
 /** What a batch of events changes, and the event that could not be folded, if any. */

@@ -6,9 +6,10 @@ import type {
   MergeSettings,
   Permission,
 } from '../events/domain-events.ts'
+import type { RecordedOf } from '../events/handlers.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../events/repository-settings.ts'
 import { isPullStream } from '../events/streams.ts'
-import { type Fold, readModel } from './read-model.ts'
+import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export interface RepositoryDocument extends MergeSettings {
@@ -71,143 +72,103 @@ export function repositoryKey(owner: string, name: string): string {
   return `${owner}/${name}`.toLowerCase()
 }
 
-export const repositoryFold: Fold<RepositoryDocument> = {
+export const repositoryFold: Fold<RepositoryDocument> = foldOf({
   collection: repositories,
   version: 3,
-  touches(event) {
-    switch (event.type) {
-      case 'RepositoryCreated': {
-        const { repoId, parent } = event.data
-        return parent === undefined ? [`${repoId}`] : [`${repoId}`, `${parent.repoId}`]
-      }
-      case 'RepositoryDeleted': {
-        const { repoId, parentId } = event.data
-        return parentId === undefined ? [`${repoId}`] : [`${repoId}`, `${parentId}`]
-      }
-      case 'RepositoryEdited':
-      case 'CollaboratorSet':
-      case 'CollaboratorRemoved':
-      case 'BranchProtectionSet':
-      case 'BranchProtectionRemoved':
-      case 'RefsUpdated':
-      case 'IssueOpened':
-      case 'PullRequestOpened':
-      case 'StatusChanged':
-      case 'PullRequestMerged':
-        return [`${event.data.repoId}`]
-      default:
-        return []
-    }
+  ids({ data }) {
+    const parentId = 'parent' in data ? data.parent?.repoId : 'parentId' in data ? data.parentId : undefined
+    return parentId === undefined ? [`${data.repoId}`] : [`${data.repoId}`, `${parentId}`]
   },
-  evolve(repository, event, id) {
-    const { at } = event.metadata
-    if (event.type === 'RepositoryCreated' && id === `${event.data.repoId}`) {
-      const { repoId, owner, name, description, website, private: isPrivate, defaultBranch } = event.data
-      const { parent = null } = event.data
-      return {
-        id: repoId,
-        ownerId: owner.id,
-        ownerLogin: owner.login,
-        ownerKind: owner.kind,
-        name,
-        key: repositoryKey(owner.login, name),
-        description,
-        website,
-        private: isPrivate,
-        defaultBranch,
-        // An empty repository can't be forked, and the fork has its branches before it is known.
-        empty: parent === null,
-        collaborators: {},
-        ...DEFAULT_MERGE_SETTINGS,
-        protections: [],
-        readers: isPrivate ? [owner.id] : [ANYONE, owner.id],
-        parentId: parent?.repoId ?? null,
-        parent,
-        forks: 0,
-        openIssues: 0,
-        closedIssues: 0,
-        openPulls: 0,
-        closedPulls: 0,
-        createdAt: at,
-        updatedAt: at,
-      }
-    }
-    if (repository === undefined) return undefined
-    switch (event.type) {
-      case 'RepositoryCreated':
-        return { ...repository, forks: repository.forks + 1 }
-      case 'RepositoryEdited': {
-        const edited = { ...repository, ...event.data.changes, updatedAt: at }
-        return withReaders({ ...edited, key: repositoryKey(edited.ownerLogin, edited.name) })
-      }
-      case 'RepositoryDeleted':
-        return id === `${event.data.repoId}` ? undefined : { ...repository, forks: repository.forks - 1 }
-      case 'CollaboratorSet': {
-        const { user, permission } = event.data
-        const collaborators = {
-          ...repository.collaborators,
-          [`${user.id}`]: { login: user.login, permission },
-        }
-        return withReaders({ ...repository, collaborators, updatedAt: at })
-      }
-      case 'CollaboratorRemoved': {
-        const { [`${event.data.user.id}`]: _removed, ...collaborators } = repository.collaborators
-        return withReaders({ ...repository, collaborators, updatedAt: at })
-      }
-      case 'BranchProtectionSet': {
-        const protections = withProtection(repository.protections, event.data.protection)
-        return { ...repository, protections, updatedAt: at }
-      }
-      case 'BranchProtectionRemoved': {
-        const protections = repository.protections.filter(({ rule }) => rule !== event.data.rule)
-        return { ...repository, protections, updatedAt: at }
-      }
-      case 'RefsUpdated': {
-        const gained = event.data.refs.some(
-          (update) => update.ref.startsWith('refs/heads/') && update.to !== null,
-        )
-        return { ...repository, empty: repository.empty && !gained, updatedAt: at }
-      }
-      case 'IssueOpened':
-        return { ...repository, openIssues: repository.openIssues + 1, updatedAt: at }
-      case 'PullRequestOpened':
-        return { ...repository, openPulls: repository.openPulls + 1, updatedAt: at }
-      case 'StatusChanged':
-        return isPullStream(event.stream)
-          ? closedPulls(repository, event.data.closed ? 1 : -1, at)
-          : closedIssues(repository, event.data.closed ? 1 : -1, at)
-      case 'PullRequestMerged':
-        return closedPulls(repository, 1, at)
-      default:
-        return repository
-    }
+  becomes: {
+    RepositoryCreated: (before, { data, metadata }, id) =>
+      id === `${data.repoId}` ? created(data, metadata.at) : withForks(before, 1),
+    RepositoryDeleted: (before, { data }, id) =>
+      id === `${data.repoId}` ? undefined : withForks(before, -1),
   },
+  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  changes: {
+    RepositoryEdited(repository, { data: { changes } }) {
+      const { name, ownerLogin } = { ...repository, ...changes }
+      const readers = readersOf({ ...repository, ...changes })
+      return { ...changes, readers, key: repositoryKey(ownerLogin, name) }
+    },
+    CollaboratorSet(repository, { data: { user, permission } }) {
+      const { login } = user
+      const collaborators = { ...repository.collaborators, [`${user.id}`]: { login, permission } }
+      return { collaborators, readers: readersOf({ ...repository, collaborators }) }
+    },
+    CollaboratorRemoved(repository, { data }) {
+      const { [`${data.user.id}`]: _removed, ...collaborators } = repository.collaborators
+      return { collaborators, readers: readersOf({ ...repository, collaborators }) }
+    },
+    BranchProtectionSet: ({ protections }, { data }) => ({
+      protections: withProtection(protections, data.protection),
+    }),
+    BranchProtectionRemoved: ({ protections }, { data }) => ({
+      protections: protections.filter(({ rule }) => rule !== data.rule),
+    }),
+    RefsUpdated: ({ empty }, { data }) => ({
+      empty: empty && !data.refs.some(({ ref, to }) => ref.startsWith('refs/heads/') && to !== null),
+    }),
+    IssueOpened: ({ openIssues }) => ({ openIssues: openIssues + 1 }),
+    PullRequestOpened: ({ openPulls }) => ({ openPulls: openPulls + 1 }),
+    StatusChanged(repository, { stream, data }) {
+      const more = data.closed ? 1 : -1
+      return isPullStream(stream) ? withClosedPulls(repository, more) : withClosedIssues(repository, more)
+    },
+    PullRequestMerged: (repository) => withClosedPulls(repository, 1),
+  },
+})
+
+function created(data: RecordedOf<'RepositoryCreated'>['data'], at: string): RepositoryDocument {
+  const { repoId, owner, name, description, website, private: isPrivate, defaultBranch } = data
+  const { parent = null } = data
+  return {
+    id: repoId,
+    ownerId: owner.id,
+    ownerLogin: owner.login,
+    ownerKind: owner.kind,
+    name,
+    key: repositoryKey(owner.login, name),
+    description,
+    website,
+    private: isPrivate,
+    defaultBranch,
+    // An empty repository can't be forked, and the fork has its branches before it is known.
+    empty: parent === null,
+    collaborators: {},
+    ...DEFAULT_MERGE_SETTINGS,
+    protections: [],
+    readers: isPrivate ? [owner.id] : [ANYONE, owner.id],
+    parentId: parent?.repoId ?? null,
+    parent,
+    forks: 0,
+    openIssues: 0,
+    closedIssues: 0,
+    openPulls: 0,
+    closedPulls: 0,
+    createdAt: at,
+    updatedAt: at,
+  }
 }
 
-function withReaders(repository: RepositoryDocument): RepositoryDocument {
-  const { private: isPrivate, ownerId, collaborators } = repository
+const withForks = (parent: RepositoryDocument | undefined, more: 1 | -1) =>
+  parent && { ...parent, forks: parent.forks + more }
+
+function readersOf({ private: isPrivate, ownerId, collaborators }: RepositoryDocument): number[] {
   const given = [ownerId, ...Object.keys(collaborators).map(Number)]
-  return { ...repository, readers: isPrivate ? given : [ANYONE, ...given] }
+  return isPrivate ? given : [ANYONE, ...given]
 }
 
-/** So many issues more are closed, and no longer open. */
-function closedIssues(repository: RepositoryDocument, more: 1 | -1, updatedAt: string): RepositoryDocument {
-  return {
-    ...repository,
-    openIssues: repository.openIssues - more,
-    closedIssues: repository.closedIssues + more,
-    updatedAt,
-  }
-}
+/** One issue more is closed, and no longer open; or the other way round. */
+const withClosedIssues = ({ openIssues, closedIssues }: RepositoryDocument, more: 1 | -1) => ({
+  openIssues: openIssues - more,
+  closedIssues: closedIssues + more,
+})
 
-/** So many pull requests more are closed, and no longer open. */
-function closedPulls(repository: RepositoryDocument, more: 1 | -1, updatedAt: string): RepositoryDocument {
-  return {
-    ...repository,
-    openPulls: repository.openPulls - more,
-    closedPulls: repository.closedPulls + more,
-    updatedAt,
-  }
-}
+const withClosedPulls = ({ openPulls, closedPulls }: RepositoryDocument, more: 1 | -1) => ({
+  openPulls: openPulls - more,
+  closedPulls: closedPulls + more,
+})
 
 export const repositoryModel = readModel(repositoryFold)

@@ -1,5 +1,5 @@
 /** Access tokens as their owner sees them. Their hashes are in the secret store, never here. */
-import { type Fold, readModel } from './read-model.ts'
+import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export interface TokenDocument {
@@ -22,30 +22,17 @@ export const tokens: Collection<TokenDocument> = {
   arrays: [],
 }
 
-export const tokenFold: Fold<TokenDocument> = {
+export const tokenFold: Fold<TokenDocument> = foldOf({
   collection: tokens,
   version: 1,
-  touches(event) {
-    switch (event.type) {
-      case 'TokenCreated':
-      case 'TokenDeleted':
-        return [`${event.data.tokenId}`]
-      default:
-        return []
-    }
+  ids: ({ data }) => [`${data.tokenId}`],
+  becomes: {
+    TokenCreated(_, { data, metadata }) {
+      const { tokenId, user, name, lastEight, scopes } = data
+      return { id: tokenId, userId: user.id, name, lastEight, scopes, createdAt: metadata.at }
+    },
+    TokenDeleted: () => undefined,
   },
-  evolve(token, event) {
-    switch (event.type) {
-      case 'TokenCreated': {
-        const { tokenId, user, name, lastEight, scopes } = event.data
-        return { id: tokenId, userId: user.id, name, lastEight, scopes, createdAt: event.metadata.at }
-      }
-      case 'TokenDeleted':
-        return undefined
-      default:
-        return token
-    }
-  },
-}
+})
 
 export const tokenModel = readModel(tokenFold)

@@ -1,6 +1,6 @@
 /** The plan store of the Query service: the plan that is scheduled, and those that were applied. */
 import type { UpgradePlan } from '../events/upgrade-events.ts'
-import { type Fold, readModel } from './read-model.ts'
+import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export type UpgradePlanDocument =
@@ -17,32 +17,15 @@ export const upgradePlans: Collection<UpgradePlanDocument> = {
 const SCHEDULED = 'scheduled'
 const appliedId = (name: string) => `applied-${name}`
 
-export const upgradePlanFold: Fold<UpgradePlanDocument> = {
+export const upgradePlanFold: Fold<UpgradePlanDocument> = foldOf({
   collection: upgradePlans,
   version: 1,
-  touches(event) {
-    switch (event.type) {
-      case 'PlanScheduled':
-      case 'PlanCanceled':
-        return [SCHEDULED]
-      case 'PlanApplied':
-        return [SCHEDULED, appliedId(event.data.name)]
-      default:
-        return []
-    }
+  ids: ({ data }) => ('height' in data ? [SCHEDULED, appliedId(data.name)] : [SCHEDULED]),
+  becomes: {
+    PlanScheduled: (_, { data }) => ({ state: 'scheduled', ...data.plan }),
+    PlanCanceled: () => undefined,
+    PlanApplied: (_, { data }, id) => (id === SCHEDULED ? undefined : { state: 'applied', ...data }),
   },
-  evolve(document, event, id) {
-    switch (event.type) {
-      case 'PlanScheduled':
-        return { state: 'scheduled', ...event.data.plan }
-      case 'PlanCanceled':
-        return undefined
-      case 'PlanApplied':
-        return id === SCHEDULED ? undefined : { state: 'applied', ...event.data }
-      default:
-        return document
-    }
-  },
-}
+})
 
 export const upgradePlanModel = readModel(upgradePlanFold)

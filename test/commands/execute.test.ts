@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { append, type Decider, execute, load } from '../../src/commands/execute.ts'
+import { type Decider, deciderOf } from '../../src/commands/decider.ts'
+import { append, execute, load } from '../../src/commands/execute.ts'
 import { takeNumber } from '../../src/commands/sequences.ts'
 import { snapshots } from '../../src/commands/snapshots.ts'
 import type { DomainEvent, SequenceEvent } from '../../src/events/domain-events.ts'
@@ -8,12 +9,11 @@ import { type EventStore, WrongExpectedRevision } from '../../src/events/event-s
 import { Refused, refuse } from '../../src/refusal.ts'
 import { aContext, openStores } from '../stores.ts'
 
-const counter: Decider<number, SequenceEvent> = {
+const counter: Decider<number, SequenceEvent> = deciderOf({
   initialState: 0,
   snapshots: snapshots(),
-  handles: { NumberTaken: true },
-  evolve: (count) => count + 1,
-}
+  becomes: { NumberTaken: (count) => count + 1 },
+})
 const taken: SequenceEvent = { type: 'NumberTaken', data: { sequence: 'test' } }
 const count = { stream: 'counter-1', step: 'count', decider: counter, decide: () => [taken] }
 

@@ -5,12 +5,13 @@ import type { Fold } from '../../src/projections/read-model.ts'
 /** When the event at that place of the story happened. */
 export const at = (place: number) => new Date(Date.UTC(2026, 0, 2, 3, 4, place)).toISOString()
 
-/** The document with that id after the events, which happen a second apart. */
+/** The document with that id after the events, which happen a second apart; `before`: as it was before them. */
 export function documentOf<D extends object>(
   fold: Fold<D>,
   id: string,
   events: readonly DomainEvent[],
   stream = 's',
+  before?: D,
 ): D | undefined {
   return events.reduce<D | undefined>((document, event, i) => {
     const actor = { id: 1, login: 'alice' }
@@ -18,5 +19,5 @@ export function documentOf<D extends object>(
     const place = { id: `${i}`, stream, revision: i, position: i + 1, metadata }
     const recorded: Recorded<DomainEvent> = { ...event, ...place }
     return fold.touches(recorded).includes(id) ? fold.evolve(document, recorded, id) : document
-  }, undefined)
+  }, before)
 }

@@ -141,15 +141,18 @@ t.test('a pull request document knows its merge under way and its merge', async 
     type: 'MergeFailed',
     data: { repoId: 5, index: 3, commit: sha('c'), reason: 'r' },
   }
-  t.match(documentOf(pullFold, '5.3', [opened]), {
+  t.match(documentOf(pullFold, '5.3', [opened], 'pull-5.3'), {
     state: 'open',
     merging: false,
     merged: null,
     headKey: '5:topic',
   })
-  t.match(documentOf(pullFold, '5.3', [opened, started]), { merging: true })
-  t.match(documentOf(pullFold, '5.3', [opened, started, failed]), { merging: false, state: 'open' })
-  t.match(documentOf(pullFold, '5.3', [opened, started, merged]), {
+  t.match(documentOf(pullFold, '5.3', [opened, started], 'pull-5.3'), { merging: true })
+  t.match(documentOf(pullFold, '5.3', [opened, started, failed], 'pull-5.3'), {
+    merging: false,
+    state: 'open',
+  })
+  t.match(documentOf(pullFold, '5.3', [opened, started, merged], 'pull-5.3'), {
     state: 'closed',
     merging: false,
     mergeable: false,
@@ -206,7 +209,8 @@ t.test('what an issue shares with a pull request does not touch one of the same 
     type: 'TitleChanged',
     data: { repoId: 5, index: 3, oldTitle: 'T', title: 'U' },
   }
-  t.match(documentOf(pullFold, '5.3', [opened, title], 'issue-5.3'), { title: 'T' })
+  const pull = documentOf(pullFold, '5.3', [opened], 'pull-5.3')
+  t.match(documentOf(pullFold, '5.3', [title], 'issue-5.3', pull), { title: 'T' })
   t.match(documentOf(pullFold, '5.3', [opened, title], 'pull-5.3'), { title: 'U' })
 })
 

@@ -1,7 +1,8 @@
 /** One comment with its files, in the stream of its issue or pull request. Pure. */
 import type { AccountRef, Attachment, CommentEvent, IssueRef } from '../../events/domain-events.ts'
 import { refuse } from '../../refusal.ts'
-import type { Decider, Decision } from '../execute.ts'
+import { type Decider, deciderOf } from '../decider.ts'
+import type { Decision } from '../execute.ts'
 
 export type CommentState =
   | { status: 'none' }
@@ -16,45 +17,35 @@ export type CommentState =
 /** Most files that a comment can have. */
 const MAX_ATTACHMENTS = 100
 
+const decider: Decider<CommentState, CommentEvent> = deciderOf({
+  initialState: { status: 'none' },
+  becomes: {
+    CommentAdded: (_, { data }) => ({ ...data, status: 'there', attachments: [] }),
+    CommentDeleted: () => ({ status: 'none' }),
+  },
+  isThere: (state: CommentState) => state.status === 'there',
+  changes: {
+    CommentEdited: (_, { data }) => ({ body: data.body }),
+    AttachmentAdded: ({ attachments }, { data }) => ({ attachments: [...attachments, data.attachment] }),
+    AttachmentRenamed: ({ attachments }, { data: { attachmentId, name } }) => ({
+      attachments: attachments.map((file) => (file.id === attachmentId ? { ...file, name } : file)),
+    }),
+    AttachmentDeleted: ({ attachments }, { data }) => ({
+      attachments: attachments.filter(({ id }) => id !== data.attachmentId),
+    }),
+  },
+})
+
 /**
  * The decider of one comment. A stream holds many, and what is decided concerns one of them: the others'
  * events pass by.
  */
 export function commentDecider(commentId: number): Decider<CommentState, CommentEvent> {
+  const { initialState, concerns, evolve } = decider
   return {
-    initialState: { status: 'none' },
-    handles: {
-      CommentAdded: true,
-      CommentEdited: true,
-      CommentDeleted: true,
-      AttachmentAdded: true,
-      AttachmentRenamed: true,
-      AttachmentDeleted: true,
-    },
+    initialState,
+    concerns,
     evolve: (state, event) => (event.data.commentId === commentId ? evolve(state, event) : state),
-  }
-}
-
-function evolve(state: CommentState, event: CommentEvent): CommentState {
-  if (event.type === 'CommentAdded') return { ...event.data, status: 'there', attachments: [] }
-  if (state.status === 'none') return state
-  const { attachments } = state
-  switch (event.type) {
-    case 'CommentEdited':
-      return { ...state, body: event.data.body }
-    case 'CommentDeleted':
-      return { status: 'none' }
-    case 'AttachmentAdded':
-      return { ...state, attachments: [...attachments, event.data.attachment] }
-    case 'AttachmentRenamed': {
-      const { attachmentId, name } = event.data
-      return {
-        ...state,
-        attachments: attachments.map((file) => (file.id === attachmentId ? { ...file, name } : file)),
-      }
-    }
-    case 'AttachmentDeleted':
-      return { ...state, attachments: attachments.filter(({ id }) => id !== event.data.attachmentId) }
   }
 }
 

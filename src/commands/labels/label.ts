@@ -2,7 +2,8 @@
 import type { LabelEvent, LabelScope, LabelSettings } from '../../events/domain-events.ts'
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { textProblem } from '../account-names.ts'
-import type { Decider, Decision } from '../execute.ts'
+import { type Decider, deciderOf } from '../decider.ts'
+import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
 /** A label as its own events have it. */
@@ -16,21 +17,16 @@ export type LabelState =
   | { status: 'active'; label: Label }
   | { status: 'deleted'; label: Label }
 
-export const labelDecider: Decider<LabelState, LabelEvent> = {
+export const labelDecider: Decider<LabelState, LabelEvent> = deciderOf({
   initialState: { status: 'missing' },
   snapshots: snapshots(),
-  handles: { LabelCreated: true, LabelEdited: true, LabelDeleted: true },
-  evolve(state, event) {
-    if (event.type === 'LabelCreated') return { status: 'active', label: event.data }
-    if (state.status !== 'active') return state
-    switch (event.type) {
-      case 'LabelEdited':
-        return { status: 'active', label: { ...state.label, ...event.data.changes } }
-      case 'LabelDeleted':
-        return { status: 'deleted', label: state.label }
-    }
+  becomes: {
+    LabelCreated: (_, { data }) => ({ status: 'active', label: data }),
+    LabelDeleted: (state) => (state.status === 'active' ? { status: 'deleted', label: state.label } : state),
   },
-}
+  isThere: (state: LabelState) => state.status === 'active',
+  changes: { LabelEdited: ({ label }, { data }) => ({ label: { ...label, ...data.changes } }) },
+})
 
 const COLOR = /^#?([0-9a-f]{6}|[0-9a-f]{3})$/
 

@@ -3,7 +3,8 @@ import type { MilestoneEvent, MilestoneSettings } from '../../events/domain-even
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { instantOf, ZERO_TIME } from '../../times.ts'
 import { textProblem } from '../account-names.ts'
-import type { Decider, Decision } from '../execute.ts'
+import { type Decider, deciderOf } from '../decider.ts'
+import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
 /** A milestone as its own events have it. */
@@ -17,21 +18,18 @@ export type MilestoneState =
   | { status: 'active'; milestone: Milestone }
   | { status: 'deleted' }
 
-export const milestoneDecider: Decider<MilestoneState, MilestoneEvent> = {
+export const milestoneDecider: Decider<MilestoneState, MilestoneEvent> = deciderOf({
   initialState: { status: 'missing' },
   snapshots: snapshots(),
-  handles: { MilestoneCreated: true, MilestoneEdited: true, MilestoneDeleted: true },
-  evolve(state, event) {
-    if (event.type === 'MilestoneCreated') return { status: 'active', milestone: event.data }
-    if (state.status !== 'active') return state
-    switch (event.type) {
-      case 'MilestoneEdited':
-        return { status: 'active', milestone: { ...state.milestone, ...event.data.changes } }
-      case 'MilestoneDeleted':
-        return { status: 'deleted' }
-    }
+  becomes: {
+    MilestoneCreated: (_, { data }) => ({ status: 'active', milestone: data }),
+    MilestoneDeleted: (state) => (state.status === 'active' ? { status: 'deleted' } : state),
   },
-}
+  isThere: (state: MilestoneState) => state.status === 'active',
+  changes: {
+    MilestoneEdited: ({ milestone }, { data }) => ({ milestone: { ...milestone, ...data.changes } }),
+  },
+})
 
 const NO_LATER = Date.parse('9999-01-01T00:00:00Z')
 const NO_EARLIER = Date.parse(ZERO_TIME)

@@ -2,7 +2,8 @@
 import type { AccountRef, OrganizationEvent, Permission } from '../../events/domain-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { emailProblem, loginProblem, textProblem } from '../account-names.ts'
-import type { Decider, Decision } from '../execute.ts'
+import { type Decider, deciderOf } from '../decider.ts'
+import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
 export interface OrganizationDetails {
@@ -26,27 +27,28 @@ export interface MemberActor {
   siteAdmin: boolean
 }
 
-export const organizationDecider: Decider<OrganizationState, OrganizationEvent> = {
+export const organizationDecider: Decider<OrganizationState, OrganizationEvent> = deciderOf({
   initialState: { status: 'missing' },
   snapshots: snapshots(),
-  handles: { OrganizationCreated: true, MemberSet: true, MemberRemoved: true },
-  evolve(state, event) {
-    if (event.type === 'OrganizationCreated') {
-      const { id, login } = event.data
-      return { status: 'active', organization: { id, login }, members: new Map() }
-    }
-    if (state.status === 'missing') return state
-    const members = new Map(state.members)
-    switch (event.type) {
-      case 'MemberSet':
-        members.set(event.data.user.id, event.data.permission)
-        break
-      case 'MemberRemoved':
-        members.delete(event.data.user.id)
-    }
-    return { ...state, members }
+  becomes: {
+    OrganizationCreated: (_, { data: { id, login } }) => ({
+      status: 'active',
+      organization: { id, login },
+      members: new Map(),
+    }),
   },
-}
+  isThere: (state: OrganizationState) => state.status === 'active',
+  changes: {
+    MemberSet: (state, { data }) => ({
+      members: new Map(state.members).set(data.user.id, data.permission),
+    }),
+    MemberRemoved(state, { data }) {
+      const members = new Map(state.members)
+      members.delete(data.user.id)
+      return { members }
+    },
+  },
+})
 
 /** What is wrong with an organization to be made, whoever else there is. */
 export function organizationProblem(details: OrganizationDetails): Refusal | undefined {

@@ -7,9 +7,10 @@ import type {
   PullRequestEvent,
   ScheduledMerge,
 } from '../../events/domain-events.ts'
-import { DISCUSSION_EVENTS, type Discussion, evolveDiscussion } from '../../projections/discussion.ts'
+import { type Discussion, discussionChanges, stateOf } from '../../projections/discussion.ts'
 import { isRefusal, refuse } from '../../refusal.ts'
-import type { Decider, Decision } from '../execute.ts'
+import { type Decider, deciderOf } from '../decider.ts'
+import type { Decision } from '../execute.ts'
 import { decideStatus, type StatusChange } from '../issues/discussion.ts'
 import { snapshots } from '../snapshots.ts'
 
@@ -29,28 +30,11 @@ export interface ActivePull extends Discussion {
 
 export type PullState = { status: 'none' } | ActivePull
 
-export const pullDecider: Decider<PullState, PullRequestEvent> = {
+export const pullDecider: Decider<PullState, PullRequestEvent> = deciderOf({
   initialState: { status: 'none' },
   snapshots: snapshots(),
-  handles: {
-    PullRequestOpened: true,
-    PullRequestHeadMoved: true,
-    MergeabilityChecked: true,
-    MergeBaseMoved: true,
-    TargetBranchChanged: true,
-    MaintainerEditChanged: true,
-    MergeStarted: true,
-    MergeFailed: true,
-    PullRequestMerged: true,
-    HeadBranchDeleted: true,
-    MergeScheduled: true,
-    MergeScheduleCanceled: true,
-    ScheduledMergeRefused: true,
-    ...DISCUSSION_EVENTS,
-  },
-  evolve(state, event) {
-    if (event.type === 'PullRequestOpened') {
-      const { diff: _diff, mergeable, ...data } = event.data
+  becomes: {
+    PullRequestOpened(_, { data: { diff: _diff, mergeable, ...data } }) {
       return {
         ...data,
         status: 'open',
@@ -62,60 +46,40 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = {
         schedule: null,
         headBranchDeleted: false,
       }
-    }
-    if (state.status === 'none') return state
-    switch (event.type) {
-      case 'PullRequestHeadMoved':
-        return {
-          ...state,
-          head: { ...state.head, sha: event.data.to },
-          mergeBase: event.data.mergeBase,
-        }
-      case 'MergeabilityChecked': {
-        const { head, base, mergeable } = event.data
-        return { ...state, base: { ...state.base, sha: base }, mergeability: { head, base, mergeable } }
-      }
-      case 'MergeBaseMoved':
-        return { ...state, mergeBase: event.data.to }
-      case 'TargetBranchChanged':
-        return { ...state, base: event.data.base, mergeBase: event.data.mergeBase }
-      case 'MaintainerEditChanged':
-        return { ...state, allowMaintainerEdit: event.data.allowed }
-      case 'MergeStarted': {
-        const { repoId: _repoId, index: _index, ...merging } = event.data
-        return { ...state, merging }
-      }
-      case 'MergeFailed':
-        return { ...state, merging: null }
-      case 'PullRequestMerged': {
-        const { head, mergeBase } = event.data
-        return {
-          ...state,
-          status: 'merged',
-          closed: true,
-          // What was merged, though the branch has moved on meanwhile: it must not be deleted then.
-          head: { ...state.head, sha: head },
-          mergeBase: mergeBase ?? state.mergeBase,
-          merging: null,
-          schedule: null,
-        }
-      }
-      case 'HeadBranchDeleted':
-        return { ...state, headBranchDeleted: true }
-      case 'MergeScheduled': {
-        const { repoId: _repoId, index: _index, ...schedule } = event.data
-        return { ...state, schedule }
-      }
-      case 'MergeScheduleCanceled':
-      case 'ScheduledMergeRefused':
-        return { ...state, schedule: null }
-      case 'StatusChanged':
-        return { ...evolveDiscussion(state, event), status: event.data.closed ? 'closed' : 'open' }
-      default:
-        return evolveDiscussion(state, event)
-    }
+    },
   },
-}
+  isThere: (state: PullState) => state.status !== 'none',
+  changes: {
+    ...discussionChanges,
+    StatusChanged: (_, { data: { closed } }) => ({ closed, status: stateOf(closed) }),
+    PullRequestHeadMoved: ({ head }, { data: { to, mergeBase } }) => ({
+      head: { ...head, sha: to },
+      mergeBase,
+    }),
+    MergeabilityChecked: (pull, { data: { head, base, mergeable } }) => ({
+      base: { ...pull.base, sha: base },
+      mergeability: { head, base, mergeable },
+    }),
+    MergeBaseMoved: (_, { data }) => ({ mergeBase: data.to }),
+    TargetBranchChanged: (_, { data: { base, mergeBase } }) => ({ base, mergeBase }),
+    MaintainerEditChanged: (_, { data }) => ({ allowMaintainerEdit: data.allowed }),
+    MergeStarted: (_, { data: { repoId: _repoId, index: _index, ...merging } }) => ({ merging }),
+    MergeFailed: () => ({ merging: null }),
+    PullRequestMerged: (pull, { data: { head, mergeBase } }) => ({
+      status: 'merged' as const,
+      closed: true,
+      // What was merged, though the branch has moved on meanwhile: it must not be deleted then.
+      head: { ...pull.head, sha: head },
+      mergeBase: mergeBase ?? pull.mergeBase,
+      merging: null,
+      schedule: null,
+    }),
+    HeadBranchDeleted: () => ({ headBranchDeleted: true }),
+    MergeScheduled: (_, { data: { repoId: _repoId, index: _index, ...schedule } }) => ({ schedule }),
+    MergeScheduleCanceled: () => ({ schedule: null }),
+    ScheduledMergeRefused: () => ({ schedule: null }),
+  },
+})
 
 /** Whether two states differ in nothing but what the background has found out about their commits. */
 export function sameButForFindings(a: PullState, b: PullState): boolean {

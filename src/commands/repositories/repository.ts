@@ -12,7 +12,8 @@ import {
 } from '../../events/domain-events.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../../events/repository-settings.ts'
 import { refuse } from '../../refusal.ts'
-import type { Decider, Decision } from '../execute.ts'
+import { type Decider, deciderOf } from '../decider.ts'
+import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
 export type RepositoryState =
@@ -29,54 +30,49 @@ export type RepositoryState =
     }
   | { status: 'deleted' }
 
-export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = {
+export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deciderOf({
   initialState: { status: 'none' },
   snapshots: snapshots(),
-  handles: {
-    RepositoryCreated: true,
-    RepositoryEdited: true,
-    RepositoryDeleted: true,
-    CollaboratorSet: true,
-    CollaboratorRemoved: true,
-    BranchProtectionSet: true,
-    BranchProtectionRemoved: true,
-  },
-  evolve(state, event) {
-    if (event.type === 'RepositoryCreated') {
-      const { repoId, owner, name, description, website, private: isPrivate, defaultBranch } = event.data
-      const settings = {
-        name,
-        description,
-        website,
-        private: isPrivate,
-        defaultBranch,
-        ...DEFAULT_MERGE_SETTINGS,
+  becomes: {
+    RepositoryCreated(_, { data }) {
+      const { repoId: id, owner, name, description, website, private: isPrivate, defaultBranch } = data
+      return {
+        status: 'active',
+        id,
+        owner,
+        parentId: data.parent?.repoId ?? null,
+        settings: {
+          name,
+          description,
+          website,
+          private: isPrivate,
+          defaultBranch,
+          ...DEFAULT_MERGE_SETTINGS,
+        },
+        collaborators: {},
+        protections: [],
       }
-      const parentId = event.data.parent?.repoId ?? null
-      return { status: 'active', id: repoId, owner, parentId, settings, collaborators: {}, protections: [] }
-    }
-    if (state.status !== 'active') return state
-    switch (event.type) {
-      case 'RepositoryEdited':
-        return { ...state, settings: { ...state.settings, ...event.data.changes } }
-      case 'RepositoryDeleted':
-        return { status: 'deleted' }
-      case 'CollaboratorSet':
-        return {
-          ...state,
-          collaborators: { ...state.collaborators, [`${event.data.user.id}`]: event.data.permission },
-        }
-      case 'CollaboratorRemoved': {
-        const { [`${event.data.user.id}`]: _removed, ...collaborators } = state.collaborators
-        return { ...state, collaborators }
-      }
-      case 'BranchProtectionSet':
-        return { ...state, protections: withProtection(state.protections, event.data.protection) }
-      case 'BranchProtectionRemoved':
-        return { ...state, protections: state.protections.filter(({ rule }) => rule !== event.data.rule) }
-    }
+    },
+    RepositoryDeleted: (state) => (state.status === 'active' ? { status: 'deleted' } : state),
   },
-}
+  isThere: (state: RepositoryState) => state.status === 'active',
+  changes: {
+    RepositoryEdited: ({ settings }, { data }) => ({ settings: { ...settings, ...data.changes } }),
+    CollaboratorSet: ({ collaborators }, { data }) => ({
+      collaborators: { ...collaborators, [`${data.user.id}`]: data.permission },
+    }),
+    CollaboratorRemoved(state, { data }) {
+      const { [`${data.user.id}`]: _removed, ...collaborators } = state.collaborators
+      return { collaborators }
+    },
+    BranchProtectionSet: ({ protections }, { data }) => ({
+      protections: withProtection(protections, data.protection),
+    }),
+    BranchProtectionRemoved: ({ protections }, { data }) => ({
+      protections: protections.filter(({ rule }) => rule !== data.rule),
+    }),
+  },
+})
 
 const gone = refuse.notFound('repository not found')
 

@@ -1,7 +1,8 @@
 /** What others say of a commit: the statuses that were posted on it. Pure. */
 import type { CheckEvent, CommitState } from '../../events/domain-events.ts'
 import { refuse } from '../../refusal.ts'
-import type { Decider, Decision } from '../execute.ts'
+import { type Decider, deciderOf } from '../decider.ts'
+import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
 /** Of one commit; a server that checks has dozens at most. */
@@ -12,15 +13,16 @@ export interface ChecksState {
   readonly posted: ReadonlyMap<string, CommitState>
 }
 
-export const checksDecider: Decider<ChecksState, CheckEvent> = {
+export const checksDecider: Decider<ChecksState, CheckEvent> = deciderOf({
   initialState: { posted: new Map() },
   snapshots: snapshots(),
-  handles: { CommitStatusPosted: true },
-  evolve(state, { data }) {
-    if (state.posted.get(data.context) === data.state) return state
-    return { posted: new Map(state.posted).set(data.context, data.state) }
+  becomes: {
+    CommitStatusPosted(checks, { data: { context, state } }) {
+      if (checks.posted.get(context) === state) return checks
+      return { posted: new Map(checks.posted).set(context, state) }
+    },
   },
-}
+})
 
 /** Every post is an event, also one that says the same again: it is later, and may describe more. */
 export function decidePost(state: ChecksState, status: CheckEvent['data']): Decision<CheckEvent> {

@@ -2,7 +2,8 @@
 import { isBelow, isPositive } from '../../events/int64.ts'
 import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/upgrade-events.ts'
 import { refuse } from '../../refusal.ts'
-import type { Decider, Decision } from '../execute.ts'
+import { type Decider, deciderOf } from '../decider.ts'
+import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
 export interface ChainState {
@@ -15,7 +16,7 @@ export interface ChainState {
   consensusStates: ReadonlyMap<string, string>
 }
 
-export const chainDecider: Decider<ChainState, UpgradeEvent> = {
+export const chainDecider: Decider<ChainState, UpgradeEvent> = deciderOf({
   initialState: {
     plan: null,
     applied: new Map(),
@@ -23,36 +24,23 @@ export const chainDecider: Decider<ChainState, UpgradeEvent> = {
     authority: '',
     consensusStates: new Map(),
   },
-  handles: {
-    PlanScheduled: true,
-    PlanCanceled: true,
-    PlanApplied: true,
-    ModuleVersionsSet: true,
-    AuthorityChanged: true,
-    ConsensusStateStored: true,
-  },
   snapshots: snapshots(),
-  evolve(state, event) {
-    switch (event.type) {
-      case 'PlanScheduled':
-        return { ...state, plan: event.data.plan }
-      case 'PlanCanceled':
-        return { ...state, plan: null }
-      case 'PlanApplied': {
-        const { name, height } = event.data
-        return { ...state, plan: null, applied: new Map(state.applied).set(name, height) }
-      }
-      case 'ModuleVersionsSet':
-        return { ...state, moduleVersions: event.data.moduleVersions }
-      case 'AuthorityChanged':
-        return { ...state, authority: event.data.address }
-      case 'ConsensusStateStored': {
-        const { lastHeight, state: stored } = event.data
-        return { ...state, consensusStates: new Map(state.consensusStates).set(lastHeight, stored) }
-      }
-    }
+  becomes: {
+    PlanScheduled: (state, { data }) => ({ ...state, plan: data.plan }),
+    PlanCanceled: (state) => ({ ...state, plan: null }),
+    PlanApplied: (state, { data: { name, height } }) => ({
+      ...state,
+      plan: null,
+      applied: new Map(state.applied).set(name, height),
+    }),
+    ModuleVersionsSet: (state, { data }) => ({ ...state, moduleVersions: data.moduleVersions }),
+    AuthorityChanged: (state, { data }) => ({ ...state, authority: data.address }),
+    ConsensusStateStored: (state, { data }) => ({
+      ...state,
+      consensusStates: new Map(state.consensusStates).set(data.lastHeight, data.state),
+    }),
   },
-}
+})
 
 /** Half a character, as JSON can carry it, has no bytes in UTF-8: no protobuf message could hold it. */
 const isBroken = (text: string) => /\p{Surrogate}/u.test(text)

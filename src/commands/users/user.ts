@@ -2,7 +2,8 @@
 import type { AccountRef, UserEvent } from '../../events/domain-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { emailProblem, loginProblem, textProblem } from '../account-names.ts'
-import type { Decider, Decision } from '../execute.ts'
+import { type Decider, deciderOf } from '../decider.ts'
+import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
 export interface UserDetails {
@@ -23,29 +24,28 @@ export type UserState =
   | { status: 'missing' }
   | { status: 'active'; user: AccountRef; tokens: ReadonlyMap<number, Token> }
 
-export const userDecider: Decider<UserState, UserEvent> = {
+export const userDecider: Decider<UserState, UserEvent> = deciderOf({
   initialState: { status: 'missing' },
   snapshots: snapshots(),
-  handles: { UserCreated: true, TokenCreated: true, TokenDeleted: true },
-  evolve(state, event) {
-    if (event.type === 'UserCreated') {
-      const { id, login } = event.data
-      return { status: 'active', user: { id, login }, tokens: new Map() }
-    }
-    if (state.status === 'missing') return state
-    const tokens = new Map(state.tokens)
-    switch (event.type) {
-      case 'TokenCreated': {
-        const { tokenId, name, lastEight, scopes } = event.data
-        tokens.set(tokenId, { id: tokenId, name, lastEight, scopes })
-        break
-      }
-      case 'TokenDeleted':
-        tokens.delete(event.data.tokenId)
-    }
-    return { ...state, tokens }
+  becomes: {
+    UserCreated: (_, { data: { id, login } }) => ({
+      status: 'active',
+      user: { id, login },
+      tokens: new Map(),
+    }),
   },
-}
+  isThere: (state: UserState) => state.status === 'active',
+  changes: {
+    TokenCreated: (state, { data: { tokenId: id, name, lastEight, scopes } }) => ({
+      tokens: new Map(state.tokens).set(id, { id, name, lastEight, scopes }),
+    }),
+    TokenDeleted(state, { data }) {
+      const tokens = new Map(state.tokens)
+      tokens.delete(data.tokenId)
+      return { tokens }
+    },
+  },
+})
 
 /** What is wrong with a user to be made, whoever else there is. */
 export function userProblem({ login, email, fullName, siteAdmin }: UserDetails): Refusal | undefined {

@@ -24,9 +24,9 @@ export async function quiet({ services }: Pick<TestServer, 'services'>): Promise
   await until('nothing goes on', async () => {
     const last = await events.lastPosition()
     const awaited = new Map<string, number>()
-    for await (const { type, position } of events.readAll()) {
-      for (const { name, handles } of managers) {
-        if (handles.some((handled) => handled === type)) awaited.set(name, position)
+    for await (const event of events.readAll()) {
+      for (const { name, concerns } of managers) {
+        if (concerns(event)) awaited.set(name, event.position)
       }
     }
     for (const [name, position] of awaited) {
