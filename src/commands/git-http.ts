@@ -40,10 +40,10 @@ async function gitRepository(
   requireScope(request, ['repository'], needed === 'read' ? 'read' : 'write')
   try {
     const path = { owner, repo: repo.replace(/\.git$/, '') }
-    const found = await repositoryFor(services, request, path, 'read')
+    const found = await repositoryFor(services, request.requester, path, 'read')
     const { repository, access } = found
     if (atLeast(access, needed) || (await mayPushSome(services, repository, request.requester))) return found
-    return await repositoryFor(services, request, path, needed)
+    return await repositoryFor(services, request.requester, path, needed)
   } catch (error) {
     const missing = error instanceof Refused && error.refusal.refused === 'notFound'
     if (missing && request.requester === null) throw new Refused(refuse.unauthenticated('sign in first'))

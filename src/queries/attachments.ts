@@ -13,7 +13,7 @@ import { isUuid } from '../attachments/files.ts'
 import { isMissing } from '../disk.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import {
   type AttachmentOfDocument,
@@ -36,7 +36,7 @@ export function attachmentQueryRoutes(services: Services): FastifyPluginAsyncTyp
       '/repos/:owner/:repo/issues/comments/:id/assets',
       { config, schema: { tags, params: CommentParams, response: { 200: Type.Array(AttachmentWire) } } },
       async (request) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const comment = await commentFor(services, repository.id, request.params.id)
         return comment.attachments.map((file) => attachmentWire(file, services.publicUrl()))
       },
@@ -46,7 +46,7 @@ export function attachmentQueryRoutes(services: Services): FastifyPluginAsyncTyp
       '/repos/:owner/:repo/issues/comments/:id/assets/:attachment_id',
       { config, schema: { tags, params: AttachmentParams, response: { 200: AttachmentWire } } },
       async (request) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const comment = await commentFor(services, repository.id, request.params.id)
         return attachmentWire(attachmentOf(comment, request.params.attachment_id), services.publicUrl())
       },

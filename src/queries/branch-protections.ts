@@ -1,7 +1,8 @@
 /** Branch protections on the wire, and reading them. They are part of the repository's document. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import {
   BranchProtectionWire,
@@ -20,7 +21,7 @@ export function branchProtectionQueryRoutes(services: Services): FastifyPluginAs
       '/repos/:owner/:repo/branch_protections',
       { schema: { tags, params: RepositoryParams, response: { 200: Type.Array(BranchProtectionWire) } } },
       async (request) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'admin')
+        const { repository } = await onRepository(services, request, 'admin')
         return await protectionWires(services, repository.protections)
       },
     )
@@ -29,7 +30,7 @@ export function branchProtectionQueryRoutes(services: Services): FastifyPluginAs
       '/repos/:owner/:repo/branch_protections/*',
       { schema: { tags, params: ProtectionParams, response: { 200: BranchProtectionWire } } },
       async (request) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'admin')
+        const { repository } = await onRepository(services, request, 'admin')
         return await protectionWire(services, protectionNamed(repository, request.params['*']))
       },
     )

@@ -1,10 +1,11 @@
 /** Branches on the wire: listing and reading them asks git nothing. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { PageQuery } from '../http/paging.ts'
 import { branchId } from '../projections/branches.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { BranchParams, BranchWire, branchWire } from '../wire/branches.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
@@ -23,7 +24,7 @@ export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         },
       },
       async (request, reply) => {
-        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const { repository, access } = await onRepository(services, request, 'read')
         const found = await pagedList(services, request, reply, {
           view: services.views.branches,
           filter: { repoId: repository.id },
@@ -40,7 +41,7 @@ export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox
       '/repos/:owner/:repo/branches/*',
       { schema: { tags: ['repository'], params: BranchParams, response: { 200: BranchWire } } },
       async (request) => {
-        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const { repository, access } = await onRepository(services, request, 'read')
         const branch = await services.views.branches.get(branchId(repository.id, request.params['*']))
         if (branch === undefined) throw new Refused(refuse.notFound('branch not found'))
         return branchWire(branch, repository, { requester: request.requester, access }, services.publicUrl())

@@ -1,10 +1,11 @@
 /** Who else may work with a repository: reading `/repos/{owner}/{repo}/collaborators`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { accessTo } from '../rights/access.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import { signedIn } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
 import { CollaboratorParams, collaboratorNamed } from '../wire/collaborators.ts'
@@ -28,7 +29,7 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         signedIn(request)
         const page = pageOf(request.query, services.config)
         const ids = Object.keys(repository.collaborators)
@@ -43,7 +44,7 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
       '/repos/:owner/:repo/collaborators/:collaborator',
       { schema: { tags, params: CollaboratorParams, response: { 204: Type.Null() } } },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         signedIn(request)
         const user = await collaboratorNamed(services, request.params.collaborator)
         if (repository.collaborators[`${user.id}`] === undefined) {
@@ -65,7 +66,7 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
         },
       },
       async (request) => {
-        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const { repository, access } = await onRepository(services, request, 'read')
         const requester = signedIn(request)
         const user = await collaboratorNamed(services, request.params.collaborator)
         if (access !== 'admin' && requester.id !== user.id) {

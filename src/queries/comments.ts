@@ -8,7 +8,7 @@ import { type TimeRange, TimeRangeQuery, timeRange } from '../http/time-range.ts
 import type { CommentDocument } from '../projections/comments.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { CommentParams, CommentWire, commentFor, commentWire, commentWires } from '../wire/comments.ts'
 import { IssueParams, issueFor } from '../wire/issues.ts'
@@ -56,7 +56,7 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const range = timeRange(request.query)
         const { index } = await issueFor(services, repository.id, request.params.index)
         const filter = { repoId: repository.id, index, ...changedIn(range) }
@@ -80,7 +80,7 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const { query } = request
         const found = await pagedList(services, request, reply, {
           view: comments,
@@ -96,7 +96,7 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
       '/repos/:owner/:repo/issues/comments/:id',
       { config, schema: { tags, params: CommentParams, response: { 200: CommentWire } } },
       async (request) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const comment = await commentFor(services, repository.id, request.params.id)
         const author = await services.views.accounts.get(`${comment.author.id}`)
         const publicUrl = services.publicUrl()

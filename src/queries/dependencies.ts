@@ -1,4 +1,5 @@
 /** What an issue depends on, and what depends on it: lists that may cross repositories. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -6,9 +7,8 @@ import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
 import { issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { IssueParams, IssueWire, issueFor, issueWires } from '../wire/issues.ts'
+import { IssueParams, IssueWire, issueWires, onIssue } from '../wire/issues.ts'
 
 /** So many are read at a time: their texts may be long. */
 const CHUNK = 50
@@ -68,8 +68,7 @@ export function dependencyQueryRoutes(services: Services): FastifyPluginAsyncTyp
           config: { scope: 'issue' },
         },
         async (request, reply) => {
-          const { repository } = await repositoryFor(services, request, request.params, 'read')
-          const issue = await issueFor(services, repository.id, request.params.index)
+          const { issue } = await onIssue(services, request, 'read')
           return sendPage(services, request, reply, request.query, list(services, issue))
         },
       )

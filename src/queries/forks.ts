@@ -1,10 +1,11 @@
 /** Forks of a repository: an owner's, and `GET /repos/{owner}/{repo}/forks`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { PageQuery } from '../http/paging.ts'
 import { accessTo } from '../rights/access.ts'
 import { readableBy } from '../rights/readable.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { RepositoryParams, RepositoryWire, repositoryWire } from '../wire/repositories.ts'
 import { pagedList } from './paged-list.ts'
@@ -24,7 +25,7 @@ export function forkQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
       async (request, reply) => {
         const { requester } = request
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const forks = await pagedList(services, request, reply, {
           view: repositories,
           filter: { parentId: repository.id, ...readableBy(requester) },

@@ -2,6 +2,7 @@
  * What was recorded: of an issue or pull request, of a repository, of the whole server. Each as a page, as all of
  * it in lines of JSON, or live, as server-sent events: the `Accept` header says which.
  */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -12,12 +13,12 @@ import { preferredType } from '../http/media-type.ts'
 import { NDJSON, sendLines } from '../http/ndjson.ts'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import { siteAdmin } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
 import { HistoryWire, historyWire } from '../wire/history.ts'
-import { IssueParams, issueFor } from '../wire/issues.ts'
-import { PullParams, pullFor } from '../wire/pulls.ts'
+import { IssueParams, onIssue } from '../wire/issues.ts'
+import { onPull, PullParams } from '../wire/pulls.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 import { type HistoryFilter, HistoryFilterQuery, historyFilter } from './history-filter.ts'
 import { indexedHistory } from './history-index.ts'
@@ -119,8 +120,10 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
-        const { index } = await pullFor(services, repository.id, request.params.index)
+        const {
+          repository,
+          pull: { index },
+        } = await onPull(services, request, 'read')
         const rows = await send(request, reply, request.query, {
           history: streamHistory(events, pullStream(repository.id, index)),
           rights: discussionRights(services, request, repository.id),
@@ -142,8 +145,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
-        const issue = await issueFor(services, repository.id, request.params.index)
+        const { repository, issue } = await onIssue(services, request, 'read')
         const rows = await send(request, reply, request.query, {
           history: streamHistory(events, discussionStream(issue)),
           rights: discussionRights(services, request, repository.id),
@@ -164,7 +166,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const rows = await send(request, reply, request.query, {
           history: indexedHistory(services, repository.id),
           rights: repositoryRights(services, request, repository.id),

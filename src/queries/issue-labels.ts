@@ -1,7 +1,8 @@
 /** The labels of one issue or pull request: `GET /repos/{owner}/{repo}/issues/{index}/labels`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { IssueParams, labelsOfIssue } from '../wire/issues.ts'
 import { LabelWire } from '../wire/labels.ts'
@@ -15,7 +16,7 @@ export function issueLabelQueryRoutes(services: Services): FastifyPluginAsyncTyp
         schema: { tags: ['issue'], params: IssueParams, response: { 200: Type.Array(LabelWire) } },
       },
       async (request) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         return labelsOfIssue(services, repository, request.params.index)
       },
     )

@@ -1,4 +1,5 @@
 /** Issues on the wire: one, and the list of a repository. Pull requests are among them, as in Gitea. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
@@ -7,9 +8,9 @@ import type { IssueSelection } from '../projections/issue-selection.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { IssueParams, IssueWire, issueFor, issueWires } from '../wire/issues.ts'
+import { IssueParams, IssueWire, issueWires, onIssue } from '../wire/issues.ts'
 import { labelIdsNamed } from '../wire/labels.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 import {
@@ -87,7 +88,7 @@ export function issueQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const page = pageOf(request.query, services.config)
         const query = await queryOf(services, repository, request.query)
         const { found, total } = await issuePage(services, [repository.id], query, page)
@@ -100,8 +101,7 @@ export function issueQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       '/repos/:owner/:repo/issues/:index',
       { config, schema: { tags, params: IssueParams, response: { 200: IssueWire } } },
       async (request) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
-        const issue = await issueFor(services, repository.id, request.params.index)
+        const { issue } = await onIssue(services, request, 'read')
         const [wire] = await issueWires(services, [issue], request.requester)
         if (wire === undefined) throw new Refused(refuse.notFound('issue not found'))
         return wire

@@ -1,4 +1,5 @@
 /** Labels on the wire, and reading those of a repository or an organization. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { PageQuery } from '../http/paging.ts'
@@ -6,7 +7,7 @@ import { pathNumber } from '../http/path-number.ts'
 import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import type { Sort } from '../projections/read-store.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import {
   type LabelHome,
@@ -46,7 +47,7 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       '/repos/:owner/:repo/labels',
       { config: repository, schema: { ...list, tags: ['issue'], params: RepositoryParams } },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const filter = { scopeKey: scopeKey(repositoryHome(repository).scope) }
         const page = { view: labels, filter, sort: BY_NAME, query: request.query }
         const found = await pagedList(services, request, reply, page)
@@ -58,7 +59,7 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       '/repos/:owner/:repo/labels/:id',
       { config: repository, schema: { ...one, tags: ['issue'], params: LabelParams } },
       async (request) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         return labelIn(repositoryHome(repository), request.params.id)
       },
     )

@@ -5,7 +5,7 @@ import { Type } from 'typebox'
 import { PageQuery } from '../http/paging.ts'
 import type { MilestoneDocument } from '../projections/milestones.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../wire/milestones.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
@@ -48,7 +48,7 @@ export function milestoneQueryRoutes(services: Services): FastifyPluginAsyncType
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const { query } = request
         const filter = selection(repository.id, query)
         const page = { view: services.views.milestones, filter, sort: BY_DUE_DATE, query }
@@ -61,7 +61,7 @@ export function milestoneQueryRoutes(services: Services): FastifyPluginAsyncType
       '/repos/:owner/:repo/milestones/:id',
       { config, schema: { tags, params: MilestoneParams, response: { 200: MilestoneWire } } },
       async (request) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         return milestoneWire(await milestoneFor(services, repository.id, request.params.id))
       },
     )

@@ -21,7 +21,7 @@ export async function pullInGit(
   request: FastifyRequest,
   path: { owner: string; repo: string; index: string },
 ): Promise<PullInGit> {
-  const { repository } = await repositoryFor(services, request, path, 'read')
+  const { repository } = await repositoryFor(services, request.requester, path, 'read')
   const pull = await pullFor(services, repository.id, path.index)
   return { repository, pull, dir: gitDirOf(services, pull.repoId) }
 }

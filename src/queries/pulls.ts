@@ -8,10 +8,10 @@ import type { PullDocument } from '../projections/pulls.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { present } from '../wire/discussions.ts'
-import { PullParams, PullRequestWire, pullFor, pullWire, surroundings } from '../wire/pulls.ts'
+import { onPull, PullParams, PullRequestWire, pullWire, surroundings } from '../wire/pulls.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 
 const NEWEST: Sort<PullDocument> = [['index', -1]]
@@ -103,7 +103,7 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const { repository, access } = await onRepository(services, request, 'read')
         const page = pageOf(request.query, services.config)
         const filter = selectionOf(repository.id, request.query)
         const sort = SORTS.get(request.query.sort ?? '') ?? NEWEST
@@ -121,8 +121,7 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/pulls/:index',
       { schema: { tags: ['repository'], params: PullParams, response: { 200: PullRequestWire } } },
       async (request) => {
-        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
-        const pull = await pullFor(services, repository.id, request.params.index)
+        const { repository, access, pull } = await onPull(services, request, 'read')
         return pullWire(pull, await surroundings(services, repository, access, [pull], request.requester))
       },
     )
@@ -131,8 +130,7 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/pulls/:index/merge',
       { schema: { tags: ['repository'], params: PullParams, response: { 204: Type.Null() } } },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
-        const pull = await pullFor(services, repository.id, request.params.index)
+        const { pull } = await onPull(services, request, 'read')
         if (pull.merged === null) throw new Refused(refuse.notFound('the pull request is not merged'))
         return reply.code(204).send(null)
       },

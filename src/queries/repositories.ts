@@ -1,7 +1,7 @@
 /** Repositories on the wire, and reading one. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../wire/repositories.ts'
 
@@ -11,7 +11,7 @@ export function repositoryQueryRoutes(services: Services): FastifyPluginAsyncTyp
       '/repos/:owner/:repo',
       { schema: { tags: ['repository'], params: RepositoryParams, response: { 200: RepositoryWire } } },
       async (request) => {
-        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const { repository, access } = await onRepository(services, request, 'read')
         return repositoryPage(services, repository, access, request.requester)
       },
     )

@@ -13,7 +13,7 @@ import {
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Access } from '../rights/access.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { ownerOf, repositoryWire } from '../wire/repositories.ts'
 import {
@@ -111,7 +111,7 @@ export function statusQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         },
       },
       async (request, reply) => {
-        const found = await repositoryFor(services, request, request.params, 'read')
+        const found = await onRepository(services, request, 'read')
         const sha = await commitOf(services, found.repository, request.params.sha)
         return await list(request, reply, { ...found, sha })
       },
@@ -131,7 +131,7 @@ export function statusQueryRoutes(services: Services): FastifyPluginAsyncTypebox
       async (request, reply) => {
         const [, ref, asked] = /^(.+)\/(status|statuses)$/s.exec(request.params['*']) ?? []
         if (ref === undefined) return reply.callNotFound()
-        const found = await repositoryFor(services, request, request.params, 'read')
+        const found = await onRepository(services, request, 'read')
         const commit = { ...found, sha: await commitOf(services, found.repository, ref) }
         return asked === 'status'
           ? await combined(request, reply, commit)

@@ -13,7 +13,7 @@ import type { AccountDocument } from '../projections/accounts.ts'
 import { issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { ZERO_TIME } from '../times.ts'
 import { discussionUrls } from '../wire/comments.ts'
@@ -248,7 +248,7 @@ export function timelineRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
       async (request, reply) => {
         const { query, requester } = request
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const range = timeRange(query)
         const page = pageOf(query, services.config)
         const issue = await issueFor(services, repository.id, request.params.index)

@@ -1,6 +1,7 @@
 /** The repository in a path, for whoever may use it so. */
-import type { FastifyRequest } from 'fastify'
+
 import type { Permission } from '../events/domain-events.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
 import { type RepositoryDocument, repositoryKey } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
@@ -17,24 +18,39 @@ export interface RepositoryAccess {
   access: Access
 }
 
+/** A request whose path names a repository. */
+export interface RepositoryRequest {
+  requester: AccountDocument | null
+  params: RepositoryPath
+}
+
 /**
- * The repository in the path, for a requester who has at least that permission.
- * 404 when it does not exist or the requester may not even read it, 401 / 403 when the permission is too low.
+ * The repository in the request's path, for a requester who has at least that permission.
+ * @throws Refused: not found when it does not exist or the requester may not even read it; unauthenticated or
+ * forbidden when the permission is too low
  */
-export async function repositoryFor(
-  services: Services,
-  request: FastifyRequest,
-  path: RepositoryPath,
+export function onRepository(
+  services: Pick<Services, 'views'>,
+  request: RepositoryRequest,
   needed: Permission,
 ): Promise<RepositoryAccess> {
-  const key = repositoryKey(path.owner, path.repo)
-  const repository = await services.views.repositories.findOne({ key })
-  const access = repository === undefined ? 'none' : accessTo(repository, request.requester)
+  return repositoryFor(services, request.requester, request.params, needed)
+}
+
+/** The same for a repository that something other than the request's path names. */
+export async function repositoryFor(
+  { views }: Pick<Services, 'views'>,
+  requester: AccountDocument | null,
+  { owner, repo }: RepositoryPath,
+  needed: Permission,
+): Promise<RepositoryAccess> {
+  const repository = await views.repositories.findOne({ key: repositoryKey(owner, repo) })
+  const access = repository === undefined ? 'none' : accessTo(repository, requester)
   if (repository === undefined || !atLeast(access, 'read')) {
     throw new Refused(refuse.notFound('repository not found'))
   }
   if (!atLeast(access, needed)) {
-    signedIn(request)
+    signedIn({ requester })
     throw new Refused(refuse.forbidden(`this needs ${needed} permission on the repository`))
   }
   return { repository, access }

@@ -11,9 +11,9 @@ declare module 'fastify' {
 }
 
 /** The signed-in requester, or 401. */
-export function signedIn(request: FastifyRequest): AccountDocument {
-  if (request.requester === null) throw new Refused(refuse.unauthenticated('sign in first'))
-  return request.requester
+export function signedIn({ requester }: Pick<FastifyRequest, 'requester'>): AccountDocument {
+  if (requester === null) throw new Refused(refuse.unauthenticated('sign in first'))
+  return requester
 }
 
 /** The signed-in requester, who must be a site admin. `what` says what only they do. */

@@ -60,7 +60,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
    */
   async function visible(request: FastifyRequest, path: RepositoryPath): Promise<RepositoryAccess> {
     try {
-      return await repositoryFor(services, request, path, 'read')
+      return await repositoryFor(services, request.requester, path, 'read')
     } catch (error) {
       if (request.requester !== null || !(error instanceof Refused)) throw error
       throw new Refused(refuse.unauthenticated('sign in to see what is here, if anything is'))

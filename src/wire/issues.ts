@@ -1,6 +1,7 @@
 /** Issues on the wire, and the one in a path. Pull requests are issues too, as in Gitea. */
 
 import { type Static, Type } from 'typebox'
+import type { Permission } from '../events/domain-events.ts'
 import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { issueId } from '../projections/issue-selection.ts'
@@ -9,6 +10,7 @@ import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { atLeast } from '../rights/access.ts'
+import { onRepository, type RepositoryAccess, type RepositoryRequest } from '../rights/repository-access.ts'
 import type { AnswerServices, Services } from '../services.ts'
 import { isWorkInProgress } from '../work-in-progress.ts'
 import {
@@ -150,4 +152,17 @@ export async function labelsOfIssue(
   const { labelIds } = await issueFor(services, repository.id, index)
   const labels = await services.views.labels.getMany(labelIds.map(String))
   return labels.map((label) => labelWire(label, repository, services.publicUrl()))
+}
+
+/**
+ * The issue or pull request in the request's path with its repository, for a requester who has at least that permission.
+ * @throws Refused as `onRepository` does, and not found
+ */
+export async function onIssue(
+  services: AnswerServices,
+  request: RepositoryRequest & { params: { index: string } },
+  needed: Permission,
+): Promise<RepositoryAccess & { issue: IssueDocument }> {
+  const found = await onRepository(services, request, needed)
+  return { ...found, issue: await issueFor(services, found.repository.id, request.params.index) }
 }

@@ -1,13 +1,14 @@
 /** Pull requests on the wire, and the one in a path. */
 
 import { type Static, Type } from 'typebox'
-import type { BranchPoint } from '../events/domain-events.ts'
+import type { BranchPoint, Permission } from '../events/domain-events.ts'
 import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type PullDocument, pullId } from '../projections/pulls.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { type Access, atLeast } from '../rights/access.ts'
+import { onRepository, type RepositoryAccess, type RepositoryRequest } from '../rights/repository-access.ts'
 import type { AnswerServices } from '../services.ts'
 import { isWorkInProgress } from '../work-in-progress.ts'
 import { DISCUSSION_WIRE, type DiscussionSurroundings, discussionWire, namedNow } from './discussions.ts'
@@ -151,4 +152,17 @@ export async function pullFor(
   const pull = number === undefined ? undefined : await services.views.pulls.get(pullId(repoId, number))
   if (pull === undefined) throw new Refused(refuse.notFound('pull request not found'))
   return pull
+}
+
+/**
+ * The pull request in the request's path with its repository, for a requester who has at least that permission.
+ * @throws Refused as `onRepository` does, and not found
+ */
+export async function onPull(
+  services: AnswerServices,
+  request: RepositoryRequest & { params: { index: string } },
+  needed: Permission,
+): Promise<RepositoryAccess & { pull: PullDocument }> {
+  const found = await onRepository(services, request, needed)
+  return { ...found, pull: await pullFor(services, found.repository.id, request.params.index) }
 }

@@ -1,10 +1,11 @@
 /** `DELETE /repos/{owner}/{repo}/branches/{branch}` */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { branchId } from '../../projections/branches.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
 import { BranchParams } from '../../wire/branches.ts'
 import { commandContext, settled } from '../request-context.ts'
@@ -16,7 +17,7 @@ export function deleteBranchRoutes(services: Services): FastifyPluginAsyncTypebo
       '/repos/:owner/:repo/branches/*',
       { schema: { tags: ['repository'], params: BranchParams, response: { 204: Type.Null() } } },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'write')
+        const { repository } = await onRepository(services, request, 'write')
         const name = request.params['*']
         const branch = await services.views.branches.get(branchId(repository.id, name))
         if (branch === undefined) throw new Refused(refuse.notFound('branch not found'))

@@ -79,10 +79,10 @@ async function dependencyFor(
   body: Static<typeof IssueMeta>,
 ): Promise<{ issue: IssueRef; dependency: Dependency }> {
   const isBlocked = side === 'dependencies'
-  const { repository } = await repositoryFor(services, request, path, isBlocked ? 'write' : 'read')
+  const { repository } = await repositoryFor(services, request.requester, path, isBlocked ? 'write' : 'read')
   const issue = await issueFor(services, repository.id, path.index)
   const otherPath = { owner: body.owner || path.owner, repo: body.repo || path.repo }
-  const found = await repositoryFor(services, request, otherPath, isBlocked ? 'read' : 'write')
+  const found = await repositoryFor(services, request.requester, otherPath, isBlocked ? 'read' : 'write')
   const other = await issueFor(services, found.repository.id, `${body.index}`)
   const [blocked, blocking] = isBlocked ? [issue, other] : [other, issue]
   return { issue, dependency: { blocked, blocking: refOf(blocking) } }

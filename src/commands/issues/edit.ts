@@ -7,7 +7,7 @@ import { type Discussion, evolveDiscussion } from '../../projections/discussion.
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { atLeast } from '../../rights/access.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { IssueParams, IssueWire, issueFor, issueWires } from '../../wire/issues.ts'
@@ -88,7 +88,7 @@ export function editIssueRoutes(services: Services): FastifyPluginAsyncTypebox {
         schema: { tags, params: IssueParams, body: EditIssueOption, response: { 201: IssueWire } },
       },
       async (request, reply) => {
-        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const { repository, access } = await onRepository(services, request, 'read')
         const requester = signedIn(request)
         const issue = await issueFor(services, repository.id, request.params.index)
         const isWriter = atLeast(access, 'write')
@@ -131,7 +131,7 @@ export function editIssueRoutes(services: Services): FastifyPluginAsyncTypebox {
         schema: { tags, params: IssueParams, body: EditDeadlineOption, response: { 201: DeadlineWire } },
       },
       async (request, reply) => {
-        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const { repository, access } = await onRepository(services, request, 'read')
         signedIn(request)
         const issue = await issueFor(services, repository.id, request.params.index)
         if (!atLeast(access, 'write')) throw new Refused(refuse.forbidden('only writers may set a deadline'))

@@ -8,7 +8,7 @@ import { pathNumber } from '../../http/path-number.ts'
 import type { Discussion } from '../../projections/discussion.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
 import { IssueParams, issueFor, labelsOfIssue } from '../../wire/issues.ts'
 import { LabelWire, labelIdsNamed, labelsByIds } from '../../wire/labels.ts'
@@ -71,7 +71,7 @@ export function issueLabelRoutes(services: Services): FastifyPluginAsyncTypebox 
       '/repos/:owner/:repo/issues/:index/labels',
       { config, schema: naming },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'write')
+        const { repository } = await onRepository(services, request, 'write')
         const given = await idsOf(repository, request.body)
         await relabel(request, reply, repository, request.params.index, ({ labels }) => {
           // What is given now comes last: of exclusive labels it is what counts.
@@ -86,7 +86,7 @@ export function issueLabelRoutes(services: Services): FastifyPluginAsyncTypebox 
       '/repos/:owner/:repo/issues/:index/labels',
       { config, schema: naming },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'write')
+        const { repository } = await onRepository(services, request, 'write')
         const given = await idsOf(repository, request.body)
         await relabel(request, reply, repository, request.params.index, () =>
           labelRefs(services, repository, given),
@@ -99,7 +99,7 @@ export function issueLabelRoutes(services: Services): FastifyPluginAsyncTypebox 
       '/repos/:owner/:repo/issues/:index/labels',
       { config, schema: { tags, params: IssueParams, response: { 204: Type.Null() } } },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'write')
+        const { repository } = await onRepository(services, request, 'write')
         await relabel(request, reply, repository, request.params.index, () => [])
         return reply.code(204).send(null)
       },
@@ -109,7 +109,7 @@ export function issueLabelRoutes(services: Services): FastifyPluginAsyncTypebox 
       '/repos/:owner/:repo/issues/:index/labels/:id',
       { config, schema: { tags, params: IssueLabelParams, response: { 204: Type.Null() } } },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'write')
+        const { repository } = await onRepository(services, request, 'write')
         const id = pathNumber(request.params.id)
         if (id === undefined) throw new Refused(refuse.notFound('label not found'))
         await issueFor(services, repository.id, request.params.index)

@@ -6,7 +6,7 @@ import type { IssueEvent } from '../../events/domain-events.ts'
 import { idsStream, issueStream, numbersStream } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { atLeast } from '../../rights/access.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { IssueWire, issueFor, issueWires } from '../../wire/issues.ts'
@@ -92,7 +92,7 @@ export function openIssueRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const { repository, access } = await onRepository(services, request, 'read')
         const { id, login } = signedIn(request)
         const { body } = request
         const title = titleOf(body.title)

@@ -3,7 +3,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { pullStream, readsStream } from '../../events/streams.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
@@ -42,7 +42,7 @@ export function mergePullRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const { repository, access } = await onRepository(services, request, 'read')
         const merger = signedIn(request)
         const { index } = await pullFor(services, repository.id, request.params.index)
         const body = request.body ?? {}
@@ -87,7 +87,7 @@ export function mergePullRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/pulls/:index/merge',
       { schema: { tags, params: PullParams, response: { 204: Type.Null() } } },
       async (request, reply) => {
-        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const { repository, access } = await onRepository(services, request, 'read')
         const requester = signedIn(request)
         const { index } = await pullFor(services, repository.id, request.params.index)
         const context = commandContext(request)

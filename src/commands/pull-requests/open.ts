@@ -12,7 +12,7 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
@@ -166,7 +166,7 @@ export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository, access } = await repositoryFor(services, request, request.params, 'read')
+        const { repository, access } = await onRepository(services, request, 'read')
         const requester = signedIn(request)
         const { body } = request
         if (repository.empty) throw new Refused(refuse.notFound('the repository has no commits'))

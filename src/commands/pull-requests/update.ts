@@ -1,4 +1,5 @@
 /** Bringing the base branch into the head branch: `POST /repos/{owner}/{repo}/pulls/{index}/update`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { UpdateStyle } from '../../events/domain-events.ts'
@@ -14,7 +15,7 @@ import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
@@ -133,7 +134,7 @@ export function updatePullRoutes(services: Services): FastifyPluginAsyncTypebox 
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const updater = signedIn(request)
         const { index } = await pullFor(services, repository.id, request.params.index)
         // Sent again it finds the base in the head; if that has moved on, it is another update.

@@ -5,7 +5,7 @@ import { Type } from 'typebox'
 import type { Permission } from '../../events/domain-events.ts'
 import { repositoryStream } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
 import { CollaboratorParams, collaboratorNamed } from '../../wire/collaborators.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
@@ -38,7 +38,7 @@ export function collaboratorRoutes(services: Services): FastifyPluginAsyncTypebo
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'admin')
+        const { repository } = await onRepository(services, request, 'admin')
         const permission = permissionOf(request.body?.permission)
         const user = await collaboratorNamed(services, request.params.collaborator)
         const context = commandContext(request)
@@ -57,7 +57,7 @@ export function collaboratorRoutes(services: Services): FastifyPluginAsyncTypebo
       '/repos/:owner/:repo/collaborators/:collaborator',
       { schema: { tags, params: CollaboratorParams, response: { 204: Type.Null() } } },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'admin')
+        const { repository } = await onRepository(services, request, 'admin')
         const user = await collaboratorNamed(services, request.params.collaborator)
         const context = commandContext(request)
         await execute(services.events, context, {

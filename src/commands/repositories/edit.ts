@@ -1,4 +1,5 @@
 /** Changing and deleting a repository: `PATCH` and `DELETE /repos/{owner}/{repo}`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { MERGE_STYLES, type MergeStyle } from '../../events/domain-events.ts'
@@ -6,7 +7,7 @@ import { claimKeys, repositoryStream } from '../../events/streams.ts'
 import { deleteRepository, setDefaultBranch } from '../../git/repository.ts'
 import { branchId } from '../../projections/branches.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository } from '../../rights/repository-access.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
 import { releaseClaim } from '../claims.ts'
@@ -85,7 +86,7 @@ export function editRepositoryRoutes(services: Services): FastifyPluginAsyncType
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'admin')
+        const { repository } = await onRepository(services, request, 'admin')
         const wanted = editOf(request.body)
         const stream = repositoryStream(repository.id)
         const context = commandContext(request)
@@ -124,7 +125,7 @@ export function editRepositoryRoutes(services: Services): FastifyPluginAsyncType
       '/repos/:owner/:repo',
       { schema: { tags: ['repository'], params: RepositoryParams, response: { 204: Type.Null() } } },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'admin')
+        const { repository } = await onRepository(services, request, 'admin')
         const stream = repositoryStream(repository.id)
         const context = commandContext(request)
         await execute(events, context, {

@@ -10,7 +10,7 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo } from '../../rights/access.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
@@ -149,7 +149,7 @@ export function forkRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository: base } = await repositoryFor(services, request, request.params, 'read')
+        const { repository: base } = await onRepository(services, request, 'read')
         const requester = signedIn(request)
         const { name: givenName, organization } = request.body ?? {}
         const name = requireRepositoryName(givenName ?? base.name)

@@ -1,11 +1,11 @@
 /** Saying how a commit does: `POST /repos/{owner}/{repo}/statuses/{sha}`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import type { CommitState } from '../../events/domain-events.ts'
-import { COMMIT_STATES } from '../../events/domain-events.ts'
+import { COMMIT_STATES, type CommitState } from '../../events/domain-events.ts'
 import { checksStream, idsStream } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
@@ -57,7 +57,7 @@ export function postStatusRoutes(services: Services): FastifyPluginAsyncTypebox 
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'write')
+        const { repository } = await onRepository(services, request, 'write')
         const requester = signedIn(request)
         const { target_url: targetUrl = '', description = '', context: name = '' } = request.body
         const context = commandContext(request)

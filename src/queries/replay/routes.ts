@@ -90,7 +90,7 @@ export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
     request: FastifyRequest,
     params: Static<typeof PullParams>,
   ): Promise<Replayer<W>> {
-    const found = await repositoryFor(services, request, params, 'read')
+    const found = await repositoryFor(services, request.requester, params, 'read')
     return replayerOf(services, found, params.index, request.requester)
   }
 

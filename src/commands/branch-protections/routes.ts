@@ -1,4 +1,5 @@
 /** Protecting branches: making, changing and removing rules, `/repos/{owner}/{repo}/branch_protections`. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -6,7 +7,7 @@ import type { BranchProtection, RepositoryEvent } from '../../events/domain-even
 import { repositoryStream } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { globProblem, isPattern } from '../../rights/glob.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
 import {
   BranchProtectionWire,
@@ -225,7 +226,7 @@ export function branchProtectionRoutes(services: Services): FastifyPluginAsyncTy
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'admin')
+        const { repository } = await onRepository(services, request, 'admin')
         const rule = ruleOf(request.body)
         const named = await checkOptions(request.body)
         const settings = changed({ ...PROTECTED, rule }, request.body, named)
@@ -249,7 +250,7 @@ export function branchProtectionRoutes(services: Services): FastifyPluginAsyncTy
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'admin')
+        const { repository } = await onRepository(services, request, 'admin')
         const rule = request.params['*']
         // Before the look at the body: what is not there can't be changed in a wrong way.
         protectionNamed(repository, rule)
@@ -267,7 +268,7 @@ export function branchProtectionRoutes(services: Services): FastifyPluginAsyncTy
       '/repos/:owner/:repo/branch_protections/*',
       { schema: { tags, params: ProtectionParams, response: { 204: Type.Null() } } },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'admin')
+        const { repository } = await onRepository(services, request, 'admin')
         const rule = request.params['*']
         await carryOut({ repoId: repository.id, rule }, commandContext(request), reply, (state) =>
           decideRemoveProtection(state, rule),

@@ -1,4 +1,5 @@
 /** Saying something on an issue or pull request, changing it, taking it back. */
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -7,7 +8,7 @@ import type { CommentDocument } from '../../projections/comments.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { atLeast } from '../../rights/access.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository, repositoryFor } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { CommentParams, CommentWire, commentFor, commentWires } from '../../wire/comments.ts'
@@ -39,7 +40,7 @@ export function commentRoutes(services: Services): FastifyPluginAsyncTypebox {
     request: FastifyRequest,
     path: Static<typeof CommentParams>,
   ): Promise<{ repository: RepositoryDocument; comment: CommentDocument }> {
-    const { repository, access } = await repositoryFor(services, request, path, 'read')
+    const { repository, access } = await repositoryFor(services, request.requester, path, 'read')
     const requester = signedIn(request)
     const comment = await commentFor(services, repository.id, path.id)
     if (comment.author.id !== requester.id && !atLeast(access, 'write')) {
@@ -56,7 +57,7 @@ export function commentRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/issues/:index/comments',
       { config, schema: { tags, params: IssueParams, body: CommentOption, response: { 201: CommentWire } } },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const { id: authorId, login } = signedIn(request)
         const issue = await issueFor(services, repository.id, request.params.index)
         const body = textOf(request.body)

@@ -70,7 +70,7 @@ export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { events } = services
 
   async function repositoryToWrite(request: FastifyRequest, path: RepositoryPath): Promise<LabelHome> {
-    const { repository } = await repositoryFor(services, request, path, 'write')
+    const { repository } = await repositoryFor(services, request.requester, path, 'write')
     return repositoryHome(repository)
   }
 

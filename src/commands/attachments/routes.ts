@@ -51,7 +51,7 @@ async function commentToChange(
   request: FastifyRequest,
   path: Static<typeof CommentParams>,
 ): Promise<{ comment: CommentDocument; requester: AccountRef }> {
-  const { repository, access } = await repositoryFor(services, request, path, 'read')
+  const { repository, access } = await repositoryFor(services, request.requester, path, 'read')
   const { id, login } = signedIn(request)
   const comment = await commentFor(services, repository.id, path.id)
   const mayChange = comment.author.id === id ? atLeast(access, 'write') : atLeast(access, 'admin')

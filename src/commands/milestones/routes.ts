@@ -7,7 +7,7 @@ import type { MilestoneSettings } from '../../events/domain-events.ts'
 import { idsStream, milestoneStream } from '../../events/streams.ts'
 import { type MilestoneDocument, milestoneFold } from '../../projections/milestones.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
 import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../../wire/milestones.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
@@ -85,7 +85,7 @@ export function milestoneRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'write')
+        const { repository } = await onRepository(services, request, 'write')
         const { body } = request
         const settings: MilestoneSettings = {
           title: body.title,
@@ -121,7 +121,7 @@ export function milestoneRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'write')
+        const { repository } = await onRepository(services, request, 'write')
         const { id } = await milestoneFor(services, repository.id, request.params.id)
         const context = commandContext(request)
         await execute(events, context, {
@@ -139,7 +139,7 @@ export function milestoneRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/milestones/:id',
       { config, schema: { tags, params: MilestoneParams, response: { 204: Type.Null() } } },
       async (request, reply) => {
-        const { repository } = await repositoryFor(services, request, request.params, 'write')
+        const { repository } = await onRepository(services, request, 'write')
         const { id } = await milestoneFor(services, repository.id, request.params.id)
         const context = commandContext(request)
         await execute(events, context, {
