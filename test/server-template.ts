@@ -87,7 +87,7 @@ async function make(dir: string): Promise<void> {
 async function templateDir(): Promise<string> {
   const key = await templateKey()
   const dir = join(HOME, key)
-  const found = await readdir(HOME).catch(() => [])
+  const found = await readdir(HOME).catch((): string[] => [])
   if (found.includes(key)) return dir
   const draft = join(HOME, `${key}.${process.pid}`)
   await mkdir(draft, { recursive: true })
