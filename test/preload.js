@@ -1,5 +1,5 @@
 /**
- * Before each test file: TypeScript by tsx, and nothing else. Every hook on modules that tap adds (mocks,
+ * Before each test file: tsx for one that is TypeScript, and nothing else. Every hook on modules that tap adds (mocks,
  * coverage, a compiler of its own) costs each import a call into another thread: half of what a start takes.
  */
 import module, { syncBuiltinESMExports } from 'node:module'
@@ -15,4 +15,4 @@ module.register = (specifier, ...rest) =>
   String(specifier).includes('/@tapjs/') ? undefined : register(specifier, ...rest)
 syncBuiltinESMExports()
 
-await import('tsx')
+if (process.argv[1]?.endsWith('.ts')) await import('tsx')

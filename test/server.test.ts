@@ -12,6 +12,7 @@ import { decode } from '../src/events/codec.ts'
 import type { EventStore } from '../src/events/event-store.ts'
 import { READ_MODELS } from '../src/views.ts'
 import { workTree } from './git-client.ts'
+import { NODE_ARGS, program } from './program.ts'
 import { ADMIN_PASSWORD, startTestServer, type TestServer } from './start-server.ts'
 import { until } from './until.ts'
 
@@ -195,7 +196,7 @@ async function startProcess(
     GRPC_PORT: `${await freePort()}`,
     LOG_LEVEL: 'error',
   }
-  const child = spawn(process.execPath, ['--import', 'tsx', 'src/main.ts'], {
+  const child = spawn(process.execPath, [...NODE_ARGS, program('src/main')], {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   })

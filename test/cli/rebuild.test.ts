@@ -12,6 +12,7 @@ import { accounts } from '../../src/projections/accounts.ts'
 import { pullModel } from '../../src/projections/pulls.ts'
 import { openReadStores } from '../../src/stores.ts'
 import { READ_MODELS } from '../../src/views.ts'
+import { NODE_ARGS, program } from '../program.ts'
 import { ADMIN_PASSWORD, startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
 import { mergelog, startMergelog } from './command-line.ts'
@@ -132,7 +133,7 @@ t.test(
 
     const { stdout, stderr } = await promisify(execFile)(
       process.execPath,
-      ['--import', 'tsx', 'src/cli/mergelog.ts', 'rebuild', '--model', 'accounts', '--json'],
+      [...NODE_ARGS, program('src/cli/mergelog'), 'rebuild', '--model', 'accounts', '--json'],
       { env: { PATH: process.env.PATH, DATA_DIR } },
     )
     t.match(JSON.parse(stdout), { rebuilt: [{ model: 'accounts' }] })
@@ -160,7 +161,7 @@ t.test('mergelog rebuild while another command has the data directory says so', 
 
 t.test('mergelog rebuild beside a server that is killed: one line', async (t) => {
   const DATA_DIR = t.testdir()
-  await promisify(execFile)(process.execPath, ['--import', 'tsx', 'src/cli/seed.ts', '--issues', '3000'], {
+  await promisify(execFile)(process.execPath, [...NODE_ARGS, program('src/cli/seed'), '--issues', '3000'], {
     env: { PATH: process.env.PATH, DATA_DIR },
   })
   const environment = { DATA_DIR, ADMIN_PASSWORD, PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' }

@@ -1,15 +1,15 @@
 import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { decode } from '../../src/events/codec.ts'
+import { NODE_ARGS, program } from '../program.ts'
 import { passwordOf, startTestServer, statusOf } from '../start-server.ts'
 
-const seed = fileURLToPath(new URL('../../src/cli/seed.ts', import.meta.url))
+const seed = program('src/cli/seed')
 
 function run(dataDir: string, args: readonly string[], environment: Record<string, string> = {}) {
   const env = { ...process.env, DATA_DIR: dataDir, ...environment }
-  return promisify(execFile)(process.execPath, ['--import', 'tsx', seed, ...args], { env })
+  return promisify(execFile)(process.execPath, [...NODE_ARGS, seed, ...args], { env })
 }
 
 t.test('npm run seed: what was asked for is there, and the server goes on from it', async (t) => {
