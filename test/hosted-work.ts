@@ -53,7 +53,8 @@ function commitStream(
   files: Record<string, Content>,
 ): (string | Buffer)[] {
   const data = (content: string | Buffer) => [`data ${Buffer.byteLength(content)}\n`, content, '\n']
-  const file = ([path, content]: [string, Content]) => {
+  const file = ([name, content]: [string, Content]) => {
+    const path = `"${name.replace(/[\\"]/g, '\\$&').replaceAll('\n', '\\n')}"`
     if (typeof content === 'string' || Buffer.isBuffer(content)) {
       return [`M 100644 inline ${path}\n`, ...data(content)]
     }
