@@ -141,7 +141,8 @@ export async function startPulls(test: Test, environment: Record<string, string>
           const checkpoint = await server.services.readStore.checkpoint('process_scheduled_merges')
           return (checkpoint?.position ?? 0) >= position
         })
-        await server.services.projector.waitFor(await server.services.events.lastPosition(), 5000)
+        const last = await server.services.events.lastPosition()
+        await until('queries see what it did', () => server.services.projector.waitFor(last, 5000))
       },
       id: (index: number) => ({ repoId, index }),
       /** All that the log has of a pull request. */
