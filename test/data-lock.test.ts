@@ -2,9 +2,11 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, readdir, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { DataDirInUse, DataDirUnusable, lockDataDir } from '../src/data-lock.ts'
 import { asNobody } from './cli/as-nobody.ts'
+import { NODE_ARGS, program } from './program.ts'
 
 const locker = `
   const { lockDataDir } = await import(process.argv[1])
@@ -12,11 +14,11 @@ const locker = `
   console.log('locked')
   setInterval(() => {}, 1000)
 `
-const module = new URL('../src/data-lock.ts', import.meta.url).href
+const module = pathToFileURL(program('src/data-lock')).href
 
 t.test('a data directory belongs to one server until it ends, however it ends', async (t) => {
   const dir = t.testdir()
-  const first = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', locker, module, dir])
+  const first = spawn(process.execPath, [...NODE_ARGS, '--input-type=module', '-e', locker, module, dir])
   t.teardown(() => first.kill('SIGKILL'))
   await once(first.stdout, 'data')
   t.throws(() => lockDataDir(dir), DataDirInUse)

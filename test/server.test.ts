@@ -13,7 +13,9 @@ import type { EventStore } from '../src/events/event-store.ts'
 import { READ_MODELS } from '../src/projections/views.ts'
 import { readersBelow } from './git/reader-processes.ts'
 import { workTree } from './git-client.ts'
-import { ADMIN_PASSWORD, startTestServer, type TestServer } from './start-server.ts'
+import { NODE_ARGS, program } from './program.ts'
+import { ADMIN_PASSWORD } from './server-template.ts'
+import { startTestServer, type TestServer } from './start-server.ts'
 import { until } from './until.ts'
 
 const run = promisify(execFile)
@@ -196,7 +198,7 @@ async function startProcess(
     GRPC_PORT: `${await freePort()}`,
     LOG_LEVEL: 'error',
   }
-  const child = spawn(process.execPath, ['--import', 'tsx', 'src/main.ts'], {
+  const child = spawn(process.execPath, [...NODE_ARGS, program('src/main')], {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   })

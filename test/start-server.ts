@@ -1,5 +1,5 @@
 /** A whole server for one test file: its own data directory, free ports, and Gitea's own client to drive it. */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { giteaApi } from 'gitea-js'
@@ -7,8 +7,9 @@ import { pino } from 'pino'
 import type t from 'tap'
 import { loadConfig } from '../src/config.ts'
 import { type Server, startServer } from '../src/server.ts'
+import { ADMIN_PASSWORD, addToken, addUser, basic, copyTemplate, passwordOf } from './server-template.ts'
 
-export const ADMIN_PASSWORD = 'correct horse battery'
+export { ADMIN_PASSWORD, passwordOf }
 
 export type Gitea = ReturnType<typeof giteaApi>
 
@@ -24,9 +25,6 @@ export interface TestServer extends Server {
   fetch(login: string | null, path: string, init?: RequestInit): Promise<Response>
 }
 
-export const passwordOf = (login: string) => (login === 'admin' ? ADMIN_PASSWORD : `password of ${login}`)
-const basic = (login: string) => `Basic ${Buffer.from(`${login}:${passwordOf(login)}`).toString('base64')}`
-
 /** The status of an answer, also of one that Gitea's client rejects with. */
 export async function statusOf(answer: Promise<{ status: number }>): Promise<number> {
   return (await answer.catch(statusOfRejection)).status
@@ -37,12 +35,27 @@ function statusOfRejection(error: unknown): { status: number } {
   throw error
 }
 
-/** Starts a server; it stops, and its data is gone, when the test ends. */
+/** Where the data is kept, and who is meant by `admin`: not what a template could know. */
+const OWN_START = ['EVENTSTORE_URL', 'MONGODB_URL', 'ADMIN_PASSWORD']
+
+/** A new data directory begins with the people of the template; resolves to their tokens. */
+async function peopleIn(dataDir: string, environment: Record<string, string>): Promise<Map<string, string>> {
+  await mkdir(dataDir, { recursive: true })
+  const isNew = (await readdir(dataDir)).length === 0
+  if (!isNew || OWN_START.some((name) => environment[name] !== undefined)) return new Map()
+  return copyTemplate(dataDir)
+}
+
+/**
+ * Starts a server; it stops, and its data is gone, when the test ends. `admin`, `alice`, `bob`, `carol` and
+ * `dave` are there already, unless other stores or another admin are asked for.
+ */
 export async function startTestServer(
   test: Pick<typeof t, 'teardown'>,
   environment: Record<string, string> = {},
 ): Promise<TestServer> {
   const dataDir = environment.DATA_DIR ?? (await mkdtemp(join(tmpdir(), 'mergelog-test-')))
+  const tokens = await peopleIn(dataDir, environment)
   const config = loadConfig({
     DATA_DIR: dataDir,
     PORT: '0',
@@ -58,7 +71,6 @@ export async function startTestServer(
   })
   await server.recovered
 
-  const made = new Set(['admin'])
   const request = (login: string | null, path: string, init: RequestInit = {}) => {
     const headers = new Headers(init.headers)
     if (login !== null) headers.set('authorization', basic(login))
@@ -68,27 +80,19 @@ export async function startTestServer(
     return fetch(`${server.url}${path}`, { ...init, headers })
   }
 
-  async function make(login: string): Promise<void> {
-    if (made.has(login)) return
-    const user = { username: login, email: `${login}@example.org`, password: passwordOf(login) }
-    const created = await request('admin', '/api/v1/admin/users', {
-      method: 'POST',
-      body: JSON.stringify(user),
-    })
-    if (created.status !== 201) throw new Error(`user ${login}: ${created.status} ${await created.text()}`)
-    made.add(login)
+  async function token(login: string): Promise<string> {
+    const { views } = server.services
+    const account = await views.accounts.findOne({ loginKey: login.toLowerCase() })
+    if (account === undefined) await addUser(server.services, login)
+    return addToken(server.url, login)
   }
 
   return {
     ...server,
     dataDir,
     async as(login) {
-      await make(login)
-      const body = JSON.stringify({ name: `test-${Math.random()}`, scopes: ['all'] })
-      const answer = await request(login, `/api/v1/users/${login}/tokens`, { method: 'POST', body })
-      const token: unknown = await answer.json()
-      if (typeof token !== 'object' || token === null || !('sha1' in token)) throw new Error('no token')
-      return giteaApi(server.url, { token: String(token.sha1), customFetch: fetch })
+      const known = tokens.get(login) ?? (await token(login))
+      return giteaApi(server.url, { token: known, customFetch: fetch })
     },
     anonymous: giteaApi(server.url, { customFetch: fetch }),
     gitUrl(login, fullName) {

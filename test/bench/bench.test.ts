@@ -1,15 +1,12 @@
 import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
-
-const bench = fileURLToPath(new URL('../../bench/bench.ts', import.meta.url))
+import { NODE_ARGS, program } from '../program.ts'
 
 t.test('a row that does not exist is named, and nothing is measured', async (t) => {
   const run = promisify(execFile)(process.execPath, [
-    '--import',
-    'tsx',
-    bench,
+    ...NODE_ARGS,
+    program('bench/bench'),
     '--only',
     'get,nothing,history',
   ])

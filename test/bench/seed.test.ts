@@ -1,15 +1,16 @@
 import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { decode } from '../../src/events/codec.ts'
-import { passwordOf, startTestServer, statusOf } from '../start-server.ts'
+import { NODE_ARGS, program } from '../program.ts'
+import { passwordOf } from '../server-template.ts'
+import { startTestServer, statusOf } from '../start-server.ts'
 
-const seed = fileURLToPath(new URL('../../bench/seed/seed.ts', import.meta.url))
+const seed = program('bench/seed/seed')
 
 function run(dataDir: string, args: readonly string[], environment: Record<string, string> = {}) {
   const env = { ...process.env, DATA_DIR: dataDir, ...environment }
-  return promisify(execFile)(process.execPath, ['--import', 'tsx', seed, ...args], { env })
+  return promisify(execFile)(process.execPath, [...NODE_ARGS, seed, ...args], { env })
 }
 
 t.test('npm run seed: the server has what was asked for, and goes on from it', async (t) => {

@@ -3,16 +3,16 @@ import { once } from 'node:events'
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { backup } from '../../src/backup/backup.ts'
 import { restore } from '../../src/backup/restore.ts'
 import { checkRestored, gitRefs, temporaryDirectory } from '../backup/restored.ts'
 import { type SettledData, settledData } from '../backup/settled-data.ts'
+import { NODE_ARGS, program } from '../program.ts'
 import { startTestServer } from '../start-server.ts'
 
-const mergelog = fileURLToPath(new URL('../../src/cli/mergelog.ts', import.meta.url))
+const MERGELOG = [...NODE_ARGS, program('src/cli/mergelog')]
 let settled: SettledData
 let place: string
 t.before(async () => {
@@ -29,7 +29,7 @@ const environment = (dataDir: string, more: Record<string, string> = {}) => {
 async function run(dataDir: string, args: string[], more?: Record<string, string>) {
   try {
     const env = environment(dataDir, more)
-    const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', mergelog, ...args], {
+    const { stdout } = await promisify(execFile)(process.execPath, [...MERGELOG, ...args], {
       env,
     })
     return { code: 0, stdout, stderr: '' }
@@ -85,8 +85,8 @@ t.test(
 t.test('a disk that is full: one line, exit code 1, and nothing under any name', async (t) => {
   const directory = join(place, 'full')
   // No file may be larger than 32 KiB, as if there were no more room.
-  const command = 'unset NODE_OPTIONS; ulimit -f 32; exec "$0" --import tsx "$@"'
-  const args = ['-c', command, process.execPath, mergelog, 'backup', directory]
+  const command = 'unset NODE_OPTIONS; ulimit -f 32; exec "$0" "$@"'
+  const args = ['-c', command, process.execPath, ...MERGELOG, 'backup', directory]
   const child = spawn('bash', args, {
     env: environment(settled.dataDir),
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -106,7 +106,7 @@ t.test('a disk that is full: one line, exit code 1, and nothing under any name',
 
 /** Runs the command line and kills it that many milliseconds after it has begun to write. */
 async function kill(dataDir: string, args: string[], begun: string, after: number): Promise<boolean> {
-  const child = spawn(process.execPath, ['--import', 'tsx', mergelog, ...args], {
+  const child = spawn(process.execPath, [...MERGELOG, ...args], {
     env: environment(dataDir),
     stdio: 'ignore',
   })

@@ -1,10 +1,9 @@
 /** `mergelog`, as a call, or in a process of its own where that is what a test is about. */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { runCommandLine } from '../../src/cli/program.ts'
+import { NODE_ARGS, program } from '../program.ts'
 
-const script = fileURLToPath(new URL('../../src/cli/mergelog.ts', import.meta.url))
-const ARGS = ['--import', 'tsx', script]
+const ARGS = [...NODE_ARGS, program('src/cli/mergelog')]
 
 type Environment = Record<string, string>
 

@@ -1,12 +1,13 @@
 import { execFile } from 'node:child_process'
 import { readdir } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { ADMIN_PASSWORD, startTestServer } from '../start-server.ts'
+import { NODE_ARGS, program } from '../program.ts'
+import { ADMIN_PASSWORD } from '../server-template.ts'
+import { startTestServer } from '../start-server.ts'
 
 const run = promisify(execFile)
-const mergelog = fileURLToPath(new URL('../../src/cli/mergelog.ts', import.meta.url))
+const MERGELOG = [...NODE_ARGS, program('src/cli/mergelog')]
 
 /** The demo pushes the history of the checkout that it runs in, so it needs one. */
 const complete = await run('git', ['rev-parse', '--is-shallow-repository']).then(
@@ -20,18 +21,18 @@ const options = complete
 t.test('mergelog demo plays the main job on this very repository and tells its story', options, async (t) => {
   const server = await startTestServer(t)
   const env = { ...process.env, DATA_DIR: server.dataDir, PUBLIC_URL: server.url, ADMIN_PASSWORD }
-  const { stdout } = await run(process.execPath, ['--import', 'tsx', mergelog, 'demo'], {
+  const { stdout } = await run(process.execPath, [...MERGELOG, 'demo'], {
     env,
     cwd: process.cwd(),
   })
   t.match(stdout, /PullRequestOpened[\s\S]*MergeStarted[\s\S]*PullRequestMerged/)
   t.match(stdout, /all as it should be/)
-  const wrong = run(process.execPath, ['--import', 'tsx', mergelog, 'demo'], {
+  const wrong = run(process.execPath, [...MERGELOG, 'demo'], {
     env: { ...env, ADMIN_PASSWORD: 'not the password' },
   })
   await t.rejects(wrong, { code: 1 }, 'and ends non-zero when something differs')
 
-  const json = await run(process.execPath, ['--import', 'tsx', mergelog, 'demo', '--json'], { env })
+  const json = await run(process.execPath, [...MERGELOG, 'demo', '--json'], { env })
   t.match(JSON.parse(json.stdout), { repository: /^admin\/demo-/, pull: 1, events: ['RepositoryCreated'] })
 })
 
@@ -39,7 +40,7 @@ t.test('mergelog demo refuses a log that is not that of the server', options, as
   const server = await startTestServer(t)
   const none = t.testdir()
   const environment = { DATA_DIR: none, PUBLIC_URL: server.url, ADMIN_PASSWORD }
-  const unread = `set -o pipefail; ${process.execPath} --import tsx ${mergelog} demo | true`
+  const unread = `set -o pipefail; ${[process.execPath, ...MERGELOG].join(' ')} demo | true`
   const demo = () => run('bash', ['-c', unread], { env: { ...process.env, ...environment } })
   await t.rejects(demo(), { code: 1, stderr: /^mergelog: DATA_DIR: there is no log in \S+\n$/ })
   t.same(await readdir(none), [], 'and makes none')

@@ -3,7 +3,7 @@ import { access, chmod, constants, readdir, readFile, stat } from 'node:fs/promi
 import { createInterface } from 'node:readline'
 import Database from 'libsql'
 import t from 'tap'
-import { ADMIN_PASSWORD } from '../start-server.ts'
+import { ADMIN_PASSWORD } from '../server-template.ts'
 import { asNobody } from './as-nobody.ts'
 import { mergelog, startMergelog } from './command-line.ts'
 

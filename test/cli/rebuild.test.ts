@@ -11,7 +11,9 @@ import { accounts } from '../../src/projections/accounts.ts'
 import { pullModel } from '../../src/projections/pulls.ts'
 import { READ_MODELS } from '../../src/projections/views.ts'
 import { openReadStores } from '../../src/stores.ts'
-import { ADMIN_PASSWORD, startTestServer } from '../start-server.ts'
+import { NODE_ARGS, program } from '../program.ts'
+import { ADMIN_PASSWORD } from '../server-template.ts'
+import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
 import { mergelog, startMergelog } from './command-line.ts'
 
@@ -176,7 +178,7 @@ t.test(
 
     const { stdout, stderr } = await promisify(execFile)(
       process.execPath,
-      ['--import', 'tsx', 'src/cli/mergelog.ts', 'rebuild', '--model', 'accounts', '--json'],
+      [...NODE_ARGS, program('src/cli/mergelog'), 'rebuild', '--model', 'accounts', '--json'],
       { env: { PATH: process.env.PATH, DATA_DIR } },
     )
     t.match(JSON.parse(stdout), { rebuilt: [{ model: 'accounts' }] })
@@ -207,9 +209,13 @@ t.test('mergelog rebuild while another command has the data directory says so', 
 
 t.test('mergelog rebuild beside a server that is killed: one line', async (t) => {
   const DATA_DIR = t.testdir()
-  await promisify(execFile)(process.execPath, ['--import', 'tsx', 'bench/seed/seed.ts', '--issues', '3000'], {
-    env: { PATH: process.env.PATH, DATA_DIR },
-  })
+  await promisify(execFile)(
+    process.execPath,
+    [...NODE_ARGS, program('bench/seed/seed'), '--issues', '3000'],
+    {
+      env: { PATH: process.env.PATH, DATA_DIR },
+    },
+  )
   const environment = { DATA_DIR, ADMIN_PASSWORD, PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' }
   const server = startMergelog(t, ['serve'], environment)
   const [line] = await once(createInterface({ input: server.stdout ?? process.stdin }), 'line')

@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import {
   type AllStreamSubscription,
   ErrorType,
@@ -20,6 +19,7 @@ import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
 import { credentials } from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
 import { all, newStream } from '../events/event-store-contract.ts'
+import { NODE_ARGS, program } from '../program.ts'
 import { startEventStoreDouble } from './eventstore.ts'
 
 async function started(t: Test) {
@@ -375,8 +375,7 @@ t.test('wrong arguments are refused with the usage', async (t) => {
 })
 
 function run(t: Test, args: string[]): ChildProcess {
-  const script = fileURLToPath(new URL('eventstore.ts', import.meta.url))
-  const child = spawn(process.execPath, ['--import', 'tsx', script, ...args], {
+  const child = spawn(process.execPath, [...NODE_ARGS, program('test/doubles/eventstore'), ...args], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })
   t.teardown(() => child.kill('SIGKILL'))

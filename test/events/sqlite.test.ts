@@ -4,7 +4,6 @@ import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { breakIn, hashOf, lastHashOf, STREAM_START } from '../../src/events/chain.ts'
@@ -12,6 +11,7 @@ import { WrongExpectedRevision } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
 import { checkSqliteLog } from '../../src/events/sqlite-check.ts'
 import { openSqlite } from '../../src/sqlite.ts'
+import { NODE_ARGS, program } from '../program.ts'
 import { all, eventStoreContract, newEvent, newStream } from './event-store-contract.ts'
 
 const run = promisify(execFile)
@@ -193,12 +193,10 @@ async function checkLog(t: Test, file: string, acknowledged: readonly Acknowledg
 }
 
 function startWriter(t: Test, [command = '', ...args]: string[], ...options: string[]) {
-  const script = fileURLToPath(new URL('sqlite-writer.ts', import.meta.url))
   const child: ChildProcessWithoutNullStreams = spawn(command, [
     ...args,
-    '--import',
-    'tsx',
-    script,
+    ...NODE_ARGS,
+    program('test/events/sqlite-writer'),
     ...options,
   ])
   t.teardown(() => child.kill('SIGKILL'))

@@ -5,6 +5,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { NODE_ARGS } from '../program.ts'
 import { startGitServer } from './git-server.ts'
 
 export interface GitServerProcess {
@@ -22,7 +23,7 @@ export async function startGitServerProcess(
   recording: 'works' | 'never ends' = 'works',
 ): Promise<GitServerProcess> {
   // With a small nursery, garbage that waits for its collection is not mistaken for memory that is held.
-  const execArgv = ['--import=tsx', '--max-semi-space-size=2']
+  const execArgv = [...NODE_ARGS, '--max-semi-space-size=2']
   const child = fork(fileURLToPath(import.meta.url), [root, recording], { execArgv })
   const [url] = await once(child, 'message')
   return {

@@ -69,8 +69,8 @@ t.test('every answer in JSON has what the documentation says, and nothing else',
 
   await server.as('alice')
   await admin.send('post', '/api/v1/admin/users', {
-    username: 'bob',
-    email: 'bob@example.org',
+    username: 'zoe',
+    email: 'zoe@example.org',
     password: 'a long password',
   })
   await alice.send(

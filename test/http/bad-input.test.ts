@@ -1,5 +1,7 @@
+import { Agent, request } from 'node:http'
 import t from 'tap'
 import { workTree } from '../git-client.ts'
+import { basic } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
 
 const server = await startTestServer(t, { MAX_BODY_BYTES: '2KiB', LOG_LEVEL: 'silent' })
@@ -202,16 +204,38 @@ const VALUES = [
   "'; drop table events; --",
 ]
 
+/** By itself node sends no length with a DELETE. */
+const bodyHeaders = (body?: string) =>
+  body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+
+/** The status that alice gets: in a fifth of the time of `fetch`, for 20,000 requests. */
+function statusFor(agent: Agent, method: string, path: string, body?: string): Promise<number> {
+  const url = new URL(path, server.url)
+  const headers = { authorization: basic('alice'), ...bodyHeaders(body) }
+  return new Promise((resolve, reject) => {
+    const asking = request(url, { agent, method, headers }, (answer) => {
+      answer.resume().on('end', () => resolve(answer.statusCode ?? 0))
+    })
+    asking.on('error', (error) => {
+      // The server may close a connection that nobody uses just when it is used again.
+      if (asking.reusedSocket && 'code' in error && error.code === 'ECONNRESET') {
+        statusFor(agent, method, path, body).then(resolve, reject)
+      } else reject(error)
+    })
+    asking.end(body)
+  })
+}
+
 t.test('no hostile path, query or field gives a 5xx, on any route', async (t) => {
   const failures: string[] = []
   let asked = 0
+  const agent = new Agent({ keepAlive: true, maxSockets: 32 })
+  t.teardown(() => agent.destroy())
   const ask = async (method: string, path: string, body?: string) => {
     asked += 1
-    const answer = await send(method, path, body)
+    const status = await statusFor(agent, method, path, body)
     // 501 is what gateways of chains say of a path that is no method.
-    if (answer.status >= 500 && answer.status !== 501)
-      failures.push(`${method} ${path} ${body ?? ''}: ${answer.status}`)
-    await answer.body?.cancel()
+    if (status >= 500 && status !== 501) failures.push(`${method} ${path} ${body ?? ''}: ${status}`)
   }
   const { paths } = await openApi()
   const git: Record<string, Record<string, unknown>> = {

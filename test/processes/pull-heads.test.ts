@@ -47,7 +47,8 @@ async function lastMove(repoId: number) {
 async function quiet(repoId: number): Promise<void> {
   const { position } = await lastMove(repoId)
   await until('the process has passed the last move', () => hasPassed(position))
-  await server.services.projector.waitFor(await events.lastPosition(), 5000)
+  const last = await events.lastPosition()
+  await until('queries see what it did', () => server.services.projector.waitFor(last, 5000))
 }
 
 function written(event: DomainEvent) {

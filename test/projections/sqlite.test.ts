@@ -17,6 +17,7 @@ import {
   selectPage,
 } from '../../src/projections/sqlite-query.ts'
 import { openSqlite, select } from '../../src/sqlite.ts'
+import { NODE_ARGS, program } from '../program.ts'
 import { type Card, cards, put, readStoreContract } from './read-store-contract.ts'
 
 const NONE: ReadonlyMap<string, Checkpoint> = new Map()
@@ -218,9 +219,9 @@ t.test(
   'a process that is killed while it writes leaves documents that agree with the checkpoint',
   async (t) => {
     const file = join(t.testdir(), 'views.db')
-    const contract = pathToFileURL(join(import.meta.dirname, 'read-store-contract.ts')).href
-    const adapter = pathToFileURL(join(import.meta.dirname, '../../src/projections/sqlite.ts')).href
-    const program = `
+    const contract = pathToFileURL(program('test/projections/read-store-contract')).href
+    const adapter = pathToFileURL(program('src/projections/sqlite')).href
+    const script = `
     const { openSqliteReadStore } = await import(${JSON.stringify(adapter)})
     const { cards, put } = await import(${JSON.stringify(contract)})
     const store = openSqliteReadStore(${JSON.stringify(file)})
@@ -231,7 +232,7 @@ t.test(
       await store.apply(changes, new Map([['reader', { position: n, version: 1 }]]))
       console.log(n)
     }`
-    const child = spawn(process.execPath, ['--import=tsx', '--input-type=module', '--eval', program], {
+    const child = spawn(process.execPath, [...NODE_ARGS, '--input-type=module', '--eval', script], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     const exited = once(child, 'exit')

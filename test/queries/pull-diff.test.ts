@@ -5,7 +5,8 @@ import { request } from 'node:http'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { startPulls, type Test } from '../commands/pull-requests/pull-repository.ts'
+import { startPulls } from '../commands/pull-requests/pull-repository.ts'
+import type { Test } from '../git-client.ts'
 import { statusOf } from '../start-server.ts'
 
 const { server, alice, repository } = await startPulls(t, { LOG_LEVEL: 'silent' })

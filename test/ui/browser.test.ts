@@ -1,7 +1,7 @@
 /** The page in a real browser. */
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import t from 'tap'
-import { passwordOf } from '../start-server.ts'
+import { passwordOf } from '../server-template.ts'
 import { until } from '../until.ts'
 import { launchBrowser, NO_BROWSER } from './chromium.ts'
 import { HOSTILE_TITLE, lastOf, startStory } from './story.ts'

@@ -1,5 +1,6 @@
 /** A pull request with a life worth looking at. */
-import { startPulls, type Test } from '../commands/pull-requests/pull-repository.ts'
+import { startPulls } from '../commands/pull-requests/pull-repository.ts'
+import type { Test } from '../git-client.ts'
 
 export const HOSTILE_TITLE = `<script>window.hacked=1</script><img src=x onerror="window.hacked=1"> \u202eevil\u202c ${'寬'.repeat(160)}`
 export const HOSTILE_FILE = 'a <b onclick=x>"&\'\té.txt'

@@ -9,7 +9,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t from 'tap'
-import { ADMIN_PASSWORD } from '../../start-server.ts'
+import { NODE_ARGS, program } from '../../program.ts'
+import { ADMIN_PASSWORD } from '../../server-template.ts'
 import { until } from '../../until.ts'
 import type { Wire } from './setup.ts'
 
@@ -37,7 +38,7 @@ async function startProcess(DATA_DIR: string): Promise<{ child: ChildProcess; ur
     GRPC_PORT: `${await freePort()}`,
     LOG_LEVEL: 'error',
   }
-  const child = spawn(process.execPath, ['--import', 'tsx', 'src/main.ts'], {
+  const child = spawn(process.execPath, [...NODE_ARGS, program('src/main')], {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   })

@@ -1,8 +1,9 @@
 import t from 'tap'
 import { append } from '../../../src/commands/execute.ts'
 import { pullStream } from '../../../src/events/streams.ts'
+import type { Test } from '../../git-client.ts'
 import { aContext } from '../../stores.ts'
-import { type RepositoryOptions, startPulls, type Test } from '../pull-requests/pull-repository.ts'
+import { type RepositoryOptions, startPulls } from '../pull-requests/pull-repository.ts'
 
 const { server, alice, bob, call, repository } = await startPulls(t)
 

@@ -1,9 +1,5 @@
 /** Git as certain people run it at a certain time: what it makes then has the same id every time. */
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
 import type { WorkTree } from '../../git-client.ts'
-
-const run = promisify(execFile)
 
 export interface Person {
   name: string
@@ -27,5 +23,5 @@ export async function gitAs(
     GIT_COMMITTER_DATE: at,
     ...(author && { GIT_AUTHOR_NAME: author.name, GIT_AUTHOR_EMAIL: author.email, GIT_AUTHOR_DATE: at }),
   }
-  return (await run('git', args, { cwd: work.dir, env })).stdout.trim()
+  return work.gitWith(env, ...args)
 }

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { workTree } from '../../git-client.ts'
-import { startPulls, type Test } from './pull-repository.ts'
+import { type Test, workTree } from '../../git-client.ts'
+import { startPulls } from './pull-repository.ts'
 
 const { server, alice, bob, call, repository } = await startPulls(t)
 

@@ -29,17 +29,14 @@ t.test(
 t.test(
   'of 50 pull requests merged at once between pushes all land, and the base loses no commit',
   async (t) => {
-    const { open, merge, work, tip, repoId } = await repository(t, 'crowd')
+    const { open, merge, work, tip, repoId, branches } = await repository(t, 'crowd')
     const PULLS = 50
     const styles = ['merge', 'squash', 'rebase', 'rebase-merge'] as const
-    const heads: string[] = []
-    for (let i = 0; i < PULLS; i++) {
-      await work.git('checkout', '-q', '-B', `b${i}`, 'main')
-      heads.push(await work.commit(`Commit ${i}`, { [`f${i}`]: 'x' }))
-    }
-    await work.git('push', '-q', '--all', 'origin')
+    const names = Array.from({ length: PULLS }, (_, i) => `f${i}`)
+    await branches(...names)
+    const heads = (await work.git('rev-parse', ...names)).split('\n')
     const numbers: number[] = []
-    for (let i = 0; i < PULLS; i++) numbers.push(await open(`b${i}`))
+    for (let i = 0; i < PULLS; i++) numbers.push(await open(`f${i}`))
 
     const merging = Promise.all(
       numbers.map(async (index, i) => {

@@ -3,12 +3,12 @@ import type { CreatePullRequestOption, EditRepoOption, PullRequest } from 'gitea
 import { decode } from '../../../src/events/codec.ts'
 import type { CommitState, DomainEvent, Recorded } from '../../../src/events/domain-events.ts'
 import { checksStream, pullStream } from '../../../src/events/streams.ts'
-import { workTree } from '../../git-client.ts'
+import type { Test } from '../../git-client.ts'
+import { hostedWork } from '../../hosted-work.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
-import { type Content, writeContents } from './contents.ts'
 
-export type Test = Parameters<typeof workTree>[0]
+export type { Test }
 export type Pulls = Awaited<ReturnType<typeof startPulls>>
 export type PullRepository = Awaited<ReturnType<Pulls['repository']>>
 export type Answer = Awaited<ReturnType<ReturnType<typeof caller>>>
@@ -45,46 +45,6 @@ export async function eventsIn({ services }: TestServer, stream: string): Promis
   return events
 }
 
-/** Somebody's clone of a repository on the server. */
-async function clone(test: Test, server: TestServer, login: string, fullName: string) {
-  const work = await workTree(test, server.gitUrl(login, fullName))
-  const { git } = work
-  // Git would start another process after each commit, fetch and merge.
-  await git('config', 'maintenance.auto', 'false')
-  const commit = async (message: string, files: Record<string, Content> = {}) => {
-    await writeContents(work.dir, files)
-    return work.commit(message, {})
-  }
-  return {
-    work,
-    /** Commits what is there and these files; resolves to the commit's id. */
-    commit,
-    push: (...refspecs: string[]) => git('push', '-q', 'origin', ...refspecs),
-    /** Pushes a branch that has one commit more than `from`; resolves to its tip. */
-    async branch(branch: string, files: Record<string, Content>, from = 'main') {
-      await git('checkout', '-q', '-B', branch, from)
-      const tip = await commit(`Commit on ${branch}`, files)
-      await git('push', '-q', '-f', 'origin', branch)
-      return tip
-    },
-    /** Pushes branches from main at once, each with a file of its own name; resolves to the last one's tip. */
-    async branches(...branches: string[]) {
-      let tip = ''
-      for (const branch of branches) {
-        await git('checkout', '-q', '-B', branch, 'main')
-        tip = await commit(`Commit on ${branch}`, { [branch.replaceAll('/', '-')]: `${branch}\n` })
-      }
-      await git('push', '-q', '-f', 'origin', ...branches)
-      return tip
-    },
-    /** Where a branch, or another ref by its whole name, stands on the server. */
-    async tip(ref: string): Promise<string | undefined> {
-      const name = ref.startsWith('refs/') ? ref : `refs/heads/${ref}`
-      return (await git('ls-remote', 'origin', name)).split('\t')[0] || undefined
-    },
-  }
-}
-
 /** What a repository of alice's is made with: some of her settings, and logins of others who may write. */
 export interface RepositoryOptions extends EditRepoOption {
   writers?: string[]
@@ -109,7 +69,7 @@ export async function startPulls(test: Test, environment: Record<string, string>
     const writer = async (login: string, permission: 'read' | 'write' | 'admin' = 'write') =>
       must(await call('alice', 'PUT', `collaborators/${login}`, { permission }), 204)
     const [own] = await Promise.all([
-      clone(test, server, 'alice', `alice/${name}`),
+      hostedWork(test, server, { login: 'alice', repoId, fullName: `alice/${name}` }),
       Object.keys(settings).length > 0 && alice.repos.repoEdit('alice', name, settings),
       ...writers.map((login) => writer(login)),
     ])
@@ -135,7 +95,8 @@ export async function startPulls(test: Test, environment: Record<string, string>
       /** A fork of it, and its owner's clone of that. */
       async fork(login: string, forkName = name) {
         const { body } = must(await call(login, 'POST', 'forks', { name: forkName }), 202)
-        return { repoId: Number(body.id), ...(await clone(test, server, login, `${login}/${forkName}`)) }
+        const hosted = { login, repoId: Number(body.id), fullName: `${login}/${forkName}` }
+        return { repoId: hosted.repoId, ...(await hostedWork(test, server, hosted)) }
       },
       protect: async (rule: string, option: object) =>
         must(await call('alice', 'POST', 'branch_protections', { rule_name: rule, ...option }), 201),
@@ -180,7 +141,8 @@ export async function startPulls(test: Test, environment: Record<string, string>
           const checkpoint = await server.services.readStore.checkpoint('process_scheduled_merges')
           return (checkpoint?.position ?? 0) >= position
         })
-        await server.services.projector.waitFor(await server.services.events.lastPosition(), 5000)
+        const last = await server.services.events.lastPosition()
+        await until('queries see what it did', () => server.services.projector.waitFor(last, 5000))
       },
       id: (index: number) => ({ repoId, index }),
       /** All that the log has of a pull request. */

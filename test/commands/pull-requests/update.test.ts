@@ -1,9 +1,9 @@
 import { rename } from 'node:fs/promises'
 import t from 'tap'
 import { gitStream } from '../../../src/events/streams.ts'
-import { workTree } from '../../git-client.ts'
+import { type Test, workTree } from '../../git-client.ts'
 import { until } from '../../until.ts'
-import { type Answer, eventsIn, type PullRepository, startPulls, type Test } from './pull-repository.ts'
+import { type Answer, eventsIn, type PullRepository, startPulls } from './pull-repository.ts'
 
 const { server, alice, bob, repository } = await startPulls(t)
 

@@ -7,6 +7,7 @@ import { type EventStore, StoreUnavailable } from '../../../src/events/event-sto
 import { claimKeys } from '../../../src/events/streams.ts'
 import { forkOf } from '../../../src/wire/repositories.ts'
 import { workTree } from '../../git-client.ts'
+import { hostedWork } from '../../hosted-work.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 import { aContext } from '../../stores.ts'
 
@@ -17,18 +18,22 @@ const [admin, alice, bob, carol] = await Promise.all(
 if (!admin || !alice || !bob || !carol) throw new Error('no clients')
 
 /** A repository of alice with two branches and a tag. */
-async function base(name: string, options: object = {}): Promise<{ id: number; tip: string }> {
+async function base(name: string, options: object = {}) {
   const made = await alice?.user.createCurrentUserRepo({
     name,
     auto_init: true,
     description: 'Words',
     ...options,
   })
-  const work = await workTree(t, server.gitUrl('alice', `alice/${name}`))
-  const tip = await work.commit('On a branch', { 'a.txt': 'a\n' })
-  await work.git('tag', 'v1')
-  await work.git('push', '-q', 'origin', 'HEAD:refs/heads/feature/x', 'v1')
-  return { id: made?.data.id ?? 0, tip }
+  const id = made?.data.id ?? 0
+  const { branch, push } = await hostedWork(t, server, {
+    login: 'alice',
+    repoId: id,
+    fullName: `alice/${name}`,
+  })
+  const tip = await branch('feature/x', { 'a.txt': 'a\n' })
+  await push(`${tip}:refs/tags/v1`)
+  return { id, tip, push }
 }
 
 const branches = async (owner: string, name: string) =>
@@ -303,10 +308,8 @@ t.test('forks work on when their base is gone', async (t) => {
 })
 
 t.test('more branches than fit into one event are all there', async (t) => {
-  await base('wide')
-  const work = await workTree(t, server.gitUrl('alice', 'alice/wide'))
-  const refs = Array.from({ length: 510 }, (_, i) => `HEAD:refs/heads/b/${i}`)
-  await work.git('push', '-q', 'origin', ...refs)
+  const { push } = await base('wide')
+  await push(...Array.from({ length: 510 }, (_, i) => `main:refs/heads/b/${i}`))
   t.equal((await bob.repos.createFork('alice', 'wide', {})).status, 202)
   const listed = await bob.repos.repoListBranches('bob', 'wide', { limit: 1 })
   t.equal(listed.headers.get('x-total-count'), '512')
