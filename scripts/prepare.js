@@ -50,14 +50,6 @@ function build() {
   fs.renameSync('dist.new', 'dist')
 }
 
-/** tap compiles its plugins into itself. `tap run` does so too, but its first run then goes through a slow loader. */
-function buildTap() {
-  const classOfTests = fs.readFileSync('node_modules/@tapjs/test/test-built/dist/esm/index.js')
-  if (!classOfTests.includes('@tapjs/typescript')) return
-  console.log('Building tap without the plugin that .taprc excludes (tap build)')
-  execFileSync(process.execPath, ['node_modules/tap/dist/esm/run.mjs', 'build'], { stdio: 'inherit' })
-}
-
 try {
   process.chdir(fileURLToPath(new URL('..', import.meta.url)))
   requireVersion('Node.js', readJson('package.json').engines.node.replace('>=', ''), process.versions.node)
@@ -66,8 +58,8 @@ try {
   // An image has dist/ and its packages without src/: nothing to prepare.
   if (fs.existsSync('src')) {
     install()
-    build()
-    if (process.env.npm_lifecycle_event === 'pretest') buildTap()
+    // Tests have a build of their own: test/compile.js.
+    if (process.env.npm_lifecycle_event !== 'pretest') build()
   }
 } catch (error) {
   console.error(`Cannot prepare: ${error.message}`)

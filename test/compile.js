@@ -1,8 +1,8 @@
 /**
  * Checks the types of all and compiles src/, test/ and bench/ into .test-build/, where `npm test` runs them. Node
  * loads plain JavaScript in a third of the time that it needs through a hook, and most test files load the server.
- * The sources are
- * copied beside it and everything else of the checkout is linked, so that paths lead to the same files.
+ * The sources are copied beside it and the rest of the checkout is linked, so that paths from a test lead to the same
+ * files.
  */
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'

@@ -1,13 +1,5 @@
 import { spawn } from 'node:child_process'
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
@@ -153,21 +145,11 @@ t.test(
   },
 )
 
-t.test('before the tests, and only then, tap is built without the plugin that .taprc excludes', async (t) => {
-  const { at, write, prepare } = project(t)
-  await prepare()
-  const testClass = 'node_modules/@tapjs/test/test-built/dist/esm/index.js'
-  const tap = `import fs from 'node:fs'; console.log(process.argv[2]); fs.writeFileSync('${testClass}', '')`
-  mkdirSync(dirname(at(testClass)), { recursive: true })
-  mkdirSync(at('node_modules/tap/dist/esm'), { recursive: true })
-  write(testClass, "import '@tapjs/typescript'")
-  write('node_modules/tap/dist/esm/run.mjs', tap)
-  t.strictSame(await prepare({ npm_lifecycle_event: 'prestart' }), quiet)
-  t.match(await prepare({ npm_lifecycle_event: 'pretest' }), {
-    code: 0,
-    stdout: /^Building tap .*\nbuild\n$/,
-  })
-  t.strictSame(await prepare({ npm_lifecycle_event: 'pretest' }), quiet)
+t.test('before the tests it installs and does not build: they have a build of their own', async (t) => {
+  const { at, prepare, npmCalls } = project(t)
+  t.match(await prepare({ npm_lifecycle_event: 'pretest' }), { code: 0, stdout: /^Installing .*\n$/ })
+  t.equal(npmCalls(), 1)
+  t.notOk(existsSync(at('dist')))
 })
 
 t.test('a Node or a git that is too old, and a missing git, are named in one line', async (t) => {
