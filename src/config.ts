@@ -131,19 +131,19 @@ const setting = <const Name extends string, T, R extends Row>(
 const table = {
   host: setting('HOST', host, {
     default: '127.0.0.1',
-    meaning: 'Address to listen on; `0.0.0.0` for every interface',
+    meaning: 'Address to listen on; `0.0.0.0` means every interface',
   }),
   port: setting('PORT', port, { default: '3000', meaning: 'Port of REST and git; `0` takes any free one' }),
   grpcPort: setting('GRPC_PORT', port, { default: '9090', meaning: 'Port of gRPC; `0` takes any free one' }),
   grpcTlsCert: setting('GRPC_TLS_CERT', file, {
-    meaning: 'Certificate of gRPC (a PEM file; its chain may follow it); gRPC is without TLS if unset',
+    meaning: 'Certificate for gRPC (a PEM file; its chain may follow it); without it gRPC has no TLS',
   }),
   grpcTlsKey: setting('GRPC_TLS_KEY', file, {
     meaning: 'Private key of `GRPC_TLS_CERT` (a PEM file), without a passphrase',
   }),
   grpcMaxMessageBytes: setting('GRPC_MAX_MESSAGE_BYTES', bytes('from 32KiB to 64MiB', 2 ** 15, 2 ** 26), {
     default: '1MiB',
-    meaning: 'Largest gRPC message, either way; a call with a larger one ends with RESOURCE_EXHAUSTED',
+    meaning: 'Largest gRPC message, in and out; a call with a larger one ends with RESOURCE_EXHAUSTED',
   }),
   dataDir: setting('DATA_DIR', path('a directory'), {
     default: './data',
@@ -160,18 +160,18 @@ const table = {
     meaning: 'MongoDB, as `mongodb://host:27017/mergelog`; the embedded read store if unset',
   }),
   adminPassword: setting('ADMIN_PASSWORD', password, {
-    meaning: 'Password of `admin`, made on the first start; a random one, printed once, if unset',
+    meaning: 'Password of `admin`, who is made on the first start; if unset, a random one is printed once',
   }),
   logLevel: setting('LOG_LEVEL', logLevel, {
     default: 'info',
     meaning: `One of \`${LOG_LEVELS.join('`, `')}\``,
   }),
   signingKey: setting('SIGNING_KEY', file, {
-    meaning: 'Private SSH key (a file) that signs the commits that merges make; unsigned if unset',
+    meaning: 'Private SSH key (a file) that signs the commits of merges; they are unsigned if unset',
   }),
   allowedSigners: setting('ALLOWED_SIGNERS', file, {
     meaning:
-      "File in git's allowed-signers format: whose signed commits may be pushed where signing is required",
+      "File in git's allowed-signers format: it says whose signatures count on branches that require signed commits",
   }),
   maxBodyBytes: setting('MAX_BODY_BYTES', bytes('from 1KiB to 1GiB', 2 ** 10, 2 ** 30), {
     default: '4MiB',
@@ -179,7 +179,7 @@ const table = {
   }),
   maxPushBytes: setting('MAX_PUSH_BYTES', bytes('(0 for no limit)', 0), {
     default: '4GiB',
-    meaning: 'Largest git push; `0` for no limit',
+    meaning: 'Largest git push; `0` means no limit',
   }),
   attachmentMaxBytes: setting('ATTACHMENT_MAX_BYTES', bytes('from 1', 1), {
     default: '2GiB',
@@ -189,7 +189,7 @@ const table = {
     default:
       '.avif,.cpuprofile,.csv,.dmp,.docx,.fodg,.fodp,.fods,.fodt,.gif,.gz,.jpeg,.jpg,.json,.jsonc,.log,.md,.mov,.mp4,.odf,.odg,.odp,.ods,.odt,.patch,.pdf,.png,.pptx,.svg,.tgz,.txt,.webm,.webp,.xls,.xlsx,.zip',
     meaning:
-      'Which files comments take: endings (`.zip`), media types (`text/plain`) or families of them (`image/*`); `*/*` for all',
+      'Files that comments may have: endings (`.zip`), media types (`text/plain`) or families of them (`image/*`); `*/*` means all',
   }),
   pageLimitDefault: setting('PAGE_LIMIT_DEFAULT', wholeNumber(1, 1000), {
     default: '30',
@@ -197,23 +197,23 @@ const table = {
   }),
   pageLimitMax: setting('PAGE_LIMIT_MAX', wholeNumber(1, 1000), {
     default: '50',
-    meaning: 'Most rows of a list page',
+    meaning: 'Maximum rows of a list page',
   }),
   projectionWaitMs: setting('PROJECTION_WAIT_MS', wholeNumber(0, 600_000), {
     default: '5000',
-    meaning: 'How long a command waits until queries show its change, in milliseconds',
+    meaning: 'How long a command waits for queries to show its change, in milliseconds',
   }),
   maxDiffLines: setting('MAX_DIFF_LINES', wholeNumber(1, 10_000_000), {
     default: '20000',
-    meaning: "Counting a changed file's added and deleted lines ends there",
+    meaning: 'Maximum added and deleted lines that are counted in one changed file',
   }),
   maxDiffFiles: setting('MAX_DIFF_FILES', wholeNumber(1, 100_000), {
     default: '3000',
-    meaning: "A list of a pull request's changed files ends there",
+    meaning: "Maximum files in the list of a pull request's changed files",
   }),
   maxDiffLineCharacters: setting('MAX_DIFF_LINE_CHARACTERS', wholeNumber(1, 1_000_000), {
     default: '5000',
-    meaning: 'Most of one changed line that is held while changed lines are counted',
+    meaning: 'Maximum characters of one changed line that are held while lines are counted',
   }),
 }
 

@@ -1,0 +1,177 @@
+/** Keeps the documents true: the files, commands, settings, links and citations that they name exist. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { settings } from '../src/config.ts'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const at = (path: string) => join(ROOT, path)
+const read = (path: string) => readFileSync(at(path), 'utf8')
+
+/** Paths of all files below a directory of the repository, from its root. */
+function filesBelow(directory: string): string[] {
+  return readdirSync(at(directory), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(ROOT.length))
+}
+
+interface Document {
+  path: string
+  text: string
+}
+
+const DOCUMENTS: readonly Document[] = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  ...filesBelow('docs').filter((path) => path.endsWith('.md')),
+].map((path) => ({ path, text: path === 'CHANGELOG.md' ? unreleased(read(path)) : read(path) }))
+
+/** What is released may name files that are gone. */
+function unreleased(changelog: string): string {
+  return changelog.slice(0, changelog.indexOf('\n## [', changelog.indexOf('## [Unreleased]') + 1))
+}
+
+const withoutBlocks = (text: string) => text.replace(/^```[\s\S]*?^```$/gm, '')
+
+const inBackticks = ({ text }: Document) =>
+  [...withoutBlocks(text).matchAll(/`([^`]+)`/g)].map(([, code = '']) => code)
+
+const found = (text: string, pattern: RegExp) => [...text.matchAll(pattern)].map(([, name = '']) => name)
+
+const TOP = readdirSync(ROOT, { withFileTypes: true })
+const TOP_DIRECTORIES = new Set(
+  TOP.filter((entry) => entry.isDirectory() && entry.name !== 'dist').map(({ name }) => name),
+)
+
+/** Whether it can only be meant as a path in the repository. Others, such as `views.db`, are in a data directory. */
+function isRepositoryPath(code: string): boolean {
+  if (!/^[\w.@<>*/-]+$/.test(code)) return false
+  const [first = '', ...rest] = code.split('/')
+  if (rest.length > 0 && TOP_DIRECTORIES.has(first) && !['git', 'data'].includes(first)) return true
+  return /[\w>*-]\.(ts|js|md|yml)$/.test(code)
+}
+
+/** Up to the first part that stands for many: `src/commands` of `src/commands/<aggregate>/`. */
+function certainPart(path: string): string {
+  const parts = path.split('/')
+  const open = parts.findIndex((part) => /[<>*]/.test(part))
+  return (open === -1 ? parts : parts.slice(0, open)).join('/')
+}
+
+/** What a heading is called in links: as GitHub, Gitea and Forgejo do it. */
+const anchorOf = (heading: string) =>
+  heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N} _-]/gu, '')
+    .replaceAll(' ', '-')
+
+const anchorsOf = (path: string) => new Set(found(withoutBlocks(read(path)), /^#+ (.+)$/gm).map(anchorOf))
+
+/** Why a link or citation leads nowhere; undefined when it leads somewhere. */
+function brokenLink(path: string, anchor: string | undefined): string | undefined {
+  if (!existsSync(at(path))) return `${path} does not exist`
+  if (anchor === undefined) return undefined
+  return anchorsOf(path).has(anchor) ? undefined : `${path} has no heading #${anchor}`
+}
+
+/** What is wrong with each document, with its path before each problem. */
+const inAll = (problemsOf: (document: Document) => readonly string[]) =>
+  DOCUMENTS.flatMap((document) => problemsOf(document).map((problem) => `${document.path}: ${problem}`))
+
+t.test('every file that a document names exists', async (t) => {
+  const problems = inAll((document) => {
+    const inCommands = found(document.text, /npx (?:tap run|tsx) ([\w.*-]+\/[\w./*-]+)/g)
+    const named = [...inBackticks(document).filter(isRepositoryPath), ...inCommands]
+    return named.filter((name) => !existsSync(at(certainPart(name))))
+  })
+  t.strictSame(problems, [])
+})
+
+t.test('every command that a document names exists', async (t) => {
+  const { scripts }: { scripts: Record<string, string> } = JSON.parse(read('package.json'))
+  const problems = inAll(({ text }) => {
+    const npm = [...found(text, /npm run ([\w:-]+)/g), ...found(text, /npm (start|test)\b/g)]
+    const mergelog = found(text, /(?:npx |`)mergelog ([a-z]+)/g)
+    return [
+      ...npm.filter((name) => !Object.hasOwn(scripts, name)),
+      ...mergelog.filter((name) => !existsSync(at(`src/cli/commands/${name}.ts`))),
+    ]
+  })
+  t.strictSame(problems, [])
+})
+
+t.test('every setting that a document names exists', async (t) => {
+  const known = new Set<string>([
+    ...settings.map(({ name }) => name),
+    ...['MERGELOG_TOKEN', 'TEST_EVENTSTORE_URL', 'TEST_MONGODB_URL'],
+    // A status of gRPC.
+    'RESOURCE_EXHAUSTED',
+  ])
+  const problems = inAll(({ text }) =>
+    found(text, /\b([A-Z]{2,}(?:_[A-Z]+)+)\b/g).filter((name) => !known.has(name)),
+  )
+  t.strictSame(problems, [])
+})
+
+t.test('every link in a document leads to a file and a heading that exist', async (t) => {
+  const problems = inAll(({ path, text }) =>
+    found(withoutBlocks(text), /\]\(([^)\s]+)\)/g)
+      .filter((target) => !/^https?:/.test(target))
+      .flatMap((target) => {
+        const [file = '', anchor] = target.split('#')
+        return brokenLink(file === '' ? path : normalize(join(dirname(path), file)), anchor) ?? []
+      }),
+  )
+  t.strictSame(problems, [])
+})
+
+t.test("the README's table of commands names each command once", async (t) => {
+  const readme = read('README.md')
+  const table = readme.slice(readme.indexOf('| command |'), readme.indexOf('## History'))
+  const named = found(table, /^\| (`.*?) \|/gm).flatMap((cell) => found(cell, /`([a-z]+)/g))
+  const files = readdirSync(at('src/cli/commands')).map((name) => name.replace(/\.ts$/, ''))
+  t.strictSame(named.toSorted(), files.toSorted())
+})
+
+t.test('docs/architecture.md has a row for each folder of src/', async (t) => {
+  const text = read('docs/architecture.md')
+  const folders = readdirSync(at('src'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+  t.strictSame(
+    folders.map(({ name }) => `\`src/${name}/\``).filter((name) => !text.includes(name)),
+    [],
+  )
+})
+
+t.test('docs/decisions/README.md lists every decision', async (t) => {
+  const listed = found(read('docs/decisions/README.md'), /\]\(([\w-]+\.md)\)/g)
+  const files = readdirSync(at('docs/decisions')).filter((name) => name !== 'README.md')
+  t.strictSame(listed.toSorted(), files.toSorted())
+})
+
+const CODE = [
+  ...['src', 'test', 'bench', 'scripts', 'bin', 'ui', '.ci', '.github'].flatMap(filesBelow),
+  ...TOP.filter((entry) => entry.isFile() && !entry.name.endsWith('.md')).map(({ name }) => name),
+].filter((path) => /(\.([cm]?[jt]s|ya?ml|json|css)|\/run)$/.test(path) && path !== 'package-lock.json')
+
+t.test('every citation of docs/ in the code leads to a file and a heading that exist', async (t) => {
+  const problems = CODE.flatMap((path) =>
+    [...read(path).matchAll(/\b(docs\/[\w/-]+\.md)(?:#([\w-]+))?/g)].flatMap(([, file = '', anchor]) => {
+      const problem = brokenLink(file, anchor)
+      return problem === undefined ? [] : `${path}: ${problem}`
+    }),
+  )
+  t.strictSame(problems, [])
+})
+
+t.test('nothing cites a document that is not in the repository', async (t) => {
+  // In brackets, so that this file does not match.
+  const elsewhere = /\b[D]ESIGN\b|\.\.\/[s]hared\/|\b[H]OUSE\.md|\b[N]OTES\.md|[`"' (/][s]pec\/[\w-]+\.md/
+  const hits = [...CODE, ...DOCUMENTS.map(({ path }) => path)].flatMap((path) =>
+    read(path)
+      .split('\n')
+      .flatMap((line, i) => (elsewhere.test(line) ? `${path}:${i + 1}: ${line.trim()}` : [])),
+  )
+  t.strictSame(hits, [])
+})
