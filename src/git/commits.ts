@@ -3,7 +3,8 @@ import { LRUCache } from 'lru-cache'
 import { type ObjectHeader, splitAnswers } from './batch-answers.ts'
 import { GitFailed, GitOutputTooLarge } from './errors.ts'
 import { checkedId, EMPTY_TREE } from './names.ts'
-import { MAX_READ_BYTES, objectReaders } from './object-reader.ts'
+import { MAX_READ_BYTES } from './object-reader.ts'
+import { objectReaders } from './object-readers.ts'
 import { gitOutput } from './run.ts'
 
 /** Who wrote or committed, and when: ISO 8601 in seconds with the writer's own zone (`…T10:00:00+02:00`). */

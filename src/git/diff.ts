@@ -1,10 +1,10 @@
 /** What differs between two commits, as text for `git apply` or `git am`. */
 import { Readable } from 'node:stream'
 import { LRUCache } from 'lru-cache'
+import { throwIfUnusable } from './child-process.ts'
 import { GitFailed, GitUnavailable } from './errors.ts'
 import { checkedId } from './names.ts'
 import { watchStillness } from './request-body.ts'
-import { throwIfHopeless } from './run.ts'
 import { startTransfer } from './transfer.ts'
 
 export type DiffKind = 'diff' | 'patch'
@@ -75,7 +75,7 @@ export async function diffText(
     }
     const { code, stderr } = await transfer.ended
     if (code === 0) return
-    throwIfHopeless(stderr, dir)
+    throwIfUnusable(stderr, dir)
     if (code === null) throw new GitUnavailable(`git ${args[0]} was ended by a signal`)
     throw new GitFailed(args, code, stderr)
   }

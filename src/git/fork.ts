@@ -3,12 +3,13 @@ import { constants } from 'node:fs'
 import { copyFile, link, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { exists, flush, hasCode, isMissing } from '../disk.ts'
+import type { GitConfig } from './environment.ts'
 import { InvalidGitArgument, RepositoryMissing } from './errors.ts'
 import { branchRef } from './names.ts'
 import { takeObjectFiles } from './object-files.ts'
 import { listRefs, type Ref } from './refs.ts'
 import { createRepositoryFrom } from './repository.ts'
-import { type GitConfig, gitOutput } from './run.ts'
+import { gitOutput } from './run.ts'
 
 const CONCURRENT_LINKS = 8
 

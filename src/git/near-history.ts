@@ -1,6 +1,6 @@
 /** How two commits relate when that shows within a few steps: without a process. */
 import { commitFacts } from './commits.ts'
-import { objectReaders } from './object-reader.ts'
+import { objectReaders } from './object-readers.ts'
 
 /** A process is faster than reading more commits than this of each side one after the other. */
 const MAX_STEPS = 8

@@ -3,7 +3,7 @@ import { rememberCommit, type Signature } from './commits.ts'
 import { GitFailed, InvalidGitArgument } from './errors.ts'
 import { storeObject } from './loose-objects.ts'
 import { branchRef, checkedId } from './names.ts'
-import { objectReaders } from './object-reader.ts'
+import { objectReaders } from './object-readers.ts'
 import { type RefOutcome, updateRef } from './refs.ts'
 import { signedContent } from './signatures.ts'
 

@@ -7,7 +7,7 @@ import { mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { flush, isMissing } from '../disk.ts'
-import { signalGroup } from './run.ts'
+import { signalGroup } from './child-process.ts'
 import { removeLeftovers } from './stale-locks.ts'
 
 export interface PushMarker {

@@ -1,12 +1,13 @@
 /** Rebasing without a work tree. */
 import { commitFacts, rawCommits, type Signature } from './commits.ts'
+import type { GitConfig } from './environment.ts'
 import { GitFailed } from './errors.ts'
 import { mergeBase } from './history.ts'
 import { mergeTrees } from './merge.ts'
 import { checkedId, EMPTY_TREE } from './names.ts'
 import { nearRange } from './near-history.ts'
 import { signatureLine } from './new-commit.ts'
-import { type GitConfig, gitOutput } from './run.ts'
+import { gitOutput } from './run.ts'
 import { signedContent } from './signatures.ts'
 import { type Staging, withStaging } from './staging.ts'
 

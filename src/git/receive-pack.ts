@@ -1,13 +1,14 @@
 /** A push: refused before git sees it, or carried out by git, recorded, and only then answered. */
 import type { Readable } from 'node:stream'
 import { inTurn } from '../turns.ts'
+import { throwIfUnusable } from './child-process.ts'
+import type { GitConfig } from './environment.ts'
 import { GitFailed, GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
 import { refNameProblem } from './names.ts'
 import type { PushJournal } from './push-journal.ts'
 import { type PushRequest, readPushRequest, refusalReport } from './push-request.ts'
 import { flushRefs, type RefChange, readRefs } from './refs.ts'
 import { drainBody, watchBody, watchStillness } from './request-body.ts'
-import { type GitConfig, throwIfHopeless } from './run.ts'
 import type { TrustedKeys } from './signatures.ts'
 import { prepareSignatureCheck } from './signed-pushes.ts'
 import { startTransfer, type Transfer, type TransferOptions } from './transfer.ts'
@@ -144,7 +145,7 @@ async function carryOutAndRecord(
   if (broken !== undefined) throw broken.reason
   if (answer === undefined) throw new GitOutputTooLarge(`git's answer has more than ${MAX_ANSWER} bytes`)
   if (code !== 0 && answer.length === 0) {
-    throwIfHopeless(stderr, dir)
+    throwIfUnusable(stderr, dir)
     throw new GitFailed(args, code, stderr)
   }
   return answer

@@ -4,7 +4,7 @@ import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { flush, hasCode, isMissing } from '../disk.ts'
 import { branchRef } from './names.ts'
-import { objectReaders } from './object-reader.ts'
+import { objectReaders } from './object-readers.ts'
 import { gitOutput } from './run.ts'
 
 /** Beside `12.git` these are a repository that is not yet, and one that is no longer. */

@@ -1,6 +1,6 @@
 /** Which commit a name means. */
 import { isObjectId, refNameProblem } from './names.ts'
-import { objectReaders } from './object-reader.ts'
+import { objectReaders } from './object-readers.ts'
 import { resolveRef } from './refs.ts'
 import { gitOutput } from './run.ts'
 

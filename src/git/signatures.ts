@@ -2,9 +2,10 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
+import type { GitConfig } from './environment.ts'
 import { GitUnavailable, SigningFailed } from './errors.ts'
 import { checkedId } from './names.ts'
-import { type GitConfig, gitOutput, sshKeygen } from './run.ts'
+import { gitOutput, sshKeygen } from './run.ts'
 
 /** Whose signatures are good. Without either nobody's is. */
 export interface TrustedKeys {

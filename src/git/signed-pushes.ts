@@ -3,10 +3,10 @@ import { constants } from 'node:fs'
 import { access, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { GitConfig } from './environment.ts'
 import { GitUnavailable } from './errors.ts'
 import { checkedRef } from './names.ts'
 import type { RefChange } from './refs.ts'
-import type { GitConfig } from './run.ts'
 import { GOOD, type TrustedKeys, VERDICT, verificationConfig, writeTrustedKeys } from './signatures.ts'
 
 export interface SignatureCheck {

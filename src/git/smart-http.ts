@@ -1,11 +1,12 @@
 /** git's smart HTTP, as far as clones and fetches go; `receive-pack.ts` is the side of pushes. */
 import { once } from 'node:events'
 import { PassThrough, pipeline, type Readable, Transform } from 'node:stream'
+import { throwIfUnusable } from './child-process.ts'
+import type { GitConfig } from './environment.ts'
 import { GitFailed, MalformedGitRequest } from './errors.ts'
 import { FLUSH, packet } from './pkt-line.ts'
 import { RECEIVE_CONFIG } from './receive-pack.ts'
 import { asError, limitBody, watchBody, watchStillness } from './request-body.ts'
-import { type GitConfig, throwIfHopeless } from './run.ts'
 import { startTransfer, type TransferOptions } from './transfer.ts'
 
 // Whoever serves `uploadPack` decodes its request first.
@@ -123,6 +124,6 @@ async function converse(
   const { code, stderr } = await transfer.ended
   if (code === 0) return answer
   answer.destroy()
-  throwIfHopeless(stderr, args.at(-1))
+  throwIfUnusable(stderr, args.at(-1))
   throw new GitFailed(args, code, stderr)
 }

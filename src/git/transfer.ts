@@ -1,16 +1,15 @@
 /** A git process that a client on the network talks to: streamed both ways, ended with all its helpers. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  cannotStart,
-  collectStderr,
-  type GitConfig,
-  gitEnvironment,
-  signalGroup,
-  transferSlots,
-} from './run.ts'
+import { availableParallelism } from 'node:os'
+import { createSlots } from '../turns.ts'
+import { cannotStart, collectStderr, signalGroup } from './child-process.ts'
+import { type GitConfig, gitEnvironment } from './environment.ts'
 
-const GRACE = 5_000
+/** Clones, fetches and pushes last as long as their client is slow, so they don't share slots with commands. */
+const transferSlots = createSlots(Math.max(16, 8 * availableParallelism()))
+/** From SIGTERM to SIGKILL. */
+const GRACE_MS = 5_000
 
 export interface TransferOptions {
   /** The client's `Git-Protocol` header; only `version=0`, `1` and `2` are passed on. */
@@ -83,7 +82,7 @@ export async function startTransfer(
         signalGroup(pid, 'SIGTERM')
         lastResort ??= setTimeout(() => {
           if (!hasExited) signalGroup(pid, 'SIGKILL')
-        }, GRACE)
+        }, GRACE_MS)
       },
     }
   } catch (error) {

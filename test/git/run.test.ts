@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import t from 'tap'
-import { git, gitEnvironment, gitOutput } from '../../src/git/run.ts'
+import { gitEnvironment } from '../../src/git/environment.ts'
+import { git, gitOutput } from '../../src/git/run.ts'
 import { userGit } from './client.ts'
 
 t.test('git sees neither the configuration nor the secrets of the machine', async (t) => {

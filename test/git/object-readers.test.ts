@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import type { ObjectHeader } from '../../src/git/batch-answers.ts'
-import { createObjectReaders, type ObjectReaders, type ReaderLimits } from '../../src/git/object-reader.ts'
+import { createObjectReaders, type ObjectReaders, type ReaderLimits } from '../../src/git/object-readers.ts'
 import { createRepository, deleteRepository } from '../../src/git/repository.ts'
 import { until } from '../until.ts'
 import { commit, userGit } from './client.ts'
@@ -295,7 +295,7 @@ t.test(
 t.test('readers keep no process alive, and end with it', async (t) => {
   const { dir } = await setUp(t)
   const id = await blob(dir, 'x')
-  const module = new URL('../../src/git/object-reader.ts', import.meta.url).href
+  const module = new URL('../../src/git/object-readers.ts', import.meta.url).href
   const code = `
     const { objectReaders } = await import(${JSON.stringify(module)})
     const [header] = await objectReaders.headers(${JSON.stringify(dir)}, ['${id}'])
