@@ -1,8 +1,8 @@
 /** What can go wrong between us and git, as far as a caller can tell it apart. */
-import { AnsweredError, refuse, storeAway } from '../refusal.ts'
+import { ErrorWithRefusal, refuse, storeUnavailable } from '../refusal.ts'
 
 /** An argument that must never reach git: a malformed name, id or file name. */
-export class InvalidGitArgument extends AnsweredError {
+export class InvalidGitArgument extends ErrorWithRefusal {
   override readonly name = 'InvalidGitArgument'
   /** Which argument: `branch`, `ref`, `object id`, … */
   readonly field: string
@@ -34,31 +34,31 @@ export class GitFailed extends Error {
 }
 
 /** The directory holds no repository: it was never made, or is deleted. */
-export class RepositoryMissing extends AnsweredError {
+export class RepositoryMissing extends ErrorWithRefusal {
   override readonly name = 'RepositoryMissing'
   readonly refusal = refuse.notFound('repository not found')
 }
 
 /** git can't work now: disk full, no process to be had, time limit passed. */
-export class GitUnavailable extends AnsweredError {
+export class GitUnavailable extends ErrorWithRefusal {
   override readonly name = 'GitUnavailable'
-  readonly refusal = storeAway
+  readonly refusal = storeUnavailable
 }
 
 /** A commit can't be signed: the signing key is missing, unreadable, or no private SSH key without a passphrase. */
-export class SigningFailed extends AnsweredError {
+export class SigningFailed extends ErrorWithRefusal {
   override readonly name = 'SigningFailed'
   readonly refusal = refuse.unavailable("the server's signing key cannot be used now; try again")
 }
 
 /** git said more than the caller is ready to hold. */
-export class GitOutputTooLarge extends AnsweredError {
+export class GitOutputTooLarge extends ErrorWithRefusal {
   override readonly name = 'GitOutputTooLarge'
   readonly refusal = refuse.unprocessable('this is more than the server can process at once')
 }
 
 /** A git client's request breaks the protocol. */
-export class MalformedGitRequest extends AnsweredError {
+export class MalformedGitRequest extends ErrorWithRefusal {
   override readonly name = 'MalformedGitRequest'
   get refusal() {
     return refuse.invalid(this.message)
@@ -66,7 +66,7 @@ export class MalformedGitRequest extends AnsweredError {
 }
 
 /** A git client's request is larger than allowed. */
-export class GitRequestTooLarge extends AnsweredError {
+export class GitRequestTooLarge extends ErrorWithRefusal {
   override readonly name = 'GitRequestTooLarge'
   get refusal() {
     return refuse.tooLarge(this.message)
@@ -74,7 +74,7 @@ export class GitRequestTooLarge extends AnsweredError {
 }
 
 /** A Content-Encoding that is neither gzip nor identity. */
-export class UnknownContentEncoding extends AnsweredError {
+export class UnknownContentEncoding extends ErrorWithRefusal {
   override readonly name = 'UnknownContentEncoding'
   get refusal() {
     return refuse.unsupported(this.message)
@@ -90,7 +90,7 @@ export class GitClientGone extends Error {
  * git moved the refs of a push, and they could not be recorded. The push's marker stays in the journal
  * until a recovery records them.
  */
-export class PushUnrecorded extends AnsweredError {
+export class PushUnrecorded extends ErrorWithRefusal {
   override readonly name = 'PushUnrecorded'
-  readonly refusal = storeAway
+  readonly refusal = storeUnavailable
 }

@@ -1,6 +1,6 @@
 /** Errors on the wire: the one place where a refusal or a failure gets its status and its body. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { AnsweredError, type RefusalKind, Refused } from '../refusal.ts'
+import { ErrorWithRefusal, type RefusalKind, Refused } from '../refusal.ts'
 
 const STATUS: Record<RefusalKind, number> = {
   invalid: 400,
@@ -32,7 +32,7 @@ interface Problem {
 
 /** Says what a client is told of an error. Only our own words: a 500 never shows internals. */
 function problemOf(error: FastifyError | Error): Problem {
-  if (error instanceof AnsweredError) {
+  if (error instanceof ErrorWithRefusal) {
     const { refused, message, errors } = error.refusal
     return { status: STATUS[refused], message, ...(errors && { errors }) }
   }
