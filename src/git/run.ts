@@ -1,4 +1,7 @@
-/** Starts git and ssh-keygen: never through a shell, never with the machine's configuration, never too often at once. */
+/**
+ * Runs single commands of git and ssh-keygen: never through a shell, never with the machine's configuration, and a
+ * limited number at the same time.
+ */
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { createSlots } from '../turns.ts'
@@ -15,17 +18,17 @@ const commandSlots = createSlots(Math.max(4, 2 * availableParallelism()))
 const commandEnvironment = gitEnvironment()
 
 export interface GitOptions {
-  /** Absolute path of the bare repository; left out for commands that need none. */
+  /** Absolute path of the bare repository; not set for commands without a repository. */
   dir?: string
   input?: string | Uint8Array
-  /** Settings for this command; they win over those that every command gets. */
+  /** Settings for this command. They win over the settings that every command gets. */
   config?: GitConfig
   env?: Readonly<Record<string, string>>
-  /** Bytes of standard output, default 64 MB; more ends the command with `GitOutputTooLarge`. */
+  /** Most bytes of standard output, default 64 MB. More ends the command with `GitOutputTooLarge`. */
   maxOutput?: number
-  /** Takes the output as it comes, instead of it being held; `maxOutput` does not apply then. */
+  /** Takes the output while it arrives. Nothing is held then, and `maxOutput` does not apply. */
   onOutput?: (chunk: Buffer) => void
-  /** Milliseconds that the command may run, default 120,000; more ends it with `GitUnavailable`. */
+  /** Milliseconds that the command may run, default 120,000. More ends it with `GitUnavailable`. */
   timeout?: number
   signal?: AbortSignal
 }
@@ -39,7 +42,7 @@ export interface GitResult {
 }
 
 /**
- * Runs one git command and resolves with its exit code, whatever that is.
+ * Runs one git command. Resolves with its exit code, also when the code is not 0.
  *
  * @throws GitOutputTooLarge, GitUnavailable, RepositoryMissing, or the signal's reason
  */
@@ -50,8 +53,8 @@ export async function git(args: readonly string[], options: GitOptions = {}): Pr
 }
 
 /**
- * Runs one `ssh-keygen`, which makes and checks the signatures that git only carries, and resolves with
- * its exit code, whatever that is. It finds neither an agent nor a terminal to ask for a passphrase.
+ * Runs `ssh-keygen`, which makes and checks signatures. Resolves with its exit code, also when the code is not 0. It
+ * has no agent and no terminal, so it can't ask for a passphrase.
  *
  * @throws GitOutputTooLarge, GitUnavailable
  */
@@ -60,9 +63,9 @@ export async function sshKeygen(args: readonly string[], options: GitOptions = {
 }
 
 /**
- * Runs one git command that has no other good end than exit code 0; gives its standard output.
+ * Runs one git command and gives its standard output. Any exit code but 0 is an error.
  *
- * @throws GitFailed, and all that `git` throws
+ * @throws GitFailed, and what `git` throws
  */
 export async function gitOutput(args: readonly string[], options: GitOptions = {}): Promise<Buffer> {
   const { code, stdout, stderr } = await git(args, options)
@@ -135,7 +138,7 @@ function runNow(program: Program, args: readonly string[], options: GitOptions):
         else resolve({ code, stdout: Buffer.concat(chunks), stderr: stderr() })
       })
     })
-    // A command that fails early leaves its input unread; its exit code tells why.
+    // A command that fails early doesn't read its input. Its exit code tells why.
     child.stdin.on('error', () => undefined)
     child.stdin.end(input)
   })

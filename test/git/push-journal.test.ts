@@ -167,7 +167,7 @@ t.test('a git that does not end by itself is ended', async (t) => {
   const before = await openPushJournal(pending)
   await before.begin('one', child.pid ?? 0)
 
-  const journal = await openPushJournal(pending, { patience: 100 })
+  const journal = await openPushJournal(pending, { timeout: 100 })
   const [marker] = await journal.unfinished()
   if (marker === undefined) throw new Error('there is no marker')
   await journal.settle(marker, dir)
@@ -183,7 +183,7 @@ t.test('a process that has the number of a git long gone is left alone', async (
   await once(stranger, 'spawn')
   const before = await openPushJournal(pending)
   await before.begin('one', stranger.pid ?? 0)
-  const journal = await openPushJournal(pending, { patience: 0 })
+  const journal = await openPushJournal(pending, { timeout: 0 })
   for (const marker of await journal.unfinished()) await journal.settle(marker, dir)
   t.equal(stranger.exitCode, null)
   t.equal(stranger.signalCode, null)

@@ -3,8 +3,8 @@ import t from 'tap'
 import { registerErrors } from '../../src/http/errors.ts'
 import {
   type Beginning,
-  beginningOf,
-  checkBeginning,
+  requestedBeginning,
+  requireExistingBeginning,
   type StreamedEvent,
   sendEventStream,
 } from '../../src/http/event-stream.ts'
@@ -20,8 +20,8 @@ async function serve(t: Test, batches: () => AsyncIterable<readonly StreamedEven
   let beginning: Beginning | undefined
   registerErrors(app, () => '/docs')
   app.get<{ Querystring: { after?: string } }>('/', async (request, reply) => {
-    beginning = beginningOf(request, request.query.after)
-    await checkBeginning(request, beginning, async () => last)
+    beginning = requestedBeginning(request, request.query.after)
+    await requireExistingBeginning(request, beginning, async () => last)
     sendEventStream(request, reply, batches, ending.signal)
     return reply
   })
