@@ -1,6 +1,6 @@
 /**
- * Refusals: why the server did not do what a client asked. Deciders return them; `src/http/errors.ts` maps each kind
- * to an HTTP status.
+ * Refusals: why the server did not do what a client asked. Deciders return them; `src/http/errors.ts` maps each
+ * kind to an HTTP status.
  */
 
 export type RefusalKind =

@@ -34,11 +34,11 @@ export function openSqlite(file: string, synchronous: Durability): Sqlite {
 }
 
 /**
- * Runs `prepare`, which makes the tables and the statements of a file that has just been opened. When it throws, the
- * connections are closed.
+ * Runs `prepare`, which makes the tables and the statements of a file that has just been opened. When it throws,
+ * the connections are closed.
  *
- * @throws BrokenFile when the file is damaged. Our SQL is correct, so an SQL error (`no such column`) means that the
- * file's schema is damaged.
+ * @throws BrokenFile when the file is damaged. Our SQL is correct, so an SQL error (`no such column`) means that
+ * the file's schema is damaged.
  */
 export function closeOnError<T>(file: string, connections: readonly Sqlite[], prepare: () => T): T {
   try {
@@ -85,8 +85,8 @@ export interface Query<Parameters extends unknown[], Row> {
 }
 
 /**
- * Prepares a SELECT. The driver's types call every row `unknown`, and only the SQL tells a row's type. So the caller
- * names the type beside the SQL.
+ * Prepares a SELECT. The driver's types call every row `unknown`, and only the SQL tells a row's type. So the
+ * caller names the type beside the SQL.
  */
 export function select<Parameters extends unknown[], Row>(db: Sqlite, sql: string): Query<Parameters, Row> {
   const statement = db.prepare(sql)

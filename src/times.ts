@@ -18,8 +18,8 @@ export function instantOf(text: string): number | undefined {
 const LATEST = Date.UTC(9999, 11, 31, 23)
 
 /**
- * Writes an instant (milliseconds since 1970) as events write their times, so that both compare as text: ISO 8601 in
- * UTC with milliseconds. A later instant than year 9999 gives the end of that year.
+ * Writes an instant (milliseconds since 1970) as events write their times, so that both compare as text: ISO 8601
+ * in UTC with milliseconds. A later instant than year 9999 gives the end of that year.
  */
 export function comparableTime(instant: number): string {
   return new Date(Math.min(instant, LATEST)).toISOString()

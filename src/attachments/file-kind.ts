@@ -12,8 +12,8 @@ const HTML =
 const IN_TEXT = new Set([0x09, 0x0a, 0x0c, 0x0d, 0x1b])
 
 /**
- * Guesses the media type from the first bytes of a file, as browsers do. `application/octet-stream` when the type is
- * unknown; undefined for a file of less than two bytes.
+ * Guesses the media type from the first bytes of a file, as browsers do. `application/octet-stream` when the type
+ * is unknown; undefined for a file of less than two bytes.
  */
 export async function sniff(head: Uint8Array): Promise<string | undefined> {
   if (head.length <= 1) return undefined
@@ -31,8 +31,8 @@ export async function sniff(head: Uint8Array): Promise<string | undefined> {
 /**
  * Whether a file may be uploaded, by Gitea's rule: one entry must match.
  *
- * @param allowed file endings (`.zip`), media types (`text/plain`), families of media types (`image/*`), or `*` of `*`
- * for everything. An empty list allows everything.
+ * @param allowed file endings (`.zip`), media types (`text/plain`), families of media types (`image/*`), or `*`
+ * of `*` for everything. An empty list allows everything.
  * @param sniffed the result of `sniff`
  */
 export function isAllowed(allowed: readonly string[], name: string, sniffed: string | undefined): boolean {

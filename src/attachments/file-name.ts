@@ -10,8 +10,8 @@ const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
 const UNSHOWABLE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\ufeff\ufff9-\ufffb]/gu
 
 /**
- * The name without directories, invisible characters and direction marks, shortened to 255 characters with its ending
- * kept. Undefined when nothing is left.
+ * The name without directories, invisible characters and direction marks, shortened to 255 characters with its
+ * ending kept. Undefined when nothing is left.
  */
 export function cleanFileName(given: string): string | undefined {
   const last = given.slice(Math.max(given.lastIndexOf('/'), given.lastIndexOf('\\')) + 1)

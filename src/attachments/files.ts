@@ -36,8 +36,8 @@ export interface AttachmentFiles {
   pathOf(uuid: string): string
   readonly directory: string
   /**
-   * Removes the files of earlier processes that `known` does not return, and resolves to their number. Call it once; new
-   * files may come in meanwhile. `known` gets uuids in batches.
+   * Removes the files of earlier processes that `known` does not return, and resolves to their number. Call it
+   * once; new files may come in meanwhile. `known` gets uuids in batches.
    */
   removeUnknown(known: (uuids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<number>
 }

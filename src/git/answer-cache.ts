@@ -2,10 +2,12 @@
 import { LRUCache } from 'lru-cache'
 
 /**
- * Makes a cache of at most `maxSize` units, in which an answer takes `sizeOf(answer)` units. Returns a function that
- * gives the cached answer, or calls `ask`: once for all callers that wait for the same key. Errors are not cached.
+ * Makes a cache of at most `maxSize` units, in which an answer takes `sizeOf(answer)` units. Returns a function
+ * that gives the cached answer, or calls `ask`: once for all callers that wait for the same key. Errors are not
+ * cached.
  *
- * A key must begin with the repository's directory. An answer from one repository must not become visible in another.
+ * A key must begin with the repository's directory. An answer from one repository must not become visible in
+ * another.
  */
 export function createAnswerCache<T extends object>(maxSize: number, sizeOf: (answer: T) => number) {
   const known = new LRUCache<string, T>({ maxSize, sizeCalculation: (answer) => Math.max(1, sizeOf(answer)) })

@@ -34,8 +34,8 @@ const lists = createAnswerCache<ChangedFile[]>(64 * 1024 * 1024, (files) =>
 )
 
 /**
- * The files that differ, in git's order. A renamed file is one entry. A file in which only ignored whitespace differs
- * is left out. The list and its counts stop at the bounds; git is then ended.
+ * The files that differ, in git's order. A renamed file is one entry. A file in which only ignored whitespace
+ * differs is left out. The list and its counts stop at the bounds; git is then ended.
  *
  * @throws GitFailed when a commit, or an object of it, does not exist
  */

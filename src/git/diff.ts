@@ -34,9 +34,9 @@ const COMMON = ['--full-index', '--no-color', '--no-ext-diff', '--no-textconv'] 
 
 /**
  * The difference between `from`, which must be an ancestor, and `to`. A text of at most one megabyte comes as a
- * buffer, and from a cache the next time. A larger text comes as a stream. git is ended when the stream is destroyed,
- * when `signal` is aborted, or when nobody reads the stream for ten minutes. The stream ends in an error when git
- * breaks off.
+ * buffer, and from a cache the next time. A larger text comes as a stream. git is ended when the stream is
+ * destroyed, when `signal` is aborted, or when nobody reads the stream for ten minutes. The stream ends in an
+ * error when git breaks off.
  *
  * @throws GitFailed when a commit, or an object of it, does not exist; RepositoryMissing, GitUnavailable
  */

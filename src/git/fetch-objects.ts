@@ -13,9 +13,10 @@ import { quotedPath } from './staging.ts'
 const PACKING_TIMEOUT = 30 * 60_000
 
 /**
- * Copies a commit with all its history from the repository `fromDir` into `intoDir`. Does little when `intoDir` has the
- * commit already. Then points `ref`, which must not be a branch, at the commit, whatever it pointed at before.
- * Everything is on disk when this resolves; a crash leaves all objects or none. Calls may run concurrently.
+ * Copies a commit with all its history from the repository `fromDir` into `intoDir`. Does little when `intoDir`
+ * has the commit already. Then points `ref`, which must not be a branch, at the commit, whatever it pointed at
+ * before. Everything is on disk when this resolves; a crash leaves all objects or none. Calls may run
+ * concurrently.
  *
  * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, or GitFailed when `fromDir` lacks the commit or an
  * object of its history
@@ -48,8 +49,8 @@ async function isComplete(dir: string, sha: string): Promise<boolean> {
 }
 
 /**
- * Writes the missing objects as one pack, which appears atomically. A fetch would need three more processes, and would
- * unpack small histories object by object, commits first.
+ * Writes the missing objects as one pack, which appears atomically. A fetch would need three more processes, and
+ * would unpack small histories object by object, commits first.
  */
 async function copyHistory(intoDir: string, fromDir: string, sha: string): Promise<void> {
   // Tell a deleted repository from one that lacks the commit.

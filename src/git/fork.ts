@@ -14,11 +14,11 @@ import { gitOutput } from './run.ts'
 const CONCURRENT_LINKS = 8
 
 /**
- * Copies the repository `fromDir` to `toDir`, whose parent must exist: all branches and tags, or only one branch, which
- * becomes the default branch. Object files become hard links (or copies, where the file system can't link), so either
- * repository may be deleted later. The original may receive pushes during the call: each ref of the fork has a value
- * that it had at some time during the call. A crash leaves the fork complete or absent. A repository that exists at
- * `toDir` stays unchanged.
+ * Copies the repository `fromDir` to `toDir`, whose parent must exist: all branches and tags, or only one branch,
+ * which becomes the default branch. Object files become hard links (or copies, where the file system can't link),
+ * so either repository may be deleted later. The original may receive pushes during the call: each ref of the
+ * fork has a value that it had at some time during the call. A crash leaves the fork complete or absent. A
+ * repository that exists at `toDir` stays unchanged.
  *
  * @throws RepositoryMissing, InvalidGitArgument when `branch` does not exist, and the errors of git
  */

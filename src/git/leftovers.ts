@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { isMissing } from '../disk.ts'
 
 /**
- * Removes the locks of refs and the half-received objects that were last written before `before` (milliseconds since
- * 1970). The processes that wrote them must have ended.
+ * Removes the locks of refs and the half-received objects that were last written before `before` (milliseconds
+ * since 1970). The processes that wrote them must have ended.
  */
 export async function removeLeftovers(dir: string, before: number): Promise<void> {
   for (const name of ['packed-refs.lock', 'packed-refs.new', 'HEAD.lock'])

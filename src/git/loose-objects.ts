@@ -31,8 +31,8 @@ export async function writeObject(objects: string, type: ObjectType, content: Ui
 }
 
 /**
- * Stores an object in the repository, as `git hash-object -w` does. It is on disk when this resolves. The objects that
- * it refers to must exist. Returns its id.
+ * Stores an object in the repository, as `git hash-object -w` does. It is on disk when this resolves. The objects
+ * that it refers to must exist. Returns its id.
  *
  * @throws RepositoryMissing, GitUnavailable when it can't be written
  */

@@ -14,8 +14,8 @@ export type MergeResult =
   | { kind: 'unrelated' }
 
 /**
- * Merges the commit `theirs` into the commit `ours`, as `git merge` does, and gives the merged tree. Makes no commit
- * and moves no ref.
+ * Merges the commit `theirs` into the commit `ours`, as `git merge` does, and gives the merged tree. Makes no
+ * commit and moves no ref.
  */
 export async function mergeTrees(
   dir: string,
@@ -61,7 +61,8 @@ const MILLISECONDS_PER_MERGE = 5_000
  * Merges many pairs with one process, and gives the results of `mergeTrees` in the same order. The result is
  * `unrelated` when one commit of a pair does not exist.
  *
- * @throws GitOutputTooLarge when the names of all files in conflict take more than 64 MB, and what `mergeTrees` throws
+ * @throws GitOutputTooLarge when the names of all files in conflict take more than 64 MB, and what `mergeTrees`
+ * throws
  */
 export async function mergeTreesAll(
   dir: string,

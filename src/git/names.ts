@@ -15,9 +15,9 @@ export function isObjectId(text: string): boolean {
 }
 
 /**
- * Why git would refuse `ref` as a full name (`refs/heads/main`); undefined when the name is good. These are the rules
- * of `git check-ref-format` and of the commands that make branches and tags. Two rules are stricter: the name must not
- * contain a control character of Unicode, and it must fit into a file system.
+ * Why git would refuse `ref` as a full name (`refs/heads/main`); undefined when the name is good. These are the
+ * rules of `git check-ref-format` and of the commands that make branches and tags. Two rules are stricter: the
+ * name must not contain a control character of Unicode, and it must fit into a file system.
  */
 export function refNameProblem(ref: string): string | undefined {
   if (!ref.startsWith('refs/')) return 'does not begin with refs/'

@@ -6,8 +6,8 @@ import { objectReaders } from './object-readers.ts'
 const MAX_STEPS = 8
 
 /**
- * The commits that `to` has and `from` lacks, newest first. Undefined when they are too many or when one is a merge:
- * then ask git.
+ * The commits that `to` has and `from` lacks, newest first. Undefined when they are too many or when one is a
+ * merge: then ask git.
  */
 export async function nearRange(dir: string, from: string, to: string): Promise<string[] | undefined> {
   const base = await nearMergeBase(dir, from, to)
@@ -32,9 +32,9 @@ interface Line {
 }
 
 /**
- * The best common ancestor of two commits. Finds it when one of the two commits is that ancestor, or when all commits
- * between it and the two have one parent. Undefined when it isn't found within a few steps, when there is none, or
- * when a commit is missing: then ask git.
+ * The best common ancestor of two commits. Finds it when one of the two commits is that ancestor, or when all
+ * commits between it and the two have one parent. Undefined when it isn't found within a few steps, when there is
+ * none, or when a commit is missing: then ask git.
  *
  * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable
  */

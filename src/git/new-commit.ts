@@ -108,8 +108,8 @@ export interface FirstCommit {
 }
 
 /**
- * Makes a branch with a first commit. The outcome is `stale` when the branch exists already. The same input gives the
- * same `sha`, so a caller that repeats this after a crash can compare.
+ * Makes a branch with a first commit. The outcome is `stale` when the branch exists already. The same input gives
+ * the same `sha`, so a caller that repeats this after a crash can compare.
  */
 export async function createFirstCommit(
   dir: string,

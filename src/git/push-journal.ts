@@ -24,9 +24,9 @@ export interface PushJournal {
   /** Leaves the marker for the next recovery: the push is not recorded. */
   abandon(marker: PushMarker): void
   /**
-   * The markers of pushes that this process is not working on: those of earlier processes, and abandoned ones. For
-   * each marker, the caller calls `settle`, compares the repository's refs with the log, records the differences, and
-   * calls `finish`.
+   * The markers of pushes that this process is not working on: those of earlier processes, and abandoned ones.
+   * For each marker, the caller calls `settle`, compares the repository's refs with the log, records the
+   * differences, and calls `finish`.
    */
   unfinished(): Promise<PushMarker[]>
   /**

@@ -139,7 +139,8 @@ async function nextBodyEvent(body: Readable): Promise<void> {
 }
 
 /**
- * The answer to a push that is refused as a whole. A ref without its own reason is refused because of the other refs.
+ * The answer to a push that is refused as a whole. A ref without its own reason is refused because of the other
+ * refs.
  */
 export function refusalReport(push: PushRequest, reasons: ReadonlyMap<string, string>): Buffer {
   const { capabilities, commands } = push

@@ -63,26 +63,26 @@ export interface ReceiveOptions extends TransferOptions, TrustedKeys {
    */
   requireSigned?: readonly string[] | undefined
   /**
-   * Full names of refs that must not be rewritten. git checks this when it has the objects. git's setting covers the
-   * whole push: together with such a ref, no other branch can be rewritten. `check` may still add names.
+   * Full names of refs that must not be rewritten. git checks this when it has the objects. git's setting covers
+   * the whole push: together with such a ref, no other branch can be rewritten. `check` may still add names.
    */
   forwardOnly?: readonly string[] | undefined
   /**
    * Records what a push did, before the client gets its answer. Not called when no ref moved. Called inside
-   * `inTurn(dir, …)`, so for one push per repository at a time; it must not call `inTurn(dir, …)` itself, because it
-   * would wait for itself. The log may know a move already: two pushes made the same move, or a recovery was faster.
-   * After a failure, `from` may be older than the log. So trust only `to`.
+   * `inTurn(dir, …)`, so for one push per repository at a time; it must not call `inTurn(dir, …)` itself, because
+   * it would wait for itself. The log may know a move already: two pushes made the same move, or a recovery was
+   * faster. After a failure, `from` may be older than the log. So trust only `to`.
    */
   record(updates: readonly RefChange[]): Promise<void>
 }
 
 /**
  * Does a push, and returns the answer to `POST …/git-receive-pack`, whose type is
- * `application/x-git-receive-pack-result`. `body` is the decoded request. It streams to git; git's answer is held back
- * until `record` has resolved.
+ * `application/x-git-receive-pack-result`. `body` is the decoded request. It streams to git; git's answer is held
+ * back until `record` has resolved.
  *
- * When the body breaks off, git ends and moves nothing. When the body is complete, the push is done and recorded even
- * if the client is gone.
+ * When the body breaks off, git ends and moves nothing. When the body is complete, the push is done and recorded
+ * even if the client is gone.
  *
  * @throws MalformedGitRequest, GitRequestTooLarge, GitClientGone, RepositoryMissing, GitUnavailable,
  * GitFailed, PushUnrecorded, SigningFailed when `signingKey` can't be read, or what `check` throws

@@ -16,8 +16,8 @@ const ID_LENGTH = 40
 const ABSENT = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ENAMETOOLONG']
 
 /**
- * The object ids of these refs, whose names must be checked already; null for a ref that does not exist. Refs that only
- * git can read are missing from the result: symbolic refs, and refs in a large file of packed refs.
+ * The object ids of these refs, whose names must be checked already; null for a ref that does not exist. Refs
+ * that only git can read are missing from the result: symbolic refs, and refs in a large file of packed refs.
  *
  * @throws RepositoryMissing, GitUnavailable when a file can't be read
  */

@@ -23,8 +23,8 @@ export interface RefChange {
 }
 
 /**
- * `stale`: a ref was not where the change expected it. `name-conflict`: one name is the beginning of another ref's path
- * (`a` and `a/b`). In both cases no ref moved.
+ * `stale`: a ref was not where the change expected it. `name-conflict`: one name is the beginning of another
+ * ref's path (`a` and `a/b`). In both cases no ref moved.
  */
 export type RefOutcome = 'moved' | 'stale' | 'name-conflict'
 
@@ -116,8 +116,8 @@ export async function updateRefs(dir: string, changes: readonly RefChange[]): Pr
 }
 
 /**
- * Flushes the directories of refs that were just written, so that the refs survive a power cut. git itself flushes only
- * the files.
+ * Flushes the directories of refs that were just written, so that the refs survive a power cut. git itself
+ * flushes only the files.
  */
 export async function flushRefs(dir: string, refs: readonly string[]): Promise<void> {
   // Deleting a ref may rewrite `packed-refs`, which is in the repository's own directory.

@@ -23,8 +23,8 @@ export async function createRepository(
 }
 
 /**
- * Like `createRepository`, but with content: `fill` gets the directory of the draft and must flush everything that it
- * writes. When `fill` fails, no repository is made.
+ * Like `createRepository`, but with content: `fill` gets the directory of the draft and must flush everything
+ * that it writes. When `fill` fails, no repository is made.
  */
 export async function createRepositoryFrom(
   dir: string,

@@ -41,8 +41,8 @@ export function limitedBody(body: Readable, maxBytes: number): Readable {
 }
 
 /**
- * Pipes `source` into `target` and passes errors on. Unlike `pipeline`, it does not destroy the source when the target
- * fails: the source is a request, and the answer still needs its connection.
+ * Pipes `source` into `target` and passes errors on. Unlike `pipeline`, it does not destroy the source when the
+ * target fails: the source is a request, and the answer still needs its connection.
  */
 function passOn<Target extends Duplex>(source: Readable, target: Target): Target {
   const unwatch = watchBody(source, undefined, (reason) => target.destroy(asError(reason)))
@@ -57,8 +57,8 @@ function passOn<Target extends Duplex>(source: Readable, target: Target): Target
 }
 
 /**
- * Calls `broken` once when a request's body will never be complete: the client is gone, the body can't be decoded, or
- * the signal is aborted. Returns a function that ends the watch.
+ * Calls `broken` once when a request's body will never be complete: the client is gone, the body can't be
+ * decoded, or the signal is aborted. Returns a function that ends the watch.
  */
 export function watchBody(
   body: Readable,

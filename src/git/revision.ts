@@ -8,8 +8,8 @@ import { gitOutput } from './run.ts'
 const SHORTEST_ID = 7
 
 /**
- * The id of the commit with this tag, or with this id: whole, or abbreviated to at least 7 digits. A tag wins over an
- * id. Branches are not searched. Undefined when there is no commit, or more than one.
+ * The id of the commit with this tag, or with this id: whole, or abbreviated to at least 7 digits. A tag wins
+ * over an id. Branches are not searched. Undefined when there is no commit, or more than one.
  */
 export async function commitOfTagOrId(dir: string, name: string): Promise<string | undefined> {
   const ref = `refs/tags/${name}`

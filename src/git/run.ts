@@ -53,8 +53,8 @@ export async function git(args: readonly string[], options: GitOptions = {}): Pr
 }
 
 /**
- * Runs `ssh-keygen`, which makes and checks signatures. Resolves with its exit code, also when the code is not 0. It
- * has no agent and no terminal, so it can't ask for a passphrase.
+ * Runs `ssh-keygen`, which makes and checks signatures. Resolves with its exit code, also when the code is not 0.
+ * It has no agent and no terminal, so it can't ask for a passphrase.
  *
  * @throws GitOutputTooLarge, GitUnavailable
  */

@@ -9,9 +9,9 @@ const MAX_GAINED = 10_000
 const MAX_FIRST = 100
 
 /**
- * Full names of the refs below `prefix` (`refs/pull/`) that have some of the commits that a branch gained when it moved
- * from `from` to `to`. Undefined when this is unknown: the branch was rewritten, or gained too many commits. Then any
- * ref may have some of them.
+ * Full names of the refs below `prefix` (`refs/pull/`) that have some of the commits that a branch gained when it
+ * moved from `from` to `to`. Undefined when this is unknown: the branch was rewritten, or gained too many
+ * commits. Then any ref may have some of them.
  */
 export async function refsWithGainedCommits(
   dir: string,
@@ -30,8 +30,8 @@ export async function refsWithGainedCommits(
 }
 
 /**
- * The first gained commits, whose parents are not gained. A ref with any gained commit has one of these too. Undefined
- * when too many commits are gained.
+ * The first gained commits, whose parents are not gained. A ref with any gained commit has one of these too.
+ * Undefined when too many commits are gained.
  */
 async function firstGained(dir: string, from: string, to: string): Promise<string[] | undefined> {
   const near = await nearRange(dir, from, to)

@@ -72,8 +72,8 @@ function lastLine(stderr: string): string {
 }
 
 /**
- * The commits without a good SSH signature by a trusted key, in the given order: unsigned, changed after signing, or
- * signed by another key or with PGP. Ids that are not commits of the repository are among them.
+ * The commits without a good SSH signature by a trusted key, in the given order: unsigned, changed after signing,
+ * or signed by another key or with PGP. Ids that are not commits of the repository are among them.
  *
  * @throws SigningFailed when the signing key can't be read, GitUnavailable when the allowed signers can't
  */

@@ -20,12 +20,12 @@ export interface SignatureCheck {
 const NO_CHECK: SignatureCheck = { config: [], env: {}, remove: async () => undefined }
 
 /**
- * The hook. git gives it a line for each ref of a push, `OLD NEW REF`. The hook can read the pushed objects. git refuses
- * the whole push unless the hook ends with 0.
+ * The hook. git gives it a line for each ref of a push, `OLD NEW REF`. The hook can read the pushed objects. git
+ * refuses the whole push unless the hook ends with 0.
  *
- * The hook checks every commit that is new to the ref, even if the repository has it already. Otherwise two pushes, the
- * first one to another branch, could bring in an unsigned commit. For a new ref it checks only the commits that are new
- * to the repository.
+ * The hook checks every commit that is new to the ref, even if the repository has it already. Otherwise two
+ * pushes, the first one to another branch, could bring in an unsigned commit. For a new ref it checks only the
+ * commits that are new to the repository.
  */
 const HOOK = `#!/bin/sh
 none=${'0'.repeat(40)}

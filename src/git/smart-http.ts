@@ -29,8 +29,8 @@ const UPLOAD_CONFIG: GitConfig = [
 const MAX_UPLOAD_REQUEST = 32 * 1024 * 1024
 
 /**
- * The answer to `GET …/info/refs?service=SERVICE`. Its type is `application/x-SERVICE-advertisement`, and nobody may
- * cache it.
+ * The answer to `GET …/info/refs?service=SERVICE`. Its type is `application/x-SERVICE-advertisement`, and nobody
+ * may cache it.
  *
  * @throws RepositoryMissing, GitUnavailable, GitFailed: all before the first byte
  */
@@ -52,9 +52,9 @@ export async function advertiseRefs(
 }
 
 /**
- * The answer to `POST …/git-upload-pack`, of type `application/x-git-upload-pack-result`. `body` is the decoded request.
- * git is ended when the body breaks off, when the answer is destroyed (`pipeline` does this when the client goes away),
- * or when no byte moves for ten minutes.
+ * The answer to `POST …/git-upload-pack`, of type `application/x-git-upload-pack-result`. `body` is the decoded
+ * request. git is ended when the body breaks off, when the answer is destroyed (`pipeline` does this when the
+ * client goes away), or when no byte moves for ten minutes.
  *
  * @throws RepositoryMissing, GitUnavailable, GitFailed, MalformedGitRequest, GitClientGone,
  * GitRequestTooLarge or the body's own error: all before the first byte

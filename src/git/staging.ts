@@ -20,8 +20,8 @@ export interface Staging {
 }
 
 /**
- * Runs `work` with a staging area and removes the area afterwards. Its name is like that of git's half-received pushes,
- * so `removeLeftovers` also removes what a crash left.
+ * Runs `work` with a staging area and removes the area afterwards. Its name is like that of git's half-received
+ * pushes, so `removeLeftovers` also removes what a crash left.
  */
 export async function withStaging<T>(dir: string, work: (staging: Staging) => Promise<T>): Promise<T> {
   const objects = join(dir, 'objects')

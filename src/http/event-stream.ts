@@ -1,6 +1,6 @@
 /**
- * Server-sent events, as a browser's `EventSource` reads them. It reconnects automatically, and sends the id of the last
- * event that it got in `Last-Event-ID`.
+ * Server-sent events, as a browser's `EventSource` reads them. It reconnects automatically, and sends the id of
+ * the last event that it got in `Last-Event-ID`.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Refused, refuse } from '../refusal.ts'
@@ -17,8 +17,8 @@ export interface StreamedEvent {
 const RETRY_MS = 2000
 
 /**
- * Sends events when they come. An empty batch becomes a comment, which keeps the connection open and detects a broken
- * connection. The connection ends with the batches.
+ * Sends events when they come. An empty batch becomes a comment, which keeps the connection open and detects a
+ * broken connection. The connection ends with the batches.
  */
 export function sendEventStream(
   request: FastifyRequest,
@@ -43,8 +43,8 @@ async function* framesOf(batches: AsyncIterable<readonly StreamedEvent[]>): Asyn
 export type Beginning = number | 'first' | 'now'
 
 /**
- * Reads where to begin from `Last-Event-ID`, or else from the query's `after`. The header wins, because a client that
- * reconnects repeats the query of its first request.
+ * Reads where to begin from `Last-Event-ID`, or else from the query's `after`. The header wins, because a client
+ * that reconnects repeats the query of its first request.
  *
  * @throws Refused (unprocessable) when it is not an id
  */
@@ -56,8 +56,9 @@ export function requestedBeginning(request: FastifyRequest, after: string | unde
 }
 
 /**
- * Checks that the log has the event after which a client wants to begin. After a backup was restored, a client may know
- * later events than the log has. Without this check it would miss the new events, whose ids it knows already.
+ * Checks that the log has the event after which a client wants to begin. After a backup was restored, a client
+ * may know later events than the log has. Without this check it would miss the new events, whose ids it knows
+ * already.
  *
  * @param last gives the id of the last event, -1 when there is none
  * @throws Refused (unprocessable) when there is no event with this id

@@ -1,8 +1,8 @@
 /** Chooses the media type of an answer by the `Accept` header. */
 
 /**
- * The offered type that the header prefers; the first one of several equals. The first offered type is also the answer
- * when the header is missing or matches no offered type: this is better than refusing.
+ * The offered type that the header prefers; the first one of several equals. The first offered type is also the
+ * answer when the header is missing or matches no offered type: this is better than refusing.
  *
  * @param exactOnly types that a `*` in the header does not match
  */

@@ -9,8 +9,8 @@ const GRACE_MS = 1000
 
 /**
  * Sends the parts when they come. Takes the next part when the client has read most of the parts before it. The
- * iteration ends when the client goes away. An error in the middle breaks the connection. HEAD gets only the headers,
- * without iterating. The connection closes at most a second after `ending` is aborted.
+ * iteration ends when the client goes away. An error in the middle breaks the connection. HEAD gets only the
+ * headers, without iterating. The connection closes at most a second after `ending` is aborted.
  */
 export function sendStreamedText(
   request: FastifyRequest,

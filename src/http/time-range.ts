@@ -23,7 +23,8 @@ export interface TimeRange {
 }
 
 /**
- * Reads the range in a query. As in Gitea, an empty text and times up to 1970 (such as Go's zero time) mean no limit.
+ * Reads the range in a query. As in Gitea, an empty text and times up to 1970 (such as Go's zero time) mean no
+ * limit.
  *
  * @throws Refused (unprocessable) when a text is not a date-time
  */
@@ -36,8 +37,8 @@ export function timeRange(query: { since?: string; before?: string }): TimeRange
 }
 
 /**
- * Reads the range in a query, in milliseconds since 1970. Unlike in `timeRange`, times up to 1970 are limits too. An
- * empty text means no limit.
+ * Reads the range in a query, in milliseconds since 1970. Unlike in `timeRange`, times up to 1970 are limits too.
+ * An empty text means no limit.
  *
  * @throws Refused (unprocessable) when a text is not a date-time
  */
