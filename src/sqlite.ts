@@ -5,7 +5,7 @@ import Database from 'libsql'
 export type Sqlite = Database.Database
 
 /**
- * What a returned commit survives. FULL: a power cut. NORMAL: a crash of the process. OFF: nothing is promised.
+ * Which failure a completed transaction survives. FULL: a power cut. NORMAL: a crash of the process. OFF: none for sure.
  */
 export type Durability = 'FULL' | 'NORMAL' | 'OFF'
 
@@ -50,7 +50,7 @@ export function closeOnError<T>(file: string, connections: readonly Sqlite[], pr
 }
 
 /**
- * What the driver gives for `CAST(… AS BLOB)`. Read text that may be damaged in this way: the driver ends the whole
+ * The value that the driver gives for `CAST(… AS BLOB)`. Read text that may be damaged in this way: the driver ends the whole
  * process, without an error, when TEXT is not UTF-8.
  */
 export type Bytes = ArrayBuffer | Uint8Array

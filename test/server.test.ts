@@ -1,10 +1,8 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { giteaApi } from 'gitea-js'
 import t from 'tap'
@@ -13,6 +11,7 @@ import type { EventStore } from '../src/events/event-store.ts'
 import { READ_MODELS } from '../src/projections/views.ts'
 import { readersBelow } from './git/reader-processes.ts'
 import { workTree } from './git-client.ts'
+import { startServerProcess } from './server-process.ts'
 import { ADMIN_PASSWORD, startTestServer, type TestServer } from './start-server.ts'
 import { until } from './until.ts'
 
@@ -176,42 +175,6 @@ t.test('an interrupted merge in a deleted repository does not block a start', as
   t.strictSame(await second.services.views.pulls.find({ merging: true }), [])
 })
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  return typeof address === 'object' && address !== null ? address.port : 0
-}
-
-/** Starts a server in its own process, as `npm start` does. Resolves when it has printed its URL. */
-async function startProcess(
-  t: { teardown(work: () => void): void },
-  DATA_DIR: string,
-): Promise<{ child: ChildProcess; url: string }> {
-  const env = {
-    PATH: process.env.PATH,
-    DATA_DIR,
-    ADMIN_PASSWORD,
-    PORT: '0',
-    GRPC_PORT: `${await freePort()}`,
-    LOG_LEVEL: 'error',
-  }
-  const child = spawn(process.execPath, ['--import', 'tsx', 'src/main.ts'], {
-    env,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  t.teardown(() => void child.kill('SIGKILL'))
-  for await (const line of createInterface({ input: child.stdout })) {
-    const url = /listens on (http:\S+)/.exec(line)?.[1]
-    if (url !== undefined) {
-      child.stdout.resume()
-      return { child, url }
-    }
-  }
-  throw new Error('the server ended before it listened')
-}
-
 t.test('a server that stops ends the git processes that read its repositories', async (t) => {
   const dataDir = await dataDirectory(t)
   const server = await startTestServer(t, { DATA_DIR: dataDir })
@@ -225,7 +188,7 @@ t.test('a server that stops ends the git processes that read its repositories', 
 })
 
 t.test('SIGTERM ends the process with 0', async (t) => {
-  const { child, url } = await startProcess(t, await dataDirectory(t))
+  const { child, url } = await startServerProcess(t, await dataDirectory(t))
   t.equal((await fetch(`${url}/api/docs`)).status, 200)
   child.kill('SIGTERM')
   t.strictSame(await once(child, 'exit'), [0, null])
@@ -243,7 +206,7 @@ t.test(
   'after SIGKILL during writes every acknowledged change exists, and git agrees with the log',
   async (t) => {
     const DATA_DIR = await dataDirectory(t)
-    const { child, url } = await startProcess(t, DATA_DIR)
+    const { child, url } = await startServerProcess(t, DATA_DIR)
     const exited = once(child, 'exit')
     const authorization = `Basic ${Buffer.from(`admin:${ADMIN_PASSWORD}`).toString('base64')}`
     const send = async (path: string, body: object) => {

@@ -1,4 +1,4 @@
-/** What all our git processes need: reading standard error, sending signals, and explaining failures. */
+/** Helpers for all git processes: collect standard error, send signals, explain failures. */
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import { GitUnavailable, RepositoryMissing } from './errors.ts'
 

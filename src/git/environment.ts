@@ -1,4 +1,4 @@
-/** The environment and the settings that every git process gets, whatever the machine's own configuration says. */
+/** The environment and the settings of every git process. The machine's own configuration is ignored. */
 
 export type GitConfig = readonly (readonly [key: string, value: string])[]
 

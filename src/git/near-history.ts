@@ -58,7 +58,7 @@ export async function nearMergeBase(dir: string, a: string, b: string): Promise<
       // All its ancestors are common too, and none of its descendants is.
       if (other.seen.has(line.next)) return line.next
       const { parents = [] } = facts.get(line.next) ?? {}
-      // The other commit is an ancestor of this one, by whatever way.
+      // The other commit is a parent of this one, so it is the common ancestor.
       if (parents.includes(other.start)) return other.start
       line.next = parents.length === 1 ? parents[0] : undefined
     }

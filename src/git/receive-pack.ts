@@ -68,10 +68,13 @@ export interface ReceiveOptions extends TransferOptions, TrustedKeys {
    */
   forwardOnly?: readonly string[] | undefined
   /**
-   * Records what a push did, before the client gets its answer. Not called when no ref moved. Called inside
-   * `inTurn(dir, …)`, so for one push per repository at a time; it must not call `inTurn(dir, …)` itself, because
-   * it would wait for itself. The log may know a move already: two pushes made the same move, or a recovery was
-   * faster. After a failure, `from` may be older than the log. So trust only `to`.
+   * Records what a push did, before the client gets its answer. Not called when no ref moved.
+   *
+   * Called inside `inTurn(dir, …)`, so for one push per repository at a time. Other code that moves refs may use the
+   * same turns, but `record` itself must not: it would wait for itself.
+   *
+   * The log may know a move already: two pushes made the same move, or a recovery was faster. After a failure,
+   * `from` may be older than the log. So trust only `to`.
    */
   record(updates: readonly RefChange[]): Promise<void>
 }

@@ -28,7 +28,7 @@ export function decodeBody(body: Readable, contentEncoding: string | undefined):
  * The same bytes, with an error after `maxBytes` bytes. Apply it to the decoded body, so that gzip can't hide its
  * size.
  */
-export function limitedBody(body: Readable, maxBytes: number): Readable {
+export function limitBody(body: Readable, maxBytes: number): Readable {
   let size = 0
   const counted = new Transform({
     transform(chunk, _encoding, done) {

@@ -6,7 +6,7 @@ import type { GitConfig } from './environment.ts'
 import { GitFailed, MalformedGitRequest } from './errors.ts'
 import { FLUSH, packet } from './pkt-line.ts'
 import { RECEIVE_CONFIG } from './receive-pack.ts'
-import { asError, limitedBody, startStallTimer, watchBody } from './request-body.ts'
+import { asError, limitBody, startStallTimer, watchBody } from './request-body.ts'
 import { startTransfer, type TransferOptions } from './transfer.ts'
 
 // A caller of `uploadPack` must decode the request first.
@@ -65,7 +65,7 @@ export async function uploadPack(
   options: TransferOptions = {},
 ): Promise<Readable> {
   const args = ['upload-pack', '--stateless-rpc', '--strict', dir]
-  const request = limitedBody(body, MAX_UPLOAD_REQUEST)
+  const request = limitBody(body, MAX_UPLOAD_REQUEST)
   try {
     return await exchange(args, request, { ...options, config: UPLOAD_CONFIG })
   } catch (error) {

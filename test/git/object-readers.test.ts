@@ -233,7 +233,7 @@ t.test('callers may give up, and the others still get their own answers', async 
   const keep = (_: ObjectHeader, content: Buffer) => mine.push(content.toString())
   const gone = [
     (async () => void (await readers.headers(dir, ids, { signal })))(),
-    readers.contents(dir, headers, () => t.fail('nobody wants it'), { signal }),
+    readers.contents(dir, headers, () => t.fail('found is called after the caller gave up'), { signal }),
   ]
   const waiting = readers.contents(dir, headers.slice(1), keep)
   const told = Promise.all(gone.map((one) => t.rejects(one, new Error('enough'))))

@@ -101,7 +101,7 @@ t.test('one refused ref refuses the whole push, and the client reads why', async
 
 t.test('names that the rest of the server refuses are refused here too', async (t) => {
   const { dir, a, push, url, work } = await setUp(t)
-  t.match(await push('origin', `${a}:refs/heads/HEAD`), { code: 1, stderr: /keeps for itself/ })
+  t.match(await push('origin', `${a}:refs/heads/HEAD`), { code: 1, stderr: /git reserves/ })
   t.match(await push('origin', `${a}:refs/heads/-f`), { code: 1, stderr: /begins with '-'/ })
   const sent = await fetch(`${url}/git-receive-pack`, {
     method: 'POST',

@@ -77,7 +77,7 @@ t.test('reading stops while the client reads nothing, and ends when the client g
   })
   const answer = await answerOf(url)
   let before = -1
-  await until('the reading stands still', async () => {
+  await until('the reading has paused', async () => {
     const still = read === before
     before = read
     return still
