@@ -30,7 +30,7 @@ export interface PushJournal {
    */
   unfinished(): Promise<PushMarker[]>
   /**
-   * Waits until the git process of a push has ended, and ends it after about 12 seconds. Then removes what it left:
+   * Waits up to 10 seconds until the git process of a push has ended, and then ends it. Then removes what it left:
    * locks and half-received objects. Call this for markers of an earlier process before requests are served.
    */
   settle(marker: PushMarker, dir: string): Promise<void>
