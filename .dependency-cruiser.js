@@ -1,10 +1,13 @@
 /**
- * The plan of the house, held by `npm run lint`. Each rule is a sentence; when one is broken, the sentence is printed.
- * `docs/architecture.md` says what each room is for.
+ * Which folder of `src/` may import which; `npm run lint` checks it. When you break a rule, its comment is printed: it
+ * says what to do instead. `docs/architecture.md` describes the folders.
  */
 
-/** The floors of `src/`, from the top. A room may use its own floor only where no rule below forbids it. */
-const FLOORS = [
+/**
+ * The layers of `src/`, the highest first. A file may import from its own layer and from the layers below. Some rules
+ * below forbid imports within a layer.
+ */
+const LAYERS = [
   ['main.ts', 'server.ts', 'stores.ts', 'cli', 'backup', 'verify'],
   ['app.ts'],
   ['ui'],
@@ -20,26 +23,29 @@ const FLOORS = [
   ['config.ts'],
 ]
 
-const room = (name) => (name.endsWith('.ts') ? `^src/${name}$` : `^src/${name}/`)
-const rooms = (names) => names.map(room)
+const path = (name) => (name.endsWith('.ts') ? `^src/${name}$` : `^src/${name}/`)
+const paths = (names) => names.map(path)
 
-/** A room on a floor imports nothing from the floors above it. */
-const arrowsRunDown = FLOORS.slice(1).map((floor, i) => ({
-  name: `${floor.join(', ')}: arrows run down`,
-  comment: `${floor.join(', ')} imports nothing from the floors above: ${FLOORS.slice(0, i + 1)
-    .flat()
-    .join(', ')}.`,
-  severity: 'error',
-  from: { path: rooms(floor) },
-  to: { path: rooms(FLOORS.slice(0, i + 1).flat()) },
-}))
+const noImportsFromAbove = LAYERS.slice(1).map((layer, i) => {
+  const names = layer.join(', ')
+  const above = LAYERS.slice(0, i + 1).flat()
+  return {
+    name: `${names}: no imports from a higher layer`,
+    comment:
+      `${names} must not import from a higher layer (${above.join(', ')}). ` +
+      'Move the code that both need to a lower layer, or pass it in as an argument.',
+    severity: 'error',
+    from: { path: paths(layer) },
+    to: { path: paths(above) },
+  }
+})
 
-const apart = (name, other, comment) => ({
-  name: `${name} and ${other} are apart`,
+const noImports = (name, other, comment) => ({
+  name: `${name} does not import ${other}`,
   comment,
   severity: 'error',
-  from: { path: room(name) },
-  to: { path: room(other) },
+  from: { path: path(name) },
+  to: { path: path(other) },
 })
 
 const DECIDERS_AND_FOLDS = [
@@ -51,47 +57,60 @@ const DECIDERS_AND_FOLDS = [
   '^src/commands/pull-requests/(pull-request|merge-checks|schedule)[.]ts$',
   '^src/commands/(labels/label|milestones/milestone|comments/comment|statuses/checks|upgrade/chain)[.]ts$',
   '^src/rights/(access|visibility|protection-rules|glob|token-scopes)[.]ts$',
-  // The read models; beside them stand the projector and the two read stores.
+  // The read models, but not the projector and the two read stores in the same folder.
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
   '^src/events/(domain-events|upgrade-events|codec|streams|int64|repository-settings)[.]ts$',
 ]
 
 export default {
   forbidden: [
-    ...arrowsRunDown,
+    ...noImportsFromAbove,
     {
-      name: 'the ground floor imports nothing of ours',
+      name: 'files directly in src/ import only each other',
       comment:
-        'A file that stands alone in src/ is the ground floor: it imports only other files of the ground floor.',
+        'The files directly in src/ that are not in the list of layers are the lowest layer. ' +
+        'Import only other such files there, or move your file to the folder that it needs.',
       severity: 'error',
       from: {
         path: '^src/[^/]+[.]ts$',
-        pathNot: rooms(FLOORS.flat().filter((name) => name.endsWith('.ts'))),
+        pathNot: paths(LAYERS.flat().filter((name) => name.endsWith('.ts'))),
       },
-      to: { path: rooms(FLOORS.flat()) },
+      to: { path: paths(LAYERS.flat()) },
     },
-    apart(
+    noImports(
       'commands',
       'queries',
-      'A command does not read what a query answers: what both need is on the wire or in rights.',
+      'Move the code that a command and a query both need to wire/ or rights/. Read documents through the views.',
     ),
-    apart('queries', 'commands', 'A query gives no command and knows none.'),
-    apart('upgrade', 'commands', 'The Query service only answers; commands for it are in commands/upgrade.'),
-    apart('upgrade', 'queries', 'The Query service stands for itself.'),
-    apart('commands', 'upgrade', 'What both show of upgrades is in wire/upgrades.ts.'),
-    apart('queries', 'upgrade', 'What both show of upgrades is in wire/upgrades.ts.'),
-    apart('git', 'attachments', 'git knows nothing of attachments.'),
-    apart('attachments', 'git', 'Attachments know nothing of git.'),
+    noImports(
+      'queries',
+      'commands',
+      'A query only reads. Move the code that a query and a command both need to wire/ or rights/.',
+    ),
+    noImports(
+      'upgrade',
+      'commands',
+      'The upgrade Query service only reads. Put commands for upgrades into commands/upgrade/.',
+    ),
+    noImports('upgrade', 'queries', 'Move the code that both need to wire/upgrades.ts.'),
+    noImports('commands', 'upgrade', 'Move the code that both need to wire/upgrades.ts.'),
+    noImports('queries', 'upgrade', 'Move the code that both need to wire/upgrades.ts.'),
+    noImports('git', 'attachments', 'Combine git and attachments in the command or process that needs both.'),
+    noImports('attachments', 'git', 'Combine git and attachments in the command or process that needs both.'),
     {
-      name: 'no two files need each other',
-      comment: 'A circle of imports, types included, means that one of the files holds two ideas.',
+      name: 'no circular imports',
+      comment:
+        'Files must not import each other in a circle; imports of types count too. ' +
+        'Move the part that both files need to a file of its own.',
       severity: 'error',
       from: { path: '^src/' },
       to: { circular: true },
     },
     {
       name: 'deciders and folds are pure',
-      comment: 'A decider or a fold takes what it needs as arguments: it imports nothing that does I/O.',
+      comment:
+        'A decider or a fold must not import code that does I/O. ' +
+        'Read the data in the route or process that calls it, and pass the data as an argument.',
       severity: 'error',
       from: { path: DECIDERS_AND_FOLDS },
       to: {
@@ -104,8 +123,8 @@ export default {
       },
     },
     {
-      name: 'tests and benchmarks are not part of the product',
-      comment: 'src/ imports nothing from test/ or bench/.',
+      name: 'src/ does not import tests or benchmarks',
+      comment: 'Move the code that src/ needs from test/ or bench/ to src/.',
       severity: 'error',
       from: { path: '^src/' },
       to: { path: '^(test|bench)/' },

@@ -1,4 +1,4 @@
-/** The HTTP application: plugins and routes, apart from the listening server, so that tests can inject. */
+/** The HTTP application: its plugins and routes. It does not listen, so tests can inject requests. */
 
 import { randomUUID } from 'node:crypto'
 import swagger from '@fastify/swagger'
@@ -66,64 +66,84 @@ import type { UpgradeAnswers } from './upgrade/answers.ts'
 import { isUpgradePath, sendUpgradeProblem, upgradeHttpRoutes } from './upgrade/http.ts'
 
 const API = '/api/v1'
-/** Ids of requests come from clients too: short and printable, or they get a new one. */
+/** Request ids that we accept from clients: short and printable. Other requests get a new id. */
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/
 
-/** A plugin for each thing that can be done or asked. */
+/** One plugin for each file of routes, grouped by resource. The order doesn't matter. */
 const API_ROUTES = [
+  // Users and organizations
   createUserRoutes,
+  userQueryRoutes,
   tokenRoutes,
   tokenQueryRoutes,
-  userQueryRoutes,
   createOrganizationRoutes,
   memberRoutes,
   organizationQueryRoutes,
+
+  // Repositories
   createRepositoryRoutes,
   editRepositoryRoutes,
-  forkRoutes,
-  collaboratorRoutes,
-  collaboratorQueryRoutes,
-  deleteBranchRoutes,
-  branchProtectionRoutes,
-  openPullRoutes,
-  mergePullRoutes,
-  editPullRoutes,
-  updatePullRoutes,
-  postStatusRoutes,
   repositoryQueryRoutes,
   repositoryListRoutes,
-  statusQueryRoutes,
+  forkRoutes,
   forkQueryRoutes,
+  collaboratorRoutes,
+  collaboratorQueryRoutes,
+
+  // Branches and commits
+  deleteBranchRoutes,
   branchQueryRoutes,
+  branchProtectionRoutes,
   branchProtectionQueryRoutes,
+  postStatusRoutes,
+  statusQueryRoutes,
+
+  // Pull requests
+  openPullRoutes,
+  editPullRoutes,
+  updatePullRoutes,
+  mergePullRoutes,
   pullQueryRoutes,
-  pullDiffRoutes,
   pullCommitsRoutes,
   pullFilesRoutes,
+  pullDiffRoutes,
+
+  // Issues; pull requests are issues too
   openIssueRoutes,
   editIssueRoutes,
-  issueLabelRoutes,
   issueQueryRoutes,
-  issueLabelQueryRoutes,
   issueSearchRoutes,
+  issueLabelRoutes,
+  issueLabelQueryRoutes,
   dependencyRoutes,
   dependencyQueryRoutes,
   commentRoutes,
   commentQueryRoutes,
+  attachmentRoutes,
+  attachmentQueryRoutes,
   timelineRoutes,
-  historyRoutes,
-  replayRoutes,
+
+  // Labels and milestones
   labelRoutes,
   labelQueryRoutes,
   milestoneRoutes,
   milestoneQueryRoutes,
-  attachmentRoutes,
-  attachmentQueryRoutes,
+
+  // The log
+  historyRoutes,
+  replayRoutes,
+
+  // Site administration
   upgradeRoutes,
   rebuildRoutes,
 ]
 
-/** `upgrade`: what the Query service answers. `recovered`: whether what a crash left behind has been worked off, for `/healthz`. */
+/**
+ * Builds the application.
+ *
+ * @param upgrade answers the queries of the upgrade Query service
+ * @param recovered whether the recovery from a crash is complete, for `/healthz`
+ */
 export async function buildApp(
   services: Services,
   upgrade: UpgradeAnswers,
@@ -133,35 +153,35 @@ export async function buildApp(
   const docsUrl = () => `${services.publicUrl()}/api/docs`
   const app = Fastify({
     loggerInstance: services.log,
-    // One line a request, and only for those who want to see it: see onResponse below.
+    // Fastify logs two lines per request. The onResponse hook below logs one, at the level debug.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: config.maxBodyBytes,
     genReqId: (request) => {
       const given = request.headers['x-request-id']
       return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
     },
-    // Bodies mean what they say (no "1" for 1); fields that we do not know are ignored, as in Gitea.
+    // No coercion: "1" is not 1. Unknown fields are ignored, as in Gitea.
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: false } },
-    // Before a route is found: a path that can't be decoded.
+    // Errors before a route is found, such as a path that can't be decoded.
     frameworkErrors: (error, request, reply) => {
       reply.header('X-Request-Id', request.id)
       reply.header('X-Content-Type-Options', 'nosniff')
       if (isUpgradePath(request.url)) sendUpgradeProblem(error, request, reply)
       else sendProblem(error, request, reply, docsUrl())
     },
-    // Names of upgrade plans have no limit on a chain; the size of a request's head is the limit here.
+    // Chains don't limit the names of upgrade plans. The size of a request's head is the limit here.
     routerOptions: { maxParamLength: 16 * 1024 },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
-  // The compiler holds answers against the schemas. V8 writes them in half the time of serializers that are made
-  // from the schemas, and to make those would be a third of the start.
+  // TypeScript checks the answers against the schemas. JSON.stringify takes half the time of serializers that are
+  // compiled from the schemas, and compiling them would take a third of the start.
   app.setSerializerCompiler(() => (answer) => JSON.stringify(answer))
 
   closeUnusedConnections(app)
   registerErrors(app, docsUrl)
-  // Live answers never end by themselves, and the server's end waits for them.
+  // Closing the server waits for live answers, which would never end.
   app.addHook('preClose', async () => services.live.end())
-  // With callbacks: a promise more for each request is felt.
+  // Hooks with callbacks: a promise for each request would cost measurable time.
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('X-Request-Id', request.id)
     reply.header('X-Content-Type-Options', 'nosniff')
@@ -190,7 +210,7 @@ export async function buildApp(
 
   await app.register(healthRoutes(services, recovered))
   await app.register(upgradeHttpRoutes(upgrade))
-  // A scope of its own: what stands above is open to everyone, whatever credentials come with the request.
+  // A scope of its own: only these routes check credentials. The routes above are open to everyone.
   await app.register(async (signedIn) => {
     await signedIn.register(authPlugin(services))
     await signedIn.register(gitHttpRoutes(services))

@@ -1,123 +1,25 @@
-/** Environment → one typed, validated, frozen object. Nothing else reads settings from the environment. */
-import { isIP } from 'node:net'
-import { resolve } from 'node:path'
-
-/** What a setting may be. */
-interface Kind<T> {
-  /** In words, for the error. */
-  allowed: string
-  /** Text → value; undefined for text that is not allowed. */
-  read: (text: string) => T | undefined
-  /** How refused text is printed. Left out: as it is. */
-  show?: (text: string) => string
-}
-
-const matching = (allowed: string, pattern: RegExp): Kind<string> => ({
-  allowed,
-  read: (text) => (pattern.test(text) ? text : undefined),
-})
-
-const between = (value: number, least: number, most: number) =>
-  value >= least && value <= most ? value : undefined
-
-const wholeNumber = (least: number, most: number): Kind<number> => ({
-  allowed: `a whole number from ${least} to ${most}`,
-  read: (text) => (/^\d{1,15}$/.test(text) ? between(Number(text), least, most) : undefined),
-})
-
-const UNITS = ['', 'KiB', 'MiB', 'GiB', 'TiB']
-
-/** `4194304` or `4MiB`. */
-const bytes = (range: string, least: number, most = Number.MAX_SAFE_INTEGER): Kind<number> => ({
-  allowed: `a number of bytes ${range}, as 1048576, 1024KiB or 1MiB`,
-  read(text) {
-    const [, digits, unit = ''] = /^(\d{1,15}) ?([KMGT]iB)?$/.exec(text) ?? []
-    return between(Number(digits) * 1024 ** UNITS.indexOf(unit), least, most)
-  },
-})
-
-const path = (allowed: string): Kind<string> => ({
-  allowed,
-  read: (text) => (text.includes('\0') ? undefined : resolve(text)),
-})
-
-const host: Kind<string> = {
-  allowed: 'an IP address or a host name',
-  read: (text) =>
-    isIP(text) !== 0 || /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?$/i.test(text) ? text : undefined,
-}
-const port = wholeNumber(0, 65535)
-const file = path('the path of a file')
-
-const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
-const logLevel: Kind<(typeof LOG_LEVELS)[number]> = {
-  allowed: `one of ${LOG_LEVELS.join(', ')}`,
-  read: (text) => LOG_LEVELS.find((level) => level === text),
-}
-
-const password: Kind<string> = {
-  ...matching('at least 8 characters long', /^.{8,}$/su),
-  show: (text) => `(${Array.from(text).length} characters)`,
-}
-
-const FILE_TYPE = /^(?:\.[^\s,/\\]+|\*\/\*|[a-z][a-z0-9.+-]*\/(?:\*|[a-z0-9.+-]+))$/
-
-/** Endings (`.zip`), media types and families of them (`image/*`), in lower case. */
-const fileTypes: Kind<readonly string[]> = {
-  allowed: 'a list of .endings, media/types or families/* with commas between them',
-  read(text) {
-    const entries = text.split(',').map((entry) => entry.trim().toLowerCase())
-    return entries.every((entry) => FILE_TYPE.test(entry)) ? Object.freeze(entries) : undefined
-  },
-}
-
-/** A URL that may be printed: credentials are before the last @, and a query may hold more of them. */
-function withoutSecrets(text: string): string {
-  const at = text.lastIndexOf('@')
-  const scheme = /^[a-z0-9+.-]*:\/\//i.exec(text)?.[0] ?? ''
-  const shown = at === -1 ? text : `${scheme}***${text.slice(at)}`
-  return shown.replace(/\?.*$/s, '?***')
-}
-
-const webUrl: Kind<string> = {
-  allowed: 'an http:// or https:// URL without credentials, query, fragment or trailing slash',
-  read: (text) =>
-    URL.canParse(text) && /^https?:\/\/[^\s/@?#\\][^\s@?#\\]*(?<!\/)$/i.test(text) ? text : undefined,
-  show: withoutSecrets,
-}
-
-const PORT = String.raw`(?::\d{1,5})?`
-const CREDENTIALS = String.raw`(?:[^\s@/?#]+@)?`
-// @eventstore/db-client does not know IPv6 addresses.
-const NODE = String.raw`[\w.-]+${PORT}`
-const EVENTSTORE = String.raw`://${CREDENTIALS}${NODE}(?:,${NODE})*/?(?:\?\S*)?`
-const MEMBER = String.raw`(?:[\w.%-]+|\[[\da-f:.]+\])${PORT}`
-const MONGODB = String.raw`://${CREDENTIALS}${MEMBER}(?:,${MEMBER})*(?:/[^\s/?]*)?(?:\?\S*)?`
-
-const eventStoreUrl: Kind<string> = {
-  allowed:
-    'a connection string that begins with esdb://, esdb+discover://, kurrentdb:// or kurrentdb+discover://',
-  // Both schemes name the same protocol. @eventstore/db-client knows only the older name, in lower case.
-  read(text) {
-    const [, cluster = '', rest] =
-      new RegExp(`^(?:esdb|kurrentdb)(\\+discover)?(${EVENTSTORE})$`, 'i').exec(text) ?? []
-    return rest === undefined ? undefined : `esdb${cluster.toLowerCase()}${rest}`
-  },
-  show: withoutSecrets,
-}
-
-const mongodbUrl: Kind<string> = {
-  ...matching(
-    'a connection string that begins with mongodb:// or mongodb+srv://',
-    new RegExp(`^mongodb(?:\\+srv)?${MONGODB}$`, 'i'),
-  ),
-  show: withoutSecrets,
-}
+/** Reads the settings from the environment into one typed, validated, frozen object. Nothing else reads them. */
+import {
+  bytes,
+  eventStoreUrl,
+  file,
+  fileTypes,
+  host,
+  type Kind,
+  LOG_LEVELS,
+  logLevel,
+  mongodbUrl,
+  password,
+  path,
+  port,
+  webUrl,
+  wholeNumber,
+} from './setting-kinds.ts'
 
 interface Row {
-  /** As text in the environment. Left out: the setting is undefined when it is not set. */
+  /** The default, written as in the environment. Without it, an unset setting is undefined. */
   default?: string
-  /** For the README. */
+  /** What the setting means, for the README. */
   meaning: string
 }
 
@@ -205,15 +107,15 @@ const table = {
   }),
   maxDiffLines: setting('MAX_DIFF_LINES', wholeNumber(1, 10_000_000), {
     default: '20000',
-    meaning: 'Maximum added and deleted lines that are counted in one changed file',
+    meaning: 'At most this many added and deleted lines of a changed file are counted',
   }),
   maxDiffFiles: setting('MAX_DIFF_FILES', wholeNumber(1, 100_000), {
     default: '3000',
-    meaning: "Maximum files in the list of a pull request's changed files",
+    meaning: "At most this many of a pull request's changed files are listed",
   }),
   maxDiffLineCharacters: setting('MAX_DIFF_LINE_CHARACTERS', wholeNumber(1, 1_000_000), {
     default: '5000',
-    meaning: 'Maximum characters of one changed line that are held while lines are counted',
+    meaning: 'At most this many bytes of one changed line are held while lines are counted',
   }),
 }
 
@@ -227,14 +129,14 @@ export type Config = { readonly [Key in keyof Table]: Value<Table[Key]> }
 
 export type SettingName = Table[keyof Table]['name']
 
-/** For the README and for --help. */
+/** The settings as the README and `--help` show them. */
 export const settings = Object.values(table).map(({ name, row: { default: standard = '', meaning } }) => ({
   name,
   default: standard,
   meaning,
 }))
 
-/** A setting that the server cannot start with; the message is one line for whoever set it. */
+/** A setting has a value with which the server cannot start. The message is one line, for the administrator. */
 export class ConfigError extends Error {
   readonly setting: SettingName
 
@@ -245,14 +147,15 @@ export class ConfigError extends Error {
   }
 }
 
-/** Each value has the type of its kind; what the compiler cannot see is that none is left out. */
-function isWhole(values: object): values is Config {
+/** Whether no setting is missing. The types of the values follow from their kinds; only this needs a check. */
+function isComplete(values: object): values is Config {
   return Object.keys(table).every((key) => Object.hasOwn(values, key))
 }
 
 /**
- * Reads every setting; an empty value counts as unset. Throws `ConfigError` for the first that is
- * unusable. A relative DATA_DIR starts at the working directory.
+ * Reads every setting. An empty value counts as unset. A relative path starts at the working directory.
+ *
+ * @throws ConfigError for the first setting whose value is not allowed
  */
 export function loadConfig(env: NodeJS.ProcessEnv): Config {
   const values = Object.fromEntries(
@@ -261,16 +164,16 @@ export function loadConfig(env: NodeJS.ProcessEnv): Config {
       return [key, text === undefined ? undefined : valueIn(name, kind, text)]
     }),
   )
-  if (!isWhole(values)) throw new Error('a setting was not read')
+  if (!isComplete(values)) throw new Error('a setting was not read')
   const { port, grpcPort, grpcTlsCert, grpcTlsKey, pageLimitDefault, pageLimitMax } = values
   if (port !== 0 && port === grpcPort) {
     throw new ConfigError('GRPC_PORT', `is "${grpcPort}", but must differ from PORT`)
   }
   if (grpcTlsCert !== undefined && grpcTlsKey === undefined) {
-    throw new ConfigError('GRPC_TLS_KEY', 'is not set, but must be when GRPC_TLS_CERT is')
+    throw new ConfigError('GRPC_TLS_KEY', 'is not set, but must be set together with GRPC_TLS_CERT')
   }
   if (grpcTlsKey !== undefined && grpcTlsCert === undefined) {
-    throw new ConfigError('GRPC_TLS_CERT', 'is not set, but must be when GRPC_TLS_KEY is')
+    throw new ConfigError('GRPC_TLS_CERT', 'is not set, but must be set together with GRPC_TLS_KEY')
   }
   if (pageLimitMax < pageLimitDefault) {
     const allowed = `at least PAGE_LIMIT_DEFAULT, which is ${pageLimitDefault}`
@@ -283,6 +186,6 @@ function valueIn(name: SettingName, { allowed, read, show }: Kind<unknown>, text
   const value = read(text)
   if (value !== undefined) return value
   const shown = show ? show(text) : text
-  // JSON keeps control characters from making more than one line of it.
+  // JSON escapes control characters, so the message stays one line.
   throw new ConfigError(name, `is ${JSON.stringify(shown.slice(0, 200))}, but must be ${allowed}`)
 }

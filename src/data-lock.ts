@@ -1,4 +1,4 @@
-/** One server per data directory: two would write each other's branches and views. */
+/** Allows one server per data directory. Two servers would overwrite each other's branches and views. */
 import { join } from 'node:path'
 import Database from 'libsql'
 import { isBusy } from './sqlite.ts'
@@ -7,14 +7,14 @@ export class DataDirInUse extends Error {
   override readonly name = 'DataDirInUse'
 }
 
-/** Nobody can lock it as it is: there is no such directory, no right to write there, no room. */
+/** The directory cannot be locked: it doesn't exist, it may not be written, or the disk is full. */
 export class DataDirUnusable extends Error {
   override readonly name = 'DataDirUnusable'
 }
 
 /**
- * Takes a data directory for this process; the operating system gives it back when the process ends, however
- * it ends. Resolves to the release.
+ * Locks a data directory for this process and returns a function that releases it. When the process ends or is
+ * killed, the operating system releases the lock.
  *
  * @throws DataDirInUse when another process has it
  * @throws DataDirUnusable when the lock's file can't be opened or written
@@ -25,16 +25,16 @@ export function lockDataDir(dataDir: string): () => void {
   try {
     db = new Database(file)
     db.exec('PRAGMA busy_timeout = 0; PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY')
-    // Of a file that it may only read SQLite takes no lock, and does not say so: the write does. It stays in memory.
+    // SQLite silently takes no lock on a file that it may only read. A write fails then; it stays in memory.
     db.exec('BEGIN EXCLUSIVE; PRAGMA user_version = 1')
   } catch (error) {
     db?.close()
     if (isBusy(error)) {
       throw new DataDirInUse(`DATA_DIR: another process uses ${dataDir}`, { cause: error })
     }
-    // What the driver says of a file that it can't open is no sentence.
-    const reason = db === undefined || !(error instanceof Error) ? 'it can not be opened' : error.message
-    throw new DataDirUnusable(`${file} can not be locked: ${reason}`, { cause: error })
+    // The driver's message about a file that it can't open is not a sentence.
+    const reason = db === undefined || !(error instanceof Error) ? 'it cannot be opened' : error.message
+    throw new DataDirUnusable(`${file} cannot be locked: ${reason}`, { cause: error })
   }
   const locked = db
   return () => void locked.close()

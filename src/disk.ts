@@ -1,7 +1,7 @@
-/** Files and directories beside git: whether they are there, and that they survive a power cut. */
+/** Helpers for files and directories: whether they exist, and how they survive a power cut. */
 import { access, open, opendir } from 'node:fs/promises'
 
-/** Flushes a file, or the names in a directory. One that is gone by now needs no flushing. */
+/** Flushes a file, or the names in a directory, to disk. Does nothing when it no longer exists. */
 export async function flush(path: string): Promise<void> {
   try {
     const handle = await open(path, 'r')
@@ -23,7 +23,7 @@ export function isMissing(error: unknown): boolean {
   return hasCode(error, 'ENOENT')
 }
 
-/** The names in a directory; none when the directory does not exist. */
+/** The names in a directory; an empty list when the directory does not exist. */
 export async function namesIn(directory: string): Promise<string[]> {
   const names: string[] = []
   try {
@@ -34,7 +34,7 @@ export async function namesIn(directory: string): Promise<string[]> {
   return names
 }
 
-/** Whether there is something at that path. */
+/** Whether a file or directory exists at this path. */
 export async function exists(path: string): Promise<boolean> {
   try {
     await access(path)

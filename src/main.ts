@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The server's process: configuration in, a running server out, an orderly end on SIGTERM. */
+/** The server's process: reads the configuration, runs the server, and stops it in order on SIGTERM. */
 import { serve } from './cli/commands/serve.ts'
 import { explain } from './cli/explain.ts'
 

@@ -1,16 +1,16 @@
-/** What is remembered of a store, beside it: several stores can be open in one process, as in tests. */
+/** Caches that belong to one store each. Several stores can be open in one process, for example in tests. */
 
 /**
- * A function that gives each store its own memory, made by `make` when it is first asked for. The memory is gone
- * with the store.
+ * Returns a function that gives the cache of a store. `make` makes the cache at the first call for the store.
+ * The cache is garbage-collected together with its store.
  */
-export function perStore<Store extends object, Memory>(make: () => Memory): (store: Store) => Memory {
-  const memories = new WeakMap<Store, Memory>()
+export function perStore<Store extends object, Cache>(make: () => Cache): (store: Store) => Cache {
+  const caches = new WeakMap<Store, Cache>()
   return (store) => {
-    const before = memories.get(store)
-    if (before !== undefined) return before
-    const memory = make()
-    memories.set(store, memory)
-    return memory
+    const known = caches.get(store)
+    if (known !== undefined) return known
+    const cache = make()
+    caches.set(store, cache)
+    return cache
   }
 }

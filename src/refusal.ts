@@ -1,4 +1,7 @@
-/** Why something was not done, for the client. A decider returns a refusal; `src/http/errors.ts` gives each kind its status. */
+/**
+ * Refusals: why the server did not do what a client asked. Deciders return them; `src/http/errors.ts` maps each
+ * kind to an HTTP status.
+ */
 
 export type RefusalKind =
   | 'invalid'
@@ -17,9 +20,9 @@ export type RefusalKind =
 export interface Refusal {
   readonly refused: RefusalKind
   readonly message: string
-  /** Details for the client: conflicting files, the field at fault. */
+  /** Details for the client, such as the files in conflict or the wrong field. */
   readonly errors?: readonly string[]
-  /** Lets other code recognise the refusal: messages are for people, and may change. */
+  /** Lets other code recognise the refusal. Don't compare messages: they are for people, and may change. */
   readonly id?: string
 }
 
@@ -28,7 +31,7 @@ function refusal(refused: RefusalKind) {
     errors === undefined ? { refused, message } : { refused, message, errors }
 }
 
-/** `refuse.notFound('branch not found')`: the refusals by name. */
+/** Makes refusals by kind: `refuse.notFound('branch not found')`. */
 export const refuse = {
   invalid: refusal('invalid'),
   unauthenticated: refusal('unauthenticated'),
@@ -48,13 +51,13 @@ export function isRefusal(decision: object): decision is Refusal {
   return 'refused' in decision
 }
 
-/** An error that says what the client is told. Any room has its own; its message is for the log. */
-export abstract class AnsweredError extends Error {
+/** An error that carries the refusal for the client. Its own message is for the log. */
+export abstract class ErrorWithRefusal extends Error {
   abstract readonly refusal: Refusal
 }
 
-/** A refusal on its way to the client: an answer, not a failure of the server. */
-export class Refused extends AnsweredError {
+/** Throws a refusal up to the HTTP layer. It is a normal answer, not a failure of the server. */
+export class Refused extends ErrorWithRefusal {
   override readonly name = 'Refused'
   readonly refusal: Refusal
 
@@ -64,5 +67,5 @@ export class Refused extends AnsweredError {
   }
 }
 
-/** What clients are told when a store, git or the disk does not answer now. */
-export const storeAway = refuse.unavailable('a store that this needs does not answer; try again')
+/** The refusal when a store, git or the disk does not answer now. */
+export const storeUnavailable = refuse.unavailable('a store that this needs does not answer; try again')

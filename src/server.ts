@@ -11,7 +11,7 @@ import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import { type Config, ConfigError } from './config.ts'
 import { lockDataDir } from './data-lock.ts'
 import type { EventStore } from './events/event-store.ts'
-import { objectReaders } from './git/object-reader.ts'
+import { objectReaders } from './git/object-readers.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { signingKeyProblem } from './git/signatures.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
@@ -33,40 +33,40 @@ import { historyJson } from './wire/history.ts'
 
 export interface Server {
   url: string
-  /** Where gRPC clients reach the Query service: `127.0.0.1:9090`. */
+  /** The address of the gRPC Query service: `127.0.0.1:9090`. */
   grpcAddress: string
   services: Services
-  /** The site admin's password when this start made the account and chose it; shown once. */
+  /** The site admin's password, when this start made the account and chose a random password; shown once. */
   newAdminPassword: string | undefined
-  /** Resolves when what a crash left behind has been worked off. */
+  /** Resolves when the recovery from a crash is complete. */
   recovered: Promise<void>
-  /** Lets requests end, then closes everything in order. */
+  /** Waits for running requests, then closes everything in order. */
   stop(): Promise<void>
 }
 
-/** A key that can't be used is found out now, not by the first merge. @throws ConfigError */
+/** Checks the signing key at start, so that the first merge doesn't fail. @throws ConfigError */
 async function requireSigningKey({ signingKey }: Config): Promise<void> {
   const problem = signingKey === undefined ? undefined : await signingKeyProblem(signingKey)
-  if (problem !== undefined) throw new ConfigError('SIGNING_KEY', `can not be used: ${problem}`)
+  if (problem !== undefined) throw new ConfigError('SIGNING_KEY', `cannot be used: ${problem}`)
 }
 
 const tlsFiles = ({ grpcTlsCert: cert, grpcTlsKey: key }: Config) =>
   cert === undefined || key === undefined ? undefined : { cert, key }
 
-/** A log whose end is damaged is found out now, not by the first request. @throws BrokenEvent, BrokenFile */
+/** Reads the end of the log at start, so that damage doesn't surface in a request. @throws BrokenEvent, BrokenFile */
 async function requireReadableEnd(events: EventStore): Promise<void> {
   for await (const _ of events.readAll({ direction: 'backwards', maxCount: 1000 }));
 }
 
-/** How often what a store's absence left undone is looked for. */
+/** How often the server looks for work that was left undone while a store was unavailable. */
 const RECOVERY_INTERVAL_MS = 5000
 
-/** What rebuilds of an earlier process had no time to free. */
+/** When to free what the rebuilds of an earlier process left behind. */
 const FREE_SPARES_AFTER_MS = 10_000
 
 /**
- * Starts a server. It answers as soon as it listens; `/healthz` turns 200 when its read models are current
- * and what a crash left behind has been worked off.
+ * Starts a server. It answers requests as soon as it listens. `/healthz` gives 200 when the read models are current
+ * and the recovery from a crash is complete.
  */
 export async function startServer(config: Config, log: FastifyBaseLogger): Promise<Server> {
   const startedAt = Date.now()
@@ -123,7 +123,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
   await recoverPushes(services)
   const newAdminPassword = await ensureSiteAdmin(services)
 
-  // Delay the cleanup so that it doesn't slow the start. What fails here, the next start does.
+  // Delay the cleanup so that it doesn't slow the start. If it fails, the next start repeats it.
   services.rebuilder.freeSpares(READ_MODELS, FREE_SPARES_AFTER_MS).catch(() => {})
 
   let isRecovered = false
@@ -156,7 +156,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     markRecovered()
   }
 
-  /** What failed because a store was away is made good when it is back. */
+  /** Repeats the recovery, so that work that failed while a store was unavailable gets done later. */
   async function keepRecovered(): Promise<void> {
     while (!signal.aborted) {
       try {
@@ -166,7 +166,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
           await recoverMerges(services, startedAt)
         }
       } catch (error) {
-        log.warn({ err: error }, 'the recovery failed and is tried again')
+        log.warn({ err: error }, 'the recovery failed; it will be repeated')
       }
       await delay(RECOVERY_INTERVAL_MS, undefined, { signal }).catch(() => {})
     }

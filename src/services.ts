@@ -1,4 +1,4 @@
-/** What every route and process works with; `main.ts` makes one. */
+/** The services that every route and process uses. `server.ts` makes them once. */
 
 import type { FastifyBaseLogger } from 'fastify'
 import type { AttachmentFiles } from './attachments/files.ts'
@@ -15,29 +15,29 @@ export interface Services {
   config: Config
   log: FastifyBaseLogger
   events: EventStore
-  /** Where the read models are kept: asked for its health; queries go through `views`. */
+  /** The store of the read models. Use it only for health checks; queries go through `views`. */
   readStore: ReadStore
   views: Views
-  /** Password and token hashes: a store of their own, never rebuilt from the log. */
+  /** Password and token hashes. They have their own store, which is never rebuilt from the log. */
   secrets: ReadStore
   projector: Projector
   rebuilder: Rebuilder
-  /** Bare repositories, `<repoId>.git` each. */
+  /** The directory of the bare repositories, each named `<repoId>.git`. */
   gitDir: string
-  /** Markers of refs that are moving: what a crash leaves here, the next start compares with the log. */
+  /** Markers of pushes in progress. After a crash, the next start compares their repositories with the log. */
   pushJournal: PushJournal
-  /** The files of comments. */
+  /** The files attached to comments. */
   attachments: AttachmentFiles
-  /** What is appended, for all who follow it. */
+  /** New events, for the clients that follow the log live. */
   live: LiveEvents
-  /** Where clients reach this server, without a trailing slash: the start of every URL in an answer. */
+  /** The URL at which clients reach this server, without a trailing slash. Every URL in an answer begins with it. */
   publicUrl: () => string
 }
 
-/** What answers about issues and pull requests are made from. */
+/** The services that build answers about issues and pull requests. */
 export type AnswerServices = Pick<Services, 'events' | 'views' | 'publicUrl'>
 
-/** Directory of a repository's git objects and refs. */
+/** The directory of a bare repository. */
 export function gitDirOf(services: Services, repoId: number): string {
   return `${services.gitDir}/${repoId}.git`
 }

@@ -1,13 +1,15 @@
-/** The SQLite driver as both embedded stores use it: opened one way, with rows that have a type. */
+/** The SQLite driver for both embedded stores: opens files in one way, and gives rows types. */
 import { isAscii, isUtf8 } from 'node:buffer'
 import Database from 'libsql'
 
 export type Sqlite = Database.Database
 
-/** How much of a commit is on disk when it returns: all of it, what a crash of the process needs, or nothing. */
+/**
+ * Which failure a completed transaction survives. FULL: a power cut. NORMAL: a crash of the process. OFF: none for sure.
+ */
 export type Durability = 'FULL' | 'NORMAL' | 'OFF'
 
-/** A file that is no SQLite database, or that is damaged: cut off, overwritten. Nothing repairs itself here. */
+/** A file is not a SQLite database, or is damaged (cut off, overwritten). The server doesn't repair it. */
 export class BrokenFile extends Error {
   override readonly name: string = 'BrokenFile'
   readonly file: string
@@ -19,24 +21,26 @@ export class BrokenFile extends Error {
 }
 
 /**
- * Opens (or makes) a database file in WAL mode; other processes may read it meanwhile.
- * @throws BrokenFile when it is no database, or its beginning can't be read
+ * Opens (or makes) a database file in WAL mode, so that other processes can read it at the same time.
+ *
+ * @throws BrokenFile when it is not a database, or its beginning can't be read
  */
 export function openSqlite(file: string, synchronous: Durability): Sqlite {
   const db = new Database(file)
-  return orClosed(file, [db], () => {
+  return closeOnError(file, [db], () => {
     db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous}`)
     return db
   })
 }
 
 /**
- * Makes the tables and the statements of a file that has just been opened. SQL that has always been right and
- * is not here (`foreign key mismatch`, `no such column`) means that the file's schema is damaged.
+ * Runs `prepare`, which makes the tables and the statements of a file that has just been opened. When it throws,
+ * the connections are closed.
  *
- * @throws BrokenFile then; whatever it throws, the connections are closed
+ * @throws BrokenFile when the file is damaged. Our SQL is correct, so an SQL error (`no such column`) means that
+ * the file's schema is damaged.
  */
-export function orClosed<T>(file: string, connections: readonly Sqlite[], prepare: () => T): T {
+export function closeOnError<T>(file: string, connections: readonly Sqlite[], prepare: () => T): T {
   try {
     return prepare()
   } catch (error) {
@@ -46,25 +50,25 @@ export function orClosed<T>(file: string, connections: readonly Sqlite[], prepar
 }
 
 /**
- * What the driver gives for `CAST(… AS BLOB)`, which is how text is read that may be damaged: the driver ends the
- * process, without an error, at TEXT that is no UTF-8.
+ * The value that the driver gives for `CAST(… AS BLOB)`. Read text that may be damaged in this way: the driver ends the whole
+ * process, without an error, when TEXT is not UTF-8.
  */
 export type Bytes = ArrayBuffer | Uint8Array
 
-/** The text that the bytes are; undefined when they are none. */
+/** The text in the bytes; undefined when they are not UTF-8. */
 export function textOf(bytes: Bytes): string | undefined {
   const buffer = bufferOf(bytes)
   return isUtf8(buffer) ? buffer.toString() : undefined
 }
 
-/** The same bytes with the fastest encoding that reads them; undefined when they are no text. */
+/** The same bytes, with the fastest encoding that reads them; undefined when they are not UTF-8. */
 export function readable(bytes: Bytes): { buffer: Buffer; encoding: 'latin1' | 'utf8' } | undefined {
   const buffer = bufferOf(bytes)
   if (isAscii(buffer)) return { buffer, encoding: 'latin1' }
   return isUtf8(buffer) ? { buffer, encoding: 'utf8' } : undefined
 }
 
-/** To show it: what is no text in it is replaced. */
+/** The text for display: bytes that are not UTF-8 are replaced. */
 export const lossyText = (bytes: Bytes): string => bufferOf(bytes).toString()
 
 export const bufferOf = (bytes: Bytes): Buffer =>
@@ -76,17 +80,17 @@ export const bufferOf = (bytes: Bytes): Buffer =>
 export interface Query<Parameters extends unknown[], Row> {
   get(...parameters: Parameters): Row | undefined
   all(...parameters: Parameters): Row[]
-  /** Row by row: for who stops before the last. Nothing else may use the connection until then. */
+  /** Gives row by row, so that the caller can stop early. Nothing else may use the connection until it ends. */
   iterate(...parameters: Parameters): IterableIterator<Row>
 }
 
 /**
- * Prepares a SELECT. The driver's own types call every row `unknown`, and a row's type can only be
- * known from its SQL: so this one place says it, beside the statement.
+ * Prepares a SELECT. The driver's types call every row `unknown`, and only the SQL tells a row's type. So the
+ * caller names the type beside the SQL.
  */
 export function select<Parameters extends unknown[], Row>(db: Sqlite, sql: string): Query<Parameters, Row> {
   const statement = db.prepare(sql)
-  const get = renewing(statement, () => db.prepare(sql))
+  const get = getAfterErrors(statement, () => db.prepare(sql))
   return {
     get: (...parameters) => (get(parameters) ?? undefined) as Row | undefined,
     all: (...parameters) => statement.all(...parameters) as Row[],
@@ -94,27 +98,27 @@ export function select<Parameters extends unknown[], Row>(db: Sqlite, sql: strin
   }
 }
 
-/** A prepared SELECT whose rows are tuples: quicker than objects where there are many of them. */
+/** Prepares a SELECT whose rows are tuples. Use it for many rows: tuples are faster than objects. */
 export function selectTuples<Parameters extends unknown[], Tuple extends unknown[]>(
   db: Sqlite,
   sql: string,
 ): Omit<Query<Parameters, Tuple>, 'all'> {
   const statement = db.prepare(sql).raw()
-  const get = renewing(statement, () => db.prepare(sql).raw())
+  const get = getAfterErrors(statement, () => db.prepare(sql).raw())
   return {
     get: (...parameters) => (get(parameters) ?? undefined) as Tuple | undefined,
     iterate: (...parameters) => statement.iterate(...parameters) as IterableIterator<Tuple>,
   }
 }
 
-/** A prepared SELECT of one column. Its values come without rows around them: half the time of `select`. */
+/** Prepares a SELECT of one column and gives its values without rows. It takes half the time of `select`. */
 export function selectColumn<Parameters extends unknown[], Value>(
   db: Sqlite,
   sql: string,
 ): Omit<Query<Parameters, Value>, 'iterate'> {
-  // The driver's types lack that `raw` makes arrays of the rows.
+  // The driver's types don't know that `raw` turns rows into arrays.
   const statement = db.prepare(sql).raw()
-  const get = renewing(statement, () => db.prepare(sql).raw())
+  const get = getAfterErrors(statement, () => db.prepare(sql).raw())
   return {
     get: (...parameters) => (get(parameters) as [Value] | undefined)?.[0],
     all: (...parameters) => (statement.all(...parameters) as [Value][]).map(([value]) => value),
@@ -122,34 +126,34 @@ export function selectColumn<Parameters extends unknown[], Value>(
 }
 
 /**
- * One row of a statement. When that fails (a torn page, a lock) the driver leaves the statement as it is, and it
- * would throw the same error for ever (libsql 0.5.29): the next call prepares it again.
+ * Gets one row of a statement, and prepares the statement again after an error. The driver (libsql 0.5.29) doesn't
+ * reset a statement that failed (a torn page, a lock): it would throw the same error for ever.
  */
-function renewing(
+function getAfterErrors(
   prepared: Database.Statement,
   prepare: () => Database.Statement,
 ): (parameters: readonly unknown[]) => unknown {
-  let [statement, isSpent] = [prepared, false]
+  let [statement, hasFailed] = [prepared, false]
   return (parameters) => {
-    if (isSpent) statement = prepare()
-    isSpent = true
+    if (hasFailed) statement = prepare()
+    hasFailed = true
     const row: unknown = statement.get(...parameters)
-    isSpent = false
+    hasFailed = false
     return row
   }
 }
 
-/** True when the statement failed on a UNIQUE or other constraint: the caller's fault, not the disk's. */
+/** Whether the statement failed on a UNIQUE or other constraint: an error of the caller, not of the disk. */
 export function isConstraint(error: unknown): boolean {
   return error instanceof Database.SqliteError && error.code.startsWith('SQLITE_CONSTRAINT')
 }
 
-/** True when another connection holds the lock that the statement needs: try again later. */
+/** Whether another connection holds the lock that the statement needs. Try again later. */
 export function isBusy(error: unknown): boolean {
   return error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY')
 }
 
-/** True when what the statement needed is damaged in the file, or the file is no database at all. */
+/** Whether the statement read a damaged part of the file, or the file is not a database. */
 export function isBroken(error: unknown): error is Error {
   return error instanceof Database.SqliteError && /^SQLITE_(CORRUPT|NOTADB)/.test(error.code)
 }
@@ -166,7 +170,7 @@ export function integrityProblem(db: Sqlite): string | undefined {
     const found = select<[], { integrity_check: string }>(db, 'PRAGMA integrity_check(1)').get()
     return found?.integrity_check === 'ok' ? undefined : (found?.integrity_check ?? 'no answer')
   } catch (error) {
-    // It computes what indexes on expressions should hold, and a damaged document has no such thing.
+    // The check computes the values of indexes on expressions. For a damaged document this fails with an error.
     if (isBroken(error) || isWrongSql(error)) return error.message
     throw error
   }

@@ -1,4 +1,4 @@
-/** The stores that a configuration names: embedded by default, distributed by a URL. */
+/** Opens the stores that the configuration names: embedded ones by default, servers when a URL is set. */
 import { join } from 'node:path'
 import type { Config } from './config.ts'
 import type { EventStore } from './events/event-store.ts'
@@ -7,20 +7,20 @@ import { type Generations, withGenerations } from './projections/generations.ts'
 import type { ReadStore } from './projections/read-store.ts'
 import { openSqliteReadStore } from './projections/sqlite.ts'
 
-/** File of the embedded log in a data directory. */
+/** The file of the embedded log in a data directory. */
 export const eventsFile = (dataDir: string) => join(dataDir, 'events.db')
 
-/** File of the embedded read models. */
+/** The file of the embedded read models in a data directory. */
 export const viewsFile = (dataDir: string) => join(dataDir, 'views.db')
 
-/** The drivers of servers take a while to load: only who names a server waits for them. */
+/** Opens the event log. Loads the EventStoreDB driver only when it is needed: loading it is slow. */
 export async function openEvents({ eventStoreUrl, dataDir }: Config): Promise<EventStore> {
   if (eventStoreUrl === undefined) return openSqliteEventStore(eventsFile(dataDir))
   const { openEventStoreDb } = await import('./events/eventstoredb.ts')
   return openEventStoreDb(eventStoreUrl)
 }
 
-/** The read models, and the secrets: a store of the same kind that is never rebuilt. */
+/** The store of the read models, and the store of the secrets: the same kind of store, but never rebuilt. */
 export interface ReadStores {
   generations: Generations
   /** The current generation. */

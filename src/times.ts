@@ -1,25 +1,25 @@
-/** Dates in requests. Pure. */
+/** Reads dates in requests. */
 
 const DATE_TIME = /^(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/i
 
-/** Go's zero time on the wire: a time that never was; how clients say "none" where null means "leave it". */
+/** Go's zero time. Clients send it for "no time", because null means "don't change it". */
 export const ZERO_TIME = '0001-01-01T00:00:00Z'
 
-/** Milliseconds since 1970 of an RFC 3339 date-time; undefined when the text is none. */
+/** Milliseconds since 1970 of an RFC 3339 date-time; undefined when the text is not a date-time. */
 export function instantOf(text: string): number | undefined {
   const day = DATE_TIME.exec(text)?.[1]
   const instant = Date.parse(text.toUpperCase())
   if (day === undefined || Number.isNaN(instant)) return undefined
-  // JavaScript takes February 30 for March 2.
+  // JavaScript reads February 30 as March 2.
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day) ? instant : undefined
 }
 
-/** An hour to the end of year 9999: later instants have another form, that sorts before all others. */
+/** One hour before the end of year 9999. Later instants have a different text form, which sorts first. */
 const LATEST = Date.UTC(9999, 11, 31, 23)
 
 /**
- * The instant, in milliseconds since 1970, as events have their times, to compare with them as text: ISO 8601 in
- * UTC with milliseconds. Instants after year 9999 give its end.
+ * Writes an instant (milliseconds since 1970) as events write their times, so that both compare as text: ISO 8601
+ * in UTC with milliseconds. A later instant than year 9999 gives the end of that year.
  */
 export function comparableTime(instant: number): string {
   return new Date(Math.min(instant, LATEST)).toISOString()

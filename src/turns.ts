@@ -1,10 +1,10 @@
-/** Waiting for one's turn: so many at once (slots), or one at a time for each key (turns). */
+/** Limits concurrency: a fixed number of things at the same time (slots), or one at a time for each key (turns). */
 
-/** Limits how many things run at once; the others wait in order. */
+/** Limits how many things run at the same time. The others wait in order of arrival. */
 export interface Slots {
   /**
-   * Waits for a free slot and takes it. The caller must call the returned function once it is done;
-   * calling it again does nothing. Rejects with the signal's reason when aborted while waiting.
+   * Waits for a free slot and takes it. The caller must call the returned function when it is done; a second call
+   * does nothing. Rejects with the signal's reason when the signal is aborted before a slot is free.
    */
   take(signal?: AbortSignal): Promise<() => void>
 }
@@ -12,7 +12,7 @@ export interface Slots {
 /** Makes `size` slots, all free. */
 export function createSlots(size: number): Slots {
   let free = size
-  // A Set keeps the order of arrival, and one that gave up leaves it in constant time.
+  // A Set keeps the order of arrival, and removes a waiter that gave up in constant time.
   const waiting = new Set<() => void>()
 
   function give(): void {
@@ -41,16 +41,16 @@ export function createSlots(size: number): Slots {
         return once()
       }
       await new Promise<void>((resolve, reject) => {
-        const gaveUp = () => {
+        const giveUp = () => {
           waiting.delete(mine)
           reject(signal?.reason)
         }
         const mine = () => {
-          signal?.removeEventListener('abort', gaveUp)
+          signal?.removeEventListener('abort', giveUp)
           resolve()
         }
         waiting.add(mine)
-        signal?.addEventListener('abort', gaveUp, { once: true })
+        signal?.addEventListener('abort', giveUp, { once: true })
       })
       return once()
     },
@@ -58,30 +58,30 @@ export function createSlots(size: number): Slots {
 }
 
 export interface TurnLimits {
-  /** How long work may wait for its turn, in milliseconds; it is not begun afterwards. */
-  patienceMs: number
-  /** What its caller gets then. */
-  tooLate(key: string): Error
+  /** How long work may wait for its turn, in milliseconds. After that it is not started. */
+  timeoutMs: number
+  /** The error with which late work rejects. */
+  timeoutError(key: string): Error
 }
 
 /**
  * Runs `work` when all earlier work with the same key has ended: one at a time per key, in order, within this
- * process. Resolves or rejects as `work` does; whether earlier work failed does not matter.
+ * process. Resolves or rejects as `work` does. A failure of earlier work has no effect.
  */
 export type InTurn = <T>(key: string, work: () => Promise<T>) => Promise<T>
 
-/** Turns of their own: keys meet only keys of the same turns. */
+/** Makes turns. Keys of different turns are independent, even when they are equal. */
 export function createTurns(limits?: TurnLimits): InTurn {
   const last = new Map<string, Promise<unknown>>()
 
   return async (key, work) => {
-    const latest = limits === undefined ? Number.POSITIVE_INFINITY : performance.now() + limits.patienceMs
+    const deadline = limits === undefined ? Number.POSITIVE_INFINITY : performance.now() + limits.timeoutMs
     const before = last.get(key)
     const mine =
       before === undefined
         ? work()
         : before.then(() => {
-            if (limits !== undefined && performance.now() > latest) throw limits.tooLate(key)
+            if (limits !== undefined && performance.now() > deadline) throw limits.timeoutError(key)
             return work()
           })
     const settled = mine.catch(() => {})
@@ -94,5 +94,5 @@ export function createTurns(limits?: TurnLimits): InTurn {
   }
 }
 
-/** The turns of repositories, streams and merges; the key says of what. */
+/** The turns that the whole process shares. The key names a repository, a stream or a merge. */
 export const inTurn = createTurns()

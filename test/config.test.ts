@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import t from 'tap'
 import { type Config, ConfigError, loadConfig, type SettingName, settings } from '../src/config.ts'
 
-/** The one line that a start with this environment would end with. */
+/** The error with which a start in this environment would end. */
 function refusal(env: NodeJS.ProcessEnv): ConfigError {
   try {
     loadConfig(env)
@@ -16,11 +16,11 @@ function refusal(env: NodeJS.ProcessEnv): ConfigError {
 interface Case {
   key: keyof Config
   unset: unknown
-  /** What must be set too. */
+  /** Other settings that must be set together with this one. */
   beside?: NodeJS.ProcessEnv
-  /** Text in the environment → value in the config. */
+  /** Texts in the environment, and the values in the config. */
   valid: [string, unknown][]
-  /** Text in the environment → what the message must say. */
+  /** Texts in the environment, and what the error must say. */
   invalid: [string, RegExp][]
 }
 
@@ -346,7 +346,7 @@ const cases: Record<SettingName, Case> = {
 t.strictSame(
   settings.map(({ name }) => name).sort(),
   Object.keys(cases).sort(),
-  'every setting has its cases here',
+  'every setting has cases in this test',
 )
 
 for (const { name, default: text, meaning } of settings) {
@@ -373,7 +373,7 @@ t.test('no setting can be changed after the start', async (t) => {
   t.ok(Object.isFrozen(loadConfig({})))
 })
 
-t.test('a setting is read from the environment that is given, not from the process', async (t) => {
+t.test('settings are read from the given environment, not from the process', async (t) => {
   const env = { PORT: '4000', UNRELATED: 'x' }
   t.equal(loadConfig(env).port, 4000)
   t.strictSame(env, { PORT: '4000', UNRELATED: 'x' })
@@ -386,15 +386,15 @@ t.test('two servers may both ask for any free port', async (t) => {
 t.test('a certificate and its key are set together or not at all', async (t) => {
   t.match(refusal({ GRPC_TLS_CERT: 'a' }), {
     setting: 'GRPC_TLS_KEY',
-    message: 'GRPC_TLS_KEY is not set, but must be when GRPC_TLS_CERT is',
+    message: 'GRPC_TLS_KEY is not set, but must be set together with GRPC_TLS_CERT',
   })
   t.match(refusal({ GRPC_TLS_KEY: 'a' }), {
     setting: 'GRPC_TLS_CERT',
-    message: 'GRPC_TLS_CERT is not set, but must be when GRPC_TLS_KEY is',
+    message: 'GRPC_TLS_CERT is not set, but must be set together with GRPC_TLS_KEY',
   })
 })
 
-t.test('the page limits are compared with each other wherever they come from', async (t) => {
+t.test('PAGE_LIMIT_MAX is at least PAGE_LIMIT_DEFAULT, also when one of them is a default', async (t) => {
   t.equal(refusal({ PAGE_LIMIT_DEFAULT: '60' }).setting, 'PAGE_LIMIT_MAX')
   t.equal(loadConfig({ PAGE_LIMIT_DEFAULT: '60', PAGE_LIMIT_MAX: '60' }).pageLimitMax, 60)
 })
@@ -415,11 +415,11 @@ t.test('an error shows no secret', async (t) => {
   for (const [name, value] of secrets) {
     const { message } = refusal({ [name]: value })
     t.notMatch(message, 'hunter2', message)
-    t.notMatch(message, 'root:', 'nor the user')
+    t.notMatch(message, 'root:', 'the user name is hidden too')
   }
 })
 
-t.test('an error stays one short line whatever the value', async (t) => {
+t.test('an error is one short line, however long the value is', async (t) => {
   const { message } = refusal({ LOG_LEVEL: `a\nb${'x'.repeat(100_000)}` })
   t.match(message, /^LOG_LEVEL is "a\\nbx+", but/)
   t.ok(message.length < 500)

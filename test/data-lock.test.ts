@@ -16,7 +16,7 @@ const locker = `
 `
 const module = pathToFileURL(program('src/data-lock')).href
 
-t.test('a data directory belongs to one server until it ends, however it ends', async (t) => {
+t.test('a data directory belongs to one server until the server ends or is killed', async (t) => {
   const dir = t.testdir()
   const first = spawn(process.execPath, [...NODE_ARGS, '--input-type=module', '-e', locker, module, dir])
   t.teardown(() => first.kill('SIGKILL'))
@@ -30,16 +30,20 @@ t.test('a data directory belongs to one server until it ends, however it ends', 
   lockDataDir(dir)()
 })
 
-t.test('a directory that can not be locked is not one in use', async (t) => {
+t.test('a directory that cannot be locked gives another error than one that is in use', async (t) => {
   const dir = t.testdir()
   t.throws(() => lockDataDir(join(dir, 'none')), DataDirUnusable)
   const file = join(dir, 'lock.db')
   await mkdir(file)
-  t.throws(() => lockDataDir(dir), new DataDirUnusable(`${file} can not be locked: it can not be opened`))
+  t.throws(() => lockDataDir(dir), new DataDirUnusable(`${file} cannot be locked: it cannot be opened`))
   t.same(await readdir(dir), ['lock.db'])
   await rmdir(file)
   await writeFile(file, '')
   await chmod(file, 0o444)
   const locking = asNobody(async () => lockDataDir(dir))
-  await t.rejects(locking, DataDirUnusable, 'SQLite would take no lock, and say nothing')
+  await t.rejects(
+    locking,
+    DataDirUnusable,
+    'a read-only lock file is refused: SQLite would silently take no lock',
+  )
 })

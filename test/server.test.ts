@@ -1,10 +1,8 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { giteaApi } from 'gitea-js'
 import t from 'tap'
@@ -13,7 +11,7 @@ import type { EventStore } from '../src/events/event-store.ts'
 import { READ_MODELS } from '../src/projections/views.ts'
 import { readersBelow } from './git/reader-processes.ts'
 import { workTree } from './git-client.ts'
-import { NODE_ARGS, program } from './program.ts'
+import { startServerProcess } from './server-process.ts'
 import { ADMIN_PASSWORD } from './server-template.ts'
 import { startTestServer, type TestServer } from './start-server.ts'
 import { until } from './until.ts'
@@ -33,7 +31,7 @@ async function healthOf(server: TestServer) {
 
 const isHealthy = (server: TestServer) => async () => (await healthOf(server)).code === 200
 
-/** The branches and tags of a repository as its log has them. */
+/** The branches and tags of a repository by its log. */
 async function foldRefs(events: EventStore, repoId: number): Promise<string[]> {
   const refs = new Map<string, string>()
   for await (const recorded of events.readStream(`git-${repoId}`)) {
@@ -61,7 +59,7 @@ async function gitRefs(dataDir: string, repoId: number): Promise<string[]> {
     .sort()
 }
 
-t.test('healthz is 200 with no lag when the stores answer and all is read', async (t) => {
+t.test('healthz is 200 without lag when the stores answer and all events are projected', async (t) => {
   const server = await startTestServer(t)
   await until('all is read', isHealthy(server))
   const health = await healthOf(server)
@@ -70,7 +68,7 @@ t.test('healthz is 200 with no lag when the stores answer and all is read', asyn
   t.strictSame(names.sort(), READ_MODELS.map(({ name }) => name).sort())
 })
 
-t.test('an event that a read model can not fold stops that model, and healthz names it', async (t) => {
+t.test('an event that a read model cannot fold stops this model, and healthz names it', async (t) => {
   const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
   const alice = await server.as('alice')
   await alice.user.createCurrentUserRepo({ name: 'before' })
@@ -89,10 +87,14 @@ t.test('an event that a read model can not fold stops that model, and healthz na
   t.equal(health.code, 503)
   const stopped = health.readModels.filter(({ stopped }: { stopped?: string }) => stopped !== undefined)
   t.match(stopped, [{ name: 'repositories', stopped: /RepositoryCreated, repo-99@0/ }])
-  t.equal((await alice.repos.repoGet('alice', 'before')).status, 200, 'what it knew is served')
+  t.equal(
+    (await alice.repos.repoGet('alice', 'before')).status,
+    200,
+    'documents from before are still served',
+  )
 })
 
-t.test('a restart keeps everything, and makes a read model of another version anew', async (t) => {
+t.test('a restart keeps everything, and rebuilds a read model of another version', async (t) => {
   const DATA_DIR = await dataDirectory(t)
   const first = await startTestServer(t, { DATA_DIR })
   const alice = await first.as('alice')
@@ -121,97 +123,58 @@ t.test('a restart keeps everything, and makes a read model of another version an
   await first.stop()
 
   const second = await startTestServer(t, { DATA_DIR })
-  t.equal(second.newAdminPassword, undefined, 'the admin is the one that was')
+  t.equal(second.newAdminPassword, undefined, 'the admin account is kept')
   await until('all is read', isHealthy(second))
   t.strictSame(await state(second), before)
   t.strictSame(await second.services.views.pulls.find({}), [pull])
 })
 
-t.test(
-  'a merge that a crash cut off, in a repository that was deleted, does not hold up a start',
-  async (t) => {
-    const DATA_DIR = await dataDirectory(t)
-    const first = await startTestServer(t, { DATA_DIR })
-    const alice = await first.as('alice')
-    await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
-    const work = await workTree(t, first.gitUrl('alice', 'alice/app'))
-    await work.git('push', '-q', 'origin', 'main:topic')
-    const { data } = await alice.repos.repoCreatePullRequest('alice', 'app', {
-      head: 'topic',
-      base: 'main',
-      title: 'T',
-    })
-    const repoId = data.base?.repo_id ?? 0
-    const sha = data.head?.sha ?? ''
-    const by = { id: data.user?.id ?? 0, login: 'alice' }
-    const started = {
-      repoId,
-      index: 1,
-      style: 'merge',
-      baseBranch: 'main',
-      from: sha,
-      head: sha,
-      commit: sha,
-      message: 'M',
-      by,
-    }
-    const metadata = {
-      actor: by,
-      at: new Date().toISOString(),
-      correlationId: 'x',
-      causationId: 'x',
-      schema: 1,
-    }
-    const id = '8e0d0c3e-7c32-4c8a-9d7c-0f4f4f0f9a12'
-    await alice.repos.repoDelete('alice', 'app')
-    await first.services.events.append(
-      `pull-${repoId}.1`,
-      [{ id, type: 'MergeStarted', data: started, metadata }],
-      'any',
-    )
-    await first.stop()
-
-    const second = await startTestServer(t, { DATA_DIR })
-    await until('it is healthy', isHealthy(second))
-    t.strictSame(await second.services.views.pulls.find({ merging: true }), [])
-  },
-)
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  return typeof address === 'object' && address !== null ? address.port : 0
-}
-
-/** A server in a process of its own, as `npm start` runs it; resolves when it has printed its URL. */
-async function startProcess(
-  t: { teardown(work: () => void): void },
-  DATA_DIR: string,
-): Promise<{ child: ChildProcess; url: string }> {
-  const env = {
-    PATH: process.env.PATH,
-    DATA_DIR,
-    ADMIN_PASSWORD,
-    PORT: '0',
-    GRPC_PORT: `${await freePort()}`,
-    LOG_LEVEL: 'error',
-  }
-  const child = spawn(process.execPath, [...NODE_ARGS, program('src/main')], {
-    env,
-    stdio: ['ignore', 'pipe', 'inherit'],
+t.test('an interrupted merge in a deleted repository does not block a start', async (t) => {
+  const DATA_DIR = await dataDirectory(t)
+  const first = await startTestServer(t, { DATA_DIR })
+  const alice = await first.as('alice')
+  await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
+  const work = await workTree(t, first.gitUrl('alice', 'alice/app'))
+  await work.git('push', '-q', 'origin', 'main:topic')
+  const { data } = await alice.repos.repoCreatePullRequest('alice', 'app', {
+    head: 'topic',
+    base: 'main',
+    title: 'T',
   })
-  t.teardown(() => void child.kill('SIGKILL'))
-  for await (const line of createInterface({ input: child.stdout })) {
-    const url = /listens on (http:\S+)/.exec(line)?.[1]
-    if (url !== undefined) {
-      child.stdout.resume()
-      return { child, url }
-    }
+  const repoId = data.base?.repo_id ?? 0
+  const sha = data.head?.sha ?? ''
+  const by = { id: data.user?.id ?? 0, login: 'alice' }
+  const started = {
+    repoId,
+    index: 1,
+    style: 'merge',
+    baseBranch: 'main',
+    from: sha,
+    head: sha,
+    commit: sha,
+    message: 'M',
+    by,
   }
-  throw new Error('the server ended before it listened')
-}
+  const metadata = {
+    actor: by,
+    at: new Date().toISOString(),
+    correlationId: 'x',
+    causationId: 'x',
+    schema: 1,
+  }
+  const id = '8e0d0c3e-7c32-4c8a-9d7c-0f4f4f0f9a12'
+  await alice.repos.repoDelete('alice', 'app')
+  await first.services.events.append(
+    `pull-${repoId}.1`,
+    [{ id, type: 'MergeStarted', data: started, metadata }],
+    'any',
+  )
+  await first.stop()
+
+  const second = await startTestServer(t, { DATA_DIR })
+  await until('it is healthy', isHealthy(second))
+  t.strictSame(await second.services.views.pulls.find({ merging: true }), [])
+})
 
 t.test('a server that stops ends the git processes that read its repositories', async (t) => {
   const dataDir = await dataDirectory(t)
@@ -220,19 +183,19 @@ t.test('a server that stops ends the git processes that read its repositories', 
   await alice.user.createCurrentUserRepo({ name: 'read', auto_init: true })
   const unknown = `/api/v1/repos/alice/read/statuses/${'e'.repeat(40)}`
   t.equal((await server.fetch('alice', unknown)).status, 404)
-  t.equal((await readersBelow(dataDir)).length, 1, 'one that stays')
+  t.equal((await readersBelow(dataDir)).length, 1, 'one process stays')
   await server.stop()
   t.same(await readersBelow(dataDir), [])
 })
 
 t.test('SIGTERM ends the process with 0', async (t) => {
-  const { child, url } = await startProcess(t, await dataDirectory(t))
+  const { child, url } = await startServerProcess(t, await dataDirectory(t))
   t.equal((await fetch(`${url}/api/docs`)).status, 200)
   child.kill('SIGTERM')
   t.strictSame(await once(child, 'exit'), [0, null])
 })
 
-/** What a server has said yes to: pull requests by number, branches by name. */
+/** What a server has acknowledged: pull requests by number, branches by name. */
 interface Done {
   repositories: number
   opened: number[]
@@ -241,10 +204,10 @@ interface Done {
 }
 
 t.test(
-  'after SIGKILL in the middle of writes every acknowledged change is there, and git agrees with the log',
+  'after SIGKILL during writes every acknowledged change exists, and git agrees with the log',
   async (t) => {
     const DATA_DIR = await dataDirectory(t)
-    const { child, url } = await startProcess(t, DATA_DIR)
+    const { child, url } = await startServerProcess(t, DATA_DIR)
     const exited = once(child, 'exit')
     const authorization = `Basic ${Buffer.from(`admin:${ADMIN_PASSWORD}`).toString('base64')}`
     const send = async (path: string, body: object) => {
@@ -270,7 +233,7 @@ t.test(
 
     const done: Done = { repositories: 0, opened: [], merged: [], pushed: [] }
     let killed = false
-    /** Kills the server when enough has been done of everything: the rest is under way then. */
+    /** Kills the server when enough of each kind is done, while the rest is still in progress. */
     const acknowledge = (note: () => void) => {
       note()
       if (done.repositories < 3 || done.merged.length < 3 || done.pushed.length < 2 || killed) return
@@ -281,7 +244,7 @@ t.test(
       try {
         while (!killed) await work()
       } catch (error) {
-        // Only the kill may break a request off.
+        // Only the kill may break off a request.
         if (!killed) throw error
       }
     }

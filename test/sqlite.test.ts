@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { openSqlite, select, selectColumn, selectTuples } from '../src/sqlite.ts'
 
-t.test('a query that failed once answers the next time', async (t) => {
+t.test('a query works again after an error', async (t) => {
   const db = openSqlite(join(t.testdir(), 'file.db'), 'NORMAL')
   t.teardown(() => db.close())
   const sql = `SELECT json_extract(?, '$.a') AS a`

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createSlots, inTurn } from '../src/turns.ts'
 
-t.test('no more than the given number run at once, and those who wait go in order', async (t) => {
+t.test('at most the given number run at the same time, and waiters go in order', async (t) => {
   const slots = createSlots(2)
   let running = 0
   let most = 0
@@ -24,16 +24,16 @@ t.test('no more than the given number run at once, and those who wait go in orde
   )
 })
 
-t.test('one that gives up waiting leaves the queue and costs no slot', async (t) => {
+t.test('a waiter that gives up leaves the queue and takes no slot', async (t) => {
   const slots = createSlots(1)
   const release = await slots.take()
-  const impatient = new AbortController()
-  const gaveUp = t.rejects(slots.take(impatient.signal), { message: 'enough' })
-  const patient = slots.take()
-  impatient.abort(new Error('enough'))
+  const givingUp = new AbortController()
+  const gaveUp = t.rejects(slots.take(givingUp.signal), { message: 'enough' })
+  const second = slots.take()
+  givingUp.abort(new Error('enough'))
   await gaveUp
   release()
-  const releaseSecond = await patient
+  const releaseSecond = await second
   releaseSecond()
   await t.rejects(slots.take(AbortSignal.abort(new Error('before'))), { message: 'before' })
   const releaseThird = await slots.take()

@@ -1,24 +1,24 @@
-/** What kind of file an attachment is: by its first bytes, by its name, and as whom it is served. */
+/** Finds the kind of an attached file by its first bytes and its name, and the headers of its download. */
 import { fileTypeFromBuffer } from 'file-type'
 import { lookup } from 'mime-types'
 import { endingOf } from './file-name.ts'
 
-/** So much of the beginning of a file tells its kind, in bytes. */
+/** How many bytes at the beginning of a file are enough to find its kind. */
 export const HEAD_BYTES = 4100
 
 const HTML =
   /^(?:<!doctype html|<(?:html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p|svg)[\s>/])|^<!--/i
-/** The control characters that texts do have: tab, line feed, form feed, carriage return, escape. */
+/** The control characters that text may contain: tab, line feed, form feed, carriage return, escape. */
 const IN_TEXT = new Set([0x09, 0x0a, 0x0c, 0x0d, 0x1b])
 
 /**
- * The media type that the first bytes of a file speak for, as browsers guess it; `application/octet-stream`
- * when they speak for none, undefined when there are too few.
+ * Guesses the media type from the first bytes of a file, as browsers do. `application/octet-stream` when the type
+ * is unknown; undefined for a file of less than two bytes.
  */
 export async function sniff(head: Uint8Array): Promise<string | undefined> {
   if (head.length <= 1) return undefined
   const latin1 = Buffer.from(head.buffer, head.byteOffset, head.byteLength).toString('latin1')
-  // Before anything else: text in UTF-16 looks like music.
+  // Check this first, because text in UTF-16 looks like music.
   if (/^(?:\xfe\xff|\xff\xfe)/.test(latin1)) return 'text/plain'
   const known = await fileTypeFromBuffer(head)
   if (known !== undefined) return known.mime
@@ -29,11 +29,11 @@ export async function sniff(head: Uint8Array): Promise<string | undefined> {
 }
 
 /**
- * Whether such a file may be uploaded, as Gitea decides it: one entry that fits suffices.
+ * Whether a file may be uploaded, by Gitea's rule: one entry must match.
  *
- * @param allowed endings (`.zip`), media types (`text/plain`), families of them (`image/*`), or everything (`*` of `*`);
- * none allow everything
- * @param sniffed what `sniff` says of its first bytes
+ * @param allowed file endings (`.zip`), media types (`text/plain`), families of media types (`image/*`), or `*`
+ * of `*` for everything. An empty list allows everything.
+ * @param sniffed the result of `sniff`
  */
 export function isAllowed(allowed: readonly string[], name: string, sniffed: string | undefined): boolean {
   if (allowed.length === 0) return true
@@ -46,7 +46,7 @@ export function isAllowed(allowed: readonly string[], name: string, sniffed: str
   })
 }
 
-/** Pictures of dots: nothing in them runs. */
+/** Bitmap formats, which can't contain scripts. */
 const PICTURES = new Set([
   'image/png',
   'image/apng',
@@ -56,12 +56,12 @@ const PICTURES = new Set([
   'image/avif',
   'image/bmp',
 ])
-/** What a browser plays, unpacks or hands on, and never runs. */
+/** Types that a browser plays, saves or passes on, but never runs. */
 const HARMLESS =
   /^(?:audio|video|font)\/|^application\/(?:pdf|zip|gzip|x-(?:7z-compressed|tar|xz|bzip2)|zstd|msword|rtf|vnd\.(?:ms-(?:excel|powerpoint)|openxmlformats-officedocument\.|oasis\.opendocument\.))/
 const TEXT = /^text\/|^application\/(?:xml|json|javascript)$|\+xml$/
 
-/** How a download is labelled: nothing that comes from a stranger may run as a page of this server. */
+/** The headers of a download. An uploaded file must never run as a page of this server. */
 export function servedAs(
   name: string,
   sniffed: string | undefined,

@@ -1,6 +1,6 @@
 /**
- * Where attached files live: `<uuid>` in a directory named for its first two digits. A file gets there whole
- * and flushed, before any event tells of it, and never changes.
+ * Stores attached files, each as `<uuid>` in a directory named after its first two digits. A file is complete and
+ * flushed before an event mentions it, and it never changes.
  */
 import { createHash, type Hash } from 'node:crypto'
 import { type FileHandle, mkdir, open, opendir, rename, rm } from 'node:fs/promises'
@@ -8,37 +8,36 @@ import { join } from 'node:path'
 import { flush, isMissing } from '../disk.ts'
 import { HEAD_BYTES } from './file-kind.ts'
 
-/** What has come in, flushed under a temporary name. */
+/** A received file, flushed to disk under a temporary name. */
 export interface ReceivedFile {
   uuid: string
   /** In bytes. */
   size: number
-  /** The first bytes, by which its kind is told. */
+  /** The first bytes, which tell the kind of the file. */
   head: Buffer
-  /** SHA-256, when it was asked for. */
+  /** SHA-256 in base64url; undefined when it was not requested. */
   digest: string | undefined
 }
 
 export interface AttachmentFiles {
   /**
-   * Writes what comes in to a temporary file. When it fails nothing is left behind; errors of the source
-   * are passed on.
+   * Writes a stream to a temporary file. Passes on errors of the source, and leaves nothing behind then.
    *
    * @throws FileTooLarge
    */
   receive(uuid: string, source: AsyncIterable<Buffer>, options: ReceiveOptions): Promise<ReceivedFile>
-  /** Gives a received file its place, which outlives a power cut. */
+  /** Moves a received file to its final place. It survives a power cut when this resolves. */
   keep(uuid: string): Promise<void>
-  /** Removes a file, received or kept, if it is there. */
+  /** Removes a received or kept file, if it exists. */
   remove(uuid: string): Promise<void>
-  /** The first bytes of a kept file; undefined when there is none. */
+  /** The first bytes of a kept file; undefined when it does not exist. */
   head(uuid: string): Promise<Buffer | undefined>
-  /** A kept file's path below `directory`. */
+  /** The path of a kept file below `directory`. */
   pathOf(uuid: string): string
   readonly directory: string
   /**
-   * Removes the files of earlier processes that `known` leaves out, and resolves to their number. To be
-   * called once, while files come in or not. `known` is asked about many at once.
+   * Removes the files of earlier processes that `known` does not return, and resolves to their number. Call it
+   * once; new files may come in meanwhile. `known` gets uuids in batches.
    */
   removeUnknown(known: (uuids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<number>
 }
@@ -55,7 +54,7 @@ export class FileTooLarge extends Error {
   readonly statusCode = 413
 
   constructor(maxSize: number) {
-    super(`the file may have ${maxSize} bytes at most`)
+    super(`the file may have at most ${maxSize} bytes`)
   }
 }
 
@@ -63,28 +62,28 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 export const isUuid = (text: string) => UUID.test(text)
 
-/** How many uuids are looked up at once. */
+/** How many uuids are passed to `known` in one call. */
 const BATCH = 500
-/** Written data is flushed each time so much of it has come together, in bytes: a huge file doesn't stall the disk at its end. */
+/** Flush after each 64 MB, so that a huge file doesn't stall the disk at its end. */
 const FLUSH_EVERY = 64 * 1024 * 1024
 
 /** Opens (or makes) the directory; one process at a time may have it open. */
 export async function openAttachmentFiles(directory: string): Promise<AttachmentFiles> {
   const incoming = join(directory, 'incoming')
-  // What a process that died was still receiving belongs to nobody.
+  // Remove the half-received files of an earlier process.
   await rm(incoming, { recursive: true, force: true })
   await mkdir(incoming, { recursive: true })
   await flush(directory)
 
-  /** Files of this process, as long as those of earlier ones are looked for: their events may not be visible yet. */
-  let own: Set<string> | undefined = new Set()
+  /** Files that this process has kept; their events may not be visible to `removeUnknown` yet. Undefined after it. */
+  let keptHere: Set<string> | undefined = new Set()
 
-  const shelfOf = (uuid: string) => {
-    if (!isUuid(uuid)) throw new TypeError(`not the name of an attached file: ${JSON.stringify(uuid)}`)
+  const subdirectoryOf = (uuid: string) => {
+    if (!isUuid(uuid)) throw new TypeError(`not the uuid of an attached file: ${JSON.stringify(uuid)}`)
     return uuid.slice(0, 2)
   }
-  const pathOf = (uuid: string) => `${shelfOf(uuid)}/${uuid}`
-  const incomingPath = (uuid: string) => join(incoming, `${shelfOf(uuid)}-${uuid}`)
+  const pathOf = (uuid: string) => `${subdirectoryOf(uuid)}/${uuid}`
+  const incomingPath = (uuid: string) => join(incoming, `${subdirectoryOf(uuid)}-${uuid}`)
 
   return {
     directory,
@@ -107,11 +106,11 @@ export async function openAttachmentFiles(directory: string): Promise<Attachment
     },
 
     async keep(uuid) {
-      own?.add(uuid)
-      const shelf = join(directory, shelfOf(uuid))
-      const made = await mkdir(shelf, { recursive: true })
-      await rename(incomingPath(uuid), join(shelf, uuid))
-      await flush(shelf)
+      keptHere?.add(uuid)
+      const subdirectory = join(directory, subdirectoryOf(uuid))
+      const made = await mkdir(subdirectory, { recursive: true })
+      await rename(incomingPath(uuid), join(subdirectory, uuid))
+      await flush(subdirectory)
       if (made !== undefined) await flush(directory)
     },
 
@@ -137,7 +136,7 @@ export async function openAttachmentFiles(directory: string): Promise<Attachment
 
     async removeUnknown(known) {
       let removed = 0
-      async function sift(batch: readonly string[]): Promise<void> {
+      async function removeUnknownOf(batch: readonly string[]): Promise<void> {
         const kept = await known(batch)
         for (const uuid of batch) {
           if (kept.has(uuid)) continue
@@ -146,14 +145,14 @@ export async function openAttachmentFiles(directory: string): Promise<Attachment
         }
       }
       let batch: string[] = []
-      for await (const uuid of storedIn(directory)) {
-        if (own?.has(uuid)) continue
+      for await (const uuid of keptIn(directory)) {
+        if (keptHere?.has(uuid)) continue
         if (batch.push(uuid) < BATCH) continue
-        await sift(batch)
+        await removeUnknownOf(batch)
         batch = []
       }
-      if (batch.length > 0) await sift(batch)
-      own = undefined
+      if (batch.length > 0) await removeUnknownOf(batch)
+      keptHere = undefined
       return removed
     },
   }
@@ -182,12 +181,12 @@ async function write(
   return { size, head: head.subarray(0, Math.min(size, HEAD_BYTES)) }
 }
 
-/** The uuids of all kept files, in no order; what else lies there is nobody's business. */
-async function* storedIn(directory: string): AsyncGenerator<string> {
-  for await (const shelf of await opendir(directory)) {
-    if (!shelf.isDirectory() || !/^[0-9a-f]{2}$/.test(shelf.name)) continue
-    for await (const file of await opendir(join(directory, shelf.name))) {
-      if (file.isFile() && isUuid(file.name) && file.name.startsWith(shelf.name)) yield file.name
+/** The uuids of all kept files, in any order. Ignores other files in the directory. */
+async function* keptIn(directory: string): AsyncGenerator<string> {
+  for await (const entry of await opendir(directory)) {
+    if (!entry.isDirectory() || !/^[0-9a-f]{2}$/.test(entry.name)) continue
+    for await (const file of await opendir(join(directory, entry.name))) {
+      if (file.isFile() && isUuid(file.name) && file.name.startsWith(entry.name)) yield file.name
     }
   }
 }

@@ -2,7 +2,7 @@
  * The port to the log. Two adapters stand behind it: `sqlite.ts` (embedded) and `eventstoredb.ts`
  * (EventStoreDB / KurrentDB). `test/events/event-store-contract.ts` is what both must do.
  */
-import { AnsweredError, storeAway } from '../refusal.ts'
+import { ErrorWithRefusal, storeUnavailable } from '../refusal.ts'
 
 /** A place in the whole log. Grows with every event, has gaps, is a safe integer; 0 is before the first event. */
 export type Position = number
@@ -150,7 +150,7 @@ export class WrongExpectedRevision extends Error {
 }
 
 /** A store can't answer now; the client may try again. HTTP answers 503. */
-export class StoreUnavailable extends AnsweredError {
+export class StoreUnavailable extends ErrorWithRefusal {
   override readonly name = 'StoreUnavailable'
-  readonly refusal = storeAway
+  readonly refusal = storeUnavailable
 }

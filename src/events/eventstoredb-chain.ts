@@ -53,8 +53,8 @@ export function createChainedAppend({ readStream, write, patience }: ChainWriter
   })
   /** One append to a stream after the other. */
   const inTurn = createTurns({
-    patienceMs: patience,
-    tooLate: (stream) => new StoreUnavailable(`stream ${stream} is written too slowly`),
+    timeoutMs: patience,
+    timeoutError: (stream) => new StoreUnavailable(`stream ${stream} is written too slowly`),
   })
 
   /**

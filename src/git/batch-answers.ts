@@ -1,22 +1,22 @@
-/** Reads what `git cat-file` answers in its batch modes. */
+/** Reads the output of `git cat-file` in its batch modes. */
 
-/** What the repository has under an object id. */
+/** The type and the size of an object. */
 export interface ObjectHeader {
   sha: string
   type: string
-  /** Bytes of its content. */
+  /** The length of its content in bytes. */
   size: number
 }
 
 export interface ObjectAnswer extends ObjectHeader {
-  /** The first bytes of the object, no more than were wanted; empty when only the header was asked for. */
+  /** The first bytes of the object, at most the number that was wanted; empty when only the header was asked for. */
   content: Buffer
 }
 
 export interface AnswerReader {
-  /** Bytes of content to hold of the object whose header has just come; undefined: no content follows. */
+  /** How many bytes of content to hold of the object whose header has just come; undefined: no content follows. */
   wants(): number | undefined
-  /** Gets each answer in order; for what is not there, git's line: `<what was asked> missing`. */
+  /** Gets each answer in order. For a missing object it gets git's line: `<name> missing`. */
   found(answer: ObjectAnswer | string): void
 }
 
@@ -24,7 +24,7 @@ const HEADER = /^([0-9a-f]{40}) ([a-z]+) (\d+)$/
 const NEWLINE = 0x0a
 const NOTHING = Buffer.alloc(0)
 
-/** Splits the output into answers as it comes, and never holds more of an object than is wanted. */
+/** Splits the output into answers while it arrives. Holds only the wanted bytes of an object. */
 export function splitAnswers({ wants, found }: AnswerReader): (chunk: Buffer) => void {
   let line: Buffer = NOTHING
   let object: { header: ObjectHeader; held: Buffer[]; room: number; left: number } | undefined

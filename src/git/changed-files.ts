@@ -1,5 +1,5 @@
-/** Which files differ between two commits. */
-import { remembering } from './answers.ts'
+/** Lists the files that differ between two commits. */
+import { createAnswerCache } from './answer-cache.ts'
 import { type ChangedFile, type DiffBounds, readDiff } from './diff-reader.ts'
 import { GitFailed } from './errors.ts'
 import { checkedId } from './names.ts'
@@ -12,7 +12,7 @@ const WHITESPACE = {
   'show-all': [],
 } as const satisfies Record<string, readonly string[]>
 
-/** What of a changed line does not count as a change. */
+/** Which differences in whitespace don't count as a change. */
 export type Whitespace = keyof typeof WHITESPACE
 
 export function isWhitespace(name: string | undefined): name is Whitespace {
@@ -21,12 +21,12 @@ export function isWhitespace(name: string | undefined): name is Whitespace {
 
 export interface ChangedFilesOptions {
   whitespace: Whitespace
-  /** The file that the list begins with; empty: the first one. A file that did not change begins no list. */
+  /** The file at which the list begins; empty: the first file. The list is empty when this file did not change. */
   skipTo: string
   bounds: DiffBounds
 }
 
-const lists = remembering<ChangedFile[]>(64 * 1024 * 1024, (files) =>
+const lists = createAnswerCache<ChangedFile[]>(64 * 1024 * 1024, (files) =>
   files.reduce(
     (size, { name, previousName = '' }) => size + 200 + 2 * (name.length + previousName.length),
     0,
@@ -34,10 +34,10 @@ const lists = remembering<ChangedFile[]>(64 * 1024 * 1024, (files) =>
 )
 
 /**
- * The files that differ, in git's order, renamed ones as one. A file where only whitespace differs is left
- * out when that is ignored. The list and its counts end at the bounds; git is ended once they are met.
+ * The files that differ, in git's order. A renamed file is one entry. A file in which only ignored whitespace
+ * differs is left out. The list and its counts stop at the bounds; git is then ended.
  *
- * @throws GitFailed when a commit, or what belongs to it, is not there
+ * @throws GitFailed when a commit, or an object of it, does not exist
  */
 export async function changedFiles(
   dir: string,
@@ -48,7 +48,7 @@ export async function changedFiles(
   const { whitespace, skipTo, bounds } = options
   checkedId(from)
   checkedId(to)
-  // No file has such a name, and no process could be asked for it.
+  // No file name contains NUL, and no argument of a process can.
   if (skipTo.includes('\0')) return []
   const key = [dir, from, to, whitespace, ...Object.values(bounds), skipTo].join('\0')
   return await lists(key, () => listFiles(dir, from, to, options))

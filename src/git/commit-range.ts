@@ -1,28 +1,28 @@
-/** The commits between two, and what each of them changed. */
+/** Lists the commits between two commits, and the changes of each. */
 import { LRUCache } from 'lru-cache'
-import { remembering } from './answers.ts'
+import { createAnswerCache } from './answer-cache.ts'
 import { checkedId } from './names.ts'
 import { nearRange } from './near-history.ts'
 import { gitOutput } from './run.ts'
 
-/** Of a larger range the newest are listed. */
+/** Of a larger range, only the newest commits are listed. */
 const MAX_COMMITS = 1_000_000
 /** 40 hexadecimal digits and a newline. */
 const ID_LINE = 41
 
 /** Ids of commits, newest first. */
 export interface CommitRange {
-  /** At most a million. */
+  /** The number of commits, at most a million. */
   total: number
   page(skip: number, limit: number): string[]
 }
 
-const ranges = remembering<Buffer>(128 * 1024 * 1024, (ids) => 200 + ids.length)
+const ranges = createAnswerCache<Buffer>(128 * 1024 * 1024, (ids) => 200 + ids.length)
 
 /**
- * What `git log from..to` lists: the commits that `to` has and `from` has not.
+ * The commits that `git log from..to` lists: those that `to` has and `from` lacks.
  *
- * @throws GitFailed when a commit is not there
+ * @throws GitFailed when a commit does not exist
  */
 export async function commitRange(dir: string, from: string, to: string): Promise<CommitRange> {
   const key = `${dir}\0${checkedId(from)}\0${checkedId(to)}`
@@ -42,11 +42,11 @@ export async function commitRange(dir: string, from: string, to: string): Promis
 
 export type AffectedStatus = 'added' | 'removed' | 'modified'
 
-/** What a commit changed in its first parent's files; in those of nobody when it has none. */
+/** How a commit differs from its first parent, or from an empty tree when it has no parent. */
 export interface CommitChanges {
   additions: number
   deletions: number
-  /** In git's order; a renamed file is one that was removed and one that was added. */
+  /** In git's order. A renamed file is two entries: one removed, one added. */
   files: { name: string; status: AffectedStatus }[]
 }
 
@@ -56,10 +56,10 @@ const known = new LRUCache<string, CommitChanges>({
 })
 
 /**
- * What each of these commits changed, by id, read by one command. `parents` are each commit's own. No more
- * than `maxFiles` files of a commit are listed; all of its lines are counted.
+ * The changes of each of these commits, by id, read with one git command. At most `maxFiles` files of a commit are
+ * listed, but all of its lines are counted.
  *
- * @throws GitFailed when a commit, or what belongs to it, is not there
+ * @throws GitFailed when a commit, or an object of it, does not exist
  */
 export async function commitChanges(
   dir: string,
@@ -90,13 +90,13 @@ export async function commitChanges(
   return result
 }
 
-/** Takes the tokens of `diff-tree -z --raw --numstat`, one by one, and fills in what the commits changed. */
+/** Returns a function that takes the tokens of `diff-tree -z --raw --numstat` one by one and fills in `result`. */
 function changesReader(
   result: ReadonlyMap<string, CommitChanges>,
   maxFiles: number,
 ): (token: Buffer) => void {
   let current: CommitChanges | undefined
-  /** What the next names belong to. */
+  /** The statuses of the names that follow. */
   let names: AffectedStatus[] = []
   let skipped = 0
 
@@ -126,12 +126,12 @@ function changesReader(
       current.additions += Number(added) || 0
       current.deletions += Number(deleted) || 0
     }
-    // A renamed file's two names follow; the raw lines have said them.
+    // The two names of a renamed file follow. The raw lines gave them already.
     if (name === '') skipped = 2
   }
 }
 
-/** What the names that follow a raw line's letter went through. */
+/** The statuses of the names that follow a raw line with this letter. */
 function statusesOf(letter: string): AffectedStatus[] {
   switch (letter[0]) {
     case 'A':
@@ -145,7 +145,7 @@ function statusesOf(letter: string): AffectedStatus[] {
   }
 }
 
-/** Gives what stands between NULs. */
+/** Splits the output at NUL bytes. */
 function splitTokens(found: (token: Buffer) => void): (chunk: Buffer) => void {
   let held: Buffer[] = []
   return (chunk) => {

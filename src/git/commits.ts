@@ -1,12 +1,13 @@
-/** Commits: what they say. */
+/** Reads commits. */
 import { LRUCache } from 'lru-cache'
 import { type ObjectHeader, splitAnswers } from './batch-answers.ts'
 import { GitFailed, GitOutputTooLarge } from './errors.ts'
 import { checkedId, EMPTY_TREE } from './names.ts'
-import { MAX_READ_BYTES, objectReaders } from './object-reader.ts'
+import { MAX_READ_BYTES } from './object-reader.ts'
+import { objectReaders } from './object-readers.ts'
 import { gitOutput } from './run.ts'
 
-/** Who wrote or committed, and when: ISO 8601 in seconds with the writer's own zone (`…T10:00:00+02:00`). */
+/** Who wrote a commit, and when: ISO 8601 in seconds, in the writer's time zone (`…T10:00:00+02:00`). */
 export interface Signature {
   name: string
   email: string
@@ -19,20 +20,20 @@ export interface CommitFacts {
   parents: string[]
   author: Signature
   committer: Signature
-  /** As it is stored, so mostly with a newline at its end; cut off when the commit is larger than 1 MB. */
+  /** As stored, so mostly with a newline at the end. Cut off when the commit is larger than 1 MB. */
   message: string
-  /** Only of a signed commit: the signature as it stands in it, and all else, which is what was signed. */
+  /** Only of a signed commit: its signature, and the rest of the commit, which is the text that was signed. */
   signed?: { signature: string; payload: string }
 }
 
 const SIGNATURE = 'gpgsig '
-/** More of one commit than this is not held. */
+/** Only the beginning of a larger commit is read. */
 const MAX_COMMIT_BYTES = 1024 * 1024
 const MAX_COMMITS_BYTES = 64 * 1024 * 1024
 
 /**
- * What a commit says never changes. The key holds the directory too: that a commit is known from one
- * repository must not make it visible in another.
+ * A commit never changes. The key contains the directory, because a commit of one repository must not become
+ * visible in another.
  */
 const known = new LRUCache<string, CommitFacts>({
   maxSize: 32 * 1024 * 1024,
@@ -41,10 +42,9 @@ const known = new LRUCache<string, CommitFacts>({
 })
 
 /**
- * What these commits say, by id. Ids that are no commit of this repository are
- * missing from the answer.
+ * Reads these commits, by id. An id that is not a commit of this repository is missing from the result.
  *
- * @throws InvalidGitArgument for what is no object id
+ * @throws InvalidGitArgument when an id is malformed
  */
 export async function commitFacts(dir: string, shas: Iterable<string>): Promise<Map<string, CommitFacts>> {
   const result = new Map<string, CommitFacts>()
@@ -65,9 +65,9 @@ export async function commitFacts(dir: string, shas: Iterable<string>): Promise<
 }
 
 /**
- * The commit objects with these ids, to the last byte; all of them must exist.
+ * The exact content of these commits, by id.
  *
- * @throws GitFailed when one does not, GitOutputTooLarge when together they have more than 64 MB
+ * @throws GitFailed when one does not exist, GitOutputTooLarge when together they have more than 64 MB
  */
 export async function rawCommits(dir: string, shas: readonly string[]): Promise<Map<string, Buffer>> {
   const result = new Map<string, Buffer>()
@@ -76,7 +76,7 @@ export async function rawCommits(dir: string, shas: readonly string[]): Promise<
     throw new GitOutputTooLarge(`commits of more than ${MAX_COMMITS_BYTES} bytes`)
   await readCommits(dir, headers, MAX_COMMITS_BYTES, (sha, content) => result.set(sha, content))
   const absent = shas.find((sha) => !result.has(sha))
-  if (absent !== undefined) throw new GitFailed(['cat-file'], 0, `${absent} is no commit`)
+  if (absent !== undefined) throw new GitFailed(['cat-file'], 0, `${absent} is not a commit`)
   return result
 }
 
@@ -85,7 +85,7 @@ async function commitHeaders(dir: string, shas: readonly string[]): Promise<Obje
   return headers.filter((header) => header !== undefined).filter(({ type }) => type === 'commit')
 }
 
-/** Gives `found` the beginning of each commit, no more than `maxBytes` of one. */
+/** Calls `found` with the content of each commit, or with its first `maxBytes` bytes. */
 async function readCommits(
   dir: string,
   headers: readonly ObjectHeader[],
@@ -126,7 +126,7 @@ function parseCommit(sha: string, content: Buffer): CommitFacts {
   }
 }
 
-/** A header's value goes on in the lines after it that begin with a space. */
+/** Finds the signature. A header's value continues in the next lines that begin with a space. */
 function signatureOf(
   headers: readonly string[],
   body: Buffer,
@@ -142,7 +142,7 @@ function signatureOf(
   return { signed: { signature: `${lines.join('\n')}\n`, payload: decode(payload) } }
 }
 
-/** Commits say in a header when their text is not UTF-8; what can't be read becomes U+FFFD. */
+/** A commit's header names its encoding when it is not UTF-8. Bytes that can't be decoded become U+FFFD. */
 function decoder(label: string | undefined): (bytes: Buffer) => string {
   try {
     const text = new TextDecoder(label ?? 'utf-8', { ignoreBOM: true })
@@ -158,7 +158,7 @@ function parseSignature(line: string): Signature {
   return { name, email, date: isoDate(Number(seconds), zone) }
 }
 
-/** Commits exist with times and zones that no calendar has; they get the epoch, in UTC. */
+/** Some commits have impossible times or zones. They get the epoch, in UTC. */
 function isoDate(seconds: number, zone: string): string {
   const hours = Number(zone.slice(1, 3))
   const minutes = Number(zone.slice(3, 5))
@@ -169,7 +169,7 @@ function isoDate(seconds: number, zone: string): string {
   return `${local}${zone.slice(0, 3)}:${zone.slice(3, 5)}`
 }
 
-/** What we have just written need not be asked of git. */
-export function rememberCommit(dir: string, sha: string, content: Buffer): void {
+/** Caches a commit that we have just written, so that it need not be read. */
+export function cacheCommit(dir: string, sha: string, content: Buffer): void {
   if (content.length <= MAX_COMMIT_BYTES) known.set(`${dir}\0${sha}`, parseCommit(sha, content))
 }

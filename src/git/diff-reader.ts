@@ -1,44 +1,44 @@
-/** Reads what `git diff` prints, as it comes, into what changed in each file; holds next to nothing of it. */
+/** Reads the output of `git diff` while it arrives and counts the changes of each file, holding only a line of it. */
 
 export type FileChange = 'added' | 'deleted' | 'renamed' | 'modified'
 
 export interface ChangedFile {
-  /** Its last name; bytes that are no UTF-8 are U+FFFD. */
+  /** The new name; bytes that are not UTF-8 become U+FFFD. */
   name: string
   /** Only of a renamed file. */
   previousName?: string
   change: FileChange
-  /** Lines; a binary file has none. */
+  /** Added lines; 0 for a binary file. */
   additions: number
   deletions: number
 }
 
-/** How much of a diff is read. */
+/** The limits of reading a diff. */
 export interface DiffBounds {
-  /** Of one file: counting its added and deleted lines ends there. */
+  /** At most this many added and deleted lines of one file are counted. */
   maxLines: number
-  /** The list ends after that many files. */
+  /** At most this many files are listed. */
   maxFiles: number
-  /** Of one changed line: no more bytes of it are ever held, however long it is. */
+  /** At most this many bytes of one changed line are held. */
   maxLineCharacters: number
 }
 
 export interface DiffReader {
   take(chunk: Buffer): void
-  /** What was read so far; complete once git has ended, or once `isFull`. */
+  /** The files that were read so far. The list is complete when git has ended, or when `isFull`. */
   files(): ChangedFile[]
-  /** True when a file follows that is not listed any more. */
+  /** Whether more files follow than may be listed. */
   isFull(): boolean
 }
 
-/** Lines that name files are held up to here, whatever is allowed for changed lines. */
+/** The limit for lines that name files. It doesn't depend on the limit for changed lines. */
 const MAX_HEADER_BYTES = 64 * 1024
 const HEADER = 'diff --git '
 const RENAME_FROM = 'rename from '
 const RENAME_TO = 'rename to '
 const FIRST_OF_HEADER = HEADER.charCodeAt(0)
 
-/** For the output of `git diff --no-color -p`, with the prefixes `a/` and `b/`. */
+/** Makes a reader for the output of `git diff --no-color -p` with the prefixes `a/` and `b/`. */
 export function readDiff({ maxLines, maxFiles, maxLineCharacters }: DiffBounds): DiffReader {
   const files: ChangedFile[] = []
   let file: ChangedFile | undefined
@@ -71,7 +71,7 @@ export function readDiff({ maxLines, maxFiles, maxLineCharacters }: DiffBounds):
   }
 
   const take = splitLines(
-    // No line of a hunk begins like a header.
+    // No line of a hunk begins with the first letter of a header.
     (first) => (inHunks && first !== FIRST_OF_HEADER ? maxLineCharacters : MAX_HEADER_BYTES),
     (line) => {
       if (full) return
@@ -86,12 +86,12 @@ const PLUS = '+'.charCodeAt(0)
 const MINUS = '-'.charCodeAt(0)
 const NEWLINE = 0x0a
 
-/** Gives each line without its end, cut off after as many bytes as its first byte allows. */
+/** Splits into lines without their newline. `bytesHeld` limits the length of a line by its first byte. */
 function splitLines(
   bytesHeld: (first: number) => number,
   found: (line: Buffer) => void,
 ): (chunk: Buffer) => void {
-  /** The beginning of a line whose end did not come yet. */
+  /** The beginning of a line whose end has not arrived yet. */
   let held: Buffer[] = []
   let left = 0
 
@@ -103,7 +103,7 @@ function splitLines(
       if (held.length === 0) left = bytesHeld(chunk[start] ?? NEWLINE)
       const part = chunk.subarray(start, Math.min(end, start + left))
       if (newline === -1) {
-        // A copy: the chunk itself is large, and only a part of it may be wanted.
+        // Copy the part, so that the large chunk doesn't stay in memory.
         if (part.length > 0) held.push(Buffer.from(part))
         left -= part.length
         return
@@ -115,7 +115,7 @@ function splitLines(
   }
 }
 
-/** The name in `diff --git a/NAME b/NAME`; of a renamed file other lines say it, and this gives nonsense. */
+/** The name in `diff --git a/NAME b/NAME`. Wrong for a renamed file, whose name other lines give. */
 function nameInHeader(line: string): string {
   const both = line.slice(HEADER.length)
   const half = unquoted(both.slice((both.length + 1) / 2))
@@ -124,7 +124,7 @@ function nameInHeader(line: string): string {
 
 const ESCAPES: Record<string, number> = { a: 7, b: 8, t: 9, n: 10, v: 11, f: 12, r: 13 }
 
-/** A name as git prints it, in latin1: names with odd characters are quoted as in C. */
+/** Decodes a name that git printed, read as latin1. git quotes unusual characters as in C. */
 function unquoted(path: string): string {
   const bytes =
     path.startsWith('"') && path.endsWith('"')

@@ -1,24 +1,27 @@
-/** What differs between two commits, as text for `git apply` or `git am`. */
+/** The difference between two commits as text, for `git apply` or `git am`. */
 import { Readable } from 'node:stream'
 import { LRUCache } from 'lru-cache'
+import { throwIfUnusable } from './child-process.ts'
 import { GitFailed, GitUnavailable } from './errors.ts'
 import { checkedId } from './names.ts'
-import { watchStillness } from './request-body.ts'
-import { throwIfHopeless } from './run.ts'
+import { startStallTimer } from './request-body.ts'
 import { startTransfer } from './transfer.ts'
 
 export type DiffKind = 'diff' | 'patch'
 
 export interface DiffTextOptions {
-  /** A `diff` is one for all, for `git apply`; a `patch` one mail for each commit that is no merge, for `git am`. */
+  /**
+   * `diff`: one diff of all changes, for `git apply`. `patch`: one mail for each commit that is not a merge, for
+   * `git am`.
+   */
   kind: DiffKind
-  /** Whether a diff holds the content of binary files; a patch always does. */
+  /** Whether a diff contains binary files. A patch always does. */
   binary: boolean
-  /** Ends it all. */
+  /** Ends git and the stream. */
   signal?: AbortSignal | undefined
 }
 
-/** What is no larger is held whole, and kept. */
+/** Texts up to this size are read whole and cached. */
 const MAX_HELD = 1024 * 1024
 
 const small = new LRUCache<string, Buffer>({
@@ -26,15 +29,16 @@ const small = new LRUCache<string, Buffer>({
   sizeCalculation: (text) => 200 + text.length,
 })
 
-// Ids in full: how short they can be depends on what else is in the repository.
+// Full ids: the length of abbreviated ids depends on the other objects of the repository.
 const COMMON = ['--full-index', '--no-color', '--no-ext-diff', '--no-textconv'] as const
 
 /**
- * The difference from `from`, which must be an ancestor, to `to`: whole when it has no more than a megabyte,
- * and from memory the second time; else as it comes from git, which is ended when the stream is destroyed,
- * when `signal` says so, or when nobody reads for ten minutes. A stream that git breaks off ends in an error.
+ * The difference between `from`, which must be an ancestor, and `to`. A text of at most one megabyte comes as a
+ * buffer, and from a cache the next time. A larger text comes as a stream. git is ended when the stream is
+ * destroyed, when `signal` is aborted, or when nobody reads the stream for ten minutes. The stream ends in an
+ * error when git breaks off.
  *
- * @throws GitFailed when a commit, or what belongs to it, is not there; RepositoryMissing, GitUnavailable
+ * @throws GitFailed when a commit, or an object of it, does not exist; RepositoryMissing, GitUnavailable
  */
 export async function diffText(
   dir: string,
@@ -54,11 +58,11 @@ export async function diffText(
 
   const transfer = await startTransfer([`--git-dir=${dir}`, ...args], { config: [], signal })
   const stop = () => transfer.stop()
-  const stillness = watchStillness(stop)
+  const stallTimer = startStallTimer(stop)
   signal?.addEventListener('abort', stop, { once: true })
   if (signal?.aborted) stop()
   const end = () => {
-    stillness.end()
+    stallTimer.stop()
     signal?.removeEventListener('abort', stop)
     stop()
   }
@@ -66,16 +70,16 @@ export async function diffText(
   async function* output(): AsyncGenerator<Buffer> {
     try {
       for await (const chunk of transfer.stdout) {
-        stillness.moved()
+        stallTimer.restart()
         yield chunk
       }
     } catch (error) {
       signal?.throwIfAborted()
-      throw new GitUnavailable('git was ended before it had said all', { cause: error })
+      throw new GitUnavailable('git was ended before its output was complete', { cause: error })
     }
     const { code, stderr } = await transfer.ended
     if (code === 0) return
-    throwIfHopeless(stderr, dir)
+    throwIfUnusable(stderr, dir)
     if (code === null) throw new GitUnavailable(`git ${args[0]} was ended by a signal`)
     throw new GitFailed(args, code, stderr)
   }

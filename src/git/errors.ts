@@ -1,8 +1,8 @@
-/** What can go wrong between us and git, as far as a caller can tell it apart. */
-import { AnsweredError, refuse, storeAway } from '../refusal.ts'
+/** The errors of git that callers can tell apart. */
+import { ErrorWithRefusal, refuse, storeUnavailable } from '../refusal.ts'
 
-/** An argument that must never reach git: a malformed name, id or file name. */
-export class InvalidGitArgument extends AnsweredError {
+/** An argument is malformed (a name, an id or a file name), so it must not reach git. */
+export class InvalidGitArgument extends ErrorWithRefusal {
   override readonly name = 'InvalidGitArgument'
   /** Which argument: `branch`, `ref`, `object id`, … */
   readonly field: string
@@ -19,10 +19,10 @@ export class InvalidGitArgument extends AnsweredError {
   }
 }
 
-/** git ran and did not do what was asked; the message is for the log, not for the client. */
+/** git ran and failed. The message is for the log, not for the client. */
 export class GitFailed extends Error {
   override readonly name = 'GitFailed'
-  /** The exit code; null when a signal ended it. */
+  /** The exit code; null when a signal ended git. */
   readonly code: number | null
   readonly stderr: string
 
@@ -33,32 +33,32 @@ export class GitFailed extends Error {
   }
 }
 
-/** The directory holds no repository: it was never made, or is deleted. */
-export class RepositoryMissing extends AnsweredError {
+/** The directory does not contain a repository: it was never made, or it has been deleted. */
+export class RepositoryMissing extends ErrorWithRefusal {
   override readonly name = 'RepositoryMissing'
   readonly refusal = refuse.notFound('repository not found')
 }
 
-/** git can't work now: disk full, no process to be had, time limit passed. */
-export class GitUnavailable extends AnsweredError {
+/** git can't work now: the disk is full, no process can start, or a time limit has passed. */
+export class GitUnavailable extends ErrorWithRefusal {
   override readonly name = 'GitUnavailable'
-  readonly refusal = storeAway
+  readonly refusal = storeUnavailable
 }
 
-/** A commit can't be signed: the signing key is missing, unreadable, or no private SSH key without a passphrase. */
-export class SigningFailed extends AnsweredError {
+/** A commit can't be signed: the key is missing or unreadable, has a passphrase, or is not a private SSH key. */
+export class SigningFailed extends ErrorWithRefusal {
   override readonly name = 'SigningFailed'
   readonly refusal = refuse.unavailable("the server's signing key cannot be used now; try again")
 }
 
-/** git said more than the caller is ready to hold. */
-export class GitOutputTooLarge extends AnsweredError {
+/** git's output is larger than the caller allows. */
+export class GitOutputTooLarge extends ErrorWithRefusal {
   override readonly name = 'GitOutputTooLarge'
   readonly refusal = refuse.unprocessable('this is more than the server can process at once')
 }
 
 /** A git client's request breaks the protocol. */
-export class MalformedGitRequest extends AnsweredError {
+export class MalformedGitRequest extends ErrorWithRefusal {
   override readonly name = 'MalformedGitRequest'
   get refusal() {
     return refuse.invalid(this.message)
@@ -66,31 +66,31 @@ export class MalformedGitRequest extends AnsweredError {
 }
 
 /** A git client's request is larger than allowed. */
-export class GitRequestTooLarge extends AnsweredError {
+export class GitRequestTooLarge extends ErrorWithRefusal {
   override readonly name = 'GitRequestTooLarge'
   get refusal() {
     return refuse.tooLarge(this.message)
   }
 }
 
-/** A Content-Encoding that is neither gzip nor identity. */
-export class UnknownContentEncoding extends AnsweredError {
+/** The Content-Encoding of a request is neither gzip nor identity. */
+export class UnknownContentEncoding extends ErrorWithRefusal {
   override readonly name = 'UnknownContentEncoding'
   get refusal() {
     return refuse.unsupported(this.message)
   }
 }
 
-/** The client went away, or stood still for too long, before its request was complete. */
+/** The client went away, or sent nothing for too long, before its request was complete. */
 export class GitClientGone extends Error {
   override readonly name = 'GitClientGone'
 }
 
 /**
- * git moved the refs of a push, and they could not be recorded. The push's marker stays in the journal
- * until a recovery records them.
+ * git moved the refs of a push, but the log could not record it. The push's marker stays in the journal until a
+ * recovery records the push.
  */
-export class PushUnrecorded extends AnsweredError {
+export class PushUnrecorded extends ErrorWithRefusal {
   override readonly name = 'PushUnrecorded'
-  readonly refusal = storeAway
+  readonly refusal = storeUnavailable
 }

@@ -1,24 +1,25 @@
-/** Bringing commits from one repository of this server into another. */
+/** Copies commits from one repository of this server into another. */
 
 import { join } from 'node:path'
 import { exists, flush } from '../disk.ts'
 import { GitFailed, InvalidGitArgument, RepositoryMissing } from './errors.ts'
 import { checkedId, checkedRef } from './names.ts'
-import { objectReaders } from './object-reader.ts'
+import { objectReaders } from './object-readers.ts'
 import { flushRefs, listRefs } from './refs.ts'
 import { git, gitOutput } from './run.ts'
 import { quotedPath } from './staging.ts'
 
-/** A long history takes its time to be written. */
+/** Writing a long history takes minutes. */
 const PACKING_TIMEOUT = 30 * 60_000
 
 /**
- * Brings a commit with all its history from the repository `fromDir` into `intoDir`, whose refs say what is
- * there already; does little when the commit is. Then points `ref` (no branch) at it, wherever that was. All of
- * it is on disk when it resolves; a crash leaves all objects or none. May run many times at once.
+ * Copies a commit with all its history from the repository `fromDir` into `intoDir`. Does little when `intoDir`
+ * has the commit already. Then points `ref`, which must not be a branch, at the commit, whatever it pointed at
+ * before. Everything is on disk when this resolves; a crash leaves all objects or none. Calls may run
+ * concurrently.
  *
- * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, or GitFailed when `fromDir` lacks the commit or
- * something that it leads to
+ * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, or GitFailed when `fromDir` lacks the commit or an
+ * object of its history
  */
 export async function fetchObjects(
   intoDir: string,
@@ -36,7 +37,7 @@ export async function fetchObjects(
   await flushRefs(intoDir, [ref])
 }
 
-/** True when the repository has the commit, and all that it leads to and no ref leads to. */
+/** Whether the repository has the commit with its whole history. The history of refs needs no check. */
 async function isComplete(dir: string, sha: string): Promise<boolean> {
   const [commit] = await objectReaders.headers(dir, [sha], { peel: true })
   if (commit === undefined) return false
@@ -48,11 +49,11 @@ async function isComplete(dir: string, sha: string): Promise<boolean> {
 }
 
 /**
- * Writes what is missing as one pack, which is there from one moment to the next. A fetch would do the same
- * with three more processes, and would unpack small histories one object at a time, commits first.
+ * Writes the missing objects as one pack, which appears atomically. A fetch would need three more processes, and
+ * would unpack small histories object by object, commits first.
  */
 async function copyHistory(intoDir: string, fromDir: string, sha: string): Promise<void> {
-  // A repository that is gone must not pass for one that lacks the commit.
+  // Tell a deleted repository from one that lacks the commit.
   if (!(await exists(join(fromDir, 'HEAD')))) throw new RepositoryMissing(`no repository at ${fromDir}`)
   const present = new Set((await listRefs(intoDir)).map((one) => one.sha))
   await gitOutput(

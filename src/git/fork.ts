@@ -1,25 +1,26 @@
-/** Copies of repositories that share disk space with the original, but not its fate. */
+/** Copies repositories. A copy shares disk space with the original, but stays when the original is deleted. */
 import { constants } from 'node:fs'
 import { copyFile, link, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { exists, flush, hasCode, isMissing } from '../disk.ts'
+import type { GitConfig } from './environment.ts'
 import { InvalidGitArgument, RepositoryMissing } from './errors.ts'
 import { branchRef } from './names.ts'
 import { takeObjectFiles } from './object-files.ts'
 import { listRefs, type Ref } from './refs.ts'
 import { createRepositoryFrom } from './repository.ts'
-import { type GitConfig, gitOutput } from './run.ts'
+import { gitOutput } from './run.ts'
 
 const CONCURRENT_LINKS = 8
 
 /**
- * Makes `toDir`, whose parent must exist, a copy of the repository `fromDir`: its branches and tags, or only
- * one branch, which is then the default branch. Object files are hard links to the original's (copies where
- * the file system can't), so that either repository may be deleted. Pushes to the original may go on: the fork
- * has each of its refs as it was at some time during the call. A crash leaves it complete or absent; a
- * repository that is there already stays as it is.
+ * Copies the repository `fromDir` to `toDir`, whose parent must exist: all branches and tags, or only one branch,
+ * which becomes the default branch. Object files become hard links (or copies, where the file system can't link),
+ * so either repository may be deleted later. The original may receive pushes during the call: each ref of the
+ * fork has a value that it had at some time during the call. A crash leaves the fork complete or absent. A
+ * repository that exists at `toDir` stays unchanged.
  *
- * @throws RepositoryMissing, InvalidGitArgument when `branch` does not exist, and what git throws
+ * @throws RepositoryMissing, InvalidGitArgument when `branch` does not exist, and the errors of git
  */
 export async function forkRepository(
   fromDir: string,
@@ -27,12 +28,12 @@ export async function forkRepository(
   { branch }: { branch?: string | undefined } = {},
 ): Promise<'created' | 'exists'> {
   if (await exists(join(toDir, 'HEAD'))) return 'exists'
-  // Refs first: what they lead to is then there when the objects are listed, whatever is pushed meanwhile.
+  // Read refs before objects: then all objects of these refs exist when the objects are listed, despite pushes.
   const refs = await refsToCopy(fromDir, branch)
   const defaultBranch = branch ?? (await headBranch(fromDir))
   return await createRepositoryFrom(toDir, { defaultBranch }, async (draft) => {
     const linked = await linkObjects(join(fromDir, 'objects'), join(draft, 'objects'))
-    // Deleting renames first, so a repository that still has its name had all of its objects until now.
+    // A deletion renames the repository first. If the name still exists, all objects existed until now.
     if (!(await exists(join(fromDir, 'HEAD')))) throw new RepositoryMissing(`no repository at ${fromDir}`)
     await writeRefs(draft, refs)
     for (const directory of linked) await flush(directory)
@@ -53,7 +54,7 @@ async function headBranch(dir: string): Promise<string> {
   return ref.replace(/^refs\/heads\//, '')
 }
 
-/** Written one by one without flushing, and then as one file that is flushed. */
+/** Writes the refs one by one without flushing, and then packs them into one file that git flushes. */
 async function writeRefs(dir: string, refs: readonly Ref[]): Promise<void> {
   if (refs.length === 0) return
   const config: GitConfig = [['core.fsync', 'none']]
@@ -62,29 +63,29 @@ async function writeRefs(dir: string, refs: readonly Ref[]): Promise<void> {
   await gitOutput(['pack-refs', '--all'], { dir })
 }
 
-/** Gives the directories in which files were linked. */
+/** Links all object files. Returns the directories that received files. */
 async function linkObjects(from: string, to: string): Promise<string[]> {
   const directories = new Set([to])
-  const isWhole = await takeObjectFiles(from, async (directory, names) => {
+  const isComplete = await takeObjectFiles(from, async (directory, names) => {
     const place = join(to, directory)
     await mkdir(place, { recursive: true })
     directories.add(place)
     return await linkAll(join(from, directory), place, names)
   })
-  if (!isWhole) throw new RepositoryMissing(`the packs of ${from} keep vanishing`)
+  if (!isComplete) throw new RepositoryMissing(`the packs of ${from} keep vanishing`)
   return [...directories]
 }
 
-/** False when a file vanished meanwhile. */
+/** Links these files. Returns false when one of them no longer exists. */
 async function linkAll(from: string, to: string, names: readonly string[]): Promise<boolean> {
-  let isWhole = true
+  let isComplete = true
   for (let i = 0; i < names.length; i += CONCURRENT_LINKS) {
     const results = await Promise.all(
       names.slice(i, i + CONCURRENT_LINKS).map((name) => linkOrCopy(join(from, name), join(to, name))),
     )
-    if (results.includes(false)) isWhole = false
+    if (results.includes(false)) isComplete = false
   }
-  return isWhole
+  return isComplete
 }
 
 async function linkOrCopy(from: string, to: string): Promise<boolean> {
@@ -95,7 +96,7 @@ async function linkOrCopy(from: string, to: string): Promise<boolean> {
     if (isMissing(error)) return false
     if (hasCode(error, 'EEXIST')) return true
   }
-  // Another file system, one without links, or more links than it can count.
+  // The file system is another one, has no links, or allows no more links to this file.
   try {
     await copyFile(from, to, constants.COPYFILE_FICLONE)
     await flush(to)

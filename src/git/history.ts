@@ -1,5 +1,5 @@
-/** How commits relate. All of it follows from commit ids alone, so all of it is cached for good. */
-import { remembering } from './answers.ts'
+/** Relations between commits. The answers depend only on commit ids, so they are cached without expiry. */
+import { createAnswerCache } from './answer-cache.ts'
 import { GitFailed } from './errors.ts'
 import { checkedId } from './names.ts'
 import { nearMergeBase } from './near-history.ts'
@@ -11,9 +11,9 @@ export interface DiffStat {
   changedFiles: number
 }
 
-/** A question on two commits, asked once. */
-function remembered<T>(ask: (dir: string, a: string, b: string) => Promise<T>) {
-  const answers = remembering<{ value: T }>(20_000, () => 1)
+/** Caches the answers to a question about two commits. */
+function cached<T>(ask: (dir: string, a: string, b: string) => Promise<T>) {
+  const answers = createAnswerCache<{ value: T }>(20_000, () => 1)
   return async (dir: string, a: string, b: string): Promise<T> => {
     const key = `${dir}\0${checkedId(a)}\0${checkedId(b)}`
     return (await answers(key, async () => ({ value: await ask(dir, a, b) }))).value
@@ -21,7 +21,7 @@ function remembered<T>(ask: (dir: string, a: string, b: string) => Promise<T>) {
 }
 
 /** The best common ancestor of two commits; undefined when they share no history. */
-export const mergeBase = remembered(async (dir, a, b): Promise<string | undefined> => {
+export const mergeBase = cached(async (dir, a, b): Promise<string | undefined> => {
   const near = await nearMergeBase(dir, a, b)
   if (near !== undefined) return near
   const args = ['merge-base', a, b]
@@ -31,8 +31,8 @@ export const mergeBase = remembered(async (dir, a, b): Promise<string | undefine
   throw new GitFailed(args, code, stderr)
 })
 
-/** True when `descendant` is `ancestor` or follows from it. */
-export const isAncestor = remembered(async (dir, ancestor, descendant): Promise<boolean> => {
+/** Whether `ancestor` is an ancestor of `descendant`, or the same commit. */
+export const isAncestor = cached(async (dir, ancestor, descendant): Promise<boolean> => {
   const near = await nearMergeBase(dir, ancestor, descendant)
   if (near !== undefined) return near === ancestor
   const args = ['merge-base', '--is-ancestor', ancestor, descendant]
@@ -42,14 +42,17 @@ export const isAncestor = remembered(async (dir, ancestor, descendant): Promise<
   throw new GitFailed(args, code, stderr)
 })
 
-/** Lines and files that differ between two commits or trees, renamed files counted once. Binary files have no lines. */
-export const diffStat = remembered(async (dir, from, to): Promise<DiffStat> => {
+/**
+ * Counts the lines and files that differ between two commits or trees. A renamed file counts once; binary files
+ * have no lines.
+ */
+export const diffStat = cached(async (dir, from, to): Promise<DiffStat> => {
   const output = await gitOutput(
     ['diff-tree', '-r', '-M', '--no-ext-diff', '--no-textconv', '--shortstat', from, to, '--'],
     { dir },
   )
   const text = output.toString('latin1')
-  const count = (what: RegExp) => Number(what.exec(text)?.[1] ?? 0)
+  const count = (pattern: RegExp) => Number(pattern.exec(text)?.[1] ?? 0)
   return {
     additions: count(/(\d+) insertion/),
     deletions: count(/(\d+) deletion/),

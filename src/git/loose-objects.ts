@@ -1,4 +1,4 @@
-/** Writes objects as git's loose files, without a process for each. */
+/** Writes objects as loose files in git's format, without a git process. */
 import { createHash, randomUUID } from 'node:crypto'
 import { mkdir, open, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,12 +11,12 @@ const deflated = promisify(deflate)
 
 export type ObjectType = 'commit' | 'tree' | 'blob'
 
-/** The id that an object with this content has. */
+/** The id of an object with this content. */
 export function objectId(type: ObjectType, content: Uint8Array): string {
   return createHash('sha1').update(`${type} ${content.length}\0`).update(content).digest('hex')
 }
 
-/** Writes an object below `objects`, which nobody reads yet; it is not flushed. Gives its id. */
+/** Writes an object, without flushing, into a directory `objects` that nobody reads yet. Returns its id. */
 export async function writeObject(objects: string, type: ObjectType, content: Uint8Array): Promise<string> {
   const sha = objectId(type, content)
   const fan = join(objects, sha.slice(0, 2))
@@ -31,8 +31,8 @@ export async function writeObject(objects: string, type: ObjectType, content: Ui
 }
 
 /**
- * Stores an object in the repository, as `git hash-object -w` does; it is on disk when this resolves. What it
- * leads to must be there. Gives its id.
+ * Stores an object in the repository, as `git hash-object -w` does. It is on disk when this resolves. The objects
+ * that it refers to must exist. Returns its id.
  *
  * @throws RepositoryMissing, GitUnavailable when it can't be written
  */
@@ -40,7 +40,7 @@ export async function storeObject(dir: string, type: ObjectType, content: Uint8A
   const sha = objectId(type, content)
   const objects = join(dir, 'objects')
   const fan = join(objects, sha.slice(0, 2))
-  // git removes files of this name when they are old.
+  // A crash leaves this file; git removes old files with names of this form.
   const draft = join(fan, `tmp_obj_${randomUUID()}`)
   try {
     const isNew = await makeDirectory(fan)
@@ -62,7 +62,7 @@ export async function storeObject(dir: string, type: ObjectType, content: Uint8A
   return sha
 }
 
-/** Whether it was not there before. Its parent must be: a repository that is deleted does not come back. */
+/** Returns whether the directory is new. Its parent must exist, so that a deleted repository doesn't reappear. */
 async function makeDirectory(path: string): Promise<boolean> {
   try {
     await mkdir(path)

@@ -1,4 +1,4 @@
-/** Merging commits without a work tree. */
+/** Merges commits without a work tree. */
 import { commitFacts } from './commits.ts'
 import { GitFailed, GitOutputTooLarge } from './errors.ts'
 import { checkedId } from './names.ts'
@@ -6,16 +6,16 @@ import { nearMergeBase } from './near-history.ts'
 import { type GitOptions, git } from './run.ts'
 
 export type MergeResult =
-  /** `tree` is the id of the merged tree, which is in the repository. */
+  /** `tree` is the id of the merged tree, which is stored in the repository. */
   | { kind: 'clean'; tree: string }
-  /** The paths that a person must look at, sorted. */
+  /** The paths of the files in conflict, sorted. */
   | { kind: 'conflicts'; files: string[] }
   /** The two commits share no history. */
   | { kind: 'unrelated' }
 
 /**
- * Merges the commit `theirs` into the commit `ours`, as `git merge` would, and gives the tree; no
- * commit is made and no ref moves.
+ * Merges the commit `theirs` into the commit `ours`, as `git merge` does, and gives the merged tree. Makes no
+ * commit and moves no ref.
  */
 export async function mergeTrees(
   dir: string,
@@ -28,7 +28,7 @@ export async function mergeTrees(
   return await runMerge(dir, ours, theirs, gitOptions)
 }
 
-/** What the later commit holds, when it follows within a few steps from the other one. */
+/** The tree of the later commit, when it follows from the other one within a few steps. */
 async function fastForward(dir: string, ours: string, theirs: string): Promise<string | undefined> {
   const base = await nearMergeBase(dir, checkedId(ours), checkedId(theirs))
   if (base !== ours && base !== theirs) return undefined
@@ -58,11 +58,11 @@ const MAX_BYTES = 64 * 1024 * 1024
 const MILLISECONDS_PER_MERGE = 5_000
 
 /**
- * What `mergeTrees` says for each of many pairs, in their order, by one process. A pair of which one commit
- * does not exist is `unrelated`.
+ * Merges many pairs with one process, and gives the results of `mergeTrees` in the same order. The result is
+ * `unrelated` when one commit of a pair does not exist.
  *
- * @throws GitOutputTooLarge when all names of files in conflict together take more than 64 MB, and what
- * `mergeTrees` throws
+ * @throws GitOutputTooLarge when the names of all files in conflict take more than 64 MB, and what `mergeTrees`
+ * throws
  */
 export async function mergeTreesAll(
   dir: string,
@@ -78,7 +78,7 @@ export async function mergeTreesAll(
     const onOutput = readMerges((result) => results.push(result))
     await git(['merge-tree', ...OPTIONS], { dir, input, timeout, onOutput })
     const failing = pairs[results.length]
-    // git gives up at the first pair that it can't merge; asked for alone, that one tells why.
+    // git stops at the first pair that it can't merge. Merge this pair alone to learn why.
     if (failing !== undefined) results.push(await mergeOrNot(dir, failing))
   }
   return results
@@ -99,11 +99,11 @@ async function mergeOrNot(
 }
 
 /**
- * Splits what `merge-tree --stdin -z` says: for each pair `0` (conflicts) or `1` (clean), the tree, the
- * files, and an empty field.
+ * Reads the output of `merge-tree --stdin -z`: for each pair `0` (conflicts) or `1` (clean), the tree, the files in
+ * conflict, and an empty field.
  */
 function readMerges(found: (result: MergeResult) => void): (chunk: Buffer) => void {
-  // Merges into one branch mostly conflict in the same files: each name is held once.
+  // Merges into one branch often conflict in the same files, so hold each name once.
   const names = new Map<string, string>()
   let bytes = 0
   let unread = Buffer.alloc(0)

@@ -1,13 +1,13 @@
-/** How two commits relate when that shows within a few steps: without a process. */
+/** Finds the relation of two commits that are only a few steps apart, without a git process. */
 import { commitFacts } from './commits.ts'
-import { objectReaders } from './object-reader.ts'
+import { objectReaders } from './object-readers.ts'
 
-/** A process is faster than reading more commits than this of each side one after the other. */
+/** For more commits on a side, one git process is faster than reading them one after the other. */
 const MAX_STEPS = 8
 
 /**
- * The commits that `to` has and `from` has not, newest first, when they are few and each has one parent. Undefined
- * when that does not show soon.
+ * The commits that `to` has and `from` lacks, newest first. Undefined when they are too many or when one is a
+ * merge: then ask git.
  */
 export async function nearRange(dir: string, from: string, to: string): Promise<string[] | undefined> {
   const base = await nearMergeBase(dir, from, to)
@@ -24,7 +24,7 @@ export async function nearRange(dir: string, from: string, to: string): Promise<
   return range
 }
 
-/** A commit and its ancestors, as long as each has one parent; `next` is where the way goes on. */
+/** A commit and its ancestors, as long as each has one parent. `next` is the next ancestor to read. */
 interface Line {
   start: string
   seen: Set<string>
@@ -32,13 +32,14 @@ interface Line {
 }
 
 /**
- * The best common ancestor of two commits, when only commits with one parent lie between it and both of them, or
- * when one of them is it. Undefined when that does not show soon, also when there is none, or a commit is missing.
+ * The best common ancestor of two commits. Finds it when one of the two commits is that ancestor, or when all
+ * commits between it and the two have one parent. Undefined when it isn't found within a few steps, when there is
+ * none, or when a commit is missing: then ask git.
  *
  * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable
  */
 export async function nearMergeBase(dir: string, a: string, b: string): Promise<string | undefined> {
-  // What is said of them may be in memory only; who is not there any more gets git's error.
+  // The commits may be cached although they no longer exist. Then git must give its error.
   const headers = await objectReaders.headers(dir, [a, b])
   if (headers.some((header) => header?.type !== 'commit')) return undefined
   const left: Line = { start: a, seen: new Set(), next: a }
@@ -54,10 +55,10 @@ export async function nearMergeBase(dir: string, a: string, b: string): Promise<
     ] as const) {
       if (line.next === undefined) continue
       line.seen.add(line.next)
-      // All that is before it is common too, and nothing after it is.
+      // All its ancestors are common too, and none of its descendants is.
       if (other.seen.has(line.next)) return line.next
       const { parents = [] } = facts.get(line.next) ?? {}
-      // An ancestor of the other commit, by whatever way.
+      // The other commit is a parent of this one, so it is the common ancestor.
       if (parents.includes(other.start)) return other.start
       line.next = parents.length === 1 ? parents[0] : undefined
     }

@@ -1,9 +1,9 @@
-/** Making commits, without a work tree. No ref moves but where it says so. */
-import { rememberCommit, type Signature } from './commits.ts'
+/** Makes commits without a work tree. */
+import { cacheCommit, type Signature } from './commits.ts'
 import { GitFailed, InvalidGitArgument } from './errors.ts'
 import { storeObject } from './loose-objects.ts'
 import { branchRef, checkedId } from './names.ts'
-import { objectReaders } from './object-reader.ts'
+import { objectReaders } from './object-readers.ts'
 import { type RefOutcome, updateRef } from './refs.ts'
 import { signedContent } from './signatures.ts'
 
@@ -12,17 +12,17 @@ const MAX_IDENTITY_LENGTH = 500
 export interface NewCommit {
   tree: string
   parents: readonly string[]
-  /** Gets a newline at its end if it has none. */
+  /** A newline is added at the end if there is none. */
   message: string
   author: Signature
   committer: Signature
-  /** Absolute path of a private SSH key without a passphrase, which signs the commit. */
+  /** Absolute path of the private SSH key, without a passphrase, that signs the commit. */
   signingKey?: string | undefined
 }
 
 /**
- * Makes a commit object and gives its id; the same input always gives the same id (signed too, as long as
- * the key's kind signs the same way each time: Ed25519 and RSA do). No ref moves.
+ * Makes a commit object and returns its id. Moves no ref. The same input always gives the same id. This holds for
+ * signed commits too, if the key gives the same signature each time, as Ed25519 and RSA keys do.
  *
  * @throws InvalidGitArgument, SigningFailed, or GitFailed when the tree or a parent does not exist
  */
@@ -48,7 +48,7 @@ function contentOf(commit: NewCommit): Buffer {
   return Buffer.from(`${headers.join('\n')}\n\n${message}`)
 }
 
-/** A commit leads only to what is there. */
+/** Checks that the tree and the parents of the commit exist. @throws GitFailed */
 async function mustExist(dir: string, { tree, parents }: NewCommit): Promise<void> {
   const [first, ...commits] = await objectReaders.headers(dir, [tree, ...parents])
   const absent = first?.type === 'tree' ? parents.find((_, i) => commits[i]?.type !== 'commit') : tree
@@ -58,11 +58,11 @@ async function mustExist(dir: string, { tree, parents }: NewCommit): Promise<voi
 async function storeCommit(dir: string, content: Buffer, signingKey?: string): Promise<string> {
   const written = signingKey === undefined ? content : await signedContent(content, signingKey)
   const sha = await storeObject(dir, 'commit', written)
-  rememberCommit(dir, sha, written)
+  cacheCommit(dir, sha, written)
   return sha
 }
 
-/** An identity as git writes it; `date` is git's own form. */
+/** An identity as git writes it; its `date` is in git's own form. */
 function identity({ name, email, date }: Signature): Signature {
   const cleanEmail = cleanIdentity(email)
   return { name: cleanIdentity(name) || cleanEmail || 'unknown', email: cleanEmail, date: rawDate(date) }
@@ -77,7 +77,7 @@ function identityLine({ name, email, date }: Signature): string {
   return `${name} <${email}> ${date}`
 }
 
-/** git takes these characters off the ends of names by itself; an empty name it refuses. */
+/** git removes these characters from both ends of a name, and refuses an empty name. */
 const AT_THE_ENDS = /^[\s.,:;"'\\]+|[\s.,:;"'\\]+$/g
 
 function cleanIdentity(text: string): string {
@@ -108,8 +108,8 @@ export interface FirstCommit {
 }
 
 /**
- * Gives a branch that does not exist its first commit. `stale` when the branch exists; with the same
- * input `sha` is the same again, so a caller who repeats this after a crash can compare.
+ * Makes a branch with a first commit. The outcome is `stale` when the branch exists already. The same input gives
+ * the same `sha`, so a caller that repeats this after a crash can compare.
  */
 export async function createFirstCommit(
   dir: string,
@@ -129,7 +129,7 @@ export async function createFirstCommit(
   return { sha, outcome: await updateRef(dir, ref, { from: null, to: sha }) }
 }
 
-/** A file that is not executable, as it stands in a tree. */
+/** The entry of a file in a tree; the file is not executable. */
 function treeEntry({ name, blob }: { name: Buffer; blob: string }): Buffer[] {
   return [Buffer.from('100644 '), name, Buffer.from([0]), Buffer.from(blob, 'hex')]
 }

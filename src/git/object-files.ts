@@ -1,25 +1,25 @@
-/** The files in which a bare repository keeps its objects, found while it is in use. */
+/** Lists the object files of a bare repository that is in use. */
 import { join } from 'node:path'
 import { namesIn } from '../disk.ts'
 
 const FAN_OUT = /^[0-9a-f]{2}$/
 const LOOSE_OBJECT = /^[0-9a-f]{38}$/
 const PACK_FILE = /^(pack-[0-9a-f]{40})\.(?:pack|idx|rev)$/
-/** Packs vanish when somebody repacks by hand; more often than this nobody does. */
+/** Packs vanish when an administrator repacks the repository. Listing them a few times is enough. */
 const PACK_PASSES = 5
 
 /**
- * Gives `take` the names of all files in one directory below `objects` after the other: `ab` and its like,
- * `pack` last. `take` resolves to false when one of them was gone. Whatever was there at the call is then taken,
- * in the file where it was or in the one that it was packed into meanwhile.
+ * Calls `take` for each directory below `objects` with the names of its files: first the directories of loose
+ * objects (`ab`), then `pack`. `take` resolves to false when one of the files no longer exists. In the end every
+ * object that existed at the call has been taken: in its own file, or in a pack that was made meanwhile.
  *
- * Resolves to false when packs kept vanishing: some objects may not be taken then.
+ * Resolves to false when packs kept vanishing. Then some objects may be missing.
  */
 export async function takeObjectFiles(
   objects: string,
   take: (directory: string, names: readonly string[]) => Promise<boolean>,
 ): Promise<boolean> {
-  // Loose objects first: one that is packed meanwhile is in a pack by the time the packs are listed.
+  // Loose objects first: an object that is packed meanwhile is then in one of the listed packs.
   for (const fan of await namesIn(objects)) {
     if (!FAN_OUT.test(fan)) continue
     const names = (await namesIn(join(objects, fan))).filter((name) => LOOSE_OBJECT.test(name))
@@ -27,7 +27,7 @@ export async function takeObjectFiles(
   }
   for (let pass = 0; pass < PACK_PASSES; pass++) {
     const names = await namesIn(join(objects, 'pack'))
-    // git names the index last: without it the pack is not complete, and nothing leads into it.
+    // git writes the index last. A pack without an index is not complete, and nothing uses it yet.
     const complete = new Set(names.filter((name) => name.endsWith('.idx')).map((name) => name.slice(0, -4)))
     const wanted = names.filter((name) => complete.has(PACK_FILE.exec(name)?.[1] ?? ''))
     if (await take('pack', wanted)) return true

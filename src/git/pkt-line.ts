@@ -1,18 +1,18 @@
 /** The framing of git's wire protocol: four hexadecimal digits of length, then the bytes. */
 
 export const FLUSH = '0000'
-/** The largest packet that git reads, its four digits included. */
+/** The largest packet that git reads, including its four digits. */
 const MAX_PACKET = 65520
-/** A side-band packet spends one more byte on the band's number. */
+/** A side-band packet has one more byte: the number of the band. */
 const MAX_BAND_DATA = MAX_PACKET - 5
 
-/** One packet. Its text must be shorter than 65,517 bytes. */
+/** Makes one packet. The text must be shorter than 65,517 bytes. */
 export function packet(text: string | Uint8Array): Buffer {
   const data = Buffer.from(text)
   return Buffer.concat([Buffer.from((data.length + 4).toString(16).padStart(4, '0')), data])
 }
 
-/** Packets that carry `data` on a band of the side-band: 1 is the answer itself, 2 is shown to the user. */
+/** Splits `data` into side-band packets. Band 1 is the answer itself, 2 is shown to the user, 3 is a fatal error. */
 export function bandPackets(band: 1 | 2 | 3, data: Buffer): Buffer {
   const packets: Buffer[] = []
   for (let at = 0; at < data.length; at += MAX_BAND_DATA) {
@@ -22,8 +22,8 @@ export function bandPackets(band: 1 | 2 | 3, data: Buffer): Buffer {
 }
 
 /**
- * The packet at the beginning of `data`: its payload, `flush`, or undefined while bytes are missing.
- * `length` is how many bytes it takes. `malformed` when the digits are none or the length is impossible.
+ * Reads the packet at the beginning of `data`; undefined while bytes of it are missing. `length` is its length in
+ * bytes, with the digits. `malformed` when it doesn't begin with digits or its length is impossible.
  */
 export function readPacket(
   data: Buffer,

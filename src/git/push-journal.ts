@@ -1,54 +1,55 @@
 /**
- * Remembers on disk which repositories have a push that git may have carried out and the log may not know
- * of yet: a marker is there from before git gets its first byte until the moved refs are recorded.
+ * The journal of pushes: records on disk which repositories have a push that git may have done and that the log may
+ * not know yet. A marker is written before git gets its first byte, and removed when the moved refs are recorded.
  */
 import { randomUUID } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { flush, isMissing } from '../disk.ts'
-import { signalGroup } from './run.ts'
-import { removeLeftovers } from './stale-locks.ts'
+import { signalGroup } from './child-process.ts'
+import { removeLeftovers } from './leftovers.ts'
 
 export interface PushMarker {
-  /** Which repository; the caller's own key for it. */
+  /** The caller's key of the repository. */
   key: string
   file: string
 }
 
 export interface PushJournal {
-  /** Writes a marker; it is on disk when this resolves. `pid` is git's process, leader of its group. */
+  /** Writes a marker; it is on disk when this resolves. `pid` is the git process that leads its group. */
   begin(key: string, pid: number): Promise<PushMarker>
-  /** Takes the marker away: all that the push did is recorded, or it did nothing. */
+  /** Removes the marker: the push is recorded, or it did nothing. */
   finish(marker: PushMarker): Promise<void>
-  /** Leaves the marker for the next recovery: what the push did is not recorded. */
+  /** Leaves the marker for the next recovery: the push is not recorded. */
   abandon(marker: PushMarker): void
   /**
-   * Markers of pushes that nobody in this process is busy with: those of a process that died, and the
-   * abandoned ones. For each the caller calls `settle`, compares the repository's refs with the log,
-   * records what differs, and calls `finish`.
+   * The markers of pushes that this process is not working on: those of earlier processes, and abandoned ones.
+   * For each marker, the caller calls `settle`, compares the repository's refs with the log, records the
+   * differences, and calls `finish`.
    */
   unfinished(): Promise<PushMarker[]>
   /**
-   * Resolves when the git process of a push is gone, which is waited for at most about 12 seconds, and what
-   * it left (locks, half-received objects) is removed. Call it for markers of an earlier process
-   * before requests are served.
+   * Waits up to 10 seconds until the git process of a push has ended, and then ends it. Then removes what it left:
+   * locks and half-received objects. Call this for markers of an earlier process before requests are served.
    */
   settle(marker: PushMarker, dir: string): Promise<void>
 }
 
 const KEY = /^[A-Za-z0-9_.]{1,100}$/
 const MARKER = /^([A-Za-z0-9_.]{1,100})-[0-9a-f-]{36}\.json$/
-const PATIENCE = 10_000
-const GRACE = 2_000
+/** How long git may take to end without a signal. */
+const TIMEOUT_MS = 10_000
+/** How long git may take to end after a signal. */
+const GRACE_MS = 2_000
 
 /** Opens (or makes) the journal in a directory; one process at a time may have it open. */
 export async function openPushJournal(
   directory: string,
-  { patience = PATIENCE }: { patience?: number } = {},
+  { timeout = TIMEOUT_MS }: { timeout?: number } = {},
 ): Promise<PushJournal> {
   await mkdir(directory, { recursive: true })
-  // Locks that are older than this were made for a process that had the journal before us.
+  // Locks that are older than this belong to an earlier process.
   const openedAt = Date.now()
   const busy = new Set<string>()
 
@@ -75,7 +76,7 @@ export async function openPushJournal(
     },
 
     async finish({ file }) {
-      // A marker that outlives a power cut costs one comparison; so its end needs no flushing.
+      // No flush: when the marker reappears after a power cut, it only costs one comparison.
       try {
         await rm(file, { force: true })
       } finally {
@@ -99,14 +100,14 @@ export async function openPushJournal(
 
     async settle({ file }, dir) {
       const pid = await readPid(file)
-      const outlivedUs = pid !== undefined && (await isReceivePack(pid, dir))
-      if (outlivedUs) await endOfProcess(pid, dir, patience)
-      await removeLeftovers(dir, outlivedUs ? Date.now() : openedAt)
+      const isRunning = pid !== undefined && (await isReceivePack(pid, dir))
+      if (isRunning) await endProcess(pid, dir, timeout)
+      await removeLeftovers(dir, isRunning ? Date.now() : openedAt)
     },
   }
 }
 
-/** Undefined when the marker was not written to its end: then git was given nothing. */
+/** The process id in a marker; undefined when the marker is not complete. Then git received nothing. */
 async function readPid(file: string): Promise<number | undefined> {
   try {
     const content: unknown = JSON.parse(await readFile(file, 'utf8'))
@@ -120,28 +121,28 @@ async function readPid(file: string): Promise<number | undefined> {
   }
 }
 
-/** The process may be gone and its number belong to somebody else, whom we must not end. */
+/** Whether this process is git receiving a push. After git has ended, another process may get the same id. */
 async function isReceivePack(pid: number, dir: string): Promise<boolean> {
   try {
     const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0')
     return words.includes('receive-pack') && words.includes(dir)
   } catch {
-    // Gone, or a system without /proc, where a process that we can't name is left alone.
+    // It has ended, or the system has no /proc. Never end a process that we can't identify.
     return false
   }
 }
 
-/** git's input is closed since its parent died, so mostly it ends by itself. */
-async function endOfProcess(pid: number, dir: string, patience: number): Promise<void> {
-  if (await isGoneWithin(pid, dir, patience)) return
-  // Asked kindly first: git then takes its locks away itself.
+/** Ends git. Waits first: git's input is closed since its parent died, so it mostly ends without a signal. */
+async function endProcess(pid: number, dir: string, timeout: number): Promise<void> {
+  if (await endsWithin(pid, dir, timeout)) return
+  // SIGTERM first: git then removes its own locks.
   signalGroup(pid, 'SIGTERM')
-  if (await isGoneWithin(pid, dir, GRACE)) return
+  if (await endsWithin(pid, dir, GRACE_MS)) return
   signalGroup(pid, 'SIGKILL')
-  await isGoneWithin(pid, dir, GRACE)
+  await endsWithin(pid, dir, GRACE_MS)
 }
 
-async function isGoneWithin(pid: number, dir: string, time: number): Promise<boolean> {
+async function endsWithin(pid: number, dir: string, time: number): Promise<boolean> {
   const end = Date.now() + time
   while (await isReceivePack(pid, dir)) {
     if (Date.now() >= end) return false

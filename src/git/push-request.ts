@@ -1,19 +1,19 @@
-/** What a push asks for, read from the front of its request; and the answer that refuses it. */
+/** Reads the commands of a push from the beginning of its request, and makes the answer that refuses a push. */
 import type { Readable } from 'node:stream'
 import { GitClientGone, GitRequestTooLarge, MalformedGitRequest } from './errors.ts'
 import { ZERO_ID } from './names.ts'
 import { bandPackets, FLUSH, packet, readPacket } from './pkt-line.ts'
 import type { RefChange } from './refs.ts'
-import { bodyError, watchStillness } from './request-body.ts'
+import { bodyError, startStallTimer } from './request-body.ts'
 
 export interface PushRequest {
-  /** What the client wants of each ref; each ref is named once. */
+  /** The changes of refs that the client asks for. Each ref is named once. */
   commands: RefChange[]
   capabilities: ReadonlySet<string>
-  /** The commits at which a shallow clone's history ends. */
+  /** The commits where the history of a shallow clone ends. */
   shallow: string[]
   options: string[]
-  /** All bytes that were read from the body: git must get them before the rest of it. */
+  /** All bytes that were read from the body. git must get them before the rest of the body. */
   front: Buffer
 }
 
@@ -27,7 +27,7 @@ const COMMAND = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0]+)$/
 const MAX_REASON_LENGTH = 500
 
 /**
- * Reads the commands of a push, and nothing more than the chunk in which they end.
+ * Reads the commands of a push. Reads no further than the chunk in which they end.
  *
  * @throws MalformedGitRequest, GitRequestTooLarge, or GitClientGone when the body breaks off
  */
@@ -66,7 +66,7 @@ export async function readPushRequest(body: Readable, limits = DEFAULT_LIMITS): 
 function parseCommand(line: string): RefChange {
   const [, old, next, ref] = COMMAND.exec(line) ?? []
   if (old === undefined || next === undefined || ref === undefined) {
-    throw new MalformedGitRequest('the push has a line that is no command')
+    throw new MalformedGitRequest('the push has a line that is not a command')
   }
   return { ref, from: old === ZERO_ID ? null : old, to: next === ZERO_ID ? null : next }
 }
@@ -98,8 +98,9 @@ function packetsOf(body: Readable, maxBytes: number) {
           yield decode(next.payload)
           continue
         }
-        // The bound is on the commands; the chunk that they end in may hold more than they.
-        if (size > maxBytes) throw new GitRequestTooLarge(`the commands of a push may take ${maxBytes} bytes`)
+        // The limit is for the commands only. The last chunk may contain more than commands.
+        if (size > maxBytes)
+          throw new GitRequestTooLarge(`the commands of a push may take at most ${maxBytes} bytes`)
         const chunk = await nextChunk(body)
         if (chunk === undefined) throw new MalformedGitRequest('the push ends within its commands')
         front.push(chunk)
@@ -110,7 +111,7 @@ function packetsOf(body: Readable, maxBytes: number) {
   }
 }
 
-/** The next bytes of a body that nobody else reads; undefined at its end. */
+/** The next bytes of the body; undefined at its end. Nobody else may read the body. */
 async function nextChunk(body: Readable): Promise<Buffer | undefined> {
   for (;;) {
     const chunk: unknown = body.read()
@@ -118,28 +119,28 @@ async function nextChunk(body: Readable): Promise<Buffer | undefined> {
     if (body.errored) throw bodyError(body.errored)
     if (body.readableEnded) return undefined
     if (body.destroyed) throw new GitClientGone('the client went away before its request was complete')
-    await nextMove(body)
+    await nextBodyEvent(body)
   }
 }
 
-/** Resolves when there may be something to read, or to learn, from the body. */
-async function nextMove(body: Readable): Promise<void> {
+/** Resolves when the body may have new bytes, or has ended or failed. */
+async function nextBodyEvent(body: Readable): Promise<void> {
   const events = ['readable', 'end', 'error', 'close']
   await new Promise<void>((resolve, reject) => {
     const end = (conclude: () => void) => {
-      stillness.end()
-      for (const event of events) body.off(event, moved)
+      stallTimer.stop()
+      for (const event of events) body.off(event, onEvent)
       conclude()
     }
-    const moved = () => end(resolve)
-    const stillness = watchStillness((reason) => end(() => reject(reason)))
-    for (const event of events) body.once(event, moved)
+    const onEvent = () => end(resolve)
+    const stallTimer = startStallTimer((reason) => end(() => reject(reason)))
+    for (const event of events) body.once(event, onEvent)
   })
 }
 
 /**
- * git's answer to a push of which nothing was done. Refs without a reason of their own are refused for
- * the company that they keep.
+ * The answer to a push that is refused as a whole. A ref without its own reason is refused because of the other
+ * refs.
  */
 export function refusalReport(push: PushRequest, reasons: ReadonlyMap<string, string>): Buffer {
   const { capabilities, commands } = push

@@ -1,42 +1,43 @@
-/** Rebasing without a work tree. */
+/** Rebases commits without a work tree. */
 import { commitFacts, rawCommits, type Signature } from './commits.ts'
+import type { GitConfig } from './environment.ts'
 import { GitFailed } from './errors.ts'
 import { mergeBase } from './history.ts'
 import { mergeTrees } from './merge.ts'
 import { checkedId, EMPTY_TREE } from './names.ts'
 import { nearRange } from './near-history.ts'
 import { signatureLine } from './new-commit.ts'
-import { type GitConfig, gitOutput } from './run.ts'
+import { gitOutput } from './run.ts'
 import { signedContent } from './signatures.ts'
 import { type Staging, withStaging } from './staging.ts'
 
-/** A longer series is not rebased: each commit costs a merge. */
+/** A longer series of commits is not rebased, because each commit costs a merge. */
 export const MAX_REBASED_COMMITS = 1000
 
 export interface Rebase {
-  /** The commit on which the others shall come to stand. */
+  /** The commit onto which the others are rebased. */
   base: string
   head: string
-  /** The committer of all commits that are made anew. */
+  /** The committer of all new commits. */
   committer: Signature
-  /** Absolute path of a private SSH key, which signs the commits that are made anew. */
+  /** Absolute path of the private SSH key that signs the new commits. */
   signingKey?: string | undefined
 }
 
 export type RebaseResult =
-  /** `commits` leads from `base` (which it does not hold) to `tip`, oldest first; no commit: `tip` is `base`. */
+  /** `commits` are the commits after `base` up to `tip`, oldest first. Without commits, `tip` is `base`. */
   | { kind: 'clean'; tip: string; commits: string[] }
-  /** The first commit that does not apply, and the paths that a person must look at, sorted. */
+  /** The first commit that does not apply, and the paths of the files in conflict, sorted. */
   | { kind: 'conflicts'; commit: string; files: string[] }
   | { kind: 'unrelated' }
-  /** `commits` is how many the series has; merges don't count. */
+  /** `commits` is the length of the series, without merges. */
   | { kind: 'too-long'; commits: number }
 
 /**
- * Makes the commits that `git rebase BASE` of HEAD would make, and moves no ref. As there, merges are dropped,
- * and so are commits whose change BASE has already; author, author date and message stay to the byte, other
- * headers (a signature, say) go. Commits that stand where they should stay as they are, signed or not: a
- * linear history that begins at BASE is its own result. Of what does not end clean nothing is stored.
+ * Makes the commits that `git rebase BASE` makes of HEAD, and moves no ref. As in git, merges are dropped, and so
+ * are commits whose change BASE has already. Author, author date and message keep every byte; other headers, such
+ * as a signature, are dropped. Commits that are already in the right place stay unchanged, signed or not: a
+ * linear history that begins at BASE is its own result. Nothing is stored unless the result is `clean`.
  *
  * @throws SigningFailed, InvalidGitArgument, GitFailed, GitUnavailable, GitOutputTooLarge
  */
@@ -79,7 +80,7 @@ export async function rebase(
 interface Pick {
   sha: string
   tree: string
-  /** Undefined: a root commit. */
+  /** Undefined for a root commit. */
   parent: string | undefined
   /** The base has a commit that changes the same. */
   isUpstream: boolean
@@ -114,7 +115,7 @@ async function listPicks(dir: string, base: string, head: string): Promise<Pick[
     })
 }
 
-/** The commits at the beginning that stand where they should, and the others. */
+/** Splits off the first commits, which are already in the right place. */
 function splitInPlace(base: string, picks: readonly Pick[]): { onto: string[]; rest: Pick[] } {
   const onto: string[] = []
   for (const { sha, parent } of picks) {
@@ -126,14 +127,17 @@ function splitInPlace(base: string, picks: readonly Pick[]): { onto: string[]; r
 
 interface Step {
   pick: Pick
-  /** What the new commit holds. */
+  /** The tree of the new commit. */
   tree: string
 }
 
-/** What is staged is flushed to disk when it is kept, and otherwise never. */
+/** Staged objects are flushed only when they are kept. */
 const UNFLUSHED: GitConfig = [['core.fsync', 'none']]
 
-/** Applies each commit's change to what the ones before it left. `scaffold`: staged commits that are no results. */
+/**
+ * Applies the change of each commit to the result of the commits before it. `scaffold`: staged commits that were
+ * only needed for merging.
+ */
 async function replay(
   dir: string,
   staging: Staging,
@@ -147,7 +151,7 @@ async function replay(
   const facts = await commitFacts(dir, [tip, ...parents])
   const treeOf = (commit: string) => {
     const tree = facts.get(commit)?.tree
-    if (tree === undefined) throw new GitFailed(['rebase', tip], 0, `${commit} is no commit`)
+    if (tree === undefined) throw new GitFailed(['rebase', tip], 0, `${commit} is not a commit`)
     return tree
   }
   const scaffold = new Set<string>()
@@ -163,14 +167,14 @@ async function replay(
   for (const pick of picks) {
     const before = pick.parent === undefined ? EMPTY_TREE : treeOf(pick.parent)
     if (pick.tree === before) {
-      // Empty by its author's will.
+      // The author made an empty commit: keep it.
       steps.push({ pick, tree: current })
       continue
     }
     if (pick.isUpstream) continue
     let tree = pick.tree
     if (current !== before) {
-      // git finds the merge base by itself; a root commit's is the empty tree.
+      // git finds the merge base of the two commits. For a root commit, the merge base has the empty tree.
       const parent = pick.parent ?? (await build(EMPTY_TREE))
       const theirs = pick.parent === undefined ? await build(pick.tree, parent) : pick.sha
       const ours = await build(current, parent)
@@ -192,7 +196,7 @@ function scaffoldCommit(tree: string, parent: string | undefined): Buffer {
   return Buffer.from(`tree ${tree}\n${parents}author ${nobody}\ncommitter ${nobody}\n\n`)
 }
 
-/** A commit's content with the same author and message. */
+/** The content of the new commit: the same author and message, with another tree, parent and committer. */
 function rewritten(
   original: Buffer,
   { tree, parent, committer }: { tree: string; parent: string; committer: string },
@@ -222,11 +226,14 @@ function rewritten(
 interface CommitText {
   author: Buffer
   message: Buffer
-  /** Undefined: UTF-8, or nobody knows. */
+  /** Undefined for UTF-8, or when the encoding is unknown. */
   encoding: string | undefined
 }
 
-/** A commit has one encoding: a committer whose name does not fit into it makes it UTF-8, as git's rebase always does. */
+/**
+ * A commit has one encoding. If the committer's name may not fit into it, change it to UTF-8, as git's rebase
+ * always does.
+ */
 function inCommittersEncoding(text: CommitText, committer: string): CommitText {
   if (text.encoding === undefined || /^\p{ASCII}*$/u.test(committer)) return text
   try {

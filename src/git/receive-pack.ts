@@ -1,18 +1,19 @@
-/** A push: refused before git sees it, or carried out by git, recorded, and only then answered. */
+/** Receives a push: refuses it before git sees it, or lets git do it, records it, and only then answers. */
 import type { Readable } from 'node:stream'
 import { inTurn } from '../turns.ts'
+import { throwIfUnusable } from './child-process.ts'
+import type { GitConfig } from './environment.ts'
 import { GitFailed, GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
 import { refNameProblem } from './names.ts'
 import type { PushJournal } from './push-journal.ts'
 import { type PushRequest, readPushRequest, refusalReport } from './push-request.ts'
 import { flushRefs, type RefChange, readRefs } from './refs.ts'
-import { drainBody, watchBody, watchStillness } from './request-body.ts'
-import { type GitConfig, throwIfHopeless } from './run.ts'
+import { drainBody, startStallTimer, watchBody } from './request-body.ts'
 import type { TrustedKeys } from './signatures.ts'
 import { prepareSignatureCheck } from './signed-pushes.ts'
 import { startTransfer, type Transfer, type TransferOptions } from './transfer.ts'
 
-/** Old faults that well-known histories have, and that do no harm: a repository that has them can be pushed. */
+/** Harmless faults that well-known old histories have. Commits with these faults may be pushed. */
 const HARMLESS_FAULTS = [
   'badDateOverflow',
   'badEmail',
@@ -28,67 +29,72 @@ const HARMLESS_FAULTS = [
 ]
 
 export const RECEIVE_CONFIG: GitConfig = [
-  // Refs of pull requests are the server's to move; they are there for those who fetch.
+  // Clients may fetch the refs of pull requests, but only the server moves them.
   ['receive.hideRefs', 'refs/pull/'],
   ['receive.denyDeleteCurrent', 'refuse'],
-  // Objects that are no sound commit or tree, or that attack the clients who fetch them, stay out.
+  // Refuse malformed commits and trees, and objects that attack the clients that fetch them.
   ['receive.fsckObjects', 'true'],
   ...HARMLESS_FAULTS.map((fault) => [`receive.fsck.${fault}`, 'ignore'] as const),
-  // A pack costs three flushes to disk, a loose object one each: small pushes are loose, others stay packs.
+  // A pack costs three flushes to disk, each loose object one. So only small pushes become loose objects.
   ['receive.unpackLimit', '10'],
 ]
 
 const FORWARD_ONLY: GitConfig = [['receive.denyNonFastForwards', 'true']]
 
-/** git's answer names each ref twice at most; 100,000 of them fit. */
+/** git's answer names each ref at most twice: there is room for 100,000 refs. */
 const MAX_ANSWER = 64 * 1024 * 1024
-const PATIENCE = 10_000
+/** How long git may take to end after its input was cut off. */
+const GRACE_MS = 10_000
 
 export interface ReceiveOptions extends TransferOptions, TrustedKeys {
   journal: PushJournal
-  /** The journal's key for this repository. */
+  /** The key of this repository in the journal. */
   key: string
-  /** Largest pack in bytes; without it there is no limit. */
+  /** Largest pack in bytes; no limit when it is not set. */
   maxBytes?: number | undefined
   /**
-   * Decides before git sees anything: a reason for each ref that must not be pushed. One reason refuses
-   * the whole push, and the client is shown all of them.
+   * Decides before git sees anything. Gives a reason for each ref that must not be pushed. One reason refuses the
+   * whole push; the client sees all reasons.
    */
   check(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   /**
-   * Full names of refs that take only commits with a good SSH signature by `allowedSigners` or `signingKey`.
-   * One commit without refuses the whole push. Looked at after `check`, which may still fill it.
+   * Full names of refs that accept only commits with a good SSH signature by `allowedSigners` or `signingKey`. One
+   * commit without it refuses the whole push. Read after `check`, which may still add names.
    */
   requireSigned?: readonly string[] | undefined
   /**
-   * Full names of refs that only move forward. git refuses what rewrites them when it has the objects; its
-   * setting is for a whole push, so beside such a ref no branch can be rewritten. `check` may still fill it.
+   * Full names of refs that must not be rewritten. git checks this when it has the objects. git's setting covers
+   * the whole push: together with such a ref, no other branch can be rewritten. `check` may still add names.
    */
   forwardOnly?: readonly string[] | undefined
   /**
-   * Told what a push did, before the client is. Called for one push per repository at a time (with
-   * `inTurn(dir, …)`, which others who move refs may use too, but not `record` itself: it would wait
-   * for itself), and not at all when no ref moved. The log may know a move already, when two pushes made the same one or a recovery was faster; and after
-   * a failure `from` may be older than what the log knows. So: `to` is the truth.
+   * Records what a push did, before the client gets its answer. Not called when no ref moved.
+   *
+   * Called inside `inTurn(dir, …)`, so for one push per repository at a time. Other code that moves refs may use the
+   * same turns, but `record` itself must not: it would wait for itself.
+   *
+   * The log may know a move already: two pushes made the same move, or a recovery was faster. After a failure,
+   * `from` may be older than the log. So trust only `to`.
    */
   record(updates: readonly RefChange[]): Promise<void>
 }
 
 /**
- * The answer to `POST …/git-receive-pack`, to be sent as `application/x-git-receive-pack-result`. `body` is
- * the decoded request; it streams to git, and git's answer is held back until `record` resolved.
+ * Does a push, and returns the answer to `POST …/git-receive-pack`, whose type is
+ * `application/x-git-receive-pack-result`. `body` is the decoded request. It streams to git; git's answer is held
+ * back until `record` has resolved.
  *
- * A body that breaks off lets git end by itself, which then moves nothing; a body that has ended is carried
- * out and recorded even when its client is gone.
+ * When the body breaks off, git ends and moves nothing. When the body is complete, the push is done and recorded
+ * even if the client is gone.
  *
  * @throws MalformedGitRequest, GitRequestTooLarge, GitClientGone, RepositoryMissing, GitUnavailable,
  * GitFailed, PushUnrecorded, SigningFailed when `signingKey` can't be read, or what `check` throws
  */
 export async function receivePack(dir: string, body: Readable, options: ReceiveOptions): Promise<Buffer> {
-  // The client may go away while nobody reads; the next reader finds out, and no error may go unheard.
+  // The client may go away while nobody reads. Without this listener, the error would end the process.
   body.on('error', () => undefined)
   const push = await readPushRequest(body)
-  // git clients send a push of nothing to see whether their credentials are right.
+  // git clients send an empty push to test their credentials.
   if (push.commands.length === 0) return Buffer.alloc(0)
   const reasons = await refusals(push, options.check)
   if (reasons.size > 0) {
@@ -104,7 +110,7 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
   const guarded = push.commands.some(({ ref, to }) => to !== null && forwardOnly.has(ref))
   const signatureCheck = await prepareSignatureCheck(push.commands, options)
   try {
-    return await carryOutAndRecord(dir, body, push, {
+    return await runAndRecord(dir, body, push, {
       ...options,
       config: [...config, ...(guarded ? FORWARD_ONLY : []), ...signatureCheck.config],
       env: signatureCheck.env,
@@ -114,7 +120,7 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
   }
 }
 
-async function carryOutAndRecord(
+async function runAndRecord(
   dir: string,
   body: Readable,
   push: PushRequest,
@@ -127,10 +133,10 @@ async function carryOutAndRecord(
     await transfer.ended
     throw new GitUnavailable("the push can't be written to the journal", { cause: error })
   })
-  const { answer, code, stderr, broken } = await carryOut(transfer, push, body, options.signal)
+  const { answer, code, stderr, broken } = await runGit(transfer, push, body, options.signal)
   try {
     await inTurn(dir, async () => {
-      const updates = await doneUpdates(dir, push)
+      const updates = await appliedChanges(dir, push)
       if (updates.length > 0) await options.record(updates)
     })
   } catch (error) {
@@ -139,12 +145,12 @@ async function carryOutAndRecord(
       throw new PushUnrecorded('the push is done but not recorded yet', { cause: error })
     }
   }
-  // A marker that can't be removed costs the next recovery a comparison; the push is recorded all the same.
+  // The push is recorded. A marker that can't be removed only costs the next recovery a comparison.
   await options.journal.finish(marker).catch(() => undefined)
   if (broken !== undefined) throw broken.reason
   if (answer === undefined) throw new GitOutputTooLarge(`git's answer has more than ${MAX_ANSWER} bytes`)
   if (code !== 0 && answer.length === 0) {
-    throwIfHopeless(stderr, dir)
+    throwIfUnusable(stderr, dir)
     throw new GitFailed(args, code, stderr)
   }
   return answer
@@ -162,8 +168,8 @@ async function refusals(
   return problems.size > 0 ? problems : await check(commands)
 }
 
-/** What the push asked for and what is so now. A ref that moved on since is told of by who moved it on. */
-async function doneUpdates(dir: string, { commands }: PushRequest): Promise<RefChange[]> {
+/** The changes of the push that are in effect. When another push moved a ref on, that push records it. */
+async function appliedChanges(dir: string, { commands }: PushRequest): Promise<RefChange[]> {
   const refs = commands.map(({ ref }) => ref)
   const now = await readRefs(dir, refs)
   const updates = commands.filter(({ ref, from, to }) => from !== to && now.get(ref) === to)
@@ -174,21 +180,21 @@ async function doneUpdates(dir: string, { commands }: PushRequest): Promise<RefC
   return updates
 }
 
-interface CarriedOut {
-  /** What git said to the client; undefined when it is too much. */
+interface GitRun {
+  /** git's answer to the client; undefined when it is too large. */
   answer: Buffer | undefined
   code: number | null
   stderr: string
-  /** Set when the request was never complete. */
+  /** Set when the request broke off. */
   broken: { reason: unknown } | undefined
 }
 
-async function carryOut(
+async function runGit(
   transfer: Transfer,
   push: PushRequest,
   body: Readable,
   signal: AbortSignal | undefined,
-): Promise<CarriedOut> {
+): Promise<GitRun> {
   const chunks: Buffer[] = []
   let size = 0
   transfer.stdout.on('data', (chunk: Buffer) => {
@@ -196,23 +202,23 @@ async function carryOut(
     if (size <= MAX_ANSWER) chunks.push(chunk)
   })
 
-  let broken: CarriedOut['broken']
+  let broken: GitRun['broken']
   let lastResort: NodeJS.Timeout | undefined
   const breakOff = (reason: unknown) => {
     if (broken !== undefined) return
     broken = { reason }
-    stillness.end()
+    stallTimer.stop()
     body.unpipe(transfer.stdin)
-    // With its input cut off git moves no ref and cleans up; a signal might come in the middle of that.
+    // When its input is cut off, git moves no ref and cleans up. A signal could interrupt the cleanup.
     transfer.stdin.end()
-    lastResort = setTimeout(transfer.stop, PATIENCE)
+    lastResort = setTimeout(transfer.stop, GRACE_MS)
   }
-  const stillness = watchStillness(breakOff)
+  const stallTimer = startStallTimer(breakOff)
   const unwatch = watchBody(body, signal, breakOff)
-  body.on('data', stillness.moved)
-  body.once('end', stillness.end)
+  body.on('data', stallTimer.restart)
+  body.once('end', stallTimer.stop)
   transfer.stdin.once('close', () => {
-    // git may refuse a pack at its beginning; the client reads why when it has sent all of it.
+    // git may refuse a pack early. The client reads the reason only after it has sent everything.
     body.unpipe(transfer.stdin)
     body.resume()
   })
@@ -222,7 +228,7 @@ async function carryOut(
   const { code, stderr } = await transfer.ended
   clearTimeout(lastResort)
   unwatch()
-  stillness.end()
-  body.off('data', stillness.moved)
+  stallTimer.stop()
+  body.off('data', stallTimer.restart)
   return { answer: size <= MAX_ANSWER ? Buffer.concat(chunks) : undefined, code, stderr, broken }
 }

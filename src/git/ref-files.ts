@@ -1,6 +1,6 @@
 /**
- * Reads single refs from git's own files, without a process. The forms are those of gitrepository-layout(5)
- * and git-pack-refs(1); what is in any other form is left to git.
+ * Reads single refs from git's own files, without a git process. Knows the formats of gitrepository-layout(5) and
+ * git-pack-refs(1). Leaves all other formats to git.
  */
 import { access, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,16 +8,16 @@ import { hasCode, isMissing } from '../disk.ts'
 import { GitUnavailable, RepositoryMissing } from './errors.ts'
 import { isObjectId } from './names.ts'
 
-/** Larger lists of packed refs are left to git, which searches them without reading them whole. */
+/** Leaves larger files of packed refs to git, which searches them without reading all of them. */
 const MAX_PACKED_BYTES = 1024 * 1024
 const ID_LENGTH = 40
 
-/** What the file system says of a name that is none here, or a part of the path of others. */
+/** The error codes for a ref that does not exist, or whose name is a part of the paths of other refs. */
 const ABSENT = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ENAMETOOLONG']
 
 /**
- * Where each of these refs stands, whose names must be checked; null for one that does not exist. Refs that
- * only git can read are missing from the answer: symbolic ones, and those in a large list of packed refs.
+ * The object ids of these refs, whose names must be checked already; null for a ref that does not exist. Refs
+ * that only git can read are missing from the result: symbolic refs, and refs in a large file of packed refs.
  *
  * @throws RepositoryMissing, GitUnavailable when a file can't be read
  */
@@ -33,11 +33,11 @@ export async function readRefFiles(
     else if (isObjectId(loose.trimEnd())) result.set(ref, loose.trimEnd())
   }
   if (unknown.length === 0) return result
-  // After the loose refs, as git does: it packs a ref before it removes the file.
+  // Read packed refs after loose refs, because git packs a ref before it removes the loose file.
   const packed = await packedRefs(dir)
   if (packed === undefined) return result
   for (const ref of unknown) {
-    // No name has a space in it.
+    // Names of refs contain no spaces.
     const at = packed.indexOf(` ${ref}\n`)
     const sha = packed.toString('latin1', Math.max(0, at - ID_LENGTH), Math.max(0, at))
     if (at === -1) result.set(ref, null)
@@ -46,7 +46,7 @@ export async function readRefFiles(
   return result
 }
 
-/** Empty when no refs are packed, undefined when there are too many. */
+/** The content of `packed-refs`; empty when there are no packed refs, undefined when the file is too large. */
 async function packedRefs(dir: string): Promise<Buffer | undefined> {
   const path = join(dir, 'packed-refs')
   try {

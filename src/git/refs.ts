@@ -1,4 +1,4 @@
-/** Reading refs, and moving them by compare-and-swap. */
+/** Reads refs, and moves them by compare-and-swap. */
 import { dirname, join } from 'node:path'
 import { flush } from '../disk.ts'
 import { GitFailed } from './errors.ts'
@@ -9,28 +9,28 @@ import { git, gitOutput } from './run.ts'
 export interface Ref {
   /** The full name: `refs/heads/main`. */
   ref: string
-  /** What it points at: a commit, or for an annotated tag the tag object. */
+  /** The object that it points at: a commit, or the tag object of an annotated tag. */
   sha: string
 }
 
-/** One ref's step. */
+/** The change of one ref. */
 export interface RefChange {
   ref: string
-  /** Where it must stand for the change to happen; null: it must not exist. */
+  /** The expected object id before the change; null: the ref must not exist. */
   from: string | null
-  /** Where it then stands; null: it is gone. */
+  /** The object id after the change; null: the ref is deleted. */
   to: string | null
 }
 
 /**
- * `stale`: a ref was not where the change expected it, and none moved. `name-conflict`: a new name is
- * the beginning of another ref's path or the other way round (`a` and `a/b`), and none moved.
+ * `stale`: a ref was not where the change expected it. `name-conflict`: one name is the beginning of another
+ * ref's path (`a` and `a/b`). In both cases no ref moved.
  */
 export type RefOutcome = 'moved' | 'stale' | 'name-conflict'
 
-/** More names than this on one command line could pass the operating system's limit. */
+/** Longer lists of names could exceed the operating system's limit for a command line. */
 const MAX_PATTERNS = 200
-/** More refs than this are read faster by one process than file by file. */
+/** For more refs, one git process is faster than reading file by file. */
 const MAX_FILES = 50
 
 /** All refs, or those below a prefix that ends with a slash (`refs/heads/`), sorted by name. */
@@ -39,12 +39,12 @@ export async function listRefs(dir: string, prefix = 'refs/'): Promise<Ref[]> {
   return await forEachRef(dir, [prefix])
 }
 
-/** Where a ref stands; null when it does not exist. */
+/** The object id of a ref; null when it does not exist. */
 export async function resolveRef(dir: string, ref: string): Promise<string | null> {
   return (await readRefs(dir, [ref])).get(ref) ?? null
 }
 
-/** Where each of these refs stands; null for one that does not exist. Mostly read without a process. */
+/** The object ids of these refs; null for a ref that does not exist. Mostly needs no git process. */
 export async function readRefs(dir: string, refs: readonly string[]): Promise<Map<string, string | null>> {
   const asked = [...new Set(refs.map(checkedRef))]
   const result = asked.length > MAX_FILES ? new Map<string, string | null>() : await readRefFiles(dir, asked)
@@ -68,8 +68,8 @@ async function forEachRef(dir: string, patterns: readonly string[]): Promise<Ref
 }
 
 /**
- * Moves, makes (`from: null`) or deletes (`to: null`) one ref if it stands where it is believed to. The
- * move is on disk when this resolves.
+ * Moves, makes (`from: null`) or deletes (`to: null`) one ref if it is at `from`. The change is on disk when this
+ * resolves.
  */
 export async function updateRef(
   dir: string,
@@ -79,7 +79,7 @@ export async function updateRef(
   return await updateRefs(dir, [{ ref, from, to }])
 }
 
-/** Deletes a ref if it stands where it is believed to. */
+/** Deletes a ref if it is at `from`. */
 export async function deleteRef(dir: string, ref: string, from: string): Promise<RefOutcome> {
   return await updateRefs(dir, [{ ref, from, to: null }])
 }
@@ -105,7 +105,7 @@ export async function updateRefs(dir: string, changes: readonly RefChange[]): Pr
     )
     return 'moved'
   }
-  // git's words differ between versions; where the refs stand does not.
+  // git's messages differ between versions, so compare the refs themselves.
   const now = await readRefs(
     dir,
     changes.map(({ ref }) => ref),
@@ -116,11 +116,11 @@ export async function updateRefs(dir: string, changes: readonly RefChange[]): Pr
 }
 
 /**
- * Makes names of refs that were just written survive a power cut: git flushes the file, not the
- * directory that names it.
+ * Flushes the directories of refs that were just written, so that the refs survive a power cut. git itself
+ * flushes only the files.
  */
 export async function flushRefs(dir: string, refs: readonly string[]): Promise<void> {
-  // Refs that were deleted may have lived in packed-refs, whose name is in the repository's directory.
+  // Deleting a ref may rewrite `packed-refs`, which is in the repository's own directory.
   const directories = new Set([dir])
   for (const ref of refs) directories.add(join(dir, dirname(ref)))
   for (const directory of directories) await flush(directory)

@@ -1,13 +1,13 @@
-/** Bare repositories as directories: made whole or not at all, and deleted the same way. */
+/** Makes and deletes bare repositories, each atomically. */
 import { randomUUID } from 'node:crypto'
 import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { flush, hasCode, isMissing } from '../disk.ts'
 import { branchRef } from './names.ts'
-import { objectReaders } from './object-reader.ts'
+import { objectReaders } from './object-readers.ts'
 import { gitOutput } from './run.ts'
 
-/** Beside `12.git` these are a repository that is not yet, and one that is no longer. */
+/** The names of a repository that is being made (`12.git.new-…`) or deleted (`12.git.gone-…`). */
 const UNFINISHED = /\.(new|gone)-[0-9a-f-]{36}$/
 
 /**
@@ -23,8 +23,8 @@ export async function createRepository(
 }
 
 /**
- * As `createRepository`, but not empty: `fill` gets the directory of the draft, and has flushed what it wrote
- * when it resolves. When it fails, nothing is made.
+ * Like `createRepository`, but with content: `fill` gets the directory of the draft and must flush everything
+ * that it writes. When `fill` fails, no repository is made.
  */
 export async function createRepositoryFrom(
   dir: string,
@@ -53,7 +53,7 @@ export async function createRepositoryFrom(
   return 'created'
 }
 
-/** Deletes the repository at `dir`, if there is one: first from sight, then from disk. */
+/** Deletes the repository at `dir`, if it exists: renames it first, and then deletes its files. */
 export async function deleteRepository(dir: string): Promise<void> {
   const gone = `${dir}.gone-${randomUUID()}`
   try {
@@ -68,14 +68,14 @@ export async function deleteRepository(dir: string): Promise<void> {
   await rm(gone, { recursive: true, force: true, maxRetries: 3 })
 }
 
-/** Removes what a crash left of repositories that were being made or deleted in `parent`. Call it at start. */
+/** Removes what a crash left of repositories in `parent` that were being made or deleted. Call it at start. */
 export async function sweepRepositories(parent: string): Promise<void> {
   for (const name of await readdir(parent)) {
     if (UNFINISHED.test(basename(name))) await rm(join(parent, name), { recursive: true, force: true })
   }
 }
 
-/** Says which branch a clone checks out; it need not exist. */
+/** Sets the branch that a clone checks out. The branch need not exist. */
 export async function setDefaultBranch(dir: string, branch: string): Promise<void> {
   await gitOutput(['symbolic-ref', 'HEAD', branchRef(branch)], { dir })
   await flush(dir)

@@ -1,15 +1,17 @@
-/** The body of a git client's request: decoded, bounded, watched, and never trusted to end. */
+/**
+ * Reads the body of a git client's request: decodes it, limits its size, and notices when it stalls or breaks off.
+ */
 import { type Duplex, finished, PassThrough, type Readable, Transform } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { GitClientGone, GitRequestTooLarge, MalformedGitRequest, UnknownContentEncoding } from './errors.ts'
 
-/** A client that neither sends nor takes a byte for so long, in milliseconds, has lost its place. */
-const STILLNESS = 600_000
-/** What is read of a push that is refused, so that the client comes to reading why. */
+/** A client that neither sends nor reads a byte for this long is disconnected. */
+const STALL_TIMEOUT_MS = 600_000
+/** How many bytes of a refused push are read, so that the client gets to read the reason. */
 const MAX_DRAIN = 1024 ** 3
 
 /**
- * The bytes that a client meant: `body` without its Content-Encoding.
+ * Decodes `body` by its Content-Encoding.
  *
  * @throws UnknownContentEncoding
  */
@@ -22,26 +24,29 @@ export function decodeBody(body: Readable, contentEncoding: string | undefined):
   return passOn(passOn(body, createGunzip()), new PassThrough())
 }
 
-/** The same bytes, ending in an error once they are more than `maxBytes`: what gzip made small is measured whole. */
+/**
+ * The same bytes, with an error after `maxBytes` bytes. Apply it to the decoded body, so that gzip can't hide its
+ * size.
+ */
 export function limitBody(body: Readable, maxBytes: number): Readable {
   let size = 0
   const counted = new Transform({
     transform(chunk, _encoding, done) {
       size += chunk.length
       if (size <= maxBytes) done(null, chunk)
-      else done(new GitRequestTooLarge(`the request may have ${maxBytes} bytes`))
+      else done(new GitRequestTooLarge(`the request may have at most ${maxBytes} bytes`))
     },
   })
   return passOn(body, counted)
 }
 
 /**
- * Pipes with errors passed on. Unlike `pipeline` it does not destroy the source when the target fails:
- * the source is a request, and its connection is still needed for the answer.
+ * Pipes `source` into `target` and passes errors on. Unlike `pipeline`, it does not destroy the source when the
+ * target fails: the source is a request, and the answer still needs its connection.
  */
 function passOn<Target extends Duplex>(source: Readable, target: Target): Target {
   const unwatch = watchBody(source, undefined, (reason) => target.destroy(asError(reason)))
-  // Nobody may be listening yet when the client goes away; whoever reads then finds the error.
+  // The client may go away before anybody listens. A later reader still gets the error.
   target.on('error', () => undefined)
   target.on('close', () => {
     unwatch()
@@ -52,8 +57,8 @@ function passOn<Target extends Duplex>(source: Readable, target: Target): Target
 }
 
 /**
- * Calls `broken` once when a request's body will never be complete: its client is gone, it can't be
- * decoded, or the signal is aborted. Gives a function that ends the watch.
+ * Calls `broken` once when a request's body will never be complete: the client is gone, the body can't be
+ * decoded, or the signal is aborted. Returns a function that ends the watch.
  */
 export function watchBody(
   body: Readable,
@@ -61,7 +66,7 @@ export function watchBody(
   broken: (reason: unknown) => void,
 ): () => void {
   const aborted = () => end(signal?.reason)
-  // An error that comes when nobody watches any more is of no interest, but would end the process.
+  // An error after the end of the watch doesn't matter, but without a listener it would end the process.
   body.on('error', () => undefined)
   const stopWatching = finished(body, { writable: false }, (error) => {
     if (error) end(bodyError(error))
@@ -80,15 +85,15 @@ export function watchBody(
   return cleanUp
 }
 
-/** Calls `still` when `moved` was not called for ten minutes; `end` stops that. */
-export function watchStillness(still: (reason: GitClientGone) => void): { moved(): void; end(): void } {
+/** Starts a timer that calls `onStall` when `restart` is not called for ten minutes. `stop` ends the timer. */
+export function startStallTimer(onStall: (reason: GitClientGone) => void): { restart(): void; stop(): void } {
   const timer = setTimeout(() => {
-    still(new GitClientGone(`nothing moved for ${STILLNESS / 1000} s`))
-  }, STILLNESS)
-  return { moved: () => timer.refresh(), end: () => clearTimeout(timer) }
+    onStall(new GitClientGone(`the connection stalled for ${STALL_TIMEOUT_MS / 1000} s`))
+  }, STALL_TIMEOUT_MS)
+  return { restart: () => timer.refresh(), stop: () => clearTimeout(timer) }
 }
 
-/** What an error of a request's body says of the client. */
+/** Turns an error of a request's body into the error of a client that went away or sent bad data. */
 export function bodyError(error: unknown): unknown {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return error
   if (error.code === 'ERR_STREAM_PREMATURE_CLOSE' || error.code === 'ECONNRESET') {
@@ -104,11 +109,11 @@ export function asError(reason: unknown): Error {
   return reason instanceof Error ? reason : new Error(String(reason))
 }
 
-/** Reads a body and forgets it: to its end, or a gigabyte of it. */
+/** Reads and drops a body: all of it, or its first gigabyte. */
 export async function drainBody(body: Readable, signal: AbortSignal | undefined): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     const end = (conclude: () => void) => {
-      stillness.end()
+      stallTimer.stop()
       unwatch()
       stopWaiting()
       body.off('data', count)
@@ -116,11 +121,11 @@ export async function drainBody(body: Readable, signal: AbortSignal | undefined)
     }
     let size = 0
     const count = (chunk: Buffer) => {
-      stillness.moved()
+      stallTimer.restart()
       size += chunk.length
       if (size > MAX_DRAIN) end(resolve)
     }
-    const stillness = watchStillness((reason) => end(() => reject(reason)))
+    const stallTimer = startStallTimer((reason) => end(() => reject(reason)))
     const unwatch = watchBody(body, signal, (reason) => end(() => reject(reason)))
     const stopWaiting = finished(body, { writable: false }, (error) => {
       if (!error) end(resolve)

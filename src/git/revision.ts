@@ -1,15 +1,15 @@
-/** Which commit a name means. */
+/** Finds the commit that a name means. */
 import { isObjectId, refNameProblem } from './names.ts'
-import { objectReaders } from './object-reader.ts'
+import { objectReaders } from './object-readers.ts'
 import { resolveRef } from './refs.ts'
 import { gitOutput } from './run.ts'
 
-/** As short as git itself abbreviates. */
+/** The shortest abbreviation that git itself makes. */
 const SHORTEST_ID = 7
 
 /**
- * The commit that a tag is at, or that has this id, whole or abbreviated to 7 digits and more; undefined when
- * there is none, or several. A tag goes before an id. Branches are not asked for.
+ * The id of the commit with this tag, or with this id: whole, or abbreviated to at least 7 digits. A tag wins
+ * over an id. Branches are not searched. Undefined when there is no commit, or more than one.
  */
 export async function commitOfTagOrId(dir: string, name: string): Promise<string | undefined> {
   const ref = `refs/tags/${name}`
@@ -20,11 +20,11 @@ export async function commitOfTagOrId(dir: string, name: string): Promise<string
   return commits.find((commit) => commit !== undefined)?.sha ?? (await commitOfShortId(dir, id))
 }
 
-/** By a process of its own: one that stays would not learn that a second object begins with these digits. */
+/** Starts a new process: a long-lived one doesn't notice a second object that begins with the same digits. */
 async function commitOfShortId(dir: string, id: string): Promise<string | undefined> {
   if (!/^[0-9a-f]+$/.test(id) || id.length < SHORTEST_ID || id.length >= 40) return undefined
   const input = `${id}^{commit}\n`
   const output = await gitOutput(['cat-file', '--batch-check=%(objectname) %(objecttype)'], { dir, input })
-  // `<what was asked> missing` and `… ambiguous` for what is no commit.
+  // git answers `<name> missing` or `<name> ambiguous` when there is not exactly one commit.
   return /^([0-9a-f]{40}) commit$/m.exec(output.toString('utf8'))?.[1]
 }

@@ -1,84 +1,34 @@
-/** Starts git and ssh-keygen: never through a shell, never with the machine's configuration, never too often at once. */
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+/**
+ * Runs single commands of git and ssh-keygen: never through a shell, never with the machine's configuration, and a
+ * limited number at the same time.
+ */
+import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { createSlots } from '../turns.ts'
-import { GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing } from './errors.ts'
+import { cannotStart, collectStderr, signalGroup, throwIfUnusable } from './child-process.ts'
+import { type GitConfig, gitEnvironment } from './environment.ts'
+import { GitFailed, GitOutputTooLarge, GitUnavailable } from './errors.ts'
 
 const MEGABYTE = 1024 * 1024
 const DEFAULT_MAX_OUTPUT = 64 * MEGABYTE
 const DEFAULT_TIMEOUT = 120_000
-const MAX_STDERR = 64 * 1024
 
-const cores = availableParallelism()
-const commandSlots = createSlots(Math.max(4, 2 * cores))
-/** Clones, fetches and pushes: they last as long as their client is slow, so they don't share slots with commands. */
-export const transferSlots = createSlots(Math.max(16, 8 * cores))
-
-export type GitConfig = readonly (readonly [key: string, value: string])[]
-
-const CONFIG: GitConfig = [
-  // The rights on a repository are ours to decide; the owner of its files says nothing.
-  ['safe.directory', '*'],
-  // An acknowledged ref must be there after a power cut, and so must all that it leads to.
-  ['core.fsync', 'committed,loose-object,pack-metadata,reference'],
-  // Nothing may start by itself beside a command, and no hook may ever run.
-  ['gc.auto', '0'],
-  ['maintenance.auto', 'false'],
-  ['receive.autogc', 'false'],
-  ['core.hooksPath', '/dev/null'],
-  ['core.attributesFile', '/dev/null'],
-  ['core.quotePath', 'false'],
-  // Two writers of one ref wait for each other; the compare-and-swap then says who was first.
-  ['core.filesRefLockTimeout', '3000'],
-  ['core.packedRefsTimeout', '10000'],
-  // Larger blobs are streamed by git, not held and compared.
-  ['core.bigFileThreshold', '32m'],
-]
-
-/** The whole environment of a git process. */
-export function gitEnvironment(
-  config: GitConfig = [],
-  more: Readonly<Record<string, string>> = {},
-): NodeJS.ProcessEnv {
-  const environment: NodeJS.ProcessEnv = {
-    GIT_CONFIG_GLOBAL: '/dev/null',
-    GIT_CONFIG_NOSYSTEM: '1',
-    GIT_ATTR_NOSYSTEM: '1',
-    GIT_TERMINAL_PROMPT: '0',
-    // refs/replace/* can be pushed; it must not change what a commit id means.
-    GIT_NO_REPLACE_OBJECTS: '1',
-    // Refs are read and flushed as files; a git that makes reftables by default must not.
-    GIT_DEFAULT_REF_FORMAT: 'files',
-    LC_ALL: 'C',
-    TZ: 'UTC',
-  }
-  for (const name of ['PATH', 'TMPDIR', 'LD_LIBRARY_PATH']) {
-    const value = process.env[name]
-    if (value !== undefined) environment[name] = value
-  }
-  const all = [...CONFIG, ...config]
-  environment.GIT_CONFIG_COUNT = String(all.length)
-  all.forEach(([key, value], i) => {
-    environment[`GIT_CONFIG_KEY_${i}`] = key
-    environment[`GIT_CONFIG_VALUE_${i}`] = value
-  })
-  return { ...environment, ...more }
-}
+const commandSlots = createSlots(Math.max(4, 2 * availableParallelism()))
 
 const commandEnvironment = gitEnvironment()
 
 export interface GitOptions {
-  /** Absolute path of the bare repository; left out for commands that need none. */
+  /** Absolute path of the bare repository; not set for commands without a repository. */
   dir?: string
   input?: string | Uint8Array
-  /** Settings for this command; they win over those that every command gets. */
+  /** Settings for this command. They win over the settings that every command gets. */
   config?: GitConfig
   env?: Readonly<Record<string, string>>
-  /** Bytes of standard output, default 64 MB; more ends the command with `GitOutputTooLarge`. */
+  /** Most bytes of standard output, default 64 MB. More ends the command with `GitOutputTooLarge`. */
   maxOutput?: number
-  /** Takes the output as it comes, instead of it being held; `maxOutput` does not apply then. */
+  /** Takes the output while it arrives. Nothing is held then, and `maxOutput` does not apply. */
   onOutput?: (chunk: Buffer) => void
-  /** Milliseconds that the command may run, default 120,000; more ends it with `GitUnavailable`. */
+  /** Milliseconds that the command may run, default 120,000. More ends it with `GitUnavailable`. */
   timeout?: number
   signal?: AbortSignal
 }
@@ -92,19 +42,19 @@ export interface GitResult {
 }
 
 /**
- * Runs one git command and resolves with its exit code, whatever that is.
+ * Runs one git command. Resolves with its exit code, also when the code is not 0.
  *
  * @throws GitOutputTooLarge, GitUnavailable, RepositoryMissing, or the signal's reason
  */
 export async function git(args: readonly string[], options: GitOptions = {}): Promise<GitResult> {
   const result = await run('git', args, options)
-  if (result.code !== 0) throwIfHopeless(result.stderr, options.dir)
+  if (result.code !== 0) throwIfUnusable(result.stderr, options.dir)
   return result
 }
 
 /**
- * Runs one `ssh-keygen`, which makes and checks the signatures that git only carries, and resolves with
- * its exit code, whatever that is. It finds neither an agent nor a terminal to ask for a passphrase.
+ * Runs `ssh-keygen`, which makes and checks signatures. Resolves with its exit code, also when the code is not 0.
+ * It has no agent and no terminal, so it can't ask for a passphrase.
  *
  * @throws GitOutputTooLarge, GitUnavailable
  */
@@ -113,9 +63,9 @@ export async function sshKeygen(args: readonly string[], options: GitOptions = {
 }
 
 /**
- * Runs one git command that has no other good end than exit code 0; gives its standard output.
+ * Runs one git command and gives its standard output. Any exit code but 0 is an error.
  *
- * @throws GitFailed, and all that `git` throws
+ * @throws GitFailed, and what `git` throws
  */
 export async function gitOutput(args: readonly string[], options: GitOptions = {}): Promise<Buffer> {
   const { code, stdout, stderr } = await git(args, options)
@@ -188,41 +138,8 @@ function runNow(program: Program, args: readonly string[], options: GitOptions):
         else resolve({ code, stdout: Buffer.concat(chunks), stderr: stderr() })
       })
     })
-    // A command that fails early leaves its input unread; its exit code tells why.
+    // A command that fails early doesn't read its input. Its exit code tells why.
     child.stdin.on('error', () => undefined)
     child.stdin.end(input)
   })
-}
-
-/** Keeps the end of what a process writes to standard error. */
-export function collectStderr(child: ChildProcessWithoutNullStreams): () => string {
-  let tail = Buffer.alloc(0)
-  child.stderr.on('data', (chunk: Buffer) => {
-    tail = Buffer.concat([tail, chunk]).subarray(-MAX_STDERR)
-  })
-  return () => tail.toString('utf8')
-}
-
-export function cannotStart(error: Error, program = 'git'): GitUnavailable {
-  return new GitUnavailable(`${program} can't be started: ${error.message}`, { cause: error })
-}
-
-/** Signals a process that leads a group, and its helpers with it. */
-export function signalGroup(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
-  try {
-    process.kill(-pid, signal)
-  } catch {
-    // It ended in the meantime.
-  }
-}
-
-const NO_REPOSITORY = /not a git repository|does not appear to be a git repository/
-const NO_MEANS =
-  /No space left on device|Disk quota exceeded|Read-only file system|Too many open files|Cannot allocate memory|out of memory|Resource temporarily unavailable/i
-
-/** Throws when git failed for a reason that has nothing to do with the question. */
-export function throwIfHopeless(stderr: string, dir: string | undefined): void {
-  if (NO_REPOSITORY.test(stderr)) throw new RepositoryMissing(`no repository at ${dir ?? 'that place'}`)
-  const lack = NO_MEANS.exec(stderr)
-  if (lack !== null) throw new GitUnavailable(`git can't work now: ${lack[0]}`)
 }

@@ -1,18 +1,19 @@
-/** Which refs have commits that a branch has just gained. */
+/** Finds the refs that have commits which a branch has just gained. */
 import { isAncestor } from './history.ts'
 import { checkedId, checkedRef } from './names.ts'
 import { nearRange } from './near-history.ts'
 import { gitOutput } from './run.ts'
 
-/** More gained commits than these are not looked at one by one. */
+/** More gained commits than this are not examined one by one. */
 const MAX_GAINED = 10_000
 const MAX_FIRST = 100
 
 /**
- * Full names of the refs below `prefix` (`refs/pull/`) that have some of the commits by which a branch came
- * from `from` to `to`. Undefined when any of them may: the branch was rewritten, or gained too many.
+ * Full names of the refs below `prefix` (`refs/pull/`) that have some of the commits that a branch gained when it
+ * moved from `from` to `to`. Undefined when this is unknown: the branch was rewritten, or gained too many
+ * commits. Then any ref may have some of them.
  */
-export async function refsSharing(
+export async function refsWithGainedCommits(
   dir: string,
   from: string,
   to: string,
@@ -28,7 +29,10 @@ export async function refsSharing(
   return new Set(output.toString('utf8').split('\n').slice(0, -1))
 }
 
-/** Who has a gained commit has the first ones that lead to it, too. Undefined when too many are gained. */
+/**
+ * The first gained commits, whose parents are not gained. A ref with any gained commit has one of these too.
+ * Undefined when too many commits are gained.
+ */
 async function firstGained(dir: string, from: string, to: string): Promise<string[] | undefined> {
   const near = await nearRange(dir, from, to)
   if (near !== undefined) return near.slice(-1)

@@ -1,27 +1,28 @@
-/** SSH signatures of commits: making them, and finding the commits that have no good one. */
+/** Signs commits with SSH keys, and finds the commits without a good signature. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
+import type { GitConfig } from './environment.ts'
 import { GitUnavailable, SigningFailed } from './errors.ts'
 import { checkedId } from './names.ts'
-import { type GitConfig, gitOutput, sshKeygen } from './run.ts'
+import { gitOutput, sshKeygen } from './run.ts'
 
-/** Whose signatures are good. Without either nobody's is. */
+/** The keys whose signatures are good. When neither is set, no signature is good. */
 export interface TrustedKeys {
-  /** Path of a file in the form of ssh-keygen's ALLOWED SIGNERS. */
+  /** Path of a file in the format of ssh-keygen's ALLOWED SIGNERS. */
   allowedSigners?: string | undefined
-  /** Absolute path of a private key; what its public half verifies is good. */
+  /** Absolute path of a private key. Signatures that its public key verifies are good. */
   signingKey?: string | undefined
 }
 
-/** Commits are signed for this purpose; a signature made for another one (a file, a login) counts for nothing. */
+/** The purpose of the signatures. A signature for another purpose (a file, a login) is not good. */
 const NAMESPACE = 'git'
 const MAX_SIGNERS_BYTES = 4 * 1024 * 1024
-/** A commit costs two processes that calculate for milliseconds. */
+/** Checking a commit starts two processes. */
 const MILLISECONDS_PER_COMMIT = 200
 
 /**
- * A commit object's content, signed: git's `gpgsig` header is added to it.
+ * The signed content of a commit object: adds git's `gpgsig` header to the content.
  *
  * @throws SigningFailed when the key can't be used
  */
@@ -32,7 +33,7 @@ export async function signedContent(content: Buffer, signingKey: string): Promis
   })
   const signature = stdout.toString('latin1').trimEnd()
   if (code !== 0 || !signature.startsWith('-----BEGIN SSH SIGNATURE-----')) {
-    throw new SigningFailed(lastWords(stderr))
+    throw new SigningFailed(lastLine(stderr))
   }
   const headersEnd = content.indexOf('\n\n') + 1
   return Buffer.concat([
@@ -42,7 +43,7 @@ export async function signedContent(content: Buffer, signingKey: string): Promis
   ])
 }
 
-/** Why commits can't be signed with a key, or undefined when they can. For a check at start. */
+/** Why a key can't sign commits; undefined when it can. For a check at start. */
 export async function signingKeyProblem(path: string): Promise<string | undefined> {
   if (!isAbsolute(path)) return 'the path is not absolute'
   try {
@@ -55,24 +56,24 @@ export async function signingKeyProblem(path: string): Promise<string | undefine
   }
 }
 
-/** The public half of a private key, as it stands in `authorized_keys`, without its comment. */
+/** The public key of a private key, in the form of `authorized_keys` without a comment. */
 async function publicKey(signingKey: string): Promise<string> {
   if (!isAbsolute(signingKey)) throw new SigningFailed(`the path ${signingKey} is not absolute`)
-  // An empty passphrase: a key that has another one fails instead of asking for it.
+  // Give an empty passphrase, so that a key with a passphrase fails instead of asking for it.
   const { code, stdout, stderr } = await sshKeygen(['-y', '-P', '', '-f', signingKey])
   const [type, key] = stdout.toString('latin1').trim().split(' ')
   if (code === 0 && type !== undefined && key !== undefined) return `${type} ${key}`
   if (stderr.includes('incorrect passphrase')) throw new SigningFailed('the key has a passphrase')
-  throw new SigningFailed(lastWords(stderr))
+  throw new SigningFailed(lastLine(stderr))
 }
 
-function lastWords(stderr: string): string {
+function lastLine(stderr: string): string {
   return stderr.trim().split(/\r?\n/).at(-1)?.slice(-500) || 'ssh-keygen gave no reason'
 }
 
 /**
- * Those of the commits, in the order given, that don't carry a good SSH signature by a trusted key: unsigned,
- * changed after signing, signed by a stranger or with PGP, and ids that are no commit of the repository.
+ * The commits without a good SSH signature by a trusted key, in the given order: unsigned, changed after signing,
+ * or signed by another key or with PGP. Ids that are not commits of the repository are among them.
  *
  * @throws SigningFailed when the signing key can't be read, GitUnavailable when the allowed signers can't
  */
@@ -112,9 +113,9 @@ export async function unsignedCommits(
   }
 }
 
-/** The format of `git log` by which commits are judged: a line for each, the verdict and the id. */
+/** The format of `git log` that prints a line for each commit: the verdict on its signature, and its id. */
 export const VERDICT = '%G? %H'
-/** git's verdict on a signature that is right and by a trusted key. */
+/** git's verdict on a correct signature by a trusted key. */
 export const GOOD = 'G'
 
 export function trustsAnyone({ allowedSigners, signingKey }: TrustedKeys): boolean {
@@ -122,7 +123,7 @@ export function trustsAnyone({ allowedSigners, signingKey }: TrustedKeys): boole
 }
 
 /**
- * Writes all trusted keys to one file in the directory, and gives its path.
+ * Writes all trusted keys to one file in the directory. Returns the path of the file.
  *
  * @throws SigningFailed, GitUnavailable
  */
@@ -148,11 +149,11 @@ async function readSigners(path: string): Promise<string> {
   throw new GitUnavailable(`the allowed signers in ${path} are more than ${MAX_SIGNERS_BYTES} bytes`)
 }
 
-/** Makes git check SSH signatures against the file, and hold all others for bad. */
+/** Settings that make git check SSH signatures against the file, and treat all other signatures as bad. */
 export function verificationConfig(signersFile: string): GitConfig {
   return [
     ['gpg.ssh.allowedSignersFile', signersFile],
-    // The keyring of whoever runs the server vouches for nobody.
+    // Never trust the PGP keyring of the user who runs the server.
     ['gpg.program', 'false'],
     ['gpg.x509.program', 'false'],
   ]

@@ -1,29 +1,31 @@
-/** Checks the signatures of pushed commits while git has them in quarantine, by a hook of git's. */
+/** Checks the signatures of pushed commits with a git hook, while git has the commits in quarantine. */
 import { constants } from 'node:fs'
 import { access, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { GitConfig } from './environment.ts'
 import { GitUnavailable } from './errors.ts'
 import { checkedRef } from './names.ts'
 import type { RefChange } from './refs.ts'
-import type { GitConfig } from './run.ts'
 import { GOOD, type TrustedKeys, VERDICT, verificationConfig, writeTrustedKeys } from './signatures.ts'
 
 export interface SignatureCheck {
-  /** What the receiving git gets besides its other settings. */
+  /** Additional settings for the git process that receives the push. */
   config: GitConfig
   env: Record<string, string>
-  /** To be called when that git has ended. */
+  /** Removes the hook. Call it when that git process has ended. */
   remove(): Promise<void>
 }
 
 const NO_CHECK: SignatureCheck = { config: [], env: {}, remove: async () => undefined }
 
 /**
- * git gives it a line for each ref of a push, `OLD NEW REF`, with the pushed objects at hand; nothing of the push
- * is done unless it ends with 0. A commit counts when it is new to the ref, not only when it is new to
- * the repository: else two pushes, the first to another branch, would bring in what one may not. A ref that is
- * new itself takes over the history that the repository has.
+ * The hook. git gives it a line for each ref of a push, `OLD NEW REF`. The hook can read the pushed objects. git
+ * refuses the whole push unless the hook ends with 0.
+ *
+ * The hook checks every commit that is new to the ref, even if the repository has it already. Otherwise two
+ * pushes, the first one to another branch, could bring in an unsigned commit. For a new ref it checks only the
+ * commits that are new to the repository.
  */
 const HOOK = `#!/bin/sh
 none=${'0'.repeat(40)}
@@ -52,7 +54,7 @@ exit 0
 `
 
 /**
- * Prepares the check of a push, which does nothing when the push moves none of the refs.
+ * Prepares the check of a push. Does nothing when the push moves none of the refs that require signatures.
  *
  * @throws SigningFailed or GitUnavailable when it can't be checked
  */
@@ -63,9 +65,9 @@ export async function prepareSignatureCheck(
   const required = new Set(requireSigned)
   const refs = commands.filter(({ ref, to }) => to !== null && required.has(ref)).map(({ ref }) => ref)
   if (refs.length === 0) return NO_CHECK
-  // In the system's temporary directory, as git's process may outlive ours and must still find it.
+  // In the system's temporary directory: git's process may outlive ours and must still find the hook.
   const directory = await mkdtemp(join(tmpdir(), 'git-push-'))
-  // What stays there is worth less than the answer to the push.
+  // Ignore errors: leftover files matter less than the answer to the push.
   const remove = () => rm(directory, { recursive: true, force: true }).catch(() => undefined)
   try {
     const signersFile = await writeTrustedKeys(directory, keys)
@@ -73,7 +75,7 @@ export async function prepareSignatureCheck(
     await writeFile(refsFile, refs.map((ref) => `${checkedRef(ref)}\n`).join(''))
     const hook = join(directory, 'pre-receive')
     await writeFile(hook, HOOK, { mode: 0o700 })
-    // git passes over a hook that it may not execute, as on a file system mounted noexec.
+    // git ignores a hook that it may not execute, for example on a file system mounted with noexec.
     await access(hook, constants.X_OK).catch((cause: unknown) => {
       throw new GitUnavailable(`${hook} can't be executed, so signatures can't be checked`, { cause })
     })

@@ -1,14 +1,15 @@
-/** git's smart HTTP, as far as clones and fetches go; `receive-pack.ts` is the side of pushes. */
+/** git's smart HTTP protocol for clones and fetches. `receive-pack.ts` handles pushes. */
 import { once } from 'node:events'
 import { PassThrough, pipeline, type Readable, Transform } from 'node:stream'
+import { throwIfUnusable } from './child-process.ts'
+import type { GitConfig } from './environment.ts'
 import { GitFailed, MalformedGitRequest } from './errors.ts'
 import { FLUSH, packet } from './pkt-line.ts'
 import { RECEIVE_CONFIG } from './receive-pack.ts'
-import { asError, limitBody, watchBody, watchStillness } from './request-body.ts'
-import { type GitConfig, throwIfHopeless } from './run.ts'
+import { asError, limitBody, startStallTimer, watchBody } from './request-body.ts'
 import { startTransfer, type TransferOptions } from './transfer.ts'
 
-// Whoever serves `uploadPack` decodes its request first.
+// A caller of `uploadPack` must decode the request first.
 export { decodeBody } from './request-body.ts'
 
 export type GitService = 'git-upload-pack' | 'git-receive-pack'
@@ -18,18 +19,18 @@ export function isGitService(name: unknown): name is GitService {
 }
 
 const UPLOAD_CONFIG: GitConfig = [
-  // What hosting services allow: partial clones, and fetching a commit by its id.
+  // Allow what hosting services allow: partial clones, and fetching a commit by its id.
   ['uploadpack.allowFilter', 'true'],
   ['uploadpack.allowTipSHA1InWant', 'true'],
   ['uploadpack.allowReachableSHA1InWant', 'true'],
 ]
 
-/** What a client may spend on saying what it wants and has. */
+/** Most bytes of the request in which a client names the commits that it wants and has. */
 const MAX_UPLOAD_REQUEST = 32 * 1024 * 1024
 
 /**
- * The answer to `GET …/info/refs?service=SERVICE`, to be sent as `application/x-SERVICE-advertisement`
- * and never cached.
+ * The answer to `GET …/info/refs?service=SERVICE`. Its type is `application/x-SERVICE-advertisement`, and nobody
+ * may cache it.
  *
  * @throws RepositoryMissing, GitUnavailable, GitFailed: all before the first byte
  */
@@ -43,17 +44,17 @@ export async function advertiseRefs(
   const config = service === 'git-upload-pack' ? UPLOAD_CONFIG : RECEIVE_CONFIG
   const body = new PassThrough()
   body.end()
-  const answer = await converse(args, body, { ...options, config })
-  // A client that asked for version 2 gets its capabilities without the older header.
+  const answer = await exchange(args, body, { ...options, config })
+  // Version 2 of the protocol has no `# service` header.
   const isVersion2 = service === 'git-upload-pack' && /(^|:)version=2(:|$)/.test(options.protocol ?? '')
   if (!isVersion2) answer.unshift(Buffer.concat([packet(`# service=${service}\n`), Buffer.from(FLUSH)]))
   return answer
 }
 
 /**
- * The answer to `POST …/git-upload-pack`, to be sent as `application/x-git-upload-pack-result`. `body` is
- * the decoded request. git is ended when the body breaks off, when the answer is destroyed (as `pipeline`
- * does when the client goes away), or when nothing moves for ten minutes.
+ * The answer to `POST …/git-upload-pack`, of type `application/x-git-upload-pack-result`. `body` is the decoded
+ * request. git is ended when the body breaks off, when the answer is destroyed (`pipeline` does this when the
+ * client goes away), or when no byte moves for ten minutes.
  *
  * @throws RepositoryMissing, GitUnavailable, GitFailed, MalformedGitRequest, GitClientGone,
  * GitRequestTooLarge or the body's own error: all before the first byte
@@ -66,19 +67,19 @@ export async function uploadPack(
   const args = ['upload-pack', '--stateless-rpc', '--strict', dir]
   const request = limitBody(body, MAX_UPLOAD_REQUEST)
   try {
-    return await converse(args, request, { ...options, config: UPLOAD_CONFIG })
+    return await exchange(args, request, { ...options, config: UPLOAD_CONFIG })
   } catch (error) {
     const malformed = error instanceof GitFailed && CLIENTS_FAULT.test(error.stderr)
-    throw malformed ? new MalformedGitRequest('this is no git request', { cause: error }) : error
+    throw malformed ? new MalformedGitRequest('this is not a git request', { cause: error }) : error
   }
 }
 
-/** git only tells in words that it ended because of what the client said. */
+/** Messages with which git ends because of the client. The exit code doesn't tell this. */
 const CLIENTS_FAULT =
   /^fatal: (protocol error|git upload-pack: protocol error|the remote end hung up|unknown (capability|request)|unexpected (line|packet)|invalid command|no command)/m
 
-/** Gives git the body, and gives back what git says once it has said something. */
-async function converse(
+/** Streams the body to git, and returns git's output as soon as the first bytes have arrived. */
+async function exchange(
   args: readonly string[],
   body: Readable,
   options: TransferOptions & { config: GitConfig },
@@ -86,33 +87,33 @@ async function converse(
   const transfer = await startTransfer(args, options)
   const answer = new Transform({
     transform(chunk, _encoding, done) {
-      stillness.moved()
+      stallTimer.restart()
       done(null, chunk)
     },
     flush(done) {
-      // An answer that was cut off must not look like one that has ended.
+      // An answer that was cut off must not look complete.
       transfer.ended.then(
         ({ code, stderr }) => done(code === null ? new GitFailed(args, code, stderr) : null),
         done,
       )
     },
   })
-  // Until the caller listens, an error is told by a rejection or not at all.
+  // Until the caller listens, errors reject the promise or are dropped.
   answer.on('error', () => undefined)
   const stop = (reason: unknown) => answer.destroy(asError(reason))
-  const stillness = watchStillness(stop)
-  // The body's end ends that watch, but a server that shuts down ends answers too.
+  const stallTimer = startStallTimer(stop)
+  // `watchBody` ends with the body, but the server's shutdown must end the answer too.
   const unwatch = watchBody(body, undefined, stop)
   const { signal } = options
   const aborted = () => stop(signal?.reason)
   if (signal?.aborted) aborted()
   else signal?.addEventListener('abort', aborted, { once: true })
   pipeline(transfer.stdout, answer, () => {
-    stillness.end()
+    stallTimer.stop()
     unwatch()
     signal?.removeEventListener('abort', aborted)
     transfer.stop()
-    // What git did not want to read must not keep the connection waiting.
+    // Drop the input that git did not read, so that the connection doesn't wait for it.
     body.unpipe(transfer.stdin)
     body.resume()
   })
@@ -123,6 +124,6 @@ async function converse(
   const { code, stderr } = await transfer.ended
   if (code === 0) return answer
   answer.destroy()
-  throwIfHopeless(stderr, args.at(-1))
+  throwIfUnusable(stderr, args.at(-1))
   throw new GitFailed(args, code, stderr)
 }

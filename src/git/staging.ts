@@ -1,4 +1,4 @@
-/** A place for objects that are not yet, and maybe never, part of a repository: nothing stays of what failed. */
+/** A staging area for new objects. They become part of the repository only when the work succeeds. */
 
 import { randomUUID } from 'node:crypto'
 import { mkdir, opendir, rename, rm } from 'node:fs/promises'
@@ -11,17 +11,17 @@ const LOOSE_OBJECT = /^[0-9a-f]{38}$/
 const CONCURRENT_FLUSHES = 8
 
 export interface Staging {
-  /** For commands that shall read the repository's objects and write theirs here. */
+  /** The environment for commands that read the repository's objects and write new objects here. */
   env: Readonly<Record<string, string>>
-  /** Stores a commit's content and gives its id. */
+  /** Stores a commit. Returns its id. */
   writeCommit(content: Buffer): Promise<string>
-  /** Moves all loose objects but these into the repository; they are on disk when it resolves. */
+  /** Moves all loose objects except these into the repository. They are on disk when this resolves. */
   keepAllBut(unwanted: ReadonlySet<string>): Promise<void>
 }
 
 /**
- * Runs `work` with a staging area, which is gone afterwards. What a crash leaves of one is removed with
- * the half-received pushes, whose name it has.
+ * Runs `work` with a staging area and removes the area afterwards. Its name is like that of git's half-received
+ * pushes, so `removeLeftovers` also removes what a crash left.
  */
 export async function withStaging<T>(dir: string, work: (staging: Staging) => Promise<T>): Promise<T> {
   const objects = join(dir, 'objects')
@@ -38,7 +38,7 @@ export async function withStaging<T>(dir: string, work: (staging: Staging) => Pr
   }
 }
 
-/** A path as an entry of a list that colons divide, as git reads it. */
+/** Quotes a path for a list in which git separates paths by colons. */
 export function quotedPath(path: string): string {
   return `"${path.replace(/[\\"]/g, '\\$&')}"`
 }

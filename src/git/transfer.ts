@@ -1,16 +1,15 @@
-/** A git process that a client on the network talks to: streamed both ways, ended with all its helpers. */
+/** Starts a git process that streams to and from a client on the network. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  cannotStart,
-  collectStderr,
-  type GitConfig,
-  gitEnvironment,
-  signalGroup,
-  transferSlots,
-} from './run.ts'
+import { availableParallelism } from 'node:os'
+import { createSlots } from '../turns.ts'
+import { cannotStart, collectStderr, signalGroup } from './child-process.ts'
+import { type GitConfig, gitEnvironment } from './environment.ts'
 
-const GRACE = 5_000
+/** Clones, fetches and pushes last as long as their client is slow, so they don't share slots with commands. */
+const transferSlots = createSlots(Math.max(16, 8 * availableParallelism()))
+/** From SIGTERM to SIGKILL. */
+const GRACE_MS = 5_000
 
 export interface TransferOptions {
   /** The client's `Git-Protocol` header; only `version=0`, `1` and `2` are passed on. */
@@ -23,13 +22,13 @@ export interface Transfer {
   pid: number
   stdin: ChildProcessWithoutNullStreams['stdin']
   stdout: ChildProcessWithoutNullStreams['stdout']
-  /** Resolves when the process has ended and its output is read; `code` is null when a signal ended it. */
+  /** Resolves when the process has ended and its output has been read. `code` is null when a signal ended it. */
   ended: Promise<{ code: number | null; stderr: string }>
-  /** Ends the process and its helpers; does nothing when it has ended. */
+  /** Ends the process and its helper processes. Does nothing when it has ended. */
   stop(): void
 }
 
-/** Starts `git ARGS` when there is room for one more transfer. */
+/** Starts `git ARGS`. Waits first while too many transfers are running. */
 export async function startTransfer(
   args: readonly string[],
   {
@@ -50,10 +49,10 @@ export async function startTransfer(
       detached: true,
     })
     const stderr = collectStderr(child)
-    // git may end before it has read all; its exit code and output say why.
+    // git may end before it has read all input. Its exit code and output tell why.
     child.stdin.on('error', () => undefined)
     const closed = once(child, 'close')
-    // A failed start is told by the wait below; `closed` then fails too, and nobody waits for it.
+    // When the start fails, the wait below throws. `closed` rejects too, but nobody waits for it.
     closed.catch(() => undefined)
     await once(child, 'spawn').catch((error: Error) => {
       throw cannotStart(error)
@@ -83,7 +82,7 @@ export async function startTransfer(
         signalGroup(pid, 'SIGTERM')
         lastResort ??= setTimeout(() => {
           if (!hasExited) signalGroup(pid, 'SIGKILL')
-        }, GRACE)
+        }, GRACE_MS)
       },
     }
   } catch (error) {
@@ -92,7 +91,7 @@ export async function startTransfer(
   }
 }
 
-/** What of a `Git-Protocol` header git may see. */
+/** The part of a `Git-Protocol` header that is passed on to git. */
 function protocolVersion(header: string | undefined): string | undefined {
   return header?.split(':').findLast((token) => /^version=[012]$/.test(token))
 }

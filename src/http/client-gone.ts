@@ -1,4 +1,4 @@
-/** Ends work for a client that no longer waits for it. */
+/** Ends work for a client that no longer waits for the answer. */
 import type { FastifyReply } from 'fastify'
 
 /** Aborts when the client goes away before its answer is complete. */

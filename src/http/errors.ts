@@ -1,6 +1,6 @@
-/** Errors on the wire: the one place where a refusal or a failure gets its status and its body. */
+/** The one place where a refusal or a failure gets its HTTP status and its body. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { AnsweredError, type RefusalKind, Refused } from '../refusal.ts'
+import { ErrorWithRefusal, type RefusalKind, Refused } from '../refusal.ts'
 
 const STATUS: Record<RefusalKind, number> = {
   invalid: 400,
@@ -17,7 +17,7 @@ const STATUS: Record<RefusalKind, number> = {
   unavailable: 503,
 }
 
-/** Shape of every error: Gitea's, with the reasons one by one where there are several. */
+/** The body of every error: Gitea's fields, and `errors` with the single reasons. */
 export interface ErrorBody {
   message: string
   url: string
@@ -30,9 +30,9 @@ interface Problem {
   errors?: readonly string[]
 }
 
-/** Says what a client is told of an error. Only our own words: a 500 never shows internals. */
+/** What a client may learn about an error. A 500 never shows internals. */
 function problemOf(error: FastifyError | Error): Problem {
-  if (error instanceof AnsweredError) {
+  if (error instanceof ErrorWithRefusal) {
     const { refused, message, errors } = error.refusal
     return { status: STATUS[refused], message, ...(errors && { errors }) }
   }
@@ -42,7 +42,7 @@ function problemOf(error: FastifyError | Error): Problem {
     )
     return { status: 422, message: errors.join('; '), errors }
   }
-  // What fastify itself found wrong with a request: malformed JSON, too large, unsupported media type.
+  // Errors that fastify found in a request: malformed JSON, too large, unsupported media type.
   const status = 'statusCode' in error ? (error.statusCode ?? 500) : 500
   if (status < 500) return { status, message: error.message }
   return { status: 500, message: 'internal error' }
@@ -55,10 +55,10 @@ function fieldOf(path: string, params: Record<string, unknown>): string {
   return parts.join('.') || 'body'
 }
 
-/** Answers with an error. `docsUrl`: where the API is documented; asked for each error, as the address is known late. */
+/** Answers with an error. `docsUrl` is the URL of the API documentation. */
 export function sendProblem(error: Error, request: FastifyRequest, reply: FastifyReply, docsUrl: string) {
   const { status, message, errors } = problemOf(error)
-  // A refusal is an answer that clients can have as often as they like, not a failure.
+  // A refusal is a normal answer, so it is not logged as an error, even with status 503.
   if (status >= 500 && error instanceof Refused) request.log.info(message)
   else if (status >= 500) request.log.error({ err: error }, message)
   if (status === 401) reply.header('WWW-Authenticate', 'Basic realm="Mergelog", charset="UTF-8"')

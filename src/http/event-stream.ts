@@ -1,15 +1,15 @@
 /**
- * Server-sent events, as a browser's `EventSource` reads them: it connects again by itself, and then says in
- * `Last-Event-ID` where it was.
+ * Server-sent events, as a browser's `EventSource` reads them. It reconnects automatically, and sends the id of
+ * the last event that it got in `Last-Event-ID`.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Refused, refuse } from '../refusal.ts'
 import { sendStreamedText } from './streamed-text.ts'
 
 export interface StreamedEvent {
-  /** Grows from event to event. */
+  /** Each event has a larger id than the one before it. */
   id: number
-  /** JSON text: one line. */
+  /** JSON text without line breaks. */
   data: string
 }
 
@@ -17,8 +17,8 @@ export interface StreamedEvent {
 const RETRY_MS = 2000
 
 /**
- * Sends events as they come. An empty batch becomes a comment: it keeps the connection open, and finds out
- * whether it still is. The end of the batches is the end of the connection.
+ * Sends events when they come. An empty batch becomes a comment, which keeps the connection open and detects a
+ * broken connection. The connection ends with the batches.
  */
 export function sendEventStream(
   request: FastifyRequest,
@@ -26,27 +26,29 @@ export function sendEventStream(
   batches: () => AsyncIterable<readonly StreamedEvent[]>,
   ending: AbortSignal,
 ): void {
-  // `no-store`: nobody between may keep it. `X-Accel-Buffering`: nginx must not hold back what is small.
+  // `no-store`: proxies must not cache the stream. `X-Accel-Buffering`: nginx must not buffer it.
   reply.headers({ 'Cache-Control': 'no-store', 'X-Accel-Buffering': 'no' })
   sendStreamedText(request, reply, 'text/event-stream; charset=utf-8', () => framesOf(batches()), ending)
 }
 
 async function* framesOf(batches: AsyncIterable<readonly StreamedEvent[]>): AsyncGenerator<string> {
-  // At once, so that the client sees the headers before something happens.
+  // Send something immediately, so that the client gets the headers before the first event.
   yield `retry: ${RETRY_MS}\n\n`
   for await (const batch of batches) {
     yield batch.length === 0 ? ':\n\n' : batch.map(({ id, data }) => `id: ${id}\ndata: ${data}\n\n`).join('')
   }
 }
 
-/** Where a client wants to begin: behind the event with an id, at the beginning, or with what comes. */
+/** Where a client wants to begin: after the event with this id, at the first event, or with new events only. */
 export type Beginning = number | 'first' | 'now'
 
 /**
- * What `Last-Event-ID` says, or else the query's `after`: a client that connects again has the query of its
- * first request. @throws Refused (unprocessable) when it is no id
+ * Reads where to begin from `Last-Event-ID`, or else from the query's `after`. The header wins, because a client
+ * that reconnects repeats the query of its first request.
+ *
+ * @throws Refused (unprocessable) when it is not an id
  */
-export function beginningOf(request: FastifyRequest, after: string | undefined): Beginning {
+export function requestedBeginning(request: FastifyRequest, after: string | undefined): Beginning {
   const last = lastEventId(request)
   if (last) return idIn('Last-Event-ID', last)
   if (!after) return 'first'
@@ -54,11 +56,14 @@ export function beginningOf(request: FastifyRequest, after: string | undefined):
 }
 
 /**
- * A client that was told more than there is now (a backup was restored) would otherwise wait in silence while events
- * with the ids that it knows come. `last`: the id of the last event, -1 when there is none.
- * @throws Refused (unprocessable) when there is no such event yet
+ * Checks that the log has the event after which a client wants to begin. After a backup was restored, a client
+ * may know later events than the log has. Without this check it would miss the new events, whose ids it knows
+ * already.
+ *
+ * @param last gives the id of the last event, -1 when there is none
+ * @throws Refused (unprocessable) when there is no event with this id
  */
-export async function checkBeginning(
+export async function requireExistingBeginning(
   request: FastifyRequest,
   beginning: Beginning,
   last: () => Promise<number>,

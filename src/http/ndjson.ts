@@ -1,10 +1,10 @@
-/** Lines of JSON as an answer: `application/x-ndjson`. */
+/** Answers with lines of JSON: `application/x-ndjson`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { sendStreamedText } from './streamed-text.ts'
 
 export const NDJSON = 'application/x-ndjson'
 
-/** Sends every batch of JSON texts, one text a line; see `sendStreamedText`. */
+/** Sends every batch of JSON texts, one text per line. See `sendStreamedText`. */
 export function sendLines(
   request: FastifyRequest,
   reply: FastifyReply,

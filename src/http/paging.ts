@@ -1,22 +1,22 @@
-/** Pages of a list: `page` and `limit` in, `Link` and `X-Total-Count` out. */
+/** Pages of a list: reads `page` and `limit`, and sends `Link` and `X-Total-Count`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { Config } from '../config.ts'
 
 export interface Page {
-  /** From 1. */
+  /** 1 is the first page. */
   page: number
   limit: number
   skip: number
 }
 
-/** Strings on purpose: what is not a number gives the default, never an error (DESIGN section 8). */
+/** The types are strings, because a value that is not a number means the default and must not be an error. */
 export const PageQuery = {
   page: Type.Optional(Type.String({ description: 'page number, 1-based' })),
   limit: Type.Optional(Type.String({ description: 'page size' })),
 }
 
-/** The page asked for. A limit of 0 or less, or no number, is the default; page below 1 is 1. */
+/** The requested page. A limit below 1, or one that is not a number, is the default; a page below 1 is page 1. */
 export function pageOf(query: { page?: string; limit?: string }, config: Config): Page {
   const limit = wholeNumber(query.limit)
   const size =
@@ -29,7 +29,7 @@ function wholeNumber(text: string | undefined): number | undefined {
   return text !== undefined && /^-?\d{1,15}$/.test(text) ? Number(text) : undefined
 }
 
-/** Says on the reply how many there are and where the other pages are; browsers may read both. */
+/** Sends the total and the links to other pages in headers that pages of other origins may read. */
 export function sendPaging(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -52,7 +52,7 @@ export function sendPaging(
   reply.header('Access-Control-Expose-Headers', 'X-Total-Count, Link')
 }
 
-/** The same for a list of commits or changed files, whose pages are told in four more headers. */
+/** Like `sendPaging`, with the four additional headers of lists of commits and changed files. */
 export function sendCommitPaging(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -1,12 +1,12 @@
-/** A JSON array of any length as an answer: sent while it is read, a part at a time, and never held whole. */
+/** Answers with a JSON array of any length: reads and sends it in parts, and never holds all of it. */
 import { Readable } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply } from 'fastify'
 
 /**
- * Sends the rows as one array. The next part is read when the client has taken the one before; a client that goes
- * away ends the reading. An error in the middle breaks the connection, so that nobody takes a part of the list for
- * all of it.
+ * Sends the rows as one array. Reads the next part when the client has taken the part before it, and stops when
+ * the client goes away. An error in the middle breaks the connection, so that the client doesn't take a part for
+ * the whole list.
  */
 export function sendStreamedList(reply: FastifyReply, parts: AsyncIterable<readonly object[]>): void {
   reply.type('application/json; charset=utf-8').send(Readable.from(arrayText(parts), { objectMode: false }))
@@ -18,7 +18,7 @@ async function* arrayText(parts: AsyncIterable<readonly object[]>) {
     if (rows.length === 0) continue
     yield before + JSON.stringify(rows).slice(1, -1)
     before = ','
-    // An embedded store answers within the turn that asks it: others have theirs now.
+    // An embedded store answers synchronously. Let other requests run before the next part.
     await nextTurn()
   }
   yield before === '[' ? '[]' : ']'

@@ -1,16 +1,16 @@
-/** A text of any length as an answer: sent while it is made, a part at a time, and never held whole. */
+/** Answers with a text of any length: makes and sends it in parts, and never holds all of it. */
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
-/** A client that takes nothing for so long is given up: it holds a place that others may need. */
+/** A client that reads nothing for this long is disconnected: it holds resources that others may need. */
 const STALLED_MS = 60_000
-/** What a server that stops leaves to answers that are about to end. */
+/** How long answers may still take when the server stops. */
 const GRACE_MS = 1000
 
 /**
- * Sends the parts as they come; the next one is asked for when the client has taken most of those before. A
- * client that goes away ends the iteration; an error in the middle breaks the connection. HEAD gets the headers
- * alone, and nothing is iterated. `ending`: nothing may keep the connection open for long after that.
+ * Sends the parts when they come. Takes the next part when the client has read most of the parts before it. The
+ * iteration ends when the client goes away. An error in the middle breaks the connection. HEAD gets only the
+ * headers, without iterating. The connection closes at most a second after `ending` is aborted.
  */
 export function sendStreamedText(
   request: FastifyRequest,
@@ -24,11 +24,11 @@ export function sendStreamedText(
     reply.send(Readable.from([]))
     return
   }
-  if (ending !== undefined) breakAfterGrace(reply, ending)
-  reply.send(Readable.from(unlessStalled(reply, parts()), { objectMode: false }))
+  if (ending !== undefined) closeAfterGrace(reply, ending)
+  reply.send(Readable.from(withStallTimeout(reply, parts()), { objectMode: false }))
 }
 
-async function* unlessStalled(reply: FastifyReply, parts: AsyncIterable<string>): AsyncGenerator<string> {
+async function* withStallTimeout(reply: FastifyReply, parts: AsyncIterable<string>): AsyncGenerator<string> {
   for await (const part of parts) {
     const stalled = setTimeout(() => reply.raw.destroy(), STALLED_MS).unref()
     try {
@@ -39,7 +39,7 @@ async function* unlessStalled(reply: FastifyReply, parts: AsyncIterable<string>)
   }
 }
 
-function breakAfterGrace(reply: FastifyReply, ending: AbortSignal): void {
+function closeAfterGrace(reply: FastifyReply, ending: AbortSignal): void {
   const onEnding = () => {
     const grace = setTimeout(() => reply.raw.destroy(), GRACE_MS).unref()
     reply.raw.once('close', () => clearTimeout(grace))

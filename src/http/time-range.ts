@@ -1,26 +1,32 @@
-/** `since` and `before` of a list: when what it shows was changed last, or happened. */
+/** The filters `since` and `before` of a list. They compare the time of the last change, or of an event. */
 import { Type } from 'typebox'
 import { Refused, refuse } from '../refusal.ts'
 import { comparableTime, instantOf } from '../times.ts'
 
 export const TimeRangeQuery = {
   since: Type.Optional(
-    Type.String({ description: 'RFC 3339: what was changed, or happened, then or later' }),
+    Type.String({
+      description: 'RFC 3339: only entries that were changed, or that happened, at this time or later',
+    }),
   ),
   before: Type.Optional(
-    Type.String({ description: 'RFC 3339: what was changed, or happened, then or earlier' }),
+    Type.String({
+      description: 'RFC 3339: only entries that were changed, or that happened, at this time or earlier',
+    }),
   ),
 }
 
-/** Both inclusive, ISO 8601 in UTC with milliseconds, as events and documents have their times. */
+/** Both ends are inclusive. The times are ISO 8601 in UTC with milliseconds, as in events and documents. */
 export interface TimeRange {
   since?: string
   before?: string
 }
 
 /**
- * The range that a query asks for. An empty text and times up to 1970, as Go's zero time, are none, as in Gitea.
- * @throws Refused (unprocessable) for what is no date-time
+ * Reads the range in a query. As in Gitea, an empty text and times up to 1970 (such as Go's zero time) mean no
+ * limit.
+ *
+ * @throws Refused (unprocessable) when a text is not a date-time
  */
 export function timeRange(query: { since?: string; before?: string }): TimeRange {
   const { since, before } = exactTimeRange(query)
@@ -31,9 +37,10 @@ export function timeRange(query: { since?: string; before?: string }): TimeRange
 }
 
 /**
- * The same with every time taken at its word, in milliseconds since 1970: before 1970 there was nothing. An empty
- * text is none.
- * @throws Refused (unprocessable) for what is no date-time
+ * Reads the range in a query, in milliseconds since 1970. Unlike in `timeRange`, times up to 1970 are limits too.
+ * An empty text means no limit.
+ *
+ * @throws Refused (unprocessable) when a text is not a date-time
  */
 export function exactTimeRange(query: { since?: string; before?: string }): {
   since?: number
@@ -53,6 +60,6 @@ function instantIn(field: string, text: string | undefined): number | undefined 
   return instant
 }
 
-export function isWithin({ since, before }: TimeRange, at: string): boolean {
+export function isInTimeRange({ since, before }: TimeRange, at: string): boolean {
   return (since === undefined || at >= since) && (before === undefined || at <= before)
 }

@@ -1,8 +1,8 @@
-/** Connections that have asked nothing yet: browsers and pools open them ahead. */
+/** Closes connections without a request. Browsers and connection pools open them in advance. */
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 
-/** Closes them when the app closes, which would wait a minute for the first request of each. */
+/** Closes unused connections when the app closes. Otherwise closing waits a minute for the first request of each. */
 export function closeUnusedConnections(app: FastifyInstance): void {
   const unused = new Set<Socket>()
   app.server.on('connection', (socket: Socket) => {

@@ -2,7 +2,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Position, StoreUnavailable } from '../events/event-store.ts'
 import { clientGone } from '../http/client-gone.ts'
-import { type Beginning, checkBeginning, type StreamedEvent, sendEventStream } from '../http/event-stream.ts'
+import {
+  type Beginning,
+  requireExistingBeginning,
+  type StreamedEvent,
+  sendEventStream,
+} from '../http/event-stream.ts'
 import type { Subscriber } from '../projections/live-events.ts'
 import type { Services } from '../services.ts'
 import { type HistoryRequest, seenOf } from './history-rights.ts'
@@ -26,7 +31,7 @@ export async function sendLive(
   requested: Pick<SubscriptionRequest, 'history' | 'filter' | 'rights' | 'beginning'>,
 ): Promise<void> {
   const signal = clientGone(reply)
-  await checkBeginning(request, requested.beginning, requested.history.last)
+  await requireExistingBeginning(request, requested.beginning, requested.history.last)
   const { requester, ip } = request
   const subscriber = await live.subscribe(requester === null ? `address ${ip}` : `account ${requester.id}`)
   if (signal.aborted) subscriber.leave()

@@ -8,7 +8,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { discussionStream, pullStream } from '../events/streams.ts'
 import { clientGone } from '../http/client-gone.ts'
-import { beginningOf } from '../http/event-stream.ts'
+import { requestedBeginning } from '../http/event-stream.ts'
 import { preferredType } from '../http/media-type.ts'
 import { NDJSON, sendLines } from '../http/ndjson.ts'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
@@ -100,7 +100,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
         return undefined
       }
       case EVENT_STREAM: {
-        const beginning = beginningOf(request, query.after)
+        const beginning = requestedBeginning(request, query.after)
         await sendLive(services, request, reply, { history, filter, rights, beginning })
         return undefined
       }

@@ -2,7 +2,7 @@
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { remembering } from '../git/answers.ts'
+import { createAnswerCache } from '../git/answer-cache.ts'
 import { commitChanges, commitRange } from '../git/commit-range.ts'
 import { type CommitFacts, commitFacts } from '../git/commits.ts'
 import { unsignedCommits } from '../git/signatures.ts'
@@ -20,7 +20,7 @@ function startOf({ merged, mergeBase, base }: PullDocument): string {
   return merged === null ? base.sha : mergeBase
 }
 
-const verdicts = remembering<ReadonlySet<string>>(10_000, ({ size }) => 1 + size)
+const verdicts = createAnswerCache<ReadonlySet<string>>(10_000, ({ size }) => 1 + size)
 
 /** Those of the commits that are well signed, by the server or by an allowed signer. */
 async function verifiedOf(

@@ -8,7 +8,7 @@ import { decode } from '../events/codec.ts'
 import type { LabelRef, MilestoneRef } from '../events/domain-events.ts'
 import { discussionStream } from '../events/streams.ts'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
-import { isWithin, TimeRangeQuery, timeRange } from '../http/time-range.ts'
+import { isInTimeRange, TimeRangeQuery, timeRange } from '../http/time-range.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
@@ -252,7 +252,9 @@ export function timelineRoutes(services: Services): FastifyPluginAsyncTypebox {
         const range = timeRange(query)
         const page = pageOf(query, services.config)
         const issue = await issueFor(services, repository.id, request.params.index)
-        const rows = [...(await rowsOf(issue)).values()].filter(({ updatedAt }) => isWithin(range, updatedAt))
+        const rows = [...(await rowsOf(issue)).values()].filter(({ updatedAt }) =>
+          isInTimeRange(range, updatedAt),
+        )
         const shown = rows.slice(page.skip, page.skip + page.limit)
         const around = await surroundings(services, repository, shown, requester)
         const publicUrl = services.publicUrl()

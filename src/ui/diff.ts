@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { html as draw } from 'diff2html'
 import { type DiffFile, LineType } from 'diff2html/lib/types.js'
 import { html } from 'ghtml'
-import { remembering } from '../git/answers.ts'
+import { createAnswerCache } from '../git/answer-cache.ts'
 import { diffText } from '../git/diff.ts'
 import { type DiffBounds, diffFiles } from './diff-files.ts'
 
@@ -94,7 +94,7 @@ export interface DrawnDiff {
   cut: boolean
 }
 
-const drawn = remembering<DrawnDiff>(32 * 1024 * 1024, ({ markup }) => 200 + 2 * markup.length)
+const drawn = createAnswerCache<DrawnDiff>(32 * 1024 * 1024, ({ markup }) => 200 + 2 * markup.length)
 
 /**
  * @throws GitFailed when a commit, or what belongs to it, is not there; RepositoryMissing, GitUnavailable

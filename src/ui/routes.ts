@@ -6,7 +6,7 @@ import { type Static, Type } from 'typebox'
 import { pullStream } from '../events/streams.ts'
 import { diffText } from '../git/diff.ts'
 import { clientGone } from '../http/client-gone.ts'
-import { beginningOf } from '../http/event-stream.ts'
+import { requestedBeginning } from '../http/event-stream.ts'
 import { sendLive } from '../queries/history-live.ts'
 import { discussionRights } from '../queries/history-rights.ts'
 import { streamHistory } from '../queries/history-source.ts'
@@ -123,7 +123,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
           history: streamHistory(events, pullStream(repository.id, index)),
           filter: {},
           rights: discussionRights(services, request, repository.id),
-          beginning: beginningOf(request, request.query.after),
+          beginning: requestedBeginning(request, request.query.after),
         })
         return reply
       },

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { cleanFileName, endingOf } from '../../src/attachments/file-name.ts'
 
-t.test('a name has no directories, whichever way they are written', async (t) => {
+t.test('directories are removed from a name, with / and with \\', async (t) => {
   for (const given of [
     'a.txt',
     '/a.txt',
@@ -15,16 +15,16 @@ t.test('a name has no directories, whichever way they are written', async (t) =>
   }
 })
 
-t.test('a name has nothing that can not be seen or that turns the rest around', async (t) => {
+t.test('invisible characters and direction marks are removed from a name', async (t) => {
   t.equal(cleanFileName('a\u0000\u0007\u001b\u007f\u0085b.txt'), 'ab.txt')
   t.equal(cleanFileName('\u202egpj\u2066.\u200fexe'), 'gpj.exe')
   t.equal(cleanFileName('a\r\nX-Evil: 1.txt'), 'aX-Evil: 1.txt')
   t.equal(cleanFileName('a\u2028\ufeff\ud800.txt'), 'a.txt')
   t.equal(cleanFileName('  a b.txt '), 'a b.txt')
-  t.equal(cleanFileName('👩‍💻 é.txt'), '👩‍💻 é.txt', 'what belongs to a language or a picture stays')
+  t.equal(cleanFileName('👩‍💻 é.txt'), '👩‍💻 é.txt', 'joiners in emoji and accents stay')
 })
 
-t.test('a name of nothing is none', async (t) => {
+t.test('a name without visible characters gives undefined', async (t) => {
   for (const given of ['', ' ', '.', '..', '...', '/', 'a/', 'a\\..', '\u202e', '\u0000/\u0000']) {
     t.equal(cleanFileName(given), undefined, JSON.stringify(given))
   }
@@ -35,13 +35,13 @@ t.test('a long name keeps its ending and has at most 255 characters', async (t) 
   t.equal(cleanFileName(`${'a'.repeat(300)}.tar.gz`), `${'a'.repeat(252)}.gz`)
   t.equal(cleanFileName(`${'a'.repeat(300)}.${'b'.repeat(300)}`), 'a'.repeat(255))
   const pictures = cleanFileName(`${'💩'.repeat(300)}.txt`) ?? ''
-  t.equal(pictures, `${'💩'.repeat(251)}.txt`, 'none is cut in half')
-  // What takes longer than in proportion would not end before the test's own time limit.
+  t.equal(pictures, `${'💩'.repeat(251)}.txt`, 'no character is cut in half')
+  // If the time grew faster than the length, this would exceed the test's time limit.
   t.equal(cleanFileName(`${'/a'.repeat(2_000_000)}.txt`), 'a.txt')
   t.equal(cleanFileName('.'.repeat(4_000_000)), undefined)
 })
 
-t.test('the ending is what follows the last dot', async (t) => {
+t.test('the ending begins at the last dot', async (t) => {
   t.equal(endingOf('a.tar.GZ'), '.gz')
   t.equal(endingOf('a'), '')
   t.equal(endingOf('a.'), '.')

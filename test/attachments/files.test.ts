@@ -14,7 +14,7 @@ async function filesIn(directory: string): Promise<string[]> {
   return entries.filter((entry) => entry.isFile()).map(({ name }) => name)
 }
 
-t.test('a received file gets its place only when it is kept', async (t) => {
+t.test('a received file appears only when it is kept', async (t) => {
   const directory = t.testdir()
   const files = await openAttachmentFiles(directory)
   const uuid = randomUUID()
@@ -34,7 +34,7 @@ t.test('a received file gets its place only when it is kept', async (t) => {
   t.same(await filesIn(directory), [])
 })
 
-t.test('what is too large, or cut off, leaves nothing', async (t) => {
+t.test('a file that is too large or cut off leaves nothing behind', async (t) => {
   const directory = t.testdir()
   const files = await openAttachmentFiles(directory)
   async function* broken() {
@@ -63,7 +63,7 @@ t.test('only a uuid becomes a path', async (t) => {
   }
 })
 
-t.test('what a dead process was receiving is gone after the next start', async (t) => {
+t.test('half-received files of an earlier process are gone after the next start', async (t) => {
   const directory = t.testdir()
   const before = await openAttachmentFiles(directory)
   await before.receive(randomUUID(), chunks('never kept'), RECEIVE)
@@ -90,12 +90,12 @@ t.test('unknown files of earlier processes are removed, 10,000 of them in batche
     return known
   })
   t.equal(removed, 5000)
-  t.ok(Math.max(...asked) <= 500, 'never many at once')
-  t.ok(asked.length <= 21, 'nor one by one')
+  t.ok(Math.max(...asked) <= 500, 'batches have at most 500 uuids')
+  t.ok(asked.length <= 21, 'the uuids are not looked up one by one')
   t.same((await filesIn(directory)).sort(), [...known, 'notes.txt'].sort())
 })
 
-t.test('a file that comes in while unknown ones are looked for stays', async (t) => {
+t.test('a file that is received during the removal of unknown files stays', async (t) => {
   const directory = t.testdir()
   const old = randomUUID()
   const before = await openAttachmentFiles(directory)

@@ -29,7 +29,7 @@ async function setUp(t: Test) {
   return { work, dir: `${work}/.git`, commit }
 }
 
-t.test('each kind of change is told, with its lines', async (t) => {
+t.test('every kind of change is listed, with its counts of lines', async (t) => {
   const { work, dir, commit } = await setUp(t)
   const long = Array.from({ length: 20 }, (_, i) => `line ${i}\n`).join('')
   const from = await commit({
@@ -65,7 +65,7 @@ t.test('each kind of change is told, with its lines', async (t) => {
     { name: 'binary', change: 'modified', additions: 0, deletions: 0 },
     { name: 'changed', change: 'modified', additions: 2, deletions: 1 },
     { name: 'deleted', change: 'deleted', additions: 0, deletions: 2 },
-    // As in git's own text, another kind of file is another file.
+    // As in git's own diff, a change of the file type is a deletion and an addition.
     { name: 'kind', change: 'deleted', additions: 0, deletions: 1 },
     { name: 'kind', change: 'added', additions: 1, deletions: 0 },
     { name: 'mode', change: 'modified', additions: 0, deletions: 0 },
@@ -75,7 +75,7 @@ t.test('each kind of change is told, with its lines', async (t) => {
   t.strictSame(await changedFiles(dir, from, from, plain), [])
 })
 
-t.test('names are what they are, however odd', async (t) => {
+t.test('unusual file names come out unchanged', async (t) => {
   const { work, dir, commit } = await setUp(t)
   const names = [
     '-x',
@@ -139,7 +139,7 @@ t.test('files rule: whitespace can be ignored in four ways', async (t) => {
   t.strictSame(await names('show-all'), ['all', 'change', 'eol', 'gone', 'real'])
   t.strictSame(await names('ignore-eol'), ['all', 'change', 'gone', 'real'])
   t.strictSame(await names('ignore-change'), ['all', 'gone', 'real'])
-  t.strictSame(await names('ignore-all'), ['gone', 'real'], 'a renamed file stays')
+  t.strictSame(await names('ignore-all'), ['gone', 'real'], 'a renamed file is always listed')
   t.notOk(isWhitespace('constructor'))
 })
 
@@ -152,12 +152,12 @@ t.test('files rule: the list begins at skip-to, and is empty when that file did 
       ({ name }) => name,
     )
   t.strictSame(await names('b'), ['b', 'c'])
-  t.strictSame(await names('b', 1), ['b'], 'files are counted from there')
+  t.strictSame(await names('b', 1), ['b'], 'the limit of files counts from skip-to')
   for (const none of ['same', 'bb', 'a\0', '\n', '--', 'b/', '../b'])
     t.strictSame(await names(none), [], none)
 })
 
-t.test('files rule: the number of files and of lines is bounded', async (t) => {
+t.test('files rule: the numbers of files and of lines are limited', async (t) => {
   const { dir, commit } = await setUp(t)
   const from = await commit({ f05: '1\n'.repeat(30) })
   const files = Object.fromEntries(
@@ -171,18 +171,26 @@ t.test('files rule: the number of files and of lines is bounded', async (t) => {
     (await bounded({ maxFiles: 7 })).map(({ name }) => name),
     ['f00', 'f01', 'f02', 'f03', 'f04', 'f05', 'f06'],
   )
-  t.equal((await bounded({ maxFiles: 40 })).length, 40, 'no file too few at the bound itself')
+  t.equal(
+    (await bounded({ maxFiles: 40 })).length,
+    40,
+    'all files are listed when the limit equals their number',
+  )
   const few = await bounded({ maxLines: 10 })
   t.strictSame(
     [few[3]?.additions, few[10]?.additions, few[39]?.additions],
     [3, 10, 10],
-    'of each file up to ten are counted',
+    'at most ten lines of each file are counted',
   )
   t.equal((few[5]?.additions ?? 0) + (few[5]?.deletions ?? 0), 10)
-  t.strictSame(await bounded({ maxLineCharacters: 1 }), await bounded({}), 'lines are counted all the same')
+  t.strictSame(
+    await bounded({ maxLineCharacters: 1 }),
+    await bounded({}),
+    'the limit of characters does not change the counts',
+  )
 })
 
-t.test('git is ended once the bound on files is met', async (t) => {
+t.test('git is ended when the limit of files is reached', async (t) => {
   const { work, dir, commit } = await setUp(t)
   const from = await commit({ a: 'x' })
   const noise = () => randomBytes(3e6).toString('base64').replace(/.{60}/g, '$&\n')
@@ -191,36 +199,39 @@ t.test('git is ended once the bound on files is met', async (t) => {
   await rm(`${dir}/objects/${blob.slice(0, 2)}/${blob.slice(2)}`)
   const bounded = (maxFiles: number) =>
     changedFiles(dir, from, to, { ...plain, bounds: { ...bounds, maxFiles } })
-  await t.rejects(bounded(4), { name: 'GitFailed' }, 'the last file can not be read')
-  t.match(await bounded(1), [{ name: 'a' }], 'and nobody tries to, when it is not listed')
+  await t.rejects(bounded(4), { name: 'GitFailed' }, 'the last file cannot be read')
+  t.match(await bounded(1), [{ name: 'a' }], 'a file beyond the limit is not read')
 })
 
-t.test('files rule: the characters held of one line are bounded: 300 MB of it take no memory', async (t) => {
-  const reader = readDiff({ ...bounds, maxLineCharacters: 5000 })
-  const chunk = Buffer.alloc(64 * 1024, 'x')
-  const header = 'diff --git a/long b/long\nindex 1..2 100644\n--- a/long\n+++ b/long\n@@ -1 +1,2 @@\n'
-  const held = () => process.memoryUsage().heapUsed + process.memoryUsage().arrayBuffers
-  reader.take(Buffer.from(`${header}-`))
-  const before = held()
-  let most = 0
-  for (let i = 0; i < 4800; i++) {
-    reader.take(chunk)
-    most = Math.max(most, held() - before)
-  }
-  reader.take(Buffer.from('\n+'))
-  for (let i = 0; i < 4800; i++) {
-    reader.take(chunk)
-    most = Math.max(most, held() - before)
-  }
-  reader.take(Buffer.from('\n+short\ndiff --git a/next b/next\nold mode 100644\nnew mode 100755\n'))
-  t.ok(most < 40e6, `${most} bytes`)
-  t.strictSame(reader.files(), [
-    { name: 'long', change: 'modified', additions: 2, deletions: 1 },
-    { name: 'next', change: 'modified', additions: 0, deletions: 0 },
-  ])
-})
+t.test(
+  'files rule: the characters held of one line are limited: a line of 300 MB takes no memory',
+  async (t) => {
+    const reader = readDiff({ ...bounds, maxLineCharacters: 5000 })
+    const chunk = Buffer.alloc(64 * 1024, 'x')
+    const header = 'diff --git a/long b/long\nindex 1..2 100644\n--- a/long\n+++ b/long\n@@ -1 +1,2 @@\n'
+    const held = () => process.memoryUsage().heapUsed + process.memoryUsage().arrayBuffers
+    reader.take(Buffer.from(`${header}-`))
+    const before = held()
+    let most = 0
+    for (let i = 0; i < 4800; i++) {
+      reader.take(chunk)
+      most = Math.max(most, held() - before)
+    }
+    reader.take(Buffer.from('\n+'))
+    for (let i = 0; i < 4800; i++) {
+      reader.take(chunk)
+      most = Math.max(most, held() - before)
+    }
+    reader.take(Buffer.from('\n+short\ndiff --git a/next b/next\nold mode 100644\nnew mode 100755\n'))
+    t.ok(most < 40e6, `${most} bytes`)
+    t.strictSame(reader.files(), [
+      { name: 'long', change: 'modified', additions: 2, deletions: 1 },
+      { name: 'next', change: 'modified', additions: 0, deletions: 0 },
+    ])
+  },
+)
 
-t.test('what is read does not depend on where the output is cut', async (t) => {
+t.test('the result does not depend on how the output is split into chunks', async (t) => {
   const text =
     'diff --git "a/q\\"\\303\\244" "b/q\\"\\303\\244"\nnew file mode 100644\n--- /dev/null\n+++ "b/q"\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n' +
     'diff --git a/x b/y z\nsimilarity index 90%\nrename from x\nrename to y z\n@@ -1 +1 @@\n-a\n+b\n'
@@ -237,17 +248,17 @@ t.test('what is read does not depend on where the output is cut', async (t) => {
   }
 })
 
-t.test('the same question again needs no git; commits that are gone are told', async (t) => {
+t.test('a repeated question is answered from the cache; missing commits are errors', async (t) => {
   const { work, dir, commit } = await setUp(t)
   const from = await commit({ a: '1' })
   const to = await commit({ a: '2' })
   const both = await Promise.all([changedFiles(dir, from, to, plain), changedFiles(dir, from, to, plain)])
-  t.equal(both[0], both[1], 'two who ask at once get one answer')
+  t.equal(both[0], both[1], 'concurrent callers share one answer')
   await rename(dir, `${work}/away`)
   t.equal(await changedFiles(dir, from, to, plain), both[0])
   await t.rejects(changedFiles(dir, to, from, plain), { name: 'RepositoryMissing' })
   await rename(`${work}/away`, dir)
   await t.rejects(changedFiles(dir, from, 'ab'.repeat(20), plain), { name: 'GitFailed' })
-  t.equal((await changedFiles(dir, to, from, plain)).length, 1, 'a failure is forgotten')
+  t.equal((await changedFiles(dir, to, from, plain)).length, 1, 'an error is not cached')
   await t.rejects(changedFiles(dir, '--output=x', to, plain), { name: 'InvalidGitArgument' })
 })

@@ -1,4 +1,4 @@
-/** A git user on the other side: runs the real git client, hermetic, and makes small histories. */
+/** A git user: runs the real git client, isolated from the machine's configuration, and makes small histories. */
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { packet } from '../../src/git/pkt-line.ts'
@@ -26,7 +26,7 @@ const ENVIRONMENT = {
   GIT_CONFIG_VALUE_1: 'none',
 }
 
-/** Runs the user's git, whatever its exit code. */
+/** Runs the user's git. Resolves also when the exit code is not 0. */
 export function tryGit(cwd: string, args: string[], input?: string | Uint8Array): Promise<ClientResult> {
   return new Promise((resolve) => {
     const options = { cwd, env: ENVIRONMENT, maxBuffer: 64 * 1024 * 1024 }
@@ -39,7 +39,7 @@ export function tryGit(cwd: string, args: string[], input?: string | Uint8Array)
   })
 }
 
-/** Runs the user's git, which must succeed; gives what it printed, without the last newline. */
+/** Runs the user's git, which must succeed. Returns its output without the last newline. */
 export async function userGit(cwd: string, args: string[], input?: string | Uint8Array): Promise<string> {
   const { code, stdout, stderr } = await tryGit(cwd, args, input)
   if (code !== 0) throw new Error(`git ${args.join(' ')} gave ${code}: ${stderr}`)
@@ -52,8 +52,8 @@ export async function initWork(dir: string): Promise<void> {
 }
 
 /**
- * Commits, on top of what is checked out, a tree of just these files; gives the commit's id. Works in
- * bare repositories too, and moves no branch there.
+ * Commits a tree of exactly these files on top of HEAD. Returns the commit's id. Works in bare repositories too,
+ * where it moves no branch.
  */
 export async function commit(
   dir: string,

@@ -10,7 +10,7 @@ async function setUp(t: Test): Promise<string> {
   return dir
 }
 
-t.test('a range is what git log says, newest first, in pages', async (t) => {
+t.test('a range lists the commits of git log, newest first, in pages', async (t) => {
   const dir = await setUp(t)
   const root = await commit(dir, 'root', { f: '0' }, [])
   let tip = root
@@ -31,7 +31,7 @@ t.test('a range is what git log says, newest first, in pages', async (t) => {
   await t.rejects(commitRange(dir, '--all', root), { name: 'InvalidGitArgument' })
 })
 
-t.test("a commit's changes are those to its first parent, all of a page from one command", async (t) => {
+t.test("a commit's changes are relative to its first parent; one command reads a whole page", async (t) => {
   const dir = await setUp(t)
   const long = 'line\n'.repeat(20)
   const root = await commit(dir, 'root', { 'old\nname': long, keep: 'a\n', gone: 'x\n' }, [])
@@ -77,14 +77,14 @@ t.test("a commit's changes are those to its first parent, all of a page from one
   })
   const few = await commitChanges(dir, facts.values(), 2)
   t.match(few.get(next), { additions: 4, deletions: 2 }, 'all lines are counted')
-  t.equal(few.get(next)?.files.length, 2, 'and no more files listed than allowed')
+  t.equal(few.get(next)?.files.length, 2, 'the list of files stops at the limit')
 
   await rename(dir, `${dir}.away`)
-  t.strictSame(await commitChanges(dir, facts.values(), 100), changes, 'the second time needs no git')
+  t.strictSame(await commitChanges(dir, facts.values(), 100), changes, 'the second time comes from the cache')
   await t.rejects(commitChanges(dir, [{ sha: side, parents: [root] }], 100), { name: 'RepositoryMissing' })
 })
 
-t.test('a signed commit tells its signature and what it signs', async (t) => {
+t.test('a signed commit has its signature and the text that was signed', async (t) => {
   const dir = await setUp(t)
   const plain = await commit(dir, 'plain', { f: '1' }, [])
   const content = `${await userGit(dir, ['cat-file', 'commit', plain])}\n`

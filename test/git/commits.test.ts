@@ -18,12 +18,12 @@ async function setUp(t: Test): Promise<string> {
   return dir
 }
 
-/** Stores bytes as a commit that no well-behaved git would write. */
+/** Stores bytes as a commit that git itself would not write. */
 function rawCommit(dir: string, content: string | Buffer): Promise<string> {
   return userGit(dir, ['hash-object', '-t', 'commit', '-w', '--literally', '--stdin'], content)
 }
 
-t.test('a commit that is made says what it was given', async (t) => {
+t.test('a new commit contains what it was given', async (t) => {
   const dir = await setUp(t)
   const { sha: first } = await createFirstCommit(dir, {
     branch: 'main',
@@ -51,7 +51,7 @@ t.test('a commit that is made says what it was given', async (t) => {
   t.equal(await userGit(dir, ['fsck', '--strict', '--no-dangling']), '')
 })
 
-t.test('the same first commit made again is stale with the same id', async (t) => {
+t.test('repeating the same first commit gives stale and the same id', async (t) => {
   const dir = await setUp(t)
   const first = {
     branch: 'main',
@@ -94,7 +94,7 @@ t.test('names, dates and messages that would break a commit are cleaned or refus
   await t.rejects(made(ann, 'a\0b'), { name: 'InvalidGitArgument', field: 'message' })
 })
 
-t.test('odd commits are read without failing', async (t) => {
+t.test('unusual commits are read without errors', async (t) => {
   const dir = await setUp(t)
   const head = `tree ${EMPTY_TREE}\n`
   const odd = {
@@ -136,7 +136,7 @@ t.test('odd commits are read without failing', async (t) => {
 })
 
 t.test(
-  "ids that are no commit here are left out, and other repositories' commits stay unknown",
+  'ids that are not commits of this repository are left out, also when another repository has them',
   async (t) => {
     const dir = await setUp(t)
     const other = `${dir}/../2.git`
@@ -150,7 +150,7 @@ t.test(
   },
 )
 
-t.test('a thousand commits are read at once, and what is known is not asked again', async (t) => {
+t.test('a thousand commits are read in one call, and cached commits are not read again', async (t) => {
   const dir = await setUp(t)
   const stream: string[] = []
   for (let i = 1; i <= 1000; i++) {
@@ -164,10 +164,10 @@ t.test('a thousand commits are read at once, and what is known is not asked agai
   t.equal(facts.size, 1000)
   t.equal(facts.get(shas[0] ?? '')?.message, 'number 1000\n')
   await deleteRepository(dir)
-  t.equal((await commitFacts(dir, shas)).size, 1000, 'now from memory')
+  t.equal((await commitFacts(dir, shas)).size, 1000, 'the second time comes from the cache')
 })
 
-t.test('how commits relate', async (t) => {
+t.test('merge bases, ancestors and counts of changes', async (t) => {
   const dir = await setUp(t)
   const a = await commit(dir, 'a', { f: '1\n2\n3\n' }, [])
   const b = await commit(dir, 'b', { f: '1\n2\n3\n4\n' }, [a])
@@ -195,9 +195,9 @@ t.test('how commits relate', async (t) => {
     await t.rejects(async () => void (await ask(dir, a, '--help')), { name: 'InvalidGitArgument' })
   }
   await deleteRepository(dir)
-  t.equal(await mergeBase(dir, b, d), a, 'a known answer is not asked for again')
-  t.equal(await mergeBase(dir, b, alone), undefined, 'nor is a known absence')
-  await t.rejects(mergeBase(dir, a, missing), { name: 'RepositoryMissing' }, 'a failure is not kept')
+  t.equal(await mergeBase(dir, b, d), a, 'the answer is cached')
+  t.equal(await mergeBase(dir, b, alone), undefined, 'the absence of a merge base is cached too')
+  await t.rejects(mergeBase(dir, a, missing), { name: 'RepositoryMissing' }, 'an error is not cached')
 })
 
 t.test('two commits merge cleanly, with conflicts that name the files, or not at all', async (t) => {
@@ -222,7 +222,7 @@ t.test('two commits merge cleanly, with conflicts that name the files, or not at
   await t.rejects(mergeTrees(dir, a, 'main'), { name: 'InvalidGitArgument' })
 })
 
-t.test('new objects are what git itself would write', async (t) => {
+t.test('new objects equal those that git itself writes', async (t) => {
   const dir = await setUp(t)
   const files = new Map<string, string | Uint8Array>([
     ['a', 'x'],
@@ -240,12 +240,16 @@ t.test('new objects are what git itself would write', async (t) => {
   t.equal(await userGit(dir, ['mktree', '-z'], entries), tree)
   const people = { author: ann, committer: ann }
   const again = await commitTree(dir, { tree, parents: [sha, sha], message: 'x', ...people })
-  t.same((await commitFacts(dir, [again])).get(again)?.parents, [sha], 'a parent counts once')
-  t.equal(await commitTree(dir, { tree, parents: [sha], message: 'x', ...people }), again, 'written twice')
+  t.same((await commitFacts(dir, [again])).get(again)?.parents, [sha], 'a repeated parent counts once')
+  t.equal(
+    await commitTree(dir, { tree, parents: [sha], message: 'x', ...people }),
+    again,
+    'writing the same commit twice gives the same id',
+  )
   t.equal(await userGit(dir, ['fsck', '--strict', '--no-dangling']), '')
 })
 
-t.test('a commit that is made leads only to what is there, in a repository that is', async (t) => {
+t.test('a new commit needs an existing tree, existing parents and an existing repository', async (t) => {
   const dir = await setUp(t)
   const parent = await commit(dir, 'a', { f: '1' }, [])
   const tree = await userGit(dir, ['rev-parse', `${parent}^{tree}`])
@@ -259,5 +263,5 @@ t.test('a commit that is made leads only to what is there, in a repository that 
   await deleteRepository(dir)
   await t.rejects(commitTree(dir, { tree, parents: [parent], ...rest }), { name: 'RepositoryMissing' })
   await t.rejects(storeObject(dir, 'blob', Buffer.from('x')), { name: 'RepositoryMissing' })
-  t.equal(await exists(dir), false, 'it does not come back')
+  t.equal(await exists(dir), false, 'the deleted repository does not reappear')
 })

@@ -28,7 +28,7 @@ const kinds: DiffTextOptions[] = [
   { kind: 'patch', binary: false },
 ]
 
-t.test('a small difference is held whole, and needs no git the second time', async (t) => {
+t.test('a small difference is held whole, and comes from the cache the second time', async (t) => {
   const dir = await setUp(t)
   const from = await commit(dir, 'from', { a: '1\n' }, [])
   const to = await commit(dir, 'to', { a: '2\n', b: '\0' }, [from])
@@ -46,7 +46,7 @@ t.test('a small difference is held whole, and needs no git the second time', asy
   await t.rejects(diffText(dir, to, from, { kind: 'diff', binary: false }), { name: 'RepositoryMissing' })
 })
 
-t.test('a large difference is streamed as git says it', async (t) => {
+t.test('a large difference is streamed from git', async (t) => {
   const dir = await setUp(t)
   const from = await commit(dir, 'from', { a: '1\n' }, [])
   const to = await commit(dir, 'to', { a: noise(3e6), b: noise(3e6) }, [from])
@@ -56,7 +56,7 @@ t.test('a large difference is streamed as git says it', async (t) => {
 })
 
 t.test(
-  'a difference that can not be told is an error before its first byte, or ends the stream',
+  'a difference that cannot be read is an error before the first byte, or ends the stream with an error',
   async (t) => {
     const dir = await setUp(t)
     const from = await commit(dir, 'from', { a: '1\n' }, [])
@@ -76,7 +76,7 @@ t.test(
   },
 )
 
-t.test('git ends with its reader, or when it is told to', async (t) => {
+t.test('git is ended when its reader goes away or the signal is aborted', async (t) => {
   const dir = await setUp(t)
   const from = await commit(dir, 'from', { a: '1\n' }, [])
   const to = await commit(dir, 'to', { a: noise(3e6), b: noise(3e6) }, [from])
@@ -85,7 +85,7 @@ t.test('git ends with its reader, or when it is told to', async (t) => {
   aborted.abort()
   await t.rejects(diffText(dir, from, to, { ...options, signal: aborted.signal }), { name: 'AbortError' })
 
-  // More than may run at once.
+  // More than may run at the same time.
   for (let i = 0; i < Math.max(16, 8 * availableParallelism()) + 1; i++) {
     const stream = await streamOf(diffText(dir, from, to, options))
     if (i % 2 === 0) stream.destroy()

@@ -7,9 +7,9 @@ import { commit, userGit } from './client.ts'
 
 const HEAD = 'refs/pull/1/head'
 
-/** A repository, and another one with two commits more. */
+/** A repository, and another one with two more commits. */
 async function setUp(t: Test) {
-  // A colon divides paths in git's lists of object directories.
+  // A colon in the path, because git separates object directories by colons.
   const root = t.testdir({ 'a:b "': {} })
   const into = `${root}/a:b "/1.git`
   const from = `${root}/a:b "/2.git`
@@ -17,7 +17,7 @@ async function setUp(t: Test) {
   for (const dir of [into, from]) await createRepository(dir, { defaultBranch: 'main' })
   const first = await commit(into, 'first', base, [])
   await userGit(into, ['update-ref', 'refs/heads/main', first])
-  // Not made a second time: in another second it would be another commit.
+  // Copied, not made a second time: a second later, the commit would get another id.
   await userGit(from, ['fetch', '-q', into, 'main:main'])
   const one = await commit(from, 'one', { ...base, f: '2' }, [first])
   const two = await commit(from, 'two', { ...base, f: '3' }, [one])
@@ -29,7 +29,7 @@ async function packs(dir: string): Promise<string[]> {
   return (await readdir(`${dir}/objects/pack`)).filter((name) => name.endsWith('.pack'))
 }
 
-t.test('a commit comes with its history, and only what is missing comes', async (t) => {
+t.test('a commit comes with its history, and only missing objects are copied', async (t) => {
   const { into, from, two } = await setUp(t)
   await fetchObjects(into, from, two)
   t.equal(await userGit(into, ['log', '--format=%s', two]), 'two\none\nfirst')
@@ -43,10 +43,10 @@ t.test('a commit comes with its history, and only what is missing comes', async 
     ['refs/heads/main'],
   )
   await fetchObjects(into, from, two)
-  t.equal((await packs(into)).length, 1, 'what is there does not come again')
+  t.equal((await packs(into)).length, 1, 'existing objects are not copied again')
 })
 
-t.test('the ref moves to the commit wherever it was, but no branch moves', async (t) => {
+t.test('the ref moves to the commit from anywhere, but a branch is refused', async (t) => {
   const { into, from, first, one, two } = await setUp(t)
   await fetchObjects(into, from, two, HEAD)
   t.equal(await resolveRef(into, HEAD), two)
@@ -67,7 +67,7 @@ t.test('a commit that no ref leads to can be fetched', async (t) => {
   t.equal(await userGit(into, ['log', '--format=%s', HEAD]), 'loose\ntwo\none\nfirst')
 })
 
-t.test('a commit of which only a part is there is fetched whole', async (t) => {
+t.test('an incomplete commit is fetched as a whole', async (t) => {
   const { into, from, two } = await setUp(t)
   const content = await userGit(from, ['cat-file', 'commit', two])
   t.equal(await userGit(into, ['hash-object', '-t', 'commit', '-w', '--stdin'], `${content}\n`), two)
@@ -75,7 +75,7 @@ t.test('a commit of which only a part is there is fetched whole', async (t) => {
   t.equal(await userGit(into, ['fsck', '--strict', '--no-dangling']), '')
 })
 
-t.test('many may fetch at once', async (t) => {
+t.test('many fetches may run at the same time', async (t) => {
   const { into, from, one, two } = await setUp(t)
   await Promise.all(
     Array.from({ length: 12 }, (_, i) => fetchObjects(into, from, i % 2 ? one : two, `refs/pull/${i}/head`)),
@@ -84,7 +84,7 @@ t.test('many may fetch at once', async (t) => {
   t.equal(await userGit(into, ['fsck', '--strict', '--no-dangling']), '')
 })
 
-t.test('what does not exist moves nothing', async (t) => {
+t.test('a missing commit or repository moves no ref', async (t) => {
   const { into, from, two } = await setUp(t)
   await t.rejects(fetchObjects(into, from, 'e'.repeat(40), HEAD), { name: 'GitFailed' })
   const tree = await userGit(from, ['rev-parse', `${two}^{tree}`])

@@ -20,27 +20,30 @@ async function setUp(t: Test) {
   return { root, from, to: `${root}/2.git`, a, b }
 }
 
-t.test('a fork has the branches and tags, the default branch, and looks as a new repository', async (t) => {
-  const { root, from, to, a } = await setUp(t)
-  t.equal(await forkRepository(from, to), 'created')
-  t.same(
-    await listRefs(to),
-    (await listRefs(from)).filter(({ ref }) => !ref.startsWith('refs/pull/')),
-  )
-  t.equal(await userGit(to, ['symbolic-ref', 'HEAD']), 'refs/heads/trunk')
-  t.equal(await userGit(to, ['rev-parse', 'HEAD']), a)
-  t.equal(await readFile(`${to}/config`, 'utf8'), await readFile(`${from}/config`, 'utf8'))
-  t.same((await readdir(root)).sort(), ['1.git', '2.git'])
-  t.same(
-    (await readdir(to)).filter((name) => name === 'hooks'),
-    [],
-  )
-  t.equal(await userGit(to, ['fsck', '--strict', '--no-dangling']), '')
-  await userGit('/', ['clone', '-q', to, `${root}/work`])
-  t.equal(await readFile(`${root}/work/f`, 'utf8'), '1')
-})
+t.test(
+  'a fork has the branches, tags and default branch, and otherwise looks like a new repository',
+  async (t) => {
+    const { root, from, to, a } = await setUp(t)
+    t.equal(await forkRepository(from, to), 'created')
+    t.same(
+      await listRefs(to),
+      (await listRefs(from)).filter(({ ref }) => !ref.startsWith('refs/pull/')),
+    )
+    t.equal(await userGit(to, ['symbolic-ref', 'HEAD']), 'refs/heads/trunk')
+    t.equal(await userGit(to, ['rev-parse', 'HEAD']), a)
+    t.equal(await readFile(`${to}/config`, 'utf8'), await readFile(`${from}/config`, 'utf8'))
+    t.same((await readdir(root)).sort(), ['1.git', '2.git'])
+    t.same(
+      (await readdir(to)).filter((name) => name === 'hooks'),
+      [],
+    )
+    t.equal(await userGit(to, ['fsck', '--strict', '--no-dangling']), '')
+    await userGit('/', ['clone', '-q', to, `${root}/work`])
+    t.equal(await readFile(`${root}/work/f`, 'utf8'), '1')
+  },
+)
 
-t.test('a fork shares disk space with the original and survives it', async (t) => {
+t.test('a fork shares disk space with the original and survives its deletion', async (t) => {
   const { from, to, b } = await setUp(t)
   await forkRepository(from, to)
   const loose = `objects/${b.slice(0, 2)}/${b.slice(2)}`
@@ -53,7 +56,7 @@ t.test('a fork shares disk space with the original and survives it', async (t) =
   t.equal(await userGit(to, ['log', '--format=%s', 'ü/next']), 'b\na')
 })
 
-t.test('a fork of one branch has that branch alone, as its default', async (t) => {
+t.test('a fork of one branch has only that branch, as its default branch', async (t) => {
   const { root, from, to, b } = await setUp(t)
   t.equal(await forkRepository(from, to, { branch: 'ü/next' }), 'created')
   t.same(await listRefs(to), [{ ref: 'refs/heads/ü/next', sha: b }])
@@ -67,7 +70,7 @@ t.test('a fork of one branch has that branch alone, as its default', async (t) =
   t.same((await readdir(root)).sort(), ['1.git', '2.git'])
 })
 
-t.test('a fork made again stays as it is, and what a crash left of one is swept away', async (t) => {
+t.test('forking again changes nothing, and the rest of a fork that crashed is removed', async (t) => {
   const { root, from, to, a } = await setUp(t)
   const draft = `${to}.new-0b9a1f3e-53f5-4f7d-b3c7-0f2ae1a4f2c1`
   await mkdir(`${draft}/objects`, { recursive: true })
@@ -85,7 +88,7 @@ t.test('a fork made again stays as it is, and what a crash left of one is swept 
 })
 
 t.test(
-  'an empty repository can be forked; one that is gone, or loses an object, makes nothing',
+  'an empty repository can be forked; a missing one, or one that loses an object, gives no fork',
   async (t) => {
     const { root, from, to, b } = await setUp(t)
     await createRepository(`${root}/empty.git`, { defaultBranch: 'first' })
@@ -98,7 +101,7 @@ t.test(
   },
 )
 
-t.test('a fork that is made while others push is whole', async (t) => {
+t.test('a fork that is made during pushes is complete', async (t) => {
   const { root, from, a } = await setUp(t)
   let isDone = false
   const pushing = (async () => {

@@ -1,7 +1,8 @@
 /**
- * The test server as a process of its own, so that it can be killed and its memory measured. Started by
- * `startGitServerProcess` with the root directory as its argument.
+ * The test server in its own process, so that a test can kill it and measure its memory. `startGitServerProcess`
+ * starts it with the root directory as its argument.
  */
+
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -13,16 +14,16 @@ export interface GitServerProcess {
   child: ChildProcess
   /** The most memory that the process ever held, in bytes. */
   peakMemory(): Promise<number>
-  /** Ends it as a power cut would, and resolves when it is gone. */
+  /** Kills it without warning, and resolves when it has ended. */
   kill(): Promise<void>
 }
 
-/** With `recording: 'never ends'` the log does not answer, so that a push stays unrecorded. */
+/** With `recording: 'never ends'` the log does not answer, so a push stays unrecorded. */
 export async function startGitServerProcess(
   root: string,
   recording: 'works' | 'never ends' = 'works',
 ): Promise<GitServerProcess> {
-  // With a small nursery, garbage that waits for its collection is not mistaken for memory that is held.
+  // A small young generation, so that uncollected garbage doesn't count as memory in use.
   const execArgv = [...NODE_ARGS, '--max-semi-space-size=2']
   const child = fork(fileURLToPath(import.meta.url), [root, recording], { execArgv })
   const [url] = await once(child, 'message')

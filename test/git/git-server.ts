@@ -1,6 +1,6 @@
 /**
- * The smallest server that hosts git repositories: what `http/` does around `src/git/`, without users,
- * rights and log. Every `NAME.git` below `root` is there at `/NAME.git`.
+ * A minimal server for git repositories: the git routes without users, rights and log. It serves every `NAME.git`
+ * below `root` at `/NAME.git`.
  */
 import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -21,13 +21,13 @@ import { advertiseRefs, isGitService, uploadPack } from '../../src/git/smart-htt
 export interface GitServer {
   url: string
   journal: PushJournal
-  /** All that `record` was told. */
+  /** All updates that were passed to `record`. */
   recorded: RefChange[]
-  /** Each request as it was answered or given up: method, path, status and the error's name. */
+  /** Each request that was answered or given up: method, path, status and the name of the error. */
   requests: { line: string; protocol: string | undefined; encoding: string | undefined; error?: string }[]
-  /** Ends all transfers, as a server that shuts down does. */
+  /** Ends all transfers, like a server that shuts down. */
   shutDown: AbortController
-  /** How many connections are open. */
+  /** The number of open connections. */
   connections(): number
   close(): Promise<void>
 }
@@ -127,7 +127,7 @@ export async function startGitServer(root: string, hooks: GitServerHooks = {}): 
   }
 }
 
-/** The ids of git processes that have `text` (a repository's path) among their arguments. */
+/** The ids of the git processes that have `text` (a repository's path) in their arguments. */
 export async function gitProcesses(text: string): Promise<number[]> {
   const found: number[] = []
   for (const name of await readdir('/proc')) {
@@ -138,7 +138,7 @@ export async function gitProcesses(text: string): Promise<number[]> {
   return found
 }
 
-/** Resolves when the condition holds. The test's own time limit is the bound. */
+/** Resolves when the condition holds. Only the test's own time limit ends the wait. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 10))
 }

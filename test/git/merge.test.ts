@@ -33,15 +33,18 @@ async function oneByOne(
   return results
 }
 
-t.test('many merges say what each says alone, in their order, unrelated ones among them', async (t) => {
-  const { dir, all } = await setUp(t)
-  const pairs = all.flatMap((ours) => all.map((theirs) => ({ ours, theirs })))
-  const results = await mergeTreesAll(dir, pairs)
-  t.same(results, await oneByOne(dir, pairs))
-  t.same(new Set(results.map(({ kind }) => kind)), new Set(['clean', 'conflicts', 'unrelated']))
-})
+t.test(
+  'many merges in one call give the results of single merges, in order, also for unrelated commits',
+  async (t) => {
+    const { dir, all } = await setUp(t)
+    const pairs = all.flatMap((ours) => all.map((theirs) => ({ ours, theirs })))
+    const results = await mergeTreesAll(dir, pairs)
+    t.same(results, await oneByOne(dir, pairs))
+    t.same(new Set(results.map(({ kind }) => kind)), new Set(['clean', 'conflicts', 'unrelated']))
+  },
+)
 
-t.test('conflicts of odd file names and of renames are named', async (t) => {
+t.test('conflicts in files with unusual names and in renamed files are listed', async (t) => {
   const { dir, ours, theirs, edited, renamed, removed } = await setUp(t)
   const results = await mergeTreesAll(dir, [
     { ours, theirs },
@@ -57,7 +60,7 @@ t.test('conflicts of odd file names and of renames are named', async (t) => {
   if (merged?.kind === 'clean') t.match(await userGit(dir, ['show', `${merged.tree}:e`]), /^0\n1\n/)
 })
 
-t.test('a commit that does not exist spoils its own pair alone', async (t) => {
+t.test('a commit that does not exist affects only its own pair', async (t) => {
   const { dir, root, ours, theirs } = await setUp(t)
   const missing = 'e'.repeat(40)
   const pairs = [
@@ -79,7 +82,7 @@ t.test('a commit that does not exist spoils its own pair alone', async (t) => {
   await t.rejects(mergeTreesAll(`${dir}x`, [{ ours, theirs }]), { name: 'RepositoryMissing' })
 })
 
-t.test('hundreds of merges with many files in conflict are one command', async (t) => {
+t.test('hundreds of merges with many files in conflict need one command', async (t) => {
   const { dir } = await setUp(t)
   const files = (content: string) =>
     Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`a file with a long name ${i}`, content]))

@@ -59,7 +59,7 @@ const PIECES = [
   'refs/heads',
 ]
 
-/** The same names on every run, so that a failure can be run again. */
+/** Makes the same names on every run, so that a failure can be repeated. */
 function someNames(count: number): string[] {
   let seed = 42
   const next = (below: number) => {
@@ -74,7 +74,7 @@ function someNames(count: number): string[] {
 }
 
 t.test('a name is refused exactly when git check-ref-format refuses it', async (t) => {
-  // git lets a branch be called @ and then reads it as HEAD: that one is refused here, and tested below.
+  // git accepts a branch named @ and then reads it as HEAD. We refuse it, which is tested below.
   const names = someNames(220).filter((name) => name !== '@')
   const differing: string[] = []
   let refused = 0
@@ -90,7 +90,7 @@ t.test('a name is refused exactly when git check-ref-format refuses it', async (
   })
   await Promise.all(workers)
   t.same(differing, [])
-  t.ok(refused > 50 && refused < 200, 'the sample has good and bad names')
+  t.ok(refused > 50 && refused < 200, 'the sample has both good and bad names')
 })
 
 t.test(
@@ -105,11 +105,11 @@ t.test(
     t.match(branchNameProblem('a\0b'), /control character/)
     t.match(branchNameProblem('-force'), /begins with '-'/)
     t.match(refNameProblem('refs/tags/-d'), /begins with '-'/)
-    t.match(refNameProblem('refs/heads/HEAD'), /keeps for itself/)
+    t.match(refNameProblem('refs/heads/HEAD'), /git reserves/)
     t.match(refNameProblem('HEAD'), /refs\//)
-    t.match(refNameProblem('refs/main'), /no branch/)
+    t.match(refNameProblem('refs/main'), /a branch, a tag/)
     t.match(refNameProblem('refs/heads/../../config'), /'\.\.'/)
-    t.match(branchNameProblem('@'), /keeps for itself/)
+    t.match(branchNameProblem('@'), /git reserves/)
     t.match(branchNameProblem(''), /empty/)
   },
 )

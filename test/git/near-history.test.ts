@@ -3,7 +3,7 @@ import { nearMergeBase, nearRange } from '../../src/git/near-history.ts'
 import { createRepository } from '../../src/git/repository.ts'
 import { userGit } from './client.ts'
 
-/** Makes commits by the numbers of their parents, each of which comes earlier; resolves to their ids. */
+/** Makes commits. Each is given by the numbers of its parents, which come earlier. Resolves to the ids. */
 async function history(t: Test, parents: readonly (readonly number[])[]) {
   const dir = `${t.testdir()}/1.git`
   await createRepository(dir, { defaultBranch: 'main' })
@@ -18,14 +18,14 @@ async function history(t: Test, parents: readonly (readonly number[])[]) {
   return { dir, ids: ids.split('\n') }
 }
 
-/** A commit and all that it follows from. */
+/** A commit and all its ancestors. */
 function ancestors(parents: readonly (readonly number[])[], of: number): Set<number> {
   const found = new Set([of])
   for (const each of found) for (const parent of parents[each] ?? []) found.add(parent)
   return found
 }
 
-/** All best common ancestors, by the book. */
+/** All best common ancestors, computed by the definition. */
 function mergeBases(parents: readonly (readonly number[])[], a: number, b: number): number[] {
   const ofB = ancestors(parents, b)
   const common = [...ancestors(parents, a)].filter((each) => ofB.has(each))
@@ -34,14 +34,14 @@ function mergeBases(parents: readonly (readonly number[])[], a: number, b: numbe
   )
 }
 
-t.test('a line of commits, a fork of it, and a merge show how they relate', async (t) => {
-  // 0 - 1 - 2 - 3 and 1 - 4 - 5; 6 merges 3 and 5; 7 stands alone.
+t.test('merge bases are found in a line of commits, at a fork and at a merge', async (t) => {
+  // 0 - 1 - 2 - 3 and 1 - 4 - 5; 6 merges 3 and 5; 7 has no parent.
   const { dir, ids } = await history(t, [[], [0], [1], [2], [1], [4], [3, 5], []])
   const near = async (a: number, b: number) => {
     const found = await nearMergeBase(dir, ids[a] ?? '', ids[b] ?? '')
     return found === undefined ? undefined : ids.indexOf(found)
   }
-  t.equal(await near(3, 3), 3, 'the same')
+  t.equal(await near(3, 3), 3, 'the same commit')
   t.equal(await near(0, 3), 0, 'an ancestor')
   t.equal(await near(3, 0), 0, 'a descendant')
   t.equal(await near(3, 5), 1, 'a fork')
@@ -53,7 +53,7 @@ t.test('a line of commits, a fork of it, and a merge show how they relate', asyn
   t.equal(await nearMergeBase(dir, 'e'.repeat(40), 'e'.repeat(40)), undefined)
 })
 
-t.test('what is far away is left to git', async (t) => {
+t.test('commits that are far apart are left to git', async (t) => {
   const { dir, ids } = await history(
     t,
     Array.from({ length: 40 }, (_, i) => (i === 0 ? [] : [i - 1])),
@@ -65,7 +65,7 @@ t.test('what is far away is left to git', async (t) => {
   t.equal(await nearRange(dir, ids[0] ?? '', ids[39] ?? ''), undefined)
 })
 
-t.test('in any history what shows is the one best common ancestor', async (t) => {
+t.test('in random histories, a result is always the only best common ancestor', async (t) => {
   let seed = 7
   const random = (below: number) => {
     seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31

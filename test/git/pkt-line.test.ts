@@ -17,7 +17,7 @@ async function restOf(stream: Readable): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-t.test('a packet is read back as it was written, and no sooner than it is whole', async (t) => {
+t.test('a packet is read as it was written, and only when it is complete', async (t) => {
   const written = packet('hello\n')
   t.equal(written.toString(), '000ahello\n')
   t.same(readPacket(written), { kind: 'data', payload: Buffer.from('hello\n'), length: 10 })
@@ -43,35 +43,32 @@ t.test('band data larger than a packet is split', async (t) => {
   t.equal(carried, data.length)
 })
 
-t.test(
-  'the commands of a push are read however the bytes arrive, and all bytes are given back',
-  async (t) => {
-    const head = Buffer.concat([
-      packet(`shallow ${A}`),
-      packet(`${ZERO} ${A} refs/heads/new\0report-status side-band-64k agent=git/2.39`),
-      packet(`${A} ${ZERO} refs/heads/gone\n`),
-      packet(`${A} ${B} refs/heads/ü`),
-      Buffer.from(FLUSH),
+t.test('the commands of a push are read from chunks of any size, and all bytes are given back', async (t) => {
+  const head = Buffer.concat([
+    packet(`shallow ${A}`),
+    packet(`${ZERO} ${A} refs/heads/new\0report-status side-band-64k agent=git/2.39`),
+    packet(`${A} ${ZERO} refs/heads/gone\n`),
+    packet(`${A} ${B} refs/heads/ü`),
+    Buffer.from(FLUSH),
+  ])
+  const whole = Buffer.concat([head, Buffer.from('PACK and so on')])
+  for (const size of [1, 3, 50, whole.length]) {
+    const parts: Buffer[] = []
+    for (let at = 0; at < whole.length; at += size) parts.push(whole.subarray(at, at + size))
+    const stream = body(...parts)
+    const push = await readPushRequest(stream)
+    t.same(push.commands, [
+      { ref: 'refs/heads/new', from: null, to: A },
+      { ref: 'refs/heads/gone', from: A, to: null },
+      { ref: 'refs/heads/ü', from: A, to: B },
     ])
-    const whole = Buffer.concat([head, Buffer.from('PACK and so on')])
-    for (const size of [1, 3, 50, whole.length]) {
-      const parts: Buffer[] = []
-      for (let at = 0; at < whole.length; at += size) parts.push(whole.subarray(at, at + size))
-      const stream = body(...parts)
-      const push = await readPushRequest(stream)
-      t.same(push.commands, [
-        { ref: 'refs/heads/new', from: null, to: A },
-        { ref: 'refs/heads/gone', from: A, to: null },
-        { ref: 'refs/heads/ü', from: A, to: B },
-      ])
-      t.same([...push.capabilities], ['report-status', 'side-band-64k', 'agent=git/2.39'])
-      t.same(push.shallow, [A])
-      t.equal(push.front.toString() + (await restOf(stream)), whole.toString(), `in parts of ${size}`)
-    }
-  },
-)
+    t.same([...push.capabilities], ['report-status', 'side-band-64k', 'agent=git/2.39'])
+    t.same(push.shallow, [A])
+    t.equal(push.front.toString() + (await restOf(stream)), whole.toString(), `in parts of ${size}`)
+  }
+})
 
-t.test('push options belong to the front of a push', async (t) => {
+t.test('push options are read after the commands of a push', async (t) => {
   const head = [
     packet(`${ZERO} ${A} refs/heads/x\0push-options`),
     FLUSH,
@@ -85,7 +82,7 @@ t.test('push options belong to the front of a push', async (t) => {
   t.equal(push.front.toString() + (await restOf(stream)), `${head.join('')}PACK`)
 })
 
-t.test('a push of nothing has no commands', async (t) => {
+t.test('an empty push has no commands', async (t) => {
   t.same((await readPushRequest(body(FLUSH))).commands, [])
 })
 
@@ -110,7 +107,7 @@ t.test('a push that breaks the protocol is malformed', async (t) => {
   }
 })
 
-t.test('a push that names too much is too large, and is not read to its end', async (t) => {
+t.test('a push with too many refs is too large, and is not read to its end', async (t) => {
   const line = (i: number) => packet(`${ZERO} ${A} refs/heads/branch-${i}`)
   const limits = { maxBytes: 10_000, maxCommands: 50 }
   const many = body(Buffer.concat(Array.from({ length: 51 }, (_, i) => line(i))), FLUSH)
@@ -128,7 +125,7 @@ t.test('a push that names too much is too large, and is not read to its end', as
   t.ok(given < 200, `${given} lines were read`)
 })
 
-t.test('a request whose client is gone ends with that', async (t) => {
+t.test('a request whose client is gone ends with GitClientGone', async (t) => {
   const stream = new Readable({ read() {} })
   stream.push(packet(`${ZERO} ${A} refs/heads/x\0`))
   const reading = readPushRequest(stream)
@@ -140,7 +137,7 @@ t.test('a request whose client is gone ends with that', async (t) => {
   await t.rejects(failure, { message: 'reset' })
 })
 
-t.test('a refusal names each ref and its reason in one line', async (t) => {
+t.test('a refusal gives each ref and its reason in one line', async (t) => {
   const request = async (capabilities: string) =>
     await readPushRequest(
       body(packet(`${ZERO} ${A} refs/heads/x\0${capabilities}`), packet(`${ZERO} ${A} refs/heads/y`), FLUSH),

@@ -5,17 +5,17 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { gitEnvironment } from '../../src/git/environment.ts'
 import { openPushJournal } from '../../src/git/push-journal.ts'
 import { listRefs, resolveRef, updateRef } from '../../src/git/refs.ts'
 import { createRepository } from '../../src/git/repository.ts'
-import { gitEnvironment } from '../../src/git/run.ts'
 import { commit, initWork, pushBody, tryGit } from './client.ts'
 import { gitProcesses, until } from './git-server.ts'
 import { type GitServerProcess, startGitServerProcess } from './git-server-process.ts'
 
 const MAIN = 'refs/heads/main'
 
-/** A repository, and a work tree with one commit; with a server of its own process for it when asked. */
+/** A repository, and a work tree with one commit. Optionally with a server in its own process. */
 async function setUp(t: Test) {
   const root = await mkdtemp(join(tmpdir(), 'mergelog-git-'))
   const dir = `${root}/one.git`
@@ -42,7 +42,7 @@ async function setUp(t: Test) {
   }
 }
 
-/** Sends a request's beginning, and leaves the connection open. */
+/** Sends the beginning of a request, and leaves the connection open. */
 function send(url: string, body: Buffer, length: number) {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.on('error', () => undefined)
@@ -50,26 +50,29 @@ function send(url: string, body: Buffer, length: number) {
   socket.write(body)
 }
 
-t.test('a marker is there until it is finished; only what nobody is busy with is unfinished', async (t) => {
-  const directory = `${t.testdir()}/a/b`
-  const journal = await openPushJournal(directory)
-  const one = await journal.begin('1', 12345)
-  const two = await journal.begin('2', 12345)
-  t.same(await journal.unfinished(), [])
-  journal.abandon(one)
-  t.same(await journal.unfinished(), [one])
-  await journal.finish(one)
-  t.same(await journal.unfinished(), [])
+t.test(
+  'a marker exists until it is finished; markers of running pushes are not listed as unfinished',
+  async (t) => {
+    const directory = `${t.testdir()}/a/b`
+    const journal = await openPushJournal(directory)
+    const one = await journal.begin('1', 12345)
+    const two = await journal.begin('2', 12345)
+    t.same(await journal.unfinished(), [])
+    journal.abandon(one)
+    t.same(await journal.unfinished(), [one])
+    await journal.finish(one)
+    t.same(await journal.unfinished(), [])
 
-  const next = await openPushJournal(directory)
-  t.same(await next.unfinished(), [two], 'another process finds what this one was busy with')
-  await next.finish(two)
-  await next.finish(two)
-  t.same(await readdir(directory), [])
-  await t.rejects(journal.begin('../x', 1), { name: 'TypeError' })
-})
+    const next = await openPushJournal(directory)
+    t.same(await next.unfinished(), [two], 'another process finds the marker of a running push')
+    await next.finish(two)
+    await next.finish(two)
+    t.same(await readdir(directory), [])
+    await t.rejects(journal.begin('../x', 1), { name: 'TypeError' })
+  },
+)
 
-t.test('a marker that was not written to its end still names its repository', async (t) => {
+t.test('an incomplete marker still names its repository', async (t) => {
   const { dir, pending } = await setUp(t)
   await mkdir(pending)
   const id = '0b9a1f3e-53f5-4f7d-b3c7-0f2ae1a4f2c1'
@@ -92,27 +95,30 @@ t.test('a marker that was not written to its end still names its repository', as
   for (const marker of markers) await journal.settle(marker, dir)
 })
 
-t.test('killed after git moved the ref and before it was recorded: recovery finds the ref', async (t) => {
-  const { dir, work, a, pending, serve } = await setUp(t)
-  const server = await serve('never ends')
-  const pushing = tryGit(work, ['push', `${server.url}/one.git`, `${a}:${MAIN}`])
-  await until(async () => (await resolveRef(dir, MAIN)) === a)
-  await server.kill()
-  t.not((await pushing).code, 0, 'the client was promised nothing')
+t.test(
+  'killed after git moved the ref and before the move was recorded: recovery finds the ref',
+  async (t) => {
+    const { dir, work, a, pending, serve } = await setUp(t)
+    const server = await serve('never ends')
+    const pushing = tryGit(work, ['push', `${server.url}/one.git`, `${a}:${MAIN}`])
+    await until(async () => (await resolveRef(dir, MAIN)) === a)
+    await server.kill()
+    t.not((await pushing).code, 0, 'the client got no success')
 
-  const journal = await openPushJournal(pending)
-  const [marker, ...others] = await journal.unfinished()
-  t.same(others, [])
-  if (marker === undefined) throw new Error('there is no marker')
-  t.equal(marker.key, 'one')
-  await journal.settle(marker, dir)
-  t.same(await gitProcesses(dir), [])
-  t.same(await listRefs(dir), [{ ref: MAIN, sha: a }])
-  await journal.finish(marker)
-  t.same(await readdir(pending), [])
-})
+    const journal = await openPushJournal(pending)
+    const [marker, ...others] = await journal.unfinished()
+    t.same(others, [])
+    if (marker === undefined) throw new Error('there is no marker')
+    t.equal(marker.key, 'one')
+    await journal.settle(marker, dir)
+    t.same(await gitProcesses(dir), [])
+    t.same(await listRefs(dir), [{ ref: MAIN, sha: a }])
+    await journal.finish(marker)
+    t.same(await readdir(pending), [])
+  },
+)
 
-t.test('killed while the pack comes in: git moves nothing and ends, and nothing is left of it', async (t) => {
+t.test('killed while the pack comes in: git moves nothing and ends, and leaves no files', async (t) => {
   const { dir, work, a, pending, serve } = await setUp(t)
   const server = await serve('works')
   const body = await pushBody(work, MAIN, a)
@@ -131,11 +137,11 @@ t.test('killed while the pack comes in: git moves nothing and ends, and nothing 
 })
 
 t.test(
-  'killed while git is about to move the ref: recovery waits for git, and then sees the truth',
+  'killed while git is about to move the ref: recovery waits for git, and then reads the refs',
   async (t) => {
     const { dir, work, a, pending, serve } = await setUp(t)
     const server = await serve('works')
-    // A lock that nobody holds any more; git waits for it a few seconds.
+    // A stale lock: git waits a few seconds for it.
     await writeFile(`${dir}/refs/heads/main.lock`, '')
     const body = await pushBody(work, MAIN, a)
     send(server.url, body, body.length)
@@ -149,13 +155,13 @@ t.test(
     await journal.settle(marker, dir)
     t.same(await gitProcesses(dir), [])
     t.equal(await resolveRef(dir, MAIN), null, 'git gave up on the lock')
-    t.equal(await updateRef(dir, MAIN, { from: null, to: a }), 'moved', 'and the lock is gone')
+    t.equal(await updateRef(dir, MAIN, { from: null, to: a }), 'moved', 'the lock is gone')
   },
 )
 
-t.test('a git that does not end by itself is ended', async (t) => {
+t.test('a git process that does not end is killed', async (t) => {
   const { dir, pending } = await setUp(t)
-  // Its input stays open, so it waits for ever.
+  // Its input stays open, so it would wait for ever.
   const child: ChildProcess = spawn('git', ['receive-pack', '--stateless-rpc', dir], {
     env: gitEnvironment(),
     detached: true,
@@ -167,7 +173,7 @@ t.test('a git that does not end by itself is ended', async (t) => {
   const before = await openPushJournal(pending)
   await before.begin('one', child.pid ?? 0)
 
-  const journal = await openPushJournal(pending, { patience: 100 })
+  const journal = await openPushJournal(pending, { timeout: 100 })
   const [marker] = await journal.unfinished()
   if (marker === undefined) throw new Error('there is no marker')
   await journal.settle(marker, dir)
@@ -176,48 +182,51 @@ t.test('a git that does not end by itself is ended', async (t) => {
   t.equal(child.signalCode, 'SIGTERM')
 })
 
-t.test('a process that has the number of a git long gone is left alone', async (t) => {
+t.test('another process that got the id of an old git process is not ended', async (t) => {
   const { dir, pending } = await setUp(t)
   const stranger = spawn('sleep', ['60'], { detached: true, stdio: 'ignore' })
   t.teardown(() => stranger.kill())
   await once(stranger, 'spawn')
   const before = await openPushJournal(pending)
   await before.begin('one', stranger.pid ?? 0)
-  const journal = await openPushJournal(pending, { patience: 0 })
+  const journal = await openPushJournal(pending, { timeout: 0 })
   for (const marker of await journal.unfinished()) await journal.settle(marker, dir)
   t.equal(stranger.exitCode, null)
   t.equal(stranger.signalCode, null)
 })
 
-t.test('locks and half-received objects of the dead are removed, those of the living stay', async (t) => {
-  const { dir, pending } = await setUp(t)
-  const before = await openPushJournal(pending)
-  await before.begin('one', 2 ** 30)
-  const old = [
-    'packed-refs.lock',
-    'HEAD.lock',
-    'refs/heads/a/b.lock',
-    'refs/tags/v.lock',
-    'objects/pack/tmp_pack_x',
-  ]
-  const young = ['refs/heads/young.lock', 'objects/pack/tmp_pack_y']
-  const others = ['refs/heads/a/keep', 'objects/pack/pack-1.pack']
-  await mkdir(`${dir}/refs/heads/a`)
-  for (const name of [...old, ...young, ...others]) await writeFile(`${dir}/${name}`, '')
-  await mkdir(`${dir}/objects/tmp_objdir-incoming-x/pack`, { recursive: true })
-  const past = new Date(Date.now() - 60_000)
-  for (const name of [...old, ...others, 'objects/tmp_objdir-incoming-x'])
-    await utimes(`${dir}/${name}`, past, past)
-  const future = new Date(Date.now() + 60_000)
-  for (const name of young) await utimes(`${dir}/${name}`, future, future)
+t.test(
+  'locks and half-received objects of dead processes are removed; those of running processes stay',
+  async (t) => {
+    const { dir, pending } = await setUp(t)
+    const before = await openPushJournal(pending)
+    await before.begin('one', 2 ** 30)
+    const old = [
+      'packed-refs.lock',
+      'HEAD.lock',
+      'refs/heads/a/b.lock',
+      'refs/tags/v.lock',
+      'objects/pack/tmp_pack_x',
+    ]
+    const young = ['refs/heads/young.lock', 'objects/pack/tmp_pack_y']
+    const others = ['refs/heads/a/keep', 'objects/pack/pack-1.pack']
+    await mkdir(`${dir}/refs/heads/a`)
+    for (const name of [...old, ...young, ...others]) await writeFile(`${dir}/${name}`, '')
+    await mkdir(`${dir}/objects/tmp_objdir-incoming-x/pack`, { recursive: true })
+    const past = new Date(Date.now() - 60_000)
+    for (const name of [...old, ...others, 'objects/tmp_objdir-incoming-x'])
+      await utimes(`${dir}/${name}`, past, past)
+    const future = new Date(Date.now() + 60_000)
+    for (const name of young) await utimes(`${dir}/${name}`, future, future)
 
-  const journal = await openPushJournal(pending)
-  for (const marker of await journal.unfinished()) {
-    await journal.settle(marker, dir)
-    await journal.settle(marker, `${dir}/deleted`)
-  }
-  const left = await readdir(dir, { recursive: true })
-  for (const name of old) t.notOk(left.includes(name), name)
-  for (const name of [...young, ...others]) t.ok(left.includes(name), name)
-  t.notOk(left.some((name) => name.includes('tmp_objdir')))
-})
+    const journal = await openPushJournal(pending)
+    for (const marker of await journal.unfinished()) {
+      await journal.settle(marker, dir)
+      await journal.settle(marker, `${dir}/deleted`)
+    }
+    const left = await readdir(dir, { recursive: true })
+    for (const name of old) t.notOk(left.includes(name), name)
+    for (const name of [...young, ...others]) t.ok(left.includes(name), name)
+    t.notOk(left.some((name) => name.includes('tmp_objdir')))
+  },
+)

@@ -1,7 +1,7 @@
-/** Looks for the processes of `src/git/object-reader.ts`. */
+/** Finds the processes of `src/git/object-reader.ts`. */
 import { readdir, readFile } from 'node:fs/promises'
 
-/** Those that read repositories whose paths begin so. */
+/** The ids of the processes that read repositories whose paths begin with this text. */
 export async function readersBelow(path: string): Promise<number[]> {
   const pids: number[] = []
   for (const name of await readdir('/proc')) {

@@ -15,7 +15,7 @@ async function setUp(t: Test): Promise<string> {
   return dir
 }
 
-/** What `git rebase` gives for the same commits, in a work tree of its own; undefined when it stops. */
+/** The result of `git rebase` for the same commits, in another work tree; undefined when it stops. */
 async function realRebase(dir: string, base: string, head: string): Promise<string | undefined> {
   const work = await mkdtemp(`${dir}/../work-`)
   await initWork(work)
@@ -29,7 +29,7 @@ async function realRebase(dir: string, base: string, head: string): Promise<stri
   return tip
 }
 
-/** All of the new commits but who committed them and when. */
+/** The content of the new commits without committer and commit date. */
 async function told(dir: string, base: string, tip: string): Promise<string> {
   const format = '--format=%T%n%an <%ae> %ad%n%B%x01'
   return await userGit(dir, ['log', '--date=raw', format, `${base}..${tip}`])
@@ -43,7 +43,7 @@ function rawCommit(dir: string, content: string | Buffer): Promise<string> {
   return userGit(dir, ['hash-object', '-t', 'commit', '-w', '--literally', '--stdin'], content)
 }
 
-t.test('a rebase gives what git rebase gives', async (t) => {
+t.test('a rebase gives the result of git rebase', async (t) => {
   const dir = await setUp(t)
   const root = await commit(dir, 'root', { a: '1\n2\n3\n4\n5\n', b: 'b\n', 'old.c': 'c\nc\nc\nc\n' }, [])
   const base1 = await commit(dir, 'picked', { a: 'X\n2\n3\n4\n5\n', b: 'b\n', 'old.c': 'c\nc\nc\nc\n' }, [
@@ -102,10 +102,14 @@ t.test('a rebase gives what git rebase gives', async (t) => {
   t.ok([...facts.values()].every(({ committer }) => committer.name === 'Bot' && committer.date === bot.date))
   t.equal(await userGit(dir, ['show', `${result.tip}:ü "new`]), 'c\nc\nc\nc\nd')
   t.equal(await userGit(dir, ['fsck', '--strict', '--no-dangling']), '')
-  t.same(await rebase(dir, { base, head: last, committer: bot }), result, 'again: the same commits')
+  t.same(
+    await rebase(dir, { base, head: last, committer: bot }),
+    result,
+    'rebasing again gives the same commits',
+  )
 })
 
-t.test('random histories rebase as git rebase does, cleanly or not', async (t) => {
+t.test('random histories give the results of git rebase, with and without conflicts', async (t) => {
   const dir = await setUp(t)
   let seed = 7
   const random = (below: number) => {
@@ -141,36 +145,43 @@ t.test('random histories rebase as git rebase does, cleanly or not', async (t) =
     if (result.kind === 'clean') t.equal(await told(dir, base, result.tip), await told(dir, base, real ?? ''))
     else t.same([result.kind, real], ['conflicts', undefined])
   }
-  t.ok((kinds.get('clean') ?? 0) > 1 && (kinds.get('conflicts') ?? 0) > 1, 'both were seen')
+  t.ok((kinds.get('clean') ?? 0) > 1 && (kinds.get('conflicts') ?? 0) > 1, 'both results occurred')
 })
 
-t.test('commits that stand on the base already stay, and a base that has all is the result', async (t) => {
-  const dir = await setUp(t)
-  const a = await commit(dir, 'a', { f: '1' }, [])
-  const b = await commit(dir, 'b', { f: '2' }, [a])
-  const c = await commit(dir, 'c', { f: '3' }, [b])
-  const before = await objects(dir)
-  t.same(await rebase(dir, { base: a, head: c, committer: bot }), { kind: 'clean', tip: c, commits: [b, c] })
-  t.same(await rebase(dir, { base: c, head: a, committer: bot }), { kind: 'clean', tip: c, commits: [] })
-  t.same(await rebase(dir, { base: c, head: c, committer: bot }), { kind: 'clean', tip: c, commits: [] })
-  t.same(await objects(dir), before)
+t.test(
+  'commits that are already on the base stay, and a base that has all changes is the result',
+  async (t) => {
+    const dir = await setUp(t)
+    const a = await commit(dir, 'a', { f: '1' }, [])
+    const b = await commit(dir, 'b', { f: '2' }, [a])
+    const c = await commit(dir, 'c', { f: '3' }, [b])
+    const before = await objects(dir)
+    t.same(await rebase(dir, { base: a, head: c, committer: bot }), {
+      kind: 'clean',
+      tip: c,
+      commits: [b, c],
+    })
+    t.same(await rebase(dir, { base: c, head: a, committer: bot }), { kind: 'clean', tip: c, commits: [] })
+    t.same(await rebase(dir, { base: c, head: c, committer: bot }), { kind: 'clean', tip: c, commits: [] })
+    t.same(await objects(dir), before)
 
-  const same = await commit(dir, 'the same as b', { f: '2' }, [a])
-  const result = await rebase(dir, { base: c, head: same, committer: bot })
-  t.same(result, { kind: 'clean', tip: c, commits: [] }, 'upstream has it')
-})
+    const same = await commit(dir, 'the same as b', { f: '2' }, [a])
+    const result = await rebase(dir, { base: c, head: same, committer: bot })
+    t.same(result, { kind: 'clean', tip: c, commits: [] }, 'the base has the change already')
+  },
+)
 
 t.test('a commit whose change has become empty is dropped', async (t) => {
   const dir = await setUp(t)
   const a = await commit(dir, 'a', { f: '1\n', g: '1\n' }, [])
-  // Two changes in one commit here, one by one there: no patch is the same, and nothing is left to do.
+  // The base makes the same two changes in two commits: no patch is equal, but no change is left.
   const base = await commit(dir, 'both', { f: '2\n', g: '2\n' }, [a])
   const one = await commit(dir, 'one', { f: '2\n', g: '1\n' }, [a])
   const two = await commit(dir, 'two', { f: '2\n', g: '2\n' }, [one])
   t.same(await rebase(dir, { base, head: two, committer: bot }), { kind: 'clean', tip: base, commits: [] })
 })
 
-t.test('the commit that does not apply is named with its files, and nothing is stored', async (t) => {
+t.test('a commit that does not apply is reported with its files, and nothing is stored', async (t) => {
   const dir = await setUp(t)
   const a = await commit(dir, 'a', { f: '1\n', 'ü ".txt': '1\n' }, [])
   const base = await commit(dir, 'base', { f: '1\n', 'ü ".txt': '2\n' }, [a])
@@ -185,7 +196,7 @@ t.test('the commit that does not apply is named with its files, and nothing is s
   t.same(await objects(dir), before)
 })
 
-t.test('histories that share nothing, and those that are too long, are not rebased', async (t) => {
+t.test('unrelated histories and too long series are not rebased', async (t) => {
   const dir = await setUp(t)
   const a = await commit(dir, 'a', { f: '1' }, [])
   const alone = await commit(dir, 'alone', { g: '1' }, [])
@@ -213,7 +224,7 @@ t.test('histories that share nothing, and those that are too long, are not rebas
   await t.rejects(rebase(dir, { base: 'main', head, committer: bot }), { name: 'InvalidGitArgument' })
 })
 
-t.test('a root commit in the series applies as git rebase applies it', async (t) => {
+t.test('a root commit in the series applies as in git rebase', async (t) => {
   const dir = await setUp(t)
   const a = await commit(dir, 'a', { f: '1\n' }, [])
   const base = await commit(dir, 'base', { f: '2\n' }, [a])
@@ -225,7 +236,7 @@ t.test('a root commit in the series applies as git rebase applies it', async (t)
   if (result.kind === 'clean') t.equal(await told(dir, base, result.tip), await told(dir, base, real ?? ''))
 })
 
-t.test('author and message stay to the byte, in their encoding', async (t) => {
+t.test('author and message keep every byte and their encoding', async (t) => {
   const dir = await setUp(t)
   const a = await commit(dir, 'a', { f: '1\n' }, [])
   const base = await commit(dir, 'base', { f: '2\n' }, [a])
@@ -264,7 +275,7 @@ t.test('author and message stay to the byte, in their encoding', async (t) => {
   })
 })
 
-t.test('a commit without an author, a message or even their place is rebased', async (t) => {
+t.test('a commit without an author, a message or these headers is rebased', async (t) => {
   const dir = await setUp(t)
   const a = await commit(dir, 'a', { f: '1\n' }, [])
   const base = await commit(dir, 'base', { f: '2\n' }, [a])
@@ -273,7 +284,7 @@ t.test('a commit without an author, a message or even their place is rebased', a
   t.same(await rebase(dir, { base, head, committer: bot }), { kind: 'conflicts', commit: head, files: ['f'] })
 })
 
-t.test('the commits of a rebase are signed when there is a key', async (t) => {
+t.test('the new commits of a rebase are signed when a key is set', async (t) => {
   const dir = await setUp(t)
   const key = await makeKey(`${dir}/../key`)
   const a = await commit(dir, 'a', { f: '1\n' }, [])

@@ -13,7 +13,7 @@ import { startGitServerProcess } from './git-server-process.ts'
 
 const MAIN = 'refs/heads/main'
 
-/** A server with an empty repository, and a work tree with two commits whose origin it is. */
+/** A server with an empty repository, and a work tree with two commits and the repository as its origin. */
 async function setUp(t: Test, hooks: GitServerHooks = {}) {
   const root = await mkdtemp(join(tmpdir(), 'mergelog-git-'))
   const server = await startGitServer(root, hooks)
@@ -99,9 +99,9 @@ t.test('one refused ref refuses the whole push, and the client reads why', async
   t.match(await push('origin', `${b}:refs/heads/free`), { code: 0 })
 })
 
-t.test('names that the rest of the server would refuse are refused here too', async (t) => {
+t.test('names that the rest of the server refuses are refused here too', async (t) => {
   const { dir, a, push, url, work } = await setUp(t)
-  t.match(await push('origin', `${a}:refs/heads/HEAD`), { code: 1, stderr: /keeps for itself/ })
+  t.match(await push('origin', `${a}:refs/heads/HEAD`), { code: 1, stderr: /git reserves/ })
   t.match(await push('origin', `${a}:refs/heads/-f`), { code: 1, stderr: /begins with '-'/ })
   const sent = await fetch(`${url}/git-receive-pack`, {
     method: 'POST',
@@ -111,7 +111,7 @@ t.test('names that the rest of the server would refuse are refused here too', as
   t.same(await listRefs(dir), [])
 })
 
-t.test('refs of pull requests are neither shown to nor moved by those who push', async (t) => {
+t.test('a client that pushes can neither see nor move the refs of pull requests', async (t) => {
   const { dir, work, url, a, b, push } = await setUp(t)
   await push('origin', `${a}:${MAIN}`)
   await userGit(dir, ['update-ref', 'refs/pull/1/head', a])
@@ -141,43 +141,46 @@ t.test('the client gets its answer only after the push is recorded', async (t) =
   })
   await until(() => asked)
   t.equal(await resolveRef(dir, MAIN), a, 'git has moved the ref')
-  t.equal((await pending(root)).length, 1, 'the journal knows')
+  t.equal((await pending(root)).length, 1, 'the push is in the journal')
   t.equal(answered, false)
   release()
   t.match(await pushing, { code: 0 })
   t.same(await pending(root), [])
 })
 
-t.test('pushes to one repository are recorded one at a time, and end where git stands', async (t) => {
-  let recording = 0
-  let most = 0
-  const log = new Map<string, string | null>()
-  const { root, dir, work, server, url, a } = await setUp(t, {
-    async record(updates) {
-      most = Math.max(most, ++recording)
-      await new Promise((resolve) => setImmediate(resolve))
-      for (const { ref, to } of updates) log.set(ref, to)
-      recording -= 1
-    },
-  })
-  await userGit(work, ['push', '-q', 'origin', `${a}:${MAIN}`])
-  const heads = await Promise.all(
-    Array.from({ length: 6 }, (_, i) => commit(work, `c${i}`, { f: `${i}` }, [a])),
-  )
-  const results = await Promise.all(
-    heads.map((head, i) =>
-      tryGit(work, ['push', '-q', '--force', url, `${head}:${MAIN}`, `${head}:refs/heads/b${i}`]),
-    ),
-  )
-  t.ok(results.some(({ code }) => code === 0))
-  t.equal(most, 1)
-  t.same(
-    [...log].map(([ref, sha]) => ({ ref, sha })).sort((x, y) => (x.ref < y.ref ? -1 : 1)),
-    await listRefs(dir),
-  )
-  t.ok(server.recorded.length >= 7)
-  t.same(await pending(root), [])
-})
+t.test(
+  "pushes to one repository are recorded one at a time, and the records end with git's state",
+  async (t) => {
+    let recording = 0
+    let most = 0
+    const log = new Map<string, string | null>()
+    const { root, dir, work, server, url, a } = await setUp(t, {
+      async record(updates) {
+        most = Math.max(most, ++recording)
+        await new Promise((resolve) => setImmediate(resolve))
+        for (const { ref, to } of updates) log.set(ref, to)
+        recording -= 1
+      },
+    })
+    await userGit(work, ['push', '-q', 'origin', `${a}:${MAIN}`])
+    const heads = await Promise.all(
+      Array.from({ length: 6 }, (_, i) => commit(work, `c${i}`, { f: `${i}` }, [a])),
+    )
+    const results = await Promise.all(
+      heads.map((head, i) =>
+        tryGit(work, ['push', '-q', '--force', url, `${head}:${MAIN}`, `${head}:refs/heads/b${i}`]),
+      ),
+    )
+    t.ok(results.some(({ code }) => code === 0))
+    t.equal(most, 1)
+    t.same(
+      [...log].map(([ref, sha]) => ({ ref, sha })).sort((x, y) => (x.ref < y.ref ? -1 : 1)),
+      await listRefs(dir),
+    )
+    t.ok(server.recorded.length >= 7)
+    t.same(await pending(root), [])
+  },
+)
 
 t.test("a push that can't be recorded is an error to the client, and stays in the journal", async (t) => {
   let down = true
@@ -222,7 +225,7 @@ t.test('a push to a repository that is deleted meanwhile leaves nothing in the j
   t.same(await pending(root), [])
 })
 
-t.test('a pack that is broken, unsound or too large moves nothing', async (t) => {
+t.test('a pack that is broken, malformed or too large moves nothing', async (t) => {
   const { dir, work, root, url, a, push } = await setUp(t, { maxBytes: 1_000_000 })
   const whole = await pushBody(work, MAIN, a)
   const spoiled = Buffer.concat([whole.subarray(0, -5), Buffer.from('xxxxx')])
@@ -248,23 +251,20 @@ t.test('a pack that is broken, unsound or too large moves nothing', async (t) =>
   )
 })
 
-t.test(
-  "malformed pushes are the client's error; a push of nothing and a compressed push are fine",
-  async (t) => {
-    const { dir, url, work, a } = await setUp(t)
-    const send = (body: string | Buffer, headers: Record<string, string> = {}) =>
-      fetch(`${url}/git-receive-pack`, { method: 'POST', body, headers })
-    t.equal((await send('nonsense')).status, 400)
-    t.equal((await send('')).status, 400)
-    const nothing = await send('0000')
-    t.same([nothing.status, await nothing.text()], [200, ''])
-    const zipped = await send(gzipSync(await pushBody(work, MAIN, a)), { 'content-encoding': 'gzip' })
-    t.match(await zipped.text(), /unpack ok.*ok refs\/heads\/main/s)
-    t.equal(await resolveRef(dir, MAIN), a)
-  },
-)
+t.test('malformed pushes are client errors; an empty push and a compressed push succeed', async (t) => {
+  const { dir, url, work, a } = await setUp(t)
+  const send = (body: string | Buffer, headers: Record<string, string> = {}) =>
+    fetch(`${url}/git-receive-pack`, { method: 'POST', body, headers })
+  t.equal((await send('nonsense')).status, 400)
+  t.equal((await send('')).status, 400)
+  const nothing = await send('0000')
+  t.same([nothing.status, await nothing.text()], [200, ''])
+  const zipped = await send(gzipSync(await pushBody(work, MAIN, a)), { 'content-encoding': 'gzip' })
+  t.match(await zipped.text(), /unpack ok.*ok refs\/heads\/main/s)
+  t.equal(await resolveRef(dir, MAIN), a)
+})
 
-t.test('a client that goes away within its push leaves no process, no object and no marker', async (t) => {
+t.test('a client that goes away during its push leaves no process, no object and no marker', async (t) => {
   const { dir, root, server, work, url, a } = await setUp(t)
   const body = await pushBody(work, MAIN, a)
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
@@ -283,7 +283,7 @@ t.test('a client that goes away within its push leaves no process, no object and
   )
 })
 
-t.test('a client that goes away while its push is being checked has not pushed', async (t) => {
+t.test('a push whose client goes away during the check is not done', async (t) => {
   let checking = false
   let gone = () => {}
   const clientIsGone = new Promise<void>((resolve) => {
@@ -299,7 +299,7 @@ t.test('a client that goes away while its push is being checked has not pushed',
   for (const encoding of ['gzip', 'identity']) {
     checking = false
     const body = await pushBody(work, MAIN, a)
-    // Stored, not compressed: what was sent is then decoded at once.
+    // Stored, not compressed, so that all bytes that were sent are decoded immediately.
     const sent = encoding === 'gzip' ? gzipSync(body, { level: 0 }) : body
     const socket = connect(Number(new URL(url).port), '127.0.0.1')
     socket.write(`POST /one.git/git-receive-pack HTTP/1.1\r\nHost: x\r\nContent-Encoding: ${encoding}\r\n`)
@@ -318,9 +318,9 @@ t.test('a client that goes away while its push is being checked has not pushed',
   t.same(await pending(root), [])
 })
 
-t.test('a client that goes away after its push was sent has pushed', async (t) => {
+t.test('a push whose client goes away after sending it is done', async (t) => {
   const { dir, root, server, work, url, a } = await setUp(t)
-  // git waits for this lock, and so is in the middle of the push when its client goes.
+  // git waits for this lock, so it is in the middle of the push when the client goes away.
   await writeFile(`${dir}/refs/heads/main.lock`, '')
   const body = await pushBody(work, MAIN, a)
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
@@ -362,5 +362,5 @@ t.test('a push of 100 MB streams: the server holds little of it', async (t) => {
   t.equal(await resolveRef(dir, MAIN), large)
   t.ok(growth < 60, `grew by ${growth} MB`)
 
-  t.same(server.requests, [], 'all of it went to the other process')
+  t.same(server.requests, [], 'the other process received the whole push')
 })

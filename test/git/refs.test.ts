@@ -14,12 +14,12 @@ async function setUp(t: Test) {
   return { dir, a, b }
 }
 
-t.test('a ref moves only from where it is believed to stand', async (t) => {
+t.test('a ref moves only from its expected position', async (t) => {
   const { dir, a, b } = await setUp(t)
   t.equal(await updateRef(dir, MAIN, { from: a, to: b }), 'stale', 'it does not exist')
   t.equal(await updateRef(dir, MAIN, { from: null, to: a }), 'moved')
   t.equal(await updateRef(dir, MAIN, { from: null, to: b }), 'stale', 'it exists')
-  t.equal(await updateRef(dir, MAIN, { from: b, to: a }), 'stale', 'it is elsewhere')
+  t.equal(await updateRef(dir, MAIN, { from: b, to: a }), 'stale', 'it is at another commit')
   t.equal(await resolveRef(dir, MAIN), a)
   t.equal(await updateRef(dir, MAIN, { from: a, to: b }), 'moved')
   t.equal(await deleteRef(dir, MAIN, a), 'stale')
@@ -29,7 +29,7 @@ t.test('a ref moves only from where it is believed to stand', async (t) => {
   t.equal(await resolveRef(dir, MAIN), null)
 })
 
-t.test('of many who move a ref from one place exactly one succeeds', async (t) => {
+t.test('when many move a ref from one position, exactly one succeeds', async (t) => {
   const { dir, a } = await setUp(t)
   await updateRef(dir, MAIN, { from: null, to: a })
   const targets = await Promise.all(
@@ -66,13 +66,13 @@ t.test('several refs move together or not at all', async (t) => {
   t.equal(
     await updateRefs(dir, [{ ref: 'refs/heads/none', from: null, to: null }]),
     'moved',
-    'only a condition',
+    'a change without a move is only a condition',
   )
   t.equal(await updateRefs(dir, [{ ref: MAIN, from: null, to: null }]), 'stale')
   t.equal(await updateRefs(dir, []), 'moved')
 })
 
-t.test('a name below or above an existing one is a conflict of names', async (t) => {
+t.test('a name below or above an existing name is a name conflict', async (t) => {
   const { dir, a } = await setUp(t)
   await updateRef(dir, 'refs/heads/a', { from: null, to: a })
   t.equal(await updateRef(dir, 'refs/heads/a/b', { from: null, to: a }), 'name-conflict')
@@ -109,7 +109,7 @@ t.test('refs are listed below a prefix and read by name, packed or not', async (
   t.equal(await resolveRef(dir, MAIN), null)
 })
 
-t.test("what git would refuse never reaches git, and what it can't do is an error", async (t) => {
+t.test("malformed arguments never reach git, and git's failures are errors", async (t) => {
   const { dir, a } = await setUp(t)
   const invalid = { name: 'InvalidGitArgument' }
   await t.rejects(resolveRef(dir, 'HEAD'), invalid)
@@ -127,7 +127,7 @@ t.test("what git would refuse never reaches git, and what it can't do is an erro
   await t.rejects(updateRef(dir, MAIN, { from: null, to: a }), { name: 'GitFailed' }, 'locked for long')
 })
 
-t.test('a ref that does not exist is not taken for one whose name looks like it', async (t) => {
+t.test('a missing ref is not mistaken for a ref with a similar name', async (t) => {
   const { dir, a, b } = await setUp(t)
   const lookalikes = ['heads/refs/heads/x', 'tags/refs/heads/x', 'heads/x/HEAD', 'tags/x', 'remotes/x']
   for (const name of lookalikes) await userGit(dir, ['update-ref', `refs/${name}`, a])
@@ -143,12 +143,12 @@ t.test('a ref that does not exist is not taken for one whose name looks like it'
   t.equal(await resolveRef(dir, 'refs/heads/y'), b, 'both exist')
 })
 
-t.test('a ref is read as it stands now, however it is stored', async (t) => {
+t.test('a ref is always read in its current state, loose or packed', async (t) => {
   const { dir, a, b } = await setUp(t)
   await updateRef(dir, MAIN, { from: null, to: a })
   for (const to of [b, a, b, a]) {
     await userGit(dir, ['update-ref', MAIN, to])
-    t.equal(await resolveRef(dir, MAIN), to, 'moved by somebody else')
+    t.equal(await resolveRef(dir, MAIN), to, 'moved by another process')
     await userGit(dir, ['pack-refs', '--all'])
     t.equal(await resolveRef(dir, MAIN), to, 'packed')
   }
@@ -160,11 +160,11 @@ t.test('a ref is read as it stands now, however it is stored', async (t) => {
   await userGit(dir, ['update-ref', '-d', MAIN])
   t.equal(await resolveRef(dir, MAIN), null)
   await userGit(dir, ['update-ref', `${MAIN}/below`, a])
-  t.equal(await resolveRef(dir, MAIN), null, 'a directory now')
+  t.equal(await resolveRef(dir, MAIN), null, 'the path is a directory now')
   t.equal(await resolveRef(dir, `${MAIN}/below/more`), null)
 })
 
-t.test('a tag object is what its ref points at, and a symbolic ref is followed', async (t) => {
+t.test('the ref of an annotated tag gives the tag object, and a symbolic ref is followed', async (t) => {
   const { dir, a, b } = await setUp(t)
   await updateRef(dir, MAIN, { from: null, to: b })
   await userGit(dir, ['tag', '-a', '-m', 'x', 'v1', a])
@@ -181,7 +181,7 @@ t.test('a tag object is what its ref points at, and a symbolic ref is followed',
   t.not(tag, a)
 })
 
-t.test('refs are found in a large list of packed ones', async (t) => {
+t.test('refs are found in a large file of packed refs', async (t) => {
   const { dir, a, b } = await setUp(t)
   const name = 'x'.repeat(100)
   const refs = Array.from({ length: 10_000 }, (_, i) => `${a} refs/heads/${name}${`${i}`.padStart(5, '0')}\n`)
@@ -195,7 +195,7 @@ t.test('refs are found in a large list of packed ones', async (t) => {
   t.equal(await resolveRef(dir, 'refs/heads/none'), null)
 })
 
-t.test('refs of a repository that is not there are no absent refs', async (t) => {
+t.test('reading refs of a missing repository is an error, not an absent ref', async (t) => {
   const { dir } = await setUp(t)
   await t.rejects(resolveRef(`${dir}x`, MAIN), { name: 'RepositoryMissing' })
   await rename(dir, `${dir}.gone`)

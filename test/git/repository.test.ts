@@ -28,12 +28,12 @@ t.test(
       committer: ann,
     })
     t.equal(await createRepository(`${parent}/1.git`, { defaultBranch: 'main' }), 'exists')
-    t.equal(await userGit(`${parent}/1.git`, ['rev-parse', 'trunk']), sha, 'what was there stays')
+    t.equal(await userGit(`${parent}/1.git`, ['rev-parse', 'trunk']), sha, 'the existing repository stays')
     t.same(await readdir(parent), ['1.git'])
   },
 )
 
-t.test('a repository that is made by many at once is made by one', async (t) => {
+t.test('when many make the same repository, exactly one makes it', async (t) => {
   const parent = t.testdir()
   const made = await Promise.all(
     Array.from({ length: 5 }, () => createRepository(`${parent}/1.git`, { defaultBranch: 'main' })),
@@ -42,7 +42,7 @@ t.test('a repository that is made by many at once is made by one', async (t) => 
   t.same(await readdir(parent), ['1.git'])
 })
 
-t.test('a bad default branch makes no repository', async (t) => {
+t.test('an invalid default branch makes no repository', async (t) => {
   const parent = t.testdir()
   for (const defaultBranch of ['-x', 'a..b', '', '--bare']) {
     await t.rejects(createRepository(`${parent}/1.git`, { defaultBranch }), { name: 'InvalidGitArgument' })
@@ -50,7 +50,7 @@ t.test('a bad default branch makes no repository', async (t) => {
   t.same(await readdir(parent), [])
 })
 
-t.test('a repository that is deleted is gone at once, and deleting it again is fine', async (t) => {
+t.test('a deleted repository is gone immediately, and deleting it again does nothing', async (t) => {
   const parent = t.testdir()
   await createRepository(`${parent}/1.git`, { defaultBranch: 'main' })
   await deleteRepository(`${parent}/1.git`)
@@ -59,16 +59,19 @@ t.test('a repository that is deleted is gone at once, and deleting it again is f
   t.equal(await createRepository(`${parent}/1.git`, { defaultBranch: 'main' }), 'created')
 })
 
-t.test('what a crash left of making and deleting is swept away, and nothing else', async (t) => {
-  const parent = t.testdir()
-  const id = '0b9a1f3e-53f5-4f7d-b3c7-0f2ae1a4f2c1'
-  for (const name of [`1.git.new-${id}`, `2.git.gone-${id}`, '3.git']) {
-    await mkdir(`${parent}/${name}/objects`, { recursive: true })
-    await writeFile(`${parent}/${name}/HEAD`, 'ref: refs/heads/main\n')
-  }
-  await sweepRepositories(parent)
-  t.same(await readdir(parent), ['3.git'])
-})
+t.test(
+  'the rests of repositories that were being made or deleted are removed, and nothing else',
+  async (t) => {
+    const parent = t.testdir()
+    const id = '0b9a1f3e-53f5-4f7d-b3c7-0f2ae1a4f2c1'
+    for (const name of [`1.git.new-${id}`, `2.git.gone-${id}`, '3.git']) {
+      await mkdir(`${parent}/${name}/objects`, { recursive: true })
+      await writeFile(`${parent}/${name}/HEAD`, 'ref: refs/heads/main\n')
+    }
+    await sweepRepositories(parent)
+    t.same(await readdir(parent), ['3.git'])
+  },
+)
 
 t.test('a clone checks out the default branch that was set', async (t) => {
   const parent = t.testdir()

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import t from 'tap'
-import { git, gitEnvironment, gitOutput } from '../../src/git/run.ts'
+import { gitEnvironment } from '../../src/git/environment.ts'
+import { git, gitOutput } from '../../src/git/run.ts'
 import { userGit } from './client.ts'
 
 t.test('git sees neither the configuration nor the secrets of the machine', async (t) => {
@@ -20,13 +21,13 @@ t.test('git sees neither the configuration nor the secrets of the machine', asyn
   )
 })
 
-t.test('arguments reach git as they are, never through a shell', async (t) => {
+t.test('arguments reach git unchanged, never through a shell', async (t) => {
   const dir = t.testdir()
   await git(['rev-parse', '--parseopt', '--', `$(touch ${dir}/pwned)`, `; touch ${dir}/pwned`])
   t.notOk(existsSync(`${dir}/pwned`))
 })
 
-t.test('a command answers with code, output and error text, and fails as a typed error', async (t) => {
+t.test('a command gives its code, output and error text, or a typed error', async (t) => {
   const dir = t.testdir()
   await userGit('/', ['init', '-q', '--bare', dir])
   const blob = await gitOutput(['hash-object', '-w', '--stdin'], { dir, input: 'hello' })
@@ -41,26 +42,29 @@ t.test('a command answers with code, output and error text, and fails as a typed
   await t.rejects(git(['for-each-ref'], { dir: `${dir}/none` }), { name: 'RepositoryMissing' })
 })
 
-t.test('a command that says or takes too much, or is not wanted any more, is ended', async (t) => {
-  const dir = t.testdir()
-  await userGit('/', ['init', '-q', '--bare', dir])
-  const blob = (await gitOutput(['hash-object', '-w', '--stdin'], { dir, input: Buffer.alloc(3e6) }))
-    .toString()
-    .trim()
-  await t.rejects(git(['cat-file', 'blob', blob], { dir, maxOutput: 1e6 }), { name: 'GitOutputTooLarge' })
-  let seen = 0
-  await git(['cat-file', 'blob', blob], { dir, maxOutput: 10, onOutput: (chunk) => (seen += chunk.length) })
-  t.equal(seen, 3e6, 'output that is not held has no bound')
-  // git starts a helper here, which must end with it.
-  const endless = ['-c', 'alias.wait=!sleep 30', 'wait']
-  await t.rejects(git(endless, { timeout: 100 }), { name: 'GitUnavailable', message: /more than 100 ms/ })
-  const abort = new AbortController()
-  const aborted = t.rejects(git(endless, { signal: abort.signal }), { message: 'shutting down' })
-  abort.abort(new Error('shutting down'))
-  await aborted
-})
+t.test(
+  'a command with too much output, after its time limit, or with an aborted signal is ended',
+  async (t) => {
+    const dir = t.testdir()
+    await userGit('/', ['init', '-q', '--bare', dir])
+    const blob = (await gitOutput(['hash-object', '-w', '--stdin'], { dir, input: Buffer.alloc(3e6) }))
+      .toString()
+      .trim()
+    await t.rejects(git(['cat-file', 'blob', blob], { dir, maxOutput: 1e6 }), { name: 'GitOutputTooLarge' })
+    let seen = 0
+    await git(['cat-file', 'blob', blob], { dir, maxOutput: 10, onOutput: (chunk) => (seen += chunk.length) })
+    t.equal(seen, 3e6, 'streamed output has no limit')
+    // git starts a helper process here, which must end too.
+    const endless = ['-c', 'alias.wait=!sleep 30', 'wait']
+    await t.rejects(git(endless, { timeout: 100 }), { name: 'GitUnavailable', message: /more than 100 ms/ })
+    const abort = new AbortController()
+    const aborted = t.rejects(git(endless, { signal: abort.signal }), { message: 'shutting down' })
+    abort.abort(new Error('shutting down'))
+    await aborted
+  },
+)
 
-t.test('more commands than may run at once all get their turn', async (t) => {
+t.test('all commands run, also when there are more than may run at the same time', async (t) => {
   const results = await Promise.all(Array.from({ length: 60 }, () => git(['version'])))
   t.ok(results.every(({ code }) => code === 0))
 })

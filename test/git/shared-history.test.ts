@@ -1,8 +1,8 @@
 import t from 'tap'
-import { refsSharing } from '../../src/git/shared-history.ts'
+import { refsWithGainedCommits } from '../../src/git/shared-history.ts'
 import { commit, userGit } from './client.ts'
 
-t.test('refs that have a commit that a branch has gained are found, others are not', async (t) => {
+t.test('refs with a commit that a branch has gained are found, other refs are not', async (t) => {
   const dir = `${t.testdir()}/1.git`
   await userGit('/', ['init', '-q', '--bare', dir])
   const root = await commit(dir, 'root', { f: '0' }, [])
@@ -17,10 +17,14 @@ t.test('refs that have a commit that a branch has gained are found, others are n
     await userGit(dir, ['update-ref', `refs/pull/${index}/head`, id])
   }
   await userGit(dir, ['update-ref', 'refs/heads/stacked', stacked])
-  const sharing = await refsSharing(dir, root, merge, 'refs/pull/')
+  const sharing = await refsWithGainedCommits(dir, root, merge, 'refs/pull/')
   t.strictSame([...(sharing ?? [])].sort(), ['refs/pull/1/head', 'refs/pull/2/head', 'refs/pull/3/head'])
-  t.strictSame(await refsSharing(dir, merge, merge, 'refs/pull/'), new Set(), 'nothing gained')
-  t.equal(await refsSharing(dir, merge, root, 'refs/pull/'), undefined, 'rewritten: any may')
-  await t.rejects(refsSharing(dir, 'HEAD', merge, 'refs/pull/'), { name: 'InvalidGitArgument' })
-  await t.rejects(refsSharing(dir, root, merge, '--all'), { name: 'InvalidGitArgument' })
+  t.strictSame(await refsWithGainedCommits(dir, merge, merge, 'refs/pull/'), new Set(), 'nothing gained')
+  t.equal(
+    await refsWithGainedCommits(dir, merge, root, 'refs/pull/'),
+    undefined,
+    'a rewritten branch: any ref may have some',
+  )
+  await t.rejects(refsWithGainedCommits(dir, 'HEAD', merge, 'refs/pull/'), { name: 'InvalidGitArgument' })
+  await t.rejects(refsWithGainedCommits(dir, root, merge, '--all'), { name: 'InvalidGitArgument' })
 })

@@ -20,7 +20,7 @@ async function setUp(t: Test) {
   return { root, dir, mine, other, make }
 }
 
-t.test('a commit that is made with a key carries a signature that git verifies', async (t) => {
+t.test('a commit that is made with a key has a signature that git verifies', async (t) => {
   const { dir, mine, other } = await setUp(t)
   const parent = await commit(dir, 'a', { f: '1' }, [])
   const tree = await userGit(dir, ['rev-parse', `${parent}^{tree}`])
@@ -31,7 +31,7 @@ t.test('a commit that is made with a key carries a signature that git verifies',
   t.match(await verify(mine.signers), { code: 0, stderr: /Good "git" signature for someone@example.org/ })
   t.match(await verify(other.signers), { code: 1 })
   t.equal(await userGit(dir, ['fsck', '--strict', '--no-dangling']), '')
-  t.equal(await commitTree(dir, { ...made, signingKey: mine.path }), sha, 'the same again')
+  t.equal(await commitTree(dir, { ...made, signingKey: mine.path }), sha, 'the same commit again')
   t.not(await commitTree(dir, made), sha)
 
   const read = `${dir}/../2.git`
@@ -39,11 +39,11 @@ t.test('a commit that is made with a key carries a signature that git verifies',
   await userGit(dir, ['push', '-q', read, `${sha}:refs/heads/x`])
   const facts = (await commitFacts(read, [sha])).get(sha)
   await deleteRepository(dir)
-  t.same((await commitFacts(dir, [sha])).get(sha), facts, 'what was made is known, and known rightly')
+  t.same((await commitFacts(dir, [sha])).get(sha), facts, 'the cached commit equals the stored one')
   t.match(facts, { message: 'ü\n\nbody\n', parents: [parent], author: ann })
 })
 
-t.test('a commit that git would refuse is refused when it is signed, too', async (t) => {
+t.test('an invalid commit is also refused when it is signed', async (t) => {
   const { dir, mine } = await setUp(t)
   const blank = { message: 'x', author: ann, committer: ann, signingKey: mine.path }
   const missing = 'e'.repeat(40)
@@ -54,7 +54,7 @@ t.test('a commit that git would refuse is refused when it is signed, too', async
   })
 })
 
-t.test("a key that can't sign is told why, and makes no commit", async (t) => {
+t.test("a key that can't sign gives the reason, and makes no commit", async (t) => {
   const { root, make, mine } = await setUp(t)
   const locked = await makeKey(`${root}/locked`, 'a passphrase')
   await copyFile(mine.path, `${root}/open`)
@@ -105,7 +105,7 @@ t.test('only commits with a good signature by a trusted key count as signed', as
   t.same(
     await unsignedCommits(dir, all, { allowedSigners: `${root}/files` }),
     all,
-    'a key for something else',
+    'a key for another purpose',
   )
 
   await t.rejects(unsignedCommits(dir, all, { allowedSigners: `${root}/none` }), { name: 'GitUnavailable' })

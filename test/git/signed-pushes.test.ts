@@ -10,7 +10,7 @@ import { makeKey, type TestKey } from './ssh-keys.ts'
 
 const MAIN = 'refs/heads/main'
 
-/** A server that wants signed commits on main and on release, signed by Ann or by itself. */
+/** A server that requires commits on main and on release to be signed by Ann or by itself. */
 async function setUp(t: Test) {
   const root = await mkdtemp(join(tmpdir(), 'mergelog-git-'))
   const ann = await makeKey(`${root}/ann`)
@@ -41,7 +41,7 @@ async function setUp(t: Test) {
   return { root, dir, work, server, push, signed, ann, own, eve }
 }
 
-t.test('signed commits are taken, by a key of the list and by our own', async (t) => {
+t.test("commits signed by a listed key or by the server's key are accepted", async (t) => {
   const { dir, push, signed, ann, own, server } = await setUp(t)
   const a = await signed(ann, 'a', [])
   const b = await signed(own, 'b', [a])
@@ -54,7 +54,7 @@ t.test('signed commits are taken, by a key of the list and by our own', async (t
   )
 })
 
-t.test('one commit without a good signature refuses the whole push and is named', async (t) => {
+t.test('one commit without a good signature refuses the whole push; the answer names it', async (t) => {
   const { root, dir, work, push, signed, ann, eve, server } = await setUp(t)
   const a = await signed(ann, 'a', [])
   const unsigned = await commit(work, 'unsigned', { f: 'u' }, [a])
@@ -69,11 +69,11 @@ t.test('one commit without a good signature refuses the whole push and is named'
   t.same(await listRefs(dir), [])
   t.same(server.recorded, [])
   t.same(await readdir(`${root}/pending`), [])
-  t.same(await readdir(`${dir}/objects`), ['info', 'pack'], 'no object stays')
+  t.same(await readdir(`${dir}/objects`), ['info', 'pack'], 'no object is kept')
 })
 
 t.test(
-  'other branches take every commit, but none gets from there to a branch that wants signatures',
+  'other branches accept every commit, but an unsigned commit cannot move on to a branch that requires signatures',
   async (t) => {
     const { dir, work, push, signed, ann } = await setUp(t)
     const a = await signed(ann, 'a', [])
@@ -91,7 +91,7 @@ t.test(
   },
 )
 
-t.test('a ref that is new takes over what the repository has', async (t) => {
+t.test('a new ref may have unsigned commits that the repository has already', async (t) => {
   const { dir, work, push, signed, ann } = await setUp(t)
   const old = await commit(work, 'from before the rule', { f: 'o' }, [])
   t.match(await push(`${old}:refs/heads/next`), { code: 0 })
@@ -100,7 +100,7 @@ t.test('a ref that is new takes over what the repository has', async (t) => {
   t.same(await listRefs(dir), [{ ref: 'refs/heads/next', sha: old }])
 })
 
-t.test('nothing passes when signatures cannot be checked', async (t) => {
+t.test('every push is refused when signatures cannot be checked', async (t) => {
   const { dir, push, signed, ann, server } = await setUp(t)
   const a = await signed(ann, 'a', [])
   await unlink(ann.signers)

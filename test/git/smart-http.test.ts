@@ -92,9 +92,9 @@ t.test('a shallow clone, a partial clone and a single commit can be fetched', as
   await userGit(`${root}/pull`, ['fetch', '-q', url, 'refs/pull/1/head'])
 })
 
-t.test('a request that the client compressed is understood', async (t) => {
+t.test('a compressed request is understood', async (t) => {
   const { url, dir, server, root, c } = await setUp(t)
-  // git compresses requests of more than a kilobyte: many wants make one.
+  // git compresses requests of more than a kilobyte. Many wants make the request long enough.
   for (let i = 0; i < 30; i++) {
     await userGit(dir, ['update-ref', `refs/heads/b${i}`, await commit(dir, `b${i}`, { f: `b${i}` }, [c])])
   }
@@ -102,11 +102,11 @@ t.test('a request that the client compressed is understood', async (t) => {
   t.equal(await userGit(`${root}/mirror`, ['for-each-ref']), await userGit(dir, ['for-each-ref']))
   t.ok(
     server.requests.some(({ encoding }) => encoding === 'gzip'),
-    'git did compress',
+    'git compressed the request',
   )
 })
 
-t.test('an empty repository can be cloned, a missing one can not', async (t) => {
+t.test('an empty repository can be cloned, a missing one cannot', async (t) => {
   const { server, root } = await setUp(t)
   await createRepository(`${root}/empty.git`, { defaultBranch: 'trunk' })
   await userGit(root, ['clone', '-q', `${server.url}/empty.git`, 'empty'])
@@ -117,29 +117,26 @@ t.test('an empty repository can be cloned, a missing one can not', async (t) => 
   await t.rejects(uploadPack(`${root}/none.git`, Readable.from([])), { name: 'RepositoryMissing' })
 })
 
-t.test(
-  "a body is decoded by its encoding, and what can't be decoded is an error of the client",
-  async (t) => {
-    const zipped = () => Readable.from([gzipSync('hello'.repeat(1000))])
-    t.equal((await buffer(decodeBody(zipped(), 'gzip'))).toString(), 'hello'.repeat(1000))
-    t.equal((await buffer(decodeBody(zipped(), ' X-GZIP'))).length, 5000)
-    t.equal((await buffer(decodeBody(Readable.from([Buffer.from('plain')]), undefined))).toString(), 'plain')
-    t.equal((await buffer(decodeBody(Readable.from([Buffer.from('plain')]), 'identity'))).toString(), 'plain')
-    t.throws(() => decodeBody(zipped(), 'br'), { name: 'UnknownContentEncoding' })
-    await t.rejects(buffer(decodeBody(Readable.from([Buffer.from('plain')]), 'gzip')), {
-      name: 'MalformedGitRequest',
-    })
-    await t.rejects(buffer(decodeBody(Readable.from([gzipSync('x').subarray(0, 10)]), 'gzip')), {
-      name: 'MalformedGitRequest',
-    })
-    const broken = new PassThrough()
-    const decoded = buffer(decodeBody(broken, 'gzip'))
-    broken.destroy()
-    await t.rejects(decoded, { name: 'GitClientGone' })
-  },
-)
+t.test("a body is decoded by its encoding; a body that can't be decoded is a client error", async (t) => {
+  const zipped = () => Readable.from([gzipSync('hello'.repeat(1000))])
+  t.equal((await buffer(decodeBody(zipped(), 'gzip'))).toString(), 'hello'.repeat(1000))
+  t.equal((await buffer(decodeBody(zipped(), ' X-GZIP'))).length, 5000)
+  t.equal((await buffer(decodeBody(Readable.from([Buffer.from('plain')]), undefined))).toString(), 'plain')
+  t.equal((await buffer(decodeBody(Readable.from([Buffer.from('plain')]), 'identity'))).toString(), 'plain')
+  t.throws(() => decodeBody(zipped(), 'br'), { name: 'UnknownContentEncoding' })
+  await t.rejects(buffer(decodeBody(Readable.from([Buffer.from('plain')]), 'gzip')), {
+    name: 'MalformedGitRequest',
+  })
+  await t.rejects(buffer(decodeBody(Readable.from([gzipSync('x').subarray(0, 10)]), 'gzip')), {
+    name: 'MalformedGitRequest',
+  })
+  const broken = new PassThrough()
+  const decoded = buffer(decodeBody(broken, 'gzip'))
+  broken.destroy()
+  await t.rejects(decoded, { name: 'GitClientGone' })
+})
 
-t.test('a request that grows beyond its limit when it is decompressed is refused', async (t) => {
+t.test('a request that exceeds the limit after decompression is refused', async (t) => {
   const { dir, url, c } = await setUp(t)
   const bomb = gzipSync(Buffer.alloc(35 * 1024 * 1024, `0032want ${c}\n`))
   t.ok(bomb.length < 1_000_000)
@@ -159,7 +156,7 @@ t.test('a request that grows beyond its limit when it is decompressed is refused
   t.equal(spoiled.status, 400)
 })
 
-t.test('nonsense in a request or in its protocol header is an error, not a crash', async (t) => {
+t.test('a malformed request or protocol header is an error, not a crash', async (t) => {
   const { url, root } = await setUp(t)
   const nonsense = await fetch(`${url}/git-upload-pack`, { method: 'POST', body: 'GET / HTTP/1.1' })
   t.not(nonsense.status, 404)
@@ -171,7 +168,7 @@ t.test('nonsense in a request or in its protocol header is an error, not a crash
   t.match(await userGit(root, ['ls-remote', url]), /refs\/heads\/main/)
 })
 
-t.test('a client that goes away in the middle of a clone leaves no process', async (t) => {
+t.test('a client that goes away during a clone leaves no process', async (t) => {
   const { dir, url, server } = await setUp(t)
   const sha = await addLargeFile(dir)
   const body = `0032want ${sha}\n00000009done\n`
@@ -182,13 +179,13 @@ t.test('a client that goes away in the middle of a clone leaves no process', asy
   )
   await new Promise((resolve) => socket.once('data', resolve))
   socket.pause()
-  t.ok((await gitProcesses(dir)).length > 0, 'git is in the middle of it')
+  t.ok((await gitProcesses(dir)).length > 0, 'git is still running')
   socket.destroy()
   await until(async () => (await gitProcesses(dir)).length === 0)
   await until(() => server.requests.at(-1)?.error !== undefined)
 })
 
-t.test('a client that goes away within its request leaves no process', async (t) => {
+t.test('a client that goes away during its request leaves no process', async (t) => {
   const { dir, url, server } = await setUp(t)
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.write('POST /one.git/git-upload-pack HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n0032want')

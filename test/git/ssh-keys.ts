@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 
 export interface TestKey {
   path: string
-  /** Path of an allowed-signers file with this key alone. */
+  /** Path of an allowed-signers file with only this key. */
   signers: string
 }
 

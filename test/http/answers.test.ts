@@ -1,4 +1,4 @@
-/** What the documentation says of an answer is what the answer has: every field, of that type, and no other. */
+/** Checks that answers have exactly the fields of the API documentation, with the documented types. */
 import { Ajv } from 'ajv'
 import t, { type Test } from 'tap'
 import { workTree } from '../git-client.ts'
@@ -20,7 +20,7 @@ const documentation: Documentation = JSON.parse(await (await server.fetch(null, 
 const ajv = new Ajv({ strict: false, allErrors: true })
 const checked = new Set<string>()
 
-/** The schema with all objects closed that do not say of themselves that they are open. */
+/** The schema with additional properties forbidden in all objects that don't allow them explicitly. */
 function closed(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(closed)
   if (typeof schema !== 'object' || schema === null) return schema
@@ -28,7 +28,7 @@ function closed(schema: unknown): unknown {
   return 'properties' in inner ? { additionalProperties: false, ...inner } : inner
 }
 
-/** Asks as that user, and compares the answer with what the documentation says of it. Resolves to its JSON. */
+/** Sends a request as this user, and checks the answer against the documentation. Resolves to its JSON. */
 async function call<T>(
   t: Test,
   login: string,
@@ -64,7 +64,7 @@ const as = (t: Test, login: string) => ({
   send: <T>(method: Method, path: string, body: object, params: Record<string, string | number> = {}) =>
     call<T>(t, login, method, path, { params: { ...repo, ...params }, body }),
 })
-t.test('every answer in JSON has what the documentation says, and nothing else', async (t) => {
+t.test('every JSON answer has the documented fields, and no others', async (t) => {
   const [alice, admin] = [as(t, 'alice'), as(t, 'admin')]
 
   await server.as('alice')
@@ -218,5 +218,5 @@ t.test('every answer in JSON has what the documentation says, and nothing else',
       .map(([method]) => `${method} ${path}`),
   )
   const missing = all.filter((each) => !checked.has(each))
-  t.strictSame(missing, [], 'no answer was left out')
+  t.strictSame(missing, [], 'every documented answer was checked')
 })

@@ -73,7 +73,7 @@ t.test('an unknown path or method gives 404 as JSON', async (t) => {
   t.equal((await send('DELETE', '/api/v1/user/repos')).status, 404)
 })
 
-t.test('X-Request-Id comes back, and is the correlation id of what the request led to', async (t) => {
+t.test("X-Request-Id comes back, and is the correlation id of the request's events", async (t) => {
   const id = 'my-request.42'
   const answer = await post('/user/repos', '{"name":"traced"}', { 'x-request-id': id })
   t.equal(answer.headers.get('x-request-id'), id)
@@ -101,7 +101,7 @@ interface OpenApi {
 const openApi = async (): Promise<OpenApi> =>
   JSON.parse(await (await send('GET', '/api/openapi.json')).text())
 
-t.test('openapi.json is OpenAPI 3 and lists the routes; the documentation answers', async (t) => {
+t.test('openapi.json is OpenAPI 3 and lists the routes; the documentation page works', async (t) => {
   const document = await openApi()
   t.match(document, { openapi: /^3\./, info: { title: 'Mergelog', version: /./ } })
   for (const [path, methods] of Object.entries(document.paths)) {
@@ -120,7 +120,7 @@ t.test('openapi.json is OpenAPI 3 and lists the routes; the documentation answer
   t.equal((await send('GET', '/api/docs')).status, 200)
 })
 
-/** What may stand in a path, a query or a field, and should not. */
+/** Hostile values for a part of a path, a query or a field. */
 const HOSTILE = [
   '..',
   '.',
@@ -170,7 +170,7 @@ const HOSTILE = [
   'x'.repeat(2500),
   '%2f'.repeat(100),
 ]
-/** The same where JSON says it. */
+/** Hostile values for fields in JSON. */
 const VALUES = [
   null,
   true,
@@ -234,7 +234,7 @@ t.test('no hostile path, query or field gives a 5xx, on any route', async (t) =>
   const ask = async (method: string, path: string, body?: string) => {
     asked += 1
     const status = await statusFor(agent, method, path, body)
-    // 501 is what gateways of chains say of a path that is no method.
+    // 501 is right for upgrade routes: gateways of chains answer it for an unknown method.
     if (status >= 500 && status !== 501) failures.push(`${method} ${path} ${body ?? ''}: ${status}`)
   }
   const { paths } = await openApi()
@@ -263,7 +263,10 @@ t.test('no hostile path, query or field gives a 5xx, on any route', async (t) =>
     ref: 'main',
     diffType: 'diff',
   }
-  /** One place reads these names for all routes: each route gets some of the values, all routes together all. */
+  /**
+   * The same code reads these names for all routes. So each route gets some of the values, and all routes together
+   * get all of them.
+   */
   const SHARED = new Set(['owner', 'repo', 'index', 'page', 'limit'])
   const PARTS = 5
   for (const [place, { path, method, takes }] of routes.entries()) {
@@ -273,7 +276,7 @@ t.test('no hostile path, query or field gives a 5xx, on any route', async (t) =>
     const filled = (odd: string, hostile: string) =>
       path.replace(/{([^}]+)}/g, (_, name: string) => (name === odd ? hostile : (known[name] ?? 'x')))
     const body = method === 'GET' || method === 'DELETE' ? undefined : '{}'
-    // The repository that the others need stays.
+    // Don't delete the repository: the other requests need it.
     const destroys = method === 'DELETE' && path.endsWith('{repo}')
     await Promise.all(
       names.flatMap((name) => hostileFor(name).map((hostile) => ask(method, filled(name, hostile), body))),
@@ -347,7 +350,7 @@ t.test('no hostile path, query or field gives a 5xx, on any route', async (t) =>
       const bodies = fields.flatMap((field) =>
         VALUES.map((value) => ({ head: 'x', base: 'main', title: 'T', username: 'x', [field]: value })),
       )
-      // The repository that the others need keeps its name.
+      // Don't rename the repository: the other requests need it.
       const harmless = bodies.filter((body) => method !== 'PATCH' || !Object.hasOwn(body, 'name'))
       await Promise.all(harmless.map((odd) => ask(method, filled('', ''), JSON.stringify(odd))))
     }

@@ -3,8 +3,8 @@ import t from 'tap'
 import { registerErrors } from '../../src/http/errors.ts'
 import {
   type Beginning,
-  beginningOf,
-  checkBeginning,
+  requestedBeginning,
+  requireExistingBeginning,
   type StreamedEvent,
   sendEventStream,
 } from '../../src/http/event-stream.ts'
@@ -13,15 +13,15 @@ import { Refused, refuse } from '../../src/refusal.ts'
 
 type Test = Pick<typeof t, 'teardown'>
 
-/** A server whose `/` streams these batches, and that says where a client wants to begin; `last`: the last id. */
+/** A server whose `/` streams these batches, and where the last client wanted to begin. `last` is the last id. */
 async function serve(t: Test, batches: () => AsyncIterable<readonly StreamedEvent[]>, last = 1000) {
   const app = Fastify()
   const ending = new AbortController()
   let beginning: Beginning | undefined
   registerErrors(app, () => '/docs')
   app.get<{ Querystring: { after?: string } }>('/', async (request, reply) => {
-    beginning = beginningOf(request, request.query.after)
-    await checkBeginning(request, beginning, async () => last)
+    beginning = requestedBeginning(request, request.query.after)
+    await requireExistingBeginning(request, beginning, async () => last)
     sendEventStream(request, reply, batches, ending.signal)
     return reply
   })
@@ -39,7 +39,7 @@ const once = (...batches: StreamedEvent[][]) =>
     yield* batches
   }
 
-t.test('events come with their ids, silence as a comment', async (t) => {
+t.test('events come with their ids, and an empty batch comes as a comment', async (t) => {
   const { url } = await serve(t, once([{ id: 0, data: '{"a":1}' }], [], [{ id: 7, data: '"b"' }]))
   const answer = await fetch(url)
   t.equal(answer.headers.get('content-type'), 'text/event-stream; charset=utf-8')
@@ -48,7 +48,7 @@ t.test('events come with their ids, silence as a comment', async (t) => {
   t.equal(await answer.text(), 'retry: 2000\n\nid: 0\ndata: {"a":1}\n\n:\n\nid: 7\ndata: "b"\n\n')
 })
 
-t.test('HEAD gets the headers, and nothing is begun', async (t) => {
+t.test('HEAD gets the headers, and no iteration starts', async (t) => {
   let begun = false
   const { url } = await serve(t, async function* () {
     begun = true
@@ -60,7 +60,7 @@ t.test('HEAD gets the headers, and nothing is begun', async (t) => {
   t.notOk(begun)
 })
 
-t.test('Last-Event-ID goes before the query, and an empty one is none', async (t) => {
+t.test('Last-Event-ID wins over the query, and an empty one is ignored', async (t) => {
   const { url, beginning } = await serve(t, once())
   const cases: [string, string | undefined, Beginning][] = [
     ['', undefined, 'first'],
@@ -83,7 +83,7 @@ t.test('Last-Event-ID goes before the query, and an empty one is none', async (t
   t.equal((await fetch(url, { headers: { 'last-event-id': 'now' } })).status, 422)
 })
 
-t.test('an event that there is not yet can not be begun behind', async (t) => {
+t.test('beginning after an event that does not exist is refused', async (t) => {
   const refused = async (url: string, id?: string) => {
     const answer = await fetch(url, { headers: id === undefined ? {} : { 'last-event-id': id } })
     return { status: answer.status, body: answer.status === 200 ? await answer.text() : await answer.json() }
@@ -105,31 +105,34 @@ t.test('an event that there is not yet can not be begun behind', async (t) => {
   t.match(await refused(empty.url), { status: 200 })
 })
 
-t.test('who is refused for want of places is told when to come back, and the log has no error', async (t) => {
-  const logged: { level: number; msg: string; err?: unknown }[] = []
-  const stream = { write: (line: string) => logged.push(JSON.parse(line)) }
-  const app = Fastify({ logger: { level: 'info', stream } })
-  t.teardown(() => app.close())
-  registerErrors(app, () => '/docs')
-  app.get<{ Params: { kind: 'unavailable' | 'tooManyRequests' } }>('/:kind', async ({ params }) => {
-    throw new Refused(refuse[params.kind]('too many follow'))
-  })
-  for (const [kind, status] of [
-    ['unavailable', 503],
-    ['tooManyRequests', 429],
-  ] as const) {
-    const answer = await app.inject(`/${kind}`)
-    t.equal(answer.statusCode, status)
-    t.match(answer.headers['retry-after'], /^[1-9]\d*$/)
-  }
-  t.ok(logged.some(({ msg }) => msg === 'too many follow'))
-  t.strictSame(
-    logged.filter(({ level, err }) => level > 30 || err !== undefined),
-    [],
-  )
-})
+t.test(
+  'a client that is refused for too many followers gets Retry-After, and the log has no error',
+  async (t) => {
+    const logged: { level: number; msg: string; err?: unknown }[] = []
+    const stream = { write: (line: string) => logged.push(JSON.parse(line)) }
+    const app = Fastify({ logger: { level: 'info', stream } })
+    t.teardown(() => app.close())
+    registerErrors(app, () => '/docs')
+    app.get<{ Params: { kind: 'unavailable' | 'tooManyRequests' } }>('/:kind', async ({ params }) => {
+      throw new Refused(refuse[params.kind]('too many follow'))
+    })
+    for (const [kind, status] of [
+      ['unavailable', 503],
+      ['tooManyRequests', 429],
+    ] as const) {
+      const answer = await app.inject(`/${kind}`)
+      t.equal(answer.statusCode, status)
+      t.match(answer.headers['retry-after'], /^[1-9]\d*$/)
+    }
+    t.ok(logged.some(({ msg }) => msg === 'too many follow'))
+    t.strictSame(
+      logged.filter(({ level, err }) => level > 30 || err !== undefined),
+      [],
+    )
+  },
+)
 
-t.test('no more is asked for than the client takes, and nothing after it has gone', async (t) => {
+t.test('batches are read only as fast as the client reads, and not after it has gone away', async (t) => {
   let asked = 0
   let over = () => {}
   const ended = new Promise<void>((resolve) => {
@@ -154,7 +157,7 @@ t.test('no more is asked for than the client takes, and nothing after it has gon
   t.ok(asked < 100, `${asked} of 1000 MB were asked for`)
 })
 
-t.test('a client that takes nothing does not hold up the end of the server', async (t) => {
+t.test('a client that reads nothing does not delay the end of the server', async (t) => {
   const data = JSON.stringify('x'.repeat(1_000_000))
   const { url, app, ending } = await serve(t, async function* () {
     for (let id = 0; id < 1000; id++) yield [{ id, data }]
@@ -166,23 +169,26 @@ t.test('a client that takes nothing does not hold up the end of the server', asy
   await t.rejects(answer.text(), 'the stream breaks off')
 })
 
-t.test('Accept: the form with the most weight, and of equals the first that is offered', async (t) => {
-  const offered = ['application/json', 'application/x-ndjson', 'text/event-stream'] as const
-  const cases: [string | undefined, string][] = [
-    [undefined, 'application/json'],
-    ['', 'application/json'],
-    ['*/*', 'application/json'],
-    ['image/png', 'application/json'],
-    ['text/event-stream', 'text/event-stream'],
-    ['application/x-ndjson, */*;q=0.1', 'application/x-ndjson'],
-    ['application/json;q=0, application/*', 'application/x-ndjson'],
-    ['text/event-stream;q=x', 'application/json'],
-    [',,;;q=;=', 'application/json'],
-  ]
-  for (const [accept, type] of cases) t.equal(preferredType(accept, offered), type, `${accept}`)
-})
+t.test(
+  'Accept: the type with the largest weight wins, or the first offered one of several equals',
+  async (t) => {
+    const offered = ['application/json', 'application/x-ndjson', 'text/event-stream'] as const
+    const cases: [string | undefined, string][] = [
+      [undefined, 'application/json'],
+      ['', 'application/json'],
+      ['*/*', 'application/json'],
+      ['image/png', 'application/json'],
+      ['text/event-stream', 'text/event-stream'],
+      ['application/x-ndjson, */*;q=0.1', 'application/x-ndjson'],
+      ['application/json;q=0, application/*', 'application/x-ndjson'],
+      ['text/event-stream;q=x', 'application/json'],
+      [',,;;q=;=', 'application/json'],
+    ]
+    for (const [accept, type] of cases) t.equal(preferredType(accept, offered), type, `${accept}`)
+  },
+)
 
-t.test('Accept: a form that must be named is not meant by any *', async (t) => {
+t.test('Accept: a type that must be named does not match any *', async (t) => {
   const offered = ['application/json', 'application/x-ndjson', 'text/event-stream'] as const
   const cases: [string, string][] = [
     ['*/*', 'application/json'],

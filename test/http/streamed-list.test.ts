@@ -18,7 +18,7 @@ async function serve(test: Pick<typeof t, 'teardown'>, parts: () => Parts): Prom
   return app.listen({ host: '127.0.0.1', port: 0 })
 }
 
-/** As many rows as make a part that no socket takes at once. */
+/** Enough rows for a part that does not fit into a socket's buffer. */
 const large = Array.from({ length: 20_000 }, (_, n) => ({ n }))
 
 async function answerOf(url: string): Promise<IncomingMessage> {
@@ -28,7 +28,7 @@ async function answerOf(url: string): Promise<IncomingMessage> {
   return answer
 }
 
-t.test('rows in parts are one array', async (t) => {
+t.test('several parts give one array', async (t) => {
   const url = await serve(t, async function* () {
     yield [{ n: 1 }, { n: 2 }]
     yield []
@@ -39,12 +39,12 @@ t.test('rows in parts are one array', async (t) => {
   t.equal(await answer.text(), '[{"n":1},{"n":2},{"n":3}]')
 })
 
-t.test('no rows are an empty array', async (t) => {
+t.test('no rows give an empty array', async (t) => {
   const url = await serve(t, async function* () {})
   t.equal(await (await fetch(url)).text(), '[]')
 })
 
-t.test('an error before the first row is an answer of its own', async (t) => {
+t.test('an error before the first row gives a normal error answer', async (t) => {
   // biome-ignore lint/correctness/useYield: it fails before it has anything
   const url = await serve(t, async function* () {
     throw new Error('the store is away')
@@ -62,7 +62,7 @@ t.test('an error in the middle breaks the connection', async (t) => {
   await t.rejects(answer.text())
 })
 
-t.test('a client that takes nothing is not read for, and one that goes away ends the reading', async (t) => {
+t.test('reading stops while the client reads nothing, and ends when the client goes away', async (t) => {
   let read = 0
   let ended = false
   const url = await serve(t, async function* () {
@@ -77,12 +77,12 @@ t.test('a client that takes nothing is not read for, and one that goes away ends
   })
   const answer = await answerOf(url)
   let before = -1
-  await until('the reading stands still', async () => {
+  await until('the reading has paused', async () => {
     const still = read === before
     before = read
     return still
   })
-  // What the sockets of both sides hold, and no more.
+  // At most what the sockets of both sides hold.
   t.ok(read * JSON.stringify(large).length < 32e6, `${read} parts were read`)
   answer.destroy()
   await until('the reading has ended', async () => ended)

@@ -42,25 +42,25 @@ t.test('CI runs exactly npm test, shows its output and ends with the counts', as
   t.equal(called, 'test; CI=true; reporter=base;')
 })
 
-t.test('failed and skipped tests are counted, and the exit code of npm test stays', async (t) => {
+t.test('failed and skipped tests are counted, and the exit code is that of npm test', async (t) => {
   const { status, last } = await ci(t, '# { total: 11, pass: 5, fail: 4, todo: 1, skip: 1 }\n', 3)
   t.equal(status, 3)
   t.equal(last, '5 passed, 4 failed, 2 skipped')
 })
 
-t.test('only the last summary counts: a test may print one of its own', async (t) => {
+t.test('only the last summary counts, because a test may print its own summary', async (t) => {
   const { last } = await ci(t, '# { total: 99, pass: 99 }\n# { total: 2, pass: 1, fail: 1 }\n', 1)
   t.equal(last, '1 passed, 1 failed')
 })
 
-t.test('a run that ends before the tests is a failure, also by its counts', async (t) => {
+t.test('a run that ends before the tests is a failure, also in the counts', async (t) => {
   const { status, said, last } = await ci(t, 'lint: 3 errors\n', 2)
   t.equal(status, 2)
   t.match(said, 'npm test failed (exit 2) outside of the tests')
   t.equal(last, '0 passed, 1 failed')
 })
 
-t.test('a success that shows no result is not believed', async (t) => {
+t.test('a success without a summary is a failure', async (t) => {
   const { status, last } = await ci(t, 'all is well\n', 0)
   t.equal(status, 1)
   t.equal(last, '0 passed, 1 failed')

@@ -30,7 +30,7 @@ const compose: Compose = document.toJS()
 const { app, eventstore, mongodb } = compose.services
 const packageJson: Package = JSON.parse(read('package.json'))
 
-/** Instructions with continued lines joined: `[['FROM', 'node:20 AS build'], …]`. */
+/** The instructions, with continued lines joined: `[['FROM', 'node:20 AS build'], …]`. */
 const instructions = read('Dockerfile')
   .replace(/\\\n\s*/g, '')
   .split('\n')
@@ -39,7 +39,7 @@ const instructions = read('Dockerfile')
 
 const argumentsOf = (name: string) => instructions.filter(([each]) => each === name).map(([, rest]) => rest)
 
-/** What the image sets: `A=1 B=2` of every ENV. */
+/** The variables that the image sets: `A=1 B=2` of every ENV. */
 const imageEnvironment = Object.fromEntries(
   argumentsOf('ENV').flatMap((rest) =>
     [...rest.matchAll(/(\w+)=(\S+)/g)].map(([, name, value]) => [name, value]),
@@ -53,13 +53,13 @@ t.test('docker-compose.yml is valid YAML without repeated keys', async (t) => {
   t.strictSame(document.warnings, [])
 })
 
-t.test('the stores are the ones that Mergelog is made for', async (t) => {
+t.test('the stores are EventStoreDB and MongoDB', async (t) => {
   t.equal(eventstore.image, 'eventstore/eventstore:24.10')
   t.equal(mongodb.image, 'mongo:8')
   t.equal(app.build, '.')
 })
 
-t.test('the app starts once both stores are healthy, and says itself whether it is', async (t) => {
+t.test('the app starts when both stores are healthy, and has its own health check', async (t) => {
   for (const [name, { healthcheck }] of Object.entries(compose.services)) {
     t.equal(healthcheck?.test[0], 'CMD', `${name} has a health check that runs without a shell`)
   }
@@ -70,7 +70,7 @@ t.test('the app starts once both stores are healthy, and says itself whether it 
   t.match(app.healthcheck?.test.at(-1), '/healthz')
 })
 
-t.test('what a container acknowledges is on a declared volume', async (t) => {
+t.test('all data of the containers is on declared volumes', async (t) => {
   const mounts = Object.values(compose.services).flatMap(({ volumes }) => volumes ?? [])
   t.strictSame(mounts.map((mount) => mount.split(':')[0]).sort(), Object.keys(compose.volumes).sort())
   for (const directory of ['/var/lib/eventstore', '/data/db', imageEnvironment.DATA_DIR]) {
@@ -81,39 +81,36 @@ t.test('what a container acknowledges is on a declared volume', async (t) => {
   }
 })
 
-t.test('the stores, which ask for no password, are not published beyond this machine', async (t) => {
+t.test('the stores, which have no passwords, cannot be reached from other machines', async (t) => {
   for (const port of [...(eventstore.ports ?? []), ...(mongodb.ports ?? [])]) t.match(port, /^127\.0\.0\.1:/)
 })
 
-t.test(
-  'every variable that compose and the image set is a setting, with a value that it accepts',
-  async (t) => {
-    // ${NAME:-default} as compose fills it in on a machine that sets nothing.
-    const environment = Object.fromEntries(
-      Object.entries(app.environment ?? {}).map(([name, value]) => [
-        name,
-        value.replace(/\$\{\w+:-([^}]*)\}/g, (_, otherwise) => otherwise),
-      ]),
-    )
-    const { NODE_ENV, ...image } = imageEnvironment
-    t.equal(NODE_ENV, 'production')
-    for (const name of [...Object.keys(environment), ...Object.keys(image)]) {
-      t.ok(names.includes(name), `${name} is a setting`)
-    }
-    for (const [, name] of JSON.stringify(app.environment).matchAll(/\$\{(\w+)/g)) {
-      t.ok(name !== undefined && names.includes(name), `${name} is the setting's own name on the host, too`)
-    }
-    const config = loadConfig({ ...image, ...environment })
-    t.equal(config.eventStoreUrl, 'esdb://eventstore:2113?tls=false')
-    t.equal(config.mongodbUrl, 'mongodb://mongodb:27017/mergelog')
-    t.equal(config.host, '0.0.0.0', 'the server is reachable from outside of its container')
-    t.equal(config.dataDir, '/data')
-    t.strictSame(app.ports, [`3000:${config.port}`, `9090:${config.grpcPort}`])
-    t.match(app.healthcheck?.test.at(-1), `127.0.0.1:${config.port}/healthz`)
-  },
-)
+t.test('every variable that compose and the image set is a setting with a valid value', async (t) => {
+  // Fill in ${NAME:-default} as compose does on a machine that sets no variables.
+  const environment = Object.fromEntries(
+    Object.entries(app.environment ?? {}).map(([name, value]) => [
+      name,
+      value.replace(/\$\{\w+:-([^}]*)\}/g, (_, otherwise) => otherwise),
+    ]),
+  )
+  const { NODE_ENV, ...image } = imageEnvironment
+  t.equal(NODE_ENV, 'production')
+  for (const name of [...Object.keys(environment), ...Object.keys(image)]) {
+    t.ok(names.includes(name), `${name} is a setting`)
+  }
+  for (const [, name] of JSON.stringify(app.environment).matchAll(/\$\{(\w+)/g)) {
+    t.ok(name !== undefined && names.includes(name), `${name} has the same name on the host`)
+  }
+  const config = loadConfig({ ...image, ...environment })
+  t.equal(config.eventStoreUrl, 'esdb://eventstore:2113?tls=false')
+  t.equal(config.mongodbUrl, 'mongodb://mongodb:27017/mergelog')
+  t.equal(config.host, '0.0.0.0', 'the server can be reached from outside its container')
+  t.equal(config.dataDir, '/data')
+  t.strictSame(app.ports, [`3000:${config.port}`, `9090:${config.grpcPort}`])
+  t.match(app.healthcheck?.test.at(-1), `127.0.0.1:${config.port}/healthz`)
+})
 
-t.test('the image starts what npm start starts', async (t) => {
+t.test('the image and npm start run the same program', async (t) => {
   const command: string[] = JSON.parse(argumentsOf('CMD').at(-1) ?? 'null')
   t.equal(command.join(' '), packageJson.scripts.start)
   const copied = argumentsOf('COPY').join('\n')
@@ -133,7 +130,7 @@ t.test('the image is built in stages on Node 20 and runs without root rights, wi
   t.match(argumentsOf('HEALTHCHECK')[0], '/healthz')
 })
 
-t.test('the check inside the image is JavaScript', async (t) => {
+t.test('the health check inside the image is valid JavaScript', async (t) => {
   const checks = [
     argumentsOf('HEALTHCHECK')[0]?.replace(/^.*?CMD /, '') ?? 'null',
     JSON.stringify(app.healthcheck?.test.slice(1)),
@@ -145,7 +142,7 @@ t.test('the check inside the image is JavaScript', async (t) => {
   }
 })
 
-t.test('before start, test, demo, dev, bench and seed the checkout is made ready', async (t) => {
+t.test('npm run start, test, demo, dev, bench and seed prepare the checkout first', async (t) => {
   for (const name of ['start', 'test', 'demo', 'dev', 'bench', 'seed']) {
     t.ok(name in packageJson.scripts, `npm run ${name} exists`)
     t.equal(packageJson.scripts[`pre${name}`], 'node scripts/prepare.js')

@@ -9,7 +9,7 @@ const checkout = fileURLToPath(new URL('../..', import.meta.url))
 const lock = (version: string) =>
   JSON.stringify({ packages: { '': {}, 'node_modules/typescript': { version, dev: true } } })
 
-/** Copies instead of compiling: fast, where a test is about something else. */
+/** A fake compiler that only copies: fast, for tests that are not about compiling. */
 const QUICK_COMPILER = `
 const fs = require('node:fs')
 const out = process.argv[process.argv.indexOf('--outDir') + 1]
@@ -17,7 +17,7 @@ for (const file of fs.readdirSync('src', { recursive: true }).filter((name) => n
   fs.cpSync('src/' + file, out + '/' + file.replace('.ts', '.js'))
 }`
 
-/** An `npm` that notes each call, fails on demand, and installs a compiler. */
+/** A fake `npm` that logs each call, fails on demand, and installs a compiler. */
 const NPM = `#!/bin/sh
 echo "$*" >> npm-calls
 if [ -e npm-fails ]; then echo 'npm error code E404' >&2; exit 7; fi
@@ -77,7 +77,7 @@ const quiet = { code: 0, stdout: '', stderr: '' }
 const installed = { code: 0, stdout: /^Installing .*\nBuilding .*\n$/, stderr: /^$/ }
 const built = { code: 0, stdout: /^Building .*\n$/, stderr: /^$/ }
 
-t.test('a fresh checkout is installed and built, each again only when something changed', async (t) => {
+t.test('a fresh checkout is installed and built, and again only after a change', async (t) => {
   const { at, write, prepare, npmCalls } = project(t)
   const modules = () =>
     readdirSync(at('dist'), { recursive: true, encoding: 'utf8' })
@@ -102,7 +102,7 @@ t.test('a fresh checkout is installed and built, each again only when something 
   t.strictSame(await prepare(), quiet)
 })
 
-t.test('a failing npm ci shows its output and why; the next run installs again', async (t) => {
+t.test('a failing npm ci shows its output and the reason; the next run installs again', async (t) => {
   const { at, write, prepare, npmCalls } = project(t)
   await prepare()
   write('package-lock.json', lock('1.0.1'))
@@ -113,11 +113,11 @@ t.test('a failing npm ci shows its output and why; the next run installs again',
   })
   rmSync(at('npm-fails'))
   write('package-lock.json', lock('1.0.0'))
-  t.match(await prepare(), installed, 'even with the lockfile of the last good install')
+  t.match(await prepare(), installed, 'also with the lockfile of the last good install')
   t.equal(npmCalls(), 3)
 })
 
-t.test('a failing compiler shows its output and why, and the last good build stays', async (t) => {
+t.test('a failing compiler shows its output and the reason, and the last good build stays', async (t) => {
   const { at, write, prepare } = project(t, 'real')
   await prepare()
   write('src/main.ts', 'export const answer: number = "forty-two"\n')
@@ -132,7 +132,7 @@ t.test('a failing compiler shows its output and why, and the last good build sta
 })
 
 t.test(
-  'production: an image without src/ is ready as it is; a checkout gets what it needs to build',
+  'production: an image without src/ needs no preparation; a checkout gets the packages for building',
   async (t) => {
     const image = project(t)
     rmSync(image.at('src'), { recursive: true })
@@ -152,7 +152,7 @@ t.test('before the tests it installs and does not build: they have a build of th
   t.notOk(existsSync(at('dist')))
 })
 
-t.test('a Node or a git that is too old, and a missing git, are named in one line', async (t) => {
+t.test('an old Node, an old git and a missing git are reported in one line', async (t) => {
   const { write, prepare, npmCalls } = project(t)
   const needs = (node: string) => write('package.json', JSON.stringify({ type: 'module', engines: { node } }))
   const refused = (stderr: string) => ({ code: 1, stdout: '', stderr: `Cannot prepare: ${stderr}\n` })

@@ -30,7 +30,7 @@ t.test('the workflow is valid YAML without repeated keys', async (t) => {
   t.strictSame([...document.errors, ...document.warnings], [])
 })
 
-t.test('it runs .ci/run with all of the history, which the demo pushes', async (t) => {
+t.test('it runs .ci/run with the whole git history, which the demo pushes', async (t) => {
   t.strictSame(commandsOf(jobs.test), ['bash .ci/run'])
   t.ok(existsSync(at('.ci/run')))
   t.equal(jobs.test.steps[0]?.with?.['fetch-depth'], 0)
@@ -43,7 +43,7 @@ t.test('it runs on the oldest Node that package.json allows', async (t) => {
   t.equal(realServers.container, `node:${major}-bookworm`)
 })
 
-t.test('the contract suites run on the servers of docker-compose.yml, and none is skipped', async (t) => {
+t.test('the contract suites run on the servers of docker-compose.yml without skipping any', async (t) => {
   const { eventstore, mongodb } = realServers.services ?? {}
   t.equal(eventstore?.image, compose.services.eventstore?.image)
   t.strictSame(eventstore?.env, compose.services.eventstore?.environment)

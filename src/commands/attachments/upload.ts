@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type AttachmentFiles, FileTooLarge, type ReceivedFile } from '../../attachments/files.ts'
-import { watchStillness } from '../../git/request-body.ts'
+import { startStallTimer } from '../../git/request-body.ts'
 import { Refused, refuse } from '../../refusal.ts'
 
 /** The part that holds the file. */
@@ -44,9 +44,9 @@ export async function receiveUpload(
   if (Number(request.headers['content-length'] ?? 0) > most) throw new FileTooLarge(maxSize)
   let total = 0
   let tooMuch: FileTooLarge | undefined
-  const stillness = watchStillness((reason) => raw.destroy(reason))
+  const stallTimer = startStallTimer((reason) => raw.destroy(reason))
   const count = (chunk: Buffer) => {
-    stillness.moved()
+    stallTimer.restart()
     total += chunk.length
     if (total <= most || tooMuch !== undefined) return
     tooMuch = new FileTooLarge(maxSize)
@@ -78,7 +78,7 @@ export async function receiveUpload(
     throw tooMuch ?? error
   } finally {
     raw.off('data', count)
-    stillness.end()
+    stallTimer.stop()
   }
 }
 

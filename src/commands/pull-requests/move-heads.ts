@@ -6,7 +6,7 @@ import { RepositoryMissing } from '../../git/errors.ts'
 import { fetchObjects } from '../../git/fetch-objects.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
-import { refsSharing } from '../../git/shared-history.ts'
+import { refsWithGainedCommits } from '../../git/shared-history.ts'
 import { branchKey } from '../../projections/pulls.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
@@ -129,7 +129,7 @@ export async function moveMergeBases(
   const into = open.filter((pull) => pull.base.sha !== to)
   if (into.length === 0) return
   const dir = gitDirOf(services, repoId)
-  const sharing = await refsSharing(dir, from, to, 'refs/pull/')
+  const sharing = await refsWithGainedCommits(dir, from, to, 'refs/pull/')
   for (const { index } of into) {
     if (sharing !== undefined && !sharing.has(`refs/pull/${index}/head`)) continue
     await moveMergeBase(services, context, { repoId, index })

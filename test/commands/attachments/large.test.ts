@@ -1,15 +1,14 @@
 /** Files that are far larger than what the server may use of memory, in a process that can be measured and killed. */
-import { type ChildProcess, spawn } from 'node:child_process'
+
+import type { ChildProcess } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import t from 'tap'
-import { NODE_ARGS, program } from '../../program.ts'
+import { startServerProcess } from '../../server-process.ts'
 import { ADMIN_PASSWORD } from '../../server-template.ts'
 import { until } from '../../until.ts'
 import type { Wire } from './setup.ts'
@@ -21,36 +20,10 @@ const MOST_GROWTH = 100 * MIB
 const BLOCK = Buffer.alloc(MIB, 'All work and no play makes Jack a dull boy.\n')
 const authorization = `Basic ${Buffer.from(`admin:${ADMIN_PASSWORD}`).toString('base64')}`
 
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const address = probe.address()
-  probe.close()
-  return typeof address === 'object' && address !== null ? address.port : 0
-}
-
-async function startProcess(DATA_DIR: string): Promise<{ child: ChildProcess; url: string }> {
-  const env = {
-    PATH: process.env.PATH,
-    DATA_DIR,
-    ADMIN_PASSWORD,
-    PORT: '0',
-    GRPC_PORT: `${await freePort()}`,
-    LOG_LEVEL: 'error',
-  }
-  const child = spawn(process.execPath, [...NODE_ARGS, program('src/main')], {
-    env,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  t.teardown(() => void child.kill('SIGKILL'))
-  for await (const line of createInterface({ input: child.stdout })) {
-    const url = /listens on (http:\S+)/.exec(line)?.[1]
-    if (url === undefined) continue
-    child.stdout.resume()
-    await until('it is ready', async () => (await fetch(`${url}/healthz`)).status === 200)
-    return { child, url }
-  }
-  throw new Error('the server ended before it listened')
+async function startReady(DATA_DIR: string) {
+  const server = await startServerProcess(t, DATA_DIR)
+  await until('it is ready', async () => (await fetch(`${server.url}/healthz`)).status === 200)
+  return server
 }
 
 /** The most memory that a process has had, in bytes. */
@@ -96,7 +69,7 @@ const measurable = process.platform === 'linux' ? false : 'memory is read from /
 t.test('300 MiB go up and down in flat memory, and outlive a kill', { skip: measurable }, async (t) => {
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-large-'))
   t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
-  const { child, url } = await startProcess(DATA_DIR)
+  const { child, url } = await startReady(DATA_DIR)
   await api(url, '/user/repos', { name: 'app' })
   await api(url, '/repos/admin/app/issues', { title: 'Large' })
   const { id } = await api(url, '/repos/admin/app/issues/1/comments', { body: 'See the file' })
@@ -137,7 +110,7 @@ t.test('300 MiB go up and down in flat memory, and outlive a kill', { skip: meas
   await exited
   t.equal((await readdir(join(DATA_DIR, 'attachments', 'incoming'))).length, 1, 'killed in the middle')
 
-  const next = await startProcess(DATA_DIR)
+  const next = await startReady(DATA_DIR)
   t.same(await readdir(join(DATA_DIR, 'attachments', 'incoming')), [])
   const list = await fetch(`${next.url}${assets}`)
   t.equal(JSON.parse(await list.text()).length, 2)

@@ -1,12 +1,15 @@
-/** Answers that follow from ids alone and never change: asked once, kept as long as there is room. */
+/** Caches answers that follow from object ids alone and so never change. */
 import { LRUCache } from 'lru-cache'
 
 /**
- * A memory of at most `maxSize` units, where an answer takes `sizeOf` it. What it gives back answers from
- * memory or asks, once for all who wait; failures are forgotten. Keys begin with the repository's directory:
- * that something is known from one repository must not make it visible in another.
+ * Makes a cache of at most `maxSize` units, in which an answer takes `sizeOf(answer)` units. Returns a function
+ * that gives the cached answer, or calls `ask`: once for all callers that wait for the same key. Errors are not
+ * cached.
+ *
+ * A key must begin with the repository's directory. An answer from one repository must not become visible in
+ * another.
  */
-export function remembering<T extends object>(maxSize: number, sizeOf: (answer: T) => number) {
+export function createAnswerCache<T extends object>(maxSize: number, sizeOf: (answer: T) => number) {
   const known = new LRUCache<string, T>({ maxSize, sizeCalculation: (answer) => Math.max(1, sizeOf(answer)) })
   const asked = new Map<string, Promise<T>>()
   return async (key: string, ask: () => Promise<T>): Promise<T> => {

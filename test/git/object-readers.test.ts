@@ -1,9 +1,11 @@
 import { spawn } from 'node:child_process'
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import type { ObjectHeader } from '../../src/git/batch-answers.ts'
-import { createObjectReaders, type ObjectReaders, type ReaderLimits } from '../../src/git/object-reader.ts'
+import { createObjectReaders, type ObjectReaders, type ReaderLimits } from '../../src/git/object-readers.ts'
 import { createRepository, deleteRepository } from '../../src/git/repository.ts'
+import { NODE_ARGS, program } from '../program.ts'
 import { until } from '../until.ts'
 import { commit, userGit } from './client.ts'
 import { readersBelow } from './reader-processes.ts'
@@ -35,7 +37,7 @@ async function contentsOf(readers: ObjectReaders, dir: string, ids: string[], si
   return result
 }
 
-/** The one process that reads this repository. */
+/** The id of the only process that reads this repository. */
 async function readerOf(dir: string): Promise<number> {
   const [pid, ...more] = await readersBelow(dir)
   if (pid === undefined || more.length > 0) throw new Error('not exactly one process reads the repository')
@@ -45,7 +47,7 @@ async function readerOf(dir: string): Promise<number> {
 const noneBelow = (root: string) =>
   until('no process reads the repository', async () => (await readersBelow(root)).length === 0)
 
-t.test('objects of every type are found by their ids, and tags lead to commits', async (t) => {
+t.test('objects of every type are found by their ids, and tags are peeled to commits', async (t) => {
   const { dir, readers } = await setUp(t)
   const id = await commit(dir, 'message', { f: 'content' }, [])
   const tree = await userGit(dir, ['rev-parse', `${id}^{tree}`])
@@ -76,10 +78,10 @@ t.test('only object ids reach git', async (t) => {
   for (const name of odd) {
     await t.rejects(readers.headers(dir, [id, name]), { name: 'InvalidGitArgument' }, JSON.stringify(name))
   }
-  t.same(await readersBelow(dir), [], 'nothing was asked')
+  t.same(await readersBelow(dir), [], 'no process was started')
 })
 
-t.test('what is written later is found, loose or packed, and what is packed again stays', async (t) => {
+t.test('objects that are written later are found, loose or packed, also after repacking', async (t) => {
   const { dir, readers } = await setUp(t)
   const first = await commit(dir, 'first', { f: '1' }, [])
   t.same(await typesOf(readers, dir, [first, 'e'.repeat(40)]), ['commit', undefined])
@@ -91,7 +93,7 @@ t.test('what is written later is found, loose or packed, and what is packed agai
   const stream = `commit refs/heads/packed\ncommitter C <c@x> 1700000000 +0000\ndata 1\nx\nM 100644 inline f\ndata 1\ny\n`
   await userGit(dir, ['-c', 'fastimport.unpackLimit=0', 'fast-import', '--quiet'], stream)
   const packed = await userGit(dir, ['rev-parse', 'refs/heads/packed'])
-  t.notSame(await readdir(`${dir}/objects/pack`), [], 'in a pack')
+  t.notSame(await readdir(`${dir}/objects/pack`), [], 'the objects are in a pack')
   t.same(await typesOf(readers, dir, [packed]), ['commit'])
 
   await userGit(dir, ['update-ref', 'refs/heads/main', loose])
@@ -110,7 +112,7 @@ t.test('what is written later is found, loose or packed, and what is packed agai
   t.equal(await readerOf(dir), pid, 'by the same process')
 })
 
-t.test('an object that is gone is gone, and a replacement does not take its place', async (t) => {
+t.test('a deleted object is missing, and refs/replace does not replace an object', async (t) => {
   const { dir, readers } = await setUp(t)
   const [one, two] = [await blob(dir, 'one'), await blob(dir, 'two')]
   t.same(await typesOf(readers, dir, [one, two]), ['blob', 'blob'])
@@ -120,7 +122,7 @@ t.test('an object that is gone is gone, and a replacement does not take its plac
   t.same(await typesOf(readers, dir, [one, two]), [undefined, 'blob'])
 })
 
-t.test('many ask one process at once, and each gets its own answers', async (t) => {
+t.test('many concurrent callers share one process, and each gets its own answers', async (t) => {
   const { dir, readers } = await setUp(t)
   const texts = Array.from({ length: 40 }, (_, i) => `${i}\n`.repeat(i * 50))
   const ids = await Promise.all(texts.map((text) => blob(dir, text)))
@@ -138,7 +140,7 @@ t.test('many ask one process at once, and each gets its own answers', async (t) 
   t.ok(many.every((header, i) => header?.sha === ids[i % 40]))
 })
 
-t.test('large objects are not read, and many that are not large come in portions', async (t) => {
+t.test('large objects are refused, and many small ones are read in batches', async (t) => {
   const { dir, readers } = await setUp(t)
   const megabyte = 1024 * 1024
   const large = await blob(dir, Buffer.alloc(megabyte + 1))
@@ -151,7 +153,7 @@ t.test('large objects are not read, and many that are not large come in portions
   for (const [i, id] of ids.entries()) t.equal(contents.get(id), `${i}`.repeat(megabyte))
 })
 
-t.test('no more processes than allowed read, and all who ask are answered', async (t) => {
+t.test('the number of processes is limited, and all callers get answers', async (t) => {
   const { root, readers, repository } = await setUp(t, { processes: 2 })
   const dirs = await Promise.all(Array.from({ length: 6 }, (_, i) => repository(`many-${i}.git`)))
   const ids = await Promise.all(dirs.map((dir) => blob(dir, dir)))
@@ -172,7 +174,7 @@ t.test('no more processes than allowed read, and all who ask are answered', asyn
   t.ok(most <= 2, `${most} processes`)
 })
 
-t.test('a process that nobody asks ends, and one that is old makes room', async (t) => {
+t.test('an idle process ends, and an old one is replaced', async (t) => {
   const { dir, readers } = await setUp(t, { idle: 1 })
   const id = await blob(dir, 'x')
   t.same(await typesOf(readers, dir, [id]), ['blob'])
@@ -186,21 +188,24 @@ t.test('a process that nobody asks ends, and one that is old makes room', async 
   await noneBelow(dir)
 })
 
-t.test('when the process dies those who wait are told, and the next one is answered', async (t) => {
-  const { dir, readers } = await setUp(t)
-  const id = await blob(dir, 'x')
-  await readers.headers(dir, [id])
-  const pid = await readerOf(dir)
-  process.kill(pid, 'SIGSTOP')
-  const waiting = [readers.headers(dir, [id]), readers.headers(dir, [id])]
-  const told = Promise.all(waiting.map((one) => t.rejects(one, { name: 'GitUnavailable' })))
-  process.kill(pid, 'SIGKILL')
-  await told
-  t.same(await typesOf(readers, dir, [id]), ['blob'])
-  t.not(await readerOf(dir), pid)
-})
+t.test(
+  'when the process dies, waiting callers get an error and the next caller gets an answer',
+  async (t) => {
+    const { dir, readers } = await setUp(t)
+    const id = await blob(dir, 'x')
+    await readers.headers(dir, [id])
+    const pid = await readerOf(dir)
+    process.kill(pid, 'SIGSTOP')
+    const waiting = [readers.headers(dir, [id]), readers.headers(dir, [id])]
+    const told = Promise.all(waiting.map((one) => t.rejects(one, { name: 'GitUnavailable' })))
+    process.kill(pid, 'SIGKILL')
+    await told
+    t.same(await typesOf(readers, dir, [id]), ['blob'])
+    t.not(await readerOf(dir), pid)
+  },
+)
 
-t.test('who waits for too long is told, and the next one is answered', async (t) => {
+t.test('a caller that waits too long gets an error, and the next caller gets an answer', async (t) => {
   const { dir, readers } = await setUp(t, { deadline: 5000 })
   const impatient = createObjectReaders({ deadline: 300 })
   t.teardown(() => impatient.close(dir))
@@ -218,7 +223,7 @@ t.test('who waits for too long is told, and the next one is answered', async (t)
   t.same(await typesOf(readers, dir, [id]), ['blob'])
 })
 
-t.test('who gives up goes, and the others still get their own answers', async (t) => {
+t.test('callers may give up, and the others still get their own answers', async (t) => {
   const { dir, readers } = await setUp(t)
   const ids = await Promise.all(['one', 'two', 'three'].map((text) => blob(dir, text)))
   const headers = (await readers.headers(dir, ids)).filter((header) => header !== undefined)
@@ -230,7 +235,7 @@ t.test('who gives up goes, and the others still get their own answers', async (t
   const keep = (_: ObjectHeader, content: Buffer) => mine.push(content.toString())
   const gone = [
     (async () => void (await readers.headers(dir, ids, { signal })))(),
-    readers.contents(dir, headers, () => t.fail('nobody wants it'), { signal }),
+    readers.contents(dir, headers, () => t.fail('found is called after the caller gave up'), { signal }),
   ]
   const waiting = readers.contents(dir, headers.slice(1), keep)
   const told = Promise.all(gone.map((one) => t.rejects(one, new Error('enough'))))
@@ -240,25 +245,32 @@ t.test('who gives up goes, and the others still get their own answers', async (t
   await waiting
   t.same(mine, ['two', 'three'])
   t.equal(await readerOf(dir), pid, 'by the same process')
-  await t.rejects(readers.headers(dir, ids, { signal }), new Error('enough'), 'before it asks')
+  await t.rejects(
+    readers.headers(dir, ids, { signal }),
+    new Error('enough'),
+    'an aborted signal rejects before asking',
+  )
 })
 
-t.test('a repository that is deleted is missing, and another one in its place is another one', async (t) => {
-  const { root, dir, readers, repository } = await setUp(t)
-  const id = await commit(dir, 'secret', { f: '1' }, [])
-  await userGit(dir, ['update-ref', 'refs/heads/main', id])
-  await userGit(dir, ['repack', '-a', '-d', '-q'])
-  t.equal((await contentsOf(readers, dir, [id])).size, 1)
-  await rename(dir, `${root}/elsewhere`)
-  await t.rejects(readers.headers(dir, [id]), { name: 'RepositoryMissing' })
-  await repository()
-  t.same(await typesOf(readers, dir, [id]), [undefined])
-  t.same(await typesOf(readers, `${root}/elsewhere`, [id]), ['commit'])
-  await deleteRepository(dir)
-  await t.rejects(readers.headers(dir, [id]), { name: 'RepositoryMissing' })
-})
+t.test(
+  'a deleted repository is missing, and a new repository at the same path is not mistaken for it',
+  async (t) => {
+    const { root, dir, readers, repository } = await setUp(t)
+    const id = await commit(dir, 'secret', { f: '1' }, [])
+    await userGit(dir, ['update-ref', 'refs/heads/main', id])
+    await userGit(dir, ['repack', '-a', '-d', '-q'])
+    t.equal((await contentsOf(readers, dir, [id])).size, 1)
+    await rename(dir, `${root}/elsewhere`)
+    await t.rejects(readers.headers(dir, [id]), { name: 'RepositoryMissing' })
+    await repository()
+    t.same(await typesOf(readers, dir, [id]), [undefined])
+    t.same(await typesOf(readers, `${root}/elsewhere`, [id]), ['commit'])
+    await deleteRepository(dir)
+    await t.rejects(readers.headers(dir, [id]), { name: 'RepositoryMissing' })
+  },
+)
 
-t.test('a damaged object is an error for who asks, not for those after', async (t) => {
+t.test('a damaged object is an error for its caller, not for later callers', async (t) => {
   const { dir, readers } = await setUp(t)
   const [good, bad] = [await blob(dir, 'good'), await blob(dir, 'bad'.repeat(10_000))]
   const headers = (await readers.headers(dir, [good, bad])).filter((header) => header !== undefined)
@@ -273,34 +285,31 @@ t.test('a damaged object is an error for who asks, not for those after', async (
   t.equal((await contentsOf(readers, dir, [good])).get(good), 'good')
 })
 
-t.test(
-  'closing lets those who wait have their answers, and ends the processes below a directory',
-  async (t) => {
-    const { root, dir, readers, repository } = await setUp(t)
-    const other = await repository('2.git')
-    const ids = await Promise.all([blob(dir, 'x'), blob(other, 'y')])
-    await Promise.all([readers.headers(dir, ids), readers.headers(other, ids)])
-    const waiting = typesOf(readers, dir, ids)
-    // It has been asked when this comes back: both wait for the same look at the directory.
-    await readers.headers(dir, ids)
-    await readers.close(dir)
-    t.same(await waiting, ['blob', undefined])
-    t.same(await readersBelow(dir), [])
-    t.equal((await readersBelow(root)).length, 1, "the other repository's stays")
-    await readers.close(root)
-    t.same(await readersBelow(root), [])
-  },
-)
+t.test('closing first answers waiting callers, then ends the processes below a directory', async (t) => {
+  const { root, dir, readers, repository } = await setUp(t)
+  const other = await repository('2.git')
+  const ids = await Promise.all([blob(dir, 'x'), blob(other, 'y')])
+  await Promise.all([readers.headers(dir, ids), readers.headers(other, ids)])
+  const waiting = typesOf(readers, dir, ids)
+  // When this resolves, the question above has been asked too: both wait for the same stat of the directory.
+  await readers.headers(dir, ids)
+  await readers.close(dir)
+  t.same(await waiting, ['blob', undefined])
+  t.same(await readersBelow(dir), [])
+  t.equal((await readersBelow(root)).length, 1, "the other repository's process stays")
+  await readers.close(root)
+  t.same(await readersBelow(root), [])
+})
 
-t.test('readers keep no process alive, and end with it', async (t) => {
+t.test("readers don't keep our process alive, and end with it", async (t) => {
   const { dir } = await setUp(t)
   const id = await blob(dir, 'x')
-  const module = new URL('../../src/git/object-reader.ts', import.meta.url).href
+  const module = pathToFileURL(program('src/git/object-readers')).href
   const code = `
     const { objectReaders } = await import(${JSON.stringify(module)})
     const [header] = await objectReaders.headers(${JSON.stringify(dir)}, ['${id}'])
     console.log(header.type)`
-  const child = spawn(process.execPath, ['--import=tsx', '--input-type=module', '-e', code])
+  const child = spawn(process.execPath, [...NODE_ARGS, '--input-type=module', '-e', code])
   let output = ''
   child.stdout.on('data', (chunk) => {
     output += chunk

@@ -1,12 +1,12 @@
-/** What git processes leave behind when they are killed in the middle of a write. */
+/** Removes what git processes leave behind when they are killed during a write. */
 import type { Dirent } from 'node:fs'
 import { opendir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isMissing } from '../disk.ts'
 
 /**
- * Removes locks of refs, and objects that were being received, which were last written before
- * `before` (milliseconds since 1970). Nobody who wrote them may be alive.
+ * Removes the locks of refs and the half-received objects that were last written before `before` (milliseconds
+ * since 1970). The processes that wrote them must have ended.
  */
 export async function removeLeftovers(dir: string, before: number): Promise<void> {
   for (const name of ['packed-refs.lock', 'packed-refs.new', 'HEAD.lock'])

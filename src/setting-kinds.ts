@@ -1,0 +1,114 @@
+/** The kinds of values that settings take: how each is read from text, checked, and shown in an error. */
+import { isIP } from 'node:net'
+import { resolve } from 'node:path'
+
+export interface Kind<T> {
+  /** The allowed values in words, for the error. */
+  allowed: string
+  /** The value of a text; undefined when the text is not allowed. */
+  read: (text: string) => T | undefined
+  /** Hides the secrets in a refused text before it is printed. Without it, the text is printed unchanged. */
+  show?: (text: string) => string
+}
+
+const matching = (allowed: string, pattern: RegExp): Kind<string> => ({
+  allowed,
+  read: (text) => (pattern.test(text) ? text : undefined),
+})
+
+const between = (value: number, least: number, most: number) =>
+  value >= least && value <= most ? value : undefined
+
+export const wholeNumber = (least: number, most: number): Kind<number> => ({
+  allowed: `a whole number from ${least} to ${most}`,
+  read: (text) => (/^\d{1,15}$/.test(text) ? between(Number(text), least, most) : undefined),
+})
+
+const UNITS = ['', 'KiB', 'MiB', 'GiB', 'TiB']
+
+/** A number of bytes, written as `4194304` or `4MiB`. `range` is its range in words. */
+export const bytes = (range: string, least: number, most = Number.MAX_SAFE_INTEGER): Kind<number> => ({
+  allowed: `a number of bytes ${range}, as 1048576, 1024KiB or 1MiB`,
+  read(text) {
+    const [, digits, unit = ''] = /^(\d{1,15}) ?([KMGT]iB)?$/.exec(text) ?? []
+    return between(Number(digits) * 1024 ** UNITS.indexOf(unit), least, most)
+  },
+})
+
+export const path = (allowed: string): Kind<string> => ({
+  allowed,
+  read: (text) => (text.includes('\0') ? undefined : resolve(text)),
+})
+
+export const host: Kind<string> = {
+  allowed: 'an IP address or a host name',
+  read: (text) =>
+    isIP(text) !== 0 || /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?$/i.test(text) ? text : undefined,
+}
+export const port = wholeNumber(0, 65535)
+export const file = path('the path of a file')
+
+export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+export const logLevel: Kind<(typeof LOG_LEVELS)[number]> = {
+  allowed: `one of ${LOG_LEVELS.join(', ')}`,
+  read: (text) => LOG_LEVELS.find((level) => level === text),
+}
+
+export const password: Kind<string> = {
+  ...matching('at least 8 characters long', /^.{8,}$/su),
+  show: (text) => `(${Array.from(text).length} characters)`,
+}
+
+const FILE_TYPE = /^(?:\.[^\s,/\\]+|\*\/\*|[a-z][a-z0-9.+-]*\/(?:\*|[a-z0-9.+-]+))$/
+
+/** File endings (`.zip`), media types and families of media types (`image/*`), in lower case. */
+export const fileTypes: Kind<readonly string[]> = {
+  allowed: 'a list of .endings, media/types or families/* with commas between them',
+  read(text) {
+    const entries = text.split(',').map((entry) => entry.trim().toLowerCase())
+    return entries.every((entry) => FILE_TYPE.test(entry)) ? Object.freeze(entries) : undefined
+  },
+}
+
+/** A URL without its secrets: credentials stand before the last @, and a query may hold passwords too. */
+function withoutSecrets(text: string): string {
+  const at = text.lastIndexOf('@')
+  const scheme = /^[a-z0-9+.-]*:\/\//i.exec(text)?.[0] ?? ''
+  const shown = at === -1 ? text : `${scheme}***${text.slice(at)}`
+  return shown.replace(/\?.*$/s, '?***')
+}
+
+export const webUrl: Kind<string> = {
+  allowed: 'an http:// or https:// URL without credentials, query, fragment or trailing slash',
+  read: (text) =>
+    URL.canParse(text) && /^https?:\/\/[^\s/@?#\\][^\s@?#\\]*(?<!\/)$/i.test(text) ? text : undefined,
+  show: withoutSecrets,
+}
+
+const PORT = String.raw`(?::\d{1,5})?`
+const CREDENTIALS = String.raw`(?:[^\s@/?#]+@)?`
+// @eventstore/db-client can't read IPv6 addresses.
+const NODE = String.raw`[\w.-]+${PORT}`
+const EVENTSTORE = String.raw`://${CREDENTIALS}${NODE}(?:,${NODE})*/?(?:\?\S*)?`
+const MEMBER = String.raw`(?:[\w.%-]+|\[[\da-f:.]+\])${PORT}`
+const MONGODB = String.raw`://${CREDENTIALS}${MEMBER}(?:,${MEMBER})*(?:/[^\s/?]*)?(?:\?\S*)?`
+
+export const eventStoreUrl: Kind<string> = {
+  allowed:
+    'a connection string that begins with esdb://, esdb+discover://, kurrentdb:// or kurrentdb+discover://',
+  // esdb and kurrentdb name the same protocol. @eventstore/db-client knows only esdb, in lower case.
+  read(text) {
+    const [, cluster = '', rest] =
+      new RegExp(`^(?:esdb|kurrentdb)(\\+discover)?(${EVENTSTORE})$`, 'i').exec(text) ?? []
+    return rest === undefined ? undefined : `esdb${cluster.toLowerCase()}${rest}`
+  },
+  show: withoutSecrets,
+}
+
+export const mongodbUrl: Kind<string> = {
+  ...matching(
+    'a connection string that begins with mongodb:// or mongodb+srv://',
+    new RegExp(`^mongodb(?:\\+srv)?${MONGODB}$`, 'i'),
+  ),
+  show: withoutSecrets,
+}

@@ -1,0 +1,33 @@
+/** Starts a server in its own process, as `npm start` does, so that a test can kill it or measure its memory. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import type t from 'tap'
+import { NODE_ARGS, program } from './program.ts'
+import { ADMIN_PASSWORD } from './server-template.ts'
+
+/** Resolves when the server has printed its URL. The process is killed at the end of the test. */
+export async function startServerProcess(
+  test: Pick<typeof t, 'teardown'>,
+  DATA_DIR: string,
+): Promise<{ child: ChildProcess; url: string }> {
+  const env = {
+    PATH: process.env.PATH,
+    DATA_DIR,
+    ADMIN_PASSWORD,
+    PORT: '0',
+    GRPC_PORT: '0',
+    LOG_LEVEL: 'error',
+  }
+  const child = spawn(process.execPath, [...NODE_ARGS, program('src/main')], {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  test.teardown(() => void child.kill('SIGKILL'))
+  for await (const line of createInterface({ input: child.stdout })) {
+    const url = /listens on (http:\S+)/.exec(line)?.[1]
+    if (url === undefined) continue
+    child.stdout.resume()
+    return { child, url }
+  }
+  throw new Error('the server ended before it listened')
+}
