@@ -24,7 +24,7 @@ export class BrokenFile extends Error {
  */
 export function openSqlite(file: string, synchronous: Durability): Sqlite {
   const db = new Database(file)
-  return orClosed(file, [db], () => {
+  return closeOnError(file, [db], () => {
     db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous}`)
     return db
   })
@@ -36,7 +36,7 @@ export function openSqlite(file: string, synchronous: Durability): Sqlite {
  *
  * @throws BrokenFile then; whatever it throws, the connections are closed
  */
-export function orClosed<T>(file: string, connections: readonly Sqlite[], prepare: () => T): T {
+export function closeOnError<T>(file: string, connections: readonly Sqlite[], prepare: () => T): T {
   try {
     return prepare()
   } catch (error) {

@@ -6,7 +6,7 @@ import type { Snapshots } from './snapshots.ts'
 export interface Decider<State, Event extends DomainEvent> {
   readonly initialState: State
   /** Tells the aggregate's events; others in its stream (an abandoned creation) do not concern it. */
-  readonly concerns: (event: { type: string }) => event is Event
+  readonly handles: (event: { type: string }) => event is Event
   readonly evolve: (state: State, event: Event) => State
   /** States that `load` has folded before: `snapshots()`. Without it each load reads the whole stream. */
   readonly snapshots?: Snapshots<State>
@@ -22,7 +22,7 @@ interface DeciderParts<
   /** The next state. */
   becomes: Handlers<Becoming, NoInfer<State>>
   /** Whether there is what `changes` change; without it they do nothing. */
-  isThere?: (state: NoInfer<State>) => state is There
+  exists?: (state: NoInfer<State>) => state is There
   /** The fields of the state that the event changes. */
   changes?: Handlers<Changing, NoInfer<There>, Partial<NoInfer<There>>>
 }
@@ -35,16 +35,16 @@ export function deciderOf<
 >(
   parts: DeciderParts<State, There, Becoming, Changing>,
 ): Decider<State, EventOf<Becoming> | EventOf<Changing>> {
-  const { becomes, isThere, changes, ...rest } = parts
+  const { becomes, exists, changes, ...rest } = parts
   const isBecoming = handledBy(becomes)
   const isChanging = handledBy<Changing>(changes)
   return {
     ...rest,
-    concerns: (event): event is EventOf<Becoming> | EventOf<Changing> =>
+    handles: (event): event is EventOf<Becoming> | EventOf<Changing> =>
       isBecoming(event) || isChanging(event),
     evolve(state, event: { type: string }) {
       if (isBecoming(event)) return handle(becomes, state, event)
-      if (!isThere?.(state) || changes === undefined || !isChanging(event)) return state
+      if (!exists?.(state) || changes === undefined || !isChanging(event)) return state
       return { ...state, ...handle(changes, state, event) }
     },
   }

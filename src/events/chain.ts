@@ -74,7 +74,7 @@ export function hashOf({ stream, revision, id, type, data, metadata, text }: Rec
  * What is wrong with an event that follows `end` in its stream; undefined when nothing is. Where the chain
  * has not begun yet (`isLinked` is false), an event may be without hashes.
  */
-export function breakIn(event: RecordedEvent, end: StreamEnd, isLinked: boolean): string | undefined {
+export function chainProblem(event: RecordedEvent, end: StreamEnd, isLinked: boolean): string | undefined {
   if (event.revision !== end.revision + 1) {
     return event.revision <= end.revision
       ? `its revision ${event.revision} comes after revision ${end.revision}`

@@ -182,7 +182,8 @@ export type MilestoneEvent =
     }
   | { type: 'MilestoneDeleted'; data: { id: number; repoId: number; title: string } }
 
-export type CommitState = 'pending' | 'success' | 'error' | 'failure' | 'warning'
+export const COMMIT_STATES = ['pending', 'success', 'error', 'failure', 'warning'] as const
+export type CommitState = (typeof COMMIT_STATES)[number]
 
 /** `checks-<repoId>.<sha>`: what others say of a commit. */
 export type CheckEvent = {
@@ -453,69 +454,3 @@ export type DomainEvent =
 export type Envelope = Omit<RecordedEvent, 'type' | 'data'>
 /** A domain event as the log has it. */
 export type Recorded<E> = E & Envelope
-
-/** The current schema number of each type's data. */
-export const schemaOf = {
-  UserCreated: 1,
-  TokenCreated: 1,
-  TokenDeleted: 1,
-  OrganizationCreated: 1,
-  MemberSet: 1,
-  MemberRemoved: 1,
-  RepositoryCreated: 1,
-  RepositoryEdited: 1,
-  RepositoryDeleted: 1,
-  CollaboratorSet: 1,
-  CollaboratorRemoved: 1,
-  BranchProtectionSet: 1,
-  BranchProtectionRemoved: 1,
-  LabelCreated: 1,
-  LabelEdited: 1,
-  LabelDeleted: 1,
-  MilestoneCreated: 1,
-  MilestoneEdited: 1,
-  MilestoneDeleted: 1,
-  CommitStatusPosted: 1,
-  IssueRead: 1,
-  RefsUpdated: 1,
-  TitleChanged: 1,
-  BodyChanged: 1,
-  StatusChanged: 1,
-  LabelsChanged: 1,
-  MilestoneChanged: 1,
-  AssigneesChanged: 1,
-  DeadlineChanged: 1,
-  DependencyAdded: 1,
-  DependencyRemoved: 1,
-  IssueOpened: 1,
-  CommentAdded: 1,
-  CommentEdited: 1,
-  CommentDeleted: 1,
-  AttachmentAdded: 1,
-  AttachmentRenamed: 1,
-  AttachmentDeleted: 1,
-  PullRequestOpened: 2,
-  PullRequestHeadMoved: 1,
-  MergeabilityChecked: 1,
-  MergeBaseMoved: 1,
-  TargetBranchChanged: 1,
-  MaintainerEditChanged: 1,
-  MergeStarted: 2,
-  MergeFailed: 1,
-  PullRequestMerged: 2,
-  HeadBranchDeleted: 1,
-  MergeScheduled: 1,
-  MergeScheduleCanceled: 1,
-  ScheduledMergeRefused: 1,
-  PlanScheduled: 1,
-  PlanCanceled: 1,
-  PlanApplied: 1,
-  ModuleVersionsSet: 1,
-  AuthorityChanged: 1,
-  ConsensusStateStored: 1,
-  NumberTaken: 1,
-  ClaimTaken: 1,
-  ClaimReleased: 1,
-  CreationAbandoned: 1,
-} as const satisfies Record<DomainEvent['type'], number>
-export const COMMIT_STATES: readonly CommitState[] = ['pending', 'success', 'error', 'failure', 'warning']

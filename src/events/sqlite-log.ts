@@ -2,9 +2,9 @@
 import {
   BrokenFile,
   type Bytes,
+  closeOnError,
   lossyText,
   openSqlite,
-  orClosed,
   readable,
   type Sqlite,
   selectColumn,
@@ -77,7 +77,7 @@ export class BrokenEvent extends BrokenFile {
 /** Opens (or makes) the file; one of an older version gets what it lacks. @throws BrokenFile */
 export function openLogFile(file: string): Sqlite {
   const db = openSqlite(file, 'FULL')
-  return orClosed(file, [db], () => {
+  return closeOnError(file, [db], () => {
     db.exec(SCHEMA)
     if (!hasHashes(db)) {
       db.exec('BEGIN IMMEDIATE')

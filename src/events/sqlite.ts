@@ -1,5 +1,13 @@
 /** The embedded log: one SQLite file, WAL, every commit on disk before it is acknowledged. */
-import { type Bytes, isConstraint, orClosed, type Sqlite, select, selectTuples, textOf } from '../sqlite.ts'
+import {
+  type Bytes,
+  closeOnError,
+  isConstraint,
+  type Sqlite,
+  select,
+  selectTuples,
+  textOf,
+} from '../sqlite.ts'
 import { lastHashOf, link, STREAM_START, type StreamEnd } from './chain.ts'
 import {
   type Appended,
@@ -43,7 +51,7 @@ export function openSqliteEventStore(
   { linked = true }: SqliteEventStoreOptions = {},
 ): EventStore {
   const db = openLogFile(file)
-  const { statement, reads } = orClosed(file, [db], () => ({
+  const { statement, reads } = closeOnError(file, [db], () => ({
     statement: prepareAppends(db),
     // Last: it starts to look out for others' commits.
     reads: createReads(db, file),

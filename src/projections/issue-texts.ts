@@ -43,7 +43,7 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
     IssueOpened: (_, event) => openedTexts(event, false),
     PullRequestOpened: (_, event) => openedTexts(event, true),
   },
-  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     TitleChanged: ({ parts }, { data }) => withParts({ ...parts, title: partOf(data.title) }),
     BodyChanged: ({ parts }, { data }) => withParts({ ...parts, body: partOf(data.body) }),

@@ -68,7 +68,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     IssueOpened: (_, event) => openedIssue(event, false),
     PullRequestOpened: (_, event) => openedIssue(event, true),
   },
-  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     ...discussionChanges,
     StatusChanged: (_, { data: { closed }, metadata }) => ({ closed, closedAt: closed ? metadata.at : null }),

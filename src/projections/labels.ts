@@ -54,7 +54,7 @@ export const labelFold: Fold<LabelDocument> = foldOf({
     },
     LabelDeleted: () => undefined,
   },
-  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: { LabelEdited: (_, { data }) => data.changes },
   derived: ({ name }) => ({ nameKey: name.toLowerCase() }),
 })

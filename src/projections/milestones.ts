@@ -71,7 +71,7 @@ export const milestoneFold: Fold<MilestoneDocument> = foldOf({
     },
     MilestoneDeleted: () => undefined,
   },
-  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     MilestoneEdited(milestone, { data: { changes }, metadata }) {
       const edited = { ...milestone, ...changes }

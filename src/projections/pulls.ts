@@ -138,7 +138,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
       }
     },
   },
-  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     ...discussionChanges,
     StatusChanged: (_, { data: { closed }, metadata }) => ({

@@ -27,7 +27,7 @@ export interface FoldParts<D extends object, Becoming extends EventType, Changin
   /** Of a document that is there, the fields that the event changes. */
   changes?: DocumentHandlers<Changing, NoInfer<D>, Partial<NoInfer<D>>>
   /** What every change changes; `changes` may say otherwise. */
-  always?(event: Envelope): Partial<NoInfer<D>>
+  onEveryChange?(event: Envelope): Partial<NoInfer<D>>
   /** Fields that follow from others, as these are after a change. */
   derived?(document: NoInfer<D>): Partial<NoInfer<D>>
 }
@@ -50,7 +50,7 @@ export function foldOf<D extends object, Becoming extends EventType, Changing ex
       if (isBecoming(event)) return handleFor(becomes, document, event, id)
       if (document === undefined || changes === undefined || !isChanging(event)) return document
       const changed = handleFor(changes, document, event, id)
-      const next: D = { ...document, ...parts.always?.(event), ...changed }
+      const next: D = { ...document, ...parts.onEveryChange?.(event), ...changed }
       return parts.derived === undefined ? next : Object.assign(next, parts.derived(next))
     },
   }

@@ -85,7 +85,7 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
     RepositoryDeleted: (before, { data }, id) =>
       id === `${data.repoId}` ? undefined : withForks(before, -1),
   },
-  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     RepositoryEdited(repository, { data: { changes } }) {
       const { name, ownerLogin } = { ...repository, ...changes }

@@ -1,5 +1,5 @@
 /** The embedded read store as it stood in one moment, however long it is read and whoever writes meanwhile. */
-import { BrokenFile, isBroken, openSqlite, orClosed, select, selectColumn } from '../sqlite.ts'
+import { BrokenFile, closeOnError, isBroken, openSqlite, select, selectColumn } from '../sqlite.ts'
 import type { AnyCollection, Checkpoint, IsolatedSnapshot } from './read-store.ts'
 import { selectRange, selectTexts } from './sqlite-documents.ts'
 import { documentTable } from './sqlite-query.ts'
@@ -7,7 +7,7 @@ import { documentTable } from './sqlite-query.ts'
 /** One read transaction on a connection of its own. The file's write-ahead log grows until it is closed. */
 export function openSqliteSnapshot(file: string): IsolatedSnapshot {
   const db = openSqlite(file, 'NORMAL')
-  const checkpoint = orClosed(file, [db], () =>
+  const checkpoint = closeOnError(file, [db], () =>
     select<[string], Checkpoint>(db, 'SELECT position, version FROM checkpoints WHERE name = ?'),
   )
   db.exec('BEGIN')

@@ -5,10 +5,10 @@ import { LRUCache } from 'lru-cache'
 import { StoreUnavailable } from '../events/event-store.ts'
 import {
   type Bytes,
+  closeOnError,
   type Durability,
   isBusy,
   openSqlite,
-  orClosed,
   type Sqlite,
   select,
   selectColumn,
@@ -61,7 +61,7 @@ type Write =
  */
 export function openSqliteReadStore(file: string, durability: Durability = 'NORMAL'): ReadStore {
   const writer = openSqlite(file, durability)
-  orClosed(file, [writer], () => writer.exec(SCHEMA))
+  closeOnError(file, [writer], () => writer.exec(SCHEMA))
   // SQLite would hold the event loop while it waits for a lock; `begin` does not. A rebuild writes all over many
   // indexes: with SQLite's own 2 MiB of pages and a checkpoint every 4 MiB it would write each page again and again.
   writer.exec('PRAGMA busy_timeout = 0; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 8000')

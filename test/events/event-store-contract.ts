@@ -1,7 +1,7 @@
 /** What every event store does, whatever stands behind it. Each adapter's test calls this one suite. */
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
-import { breakIn, hashOf, STREAM_START } from '../../src/events/chain.ts'
+import { chainProblem, hashOf, STREAM_START } from '../../src/events/chain.ts'
 import {
   type EventStore,
   type ExpectedRevision,
@@ -621,7 +621,7 @@ function checkChain(t: Test, events: readonly RecordedEvent[], length: number): 
     t.equal(previous, end.hash, `revision ${event.revision} follows the one before it`)
     t.match(hash, /^[\w-]{43}$/)
     t.equal(hash, hashOf(event), `revision ${event.revision} has its own hash`)
-    t.equal(breakIn(event, end, true), undefined)
+    t.equal(chainProblem(event, end, true), undefined)
     end = { revision: event.revision, hash: hash ?? null }
   }
 }

@@ -32,14 +32,14 @@ t.test('a decider changes what is there, and passes over events of others', asyn
   type State = { name: string } | { none: true }
   const decider: Decider<State, EventOf<Token>> = deciderOf({
     initialState: { none: true },
-    isThere: (state: State) => 'name' in state,
+    exists: (state: State) => 'name' in state,
     becomes: { TokenDeleted: () => ({ none: true }) },
     changes: { TokenCreated: (_, { data }) => ({ name: data.name }) },
   })
   t.same(decider.evolve(decider.initialState, added), { none: true })
   t.same(decider.evolve({ name: 'x' }, added), { name: 'ci' })
   t.same(decider.evolve({ name: 'x' }, deleted), { none: true })
-  t.notOk(decider.concerns({ type: 'constructor' }))
+  t.notOk(decider.handles({ type: 'constructor' }))
 })
 
 t.test(
@@ -56,7 +56,7 @@ t.test(
       version: 1,
       ids: ({ data }) => [`${data.tokenId}`],
       becomes: { TokenDeleted: (before) => before && { ...before, name: 'gone' } },
-      always: ({ metadata }) => ({ at: metadata.at }),
+      onEveryChange: ({ metadata }) => ({ at: metadata.at }),
       changes: { TokenCreated: ({ times }, { data }) => ({ times: times + 1, name: data.name }) },
       derived: ({ times }) => ({ even: times % 2 === 0 }),
     })

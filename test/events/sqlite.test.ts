@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { breakIn, hashOf, lastHashOf, STREAM_START } from '../../src/events/chain.ts'
+import { chainProblem, hashOf, lastHashOf, STREAM_START } from '../../src/events/chain.ts'
 import { WrongExpectedRevision } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
 import { checkSqliteLog } from '../../src/events/sqlite-check.ts'
@@ -89,7 +89,7 @@ t.test(
     t.equal(last && hashOf(last), first?.metadata.previous)
     let end = STREAM_START
     for (const event of events) {
-      t.equal(breakIn(event, end, event.revision > 2), undefined)
+      t.equal(chainProblem(event, end, event.revision > 2), undefined)
       end = { revision: event.revision, hash: lastHashOf(event) }
     }
     t.equal(events.length, 6)
