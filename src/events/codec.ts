@@ -1,8 +1,8 @@
-/** From the log's JSON to domain events: the one place where recorded data gets its type. */
+/** Turns the log's JSON into domain events. Only here does recorded data get its type. */
 import type { DomainEvent, Recorded } from './domain-events.ts'
 import type { RecordedEvent } from './event-store.ts'
 
-/** The current schema number of each type's data. */
+/** The current schema number of each event type's data. Older data needs an upcaster below. */
 export const schemaOf = {
   UserCreated: 1,
   TokenCreated: 1,
@@ -67,7 +67,7 @@ export const schemaOf = {
   CreationAbandoned: 1,
 } as const satisfies Record<DomainEvent['type'], number>
 
-/** Lifts the data of an event type from an older schema to the current one. */
+/** Functions that lift the data of an event from an older schema to the current one, by event type. */
 const upcasters: Partial<Record<DomainEvent['type'], (data: object, schema: number) => object>> = {
   PullRequestOpened: (data) => ({ ...data, labels: [], milestone: null, assignees: [], deadline: null }),
   MergeStarted: (data) => ({ ...data, mergeBase: null, deleteBranch: false }),
@@ -80,14 +80,14 @@ const upcasters: Partial<Record<DomainEvent['type'], (data: object, schema: numb
   }),
 }
 
-/** An event that this version of Mergelog can't understand: written by a newer one, or not by Mergelog. */
+/** An event that this version of Mergelog cannot understand. A newer version or another program wrote it. */
 export class UnreadableEvent extends Error {
   override readonly name = 'UnreadableEvent'
 }
 
 /**
- * The domain event that was recorded, in its current shape.
- * @throws UnreadableEvent for an unknown type or a schema of the future
+ * Reads a recorded event as a domain event in its current shape.
+ * @throws UnreadableEvent when the type is unknown or the schema is newer than this version's
  */
 export function decode(event: RecordedEvent): Recorded<DomainEvent> {
   if (!isKnown(event)) {
@@ -105,7 +105,7 @@ export function decode(event: RecordedEvent): Recorded<DomainEvent> {
   })
 }
 
-// Only Mergelog writes to its log, so a known type with a known schema has that type's data.
+// Only Mergelog writes to its log: if the type and the schema are known, the data has that type's shape.
 function isKnown(event: RecordedEvent): event is Recorded<DomainEvent> {
   if (!Object.hasOwn(schemaOf, event.type)) return false
   const current: Record<string, number> = schemaOf
