@@ -1,23 +1,9 @@
 /** The distributed read store: documents `{_id, position, body}` in MongoDB, a collection per kind. */
-import {
-  type AnyBulkWriteOperation,
-  type IndexDescription,
-  MongoBulkWriteError,
-  MongoClient,
-  MongoClientClosedError,
-  MongoError,
-  MongoExpiredSessionError,
-  type Filter as MongoFilter,
-  MongoNetworkError,
-  MongoNotConnectedError,
-  MongoServerClosedError,
-  MongoServerError,
-  MongoServerSelectionError,
-  MongoTopologyClosedError,
-  MongoWriteConcernError,
-} from 'mongodb'
+import { type AnyBulkWriteOperation, type IndexDescription, MongoClient } from 'mongodb'
 import { type Position, StoreUnavailable } from '../events/event-store.ts'
-import { type Bound, type Condition, checkName, readFilter, readPage } from './filter.ts'
+import { checkName, readFilter, readPage } from './filter.ts'
+import { duplicateAt, INDEX_NOT_FOUND, isUnavailable, NAMESPACE_NOT_FOUND, unless } from './mongodb-errors.ts'
+import { allOf, bodyField, type StoredDocument, toCondition } from './mongodb-query.ts'
 import type {
   AnyCollection,
   Change,
@@ -32,14 +18,6 @@ import type {
 const DEFAULT_DATABASE = 'mergelog'
 /** A dot can't be in a collection's name: no read model is ever called so. */
 const CHECKPOINTS = 'mergelog.checkpoints'
-const DUPLICATE_KEY = 11000
-const NAMESPACE_NOT_FOUND = 26
-const INDEX_NOT_FOUND = 27
-/** The server runs and can't do it now: too slow, shutting down, not the primary, disk full. */
-const PASSING_TROUBLE = new Set([
-  6, 7, 50, 64, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436, 14031,
-])
-
 /** A server that is gone is noticed, and a call for it given up, within these times in milliseconds. */
 const TIMES = {
   serverSelectionTimeoutMS: 1500,
@@ -51,12 +29,6 @@ const READ_COUNT = { maxTimeMS: 5000 }
 const READ = { ...READ_COUNT, batchSize: 1000 }
 const BODY = { _id: 0, body: 1 } as const
 
-interface StoredDocument {
-  _id: string
-  position: Position
-  body: object
-  [field: `body.${string}`]: unknown
-}
 interface StoredCheckpoint extends Checkpoint {
   _id: string
 }
@@ -240,13 +212,6 @@ function toOperation(change: Change): AnyBulkWriteOperation<StoredDocument> {
 /** The document unless it holds a later position than the change: a later one is not overwritten. */
 const notAfter = (id: string, position: Position) => ({ _id: id, position: { $lte: position } })
 
-/** The place of the operation that stopped an ordered bulk write because its document exists. */
-function duplicateAt(error: unknown): number | undefined {
-  if (!(error instanceof MongoBulkWriteError)) return undefined
-  const [first] = [error.writeErrors].flat()
-  return first?.code === DUPLICATE_KEY ? first.index : undefined
-}
-
 function runsOf(changes: readonly Change[]): { collection: AnyCollection; changes: Change[] }[] {
   const runs: { collection: AnyCollection; changes: Change[] }[] = []
   for (const change of changes) {
@@ -256,73 +221,3 @@ function runsOf(changes: readonly Change[]): { collection: AnyCollection; change
   }
   return runs
 }
-
-const bodyField = (field: string): `body.${string}` => `body.${checkName('field', field)}`
-
-function allOf(conditions: MongoFilter<StoredDocument>[]): MongoFilter<StoredDocument> {
-  return conditions.length === 0 ? {} : { $and: conditions }
-}
-
-function toCondition(condition: Condition): MongoFilter<StoredDocument> {
-  const field = bodyField(condition.field)
-  switch (condition.kind) {
-    case 'equals':
-      return { [field]: { $eq: condition.value } }
-    case 'oneOf':
-    case 'containsAny':
-      return { [field]: { $in: condition.values } }
-    case 'range':
-      return { [field]: Object.fromEntries(condition.bounds.map((b) => [RANGE[b.operator], b.value])) }
-    case 'containsAll':
-      // To MongoDB all of nothing is nothing; here it is no demand.
-      return condition.values.length === 0 ? {} : { [field]: { $all: condition.values } }
-    case 'containsWords':
-      return allOf(condition.words.map((word) => ({ [field]: { $regex: `^${literal(word)}` } })))
-  }
-}
-
-const RANGE = { '>': '$gt', '>=': '$gte', '<': '$lt', '<=': '$lte' } satisfies Record<
-  Bound['operator'],
-  string
->
-
-/** A pattern that matches the text itself. MongoDB takes no NUL in a pattern, but its escape. */
-function literal(text: string): string {
-  return text.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&').replaceAll('\0', '\\x00')
-}
-
-/** Turns the error with this code into an answer; throws every other. */
-function unless<T>(code: number, answer: T): (error: unknown) => T {
-  return (error) => {
-    if (error instanceof MongoServerError && error.code === code) return answer
-    throw error
-  }
-}
-
-function isUnavailable(error: unknown): boolean {
-  // A bulk write wraps what broke its connection.
-  if (error instanceof MongoBulkWriteError && error.errorResponse instanceof Error) {
-    return isUnavailable(error.errorResponse)
-  }
-  if (UNREACHABLE.some((kind) => error instanceof kind)) return true
-  return (
-    error instanceof MongoError &&
-    (UNREACHABLE_NAMES.has(error.name) ||
-      PASSING_TROUBLE.has(Number(error.code)) ||
-      error.hasErrorLabel('RetryableWriteError'))
-  )
-}
-
-/** Of the connection pool; the driver keeps their classes to itself. */
-const UNREACHABLE_NAMES = new Set(['MongoWaitQueueTimeoutError', 'MongoPoolClosedError'])
-
-const UNREACHABLE = [
-  MongoNetworkError,
-  MongoServerSelectionError,
-  MongoNotConnectedError,
-  MongoTopologyClosedError,
-  MongoClientClosedError,
-  MongoServerClosedError,
-  MongoExpiredSessionError,
-  MongoWriteConcernError,
-]
