@@ -13,12 +13,16 @@ export interface StoredDocument {
 /** The path of a document's field. @throws TypeError when the name has other characters than letters and underscores */
 export const bodyField = (field: string): `body.${string}` => `body.${checkName('field', field)}`
 
-/** Matches documents that meet all conditions. */
-export function allOf(conditions: MongoFilter<StoredDocument>[]): MongoFilter<StoredDocument> {
+/** The query for the documents that meet all conditions. */
+export function toMongoFilter(conditions: readonly Condition[]): MongoFilter<StoredDocument> {
+  return allOf(conditions.map(toCondition))
+}
+
+function allOf(conditions: MongoFilter<StoredDocument>[]): MongoFilter<StoredDocument> {
   return conditions.length === 0 ? {} : { $and: conditions }
 }
 
-export function toCondition(condition: Condition): MongoFilter<StoredDocument> {
+function toCondition(condition: Condition): MongoFilter<StoredDocument> {
   const field = bodyField(condition.field)
   switch (condition.kind) {
     case 'equals':
@@ -29,7 +33,7 @@ export function toCondition(condition: Condition): MongoFilter<StoredDocument> {
     case 'range':
       return { [field]: Object.fromEntries(condition.bounds.map((b) => [RANGE[b.operator], b.value])) }
     case 'containsAll':
-      // To MongoDB all of nothing is nothing; here it is no demand.
+      // In MongoDB an empty `$all` matches nothing. Here an empty list demands nothing.
       return condition.values.length === 0 ? {} : { [field]: { $all: condition.values } }
     case 'containsWords':
       return allOf(condition.words.map((word) => ({ [field]: { $regex: `^${literal(word)}` } })))
@@ -41,7 +45,7 @@ const RANGE = { '>': '$gt', '>=': '$gte', '<': '$lt', '<=': '$lte' } satisfies R
   string
 >
 
-/** A pattern that matches the text itself. MongoDB takes no NUL in a pattern, but its escape. */
+/** Escapes the text for a pattern. MongoDB refuses a NUL character in a pattern, but accepts its escape. */
 function literal(text: string): string {
   return text.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&').replaceAll('\0', '\\x00')
 }
