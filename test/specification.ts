@@ -1,4 +1,4 @@
-/** Given events, when a command is decided, then events or a refusal: how deciders are specified. */
+/** Specifies a decider: given events, when a command is decided, then there are new events or a refusal. */
 import type t from 'tap'
 import type { Decider } from '../src/commands/decider.ts'
 import type { Decision } from '../src/commands/execute.ts'

@@ -1,4 +1,4 @@
-/** Embedded stores of one test, in a directory of its own. */
+/** Embedded stores for one test, in the test's own directory. */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type t from 'tap'
@@ -21,7 +21,7 @@ export function openStores(test: Test): { events: EventStore; views: ReadStore }
   return { events, views }
 }
 
-/** The log, and how many events of its streams have been read through it. */
+/** A log that counts the events that are read from its streams. */
 export function counted(events: EventStore): { events: EventStore; reads: () => number } {
   let reads = 0
   const watched: EventStore = {
@@ -36,7 +36,7 @@ export function counted(events: EventStore): { events: EventStore; reads: () => 
   return { events: watched, reads: () => reads }
 }
 
-/** A request of alice's. */
+/** The context of a request from alice. */
 export function aContext(changes: Partial<CommandContext> = {}): CommandContext {
   const id = randomUUID()
   return {

@@ -1,13 +1,13 @@
-/** Waiting for what another part of the server does in its own time. */
+/** Waits for a result of another part of the server. */
 import { setTimeout as delay } from 'node:timers/promises'
 
-const PATIENCE_MS = 60_000
+const TIMEOUT_MS = 60_000
 
-/** Asks again and again until the answer is yes; rejects, naming `what`, when it does not come to that. */
+/** Calls `isSo` again and again until it returns true. @throws Error that names `what`, after 60 s */
 export async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + PATIENCE_MS
+  const end = Date.now() + TIMEOUT_MS
   while (!(await isSo())) {
-    if (Date.now() > end) throw new Error(`waited in vain until ${what}`)
+    if (Date.now() > end) throw new Error(`timeout: waited until ${what}`)
     await delay(10)
   }
 }
