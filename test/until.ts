@@ -3,10 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 
 const TIMEOUT_MS = 60_000
 
-/** Calls `isSo` again and again until it returns true. @throws Error that names `what`, after 60 s */
-export async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+/** Calls `isTrue` again and again until it returns true. @throws Error that names `what`, after 60 s */
+export async function until(what: string, isTrue: () => Promise<boolean>): Promise<void> {
   const end = Date.now() + TIMEOUT_MS
-  while (!(await isSo())) {
+  while (!(await isTrue())) {
     if (Date.now() > end) throw new Error(`timeout: waited until ${what}`)
     await delay(10)
   }

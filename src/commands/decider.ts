@@ -15,25 +15,25 @@ export interface Decider<State, Event extends DomainEvent> {
 /** A decider by types of events: all that the aggregate has, in `becomes` or in `changes`. */
 interface DeciderParts<
   State,
-  There extends State & object,
+  Existing extends State & object,
   Becoming extends EventType,
   Changing extends EventType,
 > extends Pick<Decider<NoInfer<State>, DomainEvent>, 'initialState' | 'snapshots'> {
   /** The next state. */
   becomes: Handlers<Becoming, NoInfer<State>>
   /** Whether there is what `changes` change; without it they do nothing. */
-  exists?: (state: NoInfer<State>) => state is There
+  exists?: (state: NoInfer<State>) => state is Existing
   /** The fields of the state that the event changes. */
-  changes?: Handlers<Changing, NoInfer<There>, Partial<NoInfer<There>>>
+  changes?: Handlers<Changing, NoInfer<Existing>, Partial<NoInfer<Existing>>>
 }
 
 export function deciderOf<
   State,
-  There extends State & object,
+  Existing extends State & object,
   Becoming extends EventType,
   Changing extends EventType = never,
 >(
-  parts: DeciderParts<State, There, Becoming, Changing>,
+  parts: DeciderParts<State, Existing, Becoming, Changing>,
 ): Decider<State, EventOf<Becoming> | EventOf<Changing>> {
   const { becomes, exists, changes, ...rest } = parts
   const isBecoming = handledBy(becomes)

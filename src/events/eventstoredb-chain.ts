@@ -158,7 +158,8 @@ export function createChainedAppend({ readStream, write, turnTimeoutMs }: ChainW
             return await write(stream, linked, end.revision < 0 ? 'no-stream' : end.revision)
           } catch (error) {
             if (!(error instanceof WrongExpectedRevision)) throw error
-            // Another node was first: try again. Or an id is in the stream, but too far back to be among the known ones.
+            // Another node was first: try again. Or an id is in the stream, but too far back to be among the known
+            // ones.
             if (error.actual === end.revision) throw new WrongExpectedRevision(stream, expected, error.actual)
           }
         }

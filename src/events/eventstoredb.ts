@@ -33,8 +33,8 @@ import { logIsClosed, toPortError, withTimeout } from './eventstoredb-errors.ts'
 const DEADLINE = 5000
 
 /**
- * How long the server may take to answer a keep-alive ping (sent every 10 s), in milliseconds; `keepAliveTimeout` in the
- * URL overrides it.
+ * How long the server may take to answer a keep-alive ping (sent every 10 s), in milliseconds; `keepAliveTimeout` in
+ * the URL overrides it.
  */
 const KEEP_ALIVE_TIMEOUT = 3000
 

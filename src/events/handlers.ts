@@ -1,4 +1,7 @@
-/** Maps from event type to function. They replace a switch: each type is named once, and the compiler checks all of them. */
+/**
+ * Maps from event type to function. They replace a switch: each type is named once, and the compiler checks all of
+ * them.
+ */
 import type { DomainEvent, Envelope } from './domain-events.ts'
 
 type ByType = { [E in DomainEvent as E['type']]: E }

@@ -11,7 +11,9 @@ import {
 } from '../sqlite.ts'
 import { isEventMetadata, type Position, type RecordedEvent } from './event-store.ts'
 
-/** `streams.hash` repeats the hash of the stream's last event, so that an append need not read it. Null in older logs. */
+/**
+ * `streams.hash` repeats the hash of the stream's last event, so that an append need not read it. Null in older logs.
+ */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS streams (
     id INTEGER PRIMARY KEY,
@@ -45,7 +47,9 @@ export const EVENT_TEXTS = 'concat(name, events.id, events.type, data, metadata)
  */
 export const EVENT_COLUMNS = `${EVENT_HEAD}, CAST(${EVENT_TEXTS} AS BLOB)`
 
-/** A row of `EVENT_COLUMNS`. `name`, `id`, `type` and `data` are lengths in bytes; a damaged row may have null there. */
+/**
+ * A row of `EVENT_COLUMNS`. `name`, `id`, `type` and `data` are lengths in bytes; a damaged row may have null there.
+ */
 export type EventTuple = [
   position: number,
   revision: number,
@@ -74,7 +78,10 @@ export class BrokenEvent extends BrokenFile {
   }
 }
 
-/** Opens or creates the file. A file of an older version gets the missing column. @throws BrokenFile when it is damaged */
+/**
+ * Opens or creates the file. A file of an older version gets the missing column.
+ * @throws BrokenFile when it is damaged
+ */
 export function openLogFile(file: string): Sqlite {
   const db = openSqlite(file, 'FULL')
   return closeOnError(file, [db], () => {

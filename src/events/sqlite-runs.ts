@@ -1,6 +1,6 @@
 /**
- * Reads events in the order of the log, many of them as one row (a run). The driver is slow for each row and each BLOB,
- * so few large rows are faster.
+ * Reads events in the order of the log, many of them as one row (a run). The driver is slow for each row and each
+ * BLOB, so few large rows are faster.
  */
 import { type Bytes, bufferOf, type Sqlite, selectColumn, selectTuples } from '../sqlite.ts'
 import type { Position } from './event-store.ts'
@@ -13,8 +13,8 @@ const RUN_BYTES = 1024 * 1024
 type Head = [...(EventTuple extends [...infer Others, Bytes] ? Others : never), metadata: number]
 
 /**
- * Returns a function that reads at most `limit` events after a position. It reads the sizes of the events first, to limit
- * the bytes of each run.
+ * Returns a function that reads at most `limit` events after a position. It reads the sizes of the events first, to
+ * limit the bytes of each run.
  */
 export function eventRuns(db: Sqlite): (after: Position, limit: number) => Iterable<EventTuple> {
   const sizes = selectColumn<[number, number], string>(

@@ -1,6 +1,6 @@
 /**
- * The common part of issues and pull requests, folded from the events that both have. Deciders and read models share it,
- * so that they cannot disagree.
+ * The common part of issues and pull requests, folded from the events that both have. Deciders and read models share
+ * it, so that they cannot disagree.
  */
 import type {
   AccountRef,

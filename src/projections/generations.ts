@@ -1,7 +1,7 @@
 /**
  * Two generations of each collection in one read store: the current one, which queries read, and a spare one, which a
- * rebuild fills. Callers use the collection's usual name, and this file maps it to the stored name of a generation. One
- * write exchanges the two.
+ * rebuild fills. Callers use the collection's usual name, and this file maps it to the stored name of a generation.
+ * One write exchanges the two.
  */
 import { LOG_START } from '../events/event-store.ts'
 import type { AnyCollection, Change, ReadSnapshot, ReadStore } from './read-store.ts'
@@ -9,7 +9,9 @@ import type { AnyCollection, Change, ReadSnapshot, ReadStore } from './read-stor
 export interface Generations {
   /** The generation that queries read and the projector writes. */
   current: ReadStore
-  /** The generation that a rebuild fills. The checkpoint of a read model belongs to the generation of its collection. */
+  /**
+   * The generation that a rebuild fills. The checkpoint of a read model belongs to the generation of its collection.
+   */
   spare: ReadStore
   /** Makes the spare generation the current one, and the current one the spare one, in one write. */
   exchange(collection: AnyCollection): Promise<void>

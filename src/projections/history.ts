@@ -1,6 +1,6 @@
 /**
- * An index of the history: one small document per event, with its actor, time and repository. The events themselves stay in
- * the log, and queries read them there by their positions.
+ * An index of the history: one small document per event, with its actor, time and repository. The events themselves
+ * stay in the log, and queries read them there by their positions.
  */
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import type { EventMetadata, Position } from '../events/event-store.ts'

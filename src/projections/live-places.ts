@@ -14,7 +14,10 @@ export interface PlaceLimits {
 }
 
 export interface Places {
-  /** Takes a place. @throws Refused when the client has all of its places (tooManyRequests), or no place is left (unavailable) */
+  /**
+   * Takes a place.
+   * @throws Refused when the client has all of its places (tooManyRequests), or no place is left (unavailable)
+   */
   take(client: Client): void
   /** Frees a place. Call it once for each place that was taken. */
   free(client: Client): void

@@ -1,7 +1,7 @@
 /**
- * Folds the log into the read models, in order and in batches. Each batch writes its documents and checkpoints together,
- * so the projector may stop at any point. Every node may run its own projector: folds are deterministic, and documents
- * record their position.
+ * Folds the log into the read models, in order and in batches. Each batch writes its documents and checkpoints
+ * together, so the projector may stop at any point. Every node may run its own projector: folds are deterministic, and
+ * documents record their position.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
@@ -33,9 +33,9 @@ export interface Projector {
   position(): Position
   status(): ReadModelStatus[]
   /**
-   * Replaces the documents of a read model with rebuilt ones. It does so between two batches, so that nothing is written
-   * meanwhile. `replace` must bring the new documents at least to the position that it gets, and resolves to the position
-   * that they hold. The model continues from there, even if it had stopped.
+   * Replaces the documents of a read model with rebuilt ones. It does so between two batches, so that nothing is
+   * written meanwhile. `replace` must bring the new documents at least to the position that it gets, and resolves to
+   * the position that they hold. The model continues from there, even if it had stopped.
    */
   exchange(model: string, replace: (position: Position) => Promise<Position>): Promise<void>
 }

@@ -68,16 +68,16 @@ export interface Rebuilder {
    */
   requireFree(): void
   /**
-   * Rebuilds the models one after another. Only one rebuild can run at a time. If the caller stops the iteration before
-   * a model is done, that model keeps its old documents.
+   * Rebuilds the models one after another. Only one rebuild can run at a time. If the caller stops the iteration
+   * before a model is done, that model keeps its old documents.
    *
    * @throws the errors of `requireFree`, when the iteration begins
    * @throws the error of a fold; then the old documents stay
    */
   rebuild(models: readonly ReadModel[]): AsyncGenerator<RebuildProgress>
   /**
-   * Empties the spare generations after `after` milliseconds, except those of models that are rebuilt meanwhile. Called at
-   * the start, too: an earlier process may have ended before it emptied them.
+   * Empties the spare generations after `after` milliseconds, except those of models that are rebuilt meanwhile.
+   * Called at the start, too: an earlier process may have ended before it emptied them.
    */
   freeSpares(models: readonly ReadModel[], after?: number): Promise<void>
 }

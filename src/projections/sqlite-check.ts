@@ -12,8 +12,8 @@ import type { AnyCollection } from './read-store.ts'
 import { arrayTable, documentTable } from './sqlite-query.ts'
 
 /**
- * Checks the whole file and returns the first problem; undefined when there is none. It takes as long as reading the file,
- * and blocks the event loop.
+ * Checks the whole file and returns the first problem; undefined when there is none. It takes as long as reading the
+ * file, and blocks the event loop.
  */
 export function checkSqliteViews(file: string): string | undefined {
   const db = openSqlite(file, 'NORMAL')

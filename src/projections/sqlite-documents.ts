@@ -39,7 +39,10 @@ export function selectMany<D extends object>(
 /** The number of documents that are read as one BLOB. SQLite limits a BLOB to 1 GB. */
 const BLOB_DOCUMENTS = 100
 
-/** SQL that reads documents as one row: the lengths of each, and one BLOB with all texts. `rows` selects id, position, body. */
+/**
+ * SQL that reads documents as one row: the lengths of each, and one BLOB with all texts. `rows` selects id, position,
+ * body.
+ */
 const blobOf = (rows: string) => `
   SELECT '[' || group_concat('[' || CAST(position AS INTEGER) || ',' || ifnull(octet_length(id), 0) || ',' ||
       ifnull(octet_length(body), 0) || ']') || ']',

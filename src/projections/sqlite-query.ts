@@ -1,6 +1,6 @@
 /**
- * Filters and pages as SQL. Values are always bound and names are checked. Filters of the same shape give the same text,
- * so that they share one prepared statement.
+ * Filters and pages as SQL. Values are always bound and names are checked. Filters of the same shape give the same
+ * text, so that they share one prepared statement.
  */
 import { type Condition, checkName, type Element, type FilterValue, type Page } from './filter.ts'
 import type { AnyCollection } from './read-store.ts'
@@ -60,8 +60,8 @@ export function countHits(hits: Hits, most: number): Sql {
 }
 
 /**
- * Selects one page of documents. With `start`, SQLite tests and sorts only the documents of that set. Without it, SQLite
- * walks the index of the sort until the page is full.
+ * Selects one page of documents. With `start`, SQLite tests and sorts only the documents of that set. Without it,
+ * SQLite walks the index of the sort until the page is full.
  */
 export function selectPage(
   collection: AnyCollection,

@@ -18,7 +18,9 @@ export const SCHEMA = `
   ) WITHOUT ROWID;
 `
 
-/** Creates missing tables and indexes, and drops those that are no longer declared. Runs in the caller's transaction. */
+/**
+ * Creates missing tables and indexes, and drops those that are no longer declared. Runs in the caller's transaction.
+ */
 export function prepareCollection(db: Sqlite, collection: AnyCollection): void {
   const documents = documentTable(collection)
   db.exec(`CREATE TABLE IF NOT EXISTS ${documents} (

@@ -1,4 +1,6 @@
-/** The embedded read store: one SQLite file with a table of JSON documents per collection, and indexes on expressions. */
+/**
+ * The embedded read store: one SQLite file with a table of JSON documents per collection, and indexes on expressions.
+ */
 import { StoreUnavailable } from '../events/event-store.ts'
 import { type Bytes, closeOnError, type Durability, openSqlite, select, selectColumn } from '../sqlite.ts'
 import { type Condition, type Page, readFilter, readPage } from './filter.ts'
@@ -24,8 +26,8 @@ const MAX_SMALL_SET = 1000
 const MAX_CANDIDATES = 10
 
 /**
- * Opens or creates the read models in `file`. Reads use their own connection, so they never see half of an `apply`. For
- * this reason `file` cannot be `:memory:`.
+ * Opens or creates the read models in `file`. Reads use their own connection, so they never see half of an `apply`.
+ * For this reason `file` cannot be `:memory:`.
  */
 export function openSqliteReadStore(file: string, durability: Durability = 'NORMAL'): ReadStore {
   const writer = openSqlite(file, durability)
@@ -54,8 +56,8 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
   }
 
   /**
-   * The size up to which it is cheaper to fetch and sort a set of documents than to walk the sort's index until the page
-   * is full. To fetch one document costs about as much as to walk over four index entries. With n matches among N
+   * The size up to which it is cheaper to fetch and sort a set of documents than to walk the sort's index until the
+   * page is full. To fetch one document costs about as much as to walk over four index entries. With n matches among N
    * documents, the walk finds one match in N / n entries.
    */
   function smallSetFor(collection: AnyCollection, { skip, limit }: Page): number {

@@ -16,8 +16,9 @@ const UNSPACED = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Lao}\p{
 const PARTS = new RegExp(`(${UNSPACED.source})`, 'u')
 
 /**
- * Returns each word once, in lower case, in the order of the text. A word is a run of letters and digits of any script. In
- * a script without spaces, each character and the next one form a word, so that any part of such a text is found.
+ * Returns each word once, in lower case, in the order of the text. A word is a run of letters and digits of any
+ * script. In a script without spaces, each character and the next one form a word, so that any part of such a text is
+ * found.
  */
 export function wordsOf(text: string): string[] {
   if (ASCII.test(text)) return [...new Set(text.toLowerCase().match(ASCII_RUNS)?.map(beginning))]

@@ -1,6 +1,6 @@
 /**
- * A server that speaks EventStoreDB's protocol and stores events in the embedded event store. It serves tests, and to try
- * clients. It has streams, $all, subscriptions and deletes, but no cluster, TLS, users or projections.
+ * A server that speaks EventStoreDB's protocol and stores events in the embedded event store. It serves tests, and to
+ * try clients. It has streams, $all, subscriptions and deletes, but no cluster, TLS, users or projections.
  *
  *   npx tsx test/doubles/eventstore.ts --port 2113 --data DIR
  */

@@ -25,7 +25,7 @@ async function clientOf(t: Test) {
 
 const ids = (found: { _id: unknown }[]) => found.map(({ _id }) => _id)
 
-t.test('a client is greeted by a standalone server and told its version', async (t) => {
+t.test('a client gets the answer and version of a standalone server', async (t) => {
   const { db } = await clientOf(t)
   t.match(await db.command({ hello: 1 }), { isWritablePrimary: true, maxWireVersion: 21, ok: 1 })
   t.match(await db.command({ ping: 1 }), { ok: 1 })

@@ -27,7 +27,9 @@ const WIRE_VERSION = 21
 export interface MongoDouble {
   url: string
   port: number
-  /** Cuts all connections and closes the file. A double that is started on the same file has all acknowledged writes. */
+  /**
+   * Cuts all connections and closes the file. A double that is started on the same file has all acknowledged writes.
+   */
   close(): Promise<void>
 }
 

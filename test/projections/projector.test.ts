@@ -114,7 +114,7 @@ t.test(
       collection: others,
       evolve(document, event) {
         if (event.type === 'NumberTaken' && event.data.sequence === 'poison')
-          throw new Error('can not digest this')
+          throw new Error('cannot digest this')
         return { count: (document?.count ?? 0) + 1 }
       },
     }
@@ -129,7 +129,7 @@ t.test(
     t.same(await views.get(others, 'a'), { count: 2 })
     t.match(projector.status(), [
       { name: 'tallies', position: after },
-      { name: 'others', position: poison - 1, stopped: new RegExp(`event ${poison} .*can not digest this`) },
+      { name: 'others', position: poison - 1, stopped: new RegExp(`event ${poison} .*cannot digest this`) },
     ])
     t.match(await views.checkpoint('others'), { position: poison - 1 })
   },

@@ -1,6 +1,6 @@
 /**
- * Databases and collections. They are searched in memory, and every write is in a SQLite file before it is acknowledged.
- * A write command is one transaction. If the file refuses it, the change in memory is undone.
+ * Databases and collections. They are searched in memory, and every write is in a SQLite file before it is
+ * acknowledged. A write command is one transaction. If the file refuses it, the change in memory is undone.
  */
 import { openSqlite, select } from '../../../src/sqlite.ts'
 import { badValue, CommandFailure, unsupported } from './failure.ts'
