@@ -6,54 +6,51 @@ import { workTree } from './git-client.ts'
 import { startTestServer, statusOf } from './start-server.ts'
 import { until } from './until.ts'
 
-t.test(
-  'a pull request is opened, merged and read on EventStoreDB and MongoDB, with their real drivers',
-  async (t) => {
-    const dir = t.testdir()
-    const eventStore = await startEventStoreDouble({ port: 0, file: join(dir, 'eventstore.db') })
-    t.teardown(() => eventStore.close())
-    const mongo = await startMongoDouble({ port: 0, file: join(dir, 'mongo.db') })
-    t.teardown(() => mongo.close())
-    const environment = { EVENTSTORE_URL: eventStore.url, MONGODB_URL: mongo.url }
-    const server = await startTestServer(t, environment)
+t.test('a pull request is merged on EventStoreDB and MongoDB, with their real drivers', async (t) => {
+  const dir = t.testdir()
+  const eventStore = await startEventStoreDouble({ port: 0, file: join(dir, 'eventstore.db') })
+  t.teardown(() => eventStore.close())
+  const mongo = await startMongoDouble({ port: 0, file: join(dir, 'mongo.db') })
+  t.teardown(() => mongo.close())
+  const environment = { EVENTSTORE_URL: eventStore.url, MONGODB_URL: mongo.url }
+  const server = await startTestServer(t, environment)
 
-    const alice = await server.as('alice')
-    await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true, private: true })
-    const work = await workTree(t, server.gitUrl('alice', 'alice/app'))
-    await work.git('checkout', '-q', '-b', 'topic')
-    const head = await work.commit('Add a file', { 'a.txt': 'a\n' })
-    await work.git('push', '-q', 'origin', 'topic')
-    const opening = { head: 'topic', base: 'main', title: 'Add a file' }
-    const { data: pull } = await alice.repos.repoCreatePullRequest('alice', 'app', opening)
-    t.match(pull, { number: 1, mergeable: true, head: { sha: head } })
-    t.equal(await statusOf(alice.repos.repoCreatePullRequest('alice', 'app', opening)), 409)
-    await alice.repos.repoMergePullRequest('alice', 'app', 1, { Do: 'merge' })
-    await work.git('fetch', '-q')
-    t.equal(await work.git('rev-parse', 'origin/main^2'), head)
-    const { data: closed } = await alice.repos.repoListPullRequests('alice', 'app', { state: 'closed' })
-    t.match(closed, [{ number: 1, merged: true }])
-    t.equal(await statusOf(server.anonymous.repos.repoGet('alice', 'app')), 404)
+  const alice = await server.as('alice')
+  await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true, private: true })
+  const work = await workTree(t, server.gitUrl('alice', 'alice/app'))
+  await work.git('checkout', '-q', '-b', 'topic')
+  const head = await work.commit('Add a file', { 'a.txt': 'a\n' })
+  await work.git('push', '-q', 'origin', 'topic')
+  const opening = { head: 'topic', base: 'main', title: 'Add a file' }
+  const { data: pull } = await alice.repos.repoCreatePullRequest('alice', 'app', opening)
+  t.match(pull, { number: 1, mergeable: true, head: { sha: head } })
+  t.equal(await statusOf(alice.repos.repoCreatePullRequest('alice', 'app', opening)), 409)
+  await alice.repos.repoMergePullRequest('alice', 'app', 1, { Do: 'merge' })
+  await work.git('fetch', '-q')
+  t.equal(await work.git('rev-parse', 'origin/main^2'), head)
+  const { data: closed } = await alice.repos.repoListPullRequests('alice', 'app', { state: 'closed' })
+  t.match(closed, [{ number: 1, merged: true }])
+  t.equal(await statusOf(server.anonymous.repos.repoGet('alice', 'app')), 404)
 
-    const health = await server.fetch(null, '/healthz')
-    t.equal(health.status, 200)
+  const health = await server.fetch(null, '/healthz')
+  t.equal(health.status, 200)
 
-    // A second node on the same stores has its own projector and gives the same answers.
-    const second = await startTestServer(t, environment)
-    const { data: there } = await (await second.as('admin')).repos.repoGetPullRequest('alice', 'app', 1)
-    t.match(there, { number: 1, merged: true, merge_commit_sha: await work.git('rev-parse', 'origin/main') })
+  // A second node on the same stores has its own projector and gives the same answers.
+  const second = await startTestServer(t, environment)
+  const { data: there } = await (await second.as('admin')).repos.repoGetPullRequest('alice', 'app', 1)
+  t.match(there, { number: 1, merged: true, merge_commit_sha: await work.git('rev-parse', 'origin/main') })
 
-    // Without its log a server refuses writes and reports that it is unhealthy. It recovers without a restart.
-    const { port } = eventStore
-    await eventStore.close()
-    const create = () =>
-      server.fetch('alice', '/api/v1/user/repos', { method: 'POST', body: JSON.stringify({ name: 'later' }) })
-    t.equal((await create()).status, 503)
-    t.equal((await server.fetch(null, '/healthz')).status, 503)
-    const back = await startEventStoreDouble({ port, file: join(dir, 'eventstore.db') })
-    t.teardown(() => back.close())
-    await until('the server is healthy again', async () => {
-      return (await server.fetch(null, '/healthz')).status === 200
-    })
-    t.equal((await create()).status, 201)
-  },
-)
+  // Without its log a server refuses writes and reports that it is unhealthy. It recovers without a restart.
+  const { port } = eventStore
+  await eventStore.close()
+  const create = () =>
+    server.fetch('alice', '/api/v1/user/repos', { method: 'POST', body: JSON.stringify({ name: 'later' }) })
+  t.equal((await create()).status, 503)
+  t.equal((await server.fetch(null, '/healthz')).status, 503)
+  const back = await startEventStoreDouble({ port, file: join(dir, 'eventstore.db') })
+  t.teardown(() => back.close())
+  await until('the server is healthy again', async () => {
+    return (await server.fetch(null, '/healthz')).status === 200
+  })
+  t.equal((await create()).status, 201)
+})
