@@ -1,9 +1,10 @@
-/** Specifies deciders: given past events, when a command is decided, then new events or a refusal follow. */
 import type t from 'tap'
 import type { Decider } from '../src/commands/decider.ts'
 import type { Decision } from '../src/commands/execute.ts'
 import type { DomainEvent } from '../src/events/domain-events.ts'
 import { isRefusal, type RefusalKind } from '../src/refusal.ts'
+
+/** Specifies a decider: given events, when a command is decided, then there are new events or a refusal. */
 
 type Test = Pick<typeof t, 'same' | 'fail' | 'equal'>
 

@@ -1,4 +1,3 @@
-/** The embedded stores of one test, in the test's own directory. */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type t from 'tap'
@@ -7,6 +6,8 @@ import { type EventStore, LOG_START } from '../src/events/event-store.ts'
 import { openSqliteEventStore } from '../src/events/sqlite.ts'
 import type { ReadStore } from '../src/projections/read-store.ts'
 import { openSqliteReadStore } from '../src/projections/sqlite.ts'
+
+/** Embedded stores for one test, in the test's own directory. */
 
 type Test = Pick<typeof t, 'teardown' | 'testdir'>
 
@@ -21,7 +22,7 @@ export function openStores(test: Test): { events: EventStore; views: ReadStore }
   return { events, views }
 }
 
-/** Wraps the log and counts the events that are read from its streams. */
+/** A log that counts the events that are read from its streams. */
 export function counted(events: EventStore): { events: EventStore; reads: () => number } {
   let reads = 0
   const watched: EventStore = {
@@ -36,7 +37,7 @@ export function counted(events: EventStore): { events: EventStore; reads: () => 
   return { events: watched, reads: () => reads }
 }
 
-/** The context of a request by alice. */
+/** The context of a request from alice. */
 export function aContext(changes: Partial<CommandContext> = {}): CommandContext {
   const id = randomUUID()
   return {

@@ -1,13 +1,14 @@
-/** Waits for a condition that another part of the server makes true. */
 import { setTimeout as delay } from 'node:timers/promises'
+
+/** Waits for a result of another part of the server. */
 
 const TIMEOUT_MS = 60_000
 
-/** Resolves when `isSo` resolves to true. Rejects, naming `what`, after a minute. */
-export async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+/** Calls `isTrue` again and again until it returns true. @throws Error that names `what`, after 60 s */
+export async function until(what: string, isTrue: () => Promise<boolean>): Promise<void> {
   const end = Date.now() + TIMEOUT_MS
-  while (!(await isSo())) {
-    if (Date.now() > end) throw new Error(`waited in vain until ${what}`)
+  while (!(await isTrue())) {
+    if (Date.now() > end) throw new Error(`timeout: waited until ${what}`)
     await delay(10)
   }
 }

@@ -1,11 +1,7 @@
 /** The log of a server that was busy for years, written directly through the EventStore port. */
 import { randomUUID } from 'node:crypto'
-import {
-  type AccountKind,
-  type AccountRef,
-  type DomainEvent,
-  schemaOf,
-} from '../../src/events/domain-events.ts'
+import { schemaOf } from '../../src/events/codec.ts'
+import type { AccountKind, AccountRef, DomainEvent } from '../../src/events/domain-events.ts'
 import type { EventStore, ExpectedRevision, NewEvent, Position } from '../../src/events/event-store.ts'
 import {
   claimKeys,

@@ -6,7 +6,7 @@ import type { Snapshots } from './snapshots.ts'
 export interface Decider<State, Event extends DomainEvent> {
   readonly initialState: State
   /** Tells the aggregate's events; others in its stream (an abandoned creation) do not concern it. */
-  readonly concerns: (event: { type: string }) => event is Event
+  readonly handles: (event: { type: string }) => event is Event
   readonly evolve: (state: State, event: Event) => State
   /** States that `load` has folded before: `snapshots()`. Without it each load reads the whole stream. */
   readonly snapshots?: Snapshots<State>
@@ -15,36 +15,36 @@ export interface Decider<State, Event extends DomainEvent> {
 /** A decider by types of events: all that the aggregate has, in `becomes` or in `changes`. */
 interface DeciderParts<
   State,
-  There extends State & object,
+  Existing extends State & object,
   Becoming extends EventType,
   Changing extends EventType,
 > extends Pick<Decider<NoInfer<State>, DomainEvent>, 'initialState' | 'snapshots'> {
   /** The next state. */
   becomes: Handlers<Becoming, NoInfer<State>>
   /** Whether there is what `changes` change; without it they do nothing. */
-  isThere?: (state: NoInfer<State>) => state is There
+  exists?: (state: NoInfer<State>) => state is Existing
   /** The fields of the state that the event changes. */
-  changes?: Handlers<Changing, NoInfer<There>, Partial<NoInfer<There>>>
+  changes?: Handlers<Changing, NoInfer<Existing>, Partial<NoInfer<Existing>>>
 }
 
 export function deciderOf<
   State,
-  There extends State & object,
+  Existing extends State & object,
   Becoming extends EventType,
   Changing extends EventType = never,
 >(
-  parts: DeciderParts<State, There, Becoming, Changing>,
+  parts: DeciderParts<State, Existing, Becoming, Changing>,
 ): Decider<State, EventOf<Becoming> | EventOf<Changing>> {
-  const { becomes, isThere, changes, ...rest } = parts
+  const { becomes, exists, changes, ...rest } = parts
   const isBecoming = handledBy(becomes)
   const isChanging = handledBy<Changing>(changes)
   return {
     ...rest,
-    concerns: (event): event is EventOf<Becoming> | EventOf<Changing> =>
+    handles: (event): event is EventOf<Becoming> | EventOf<Changing> =>
       isBecoming(event) || isChanging(event),
     evolve(state, event: { type: string }) {
       if (isBecoming(event)) return handle(becomes, state, event)
-      if (!isThere?.(state) || changes === undefined || !isChanging(event)) return state
+      if (!exists?.(state) || changes === undefined || !isChanging(event)) return state
       return { ...state, ...handle(changes, state, event) }
     },
   }

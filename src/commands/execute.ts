@@ -2,8 +2,8 @@
 
 import { randomUUID } from 'node:crypto'
 import { v5 as uuidV5 } from 'uuid'
-import { decode } from '../events/codec.ts'
-import { type AccountRef, type DomainEvent, schemaOf } from '../events/domain-events.ts'
+import { decode, schemaOf } from '../events/codec.ts'
+import type { AccountRef, DomainEvent } from '../events/domain-events.ts'
 import {
   type Appended,
   type EventMetadata,
@@ -104,7 +104,7 @@ export async function load<State, Event extends DomainEvent>(
   let found: RecordedEvent | undefined
   for await (const recorded of store.readStream(stream, { from: revision === null ? 0 : revision + 1 })) {
     const event = decode(recorded)
-    if (decider.concerns(event)) state = decider.evolve(state, event)
+    if (decider.handles(event)) state = decider.evolve(state, event)
     else if (event.type === 'CreationAbandoned') abandoned = true
     if (recorded.id === findId) found = recorded
     revision = recorded.revision

@@ -1,14 +1,14 @@
 /**
- * The chain of a stream: each event carries the hash of the one before it and its own, so that nobody can
- * change, remove or insert one afterwards without changing all that follow.
+ * The hash chain of a stream. Each event carries its own hash and the hash of the event before it. To change,
+ * remove or insert an event afterwards, one would have to change all later events of the stream.
  *
- * Older logs have events without hashes. A stream may begin with such events; the first that is appended
- * after them holds the hash that the last of them would have had.
+ * Older logs have events without hashes, and a stream may begin with them. The first event that is appended
+ * after them names the hash that the last of them would have had.
  */
 import { hash as digest } from 'node:crypto'
 import type { EventMetadata, NewEvent, RecordedEvent } from './event-store.ts'
 
-/** The last event of a stream, as far as the next one needs it: revision -1 and no hash before the first. */
+/** The revision and hash of a stream's last event: the next event needs both. An empty stream has -1 and null. */
 export interface StreamEnd {
   revision: number
   hash: string | null
@@ -16,23 +16,23 @@ export interface StreamEnd {
 
 export const STREAM_START: StreamEnd = { revision: -1, hash: null }
 
-/** What an event has in a store when it is linked: its hash, and its JSON text as it was hashed. */
+/** A linked event as a store writes it: its hash, and the JSON text that was hashed. */
 export interface LinkedText {
   hash: string
   data: string
   metadata: string
 }
 
-/** Links an event to the end of its stream; it becomes the next end. Hashes that it brings are replaced. */
+/** Links an event to the end of its stream. If the event already has hashes, they are replaced. */
 export function link(stream: string, end: StreamEnd, event: NewEvent): LinkedText {
   const data = JSON.stringify(event.data)
   const hashed = JSON.stringify(withPrevious(event.metadata, end.hash))
   const hash = hashOfText(stream, end.revision + 1, event.id, event.type, data, hashed)
-  // The text of the metadata with the hash as its last member, without writing it twice.
+  // Add the hash as the last member of the JSON text: this is cheaper than to stringify the metadata again.
   return { hash, data, metadata: `${hashed.slice(0, -1)},"hash":"${hash}"}` }
 }
 
-/** Links the events of one append, each to the one before it. */
+/** Links the events of one append: the first to the end of the stream, the others each to the one before. */
 export function linkAll(stream: string, end: StreamEnd, events: readonly NewEvent[]): NewEvent[] {
   let { revision, hash: previous } = end
   return events.map((event) => {
@@ -50,14 +50,14 @@ function withPrevious(metadata: EventMetadata, previous: string | null): EventMe
   return { ...own, previous }
 }
 
-/** The hash that the next event of the stream has to name: computed where an older log has none. */
+/** The hash that the next event of the stream must name. It is computed when an older log has none. */
 export function lastHashOf(event: RecordedEvent): string {
   return event.metadata.hash ?? hashOf(event)
 }
 
 /**
- * The hash of an event, computed from all that it is except the hash that it carries: from its JSON as it is
- * stored when that is there, so that other characters that say the same are noticed.
+ * Computes the hash of an event from all of its parts, except the hash that it carries. Uses the stored JSON text when
+ * the event has it: then a change of the text is noticed even if the JSON still means the same.
  */
 export function hashOf({ stream, revision, id, type, data, metadata, text }: RecordedEvent): string {
   if (text !== undefined) {
@@ -71,10 +71,10 @@ export function hashOf({ stream, revision, id, type, data, metadata, text }: Rec
 }
 
 /**
- * What is wrong with an event that follows `end` in its stream; undefined when nothing is. Where the chain
- * has not begun yet (`isLinked` is false), an event may be without hashes.
+ * Checks an event that follows `end` in its stream. Returns the problem in words, or undefined when there is none.
+ * An event may lack hashes only while no earlier event of the stream has them (`isLinked` is false).
  */
-export function breakIn(event: RecordedEvent, end: StreamEnd, isLinked: boolean): string | undefined {
+export function chainProblem(event: RecordedEvent, end: StreamEnd, isLinked: boolean): string | undefined {
   if (event.revision !== end.revision + 1) {
     return event.revision <= end.revision
       ? `its revision ${event.revision} comes after revision ${end.revision}`
@@ -83,11 +83,12 @@ export function breakIn(event: RecordedEvent, end: StreamEnd, isLinked: boolean)
   const { previous, hash } = event.metadata
   if (hash === undefined) {
     if (isLinked) return 'it carries no hash, though the event before it does'
-    return previous === undefined ? undefined : 'it names the event before it and carries no hash of its own'
+    return previous === undefined
+      ? undefined
+      : 'it names the hash of the event before it, but carries no hash of its own'
   }
-  if (hash !== hashOf(event)) return 'its contents are not those of its hash'
-  if (previous !== end.hash)
-    return 'it does not follow the event before it: the hash that it names is another'
+  if (hash !== hashOf(event)) return 'its hash does not match its contents'
+  if (previous !== end.hash) return 'it does not follow the event before it: it names another hash'
   return undefined
 }
 
@@ -95,7 +96,7 @@ function missing(first: number, last: number): string {
   return first === last ? `revision ${first} is missing` : `revisions ${first} to ${last} are missing`
 }
 
-/** JSON text is the same however often it is read and written again, whatever store has it in between. */
+// JSON text stays the same when it is parsed and written again, so every store gives the same hash.
 function hashOfText(
   stream: string,
   revision: number,

@@ -1,13 +1,13 @@
 /**
- * What happened: every event type that Mergelog writes, by the kind of stream that it stands in.
+ * The catalogue of events: every event type that Mergelog writes, sorted by the kind of its stream.
  *
  * An event's data is complete: a reader needs no other table to understand it. A type never changes its
- * meaning; a new shape gets a new number in `schemaOf` and an upcaster in `codec.ts`.
+ * meaning. A new shape of the data gets a new schema number and an upcaster, both in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
-/** An account as events name it: the id is what counts, the login is for people who read the log. */
+/** An account as events name it. The id identifies it; the login is for people who read the log. */
 export interface AccountRef {
   id: number
   login: string
@@ -46,7 +46,7 @@ export type OrganizationEvent =
   | { type: 'MemberSet'; data: { organization: AccountRef; user: AccountRef; permission: Permission } }
   | { type: 'MemberRemoved'; data: { organization: AccountRef; user: AccountRef } }
 
-/** How a merge may come into the base branch; the names are Gitea's. */
+/** The ways to merge a head branch into its base branch. The names are Gitea's. */
 export const MERGE_STYLES = [
   'merge',
   'rebase',
@@ -56,16 +56,16 @@ export const MERGE_STYLES = [
   'manually-merged',
 ] as const
 export type MergeStyle = (typeof MERGE_STYLES)[number]
-/** How the base branch may come into the head branch. */
+/** The ways to update a head branch from its base branch. */
 export type UpdateStyle = 'merge' | 'rebase'
 
-/** What may be done with the pull requests of a repository. */
+/** The settings of a repository for its pull requests. */
 export interface MergeSettings {
-  /** Styles that may be used. */
+  /** The allowed styles. */
   mergeStyles: MergeStyle[]
   defaultMergeStyle: MergeStyle
   allowRebaseUpdate: boolean
-  /** What a merge does with the head branch when the request does not say. */
+  /** Whether a merge deletes the head branch. A merge request may override it. */
   deleteBranchAfterMerge: boolean
 }
 
@@ -78,25 +78,25 @@ export interface RepositorySettings {
   defaultBranch: string
 }
 
-/** What holds for the branches that a rule's name matches: Gitea's branch protection. */
+/** A branch protection, as in Gitea: a rule for the branches that match its name. */
 export interface BranchProtection {
-  /** A branch, or a pattern: `release/*`. */
+  /** The name of a branch, or a pattern: `release/*`. */
   rule: string
-  /** Rules are asked in this order, lowest first, when several match. */
+  /** When several patterns match a branch, the rule with the lowest priority number applies. */
   priority: number
-  /** Whether anyone may push; with `pushers` only they. Merging is another matter. */
+  /** Whether pushes are allowed: for all writers, or only for `pushers`. It does not concern merges. */
   push: boolean
   /** User ids; null: all writers. */
   pushers: number[] | null
   /** User ids; null: all writers. */
   mergers: number[] | null
   statusCheck: boolean
-  /** Contexts, or patterns of them, that must have succeeded; none: all that were posted. */
+  /** The contexts (or patterns) that must have succeeded. An empty list means all contexts that were posted. */
   contexts: string[]
   requireSigned: boolean
-  /** Heads that lack commits of the base can't be merged. */
+  /** Whether a head must contain all commits of the base before it can be merged. */
   blockOutdated: boolean
-  /** Then `force_merge` of an admin does not help either. */
+  /** Whether the rule also holds for an admin who sends `force_merge`. */
   blockAdminOverride: boolean
   createdAt: string
   updatedAt: string
@@ -109,7 +109,7 @@ export type RepositoryEvent =
       data: {
         repoId: number
         owner: AccountRef & { kind: AccountKind }
-        /** The repository that this one is a fork of. */
+        /** Present for a fork: the repository that it was forked from. */
         parent?: { repoId: number; owner: AccountRef; name: string }
       } & RepositorySettings
     }
@@ -123,7 +123,7 @@ export type RepositoryEvent =
         repoId: number
         owner: AccountRef
         name: string
-        /** Of a fork: the repository that it was a fork of. */
+        /** Present when the repository was a fork: the repository that it was forked from. */
         parentId?: number
       }
     }
@@ -132,7 +132,7 @@ export type RepositoryEvent =
   | { type: 'BranchProtectionSet'; data: { repoId: number; protection: BranchProtection } }
   | { type: 'BranchProtectionRemoved'; data: { repoId: number; rule: string } }
 
-/** Where labels belong: all repositories of an organization share its labels. */
+/** The owner of a label. All repositories of an organization share the organization's labels. */
 export type LabelScope =
   | { kind: 'repository'; repoId: number }
   | { kind: 'organization'; organizationId: number }
@@ -142,12 +142,12 @@ export interface LabelSettings {
   /** Six hexadecimal digits in lower case. */
   color: string
   description: string
-  /** Of the labels `scope/…` an issue has one at most. */
+  /** Whether an issue can have only one label with the same `scope/` before its name. */
   exclusive: boolean
   archived: boolean
 }
 
-/** A label as events of issues name it: the id is what counts. */
+/** A label as events of issues name it. The id identifies it. */
 export interface LabelRef {
   id: number
   name: string
@@ -167,7 +167,7 @@ export interface MilestoneSettings {
   dueOn: string | null
 }
 
-/** A milestone as events of issues name it: the id is what counts. */
+/** A milestone as events of issues name it. The id identifies it. */
 export interface MilestoneRef {
   id: number
   title: string
@@ -182,16 +182,17 @@ export type MilestoneEvent =
     }
   | { type: 'MilestoneDeleted'; data: { id: number; repoId: number; title: string } }
 
-export type CommitState = 'pending' | 'success' | 'error' | 'failure' | 'warning'
+export const COMMIT_STATES = ['pending', 'success', 'error', 'failure', 'warning'] as const
+export type CommitState = (typeof COMMIT_STATES)[number]
 
-/** `checks-<repoId>.<sha>`: what others say of a commit. */
+/** `checks-<repoId>.<sha>`: the statuses of a commit, posted by CI and other programs. */
 export type CheckEvent = {
   type: 'CommitStatusPosted'
   data: {
     id: number
     repoId: number
     sha: string
-    /** The last one of a context counts. */
+    /** The newest status of a context replaces the older ones. */
     context: string
     state: CommitState
     description: string
@@ -200,17 +201,17 @@ export type CheckEvent = {
   }
 }
 
-/** `reads-<userId>`: up to where a user has seen an issue or pull request; the event's time tells. */
+/** `reads-<userId>`: the user has seen the issue or pull request as it was at the event's time. */
 export type ReadEvent = { type: 'IssueRead'; data: { repoId: number; index: number; user: AccountRef } }
 
 export interface Signature {
   name: string
   email: string
-  /** ISO 8601 with the zone that git recorded. */
+  /** ISO 8601, with the time zone that git recorded. */
   date: string
 }
 
-/** What a list shows of a commit, recorded with the ref that came to it so that no list asks git. */
+/** The parts of a commit that lists show. They are recorded with the update of a ref, so that no list needs git. */
 export interface CommitSummary {
   sha: string
   message: string
@@ -221,26 +222,26 @@ export interface CommitSummary {
 export interface RefUpdate {
   /** Full name, `refs/heads/…` or `refs/tags/…`. */
   ref: string
-  /** Object before; null when the ref was made. */
+  /** The object before the update; null when the ref was created. */
   from: string | null
-  /** Object after; null when the ref was deleted. */
+  /** The object after the update; null when the ref was deleted. */
   to: string | null
-  /** The commit that a branch came to. */
+  /** The new commit of a branch; null when there is none. */
   commit: CommitSummary | null
 }
 
-/** `git-<repoId>`: apart from `repo-` so that pushes never conflict with settings. */
+/** `git-<repoId>`. Separate from `repo-<id>`, so that pushes never conflict with changes of settings. */
 export type GitEvent = {
   type: 'RefsUpdated'
   data: {
     repoId: number
-    /** `recovered`: found at start, after a crash between git and the log. */
+    /** `recovered`: found when the server started, after a crash between the write to git and the write to the log. */
     cause: 'push' | 'merge' | 'update' | 'fork' | 'auto-init' | 'branch-deletion' | 'recovered'
     refs: RefUpdate[]
   }
 }
 
-/** Head and base of a pull request: a branch of a repository and where it stood. */
+/** The head or base of a pull request: a branch of a repository, and its commit at that time. */
 export interface BranchPoint {
   repoId: number
   branch: string
@@ -260,8 +261,8 @@ export interface IssueRef {
 }
 
 /**
- * In `pull-<repoId>.<index>` and `issue-<repoId>.<index>` alike: a pull request is an issue with more. Each
- * says all that is so after it, and what it took to get there.
+ * The events that issues and pull requests share: in `issue-<repoId>.<index>` and in `pull-<repoId>.<index>`. Each
+ * event holds the complete new value, and the difference to the old one.
  */
 export type DiscussionEvent =
   | { type: 'TitleChanged'; data: IssueRef & { oldTitle: string; title: string } }
@@ -270,9 +271,9 @@ export type DiscussionEvent =
       type: 'StatusChanged'
       data: IssueRef & {
         closed: boolean
-        /** The comment that tells of the change. */
+        /** The comment that shows the change in the timeline. */
         comment: { id: number; kind: 'close' | 'reopen' }
-        /** Counted there. */
+        /** The milestone that counts the issue. */
         milestone: MilestoneRef | null
       }
     }
@@ -310,11 +311,11 @@ export type IssueEvent =
     }
   | DiscussionEvent
 
-/** A file that belongs to a comment. */
+/** A file of a comment. */
 export interface Attachment {
-  /** Server-wide. */
+  /** Unique on the server. */
   id: number
-  /** Under which the file is stored and downloaded. */
+  /** The name under which the file is stored and downloaded. */
   uuid: string
   name: string
   /** In bytes. */
@@ -322,10 +323,10 @@ export interface Attachment {
   uploader: AccountRef
 }
 
-/** In the streams of issues and pull requests: what people say there. */
+/** Comments, in the streams of issues and pull requests. */
 export type CommentEvent =
   | { type: 'CommentAdded'; data: IssueRef & { commentId: number; author: AccountRef; body: string } }
-  /** Also when a file came to the comment: then with the body that it had. */
+  /** Also recorded when a file is added to the comment: then the body is unchanged. */
   | { type: 'CommentEdited'; data: IssueRef & { commentId: number; body: string } }
   | { type: 'CommentDeleted'; data: IssueRef & { commentId: number } }
   | { type: 'AttachmentAdded'; data: IssueRef & { commentId: number; attachment: Attachment } }
@@ -344,16 +345,16 @@ export interface MergeIntent {
   baseBranch: string
   from: string
   head: string
-  /** Of `from` and `head`; null: as it was known before. */
+  /** The merge base of `from` and `head`; null when the one that is already known did not change. */
   mergeBase: string | null
   commit: string
   message: string
   by: AccountRef
-  /** Whether the head branch goes when the merge is done. */
+  /** Whether the head branch is deleted after the merge. */
   deleteBranch: boolean
 }
 
-/** How a scheduled merge is to be done. */
+/** A merge that waits for its conditions, as the user scheduled it. */
 export interface ScheduledMerge {
   style: MergeStyle
   title: string
@@ -390,7 +391,7 @@ export type PullRequestEvent =
       type: 'MergeabilityChecked'
       data: IssueRef & { head: string; base: string; mergeable: boolean; conflicts: string[] }
     }
-  /** The base has some of the head's commits since it moved, or has them no more. */
+  /** The base branch moved, and now contains more or fewer of the head's commits than before. */
   | { type: 'MergeBaseMoved'; data: IssueRef & { from: string; to: string; diff: DiffStat } }
   | {
       type: 'TargetBranchChanged'
@@ -403,13 +404,13 @@ export type PullRequestEvent =
       type: 'PullRequestMerged'
       data: IssueRef & {
         style: MergeStyle
-        /** Where the base branch came to; of a manual merge the commit that was named. */
+        /** The new commit of the base branch; for a manual merge, the commit that the request named. */
         commit: string
         head: string
         mergeBase: string | null
         mergedBy: AccountRef
         milestone: MilestoneRef | null
-        /** Whether the head branch goes, too: right after, and if need be later. */
+        /** Whether the head branch is deleted, too: directly after the merge, or later if that fails. */
         deleteBranch: boolean
       }
     }
@@ -417,19 +418,19 @@ export type PullRequestEvent =
   | { type: 'HeadBranchDeleted'; data: IssueRef & { commentId: number; branch: BranchPoint } }
   | { type: 'MergeScheduled'; data: IssueRef & ScheduledMerge }
   | { type: 'MergeScheduleCanceled'; data: IssueRef & { by: AccountRef } }
-  /** The scheduled merge was tried and refused: that was the end of the schedule. */
+  /** The scheduled merge was tried and refused. The schedule ends with it. */
   | { type: 'ScheduledMergeRefused'; data: IssueRef & { head: string; reason: string; errors: string[] } }
   | DiscussionEvent
 
-/** `ids-<kind>` and `numbers-<repoId>`: the revision that an event gets is the number that it takes. */
+/** `ids-<kind>` and `numbers-<repoId>`: the event's revision in its stream is the number that it takes. */
 export type SequenceEvent = { type: 'NumberTaken'; data: { sequence: string } }
 
-/** `claim-<kind>-<key>`: who has the name. */
+/** `claim-<kind>-<key>`: the holder of a name that must be unique. */
 export type ClaimEvent =
   | { type: 'ClaimTaken'; data: { key: string; holder: string } }
   | { type: 'ClaimReleased'; data: { key: string; holder: string } }
 
-/** Stands first in the stream of something that was claimed and numbered but never made. */
+/** The first event in the stream of something that got its name and number but was never created. */
 export type AbandonedEvent = { type: 'CreationAbandoned'; data: { key: string } }
 
 export type DomainEvent =
@@ -449,73 +450,7 @@ export type DomainEvent =
   | ClaimEvent
   | AbandonedEvent
 
-/** What the log adds to an event. */
+/** The fields that the log adds to an event. */
 export type Envelope = Omit<RecordedEvent, 'type' | 'data'>
-/** A domain event as the log has it. */
+/** A domain event that was read from the log. */
 export type Recorded<E> = E & Envelope
-
-/** The current schema number of each type's data. */
-export const schemaOf = {
-  UserCreated: 1,
-  TokenCreated: 1,
-  TokenDeleted: 1,
-  OrganizationCreated: 1,
-  MemberSet: 1,
-  MemberRemoved: 1,
-  RepositoryCreated: 1,
-  RepositoryEdited: 1,
-  RepositoryDeleted: 1,
-  CollaboratorSet: 1,
-  CollaboratorRemoved: 1,
-  BranchProtectionSet: 1,
-  BranchProtectionRemoved: 1,
-  LabelCreated: 1,
-  LabelEdited: 1,
-  LabelDeleted: 1,
-  MilestoneCreated: 1,
-  MilestoneEdited: 1,
-  MilestoneDeleted: 1,
-  CommitStatusPosted: 1,
-  IssueRead: 1,
-  RefsUpdated: 1,
-  TitleChanged: 1,
-  BodyChanged: 1,
-  StatusChanged: 1,
-  LabelsChanged: 1,
-  MilestoneChanged: 1,
-  AssigneesChanged: 1,
-  DeadlineChanged: 1,
-  DependencyAdded: 1,
-  DependencyRemoved: 1,
-  IssueOpened: 1,
-  CommentAdded: 1,
-  CommentEdited: 1,
-  CommentDeleted: 1,
-  AttachmentAdded: 1,
-  AttachmentRenamed: 1,
-  AttachmentDeleted: 1,
-  PullRequestOpened: 2,
-  PullRequestHeadMoved: 1,
-  MergeabilityChecked: 1,
-  MergeBaseMoved: 1,
-  TargetBranchChanged: 1,
-  MaintainerEditChanged: 1,
-  MergeStarted: 2,
-  MergeFailed: 1,
-  PullRequestMerged: 2,
-  HeadBranchDeleted: 1,
-  MergeScheduled: 1,
-  MergeScheduleCanceled: 1,
-  ScheduledMergeRefused: 1,
-  PlanScheduled: 1,
-  PlanCanceled: 1,
-  PlanApplied: 1,
-  ModuleVersionsSet: 1,
-  AuthorityChanged: 1,
-  ConsensusStateStored: 1,
-  NumberTaken: 1,
-  ClaimTaken: 1,
-  ClaimReleased: 1,
-  CreationAbandoned: 1,
-} as const satisfies Record<DomainEvent['type'], number>
-export const COMMIT_STATES: readonly CommitState[] = ['pending', 'success', 'error', 'failure', 'warning']

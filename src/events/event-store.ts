@@ -1,36 +1,36 @@
 /**
- * The port to the log. Two adapters stand behind it: `sqlite.ts` (embedded) and `eventstoredb.ts`
- * (EventStoreDB / KurrentDB). `test/events/event-store-contract.ts` is what both must do.
+ * The port to the log. It has two adapters: `sqlite.ts` (embedded) and `eventstoredb.ts` (EventStoreDB / KurrentDB).
+ * Both must pass `test/events/event-store-contract.ts`.
  */
 import { ErrorWithRefusal, storeUnavailable } from '../refusal.ts'
 
-/** A place in the whole log. Grows with every event, has gaps, is a safe integer; 0 is before the first event. */
+/** A place in the whole log: a safe integer that grows with every event and may have gaps. */
 export type Position = number
 
-/** Before the first event of the log. */
+/** The position before the first event of the log. */
 export const LOG_START: Position = 0
 
-/** What an event carries beside its data; everyone who reads the log relies on all of it. */
+/** The metadata of an event. Readers of the log rely on every required field. */
 export interface EventMetadata {
-  /** Who did it; null when the server itself did (recovery, a process). */
+  /** The account that caused the event; null when the server itself did (recovery, a process manager). */
   actor: { id: number; login: string } | null
-  /** When it was decided, ISO 8601 in UTC with milliseconds. */
+  /** When the event was decided: ISO 8601 in UTC, with milliseconds. */
   at: string
-  /** One id for all that follows from one request. */
+  /** The same id for all events that follow from one request. */
   correlationId: string
-  /** What led to this event directly: the request, or the id of another event. */
+  /** The direct cause of this event: the id of the request, or of another event. */
   causationId: string
-  /** Version of the shape of `data` for this event type; upcasters lift older ones. */
+  /** The schema number of `data` for this event type. Upcasters lift older schemas. */
   schema: number
-  /** Digest of the request body when the client sent an Idempotency-Key. */
+  /** The digest of the request body. Present when the client sent an Idempotency-Key. */
   request?: string
-  /** The `hash` of the event before it in its stream, null for the first. The store sets it; see `chain.ts`. */
+  /** The `hash` of the event before it in its stream; null for the first event. The store sets it: `chain.ts`. */
   previous?: string | null
-  /** SHA-256 (base64url) of all of the event, `previous` included. The store sets it; older logs lack both. */
+  /** The SHA-256 (base64url) of the whole event, with `previous`. The store sets it. Older logs lack both fields. */
   hash?: string
 }
 
-/** Whether a value that was read is the envelope that Mergelog writes. */
+/** Whether a value from a store is metadata that Mergelog wrote. */
 export function isEventMetadata(value: unknown): value is EventMetadata {
   return (
     typeof value === 'object' &&
@@ -47,7 +47,7 @@ export function isEventMetadata(value: unknown): value is EventMetadata {
   )
 }
 
-/** An event that is about to be appended. `id` is a UUID; appending the same id again is a no-op. */
+/** An event to append. `id` is a UUID; to append the same id again changes nothing. */
 export interface NewEvent {
   id: string
   type: string
@@ -55,13 +55,13 @@ export interface NewEvent {
   metadata: EventMetadata
 }
 
-/** An event as the log has it. */
+/** An event that was read from the log. */
 export interface RecordedEvent extends NewEvent {
   stream: string
-  /** Place in its stream, from 0. */
+  /** The event's place in its stream, from 0. */
   revision: number
   position: Position
-  /** The JSON as it stands in the store, where `readAll` was asked for it. */
+  /** The stored JSON. Present when `readAll` was called with `withText` and the store keeps JSON as text. */
   text?: StoredText
 }
 
@@ -70,35 +70,35 @@ export interface StoredText {
   metadata: string
 }
 
-/** What the writer believes about a stream: its last revision, or one of EventStoreDB's three words. */
+/** The state of the stream that a writer expects: its last revision, or one of EventStoreDB's three words. */
 export type ExpectedRevision = number | 'any' | 'no-stream' | 'stream-exists'
 
-/** Where the last event of an append stands. */
+/** The place of the last event of an append. */
 export interface Appended {
   revision: number
   position: Position
 }
 
 export interface ReadStreamOptions {
-  /** First revision to return, inclusive. Default: the first (forwards) or the last (backwards). */
+  /** The revision to begin with. Default: the first (forwards) or the last (backwards). */
   from?: number
   direction?: 'forwards' | 'backwards'
   maxCount?: number
 }
 
 export interface ReadAllOptions {
-  /** Forwards: events after this position. Backwards: events before it. Default: from the start or the end. */
+  /** Forwards: return events after this position. Backwards: before it. Default: from the start or the end. */
   from?: Position
   direction?: 'forwards' | 'backwards'
   maxCount?: number
-  /** With the JSON of each event, from a store that has it as text. */
+  /** Whether to return the JSON text of each event, too. Only the embedded store has it. */
   withText?: boolean
 }
 
 export interface SubscribeOptions {
-  /** Events after this position are delivered. */
+  /** The subscription delivers the events after this position. */
   after: Position
-  /** Ends the subscription: the iteration then finishes without an error. */
+  /** Aborting it ends the subscription: the iteration finishes without an error. */
   signal: AbortSignal
   /** The most events in one batch; default 1000. */
   batchSize?: number
@@ -108,32 +108,33 @@ export interface EventStore {
   /**
    * Appends all events to one stream, or none. Resolves when they are durable.
    *
-   * Idempotent by event id, as in EventStoreDB: when the same ids already stand where they would be
-   * written (for `any` and `stream-exists`: anywhere in the stream, in the same order), nothing is
-   * written and the answer is the place where they stand.
+   * Idempotent by event id, as in EventStoreDB. If the stream already has these ids at the place where they would be
+   * written (for `any` and `stream-exists`: anywhere, in the same order), nothing is written and the result is that
+   * place.
    *
-   * @throws WrongExpectedRevision when the stream is not where the writer believes
-   * @throws StoreUnavailable when the log can't be written now (disk full, server unreachable)
+   * @throws WrongExpectedRevision when the stream is not at the expected revision
+   * @throws StoreUnavailable when the log cannot be written now (disk full, server unreachable)
    */
   append(stream: string, events: readonly NewEvent[], expected: ExpectedRevision): Promise<Appended>
-  /** The events of one stream in order; none when it does not exist. */
+  /** Reads the events of one stream in order; none when the stream does not exist. */
   readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<RecordedEvent>
-  /** The events of all streams in the order of the log. */
+  /** Reads the events of all streams in the order of the log. */
   readAll(options?: ReadAllOptions): AsyncIterable<RecordedEvent>
-  /** The events at these positions, which ascend, in the order of the log; those that are not there are left out. */
+  /** Reads the events at these ascending positions. Positions without an event are left out. */
   readPositions(positions: readonly Position[]): AsyncIterable<RecordedEvent>
   /**
-   * Events after a position, for ever: first what is there, then what is appended, each once and in
-   * order, in non-empty batches. Throws `StoreUnavailable` when the connection is lost; the reader
-   * then subscribes again from where it stands.
+   * Delivers the events after a position without end: first the existing ones, then new ones as they are appended.
+   * Each event comes once, in order, in non-empty batches.
+   *
+   * @throws StoreUnavailable when the connection is lost; the reader then subscribes again after its last event
    */
   subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]>
-  /** Position of the last event of the log; `LOG_START` when it is empty. */
+  /** The position of the last event of the log; `LOG_START` when the log is empty. */
   lastPosition(): Promise<Position>
   close(): Promise<void>
 }
 
-/** The stream is not at the revision that the writer expected; reload and decide again. */
+/** The stream is not at the revision that the writer expected. The writer reloads it and decides again. */
 export class WrongExpectedRevision extends Error {
   override readonly name = 'WrongExpectedRevision'
   readonly stream: string
@@ -149,7 +150,7 @@ export class WrongExpectedRevision extends Error {
   }
 }
 
-/** A store can't answer now; the client may try again. HTTP answers 503. */
+/** A store cannot answer now. The client gets 503 and may try again. */
 export class StoreUnavailable extends ErrorWithRefusal {
   override readonly name = 'StoreUnavailable'
   readonly refusal = storeUnavailable

@@ -1,10 +1,10 @@
 /**
- * Appends to EventStoreDB in a chain. A hash needs the revision that its event will have and the hash of the
- * event before it, so every append names the revision that it follows; the server's check of that revision
- * then makes the chain exact, however many nodes write.
+ * Appends events to EventStoreDB and links them to the hash chain of their stream. The hash of an event covers its
+ * revision and the hash of the event before it. So every append names the revision that it follows. The server checks
+ * that revision, which keeps the chain correct when several nodes write.
  *
- * Ends of streams are learned from what the server has, never from what was sent: a repeated append is
- * confirmed like the first, and what is stored may have been linked by another try.
+ * The end of a stream is learned only from events that were read, never from events that were sent: the server
+ * confirms a repeated append like the first one, and the stored events may come from an earlier try with other hashes.
  */
 
 import { LRUCache } from 'lru-cache'
@@ -19,19 +19,19 @@ import {
   WrongExpectedRevision,
 } from './event-store.ts'
 
-/** Streams whose end is remembered; some 150 bytes each. */
+/** The number of streams whose end is remembered; about 150 bytes each. */
 const ENDS = 10_000
 /**
- * Of a stream that is written with any expected revision, so many of the last ids are known, that a repeated
- * append is noticed. The server's own check of such appends is bounded, too.
+ * The number of last event ids that are known of a stream, to notice a repeated append with any expected revision. The
+ * server's own check of such appends is limited, too.
  */
 const RECENT = 500
-/** Ids that are remembered in all; some 100 bytes each. */
+/** The number of ids that are remembered for all streams together; about 100 bytes each. */
 const RECENT_IDS = 100_000
-/** So many times others may come first before an append with any expected revision gives up. */
-const TRIES = 50
+/** An append with any expected revision gives up when another writer was first in this many tries. */
+const MAX_TRIES = 50
 
-/** The end of a stream, and the revisions of the last events before it by their ids. */
+/** The end of a stream, and the revisions of its last events by their ids. */
 interface Recent {
   end: StreamEnd
   revisions: ReadonlyMap<string, number>
@@ -39,27 +39,28 @@ interface Recent {
 
 export interface ChainWriter {
   readStream: EventStore['readStream']
-  /** Appends linked events after exactly this revision. @throws WrongExpectedRevision */
+  /** Appends linked events after exactly this revision. @throws WrongExpectedRevision when the stream ends elsewhere */
   write(stream: string, events: readonly NewEvent[], expected: number | 'no-stream'): Promise<Appended>
   /** How long an append may wait for its turn, in milliseconds. */
-  patience: number
+  turnTimeoutMs: number
 }
 
-export function createChainedAppend({ readStream, write, patience }: ChainWriter) {
+export function createChainedAppend({ readStream, write, turnTimeoutMs }: ChainWriter) {
   const ends = new LRUCache<string, StreamEnd>({ max: ENDS })
   const recents = new LRUCache<string, Recent>({
     maxSize: RECENT_IDS,
     sizeCalculation: ({ revisions }) => 1 + revisions.size,
   })
-  /** One append to a stream after the other. */
+  /** Runs the appends to one stream one after another. */
   const inTurn = createTurns({
-    timeoutMs: patience,
+    timeoutMs: turnTimeoutMs,
     timeoutError: (stream) => new StoreUnavailable(`stream ${stream} is written too slowly`),
   })
 
   /**
-   * The end that an append after `revision` is linked to. One that is not there is refused here: the server
-   * might have it by the time that it is asked, and the append would then be linked to nothing.
+   * Finds the end that an append after `revision` is linked to.
+   * @throws WrongExpectedRevision when the stream lacks that revision. The server must not decide this: it might have
+   *   the revision a moment later, and would then accept an append without a correct link
    */
   async function endAt(stream: string, revision: number): Promise<StreamEnd> {
     const known = ends.get(stream)
@@ -73,13 +74,13 @@ export function createChainedAppend({ readStream, write, patience }: ChainWriter
     throw new WrongExpectedRevision(stream, revision, null)
   }
 
-  /** The stream's end and its last ids as they are now: what came since the last look, or the last of it. */
+  /** Reads the stream's end and its last ids: only new events if the stream is known, else its last events. */
   async function recentOf(stream: string): Promise<Recent> {
     const known = recents.get(stream)
     let end = known?.end ?? STREAM_START
     const revisions = new Map(known?.revisions)
     const events =
-      known === undefined ? await backwards(stream) : readStream(stream, { from: end.revision + 1 })
+      known === undefined ? await lastEvents(stream) : readStream(stream, { from: end.revision + 1 })
     for await (const event of events) {
       end = { revision: event.revision, hash: lastHashOf(event) }
       revisions.set(event.id, event.revision)
@@ -93,14 +94,14 @@ export function createChainedAppend({ readStream, write, patience }: ChainWriter
     return recent
   }
 
-  async function backwards(stream: string): Promise<RecordedEvent[]> {
+  async function lastEvents(stream: string): Promise<RecordedEvent[]> {
     const last: RecordedEvent[] = []
     const options = { direction: 'backwards', maxCount: RECENT } as const
     for await (const event of readStream(stream, options)) last.push(event)
     return last.reverse()
   }
 
-  /** Where a repeated append stands already; undefined when none of its ids is known. */
+  /** The last revision of an append that is already in the stream; undefined when none of its ids is known. */
   function repeated(
     stream: string,
     events: readonly NewEvent[],
@@ -115,14 +116,14 @@ export function createChainedAppend({ readStream, write, patience }: ChainWriter
   }
 
   return {
-    /** What a read has come upon: mostly it is what the next append follows. */
+    /** Remembers the end of a stream that was read: usually the next append follows it. */
     seen(event: RecordedEvent): void {
       const known = ends.peek(event.stream)
       if (known !== undefined && known.revision >= event.revision) return
       ends.set(event.stream, { revision: event.revision, hash: lastHashOf(event) })
     },
 
-    /** Appends after one revision. @throws WrongExpectedRevision */
+    /** Appends after the given revision. @throws WrongExpectedRevision when the stream is not at it */
     appendAfter(
       stream: string,
       events: readonly NewEvent[],
@@ -134,14 +135,14 @@ export function createChainedAppend({ readStream, write, patience }: ChainWriter
       })
     },
 
-    /** Appends wherever the stream ends. @throws WrongExpectedRevision where it must exist and does not */
+    /** Appends to the end of the stream. @throws WrongExpectedRevision when it must exist and does not */
     appendAnywhere(
       stream: string,
       events: readonly NewEvent[],
       expected: 'any' | 'stream-exists',
     ): Promise<Appended> {
       return inTurn(stream, async () => {
-        for (let tries = 0; tries < TRIES; tries++) {
+        for (let tries = 0; tries < MAX_TRIES; tries++) {
           const recent = await recentOf(stream)
           const { end } = recent
           const revision = repeated(stream, events, expected, recent)
@@ -158,11 +159,12 @@ export function createChainedAppend({ readStream, write, patience }: ChainWriter
             return await write(stream, linked, end.revision < 0 ? 'no-stream' : end.revision)
           } catch (error) {
             if (!(error instanceof WrongExpectedRevision)) throw error
-            // Another node came first, or an id stands too far back to be known here.
+            // Another node was first: try again. Or an id is in the stream, but too far back to be among the known
+            // ones.
             if (error.actual === end.revision) throw new WrongExpectedRevision(stream, expected, error.actual)
           }
         }
-        throw new StoreUnavailable(`stream ${stream} is written by too many at once`)
+        throw new StoreUnavailable(`stream ${stream} is written by too many clients at the same time`)
       })
     },
   }

@@ -1,4 +1,4 @@
-/** The log in EventStoreDB (or KurrentDB), over gRPC. */
+/** The log in EventStoreDB or KurrentDB, over gRPC. */
 import { setMaxListeners } from 'node:events'
 import {
   type AppendExpectedRevision,
@@ -25,52 +25,56 @@ import {
   type SubscribeOptions,
   WrongExpectedRevision,
 } from './event-store.ts'
-import { arrivals, BATCH_SIZE, closed, translated, within } from './eventstoredb-arrivals.ts'
+import { BATCH_SIZE, readBatches } from './eventstoredb-batches.ts'
 import { createChainedAppend } from './eventstoredb-chain.ts'
+import { logIsClosed, toPortError, withTimeout } from './eventstoredb-errors.ts'
 
-/** How long the server may leave us without an answer, in milliseconds; `defaultDeadline` in the URL. */
+/** How long the server may take to answer, in milliseconds; `defaultDeadline` in the URL overrides it. */
 const DEADLINE = 5000
 
-/** How long it may leave a keep-alive ping (sent every 10 s) unanswered; `keepAliveTimeout` in the URL. */
+/**
+ * How long the server may take to answer a keep-alive ping (sent every 10 s), in milliseconds; `keepAliveTimeout` in
+ * the URL overrides it.
+ */
 const KEEP_ALIVE_TIMEOUT = 3000
 
-/** The least that is asked of a read of all events: what the server reads at once anyway. */
+/** The smallest count in a read of all events: the server reads this many in one step anyway. */
 const SERVER_PAGE = 32
 
 const MOST = Number.MAX_SAFE_INTEGER
 
 /**
- * Opens the log behind a connection string, such as `esdb://localhost:2113?tls=false`. It connects
- * with the first use, and again by itself after the connection was lost.
+ * Opens the log at a connection string like `esdb://localhost:2113?tls=false`. It connects at the first use, and again
+ * after the connection was lost.
  *
- * @throws Error when the connection string can't be understood
+ * @throws Error when the connection string is not valid
  */
 export function openEventStoreDb(url: string): EventStore {
   const deadline = Number(setting(url, 'defaultDeadline') ?? DEADLINE)
   const client = EventStoreDBClient.connectionString(
     withDefaults(url, { defaultDeadline: DEADLINE, keepAliveTimeout: KEEP_ALIVE_TIMEOUT }),
   )
-  // The client prefers its batch append where the server has it. We send plain appends: each has its
-  // deadline and fails by itself. Batch appends have none, and share their waiting list process-wide: when
-  // one connection breaks, the appends of all fail, and answers to them then throw where nobody can catch it.
+  // The client prefers batch appends when the server supports them. We force plain appends: each has its own
+  // deadline and fails alone. Batch appends have no deadline and share one waiting list in the whole process. When
+  // one connection breaks, the appends of all connections fail, and late answers throw errors that cannot be caught.
   Object.assign(client, { supports: async () => false })
 
   const closing = new AbortController()
-  // Every read that is under way listens, and Node would take that for a leak.
+  // Every read adds a listener while it runs. Without this, Node would warn about a leak.
   setMaxListeners(0, closing.signal)
   const reading = { closing: closing.signal, deadline }
   const inFlight = new Set<Promise<unknown>>()
 
-  /** Runs one command: bounded in time, in the port's errors, and awaited by `close`. */
+  /** Runs one command with a timeout. It throws the port's errors, and `close` waits for it. */
   async function command<T>(run: () => Promise<T>): Promise<T> {
-    if (closing.signal.aborted) throw closed()
-    // The client's own deadline begins when it has a connection; finding a node of a cluster takes time too.
-    const answer = within(deadline + 1000, run())
+    if (closing.signal.aborted) throw logIsClosed()
+    // The client's own deadline starts when it has a connection. To find a node of a cluster takes time, too.
+    const answer = withTimeout(deadline + 1000, run())
     inFlight.add(answer)
     try {
       return await answer
     } catch (error) {
-      throw translated(error)
+      throw toPortError(error)
     } finally {
       inFlight.delete(answer)
     }
@@ -89,11 +93,11 @@ export function openEventStoreDb(url: string): EventStore {
       if (written.position !== undefined) {
         return { revision, position: toSafe(written.position.commit, 'position') }
       }
-      // A repeated append may be confirmed without its position; the event itself has it.
+      // The server may confirm a repeated append without its position. The event itself has it.
       for await (const { position } of readStream(stream, { from: revision, maxCount: 1 })) {
         return { revision, position }
       }
-      throw new Error(`stream ${stream} confirmed revision ${revision} but does not have it`)
+      throw new Error(`EventStoreDB confirmed revision ${revision} of stream ${stream} but does not have it`)
     } catch (error) {
       if (!(error instanceof WrongExpectedVersionError)) throw error
       const actual = typeof error.actualVersion === 'bigint' ? toSafe(error.actualVersion, 'revision') : null
@@ -101,7 +105,7 @@ export function openEventStoreDb(url: string): EventStore {
     }
   }
 
-  const chain = createChainedAppend({ readStream, write, patience: deadline + 1000 })
+  const chain = createChainedAppend({ readStream, write, turnTimeoutMs: deadline + 1000 })
 
   async function append(
     stream: string,
@@ -126,7 +130,7 @@ export function openEventStoreDb(url: string): EventStore {
       })
     let last: RecordedEvent | undefined
     try {
-      for await (const batch of arrivals(open, (read) => read.cancel(), reading)) {
+      for await (const batch of readBatches(open, (read) => read.cancel(), reading)) {
         for (const { event } of batch) {
           if (event === undefined) continue
           const recorded = toRecorded(event)
@@ -152,12 +156,12 @@ export function openEventStoreDb(url: string): EventStore {
     let at: Position = from
     let left = maxCount
     while (true) {
-      // The server counts its own events and, forwards, the event where we begin; the port does not.
+      // The server's count includes its system events and, forwards, the event at the start. The port's does not.
       const asked = Math.min(Math.max(left + 1, SERVER_PAGE), MOST)
       const start = at
       const open = () => client.readAll({ direction, fromPosition: toReadPosition(start), maxCount: asked })
       let seen = 0
-      for await (const batch of arrivals(open, (read) => read.cancel(), reading)) {
+      for await (const batch of readBatches(open, (read) => read.cancel(), reading)) {
         for (const { event } of batch) {
           seen += 1
           if (event === undefined) continue
@@ -177,12 +181,12 @@ export function openEventStoreDb(url: string): EventStore {
     const left = [...positions].reverse()
     let wanted = left.pop()
     while (wanted !== undefined) {
-      // Neighbours come with one read; one that is further away is sought by its own position.
+      // One read returns neighbouring positions. A position further away gets its own read.
       const asked = Math.min(Math.max(left.length + 1, SERVER_PAGE), BATCH_SIZE)
       const start: Position = wanted
       const open = () =>
         client.readAll({ direction: 'forwards', fromPosition: toReadPosition(start), maxCount: asked })
-      for await (const batch of arrivals(open, (read) => read.cancel(), reading)) {
+      for await (const batch of readBatches(open, (read) => read.cancel(), reading)) {
         for (const { event } of batch) {
           const recorded = event && toRecorded(event)
           if (recorded === undefined) continue
@@ -193,7 +197,7 @@ export function openEventStoreDb(url: string): EventStore {
         }
         if (wanted === undefined) return
       }
-      // Nothing stands there, nor in all that was read from there on.
+      // There is no event at this position.
       if (wanted === start) wanted = left.pop()
     }
   }
@@ -202,8 +206,8 @@ export function openEventStoreDb(url: string): EventStore {
     const { after, signal, batchSize = BATCH_SIZE } = options
     const request = { fromPosition: toReadPosition(after), filter: excludeSystemEvents() }
     const open = () => client.subscribeToAll(request, { highWaterMark: batchSize })
-    const following = { ...reading, batchSize, signal, endless: true }
-    for await (const batch of arrivals(open, (subscription) => subscription.unsubscribe(), following)) {
+    const following = { ...reading, batchSize, signal, isSubscription: true }
+    for await (const batch of readBatches(open, (subscription) => subscription.unsubscribe(), following)) {
       const events = batch
         .map(({ event }) => event && toRecorded(event))
         .filter((event) => event !== undefined)
@@ -226,7 +230,7 @@ export function openEventStoreDb(url: string): EventStore {
       if (closing.signal.aborted) return
       closing.abort()
       await Promise.allSettled(inFlight)
-      await within(deadline, client.dispose()).catch(() => {})
+      await withTimeout(deadline, client.dispose()).catch(() => {})
     },
   }
 }
@@ -241,7 +245,7 @@ function toExpected(expected: number | 'no-stream'): AppendExpectedRevision {
 
 function toRevision(expected: number | 'no-stream'): number | 'no-stream' {
   if (expected === 'no-stream' || (Number.isSafeInteger(expected) && expected >= 0)) return expected
-  throw new RangeError(`expected revision: ${expected} is no revision`)
+  throw new RangeError(`expected revision: ${expected} is not a revision`)
 }
 
 function toReadPosition(position: Position): ReadPosition {
@@ -262,8 +266,8 @@ interface ServerEvent {
 }
 
 /**
- * The event as the port has it; undefined for one that Mergelog did not write: a server has events of
- * its own (`$…`), and may hold those of other applications.
+ * Turns a server's event into the port's. Returns undefined for an event that Mergelog did not write: the server has
+ * system events (`$…`), and may hold events of other applications.
  */
 function toRecorded(event: ServerEvent): RecordedEvent | undefined {
   if (event.type.startsWith('$') || event.streamId.startsWith('$')) return undefined
@@ -281,7 +285,7 @@ function toSafe(value: bigint, what: string): number {
   return Number(value)
 }
 
-/** The settings of a connection string by key; the client ignores case, `-` and `_` in keys, so do we. */
+/** The value of a setting in a connection string. Ignores case, `-` and `_` in keys, like the client. */
 function setting(url: string, key: string): string | undefined {
   const query = url.slice(url.indexOf('?') + 1 || url.length)
   for (const pair of query.split('&')) {

@@ -1,4 +1,7 @@
-/** A function for each type of event, in place of a switch: a type is named once, and the compiler knows all of them. */
+/**
+ * Maps from event type to function. They replace a switch: each type is named once, and the compiler checks all of
+ * them.
+ */
 import type { DomainEvent, Envelope } from './domain-events.ts'
 
 type ByType = { [E in DomainEvent as E['type']]: E }
@@ -6,15 +9,15 @@ type ByType = { [E in DomainEvent as E['type']]: E }
 export type EventType = keyof ByType
 
 /**
- * The events of these types; `E`: what they have besides type and data. As a type that is mapped and then looked up by
- * its own keys it tells the compiler that an event fits the handler of its type.
+ * The events of these types. `E` holds what they have besides type and data. The type is written as a mapped type that
+ * is indexed by its own keys: only then does the compiler see that an event fits the handler of its type.
  */
 export type EventOf<T extends EventType, E = unknown> = { [P in T]: ByType[P] & { type: P } & E }[T]
 
-/** The events of these types as the log has them. */
+/** The events of these types, as they were read from the log. */
 export type RecordedOf<T extends EventType> = EventOf<T, Envelope>
 
-/** What each type of event makes of a subject. */
+/** One function for each type: it takes the subject and the event, and returns the result. */
 export type Handlers<
   T extends EventType,
   Subject,
@@ -25,7 +28,10 @@ export type Handlers<
   readonly [P in T]: (subject: Subject, event: EventOf<P, E>, ...rest: Rest) => Result
 }
 
-/** Tells the events that the handlers are for. A type that any object has as a property (`constructor`) is not one. */
+/**
+ * A test for the events that have a handler. A type that is named like a property of every object (`constructor`) has
+ * no handler.
+ */
 export function handledBy<T extends EventType, E = unknown>(
   handlers: Readonly<Record<T, unknown>> | undefined,
 ): (event: { type: string }) => event is EventOf<T, E> {
@@ -33,7 +39,7 @@ export function handledBy<T extends EventType, E = unknown>(
   return (event): event is EventOf<T, E> => types.has(event.type)
 }
 
-/** What the event makes of the subject. */
+/** Calls the handler of the event's type. */
 export function handle<T extends EventType, Subject, Result, E>(
   handlers: Handlers<T, Subject, Result, E>,
   subject: Subject,

@@ -1,23 +1,23 @@
 /**
- * Whole numbers of 64 bits. JSON has none beyond 2^53, so that events, documents and answers carry them as
- * decimal strings, as protobuf's JSON mapping does.
+ * Whole numbers of 64 bits, as decimal strings. JSON numbers are exact only up to 2^53, so events, documents and
+ * answers use strings, like protobuf's JSON mapping.
  */
 
 const DECIMAL = /^(-?)0*(\d{1,20})$/
 const INT64_MAX = 2n ** 63n - 1n
 const UINT64_MAX = 2n ** 64n - 1n
 
-/** The number as its shortest decimal string; undefined when the text is no int64. */
+/** The number as its shortest decimal string; undefined when the text is not an int64. */
 export function parseInt64(text: string): string | undefined {
-  return parseWithin(text, -INT64_MAX - 1n, INT64_MAX)
+  return parseBetween(text, -INT64_MAX - 1n, INT64_MAX)
 }
 
-/** The number as its shortest decimal string; undefined when the text is no uint64. */
+/** The number as its shortest decimal string; undefined when the text is not a uint64. */
 export function parseUint64(text: string): string | undefined {
-  return parseWithin(text, 0n, UINT64_MAX)
+  return parseBetween(text, 0n, UINT64_MAX)
 }
 
-function parseWithin(text: string, least: bigint, most: bigint): string | undefined {
+function parseBetween(text: string, least: bigint, most: bigint): string | undefined {
   const [, sign, digits] = DECIMAL.exec(text) ?? []
   if (digits === undefined) return undefined
   const value = BigInt(`${sign}${digits}`)

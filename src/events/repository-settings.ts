@@ -1,7 +1,7 @@
-/** What holds for a repository before an event says otherwise, and how its protections add up. */
+/** The default settings of a repository, and the order of its branch protections. */
 import type { BranchProtection, MergeSettings } from './domain-events.ts'
 
-/** What may be done with pull requests until somebody decides otherwise: Gitea's defaults. */
+/** The settings for pull requests of a new repository: Gitea's defaults. */
 export const DEFAULT_MERGE_SETTINGS: MergeSettings = {
   mergeStyles: ['merge', 'rebase', 'rebase-merge', 'squash', 'fast-forward-only'],
   defaultMergeStyle: 'merge',
@@ -9,7 +9,7 @@ export const DEFAULT_MERGE_SETTINGS: MergeSettings = {
   deleteBranchAfterMerge: false,
 }
 
-/** A rule is told apart by its name; they are asked by priority, and among equals in the order of making. */
+/** Adds a rule, or replaces the one with the same name. Sorts by priority, then by time of creation. */
 export function withProtection(
   protections: readonly BranchProtection[],
   protection: BranchProtection,

@@ -1,8 +1,8 @@
-/** What only the embedded log can be asked about its own file: damage, and what was cut out without a trace. */
+/** Checks the file of the embedded log: damage, and events that were removed from it. */
 import { type Bytes, integrityProblem, lossyText, openSqlite, type Sqlite, select } from '../sqlite.ts'
 import type { Position } from './event-store.ts'
 
-/** What is wrong with a log, and where as far as that is known. */
+/** A problem of the log, with its place as far as it is known. */
 export interface LogProblem {
   problem: string
   position?: Position
@@ -11,10 +11,11 @@ export interface LogProblem {
 }
 
 /**
- * Checks the file as SQLite knows it; that no position is missing, at its end neither (they have no gaps here);
- * and that every stream ends where it says. Takes as long as reading the file; nothing else runs meanwhile.
+ * Checks SQLite's own structures, that no position is missing (the embedded log has no gaps, not even at its end), and
+ * that every stream ends where its row says. It takes as long as reading the file, and blocks the event loop.
+ * Returns the first problem, or undefined when there is none.
  *
- * @throws BrokenFile when it is no database
+ * @throws BrokenFile when the file is not a database
  */
 export function checkSqliteLog(file: string): LogProblem | undefined {
   const db = openSqlite(file, 'NORMAL')
@@ -25,7 +26,7 @@ export function checkSqliteLog(file: string): LogProblem | undefined {
       ? (missingPosition(db) ?? strayEvent(db) ?? wrongEnd(db))
       : { problem: `${file} is damaged: ${damage}` }
   } finally {
-    // A statement that found something holds its read lock beyond the close.
+    // A statement that returned a row keeps its read lock even after the connection is closed.
     if (db.inTransaction) db.exec('ROLLBACK')
     db.close()
   }
@@ -77,7 +78,7 @@ function wrongEnd(db: Sqlite): LogProblem | undefined {
   const { stream, revision, last, position } = row
   const problem =
     last === revision
-      ? 'the hash of its last event is not the one that the stream ends with'
-      : `the stream ends at revision ${revision}, and the last of its events is ${last ?? 'none'}`
+      ? 'the hash of its last event is not the hash in the row of the stream'
+      : `the stream ends at revision ${revision}, but its last event has ${last === null ? 'no revision' : `revision ${last}`}`
   return { problem, stream: lossyText(stream), revision, ...(position === null ? {} : { position }) }
 }

@@ -1,4 +1,4 @@
-/** The file of the embedded log: its tables, and its rows as events. */
+/** The file of the embedded log: its tables, and how its rows become events. */
 import {
   BrokenFile,
   type Bytes,
@@ -11,7 +11,9 @@ import {
 } from '../sqlite.ts'
 import { isEventMetadata, type Position, type RecordedEvent } from './event-store.ts'
 
-/** `streams.hash` is that of the stream's last event, so that it need not be read; null in older logs. */
+/**
+ * `streams.hash` repeats the hash of the stream's last event, so that an append need not read it. Null in older logs.
+ */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS streams (
     id INTEGER PRIMARY KEY,
@@ -32,7 +34,7 @@ const SCHEMA = `
   CREATE UNIQUE INDEX IF NOT EXISTS events_by_id ON events (stream, id);
 `
 
-/** What is selected of an event (of `events` and `streams`) beside its texts. */
+/** The columns of an event (from `events` and `streams`) without its texts. */
 export const EVENT_HEAD = `position, CAST(events.revision AS INTEGER), octet_length(name), octet_length(events.id),
   octet_length(events.type), octet_length(data),
   typeof(events.revision) = 'integer' AND typeof(name) = 'text' AND typeof(events.id) = 'text' AND typeof(events.type) = 'text'
@@ -40,12 +42,14 @@ export const EVENT_HEAD = `position, CAST(events.revision AS INTEGER), octet_len
 export const EVENT_TEXTS = 'concat(name, events.id, events.type, data, metadata)'
 
 /**
- * All of an event: its five texts are one piece of bytes, with their lengths. Damaged text can't be read otherwise,
- * and five pieces would take twice the time.
+ * All columns of an event. Its five texts are one BLOB, and their lengths say where each begins. The driver aborts at
+ * damaged text, so it must be read as bytes; five BLOBs would take twice the time.
  */
 export const EVENT_COLUMNS = `${EVENT_HEAD}, CAST(${EVENT_TEXTS} AS BLOB)`
 
-/** The lengths of name, id, type and data, in bytes; a damaged row may have null for them. */
+/**
+ * A row of `EVENT_COLUMNS`. `name`, `id`, `type` and `data` are lengths in bytes; a damaged row may have null there.
+ */
 export type EventTuple = [
   position: number,
   revision: number,
@@ -59,7 +63,7 @@ export type EventTuple = [
 
 type Place = Pick<RecordedEvent, 'position' | 'stream' | 'revision'>
 
-/** An event that stands in the file and can't be read: its JSON or its metadata is damaged. */
+/** An event in the file that cannot be read: its text, JSON or metadata is damaged. */
 export class BrokenEvent extends BrokenFile {
   override readonly name = 'BrokenEvent'
   readonly position: Position
@@ -74,14 +78,17 @@ export class BrokenEvent extends BrokenFile {
   }
 }
 
-/** Opens (or makes) the file; one of an older version gets what it lacks. @throws BrokenFile */
+/**
+ * Opens or creates the file. A file of an older version gets the missing column.
+ * @throws BrokenFile when it is damaged
+ */
 export function openLogFile(file: string): Sqlite {
   const db = openSqlite(file, 'FULL')
   return closeOnError(file, [db], () => {
     db.exec(SCHEMA)
     if (!hasHashes(db)) {
       db.exec('BEGIN IMMEDIATE')
-      // Another process may have been quicker.
+      // Check again: another process may have added it meanwhile.
       if (!hasHashes(db)) db.exec('ALTER TABLE streams ADD COLUMN hash TEXT')
       db.exec('COMMIT')
     }
@@ -94,7 +101,7 @@ function hasHashes(db: Sqlite): boolean {
   return selectColumn<[], number>(db, columns).get() === 1
 }
 
-/** An event as its texts stand in the file. */
+/** An event with its texts as they are in the file. */
 interface EventTexts extends Place {
   id: string
   type: string
@@ -102,14 +109,14 @@ interface EventTexts extends Place {
   metadata: string
 }
 
-/** @throws BrokenEvent when the row is none that was written here */
+/** Splits the row's BLOB into its texts. @throws BrokenEvent when the row is damaged */
 function textsOf(file: string, tuple: EventTuple): EventTexts {
   const [position, revision, name, id, type, data, isTyped, bytes] = tuple
   const texts = isTyped === 1 ? readable(bytes) : undefined
   if (texts === undefined) {
-    // One flipped bit can make a column of another type.
+    // One flipped bit can change the type of a column.
     const stream = lossyText(bytes.slice(0, name ?? 0))
-    const problem = isTyped === 1 ? 'has text that is no UTF-8' : 'has columns of other types'
+    const problem = isTyped === 1 ? 'has text that is not UTF-8' : 'has columns of other types'
     throw new BrokenEvent(file, { position, stream, revision }, problem)
   }
   const { buffer, encoding } = texts
@@ -125,7 +132,7 @@ function textsOf(file: string, tuple: EventTuple): EventTexts {
   }
 }
 
-/** @throws BrokenEvent when the row is none that was written here */
+/** Reads a row of the file as an event. @throws BrokenEvent when the row is damaged */
 export function toEvent(file: string, tuple: EventTuple, withText = false): RecordedEvent {
   const texts = textsOf(file, tuple)
   const { position, stream, revision, id, type } = texts
@@ -142,7 +149,7 @@ function parsed(file: string, texts: EventTexts, column: 'data' | 'metadata'): o
     const value: unknown = JSON.parse(texts[column])
     if (typeof value === 'object' && value !== null) return value
   } catch {
-    // Said below.
+    // The error is thrown below.
   }
-  throw new BrokenEvent(file, texts, `has ${column} that are no JSON object`)
+  throw new BrokenEvent(file, texts, `has ${column} that is not a JSON object`)
 }

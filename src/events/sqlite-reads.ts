@@ -1,4 +1,4 @@
-/** How the embedded log is read: in pages, so that a long log is never in memory, and for ever. */
+/** The reads of the embedded log: in pages, so that a long log never fills the memory, and as subscriptions. */
 import { BrokenFile, isBroken, type Sqlite, select, selectColumn, selectTuples } from '../sqlite.ts'
 import {
   LOG_START,
@@ -13,25 +13,28 @@ import { EVENT_COLUMNS, type EventTuple, toEvent } from './sqlite-log.ts'
 import { eventRuns } from './sqlite-runs.ts'
 
 const PAGE = 1000
-/** Events are small, but a text may have megabytes: no more of them is held at once. */
+/** The most bytes in one page. Most events are small, but a text may have megabytes. */
 const PAGE_BYTES = 8 * 1024 * 1024
-/** How often is looked whether another process (`mergelog upgrade follow`) has appended: none tells this one. */
-const FOREIGN_MS = 250
+/**
+ * How often to check for appends of another process (`mergelog upgrade follow`), in milliseconds. SQLite doesn't notify
+ * this process.
+ */
+const OTHER_PROCESS_POLL_MS = 250
 
-/** Of a row. */
+/** The indexes of columns in a row. */
 const POSITION = 0
 const REVISION = 1
 const BYTES = 7
 
 interface Page {
   rows: EventTuple[]
-  /** Whether there are more of those asked for: they are large, or damage comes next. */
+  /** Whether rows are missing from the page, because they are large or the next one is damaged. */
   isCut: boolean
-  /** Whether none comes after them. */
+  /** Whether no rows follow after this page. */
   isLast: boolean
 }
 
-/** The reading half of the store. */
+/** Prepares the reads of the store, and starts to watch for appends of other processes. */
 export function createReads(db: Sqlite, file: string) {
   const statement = {
     last: select<[], { position: number }>(db, 'SELECT max(position) AS position FROM events'),
@@ -62,21 +65,21 @@ export function createReads(db: Sqlite, file: string) {
   let wakeSubscribers: (() => void)[] = []
   let closed = false
 
-  // Counts the commits of other connections, without a look at the file.
+  // A counter of other connections' commits. To read it costs no access to the file.
   const foreignCommits = selectColumn<[], number>(db, 'PRAGMA data_version')
   let seenCommits = foreignCommits.get()
-  const lookout = setInterval(() => {
+  const pollTimer = setInterval(() => {
     try {
       const commits = foreignCommits.get()
       if (commits === seenCommits) return
       seenCommits = commits
     } catch {
-      // The subscribers' own read says what is wrong.
+      // Wake the subscribers: their own read reports the error.
     }
     wake()
-  }, FOREIGN_MS).unref()
+  }, OTHER_PROCESS_POLL_MS).unref()
 
-  /** Runs a read; what SQLite can't do now is StoreUnavailable, what it never will is BrokenFile. */
+  /** Runs a read. @throws StoreUnavailable when SQLite cannot do it now @throws BrokenFile when the file is damaged */
   function read<T>(query: () => T): T {
     if (closed) throw new StoreUnavailable('the event log is closed')
     try {
@@ -90,14 +93,14 @@ export function createReads(db: Sqlite, file: string) {
   }
 
   /**
-   * A page of rows, of fewer than asked for when their data is large; whether there may be more of them. What
-   * stands before damage is read, whichever pages SQLite reads ahead: so fewer and fewer are asked for.
+   * Reads one page of at most `limit` rows; fewer when their texts are large. SQLite reads ahead, so damage makes it
+   * fail before it returns the good rows in front of it. Then the page is read again with half the limit.
    */
-  function page(ask: (limit: number) => Iterable<EventTuple>, limit: number, where: string): Page {
+  function page(selectRows: (limit: number) => Iterable<EventTuple>, limit: number, place: string): Page {
     const rows: EventTuple[] = []
     let bytes = 0
     try {
-      for (const row of ask(limit)) {
+      for (const row of selectRows(limit)) {
         rows.push(row)
         bytes += row[BYTES].byteLength
         if (bytes > PAGE_BYTES) break
@@ -105,8 +108,8 @@ export function createReads(db: Sqlite, file: string) {
     } catch (error) {
       if (!isBroken(error)) throw error
       if (rows.length > 0) return { rows, isCut: true, isLast: false }
-      if (limit === 1) throw new BrokenFile(file, `${error.message}${where}`, { cause: error })
-      return page(ask, Math.floor(limit / 2), where)
+      if (limit === 1) throw new BrokenFile(file, `${error.message}${place}`, { cause: error })
+      return page(selectRows, Math.floor(limit / 2), place)
     }
     const isCut = bytes > PAGE_BYTES
     return { rows, isCut, isLast: rows.length < limit && !isCut }
@@ -119,9 +122,9 @@ export function createReads(db: Sqlite, file: string) {
     let left = options.maxCount ?? Number.MAX_SAFE_INTEGER
     while (left > 0) {
       const limit = Math.min(left, PAGE)
-      const where = ` (stream ${stream}, at revision ${from})`
+      const place = ` (stream ${stream}, at revision ${from})`
       const start = from
-      const { rows, isLast } = read(() => page((n) => query.iterate(stream, start, n), limit, where))
+      const { rows, isLast } = read(() => page((n) => query.iterate(stream, start, n), limit, place))
       for (const row of rows) {
         yield toEvent(file, row)
         from = row[REVISION] + (forwards ? 1 : -1)
@@ -139,8 +142,8 @@ export function createReads(db: Sqlite, file: string) {
     while (left > 0) {
       const limit = Math.min(left, PAGE)
       const start = from
-      const where = besides(start, forwards)
-      const { rows, isLast } = read(() => page((n) => query(start, n), limit, where))
+      const place = placeNear(start, forwards)
+      const { rows, isLast } = read(() => page((n) => query(start, n), limit, place))
       for (const row of rows) {
         yield toEvent(file, row, options.withText)
         from = row[POSITION]
@@ -153,15 +156,15 @@ export function createReads(db: Sqlite, file: string) {
   async function* readPositions(positions: readonly Position[]): AsyncIterable<RecordedEvent> {
     let left = positions
     while (left.length > 0) {
-      let asked: readonly Position[] = []
-      const ask = (n: number) => {
-        asked = left.slice(0, n)
-        return statement.positions.iterate(JSON.stringify(asked))
+      let wanted: readonly Position[] = []
+      const selectWanted = (n: number) => {
+        wanted = left.slice(0, n)
+        return statement.positions.iterate(JSON.stringify(wanted))
       }
-      const { rows, isCut } = read(() => page(ask, PAGE, ` (at position ${left[0]})`))
+      const { rows, isCut } = read(() => page(selectWanted, PAGE, ` (at position ${left[0]})`))
       for (const row of rows) yield toEvent(file, row)
       const last = rows.at(-1)
-      left = left.slice(isCut && last !== undefined ? asked.indexOf(last[POSITION]) + 1 : asked.length)
+      left = left.slice(isCut && last !== undefined ? wanted.indexOf(last[POSITION]) + 1 : wanted.length)
     }
   }
 
@@ -172,7 +175,7 @@ export function createReads(db: Sqlite, file: string) {
     try {
       while (!signal.aborted) {
         const start = after
-        const { rows } = read(() => page((n) => allForwards(start, n), batchSize, besides(start, true)))
+        const { rows } = read(() => page((n) => allForwards(start, n), batchSize, placeNear(start, true)))
         const last = rows.at(-1)
         if (last === undefined) {
           await new Promise<void>((resolve) => wakeSubscribers.push(resolve))
@@ -180,7 +183,7 @@ export function createReads(db: Sqlite, file: string) {
         }
         yield rows.map((row) => toEvent(file, row))
         after = last[POSITION]
-        // A reader that catches up on a long log must let requests through between two batches.
+        // Let requests run between two batches, even while a subscriber reads a long log.
         await new Promise((resolve) => setImmediate(resolve))
       }
     } finally {
@@ -188,7 +191,7 @@ export function createReads(db: Sqlite, file: string) {
     }
   }
 
-  /** Tells the subscribers that there is more, or that it is over. */
+  /** Wakes the waiting subscribers: there are new events, or the subscription ends. */
   function wake(): void {
     const waiting = wakeSubscribers
     wakeSubscribers = []
@@ -204,14 +207,15 @@ export function createReads(db: Sqlite, file: string) {
       return read(() => statement.last.get()?.position ?? LOG_START)
     },
     wake,
-    /** Every read fails from now on, those that wait too. */
+    /** After this every read fails, also a subscription that is waiting. */
     close(): void {
       closed = true
-      clearInterval(lookout)
+      clearInterval(pollTimer)
       wake()
     },
   }
 }
 
-const besides = (position: Position, forwards: boolean) =>
+/** The place of a read, for error messages. */
+const placeNear = (position: Position, forwards: boolean) =>
   forwards ? ` (at position ${position + 1})` : ` (before position ${position})`

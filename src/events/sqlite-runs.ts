@@ -1,15 +1,21 @@
-/** Events in the order of the log, many as one row: the driver takes its time for each row and each piece of bytes. */
+/**
+ * Reads events in the order of the log, many of them as one row (a run). The driver is slow for each row and each
+ * BLOB, so few large rows are faster.
+ */
 import { type Bytes, bufferOf, type Sqlite, selectColumn, selectTuples } from '../sqlite.ts'
 import type { Position } from './event-store.ts'
 import { EVENT_HEAD, EVENT_TEXTS, type EventTuple } from './sqlite-log.ts'
 
-/** How many bytes of texts are one row; more when a single event has more. */
+/** The bytes of texts in one run. A single larger event is a run of its own. */
 const RUN_BYTES = 1024 * 1024
 
-/** A tuple with the length of the metadata in the place of the texts. Of a damaged row any length may be null. */
+/** An event's columns, with the length of its metadata instead of its texts. A damaged row may have null lengths. */
 type Head = [...(EventTuple extends [...infer Others, Bytes] ? Others : never), metadata: number]
 
-/** At most `limit` events after a position. How large they are is asked first, so that few large ones are a row. */
+/**
+ * Returns a function that reads at most `limit` events after a position. It reads the sizes of the events first, to
+ * limit the bytes of each run.
+ */
 export function eventRuns(db: Sqlite): (after: Position, limit: number) => Iterable<EventTuple> {
   const sizes = selectColumn<[number, number], string>(
     db,

@@ -1,4 +1,3 @@
-/** The embedded log: one SQLite file, WAL, every commit on disk before it is acknowledged. */
 import {
   type Bytes,
   closeOnError,
@@ -21,6 +20,8 @@ import {
 import { BrokenEvent, EVENT_COLUMNS, type EventTuple, openLogFile, toEvent } from './sqlite-log.ts'
 import { createReads } from './sqlite-reads.ts'
 
+/** The embedded log: one SQLite file in WAL mode. Every commit is on disk before it is acknowledged. */
+
 interface StreamRow {
   id: number
   revision: number
@@ -41,11 +42,11 @@ interface PendingAppend {
 }
 
 export interface SqliteEventStoreOptions {
-  /** Whether events are linked to a chain as they are appended (the default), or stored as they come. */
+  /** Whether appended events are linked to the hash chain of their stream (the default), or stored unchanged. */
   linked?: boolean
 }
 
-/** Opens (or makes) the log in `file`. @throws BrokenFile when it is no log, or its beginning is damaged */
+/** Opens or creates the log in `file`. @throws BrokenFile when it is not a log, or is damaged at its beginning */
 export function openSqliteEventStore(
   file: string,
   { linked = true }: SqliteEventStoreOptions = {},
@@ -53,14 +54,14 @@ export function openSqliteEventStore(
   const db = openLogFile(file)
   const { statement, reads } = closeOnError(file, [db], () => ({
     statement: prepareAppends(db),
-    // Last: it starts to look out for others' commits.
+    // Last, because it starts a timer.
     reads: createReads(db, file),
   }))
 
   let pending: PendingAppend[] = []
   let closed = false
 
-  /** Where the events of an append stand already, if all of them do; undefined when none does. */
+  /** The place of the last event when this append was already made; undefined when it was not. */
   function recordedBefore(stream: StreamRow, append: PendingAppend): PlaceRow | undefined {
     const places = append.events.map((event) => statement.place.get(stream.id, event.id))
     const first = places[0]
@@ -69,7 +70,7 @@ export function openSqliteEventStore(
     const start = typeof expected === 'number' ? expected + 1 : expected === 'no-stream' ? 0 : first.revision
     const inOrder = places.every((place, i) => place?.revision === start + i)
     const last = places.at(-1)
-    // The driver adds a property of its own to what it gets.
+    // Copy the fields: the driver adds a property of its own to each row.
     return inOrder && last !== undefined ? { revision: last.revision, position: last.position } : undefined
   }
 
@@ -105,14 +106,14 @@ export function openSqliteEventStore(
   function endOf({ id, revision, hash }: StreamRow): StreamEnd {
     const known = hash === null ? undefined : textOf(hash)
     if (known !== undefined || !linked) return { revision, hash: known ?? null }
-    // It is unknown in older logs, or damaged.
+    // The row lacks the hash (in an older log) or it is damaged: read the last event.
     const [row] = statement.event.iterate(id, revision)
     return { revision, hash: row === undefined ? null : lastHashOf(toEvent(file, row)) }
   }
 
-  /** All appends of one tick share a transaction, and so one flush to disk. */
+  /** Commits all appends of one tick in one transaction, so that they share one flush to disk. */
   function commitPending(): void {
-    // Closing commits at once, so that the turn that was planned for it finds nothing.
+    // `close` commits without waiting for the tick, so the planned call may find nothing.
     if (pending.length === 0) return
     const batch = pending
     pending = []
@@ -128,7 +129,7 @@ export function openSqliteEventStore(
           const known = error instanceof WrongExpectedRevision || error instanceof BrokenEvent
           if (!known && !isConstraint(error)) throw error
           statement.undo.run()
-          const refusal = known ? error : halfRecorded(append)
+          const refusal = known ? error : duplicateId(append)
           answers.push(() => append.reject(refusal))
         }
         statement.end.run()
@@ -146,8 +147,8 @@ export function openSqliteEventStore(
     reads.wake()
   }
 
-  /** For an id that stands in the stream already, though not where a repeated append would have it. */
-  function halfRecorded({ stream, expected }: PendingAppend): WrongExpectedRevision {
+  /** The error for an append with an id that is already in the stream, but at another place than a repeated append. */
+  function duplicateId({ stream, expected }: PendingAppend): WrongExpectedRevision {
     return new WrongExpectedRevision(stream, expected, statement.stream.get(stream)?.revision ?? null)
   }
 
@@ -155,8 +156,8 @@ export function openSqliteEventStore(
     try {
       if (db.inTransaction) db.exec('ROLLBACK')
     } catch {
-      // The disk that refused the commit may refuse this too. Nothing of it is committed either way, and
-      // the next BEGIN says so again if it is still open.
+      // The disk that refused the commit may refuse the rollback, too. Nothing is committed in either case. If the
+      // transaction is still open, the next BEGIN fails and reports it.
     }
   }
 

@@ -1,28 +1,28 @@
-/** Names of streams, in EventStoreDB's `category-id` convention. */
+/** The names of streams. They follow EventStoreDB's `category-id` convention. */
 
 export const userStream = (id: number) => `user-${id}`
 export const organizationStream = (id: number) => `org-${id}`
 export const repositoryStream = (id: number) => `repo-${id}`
-/** The refs of a repository: pushes, merges. */
+/** The changes of a repository's refs: pushes, merges. */
 export const gitStream = (repoId: number) => `git-${repoId}`
 export const pullStream = (repoId: number, index: number) => `pull-${repoId}.${index}`
 export const issueStream = (repoId: number, index: number) => `issue-${repoId}.${index}`
 export const labelStream = (id: number) => `label-${id}`
 export const milestoneStream = (id: number) => `milestone-${id}`
-/** What others say of a commit: statuses. */
+/** The statuses of a commit. */
 export const checksStream = (repoId: number, sha: string) => `checks-${repoId}.${sha}`
-/** What a user has read. */
+/** The issues and pull requests that a user has read. */
 export const readsStream = (userId: number) => `reads-${userId}`
-/** The upgrades of the chain that this server answers for. */
+/** The upgrades of the blockchain that this server serves. */
 export const UPGRADE_STREAM = 'upgrade-chain'
-/** Whether the discussion in a stream is that of a pull request, not of an issue. */
+/** Whether the stream belongs to a pull request (and not to an issue). */
 export const isPullStream = (stream: string) => stream.startsWith('pull-')
-/** Where an issue or a pull request is discussed. */
+/** The stream of an issue or a pull request. */
 export const discussionStream = (issue: { repoId: number; index: number; isPull: boolean }) =>
   (issue.isPull ? pullStream : issueStream)(issue.repoId, issue.index)
-/** The sequence that issues and pull requests of a repository share. */
+/** The sequence of numbers that issues and pull requests of a repository share. */
 export const numbersStream = (repoId: number) => `numbers-${repoId}`
-/** The server-wide sequence of one kind of thing. */
+/** The server-wide sequence of ids of one kind. */
 export const idsStream = (
   kind:
     | 'account'
@@ -37,16 +37,16 @@ export const idsStream = (
 ) => `ids-${kind}`
 export const claimStream = (key: string) => `claim-${key}`
 
-/** Keys of claims: one holder each, decided by an append and never by a query. */
+/** The keys of claims. Each key has one holder: an append to its stream decides who, never a query. */
 export const claimKeys = {
-  /** Users and organizations share their names; case does not tell them apart. */
+  /** Users and organizations share one set of names. Case is ignored. */
   login: (login: string) => `login-${login.toLowerCase()}`,
   /** No two users have the same e-mail address. */
   email: (email: string) => `email-${email.toLowerCase()}`,
   repository: (ownerId: number, name: string) => `repository-${ownerId}/${name.toLowerCase()}`,
-  /** An owner has one fork of a repository at most. */
+  /** An owner has at most one fork of a repository. */
   fork: (baseId: number, ownerId: number) => `fork-${baseId}/${ownerId}`,
-  /** One unmerged pull request per head and base. */
+  /** There is at most one unmerged pull request for a head and a base. */
   pull: (head: { repoId: number; branch: string }, base: { repoId: number; branch: string }) =>
     `pull-${head.repoId}:${head.branch}>${base.repoId}:${base.branch}`,
 }

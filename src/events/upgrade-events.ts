@@ -1,11 +1,11 @@
-/** What happened to the upgrades of the chain: `upgrade-chain`. All numbers are int64 in decimal digits. */
+/** The events about upgrades of the blockchain, in the stream `upgrade-chain`. Numbers are int64 as decimal strings. */
 
 export interface UpgradePlan {
-  /** Also the name under which the new version's handler is found. */
+  /** The new version finds its upgrade handler by this name. */
   name: string
-  /** Block height at which the upgrade is to be done. */
+  /** The block height at which the upgrade takes place. */
   height: string
-  /** For the operators of nodes: often where the new binary is. */
+  /** A note for the operators of nodes, often the address of the new binary. */
   info: string
 }
 
@@ -16,12 +16,12 @@ export interface ModuleVersion {
 }
 
 export type UpgradeEvent =
-  /** Takes the place of a plan that was scheduled before. */
+  /** Replaces a plan that was scheduled before. */
   | { type: 'PlanScheduled'; data: { plan: UpgradePlan } }
   | { type: 'PlanCanceled'; data: { name: string } }
   | { type: 'PlanApplied'; data: { name: string; height: string } }
-  /** All modules that there are from now on, in the order of their names. */
+  /** The complete new list of modules, in the order of their names. */
   | { type: 'ModuleVersionsSet'; data: { moduleVersions: ModuleVersion[] } }
   | { type: 'AuthorityChanged'; data: { address: string } }
-  /** `state` in base64, stored under the last height of the chain that ends. */
+  /** `state` is base64. It is stored under the last height of the chain that ends. */
   | { type: 'ConsensusStateStored'; data: { lastHeight: string; state: string } }

@@ -15,7 +15,7 @@ import type { Checkpoint, ReadStore } from '../projections/read-store.ts'
 export interface ProcessManager {
   name: string
   /** Whether it reacts to an event at all. */
-  concerns(event: { type: string }): boolean
+  handles(event: { type: string }): boolean
   react(event: Recorded<DomainEvent>, context: CommandContext): Promise<void>
 }
 
@@ -24,12 +24,12 @@ export function processManager<T extends EventType>(
   name: string,
   reactions: Handlers<T, CommandContext, Promise<void>, Envelope>,
 ): ProcessManager {
-  const concerns = handledBy<T, Envelope>(reactions)
+  const handles = handledBy<T, Envelope>(reactions)
   return {
     name,
-    concerns,
+    handles,
     async react(event: { type: string }, context) {
-      if (concerns(event)) await handle(reactions, context, event)
+      if (handles(event)) await handle(reactions, context, event)
     },
   }
 }
@@ -101,7 +101,7 @@ export function createFollower(
           for (const recorded of batch) {
             const event = decode(recorded)
             passed += 1
-            if (manager.concerns(event)) {
+            if (manager.handles(event)) {
               while (!signal.aborted && !(await projector.waitFor(event.position, 1000)));
               await reactTo(event)
               passed = CHECKPOINT_EVERY

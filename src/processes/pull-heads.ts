@@ -65,7 +65,7 @@ export function pullHeads(services: Services): ProcessManager {
 
   return {
     name: manager.name,
-    concerns: manager.concerns,
+    handles: manager.handles,
     react(event, context) {
       // What is done twice finds it done, so no event needs an id that tells.
       const { retry: _retry, ...own } = context

@@ -43,7 +43,7 @@ const affected = {
   BranchProtectionRemoved: scheduledInto,
 } satisfies Partial<Affected<EventType>>
 
-const concerns = handledBy(affected)
+const handles = handledBy(affected)
 
 export function scheduledMerges(services: Services): ProcessManager {
   const { events, views } = services
@@ -113,9 +113,9 @@ export function scheduledMerges(services: Services): ProcessManager {
 
   return {
     name: 'scheduled_merges',
-    concerns,
+    handles,
     async react(event, context) {
-      if (!concerns(event)) return
+      if (!handles(event)) return
       // What is done twice finds the schedule gone, so no event needs an id that tells; and a merge that a
       // push has overtaken is another one when it is tried again.
       const { retry: _retry, ...own } = context

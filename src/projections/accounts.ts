@@ -1,4 +1,4 @@
-/** Users and organizations: one collection, since they share their names and their ids. */
+/** Users and organizations. They are one collection, because they share their names and ids. */
 import type { AccountKind, AccountRef, Permission } from '../events/domain-events.ts'
 import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
@@ -7,7 +7,7 @@ export interface AccountDocument {
   id: number
   kind: AccountKind
   login: string
-  /** Lower case: what the account is found by. */
+  /** The login in lower case: look-ups use it. */
   loginKey: string
   fullName: string
   email: string
@@ -17,9 +17,9 @@ export interface AccountDocument {
   visibility: string
   siteAdmin: boolean
   createdAt: string
-  /** Of a user: permission by organization id. */
+  /** For a user: the permission in each organization, by the organization's id. */
   memberships: Record<string, Permission>
-  /** Of an organization, by login. */
+  /** For an organization: its members, sorted by login. */
   members: (AccountRef & { permission: Permission })[]
 }
 
@@ -76,7 +76,7 @@ function newAccount(
   }
 }
 
-/** Of the organization its members, of the user its memberships. */
+/** Changes the members of the organization's document, or the memberships of the user's document. */
 function withPermission(
   { id, members, memberships }: AccountDocument,
   { organization, user }: { organization: AccountRef; user: AccountRef },

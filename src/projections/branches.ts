@@ -1,4 +1,4 @@
-/** Branches with the commit that each stands at, so that listing them asks git nothing. */
+/** Branches with their commits, so that a list of branches needs no git. */
 import type { CommitSummary } from '../events/domain-events.ts'
 import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'

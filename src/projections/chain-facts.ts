@@ -1,10 +1,10 @@
-/** What else the Query service knows of the chain: who conducts upgrades, and what the next chain begins with. */
+/** Other data for the gRPC Query service: the authority over upgrades, and the consensus state for the next chain. */
 import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export type ChainFactDocument =
   | { fact: 'authority'; address: string }
-  /** `state` in base64. */
+  /** `state` is base64. */
   | { fact: 'consensus-state'; lastHeight: string; state: string }
 
 export const chainFacts: Collection<ChainFactDocument> = {

@@ -1,11 +1,11 @@
-/** Comments of issues and pull requests, with their files. */
+/** Comments on issues and pull requests, with their files. */
 import type { AccountRef, Attachment } from '../events/domain-events.ts'
 import { isPullStream } from '../events/streams.ts'
 import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export interface CommentDocument {
-  /** Server-wide. */
+  /** Unique on the server. */
   id: number
   repoId: number
   index: number
@@ -13,7 +13,7 @@ export interface CommentDocument {
   author: AccountRef
   body: string
   attachments: (Attachment & { createdAt: string })[]
-  /** Of the files: what a download finds the comment by. */
+  /** The uuids of the files: a download finds the comment by them. */
   attachmentUuids: string[]
   createdAt: string
   updatedAt: string

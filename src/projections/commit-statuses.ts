@@ -1,4 +1,4 @@
-/** Statuses of commits: each one that was posted, and of each commit what they say now. */
+/** The statuses of commits: every posted status, and the current state of each commit's checks. */
 import type { AccountRef, CommitState } from '../events/domain-events.ts'
 import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
@@ -44,13 +44,13 @@ export const commitStatusFold: Fold<CommitStatusDocument> = foldOf({
 
 export const commitStatusModel = readModel(commitStatusFold)
 
-/** The checks of one commit, without what lists show of each. */
+/** The current checks of one commit, in short form. */
 export interface CommitChecksDocument {
   repoId: number
   sha: string
   /** The latest status of each context, the newest first. */
   latest: { context: string; state: CommitState; id: number }[]
-  /** How many were posted in each state: the totals of lists. */
+  /** The number of posted statuses in each state: lists use it as their total. */
   posted: Record<CommitState, number>
 }
 

@@ -1,6 +1,6 @@
 /**
- * What an issue and a pull request have in common, as the fold of the events that both have. Deciders and
- * read models share it, so that what is decided and what is shown can't drift apart.
+ * The common part of issues and pull requests, folded from the events that both have. Deciders and read models share
+ * it, so that they cannot disagree.
  */
 import type {
   AccountRef,
@@ -12,7 +12,7 @@ import type {
 import { type Handlers, handle } from '../events/handlers.ts'
 
 export interface Discussion extends IssueRef {
-  /** Server-wide. */
+  /** Unique on the server. */
   id: number
   poster: AccountRef
   title: string
@@ -21,15 +21,15 @@ export interface Discussion extends IssueRef {
   labels: readonly LabelRef[]
   milestone: MilestoneRef | null
   assignees: readonly AccountRef[]
-  /** ISO 8601 in the zone in which it was given, at 23:59:59. */
+  /** ISO 8601 at 23:59:59, in the time zone in which the client sent it. */
   deadline: string | null
-  /** What must be closed before this can be. */
+  /** The issues and pull requests that must be closed before this one can be closed. */
   dependencies: readonly IssueRef[]
 }
 
 export const sameIssue = (a: IssueRef, b: IssueRef) => a.repoId === b.repoId && a.index === b.index
 
-/** In one word, as lists are asked for it. */
+/** The state in one word, as filters of lists name it. */
 export const stateOf = (closed: boolean): 'open' | 'closed' => (closed ? 'closed' : 'open')
 
 /** The fields that each event changes. */
@@ -47,7 +47,7 @@ export const discussionChanges: Handlers<DiscussionEvent['type'], Discussion, Pa
   }),
 }
 
-/** The discussion after the event; whatever else it is made of stays. */
+/** Applies the event to the common fields. Other fields stay the same. */
 export function evolveDiscussion<D extends Discussion>(discussion: D, event: DiscussionEvent): D {
   return { ...discussion, ...handle(discussionChanges, discussion, event) }
 }

@@ -1,21 +1,21 @@
-/** What a filter asks, checked and spelled out: the one reading of the filter language that both adapters translate. */
+/** Parses the filter language into conditions. Both adapters translate these conditions for their database. */
 import type { AnyCollection } from './read-store.ts'
 
 export type FilterValue = string | number | boolean | null
 export type Element = string | number
 export type Bound = { operator: '>' | '>=' | '<' | '<='; value: string | number | boolean }
 
-/** One demand on one field. Null equals a missing field, too. */
+/** One condition on one field. Null also equals a missing field. */
 export type Condition =
   | { kind: 'equals'; field: string; value: FilterValue }
   | { kind: 'oneOf'; field: string; values: FilterValue[] }
-  /** Only values of the bounds' own type are in a range. */
+  /** A range matches only values of the same type as its bounds. */
   | { kind: 'range'; field: string; bounds: Bound[] }
   | { kind: 'containsAll'; field: string; values: Element[] }
   | { kind: 'containsAny'; field: string; values: Element[] }
   | { kind: 'containsWords'; field: string; words: string[] }
 
-/** A page of a sorted list: nothing left open. No limit is null. */
+/** A page of a sorted list, with all defaults filled in. `limit` is null when there is no limit. */
 export interface Page {
   sort: (readonly [field: string, direction: 1 | -1])[]
   skip: number
@@ -26,8 +26,9 @@ const NAME = /^[A-Za-z_]{1,64}$/
 const OPERATORS = { $gt: '>', $gte: '>=', $lt: '<', $lte: '<=' } as const
 
 /**
- * Names of collections and fields become part of SQL and of paths: letters and underscores alone.
- * @throws TypeError when the name is anything else
+ * Checks the name of a collection or field. Names become part of SQL and of paths, so only letters and underscores are
+ * allowed.
+ * @throws TypeError when the name has other characters or is longer than 64
  */
 export function checkName(what: 'collection' | 'field', name: string): string {
   if (!NAME.test(name)) throw new TypeError(`${what} ${JSON.stringify(name)}: only letters and underscores`)
@@ -35,8 +36,8 @@ export function checkName(what: 'collection' | 'field', name: string): string {
 }
 
 /**
- * The conditions of a filter; all of them must hold.
- * @throws TypeError when it is not in the language
+ * Parses a filter into conditions, all of which must hold.
+ * @throws TypeError when the filter is not in the language
  */
 export function readFilter(collection: AnyCollection, filter: object): Condition[] {
   return Object.entries(filter).flatMap(([field, demand]: [string, unknown]) => {
@@ -45,7 +46,7 @@ export function readFilter(collection: AnyCollection, filter: object): Condition
   })
 }
 
-/** @throws TypeError when the options are not in the language */
+/** Parses the options of `find`. @throws TypeError when they are not in the language */
 export function readPage(options: {
   sort?: readonly (readonly [string, 1 | -1])[]
   skip?: number
@@ -73,7 +74,7 @@ function onScalar(field: string, demand: unknown): Condition[] {
     if (operator === '$in') {
       conditions.push({ kind: 'oneOf', field, values: listOf(field, operand, isFilterValue) })
     } else if (isRangeOperator(operator) && operand === null) {
-      // Nothing is more or less than null; only null is "at least null".
+      // No value is greater or less than null. Only null itself is "at least" or "at most" null.
       const values = operator === '$gte' || operator === '$lte' ? [null] : []
       conditions.push({ kind: 'oneOf', field, values })
     } else if (isRangeOperator(operator) && isFilterValue(operand) && operand !== null) {

@@ -1,6 +1,6 @@
 /**
- * What happened, one small document for each event that tells something: by whom, when, in which repository. The
- * events themselves stay in the log and are read from there by their positions.
+ * An index of the history: one small document per event, with its actor, time and repository. The events themselves
+ * stay in the log, and queries read them there by their positions.
  */
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import type { EventMetadata, Position } from '../events/event-store.ts'
@@ -9,10 +9,10 @@ import type { Collection } from './read-store.ts'
 
 export interface HistoryDocument {
   position: Position
-  /** `NO_REPOSITORY` for what belongs to none. */
+  /** `NO_REPOSITORY` for an event that belongs to no repository. */
   repoId: number
   type: string
-  /** Login in lower case; empty for the server itself. */
+  /** The login in lower case; empty for the server itself. */
   actor: string
   /** Milliseconds since 1970. */
   at: number
@@ -20,7 +20,7 @@ export interface HistoryDocument {
   adminsOnly: boolean
 }
 
-/** Accounts, organizations, their labels: what the server's history alone tells. */
+/** For events about accounts, organizations and their labels. They appear only in the history of the server. */
 export const NO_REPOSITORY = 0
 
 export const history: Collection<HistoryDocument> = {
@@ -56,7 +56,7 @@ export const history: Collection<HistoryDocument> = {
   arrays: [],
 }
 
-/** Numbers, claims and read marks: bookkeeping, which tells a reader nothing new. */
+/** Numbers, claims and read marks: internal events that tell a reader nothing. */
 const NOT_IN_HISTORY: ReadonlySet<DomainEvent['type']> = new Set([
   'NumberTaken',
   'ClaimTaken',
@@ -65,7 +65,7 @@ const NOT_IN_HISTORY: ReadonlySet<DomainEvent['type']> = new Set([
   'IssueRead',
 ])
 
-/** They tell who has access and how branches are protected, which only those who set it may know. */
+/** Events about access and branch protection. Only admins of the repository may see these settings. */
 const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'CollaboratorSet',
   'CollaboratorRemoved',
@@ -87,7 +87,7 @@ export function repositoryOf({ data }: DomainEvent): number {
   return 'scope' in data && data.scope.kind === 'repository' ? data.scope.repoId : NO_REPOSITORY
 }
 
-/** As documents name who did it. */
+/** The actor of an event, as documents store it. */
 export const actorOf = ({ actor }: EventMetadata) => (actor === null ? '' : actorKey(actor.login))
 export const actorKey = (login: string) => login.toLowerCase()
 

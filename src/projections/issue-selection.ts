@@ -1,10 +1,10 @@
-/** What lists and searches select issues and pull requests by. */
+/** The fields by which lists and searches select issues and pull requests. */
 import type { RecordedOf } from '../events/handlers.ts'
 
 export interface IssueSelection {
   repoId: number
   index: number
-  /** Server-wide. */
+  /** Unique on the server. */
   id: number
   isPull: boolean
   state: 'open' | 'closed'
@@ -19,6 +19,7 @@ export const issueId = (repoId: number, index: number) => `${repoId}.${index}`
 
 type Opened = RecordedOf<'IssueOpened' | 'PullRequestOpened'>
 
+/** The fields of an issue or pull request that was just opened. */
 export function selectionOf({ data, metadata }: Opened, isPull: boolean): IssueSelection {
   const { repoId, index, id, poster, assignees, labels, milestone } = data
   return {

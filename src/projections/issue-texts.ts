@@ -1,4 +1,4 @@
-/** The words of issues and pull requests, with those of their comments: what the keyword search asks. */
+/** The words of issues and pull requests and of their comments, for the keyword search. */
 import type { RecordedOf } from '../events/handlers.ts'
 import { stateOf } from './discussion.ts'
 import { type IssueSelection, issueId, selectionOf } from './issue-selection.ts'
@@ -6,11 +6,11 @@ import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 import { wordsOf } from './words.ts'
 
-/** Apart from the issues, so that their lists need not read the words. */
+/** Separate from the document of the issue, so that lists need not read the words. */
 export interface IssueTextDocument extends IssueSelection {
-  /** By part (the title, the body, each comment by its id), with blanks between them. */
+  /** The words of each part, separated by spaces. The parts are `title`, `body`, and each comment by its id. */
   parts: Record<string, string>
-  /** Of all parts, each once. */
+  /** The words of all parts, each once. */
   words: string[]
 }
 
@@ -43,12 +43,12 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
     IssueOpened: (_, event) => openedTexts(event, false),
     PullRequestOpened: (_, event) => openedTexts(event, true),
   },
-  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     TitleChanged: ({ parts }, { data }) => withParts({ ...parts, title: partOf(data.title) }),
     BodyChanged: ({ parts }, { data }) => withParts({ ...parts, body: partOf(data.body) }),
     CommentAdded({ parts, words }, { data: { commentId, body } }) {
-      // What is only added needs no look at all the other comments.
+      // New words can be added without reading the other comments again.
       const added = wordsOf(body)
       return { parts: { ...parts, [commentId]: added.join(' ') }, words: [...new Set([...words, ...added])] }
     },

@@ -1,6 +1,6 @@
 /**
- * Issues and the issues behind pull requests, as lists and searches find them: in one collection, since they
- * share their numbers and most lists show both. What only a pull request has is in `pulls.ts`.
+ * Issues, and the part of pull requests that they share with issues. They are one collection, because they share their
+ * numbers and most lists show both. The other fields of pull requests are in `pulls.ts`.
  */
 import type { RecordedOf } from '../events/handlers.ts'
 import { type Discussion, discussionChanges, stateOf } from './discussion.ts'
@@ -9,7 +9,7 @@ import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export interface IssueDocument extends Discussion, IssueSelection {
-  /** Of the issues that this one depends on. */
+  /** The keys of the issues that this one depends on. */
   dependencyKeys: string[]
   /** When the pull request was merged; null for one that was not, and for an issue. */
   mergedAt: string | null
@@ -20,7 +20,7 @@ export interface IssueDocument extends Discussion, IssueSelection {
 
 export const issues: Collection<IssueDocument> = {
   name: 'issues',
-  // Lists are sorted newest first; one for each way in which they are narrowed.
+  // Lists are sorted newest first. There is one index for each combination of filters.
   indexes: [
     [
       ['repoId', 1],
@@ -68,7 +68,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     IssueOpened: (_, event) => openedIssue(event, false),
     PullRequestOpened: (_, event) => openedIssue(event, true),
   },
-  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     ...discussionChanges,
     StatusChanged: (_, { data: { closed }, metadata }) => ({ closed, closedAt: closed ? metadata.at : null }),
@@ -88,7 +88,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
 
 function openedIssue(event: RecordedOf<'IssueOpened' | 'PullRequestOpened'>, isPull: boolean): IssueDocument {
   const { title, body, poster, labels, milestone, assignees, deadline } = event.data
-  // A literal that begins with a spread and adds fields to it takes V8 thirty times as long.
+  // In V8 an object literal that begins with a spread and then adds fields takes thirty times as long.
   return Object.assign(selectionOf(event, isPull), {
     title,
     body,

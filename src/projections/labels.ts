@@ -6,9 +6,9 @@ import type { Collection } from './read-store.ts'
 export interface LabelDocument extends LabelSettings {
   id: number
   scope: LabelScope
-  /** What all labels of one repository or organization are found by. */
+  /** The same for all labels of one repository or organization: look-ups use it. */
   scopeKey: string
-  /** In lower case: what lists are sorted by. */
+  /** The name in lower case: lists are sorted by it. */
   nameKey: string
   createdAt: string
   updatedAt: string
@@ -54,7 +54,7 @@ export const labelFold: Fold<LabelDocument> = foldOf({
     },
     LabelDeleted: () => undefined,
   },
-  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: { LabelEdited: (_, { data }) => data.changes },
   derived: ({ name }) => ({ nameKey: name.toLowerCase() }),
 })

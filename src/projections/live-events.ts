@@ -1,6 +1,6 @@
 /**
  * The newest events of the log, for all clients that follow it live. They share one subscription to the log and one
- * memory. No subscriber has a queue of its own: one that is too slow for the memory reads the stores again.
+ * buffer of recent events. Subscribers have no queues of their own: one that is too slow for the buffer reads the log.
  */
 import { setMaxListeners } from 'node:events'
 import type { FastifyBaseLogger } from 'fastify'
@@ -19,23 +19,23 @@ import type { Projector } from './projector.ts'
 export interface LiveEvent {
   event: RecordedEvent
   repoId: number
-  /** The event on the wire: made once for all subscribers. */
+  /** The event as JSON for clients, made once for all subscribers. */
   json: string
 }
 
-/** What a subscriber waits for: events of the whole server, of a repository, or of one stream. */
+/** The events that a subscriber waits for: those of the whole server, of a repository, or of one stream. */
 export type Topic = 'server' | `repository ${number}` | `stream ${string}`
 
 export interface Subscriber {
-  /** How far the log has been delivered. The read models hold everything up to here. */
+  /** The position of the last delivered event. The read models hold everything up to it. */
   position(): Position
-  /** What came after the position, oldest first; undefined when the memory does not reach back to it. */
+  /** The events after the position, oldest first; undefined when the buffer does not reach back to it. */
   since(position: Position): readonly LiveEvent[] | undefined
   /**
-   * Waits for an event of the topic, for an event that may change rights, or for 15 s. To be called in the turn in
-   * which `since` had nothing. Resolves to a position after which nothing of the topic is missed; to undefined when it
-   * is over, because the signal says so or the server stops.
-   * @throws StoreUnavailable when the log is lost
+   * Waits for an event of the topic, for an event that may change rights, or for `silenceMs`. Call it in the same turn
+   * of the event loop in which `since` returned no events. Resolves to a position: all events of the topic that were
+   * not delivered yet come after it. Resolves to undefined when the signal aborts or the server stops.
+   * @throws StoreUnavailable when the connection to the log is lost
    */
   next(topic: Topic, signal: AbortSignal): Promise<Position | undefined>
   leave(): void
@@ -43,7 +43,7 @@ export interface Subscriber {
 
 export interface LiveEvents {
   /**
-   * `client`: who takes the place; each has a limit, so that none takes all of them.
+   * Takes a place for the client and subscribes it. Each client has a limit, so that no client takes all places.
    * @throws Refused when the client has all of its places (tooManyRequests), or no place is left (unavailable)
    * @throws StoreUnavailable when the log does not answer, or the read models are far behind it
    */
@@ -54,11 +54,11 @@ export interface LiveEvents {
 }
 
 export interface LiveLimits extends PlaceLimits {
-  /** Events that are remembered. */
+  /** The most events in the buffer. */
   events: number
-  /** Characters of their JSON. */
+  /** The most characters of JSON in the buffer. */
   characters: number
-  /** The timeout of `next`, in milliseconds. */
+  /** How long `next` waits for an event, in milliseconds. */
   silenceMs: number
 }
 
@@ -71,7 +71,7 @@ export const LIVE_LIMITS: LiveLimits = {
   silenceMs: 15_000,
 }
 
-/** After these somebody may see less than before. */
+/** After these events, somebody may see less than before. */
 const CHANGES_RIGHTS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'TokenDeleted',
   'MemberSet',
@@ -82,19 +82,19 @@ const CHANGES_RIGHTS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'CollaboratorRemoved',
 ])
 
-/** How far the read models may be behind the log when a client subscribes, in milliseconds. */
-const BEHIND_MS = 5000
+/** How long a new subscription waits for the read models to catch up with the log, in milliseconds. */
+const CATCH_UP_MS = 5000
 
-/** The subscription to the log, and what it has delivered. It lasts as long as it has subscribers. */
+/** The subscription to the log, with its buffer. It ends with its last subscriber. */
 interface Subscription {
   position: Position
-  /** After this position nothing is missing in `recent`. */
+  /** `recent` holds all events after this position. */
   from: Position
   recent: LiveEvent[]
   characters: number
   waiting: Map<Topic, Set<(position: Position) => void>>
   subscribers: number
-  /** Why it ended, when nobody ended it. */
+  /** The error that ended the subscription, if any. */
   failure: unknown
   abort: AbortController
 }
@@ -103,7 +103,7 @@ export interface LiveEventsOptions {
   events: Pick<EventStore, 'lastPosition' | 'subscribe'>
   projector: Pick<Projector, 'waitFor'>
   log: Pick<FastifyBaseLogger, 'warn'>
-  /** An event on the wire. */
+  /** Writes an event as JSON for clients. */
   toJson: (event: RecordedEvent) => string
   limits?: LiveLimits
 }
@@ -116,15 +116,15 @@ export function createLiveEvents({
   limits = LIVE_LIMITS,
 }: LiveEventsOptions): LiveEvents {
   const ending = new AbortController()
-  // One for each open connection.
+  // Each open connection adds a listener. Without this, Node would warn about a leak.
   setMaxListeners(0, ending.signal)
   const places = createPlaces(limits)
   let current: Promise<Subscription> | undefined
-  let underWay: Subscription | undefined
+  let running: Subscription | undefined
 
   async function start(): Promise<Subscription> {
     const position = await events.lastPosition()
-    if (!(await projector.waitFor(position, BEHIND_MS))) {
+    if (!(await projector.waitFor(position, CATCH_UP_MS))) {
       throw new StoreUnavailable('the read models are behind the log')
     }
     const subscription: Subscription = {
@@ -142,7 +142,7 @@ export function createLiveEvents({
       subscription.failure = error
       stop(subscription)
     })
-    underWay = subscription
+    running = subscription
     return subscription
   }
 
@@ -150,7 +150,7 @@ export function createLiveEvents({
     const { signal } = subscription.abort
     for await (const batch of events.subscribe({ after: subscription.position, signal })) {
       const last = batch.at(-1)
-      // A subscriber may query what an event led to, and its rights are those that the event left.
+      // Wait for the read models: a subscriber may query the results of an event, and its rights are checked there.
       while (last !== undefined && !signal.aborted && !(await projector.waitFor(last.position, 1000)));
       if (signal.aborted) return
       deliver(subscription, batch)
@@ -160,7 +160,7 @@ export function createLiveEvents({
   function deliver(subscription: Subscription, batch: readonly RecordedEvent[]): void {
     const before = subscription.position
     const topics = new Set<Topic>(['server'])
-    let rights = false
+    let mayChangeRights = false
     for (const recorded of batch) {
       const live = liveEvent(recorded, toJson)
       subscription.position = recorded.position
@@ -168,23 +168,25 @@ export function createLiveEvents({
       subscription.recent.push(live)
       subscription.characters += live.json.length
       topics.add(`stream ${recorded.stream}`).add(`repository ${live.repoId}`)
-      rights ||= CHANGES_RIGHTS.has(recorded.type)
+      mayChangeRights ||= CHANGES_RIGHTS.has(recorded.type)
     }
-    forget(subscription)
-    for (const topic of rights ? [...subscription.waiting.keys()] : topics) wake(subscription, topic, before)
+    trim(subscription)
+    for (const topic of mayChangeRights ? [...subscription.waiting.keys()] : topics)
+      wake(subscription, topic, before)
   }
 
-  function forget(subscription: Subscription): void {
+  /** Drops the oldest events until the buffer is within its limits. */
+  function trim(subscription: Subscription): void {
     const { recent } = subscription
-    let gone = 0
-    while (recent.length - gone > limits.events || subscription.characters > limits.characters) {
-      const oldest = recent[gone]
+    let dropped = 0
+    while (recent.length - dropped > limits.events || subscription.characters > limits.characters) {
+      const oldest = recent[dropped]
       if (oldest === undefined) break
       subscription.characters -= oldest.json.length
       subscription.from = oldest.event.position
-      gone += 1
+      dropped += 1
     }
-    if (gone > 0) recent.splice(0, gone)
+    if (dropped > 0) recent.splice(0, dropped)
   }
 
   function wake({ waiting }: Subscription, topic: Topic, position: Position): void {
@@ -192,8 +194,8 @@ export function createLiveEvents({
   }
 
   function stop(subscription: Subscription): void {
-    if (underWay === subscription) {
-      underWay = undefined
+    if (running === subscription) {
+      running = undefined
       current = undefined
     }
     subscription.abort.abort()
@@ -220,7 +222,7 @@ export function createLiveEvents({
   }
 
   function subscriber(subscription: Subscription, client: Client): Subscriber {
-    let here = true
+    let hasLeft = false
     subscription.subscribers += 1
     return {
       position: () => subscription.position,
@@ -229,14 +231,14 @@ export function createLiveEvents({
         return subscription.recent.slice(firstAfter(subscription.recent, position))
       },
       async next(topic, signal) {
-        const over = () => signal.aborted || subscription.abort.signal.aborted
-        const position = over() ? undefined : await wait(subscription, topic, signal)
+        const isOver = () => signal.aborted || subscription.abort.signal.aborted
+        const position = isOver() ? undefined : await wait(subscription, topic, signal)
         if (subscription.failure !== undefined) throw subscription.failure
-        return over() ? undefined : position
+        return isOver() ? undefined : position
       },
       leave() {
-        if (!here) return
-        here = false
+        if (hasLeft) return
+        hasLeft = true
         places.free(client)
         subscription.subscribers -= 1
         if (subscription.subscribers === 0) stop(subscription)
@@ -247,7 +249,7 @@ export function createLiveEvents({
   return {
     ending: ending.signal,
     async subscribe(client) {
-      if (ending.signal.aborted) throw new StoreUnavailable('the server stops')
+      if (ending.signal.aborted) throw new StoreUnavailable('the server is stopping')
       places.take(client)
       current ??= start()
       const starting = current
@@ -261,7 +263,7 @@ export function createLiveEvents({
     },
     end() {
       ending.abort()
-      if (underWay !== undefined) stop(underWay)
+      if (running !== undefined) stop(running)
     },
   }
 }
@@ -271,13 +273,13 @@ function liveEvent(recorded: RecordedEvent, toJson: (event: RecordedEvent) => st
     const event = decode(recorded)
     return isInHistory(event) ? { event, repoId: repositoryOf(event), json: toJson(event) } : undefined
   } catch (error) {
-    // The read models stop at it, and /healthz says so.
+    // Leave it out. The read models stop at this event, and /healthz reports it.
     if (error instanceof UnreadableEvent) return undefined
     throw error
   }
 }
 
-/** Where in the list the events after a position begin. */
+/** The index of the first event after the position (binary search). */
 function firstAfter(recent: readonly LiveEvent[], position: Position): number {
   let low = 0
   let high = recent.length

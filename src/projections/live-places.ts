@@ -1,22 +1,25 @@
-/** The places of clients that follow live events: each client has a limit, so that none takes all of them. */
+/** Limits how many clients follow live events. Each client has a limit, so that no client takes all places. */
 import { Refused, refuse } from '../refusal.ts'
 
-/** An account that is signed in, or the address of those that are not. */
+/** An account that is signed in, or the network address of clients that are not. */
 export type Client = `account ${number}` | `address ${string}`
 
 export interface PlaceLimits {
-  /** Of all clients together: a connection each, and as many questions about rights when these change. */
+  /** The limit for all clients together. Each costs a connection, and a check of its rights when rights change. */
   subscribers: number
-  /** Of one account: a person has pages open, a program a stream for each repository that it follows. */
+  /** The limit for one account: a person may have several pages open, a program may follow several repositories. */
   perAccount: number
-  /** Of one address, for those who have not signed in: an office may share one. */
+  /** The limit for one address without sign-in: the people of an office may share an address. */
   perAddress: number
 }
 
 export interface Places {
-  /** @throws Refused when the client has all of its places (tooManyRequests), or no place is left (unavailable) */
+  /**
+   * Takes a place.
+   * @throws Refused when the client has all of its places (tooManyRequests), or no place is left (unavailable)
+   */
   take(client: Client): void
-  /** To be called once for each place that was taken. */
+  /** Frees a place. Call it once for each place that was taken. */
   free(client: Client): void
 }
 

@@ -1,4 +1,4 @@
-/** Milestones of repositories, with how many of their issues and pull requests are open and closed. */
+/** Milestones, with the numbers of their open and closed issues and pull requests. */
 import type { MilestoneSettings } from '../events/domain-events.ts'
 import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
@@ -6,9 +6,9 @@ import type { Collection } from './read-store.ts'
 export interface MilestoneDocument extends MilestoneSettings {
   id: number
   repoId: number
-  /** The due date in milliseconds since 1970; without one after all others. What lists are sorted by. */
+  /** The due date in milliseconds since 1970; without a due date, the largest number. Lists are sorted by it. */
   dueAt: number
-  /** The title in lower case from each of its characters on: a part of the title is the beginning of one. */
+  /** The title in lower case from each of its characters on, to search for a part of the title by prefix. */
   titleTails: string[]
   openIssues: number
   closedIssues: number
@@ -71,7 +71,7 @@ export const milestoneFold: Fold<MilestoneDocument> = foldOf({
     },
     MilestoneDeleted: () => undefined,
   },
-  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     MilestoneEdited(milestone, { data: { changes }, metadata }) {
       const edited = { ...milestone, ...changes }
@@ -90,7 +90,7 @@ export const milestoneFold: Fold<MilestoneDocument> = foldOf({
   },
 })
 
-/** So many more issues are open and closed. */
+/** Adds to the numbers of open and closed issues. */
 const counted = ({ openIssues, closedIssues }: MilestoneDocument, open: number, closed: number) => ({
   openIssues: openIssues + open,
   closedIssues: closedIssues + closed,

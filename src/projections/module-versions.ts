@@ -1,4 +1,4 @@
-/** The module-version store of the Query service: one document with all modules of the chain. */
+/** The module versions for the gRPC Query service: one document with all modules of the chain. */
 import type { ModuleVersion } from '../events/upgrade-events.ts'
 import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'

@@ -1,23 +1,9 @@
-/** The distributed read store: documents `{_id, position, body}` in MongoDB, a collection per kind. */
-import {
-  type AnyBulkWriteOperation,
-  type IndexDescription,
-  MongoBulkWriteError,
-  MongoClient,
-  MongoClientClosedError,
-  MongoError,
-  MongoExpiredSessionError,
-  type Filter as MongoFilter,
-  MongoNetworkError,
-  MongoNotConnectedError,
-  MongoServerClosedError,
-  MongoServerError,
-  MongoServerSelectionError,
-  MongoTopologyClosedError,
-  MongoWriteConcernError,
-} from 'mongodb'
+/** The distributed read store: documents `{_id, position, body}` in MongoDB, in one collection per kind. */
+import { type AnyBulkWriteOperation, type IndexDescription, MongoClient } from 'mongodb'
 import { type Position, StoreUnavailable } from '../events/event-store.ts'
-import { type Bound, type Condition, checkName, readFilter, readPage } from './filter.ts'
+import { checkName, readFilter, readPage } from './filter.ts'
+import { duplicateAt, INDEX_NOT_FOUND, isUnavailable, NAMESPACE_NOT_FOUND, unless } from './mongodb-errors.ts'
+import { bodyField, type StoredDocument, toMongoFilter } from './mongodb-query.ts'
 import type {
   AnyCollection,
   Change,
@@ -30,17 +16,10 @@ import type {
 } from './read-store.ts'
 
 const DEFAULT_DATABASE = 'mergelog'
-/** A dot can't be in a collection's name: no read model is ever called so. */
+/** Names of read models cannot contain a dot, so no read model can have this name. */
 const CHECKPOINTS = 'mergelog.checkpoints'
-const DUPLICATE_KEY = 11000
-const NAMESPACE_NOT_FOUND = 26
-const INDEX_NOT_FOUND = 27
-/** The server runs and can't do it now: too slow, shutting down, not the primary, disk full. */
-const PASSING_TROUBLE = new Set([
-  6, 7, 50, 64, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436, 14031,
-])
 
-/** A server that is gone is noticed, and a call for it given up, within these times in milliseconds. */
+/** The time limits to notice that a server is gone and to give up a call, in milliseconds. */
 const TIMES = {
   serverSelectionTimeoutMS: 1500,
   connectTimeoutMS: 1500,
@@ -51,19 +30,13 @@ const READ_COUNT = { maxTimeMS: 5000 }
 const READ = { ...READ_COUNT, batchSize: 1000 }
 const BODY = { _id: 0, body: 1 } as const
 
-interface StoredDocument {
-  _id: string
-  position: Position
-  body: object
-  [field: `body.${string}`]: unknown
-}
 interface StoredCheckpoint extends Checkpoint {
   _id: string
 }
 
 /**
- * Opens the read models in MongoDB; connects with the first call. The database is `options.database`, else
- * the one that the URL names, else `mergelog`.
+ * Opens the read models in MongoDB. It connects at the first call. The database is `options.database`, else the one
+ * in the URL, else `mergelog`.
  */
 export function openMongoReadStore(url: string, options: { database?: string } = {}): ReadStore {
   const client = new MongoClient(url, {
@@ -78,10 +51,11 @@ export function openMongoReadStore(url: string, options: { database?: string } =
     database.collection<StoredDocument>(checkName('collection', name))
   let closed = false
 
-  async function ask<T>(question: () => Promise<T>): Promise<T> {
+  /** Runs one command. @throws StoreUnavailable when MongoDB cannot answer now */
+  async function ask<T>(command: () => Promise<T>): Promise<T> {
     if (closed) throw new StoreUnavailable('the read models are closed')
     try {
-      return await question()
+      return await command()
     } catch (error) {
       if (!closed && !isUnavailable(error)) throw error
       const reason = error instanceof Error ? error.message : String(error)
@@ -89,6 +63,7 @@ export function openMongoReadStore(url: string, options: { database?: string } =
     }
   }
 
+  /** Creates the declared indexes and drops all others. */
   async function prepare(collection: AnyCollection): Promise<void> {
     const stored = documents(collection)
     const declared = indexesOf(collection)
@@ -100,7 +75,7 @@ export function openMongoReadStore(url: string, options: { database?: string } =
     }
   }
 
-  /** Writes changes of one collection in their order. */
+  /** Writes the changes of one collection in their order. */
   async function write(collection: AnyCollection, changes: readonly Change[]): Promise<void> {
     let rest = changes
     while (rest.length > 0) {
@@ -111,8 +86,9 @@ export function openMongoReadStore(url: string, options: { database?: string } =
         const at = duplicateAt(error)
         const change = rest[at ?? rest.length]
         if (at === undefined || change?.op !== 'put') throw error
-        // The document was there all the same: with a later position, which stays, or just made by another
-        // node, which is replaced unless it is later.
+        // The upsert found no document with an earlier position, and could not insert a new one: the id exists. Either
+        // the stored document has a later position and stays, or another node inserted it at the same moment. Then it
+        // is replaced unless it is later.
         const { id, position, body } = change
         await documents(collection).replaceOne(notAfter(id, position), { position, body })
         rest = rest.slice(at + 1)
@@ -155,14 +131,14 @@ export function openMongoReadStore(url: string, options: { database?: string } =
       return found.map(({ _id, position, body }) => ({ id: _id, position, body }))
     },
     async find<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D> = {}) {
-      const conditions = readFilter(collection, filter).map(toCondition)
+      const query = toMongoFilter(readFilter(collection, filter))
       const { sort, skip, limit } = readPage(options)
-      // To MongoDB a limit of 0 is none.
+      // For MongoDB a limit of 0 means no limit.
       if (limit === 0) return []
       const fields = sort.map(([field, direction]): [string, 1 | -1] => [`body.${field}`, direction])
       const found = await ask(() =>
         documents(collection)
-          .find<{ body: D }>(allOf(conditions), { ...READ, projection: BODY })
+          .find<{ body: D }>(query, { ...READ, projection: BODY })
           .sort([...fields, ['_id', 1]])
           .skip(skip)
           .limit(limit ?? 0)
@@ -171,26 +147,26 @@ export function openMongoReadStore(url: string, options: { database?: string } =
       return found.map(({ body }) => body)
     },
     async count<D extends object>(collection: Collection<D>, filter: Filter<D>) {
-      const conditions = readFilter(collection, filter).map(toCondition)
-      return ask(() => documents(collection).countDocuments(allOf(conditions), READ_COUNT))
+      const query = toMongoFilter(readFilter(collection, filter))
+      return ask(() => documents(collection).countDocuments(query, READ_COUNT))
     },
     async ids<D extends object>(collection: Collection<D>, filter: Filter<D>) {
-      const conditions = readFilter(collection, filter).map(toCondition)
+      const query = toMongoFilter(readFilter(collection, filter))
       const found = await ask(() =>
         documents(collection)
-          .find(allOf(conditions), { ...READ, projection: { _id: 1 } })
+          .find(query, { ...READ, projection: { _id: 1 } })
           .toArray(),
       )
       return found.map(({ _id }) => _id)
     },
     range,
-    // A snapshot that lasts would need a replica set, and would be given up by the server after a minute.
+    // An isolated snapshot would need a replica set, and the server would drop it after a minute.
     snapshot: async () => ({ isIsolated: false, checkpoint, range, close: async () => {} }),
     async prepare(collections) {
       for (const collection of collections) await ask(() => prepare(collection))
     },
     async clear(collection) {
-      // Dropping takes the same time however much there is.
+      // To drop a collection takes the same time for any number of documents.
       await ask(() => documents(collection).drop())
       await ask(() => prepare(collection))
     },
@@ -219,7 +195,7 @@ function databaseOf(url: string): string {
 }
 
 function indexesOf(collection: AnyCollection): IndexDescription[] {
-  // The id breaks ties of every sort, so it ends every index.
+  // Every index ends with the id, because the id breaks the ties of every sort.
   const ofSorts = collection.indexes.map((fields): [string, 1 | -1][] => [
     ...fields.map(([field, direction]): [string, 1 | -1] => [bodyField(field), direction]),
     ['_id', 1],
@@ -237,16 +213,10 @@ function toOperation(change: Change): AnyBulkWriteOperation<StoredDocument> {
   return { replaceOne: { filter: notAfter(id, position), replacement: { position, body }, upsert: true } }
 }
 
-/** The document unless it holds a later position than the change: a later one is not overwritten. */
+/** Matches the document unless it has a later position than the change: then it must not be overwritten. */
 const notAfter = (id: string, position: Position) => ({ _id: id, position: { $lte: position } })
 
-/** The place of the operation that stopped an ordered bulk write because its document exists. */
-function duplicateAt(error: unknown): number | undefined {
-  if (!(error instanceof MongoBulkWriteError)) return undefined
-  const [first] = [error.writeErrors].flat()
-  return first?.code === DUPLICATE_KEY ? first.index : undefined
-}
-
+/** Groups successive changes of the same collection. */
 function runsOf(changes: readonly Change[]): { collection: AnyCollection; changes: Change[] }[] {
   const runs: { collection: AnyCollection; changes: Change[] }[] = []
   for (const change of changes) {
@@ -256,73 +226,3 @@ function runsOf(changes: readonly Change[]): { collection: AnyCollection; change
   }
   return runs
 }
-
-const bodyField = (field: string): `body.${string}` => `body.${checkName('field', field)}`
-
-function allOf(conditions: MongoFilter<StoredDocument>[]): MongoFilter<StoredDocument> {
-  return conditions.length === 0 ? {} : { $and: conditions }
-}
-
-function toCondition(condition: Condition): MongoFilter<StoredDocument> {
-  const field = bodyField(condition.field)
-  switch (condition.kind) {
-    case 'equals':
-      return { [field]: { $eq: condition.value } }
-    case 'oneOf':
-    case 'containsAny':
-      return { [field]: { $in: condition.values } }
-    case 'range':
-      return { [field]: Object.fromEntries(condition.bounds.map((b) => [RANGE[b.operator], b.value])) }
-    case 'containsAll':
-      // To MongoDB all of nothing is nothing; here it is no demand.
-      return condition.values.length === 0 ? {} : { [field]: { $all: condition.values } }
-    case 'containsWords':
-      return allOf(condition.words.map((word) => ({ [field]: { $regex: `^${literal(word)}` } })))
-  }
-}
-
-const RANGE = { '>': '$gt', '>=': '$gte', '<': '$lt', '<=': '$lte' } satisfies Record<
-  Bound['operator'],
-  string
->
-
-/** A pattern that matches the text itself. MongoDB takes no NUL in a pattern, but its escape. */
-function literal(text: string): string {
-  return text.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&').replaceAll('\0', '\\x00')
-}
-
-/** Turns the error with this code into an answer; throws every other. */
-function unless<T>(code: number, answer: T): (error: unknown) => T {
-  return (error) => {
-    if (error instanceof MongoServerError && error.code === code) return answer
-    throw error
-  }
-}
-
-function isUnavailable(error: unknown): boolean {
-  // A bulk write wraps what broke its connection.
-  if (error instanceof MongoBulkWriteError && error.errorResponse instanceof Error) {
-    return isUnavailable(error.errorResponse)
-  }
-  if (UNREACHABLE.some((kind) => error instanceof kind)) return true
-  return (
-    error instanceof MongoError &&
-    (UNREACHABLE_NAMES.has(error.name) ||
-      PASSING_TROUBLE.has(Number(error.code)) ||
-      error.hasErrorLabel('RetryableWriteError'))
-  )
-}
-
-/** Of the connection pool; the driver keeps their classes to itself. */
-const UNREACHABLE_NAMES = new Set(['MongoWaitQueueTimeoutError', 'MongoPoolClosedError'])
-
-const UNREACHABLE = [
-  MongoNetworkError,
-  MongoServerSelectionError,
-  MongoNotConnectedError,
-  MongoTopologyClosedError,
-  MongoClientClosedError,
-  MongoServerClosedError,
-  MongoExpiredSessionError,
-  MongoWriteConcernError,
-]

@@ -1,8 +1,8 @@
 /**
- * Feeds the log to the read models: in order, in batches, documents and checkpoints together. Safe to stop
- * anywhere. Every node may run its own: folds are deterministic and documents remember their position.
+ * Folds the log into the read models, in order and in batches. Each batch writes its documents and checkpoints
+ * together, so the projector may stop at any point. Every node may run its own projector: folds are deterministic, and
+ * documents record their position.
  */
-
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { decode } from '../events/codec.ts'
@@ -16,31 +16,31 @@ import type { Change, Checkpoint, ReadStore, Touched } from './read-store.ts'
 export interface ReadModelStatus {
   name: string
   position: Position
-  /** Why it stopped; absent while it runs. */
+  /** Why the read model stopped; absent while it runs. */
   stopped?: string
 }
 
 export interface Projector {
   /**
-   * Prepares the collections, clears those whose fold changed, and starts following the log.
-   * @throws BrokenFile when the log has not all that the read models hold
+   * Prepares the collections, clears those whose fold changed, and starts to follow the log.
+   * @throws BrokenFile when the log ends before the read models' checkpoints
    */
   start(): Promise<void>
   stop(): Promise<void>
-  /** True when every running read model has passed the position; false after `timeoutMs`. */
+  /** Resolves to true when every running read model has reached the position, or to false after `timeoutMs`. */
   waitFor(position: Position, timeoutMs: number): Promise<boolean>
-  /** What every running read model has passed. */
+  /** The position that every running read model has reached. */
   position(): Position
   status(): ReadModelStatus[]
   /**
-   * Puts other documents in the place of a read model's: between two batches, so that nothing is written
-   * meanwhile. `take` brings them up to the position that it is given, at least, and resolves to the one that
-   * they hold; from there the model goes on, also one that had stopped.
+   * Replaces the documents of a read model with rebuilt ones. It does so between two batches, so that nothing is
+   * written meanwhile. `replace` must bring the new documents at least to the position that it gets, and resolves to
+   * the position that they hold. The model continues from there, even if it had stopped.
    */
-  exchange(model: string, take: (position: Position) => Promise<Position>): Promise<void>
+  exchange(model: string, replace: (position: Position) => Promise<Position>): Promise<void>
 }
 
-/** The one key of a projector's turns. */
+/** All work of a projector shares this key, so it runs one at a time. */
 const TURN = 'batch'
 
 interface Progress {
@@ -62,7 +62,7 @@ export function createProjector(
   events: EventStore,
   views: ReadStore,
   models: readonly ReadModel[],
-  /** Told what is no longer as it was, before anyone who waits for it. */
+  /** Called with the documents of a batch after it was written, and before `waitFor` resolves. */
   applied: (touched: readonly Touched[]) => void = () => {},
 ): Projector {
   const stopping = new AbortController()
@@ -70,7 +70,7 @@ export function createProjector(
   const waiters = new Set<Waiter>()
   let following: Promise<void> = Promise.resolve()
   let isFollowing = false
-  /** One at a time: batches, and exchanges between them. */
+  /** Runs batches and exchanges one at a time. */
   const inTurn = createTurns()
 
   const running = () => progress.filter((p) => p.stopped === undefined)
@@ -90,9 +90,12 @@ export function createProjector(
         p.position = checkpoint.position
         continue
       }
-      // The fold is new or has changed: its documents are made again from the first event.
+      // The fold is new or has changed: make its documents again from the first event.
       if (checkpoint !== undefined)
-        log.info({ model: p.model.name }, 'the read model has changed: making it anew')
+        log.info(
+          { model: p.model.name },
+          'the read model has changed: its documents are made again from the log',
+        )
       const none: Checkpoint = { position: LOG_START, version: p.model.version }
       await views.clear(p.model.collection)
       await views.apply([], new Map([[p.model.name, none]]))
@@ -100,7 +103,10 @@ export function createProjector(
     }
   }
 
-  /** A log that was cut off, or an older copy: what is appended to it would be passed over for long, unseen. */
+  /**
+   * Refuses a log that ends before a checkpoint: it was cut off, or is an older copy. The read models would skip new
+   * events up to the checkpoint without notice.
+   */
   function requireAll(checkpoints: ReadonlyMap<Progress, Checkpoint>, last: Position): void {
     for (const [{ model }, { position }] of checkpoints) {
       if (position <= last) continue
@@ -172,7 +178,7 @@ export function createProjector(
       } catch (error) {
         if (stopping.signal.aborted) return
         if (error instanceof BrokenFile) {
-          // No trying mends it: `/healthz` tells, and what was projected so far is served.
+          // Another try cannot help. `/healthz` reports it, and queries still read what was projected so far.
           for (const p of running()) p.stopped = error.message
           log.error({ err: error }, 'the read models stopped at a broken log')
           return
@@ -209,13 +215,15 @@ export function createProjector(
       })
     },
     position: passed,
-    exchange: (name, take) =>
+    exchange: (name, replace) =>
       inTurn(TURN, async () => {
         const p = progress.find(({ model }) => model.name === name)
         if (p === undefined) throw new Error(`there is no read model ${name}`)
-        p.position = await take(running().reduce((most, { position }) => Math.max(most, position), LOG_START))
+        p.position = await replace(
+          running().reduce((most, { position }) => Math.max(most, position), LOG_START),
+        )
         delete p.stopped
-        // With every model stopped nothing was followed any more.
+        // If every model had stopped, the projector no longer followed the log.
         if (!isFollowing && !stopping.signal.aborted) startFollowing()
         answerWaiters()
       }),
@@ -226,7 +234,7 @@ export function createProjector(
   }
 }
 
-/** The events up to the first one that can't be read, and that one. */
+/** Decodes the events up to the first one that cannot be read. Also returns that event with its error. */
 function decodeAll(batch: readonly RecordedEvent[]): {
   events: Recorded<DomainEvent>[]
   error?: { event: RecordedEvent; error: unknown }

@@ -1,4 +1,4 @@
-/** Pull requests: every list and every detail is read from here; no git is asked. */
+/** Pull requests. All lists and details are read from here, without git. */
 import type { AccountRef, BranchPoint, DiffStat, ScheduledMerge } from '../events/domain-events.ts'
 import { isPullStream } from '../events/streams.ts'
 import { type Discussion, discussionChanges, stateOf } from './discussion.ts'
@@ -10,23 +10,23 @@ export interface PullDocument extends Discussion {
   status: 'open' | 'closed' | 'merged'
   head: BranchPoint
   base: BranchPoint
-  /** `repoId:branch` of head and base: what a moved branch is looked up by. */
+  /** `repoId:branch` of head and base, to look up the pull requests of a branch that moved. */
   headKey: string
   baseKey: string
-  /** What lists select by. */
+  /** The next fields are filters of lists. */
   headSha: string
   labelIds: number[]
   milestoneId: number | null
-  /** Of the issues that this one depends on. */
+  /** The keys of the issues that this one depends on. */
   dependencyKeys: string[]
   mergeBase: string
   diff: DiffStat
   mergeable: boolean
-  /** Files in conflict, as the last check found them. */
+  /** The files in conflict, from the last check. */
   conflicts: string[]
   allowMaintainerEdit: boolean
   merged: { commit: string; at: string; by: AccountRef } | null
-  /** A merge whose outcome is not recorded yet: what a start after a crash has to finish. */
+  /** Whether a merge has started and its result is not recorded. After a crash, the next start must finish it. */
   merging: boolean
   schedule: ScheduledMerge | null
   scheduled: boolean
@@ -98,7 +98,7 @@ export const branchKey = (repoId: number, branch: string) => `${repoId}:${branch
 export const pullFold: Fold<PullDocument> = foldOf({
   collection: pulls,
   version: 3,
-  // Issues have discussions, too.
+  // Issues have most of these events, too.
   ids: ({ stream, data }) => (isPullStream(stream) ? [pullId(data.repoId, data.index)] : []),
   becomes: {
     PullRequestOpened(_, { data, metadata: { at } }) {
@@ -138,7 +138,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
       }
     },
   },
-  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     ...discussionChanges,
     StatusChanged: (_, { data: { closed }, metadata }) => ({
@@ -152,7 +152,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
       mergeBase,
       diff,
     }),
-    // What the server finds out, and the steps of a merge, are not updates: the time stays.
+    // Results of the server's checks and steps of a merge are not updates: `updatedAt` stays the same.
     MergeabilityChecked: ({ base, updatedAt }, { data: { base: sha, mergeable, conflicts } }) => ({
       base: { ...base, sha },
       mergeable,
@@ -189,7 +189,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
 
 type Found = Pick<PullDocument, 'head' | 'base' | 'labels' | 'milestone' | 'dependencies' | 'schedule'>
 
-/** The fields that follow from others, and that only serve to find it. */
+/** The fields that are computed from others and only serve to find the pull request. */
 function derived({ head, base, labels, milestone, dependencies, schedule }: Found) {
   return {
     headKey: branchKey(head.repoId, head.branch),

@@ -1,39 +1,44 @@
-/** A read model: one collection of documents, each the fold of the events that touch it. */
+/** A read model is one collection of documents. Each document is folded from the events that touch it. */
 import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
 import type { Position } from '../events/event-store.ts'
 import { type EventType, type Handlers, handledBy, type RecordedOf } from '../events/handlers.ts'
 import type { AnyCollection, Change, Collection, ReadStore, Stored, Touched } from './read-store.ts'
 
-/** What a read model is made of. Pure: knows events and documents, no store. */
+/** Computes the documents of a read model from events. Pure: it knows events and documents, but no store. */
 export interface Fold<D extends object> {
   collection: Collection<D>
-  /** Raise it when the fold changes: the next start then makes the documents anew. */
+  /** Raise it when the fold changes: then the next start makes all documents again from the log. */
   version: number
-  /** Ids of the documents that the event touches; none when it does not concern this model. */
+  /** The ids of the documents that the event touches; none when it does not concern this model. */
   touches(event: Recorded<DomainEvent>): readonly string[]
-  /** The next version of one touched document; undefined when there is none (any more). */
+  /** The next version of one touched document; undefined when it does not exist or is deleted. */
   evolve(document: D | undefined, event: Recorded<DomainEvent>, id: string): D | undefined
 }
 
 type DocumentHandlers<T extends EventType, Before, After> = Handlers<T, Before, After, Envelope, [id: string]>
 
-/** A fold by types of events: a type that has no handler touches no document. */
+/** A fold as maps from event type to handler. An event without a handler touches no document. */
 export interface FoldParts<D extends object, Becoming extends EventType, Changing extends EventType> {
   collection: Collection<D>
   version: number
+  /** The ids of the documents that the event touches. */
   ids(event: RecordedOf<Becoming | Changing>): readonly string[]
-  /** Makes the document, whether there was one or not; undefined when there is none any more. */
+  /**
+   * Handlers that return the whole next document, whether there was one before or not. They return undefined to delete
+   * it.
+   */
   becomes: DocumentHandlers<Becoming, NoInfer<D> | undefined, NoInfer<D> | undefined>
-  /** Of a document that is there, the fields that the event changes. */
+  /** Handlers that return the changed fields of an existing document. Without a document the event does nothing. */
   changes?: DocumentHandlers<Changing, NoInfer<D>, Partial<NoInfer<D>>>
-  /** What every change changes; `changes` may say otherwise. */
-  always?(event: Envelope): Partial<NoInfer<D>>
-  /** Fields that follow from others, as these are after a change. */
+  /** Fields that every event in `changes` sets, unless its own handler returns another value. */
+  onEveryChange?(event: Envelope): Partial<NoInfer<D>>
+  /** Fields that are computed from other fields, after every event in `changes`. */
   derived?(document: NoInfer<D>): Partial<NoInfer<D>>
 }
 
 const NONE: readonly string[] = []
 
+/** Makes a fold from handlers by event type. */
 export function foldOf<D extends object, Becoming extends EventType, Changing extends EventType = never>(
   parts: FoldParts<D, Becoming, Changing>,
 ): Fold<D> {
@@ -50,7 +55,7 @@ export function foldOf<D extends object, Becoming extends EventType, Changing ex
       if (isBecoming(event)) return handleFor(becomes, document, event, id)
       if (document === undefined || changes === undefined || !isChanging(event)) return document
       const changed = handleFor(changes, document, event, id)
-      const next: D = { ...document, ...parts.always?.(event), ...changed }
+      const next: D = { ...document, ...parts.onEveryChange?.(event), ...changed }
       return parts.derived === undefined ? next : Object.assign(next, parts.derived(next))
     },
   }
@@ -66,26 +71,28 @@ function handleFor<T extends EventType, Before, After>(
   return handlers[type](before, event, id)
 }
 
-/** What a batch of events changes, and the event that could not be folded, if any. */
+/** The result of folding a batch of events. */
 export interface Advance {
   changes: Change[]
   /**
-   * All documents that the events concern, those too that hold them already: another node has written them, or
-   * this one did before it lost the store. Whoever remembers such a document remembers an older one.
+   * All documents that the events touch. Some may already hold the events: another node wrote them, or this one did
+   * before it lost the store. They are listed, too, because a cached copy of them may be older.
    */
   touched: Touched[]
+  /** The event that could not be folded, if any. `changes` holds only what came before it. */
   poison?: { event: Recorded<DomainEvent>; error: unknown }
 }
 
-/** A fold ready to run, whatever its documents are. */
+/** A fold that is ready to run on a store. */
 export interface ReadModel<C extends AnyCollection = AnyCollection> {
   readonly name: string
   readonly version: number
   readonly collection: C
-  /** Folds a batch onto the stored documents. Stops before an event that throws. */
+  /** Folds a batch of events onto the stored documents. Stops before an event whose handler throws. */
   advance(events: readonly Recorded<DomainEvent>[], store: Pick<ReadStore, 'getMany'>): Promise<Advance>
 }
 
+/** Makes the read model of a fold. */
 export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection<D>> {
   const { collection, version } = fold
   return {
@@ -95,7 +102,7 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
     async advance(events, store) {
       const touched: { event: Recorded<DomainEvent>; ids: readonly string[] }[] = []
       const ids = new Set<string>()
-      // Most events concern few models, and each model sees all of them.
+      // Skip early: each model gets all events, and most events touch few models.
       for (const event of events) {
         const own = fold.touches(event)
         if (own.length === 0) continue
@@ -112,7 +119,7 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
         try {
           const next = ids.map((id) => {
             const current = bodies.get(id) ?? documents.get(id)
-            // Delivered again after a crash: the document holds this event already.
+            // The event was delivered before (a crash came before the checkpoint): the document already holds it.
             if (current !== undefined && current.position >= event.position) return undefined
             return { id, body: fold.evolve(current?.body, event, id) }
           })

@@ -1,16 +1,16 @@
 /**
- * The port to the read models. Two adapters stand behind it: `sqlite.ts` (embedded) and `mongodb.ts`.
- * `test/projections/read-store-contract.ts` is what both must do.
+ * The port to the stored read models. It has two adapters: `sqlite.ts` (embedded) and `mongodb.ts`. Both must pass
+ * `test/projections/read-store-contract.ts`.
  *
- * The filter language is a small typed subset of MongoDB's; what is outside of it does not compile.
+ * The filter language is a small typed subset of MongoDB's. A filter outside of it does not compile.
  */
 import type { Position } from '../events/event-store.ts'
 
 type Scalar = string | number | boolean | null
-/** What a field holds when it is there: optional fields can be found by, too. */
+/** The type of a field's value when the field is present: filters can name optional fields, too. */
 type Value<D, K extends keyof D> = Exclude<D[K], undefined>
 
-/** Fields of a document by which it can be found and sorted. */
+/** The fields by which documents can be filtered and sorted. */
 export type ScalarField<D> = { [K in keyof D]-?: Value<D, K> extends Scalar ? K : never }[keyof D] & string
 export type ArrayField<D> = {
   [K in keyof D]-?: Value<D, K> extends readonly (string | number)[] ? K : never
@@ -19,18 +19,18 @@ export type ArrayField<D> = {
 
 type ScalarFilter<V> = V | { $in: readonly V[] } | { $gt?: V; $gte?: V; $lt?: V; $lte?: V }
 type ArrayFilter<E> = E | { $in: readonly E[] } | { $all: readonly E[] } | WordsFilter<E>
-/** Every given string is the beginning of one of the field's strings. */
+/** Matches when every given string is the beginning of one of the field's strings. */
 type WordsFilter<E> = E extends string ? { $words: readonly string[] } : never
 
 /**
- * All conditions must hold. An empty filter matches every document. Null matches a missing field, too; a
- * range has only values of the bound's own type; `$all` and `$words` of an empty list demand nothing.
+ * A document matches when all conditions hold. An empty filter matches every document. Null also matches a missing
+ * field. A range matches only values of the bound's own type. `$all` and `$words` with an empty list match everything.
  */
 export type Filter<D> = { [K in ScalarField<D>]?: ScalarFilter<Value<D, K>> } & {
   [K in ArrayField<D>]?: Value<D, K> extends readonly (infer E)[] ? ArrayFilter<E> : never
 }
 
-/** Most significant first; 1 ascending, -1 descending. Ties are broken by id, ascending. */
+/** The most significant field comes first. 1 is ascending, -1 descending. Ties are broken by id, ascending. */
 export type Sort<D> = readonly (readonly [field: ScalarField<D>, direction: 1 | -1])[]
 
 export interface FindOptions<D> {
@@ -39,30 +39,30 @@ export interface FindOptions<D> {
   limit?: number
 }
 
-/** A kind of document, whatever its fields: what an adapter needs to know of it. */
+/** A collection without the type of its documents: all that an adapter needs to know. */
 export interface AnyCollection {
-  /** Letters and underscores. */
+  /** Only letters and underscores. */
   readonly name: string
-  /** Each index lists the fields of a filter and then of a sort, in that order. */
+  /** Each index lists first the fields of a filter, then those of a sort. */
   readonly indexes: readonly (readonly (readonly [field: string, direction: 1 | -1])[])[]
-  /** Array fields that filters name. */
+  /** The array fields that filters use. */
   readonly arrays: readonly string[]
 }
 
-/** A kind of document: its name, and by what it is found. `D` is plain JSON. */
+/** A collection of documents: its name and the fields that filters use. `D` is plain JSON. */
 export interface Collection<D extends object> extends AnyCollection {
   readonly indexes: readonly Sort<D>[]
   readonly arrays: readonly ArrayField<D>[]
 }
 
-/** A document with the position of the last event that it holds. */
+/** A stored document, with the position of the last event that was folded into it. */
 export interface Stored<D> {
   id: string
   position: Position
   body: D
 }
 
-/** One document of a collection. */
+/** Names one document of a collection that an event touched. */
 export interface Touched {
   collection: AnyCollection
   id: string
@@ -72,19 +72,19 @@ export type Change =
   | { op: 'put'; collection: AnyCollection; id: string; position: Position; body: object }
   | { op: 'delete'; collection: AnyCollection; id: string }
 
-/** A part of a collection: ids after one, in the order of their UTF-8 bytes. */
+/** A part of a collection: the ids after `after`, in the order of their UTF-8 bytes. */
 export interface IdRange {
   after?: string
   limit: number
 }
 
-/** A document of a range; with its JSON, from a store that has it at hand. */
+/** A document of a range. The embedded store adds its JSON text. */
 export interface RangeDocument<D extends object = object> extends Stored<D> {
   text?: string
 }
 
-/** The documents for one who goes through all of them while others write. */
-export type ReadSnapshot = IsolatedSnapshot | PassingSnapshot
+/** A view of all documents for a reader that goes through them while others write. */
+export type ReadSnapshot = IsolatedSnapshot | UnisolatedSnapshot
 
 interface Snapshot {
   checkpoint(name: string): Promise<Checkpoint | undefined>
@@ -92,21 +92,21 @@ interface Snapshot {
   close(): Promise<void>
 }
 
-/** All is read as it stood in one moment (embedded). */
+/** All reads return the state of one moment (embedded store). */
 export interface IsolatedSnapshot extends Snapshot {
   readonly isIsolated: true
   /** The stored documents with these ids, in no order; missing ones are left out. */
   getMany<D extends object>(collection: Collection<D>, ids: readonly string[]): Promise<RangeDocument<D>[]>
-  /** How many documents there are. */
+  /** The number of documents. */
   count(collection: AnyCollection): Promise<number>
 }
 
-/** Each document is read as it stands when it is read. */
-export interface PassingSnapshot extends Snapshot {
+/** Each read returns the state at its own time (MongoDB). */
+export interface UnisolatedSnapshot extends Snapshot {
   readonly isIsolated: false
 }
 
-/** How far a reader of the log has come, and by which version of its code. */
+/** The last position that a reader of the log has processed, and the version of its code. */
 export interface Checkpoint {
   position: Position
   version: number
@@ -122,21 +122,21 @@ export interface ReadStore {
   ids<D extends object>(collection: Collection<D>, filter: Filter<D>): Promise<string[]>
   /** The stored documents with ids in a range, in the order of the ids. */
   range(collection: AnyCollection, range: IdRange): Promise<RangeDocument[]>
-  /** Reads that may go on for long; to be closed. */
+  /** Opens a snapshot for long reads. The caller closes it. */
   snapshot(): Promise<ReadSnapshot>
-  /** Makes the collection and its indexes ready; does nothing when they are. */
+  /** Creates what the collections and their indexes lack, and drops indexes that are no longer declared. */
   prepare(collections: readonly AnyCollection[]): Promise<void>
   /** Empties a collection. */
   clear(collection: AnyCollection): Promise<void>
-  /** How far the reader of that name has come; undefined when it never ran. */
+  /** The checkpoint of the reader with that name; undefined when it never ran. */
   checkpoint(name: string): Promise<Checkpoint | undefined>
   /**
-   * Writes changes in their order, then the checkpoints. Embedded: one transaction. MongoDB: a crash
-   * may leave changes without their checkpoints, so a reader must be able to see the same event again
-   * (a document's position tells). A put never replaces a document that holds a later position.
+   * Writes the changes in their order, then the checkpoints. The embedded store does it in one transaction. In MongoDB
+   * a crash may leave changes without their checkpoints. So a reader must expect the same event again; the document's
+   * position shows whether it already holds the event. A put never replaces a document with a later position.
    */
   apply(changes: readonly Change[], checkpoints: ReadonlyMap<string, Checkpoint>): Promise<void>
-  /** Throws `StoreUnavailable` when the store does not answer. */
+  /** Checks that the store answers. @throws StoreUnavailable when it does not */
   ping(): Promise<void>
   close(): Promise<void>
 }

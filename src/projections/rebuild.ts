@@ -1,7 +1,7 @@
 /**
- * Makes a read model anew from the first event while the old one serves: into the spare generation of its
- * collection, and then an exchange between two batches of the projector. Nothing is lost when it dies half way:
- * the old one is still the current one.
+ * Rebuilds a read model from the first event while queries read the old documents. The new documents go into the spare
+ * generation of the collection. Then the two generations are exchanged between two batches of the projector. If the
+ * process dies before that, nothing is lost: the old generation is still the current one.
  */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import { decode } from '../events/codec.ts'
@@ -12,12 +12,13 @@ import type { ReadModel } from './read-model.ts'
 
 export interface RebuildProgress {
   model: string
-  /** Events that were replayed so far. */
+  /** The number of events replayed so far. */
   events: number
-  /** Place in the log, and its end. */
+  /** The position of the last replayed event. */
   position: Position
+  /** The position of the last event to replay. */
   end: Position
-  /** Queries read the new documents from now on. */
+  /** True in the last report: from now on queries read the new documents. */
   done: boolean
 }
 
@@ -25,53 +26,58 @@ export interface Rebuilding {
   events: Pick<EventStore, 'readAll' | 'lastPosition'>
   generations: Generations
   projector: Pick<Projector, 'exchange'>
-  /** Told when queries read the new documents: what was remembered of the old ones is forgotten. */
+  /** Called when queries read the new documents, so that caches drop the old ones. */
   exchanged: (collection: string) => void
-  /** Ends all of it. */
+  /** Aborts when the server stops; this ends every rebuild. */
   signal: AbortSignal
-  /** How long, in milliseconds, what a query began to read of an old generation is kept. */
+  /** How long an old generation is kept for queries that already read from it, in milliseconds. */
   graceMs?: number
-  /** Whether servers elsewhere read and write the same read models. */
+  /** Whether other servers read and write the same read models. */
   isShared?: boolean
 }
 
-/** Small, so that what the projector writes need not wait long for it. */
+/** The number of events in one batch. Small, so that the projector's writes need not wait long. */
 const BATCH = 250
 const GRACE_MS = 10_000
 
+/** Another rebuild has not ended yet. */
 export class RebuildUnderWay extends Error {
   override readonly name = 'RebuildUnderWay'
 }
 
-/** Other servers would go on writing the old generation, and take its place in the log for that of the new one. */
+/**
+ * Other servers use the same read models. They would continue to write the old generation, and take its checkpoint for
+ * the checkpoint of the new one.
+ */
 export class SharedReadModels extends Error {
   override readonly name = 'SharedReadModels'
 
   constructor() {
     super(
-      'MONGODB_URL is set: other servers on the same read models would not learn that new ones took their ' +
-        'place. Stop every server and drop its database (not mergelog_secrets): the next start makes them anew',
+      'MONGODB_URL is set: other servers with the same read models would not notice that they were replaced. ' +
+        'Stop every server and drop its database (not mergelog_secrets): the next start makes them again',
     )
   }
 }
 
 export interface Rebuilder {
   /**
-   * @throws RebuildUnderWay when another rebuild is not over
+   * Checks that a rebuild may begin.
+   * @throws RebuildUnderWay when another rebuild has not ended
    * @throws SharedReadModels when other servers may use the read models
    */
   requireFree(): void
   /**
-   * Makes models anew, one after the other, one rebuild at a time. Whoever stops iterating before a model is done
-   * leaves that model as it was.
+   * Rebuilds the models one after another. Only one rebuild can run at a time. If the caller stops the iteration
+   * before a model is done, that model keeps its old documents.
    *
-   * @throws what `requireFree` throws, when the iteration begins
-   * @throws what a fold throws: then the old documents stay
+   * @throws the errors of `requireFree`, when the iteration begins
+   * @throws the error of a fold; then the old documents stay
    */
   rebuild(models: readonly ReadModel[]): AsyncGenerator<RebuildProgress>
   /**
-   * Frees, `after` so many milliseconds, what spare generations hold: those of models that are rebuilt meanwhile
-   * aside. A process that ended before it could do so has left them.
+   * Empties the spare generations after `after` milliseconds, except those of models that are rebuilt meanwhile.
+   * Called at the start, too: an earlier process may have ended before it emptied them.
    */
   freeSpares(models: readonly ReadModel[], after?: number): Promise<void>
 }
@@ -79,19 +85,19 @@ export interface Rebuilder {
 export function createRebuild(rebuilding: Rebuilding): Rebuilder {
   const { generations, signal, graceMs = GRACE_MS, isShared = false } = rebuilding
   const { spare } = generations
-  /** How often each model was rebuilt: a rebuild that has begun clears for itself what an earlier one left. */
+  /** The number of rebuilds of each model. `freeSpares` skips a model with a new one, which clears the spare itself. */
   const runs = new Map<string, number>()
   let isUnderWay = false
 
   async function freeSpares(models: readonly ReadModel[], after = 0): Promise<void> {
-    // To another server it may be the current generation.
+    // For another server it may be the current generation.
     if (isShared) return
     const before = new Map(runs)
-    const isAsBefore = ({ name }: ReadModel) => runs.get(name) === before.get(name)
+    const isUnchanged = ({ name }: ReadModel) => runs.get(name) === before.get(name)
     if (after > 0) await delay(after, undefined, { signal, ref: false })
     for (const model of models) {
       signal.throwIfAborted()
-      if ((await holdsAny(spare, model)) && isAsBefore(model)) await spare.clear(model.collection)
+      if ((await holdsAny(spare, model)) && isUnchanged(model)) await spare.clear(model.collection)
     }
   }
 
@@ -111,7 +117,7 @@ export function createRebuild(rebuilding: Rebuilding): Rebuilder {
           try {
             yield* rebuildModel(rebuilding, model)
           } finally {
-            // What fails here the next start does.
+            // If this fails, the next start does it.
             freeSpares([model], graceMs).catch(() => {})
           }
         }
@@ -123,7 +129,7 @@ export function createRebuild(rebuilding: Rebuilding): Rebuilder {
   }
 }
 
-/** One that never had a rebuild has no tables even. */
+/** Whether the spare generation has documents. A model that was never rebuilt does not even have its tables. */
 async function holdsAny(spare: Generations['spare'], { collection }: ReadModel): Promise<boolean> {
   const first = await spare.range(collection, { limit: 1 }).catch(() => [])
   return first.length > 0
@@ -158,7 +164,7 @@ async function* rebuildModel(
   }
 
   yield* replayUpTo(await events.lastPosition())
-  // What came meanwhile is little: the projector waits only for the rest.
+  // Replay the events that came meanwhile. The projector then waits only for the few that are left.
   yield* replayUpTo(await events.lastPosition())
   await projector.exchange(name, async (end) => {
     for await (const batch of batches(events, position, end)) await replay(batch)

@@ -1,4 +1,4 @@
-/** Repositories with what their page and every permission check need: settings, collaborators, counters. */
+/** Repositories with all data for their page and for permission checks: settings, collaborators, counters. */
 import type {
   AccountKind,
   AccountRef,
@@ -18,24 +18,24 @@ export interface RepositoryDocument extends MergeSettings {
   ownerLogin: string
   ownerKind: AccountKind
   name: string
-  /** `owner/name` in lower case: what the repository is found by. */
+  /** `owner/name` in lower case: look-ups use it. */
   key: string
   description: string
   website: string
   private: boolean
   defaultBranch: string
-  /** True until the first branch. */
+  /** True until the first branch exists. */
   empty: boolean
   /** By user id. */
   collaborators: Record<string, { login: string; permission: Permission }>
-  /** In the order in which they are asked. */
+  /** In the order in which they apply. */
   protections: BranchProtection[]
   /**
-   * Accounts whose reading rights do not come from being a site admin: the owner, who stands for its members,
-   * and the collaborators; `ANYONE` when the repository is public. Lists find by it what may be shown.
+   * The ids of the accounts that may read the repository, apart from site admins: the owner (the id of an organization
+   * means all its members) and the collaborators. Contains `ANYONE` when the repository is public. Lists filter by it.
    */
   readers: number[]
-  /** Of a fork: where it came from, also when that is gone. */
+  /** For a fork: the repository that it was forked from, even when that is deleted. */
   parentId: number | null
   parent: { repoId: number; owner: AccountRef; name: string } | null
   forks: number
@@ -47,7 +47,7 @@ export interface RepositoryDocument extends MergeSettings {
   updatedAt: string
 }
 
-/** Among the readers of a repository; no account has that id. */
+/** Stands in `readers` for everybody. No account has this id. */
 export const ANYONE = 0
 
 export const repositories: Collection<RepositoryDocument> = {
@@ -67,7 +67,7 @@ export const repositories: Collection<RepositoryDocument> = {
   arrays: ['readers'],
 }
 
-/** What a repository is found by, whatever case a client uses. */
+/** The key of a repository for look-ups. Case is ignored. */
 export function repositoryKey(owner: string, name: string): string {
   return `${owner}/${name}`.toLowerCase()
 }
@@ -85,7 +85,7 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
     RepositoryDeleted: (before, { data }, id) =>
       id === `${data.repoId}` ? undefined : withForks(before, -1),
   },
-  always: ({ metadata }) => ({ updatedAt: metadata.at }),
+  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     RepositoryEdited(repository, { data: { changes } }) {
       const { name, ownerLogin } = { ...repository, ...changes }
@@ -134,7 +134,7 @@ function created(data: RecordedOf<'RepositoryCreated'>['data'], at: string): Rep
     website,
     private: isPrivate,
     defaultBranch,
-    // An empty repository can't be forked, and the fork has its branches before it is known.
+    // A fork is never empty: an empty repository cannot be forked, and the fork gets its branches before this event.
     empty: parent === null,
     collaborators: {},
     ...DEFAULT_MERGE_SETTINGS,
@@ -160,7 +160,7 @@ function readersOf({ private: isPrivate, ownerId, collaborators }: RepositoryDoc
   return isPrivate ? given : [ANYONE, ...given]
 }
 
-/** One issue more is closed, and no longer open; or the other way round. */
+/** Counts one more closed issue and one less open issue (`more` is 1), or the reverse (-1). */
 const withClosedIssues = ({ openIssues, closedIssues }: RepositoryDocument, more: 1 | -1) => ({
   openIssues: openIssues - more,
   closedIssues: closedIssues + more,

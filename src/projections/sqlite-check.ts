@@ -1,4 +1,4 @@
-/** What only the embedded read models can be asked about their own file: damage, and what they are found by. */
+/** Checks the file of the embedded read models: damage, and array tables that differ from the documents. */
 import {
   type Bytes,
   integrityProblem,
@@ -11,7 +11,10 @@ import {
 import type { AnyCollection } from './read-store.ts'
 import { arrayTable, documentTable } from './sqlite-query.ts'
 
-/** What SQLite finds damaged in the file; undefined when nothing. Takes as long as reading all of it. */
+/**
+ * Checks the whole file and returns the first problem; undefined when there is none. It takes as long as reading the
+ * file, and blocks the event loop.
+ */
 export function checkSqliteViews(file: string): string | undefined {
   const db = openSqlite(file, 'NORMAL')
   try {
@@ -19,13 +22,13 @@ export function checkSqliteViews(file: string): string | undefined {
     const damage = integrityProblem(db) ?? wrongElements(db)
     return damage === undefined ? undefined : `${file} is damaged: ${damage}`
   } finally {
-    // A statement that found something holds its read lock beyond the close.
+    // A statement that returned a row keeps its read lock even after the connection is closed.
     if (db.inTransaction) db.exec('ROLLBACK')
     db.close()
   }
 }
 
-/** Where the array tables, by which documents are found, are not what the documents give. */
+/** The first difference between the array tables, which filters use, and the array fields of the documents. */
 function wrongElements(db: Sqlite): string | undefined {
   const names = selectColumn<[], Bytes>(
     db,
@@ -46,7 +49,7 @@ function wrongElements(db: Sqlite): string | undefined {
            WHERE s.field = g.field AND s.id = g.id AND s.value = g.value)) AS found
        FROM (${given}) AS g`,
     ).get()
-    // The quick way; the other names what differs, and knows an element that a document has twice.
+    // The fast check. The slow one below names the difference, and accepts an element that a document has twice.
     if (counts !== undefined && counts.given === counts.stored && (counts.found ?? 0) === counts.given)
       continue
     for (const [one, other, problem] of [

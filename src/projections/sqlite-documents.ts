@@ -1,33 +1,33 @@
-/** Reading many documents of the embedded read store at once, on whichever connection. */
+/** Reads many documents of the embedded read store in one step, on any connection. */
 import { isUtf8 } from 'node:buffer'
 import type { Position } from '../events/event-store.ts'
 import { BrokenFile, type Bytes, bufferOf, readable, type Sqlite, selectTuples, textOf } from '../sqlite.ts'
 import type { AnyCollection, IdRange, RangeDocument, Stored } from './read-store.ts'
 import { documentTable } from './sqlite-query.ts'
 
-/** JSON texts of rows as one array, null when there is none. The order is that of the rows. */
+/** SQL for the JSON texts of all rows as one JSON array, in the order of the rows; null when there are no rows. */
 export const listOf = (json: string) => `CAST('[' || group_concat(${json}, ',') || ']' AS BLOB)`
 
-/** What the JSON says, which only the caller can know. @throws BrokenFile for bytes that were not written here */
+/** Parses stored JSON. Only the caller knows its type. @throws BrokenFile when the bytes are damaged */
 export function parsed<T>(bytes: Bytes, file: string, { name }: AnyCollection): T {
   const text = textOf(bytes)
-  if (text === undefined) throw new BrokenFile(file, `a document of ${name} is no UTF-8`)
+  if (text === undefined) throw new BrokenFile(file, `a document of ${name} is not UTF-8`)
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new BrokenFile(file, `a document of ${name} is no JSON`, { cause: error })
+    throw new BrokenFile(file, `a document of ${name} is not JSON`, { cause: error })
   }
 }
 
-/** The documents with these ids, in no order. `ask` runs the SQL with its one parameter. */
+/** The documents with these ids, in no order. `run` runs the SQL with its one parameter. */
 export function selectMany<D extends object>(
   file: string,
   collection: AnyCollection,
   ids: readonly string[],
-  ask: (sql: string, parameter: string) => Bytes | null | undefined,
+  run: (sql: string, parameter: string) => Bytes | null | undefined,
 ): Stored<D>[] {
   const distinct = [...new Set(ids)]
-  const bytes = ask(
+  const bytes = run(
     `SELECT ${listOf(`'[' || wanted.key || ',' || position || ',' || body || ']'`)}
      FROM json_each(?) AS wanted CROSS JOIN ${documentTable(collection)} AS d ON d.id = wanted.value`,
     JSON.stringify(distinct),
@@ -36,18 +36,21 @@ export function selectMany<D extends object>(
   return rows.map(([place, position, body]) => ({ id: distinct[place] ?? '', position, body }))
 }
 
-/** Documents that come as one piece of bytes, which SQLite lets have 1 GB. */
-const PIECE = 100
+/** The number of documents that are read as one BLOB. SQLite limits a BLOB to 1 GB. */
+const BLOB_DOCUMENTS = 100
 
-/** A piece of documents: how long each is, and the bytes of all of them. `rows` have an id, a position and a body. */
-const pieceOf = (rows: string) => `
+/**
+ * SQL that reads documents as one row: the lengths of each, and one BLOB with all texts. `rows` selects id, position,
+ * body.
+ */
+const blobOf = (rows: string) => `
   SELECT '[' || group_concat('[' || CAST(position AS INTEGER) || ',' || ifnull(octet_length(id), 0) || ',' ||
       ifnull(octet_length(body), 0) || ']') || ']',
     CAST(group_concat(concat(id, body), '') AS BLOB)
   FROM (${rows})`
-type Piece = [lengths: string | null, texts: Bytes | null]
+type BlobRow = [lengths: string | null, texts: Bytes | null]
 
-/** The documents of an id range of `file`, on this connection. */
+/** Reads the documents of an id range. `file` is the name for error messages. */
 export function selectRange(
   db: Sqlite,
   file: string,
@@ -55,18 +58,18 @@ export function selectRange(
   { after = '', limit }: IdRange,
 ): RangeDocument[] {
   const rows = `SELECT id, position, body FROM ${documentTable(collection)} WHERE id > ? ORDER BY id LIMIT ?`
-  const piece = selectTuples<[string, number], Piece>(db, pieceOf(rows))
+  const blob = selectTuples<[string, number], BlobRow>(db, blobOf(rows))
   const documents: RangeDocument[] = []
   while (documents.length < limit) {
-    const wanted = Math.min(PIECE, limit - documents.length)
-    const found = documentsOf(piece.get(documents.at(-1)?.id ?? after, wanted), file, collection)
+    const wanted = Math.min(BLOB_DOCUMENTS, limit - documents.length)
+    const found = documentsOf(blob.get(documents.at(-1)?.id ?? after, wanted), file, collection)
     documents.push(...found)
     if (found.length < wanted) break
   }
   return documents
 }
 
-/** The same for documents with these ids, in no order. */
+/** Reads the documents with these ids, with their JSON texts, in no order. */
 export function selectTexts<D extends object>(
   db: Sqlite,
   file: string,
@@ -75,23 +78,21 @@ export function selectTexts<D extends object>(
 ): RangeDocument<D>[] {
   const rows = `SELECT d.id AS id, position, body
     FROM json_each(?) AS wanted CROSS JOIN ${documentTable(collection)} AS d ON d.id = wanted.value`
-  const piece = selectTuples<[string], Piece>(db, pieceOf(rows))
+  const blob = selectTuples<[string], BlobRow>(db, blobOf(rows))
   const documents: RangeDocument<D>[] = []
-  for (let start = 0; start < ids.length; start += PIECE) {
-    const wanted = JSON.stringify(ids.slice(start, start + PIECE))
-    documents.push(...documentsOf<D>(piece.get(wanted), file, collection))
+  for (let start = 0; start < ids.length; start += BLOB_DOCUMENTS) {
+    const wanted = JSON.stringify(ids.slice(start, start + BLOB_DOCUMENTS))
+    documents.push(...documentsOf<D>(blob.get(wanted), file, collection))
   }
   return documents
 }
 
-/** Of each document: its position, and how many bytes its id and its body have. */
+/** The position of a document, and the lengths of its id and its body in bytes. */
 type Lengths = [position: Position, id: number, body: number]
 
-/**
- * Documents from their bytes, one after the other: to ask SQLite for them one by one would take four times as long.
- */
+/** Splits a BLOB into documents. To read them from SQLite one by one takes four times as long. */
 function documentsOf<D extends object>(
-  [lengths, texts]: Piece = [null, null],
+  [lengths, texts]: BlobRow = [null, null],
   file: string,
   collection: AnyCollection,
 ): RangeDocument<D>[] {
@@ -105,7 +106,7 @@ function documentsOf<D extends object>(
     const end = middle + bodyLength
     const id = buffer.toString(encoding, start, middle)
     if (sound === undefined && !isUtf8(buffer.subarray(start, end))) {
-      throw new BrokenFile(file, `document ${id} of ${collection.name} is no UTF-8`)
+      throw new BrokenFile(file, `document ${id} of ${collection.name} is not UTF-8`)
     }
     const document = lazily<D>(
       { id, position, text: buffer.toString(encoding, middle, end) },
@@ -118,8 +119,8 @@ function documentsOf<D extends object>(
 }
 
 /**
- * Parsed when somebody looks: whoever compares two of them seldom needs more than the texts. Looking at one that
- * is no JSON throws BrokenFile.
+ * A document that parses its JSON only when `body` is read: to compare two documents, their texts are usually enough.
+ * Reading `body` throws BrokenFile when the text is not JSON.
  */
 function lazily<D extends object>(
   { id, position, text }: { id: string; position: Position; text: string },
@@ -134,7 +135,7 @@ function lazily<D extends object>(
       try {
         return JSON.parse(text)
       } catch (error) {
-        throw new BrokenFile(file, `document ${id} of ${name} is no JSON`, { cause: error })
+        throw new BrokenFile(file, `document ${id} of ${name} is not JSON`, { cause: error })
       }
     },
   }

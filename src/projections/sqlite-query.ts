@@ -1,4 +1,7 @@
-/** Filters and pages as SQL: values are always bound, names are checked, and the text is the same for the same shape. */
+/**
+ * Filters and pages as SQL. Values are always bound and names are checked. Filters of the same shape give the same
+ * text, so that they share one prepared statement.
+ */
 import { type Condition, checkName, type Element, type FilterValue, type Page } from './filter.ts'
 import type { AnyCollection } from './read-store.ts'
 
@@ -8,21 +11,21 @@ export interface Sql {
   values: Bindable[]
 }
 
-/** A table of documents `(id, position, body)`. */
+/** The table of a collection's documents: `(id, position, body)`. */
 export const documentTable = (collection: AnyCollection) => `doc_${checkName('collection', collection.name)}`
-/** A table `(field, id, value)` with a row per element of the declared array fields. */
+/** The table of a collection's array fields: `(field, id, value)`, with one row per element. */
 export const arrayTable = (collection: AnyCollection) => `arr_${checkName('collection', collection.name)}`
-/** The expression that indexes are made on, and that conditions must repeat to be answered by them. */
+/** The SQL expression of a field. Indexes are built on it, so conditions must use the same text. */
 export const fieldOf = (field: string) => `json_extract(body, '$.${checkName('field', field)}')`
 
-/** The documents with one of some elements in an array field: where a query can begin. */
+/** The documents that meet one array condition. A query can begin with this set. */
 export interface Hits {
-  /** Over the array table; selects nothing by itself. */
+  /** SQL from `FROM` on, over the array table. */
   from: string
   values: Bindable[]
 }
 
-/** Every set of documents that an array condition cuts down to; all of them hold. */
+/** The sets of documents that meet each array condition. A matching document is in all of them. */
 export function hitsOf(collection: AnyCollection, conditions: readonly Condition[]): Hits[] {
   return conditions.flatMap((condition) => hitsOfOne(arrayTable(collection), condition))
 }
@@ -48,7 +51,7 @@ function hitsOfOne(table: string, condition: Condition): Hits[] {
   }
 }
 
-/** How many documents a set has, counted no further than `most`. */
+/** Counts the documents of a set, at most up to `most`. */
 export function countHits(hits: Hits, most: number): Sql {
   return {
     text: `SELECT count(*) FROM (SELECT 1 ${hits.from} LIMIT ?)`,
@@ -57,8 +60,8 @@ export function countHits(hits: Hits, most: number): Sql {
 }
 
 /**
- * One page of documents. With `start`, only its documents are looked at, and then sorted; without it the
- * index that has the sort is walked until the page is full.
+ * Selects one page of documents. With `start`, SQLite tests and sorts only the documents of that set. Without it,
+ * SQLite walks the index of the sort until the page is full.
  */
 export function selectPage(
   collection: AnyCollection,
@@ -84,13 +87,13 @@ export function selectIds(collection: AnyCollection, conditions: readonly Condit
   return { text: `SELECT d.id ${text}`, values }
 }
 
-/** A list as one bound value, so that lists of any length share one statement. */
+/** A list is one bound value, so that lists of any length share one statement. */
 const LIST = '(SELECT value FROM json_each(?))'
 
 function matching(collection: AnyCollection, conditions: readonly Condition[], start?: Hits): Sql {
   const documents = `${documentTable(collection)} AS d`
   const tests = conditions.map((condition) => test(collection, condition))
-  // CROSS JOIN is SQLite's word for "in this order".
+  // In SQLite, CROSS JOIN fixes the order: first the hits, then their documents.
   const from =
     start === undefined
       ? `FROM ${documents}`
@@ -128,7 +131,8 @@ function test(collection: AnyCollection, condition: Condition): Sql {
       }
       return containsEach(collection, condition.field, condition.values, 'value = wanted.value')
     case 'containsAny':
-      // With the plus SQLite looks at the document's own few elements, not at all documents that have the value.
+      // The plus stops SQLite from using the index by value. It then tests the few elements of the document, and not
+      // all documents with the value.
       return contains(collection, condition.field, ` AND +value IN ${LIST}`, [
         JSON.stringify(condition.values),
       ])
@@ -144,7 +148,7 @@ function test(collection: AnyCollection, condition: Condition): Sql {
   }
 }
 
-/** So few elements are asked for one by one: a third of the time of asking for a list. */
+/** Up to this many elements, one condition per element is used: it takes a third of the time of a list. */
 const FEW_ELEMENTS = 50
 
 function contains(collection: AnyCollection, field: string, and: string, values: Bindable[]): Sql {
@@ -171,7 +175,7 @@ function equals(field: string, value: FilterValue): Sql {
     : { text: `${field} = ?`, values: [bindable(value)] }
 }
 
-/** SQLite sorts numbers before strings: a bound of one type must not let in the other. */
+/** SQLite sorts numbers before strings. An open range of one type must not include the other type. */
 function range(field: string, bounds: Extract<Condition, { kind: 'range' }>['bounds']): Sql {
   const tests = bounds.map(({ operator, value }) => {
     const otherType =
@@ -185,7 +189,7 @@ function range(field: string, bounds: Extract<Condition, { kind: 'range' }>['bou
   return { text: tests.join(' AND '), values: bounds.map(({ value }) => bindable(value)) }
 }
 
-/** However many are wanted, one statement: a chain of ANDs would end at SQLite's limit of depth. */
+/** Tests any number of elements in one expression: a long chain of ANDs would exceed SQLite's depth limit. */
 function containsEach(collection: AnyCollection, field: string, wanted: unknown[], matches: string): Sql {
   return {
     text: `NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted
@@ -199,20 +203,20 @@ function elements(collection: AnyCollection, field: string): string {
   return `FROM ${table} AS a WHERE a.field = '${checkName('field', field)}' AND a.id = d.id`
 }
 
-/** JSON's true and false come out of `json_extract` as 1 and 0. */
+/** `json_extract` returns JSON's true and false as 1 and 0. */
 function bindable(value: Element | boolean): Bindable {
   return typeof value === 'boolean' ? Number(value) : value
 }
 
 const LAST_CHARACTER = '\u{10ffff}'
 
-/** The least string after all that begin with the prefix, in the order of code points; undefined: there is none. */
+/** The smallest string after all strings with the prefix, in the order of code points; undefined when there is none. */
 function endOfPrefix(prefix: string): string | undefined {
   const characters = [...prefix]
   while (characters.at(-1) === LAST_CHARACTER) characters.pop()
   const last = characters.pop()?.codePointAt(0)
   if (last === undefined) return undefined
-  // The code points of surrogates are no characters: after U+D7FF comes U+E000.
+  // Surrogates are not characters: U+E000 follows after U+D7FF.
   const next = last + 1 >= 0xd800 && last + 1 <= 0xdfff ? 0xe000 : last + 1
   return characters.join('') + String.fromCodePoint(next)
 }

@@ -1,10 +1,10 @@
-/** The tables behind the embedded read store, and how a collection's are brought up to date with its declaration. */
+/** The tables of the embedded read store, and how to update them when a collection's declaration changes. */
 import { type Sqlite, select } from '../sqlite.ts'
 import { checkName } from './filter.ts'
 import type { AnyCollection } from './read-store.ts'
 import { arrayTable, documentTable, fieldOf } from './sqlite-query.ts'
 
-/** `array_fields` says which fields the array tables hold. */
+/** `array_fields` records which fields are in the array tables. */
 export const SCHEMA = `
   CREATE TABLE IF NOT EXISTS checkpoints (
     name TEXT PRIMARY KEY,
@@ -18,7 +18,9 @@ export const SCHEMA = `
   ) WITHOUT ROWID;
 `
 
-/** Makes what is missing and drops what is no longer declared. Runs inside of the caller's transaction. */
+/**
+ * Creates missing tables and indexes, and drops those that are no longer declared. Runs in the caller's transaction.
+ */
 export function prepareCollection(db: Sqlite, collection: AnyCollection): void {
   const documents = documentTable(collection)
   db.exec(`CREATE TABLE IF NOT EXISTS ${documents} (
@@ -35,7 +37,7 @@ function prepareIndexes(db: Sqlite, collection: AnyCollection, documents: string
     collection.indexes.map((fields) => {
       const name = fields.map(([field, direction]) => `${field}${direction === 1 ? '' : '_desc'}`).join('__')
       const columns = fields.map(([field, direction]) => `${fieldOf(field)}${direction === 1 ? '' : ' DESC'}`)
-      // The id breaks ties of every sort, so it ends every index.
+      // Every index ends with the id, because the id breaks the ties of every sort.
       return [`${documents}__${name}`, [...columns, 'id'].join(', ')]
     }),
   )
@@ -51,7 +53,7 @@ function prepareIndexes(db: Sqlite, collection: AnyCollection, documents: string
 
 function prepareArrays(db: Sqlite, collection: AnyCollection, documents: string): void {
   const arrays = arrayTable(collection)
-  // By id to test one document, by value to find the documents.
+  // The primary key serves to test one document, the index by value to find documents.
   db.exec(`CREATE TABLE IF NOT EXISTS ${arrays} (
     field TEXT,
     id TEXT,

@@ -1,17 +1,17 @@
-/** The embedded read store as it stood in one moment, however long it is read and whoever writes meanwhile. */
 import { BrokenFile, closeOnError, isBroken, openSqlite, select, selectColumn } from '../sqlite.ts'
 import type { AnyCollection, Checkpoint, IsolatedSnapshot } from './read-store.ts'
 import { selectRange, selectTexts } from './sqlite-documents.ts'
 import { documentTable } from './sqlite-query.ts'
+/** A snapshot of the embedded read store: it shows the state of one moment while others write. */
 
-/** One read transaction on a connection of its own. The file's write-ahead log grows until it is closed. */
+/** Opens a read transaction on its own connection. The file's write-ahead log grows until the snapshot is closed. */
 export function openSqliteSnapshot(file: string): IsolatedSnapshot {
   const db = openSqlite(file, 'NORMAL')
   const checkpoint = closeOnError(file, [db], () =>
     select<[string], Checkpoint>(db, 'SELECT position, version FROM checkpoints WHERE name = ?'),
   )
   db.exec('BEGIN')
-  // The first read is what decides on the moment.
+  // The first read fixes the moment.
   checkpoint.get('')
 
   function read<T>(collection: AnyCollection, query: () => T, where = ''): T {

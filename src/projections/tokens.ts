@@ -1,4 +1,4 @@
-/** Access tokens as their owner sees them. Their hashes are in the secret store, never here. */
+/** Access tokens, as their owner sees them. Their hashes are only in the secret store, never here. */
 import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 

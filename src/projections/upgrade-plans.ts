@@ -1,11 +1,11 @@
-/** The plan store of the Query service: the plan that is scheduled, and those that were applied. */
+/** Upgrade plans for the gRPC Query service: the scheduled plan, and the applied ones. */
 import type { UpgradePlan } from '../events/upgrade-events.ts'
 import { type Fold, foldOf, readModel } from './read-model.ts'
 import type { Collection } from './read-store.ts'
 
 export type UpgradePlanDocument =
   | ({ state: 'scheduled' } & UpgradePlan)
-  /** With the height at which it was applied. */
+  /** `height` is the height at which the plan was applied. */
   | { state: 'applied'; name: string; height: string }
 
 export const upgradePlans: Collection<UpgradePlanDocument> = {

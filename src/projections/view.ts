@@ -1,25 +1,25 @@
 /**
- * A collection as queries see it: the store's reads, with the documents in use kept in memory. Each node's
- * own projector reports what it wrote, so a view answers what that projector has applied, never older.
+ * The reads of one collection for queries, with a cache of documents in use. The projector of the same node reports
+ * what it wrote, so a view never answers with an older version than that projector has applied.
  */
 import { LRUCache } from 'lru-cache'
 import type { Collection, Filter, FindOptions, ReadStore, Touched } from './read-store.ts'
 
-/** Documents that a view returns are shared: readers must not change them. */
+/** Returned documents are shared by all readers: nobody may change them. */
 export interface View<D extends object> {
   get(id: string): Promise<D | undefined>
   /** In the order of the ids; missing ones are left out. */
   getMany(ids: readonly string[]): Promise<D[]>
-  /** The one document that matches, for filters that name a unique field; which one it is is remembered. */
+  /** The one document that matches a filter on a unique field. The view caches its id. */
   findOne(filter: Filter<D>): Promise<D | undefined>
   find(filter: Filter<D>, options?: FindOptions<D>): Promise<D[]>
-  /** Remembered until something in the collection changes: counting many takes its time. */
+  /** The number of matching documents. Cached until the collection changes, because counting many is slow. */
   count(filter: Filter<D>): Promise<number>
-  /** The ids of all that match, in no order; remembered as counts are. */
+  /** The ids of all matching documents, in no order. Cached like counts. */
   ids(filter: Filter<D>): Promise<readonly string[]>
-  /** Forgets what the projector's last batch concerns. */
+  /** Removes the documents of the projector's last batch from the cache. */
   applied(touched: readonly Touched[]): void
-  /** Forgets everything of a collection that was made anew. */
+  /** Empties the cache after the collection was rebuilt. */
   exchanged(collection: string): void
 }
 
@@ -27,7 +27,7 @@ const MAX_CHARACTERS = 32 * 1024 * 1024
 const MAX_ANSWERS = 10_000
 const MAX_IDS = 1_000_000
 
-/** `idOf`: under which id a document is stored. */
+/** `idOf` returns the id under which a document is stored. */
 export function createView<D extends object>(
   store: ReadStore,
   collection: Collection<D>,
@@ -47,20 +47,21 @@ export function createView<D extends object>(
     maxSize: MAX_IDS,
     sizeCalculation: (ids) => 1 + ids.length,
   })
-  // A read that was under way while the projector wrote may hold the version before: it is not kept.
+  // Counts the changes of the collection. A read that overlaps with a change may return the older version, so its
+  // result is not cached.
   let generation = 0
 
-  async function remember<V>(read: () => Promise<V>, keep: (value: V) => void): Promise<V> {
+  async function readAndCache<V>(read: () => Promise<V>, cache: (value: V) => void): Promise<V> {
     const before = generation
     const value = await read()
-    if (before === generation) keep(value)
+    if (before === generation) cache(value)
     return value
   }
 
   async function get(id: string): Promise<D | undefined> {
     return (
       documents.get(id) ??
-      (await remember(
+      (await readAndCache(
         () => store.get(collection, id),
         (document) => document && documents.set(id, document),
       ))
@@ -73,7 +74,7 @@ export function createView<D extends object>(
       const found = new Map(ids.map((id) => [id, documents.get(id)]))
       const missing = ids.filter((id) => found.get(id) === undefined)
       if (missing.length > 0) {
-        const stored = await remember(
+        const stored = await readAndCache(
           () => store.getMany(collection, missing),
           (read) => {
             for (const { id, body } of read) documents.set(id, body)
@@ -87,7 +88,7 @@ export function createView<D extends object>(
       const question = JSON.stringify(filter)
       const id = answers.get(question)
       const known = id === undefined ? undefined : await get(id)
-      // It may have another name by now, or be gone: then the store is asked again.
+      // The cached document may have changed or be deleted: then ask the store again.
       if (known !== undefined && matches(known, filter)) return known
       const [document] = await store.find(collection, filter, { limit: 1 })
       if (document !== undefined) answers.set(question, idOf(document))
@@ -98,7 +99,7 @@ export function createView<D extends object>(
       const question = JSON.stringify(filter)
       return (
         counts.get(question) ??
-        (await remember(
+        (await readAndCache(
           () => store.count(collection, filter),
           (count) => counts.set(question, count),
         ))
@@ -108,7 +109,7 @@ export function createView<D extends object>(
       const question = JSON.stringify(filter)
       return (
         idLists.get(question) ??
-        (await remember(
+        (await readAndCache(
           () => store.ids(collection, filter),
           (ids) => idLists.set(question, ids),
         ))
@@ -130,7 +131,7 @@ export function createView<D extends object>(
   }
 }
 
-/** Whether a document has exactly these values: filters by equality alone. */
+/** Whether a document has these values. Only for filters by equality. */
 function matches<D extends object>(document: D, filter: Filter<D>): boolean {
   return Object.entries(filter).every(([field, wanted]) => Reflect.get(document, field) === wanted)
 }

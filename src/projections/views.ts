@@ -1,4 +1,4 @@
-/** The read models, and the views through which queries read them. */
+/** All read models, and the views through which queries read them. */
 import { accountModel } from './accounts.ts'
 import { branchId, branchModel } from './branches.ts'
 import { chainFactModel } from './chain-facts.ts'
@@ -19,7 +19,7 @@ import { tokenModel } from './tokens.ts'
 import { upgradePlanModel } from './upgrade-plans.ts'
 import { createView } from './view.ts'
 
-/** A row of the table below: a read model, and what makes its view. `idOf`: under which id a document is stored. */
+/** A row of the table below: a read model and a function that creates its view. */
 function viewed<D extends object>(model: ReadModel<Collection<D>>, idOf: (document: D) => string) {
   return { model, view: (store: ReadStore) => createView(store, model.collection, idOf) }
 }
@@ -45,13 +45,13 @@ const VIEWED = {
 
 export type Views = { [Name in keyof typeof VIEWED]: ReturnType<(typeof VIEWED)[Name]['view']> }
 
-/** Views on the documents of a store, each with a memory of its own. */
+/** Creates the views of a store, each with its own cache. */
 export function createViews(store: ReadStore): Views
 export function createViews(store: ReadStore) {
   return Object.fromEntries(Object.entries(VIEWED).map(([name, { view }]) => [name, view(store)]))
 }
 
-/** Those without a view are read by the Query service. */
+/** All read models. The upgrade module's gRPC Query service reads the last three, so they have no view. */
 export const READ_MODELS: readonly ReadModel[] = [
   ...Object.values(VIEWED).map(({ model }) => model),
   upgradePlanModel,
@@ -59,12 +59,12 @@ export const READ_MODELS: readonly ReadModel[] = [
   chainFactModel,
 ]
 
-/** A name that is no read model's. */
+/** There is no read model with the given name. */
 export class UnknownReadModel extends Error {
   override readonly name = 'UnknownReadModel'
 }
 
-/** The read models with these names; all when none is named. @throws UnknownReadModel */
+/** The read models with these names; all of them when the list is empty. @throws UnknownReadModel */
 export function modelsNamed(names: readonly string[]): readonly ReadModel[] {
   const unknown = names.find((name) => !READ_MODELS.some((model) => model.name === name))
   if (unknown !== undefined) {

@@ -1,23 +1,24 @@
-/** The words of a text, as the keyword search knows them: DESIGN section 8. Pure. */
+/** Splits a text into the words that the keyword search finds. Pure. */
 
-/** In characters. A longer word is found by its beginning. */
+/** The most characters of a word that are stored. A longer word is found by its beginning. */
 const MAX_WORD = 64
 
 const RUNS = /[\p{L}\p{N}\p{M}]+/gu
 
-/** Most texts, and quicker; what is said below of all texts is true of these, too. */
+/** Most texts are ASCII. For them a simpler pattern gives the same words faster. */
 const ASCII = /^[\0-\x7f]*$/
 const ASCII_RUNS = /[a-z0-9]+/g
 
-/** Of scripts that set no blanks between words. */
+/** Characters of scripts that do not put spaces between words. */
 const UNSPACED = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmr}\p{scx=Mymr}]+/u
 
-/** Where they begin and end, kept by `split`. */
+/** The same with a capture group, so that `split` keeps these parts. */
 const PARTS = new RegExp(`(${UNSPACED.source})`, 'u')
 
 /**
- * Each word once, without case, in the order of the text: runs of letters and digits of any script. Where no
- * blanks tell words apart, each character begins one, which ends with the next: any part of such a text is found.
+ * Returns each word once, in lower case, in the order of the text. A word is a run of letters and digits of any
+ * script. In a script without spaces, each character and the next one form a word, so that any part of such a text is
+ * found.
  */
 export function wordsOf(text: string): string[] {
   if (ASCII.test(text)) return [...new Set(text.toLowerCase().match(ASCII_RUNS)?.map(beginning))]
@@ -40,12 +41,12 @@ function* unspacedWords(run: string): Iterable<string> {
   }
 }
 
-/** By way of capitals, which some letters share: ß and SS, both forms of the Greek sigma. */
+/** Removes case. Converts to upper case first, because some letters share a capital: ß and ss, the two Greek sigmas. */
 function withoutCase(text: string): string {
   return text.normalize('NFKC').toUpperCase().toLowerCase().replaceAll('ς', 'σ').normalize('NFKC')
 }
 
-/** Whole characters: half of one is none that could be looked for. */
+/** The first `MAX_WORD` characters. It never cuts a character (a surrogate pair) in half. */
 function beginning(word: string): string {
   return word.length <= MAX_WORD ? word : [...word.slice(0, 2 * MAX_WORD)].slice(0, MAX_WORD).join('')
 }

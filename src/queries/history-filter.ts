@@ -1,7 +1,8 @@
 /** Which events of a history are asked for: `type`, `actor`, `since`, `before`. */
 
 import { type Static, Type } from 'typebox'
-import { type DomainEvent, schemaOf } from '../events/domain-events.ts'
+import { schemaOf } from '../events/codec.ts'
+import type { DomainEvent } from '../events/domain-events.ts'
 import type { RecordedEvent } from '../events/event-store.ts'
 import { exactTimeRange, TimeRangeQuery } from '../http/time-range.ts'
 import { actorKey, actorOf, type HistoryDocument, isForAdmins, isInHistory } from '../projections/history.ts'

@@ -1,5 +1,5 @@
 /** The chains of all streams of a log, checked event by event in the order of the log. */
-import { breakIn, lastHashOf, STREAM_START, type StreamEnd } from '../events/chain.ts'
+import { chainProblem, lastHashOf, STREAM_START, type StreamEnd } from '../events/chain.ts'
 import { LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
 import type { LogProblem } from '../events/sqlite-check.ts'
 
@@ -30,7 +30,7 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
       const problem =
         event.position <= position
           ? `it comes after position ${position}`
-          : breakIn(event, end ?? STREAM_START, end?.isLinked ?? false)
+          : chainProblem(event, end ?? STREAM_START, end?.isLinked ?? false)
       if (problem !== undefined) {
         const { stream, revision } = event
         return { problem, position: event.position, stream, revision }

@@ -41,7 +41,7 @@ async function revisions(client: EventStoreDBClient, stream: string): Promise<nu
   return read.map(({ event }) => Number(event?.revision))
 }
 
-/** The type and the fields of what an operation of the client is refused with. */
+/** The type and the fields of the error that an operation of the client throws. */
 async function refusal(operation: PromiseLike<unknown>): Promise<object> {
   try {
     await operation
@@ -51,9 +51,9 @@ async function refusal(operation: PromiseLike<unknown>): Promise<object> {
   throw new Error('the operation was not refused')
 }
 
-t.test('batch appends and plain appends do the same', async (t) => {
+t.test('batch appends and plain appends have the same effect', async (t) => {
   const { client } = await started(t)
-  // The client sends a plain append when it is given credentials (which an insecure channel leaves out).
+  // With credentials the client sends a plain append. An insecure channel does not send the credentials.
   for (const options of [{}, { credentials: { username: 'admin', password: 'changeit' } }]) {
     const stream = newStream()
     const wrong = async (expectedRevision: 'no_stream' | 'stream_exists' | bigint) =>
@@ -87,7 +87,7 @@ t.test('batch appends and plain appends do the same', async (t) => {
   }
 })
 
-t.test('a batch that comes in many parts is one append', async (t) => {
+t.test('a batch that is sent in many parts is one append', async (t) => {
   const { client } = await started(t)
   const stream = newStream()
   const events = Array.from({ length: 100 }, (_, n) => numbered(n))
@@ -95,7 +95,7 @@ t.test('a batch that comes in many parts is one append', async (t) => {
   t.equal((await revisions(client, stream)).length, 100)
 })
 
-t.test('a deleted stream reads as missing and begins again after its last revision', async (t) => {
+t.test('a deleted stream reads as missing, and new events begin after its last revision', async (t) => {
   const { client } = await started(t)
   const stream = newStream()
   t.match(await refusal(client.deleteStream(stream, { expectedRevision: 0n })), {
@@ -122,10 +122,10 @@ t.test('a deleted stream reads as missing and begins again after its last revisi
   await client.appendToStream(stream, numbered(3))
   t.strictSame(await revisions(client, stream), [3])
   const log = await all(client.readAll())
-  t.equal(log.filter(({ event }) => event?.streamId === stream).length, 4, 'the log still has all')
+  t.equal(log.filter(({ event }) => event?.streamId === stream).length, 4, 'the log still has all events')
 })
 
-t.test('a tombstone ends a stream for ever', async (t) => {
+t.test('a stream with a tombstone can never be used again', async (t) => {
   const { client } = await started(t)
   const stream = newStream()
   await client.appendToStream(stream, numbered(0))
@@ -149,7 +149,7 @@ t.test('a tombstone ends a stream for ever', async (t) => {
   await client.tombstoneStream(newStream(), { expectedRevision: 'no_stream' })
 })
 
-t.test('metadata of a stream truncates and bounds what is read of it', async (t) => {
+t.test('the metadata of a stream limits the events that reads return', async (t) => {
   const { client } = await started(t)
   const stream = newStream()
   await client.appendToStream(
@@ -190,7 +190,7 @@ t.test('reads begin and end as in EventStoreDB', async (t) => {
   if (second === undefined) throw new Error('the log has less than two events')
   const readAll = async (options: Parameters<typeof client.readAll>[0]) =>
     (await all(client.readAll(options))).map(({ event }) => Number(event?.revision))
-  t.strictSame(await readAll({ fromPosition: second }), [1, 2, 3], 'forwards: the event at the position too')
+  t.strictSame(await readAll({ fromPosition: second }), [1, 2, 3], 'forwards: with the event at the position')
   t.strictSame(
     await readAll({ fromPosition: second, direction: 'backwards' }),
     [0],
@@ -201,7 +201,7 @@ t.test('reads begin and end as in EventStoreDB', async (t) => {
   t.strictSame(await readAll({ fromPosition: 'start', direction: 'backwards' }), [])
 })
 
-t.test('a subscription to a stream gives its events from a revision on, and the new ones', async (t) => {
+t.test('a subscription to a stream gives its events after a revision, and new ones', async (t) => {
   const { client } = await started(t)
   const stream = newStream()
   await client.appendToStream(stream, [numbered(0), numbered(1), numbered(2)])
@@ -235,7 +235,7 @@ t.test('a subscription to a stream ends with its tombstone', async (t) => {
   t.match(await ended, { type: ErrorType.STREAM_DELETED })
 })
 
-t.test('filters choose by prefix or regex, of stream or event type', async (t) => {
+t.test('filters select by a prefix or regex of the stream name or event type', async (t) => {
   const { client } = await started(t)
   const [apples, pears] = [`apple-${newStream()}`, `pear-${newStream()}`]
   await client.appendToStream(apples, [numbered(0, 'Picked'), numbered(1, 'Eaten')])
@@ -257,7 +257,7 @@ t.test('filters choose by prefix or regex, of stream or event type', async (t) =
   t.match(await refusal(all(broken)), { code: 3, message: /regex/ })
 })
 
-t.test('a filtered subscription tells how far it has looked, and resumes from there', async (t) => {
+t.test('a filtered subscription sends checkpoints, and resumes from them', async (t) => {
   const { client } = await started(t)
   const noise = newStream()
   await client.appendToStream(
@@ -292,7 +292,7 @@ t.test('a filtered subscription tells how far it has looked, and resumes from th
   await second.unsubscribe()
 })
 
-t.test('UUIDs are understood and given as text and as two halves', async (t) => {
+t.test('UUIDs are read and written as text and as two halves', async (t) => {
   const { double } = await started(t)
   const client = new streamsService.StreamsClient(`127.0.0.1:${double.port}`, credentials.createInsecure())
   t.teardown(() => client.close())
@@ -329,11 +329,11 @@ t.test('UUIDs are understood and given as text and as two halves', async (t) => 
     const read = event.getEvent()?.getEvent()?.getId()
     if (structured) t.strictSame(read?.getStructured()?.toObject(), halves.toObject())
     else t.equal(read?.getString(), id)
-    t.equal(last.getLastStreamPosition(), '0', 'newer clients are told where the stream ends')
+    t.equal(last.getLastStreamPosition(), '0', 'newer clients get the end of the stream')
   }
 })
 
-t.test('the server tells its version and what it supports', async (t) => {
+t.test('the server reports its version and its supported methods', async (t) => {
   const { double } = await started(t)
   const client = new features.ServerFeaturesClient(`127.0.0.1:${double.port}`, credentials.createInsecure())
   t.teardown(() => client.close())
@@ -345,7 +345,7 @@ t.test('the server tells its version and what it supports', async (t) => {
   t.strictSame(names.sort(), ['append', 'batchappend', 'delete', 'getsupportedmethods', 'read', 'tombstone'])
 })
 
-t.test('what the double does not do it says', async (t) => {
+t.test('an unsupported feature gives an error', async (t) => {
   const { client } = await started(t)
   const refused = await refusal(client.enableProjection('p'))
   t.match(refused, { code: 12, message: /Projections\/Enable: not supported by the double/ })
@@ -353,7 +353,7 @@ t.test('what the double does not do it says', async (t) => {
   t.match(await refusal(all(streaming)), { code: 12, message: /not supported by the double/ })
 })
 
-t.test('the double runs alone, prints its URL, keeps its data and exits 0 on SIGTERM', async (t) => {
+t.test('started alone, the double prints its URL, keeps its data and exits 0 on SIGTERM', async (t) => {
   const data = join(t.testdir(), 'data')
   const stream = newStream()
   for (const n of [0, 1]) {

@@ -1,6 +1,6 @@
 /**
- * A server that speaks EventStoreDB's protocol over the embedded event store, for tests and to try
- * clients: streams, $all, subscriptions, deletes. No cluster, no TLS, no users, no projections.
+ * A server that speaks EventStoreDB's protocol and stores events in the embedded event store. It serves tests, and to
+ * try clients. It has streams, $all, subscriptions and deletes, but no cluster, TLS, users or projections.
  *
  *   npx tsx test/doubles/eventstore.ts --port 2113 --data DIR
  */
@@ -30,7 +30,7 @@ import { append, batchAppend, softDelete, tombstone } from './eventstore/append.
 import { read } from './eventstore/read.ts'
 import { openStreams } from './eventstore/streams.ts'
 
-/** The version whose behaviour the double follows. */
+/** The version of EventStoreDB whose behaviour the double copies. */
 const VERSION = '24.10.0'
 
 const UNSUPPORTED = [
@@ -43,19 +43,19 @@ const UNSUPPORTED = [
 ]
 
 export interface EventStoreDouble {
-  /** Connection string for any EventStoreDB client. */
+  /** The connection string for EventStoreDB clients. */
   url: string
   port: number
-  /** Breaks all connections, as a server that dies does, and closes the log. */
+  /** Breaks all connections, like a server that dies, and closes the log. */
   close(): Promise<void>
 }
 
-/** Starts the server on 127.0.0.1; port 0 takes a free one. `file` is the SQLite log that it keeps. */
+/** Starts the server on 127.0.0.1. With port 0 it uses a free port. `file` is its SQLite log. */
 export async function startEventStoreDouble(options: {
   port: number
   file: string
 }): Promise<EventStoreDouble> {
-  // A server stores what its clients send: the chain of events is theirs.
+  // Not linked: a server stores the events as its clients send them, and the clients write the hash chain.
   const store = openSqliteEventStore(options.file, { linked: false })
   const streams = openStreams(store)
   const stopping = new AbortController()

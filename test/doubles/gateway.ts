@@ -1,26 +1,26 @@
 /**
- * A chain node's HTTP gateway that shows what a test says, and can fail in every way that a foreign server
- * can. `recordedUpgrade` is the life of an upgrade as a real chain shows it.
+ * A double of a blockchain node's HTTP gateway. A test sets its answers, and can make it fail in many ways.
+ * `recordedUpgrade` holds the states of an upgrade, recorded from a real chain.
  */
 import { pipeline } from 'node:stream/promises'
 import { type FastifyReply, fastify } from 'fastify'
 import type t from 'tap'
 
 export interface ChainView {
-  /** Block of the answers; no header tells it when absent. */
+  /** The block height in the answers' header; without it there is no such header. */
   height?: string
   plan: { name: string; height: string | number; info?: string } | null
   applied?: Record<string, string>
-  /** Absent: 501, as chains before SDK 0.43 answer. */
+  /** When absent, the answer is 501, as from chains before SDK 0.43. */
   modules?: { name: string; version: string | number }[]
-  /** Absent: 501, as chains before SDK 0.46 answer. */
+  /** When absent, the answer is 501, as from chains before SDK 0.46. */
   authority?: string
 }
 
-/** How answers go wrong, from the next request on. */
+/** The kinds of wrong answers. */
 export type Failure =
   | { status: number; headers?: Record<string, string> }
-  /** Sent as it is, with status 200. */
+  /** Sent unchanged, with status 200. */
   | { body: string }
   | 'silent'
   | 'endless'
@@ -29,10 +29,10 @@ export type Failure =
 
 export interface TestGateway {
   url: string
-  /** Paths that were asked for, with what the request said of the block. */
+  /** The requested paths, with the block height of each request. */
   asked: { path: string; block: string | undefined }[]
   show(view: ChainView): void
-  /** Undefined: goes well again. `only`: the method that fails. */
+  /** Makes requests fail from now on; undefined ends it. `only` names the method that fails. */
   fail(failure: Failure | undefined, only?: string): void
 }
 
@@ -54,7 +54,7 @@ const AFTER = {
   modules: [...MODULES, { name: 'circuit', version: '1' }],
 }
 
-/** The life of an upgrade, as a real chain shows it block by block. */
+/** The states of an upgrade, block by block, as a real chain shows them. */
 export const recordedUpgrade = {
   quiet: view('90', null),
   planned: view('91', { name: 'v2', height: '120', info: INFO }),
@@ -64,7 +64,7 @@ export const recordedUpgrade = {
   handedOver: view('114', null, { ...AFTER, authority: 'cosmos1group' }),
 }
 
-/** Starts one; it ends with the test. */
+/** Starts a gateway. It ends with the test. */
 export async function startGateway(test: Pick<typeof t, 'teardown'>): Promise<TestGateway> {
   const app = fastify({ forceCloseConnections: true, routerOptions: { maxParamLength: 20_000 } })
   let shown: ChainView = { plan: null }
@@ -129,7 +129,7 @@ async function goWrong(failure: Failure, reply: FastifyReply): Promise<void> {
       return void raw.writeHead(200).write('{"plan":')
     case 'endless':
       raw.writeHead(200)
-      // It ends when the reader has gone.
+      // The loop ends when the reader has gone.
       await pipeline(endless, raw).catch(() => undefined)
   }
 }

@@ -26,14 +26,14 @@ async function clientOf(t: Test) {
 
 const ids = (found: { _id: unknown }[]) => found.map(({ _id }) => _id)
 
-t.test('a client is greeted by a standalone server and told its version', async (t) => {
+t.test('a client gets the answer and version of a standalone server', async (t) => {
   const { db } = await clientOf(t)
   t.match(await db.command({ hello: 1 }), { isWritablePrimary: true, maxWireVersion: 21, ok: 1 })
   t.match(await db.command({ ping: 1 }), { ok: 1 })
   t.match(await db.admin().buildInfo(), { version: '7.0.0' })
 })
 
-t.test('what the double does not do is said so, by name', async (t) => {
+t.test('an unsupported feature gives an error with its name', async (t) => {
   const { db, things } = await clientOf(t)
   await t.rejects(db.command({ collStats: 'things' }), {
     code: 59,
@@ -70,7 +70,7 @@ t.test('find: filters, sort, skip, limit and projection', async (t) => {
   t.strictSame(await find({ name: { $ne: 'one' } }), [2, 3, 4])
   t.strictSame(await find({ $or: [{ size: 1 }, { $and: [{ tags: 'b' }, { 'inner.a': 2 }] }] }), [1, 2])
   t.strictSame(await find({ tags: { $all: ['a', 'b'] } }), [1])
-  t.strictSame(await find({ tags: ['a', 'b'] }), [1], 'an array equals as a whole, too')
+  t.strictSame(await find({ tags: ['a', 'b'] }), [1], 'an array can equal as a whole, too')
   t.strictSame(await find({ tags: [] }), [3])
   t.strictSame(await find({ name: /^T/i }), [2])
   t.strictSame(await find({ name: { $in: [/^o/, 'two'] } }), [1, 2])
@@ -112,19 +112,26 @@ t.test('values keep their BSON types', async (t) => {
   t.equal(await typed.countDocuments({ long: BSON.Long.fromString('9007199254740992') }), 0)
 })
 
-t.test('a result larger than a batch comes through its cursor; a killed cursor is gone', async (t) => {
-  const { db, things } = await clientOf(t)
-  await things.insertMany(Array.from({ length: 200 }, (_, _id) => ({ _id, name: 'x'.repeat(100_000) })))
-  t.equal((await things.find({}).batchSize(7).limit(100).toArray()).length, 100)
-  t.equal((await things.find({}).toArray()).length, 200, 'also when the batches are limited by bytes')
-  const { cursor } = await db.command({ find: 'things', batchSize: 2 })
-  t.equal(cursor.firstBatch.length, 2)
-  const id = BSON.Long.fromNumber(cursor.id)
-  const next = await db.command({ getMore: id, collection: 'things', batchSize: 3 })
-  t.strictSame(ids(next.cursor.nextBatch), [2, 3, 4])
-  t.match(await db.command({ killCursors: 'things', cursors: [id] }), { cursorsNotFound: [] })
-  await t.rejects(db.command({ getMore: id, collection: 'things' }), { code: 43 })
-})
+t.test(
+  'a result larger than a batch is read through its cursor; a killed cursor does not exist',
+  async (t) => {
+    const { db, things } = await clientOf(t)
+    await things.insertMany(Array.from({ length: 200 }, (_, _id) => ({ _id, name: 'x'.repeat(100_000) })))
+    t.equal((await things.find({}).batchSize(7).limit(100).toArray()).length, 100)
+    t.equal(
+      (await things.find({}).toArray()).length,
+      200,
+      'also when the size of batches is limited by bytes',
+    )
+    const { cursor } = await db.command({ find: 'things', batchSize: 2 })
+    t.equal(cursor.firstBatch.length, 2)
+    const id = BSON.Long.fromNumber(cursor.id)
+    const next = await db.command({ getMore: id, collection: 'things', batchSize: 3 })
+    t.strictSame(ids(next.cursor.nextBatch), [2, 3, 4])
+    t.match(await db.command({ killCursors: 'things', cursors: [id] }), { cursorsNotFound: [] })
+    await t.rejects(db.command({ getMore: id, collection: 'things' }), { code: 43 })
+  },
+)
 
 t.test('updates: replace, $set, $setOnInsert, $inc, upsert, many', async (t) => {
   const { db, things } = await clientOf(t)
@@ -147,7 +154,7 @@ t.test('updates: replace, $set, $setOnInsert, $inc, upsert, many', async (t) => 
   await things.insertMany([{ _id: 2 }, { _id: 3 }])
   t.match(await things.updateMany({ _id: { $gt: 1 } }, { $inc: { size: 1 } }), { modifiedCount: 2 })
   t.equal(await things.countDocuments({ size: 1 }), 2)
-  // Typed as the driver does, these would not compile.
+  // The driver's types would refuse these updates.
   const untyped = db.collection('things')
   await t.rejects(untyped.updateOne({ name: 'new' }, { $set: { _id: 9 } }), { code: 66 })
   await t.rejects(untyped.updateOne({ name: 'new' }, { $inc: { name: 1 } }), { code: 14 })
@@ -179,7 +186,7 @@ t.test('findAndModify gives the document before or after, or removes it', async 
   t.equal(await things.findOneAndDelete({ size: 7 }), null)
 })
 
-t.test('a key that must be unique is refused twice with code 11000', async (t) => {
+t.test('a duplicate of a unique key is refused with code 11000', async (t) => {
   const { things } = await clientOf(t)
   await things.createIndex({ name: 1, size: 1 }, { unique: true })
   await things.insertMany([
@@ -264,7 +271,7 @@ t.test('databases, collections and indexes can be listed, renamed and dropped', 
   t.strictSame((await db.admin().listDatabases()).databases, [])
 })
 
-t.test('bytes that are no message end their connection and no other', async (t) => {
+t.test('bytes that are not a message end their connection and no other', async (t) => {
   const { double, things } = await clientOf(t)
   await things.insertOne({ _id: 1 })
   const length = (n: number) => {
@@ -289,7 +296,7 @@ t.test('bytes that are no message end their connection and no other', async (t) 
 })
 
 t.test(
-  'started alone it prints its URL, keeps what it acknowledged, and ends with 0 on SIGTERM',
+  'started alone, the double prints its URL, keeps acknowledged writes, and exits 0 on SIGTERM',
   async (t) => {
     const data = join(t.testdir(), 'data')
     const first = await startAlone(t, data)

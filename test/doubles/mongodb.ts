@@ -1,6 +1,6 @@
 /**
- * A server that speaks MongoDB's wire protocol, for tests and for trying clients: a standalone 7.0 without
- * authentication, compression, sessions' transactions or replication, over one SQLite file.
+ * A server that speaks MongoDB's wire protocol and stores its data in one SQLite file. It serves tests, and to try
+ * clients. It behaves like a standalone MongoDB 7.0 without authentication, compression, transactions or replication.
  *
  *   npx tsx test/doubles/mongodb.ts --port 27017 --data DIR
  */
@@ -21,17 +21,19 @@ import { writeCommands } from './mongodb/writes.ts'
 
 const HOST = '127.0.0.1'
 const VERSION = [7, 0, 0, 0]
-/** MongoDB 7.0. */
+/** The wire version of MongoDB 7.0. */
 const WIRE_VERSION = 21
 
 export interface MongoDouble {
   url: string
   port: number
-  /** Cuts all connections and closes the file; a double started on it again has all that was acknowledged. */
+  /**
+   * Cuts all connections and closes the file. A double that is started on the same file has all acknowledged writes.
+   */
   close(): Promise<void>
 }
 
-/** Starts the server on 127.0.0.1 (port 0: a free one) over the SQLite `file`. */
+/** Starts the server on 127.0.0.1. With port 0 it uses a free port. `file` is its SQLite file. */
 export async function startMongoDouble(options: { port: number; file: string }): Promise<MongoDouble> {
   const storage = openStorage(options.file)
   const answer = commands(storage)
@@ -40,7 +42,7 @@ export async function startMongoDouble(options: { port: number; file: string }):
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket))
     socket.setNoDelay(true)
-    // A connection that is cut, or that sends what is no message, ends; the others go on.
+    // A connection that is cut or sends an invalid message ends. The other connections continue.
     serve(socket, answer).catch(() => socket.destroy())
   })
   server.listen(options.port, HOST)
@@ -77,7 +79,7 @@ async function serve(socket: Socket, answer: (command: BsonDocument) => BsonDocu
   for await (const bytes of messagesOf(socket)) {
     const { command, wantsReply, reply } = parseMessage(bytes)
     const document = answer(command)
-    // A client that does not read its answers is not read either.
+    // Backpressure: do not read from a client that does not read its answers.
     if (wantsReply && !socket.write(reply(document))) await once(socket, 'drain')
   }
 }

@@ -1,6 +1,5 @@
 import t from 'tap'
-import { decode, UnreadableEvent } from '../../src/events/codec.ts'
-import { schemaOf } from '../../src/events/domain-events.ts'
+import { decode, schemaOf, UnreadableEvent } from '../../src/events/codec.ts'
 import type { RecordedEvent } from '../../src/events/event-store.ts'
 
 /** An event as an older or a newer version of Mergelog may have stored it. */

@@ -1,7 +1,7 @@
-/** What every event store does, whatever stands behind it. Each adapter's test calls this one suite. */
+/** The contract of every event store. The test of each adapter runs this suite. */
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
-import { breakIn, hashOf, STREAM_START } from '../../src/events/chain.ts'
+import { chainProblem, hashOf, STREAM_START } from '../../src/events/chain.ts'
 import {
   type EventStore,
   type ExpectedRevision,
@@ -14,11 +14,11 @@ import {
 
 export interface OpenStore {
   store: EventStore
-  /** Opens the same log once more; the caller closes it. */
+  /** Opens the same log again; the caller closes it. */
   reopen: () => Promise<EventStore>
 }
 
-/** Runs the suite; `open` gives a store for one test and closes it in the test's teardown. */
+/** Runs the suite. `open` opens a store for one test, and closes it in the test's teardown. */
 export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore>): void {
   t.test('an append to a new stream begins at revision 0 and each event has its place', async (t) => {
     const { store } = await open(t)
@@ -58,7 +58,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     t.strictSame((await all(store.readStream(stream))).map(asNew), before, 'nothing was written')
   })
 
-  t.test('no-stream, stream-exists and any say what they mean', async (t) => {
+  t.test('no-stream, stream-exists and any expect what their names say', async (t) => {
     const { store } = await open(t)
     const missing = newStream()
     for (const expected of ['stream-exists', 0] as const) {
@@ -72,7 +72,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     t.ok(await refusal(store.append(missing, [newEvent()], 'no-stream')))
   })
 
-  t.test('of concurrent writers with one expected revision exactly one wins', async (t) => {
+  t.test('when several writers expect the same revision, exactly one wins', async (t) => {
     const { store } = await open(t)
     for (const expected of ['no-stream', 2] as const) {
       const stream = newStream()
@@ -87,19 +87,26 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
         if (outcome.status === 'rejected') t.type(outcome.reason, WrongExpectedRevision)
       }
       const written = (await all(store.readStream(stream))).slice(expected === 2 ? 3 : 0)
-      t.strictSame(written.map(asNew), winners[0], 'the whole batch of the winner, and nothing else')
+      t.strictSame(
+        written.map(asNew),
+        winners[0],
+        'the whole batch of the winner is written, and nothing else',
+      )
     }
   })
 
-  t.test('concurrent writers that expect any revision all win and take every revision once', async (t) => {
-    const { store } = await open(t)
-    const stream = newStream()
-    const appended = await Promise.all(
-      Array.from({ length: 20 }, () => store.append(stream, [newEvent()], 'any')),
-    )
-    const revisions = appended.map(({ revision }) => revision).sort((a, b) => a - b)
-    t.strictSame(revisions, [...revisions.keys()])
-  })
+  t.test(
+    'concurrent writers that expect any revision all succeed, and each revision is used once',
+    async (t) => {
+      const { store } = await open(t)
+      const stream = newStream()
+      const appended = await Promise.all(
+        Array.from({ length: 20 }, () => store.append(stream, [newEvent()], 'any')),
+      )
+      const revisions = appended.map(({ revision }) => revision).sort((a, b) => a - b)
+      t.strictSame(revisions, [...revisions.keys()])
+    },
+  )
 
   t.test('a batch is all or nothing', async (t) => {
     const { store } = await open(t)
@@ -112,7 +119,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     t.strictSame((await all(store.readStream(stream))).map(asNew), [old])
   })
 
-  t.test('an append without events is an error of the caller', async (t) => {
+  t.test('an append without events is a mistake of the caller', async (t) => {
     const { store } = await open(t)
     await t.rejects(store.append(newStream(), [], 'any'), TypeError)
   })
@@ -124,24 +131,21 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     ['no-stream', 'no-stream'],
   ]
   for (const [expected, name] of kinds) {
-    t.test(
-      `an append that expects ${name} and is repeated writes nothing and answers the same`,
-      async (t) => {
-        const { store } = await open(t)
-        const stream = newStream()
-        if (expected !== 'no-stream') await store.append(stream, [newEvent(), newEvent()], 'no-stream')
-        const events = [newEvent(), newEvent()]
-        const first = await store.append(stream, events, expected)
-        t.strictSame(await store.append(stream, events, expected), first, 'at once')
-        await store.append(stream, [newEvent()], first.revision)
-        const length = first.revision + 2
-        t.strictSame(await store.append(stream, events, expected), first, 'after others have written')
-        t.equal((await all(store.readStream(stream))).length, length)
-      },
-    )
+    t.test(`a repeated append that expects ${name} writes nothing and gives the same answer`, async (t) => {
+      const { store } = await open(t)
+      const stream = newStream()
+      if (expected !== 'no-stream') await store.append(stream, [newEvent(), newEvent()], 'no-stream')
+      const events = [newEvent(), newEvent()]
+      const first = await store.append(stream, events, expected)
+      t.strictSame(await store.append(stream, events, expected), first, 'immediately')
+      await store.append(stream, [newEvent()], first.revision)
+      const length = first.revision + 2
+      t.strictSame(await store.append(stream, events, expected), first, 'after others have written')
+      t.equal((await all(store.readStream(stream))).length, length)
+    })
   }
 
-  t.test('an event id is known to its own stream only', async (t) => {
+  t.test('an event id is known only in its own stream', async (t) => {
     const { store } = await open(t)
     const event = newEvent()
     const [one, other] = [newStream(), newStream()]
@@ -178,7 +182,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     t.strictSame(await all(store.readStream(newStream(), { from: 5 })), [])
   })
 
-  t.test('a long stream is read whole, also when the reader stops early', async (t) => {
+  t.test('a long stream is read completely, and a reader may stop early', async (t) => {
     const { store } = await open(t)
     const stream = newStream()
     const count = 1300
@@ -246,7 +250,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     t.strictSame(
       await all(store.readPositions([last + 1, last + 1000])),
       [],
-      'beyond the end there is nothing',
+      'after the end there are no events',
     )
     const long = await store.append(
       newStream(),
@@ -262,7 +266,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     await at(await all(store.readAll({ from: end })))
   })
 
-  t.test('many parallel appends to different streams are all there', async (t) => {
+  t.test('many parallel appends to different streams are all written', async (t) => {
     const { store } = await open(t)
     const start = await store.lastPosition()
     const streams = Array.from({ length: 200 }, newStream)
@@ -282,7 +286,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     })
   })
 
-  t.test('a subscription gives what is there, then what is appended, each once and in order', async (t) => {
+  t.test('a subscription delivers existing events, then new ones, each once and in order', async (t) => {
     const { store } = await open(t)
     const start = await store.lastPosition()
     const stream = newStream()
@@ -297,7 +301,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     t.ok(increasing(reader.events))
   })
 
-  t.test('a subscription that resumes while writers append loses and doubles nothing', async (t) => {
+  t.test('a subscription that resumes while writers append delivers each event exactly once', async (t) => {
     const { store } = await open(t)
     const start = await store.lastPosition()
     const total = 400
@@ -350,7 +354,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     }
   })
 
-  t.test('a slow subscriber holds back the log and gets all of it', async (t) => {
+  t.test('a slow subscriber gets all events', async (t) => {
     const { store } = await open(t)
     const start = await store.lastPosition()
     const stream = newStream()
@@ -386,10 +390,10 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     const aborted = AbortSignal.abort()
     for await (const _ of store.subscribe({ after: start, signal: aborted })) t.fail('nothing is delivered')
     await store.append(newStream(), [newEvent()], 'any')
-    t.equal(waiting.events.length, 1, 'and nothing comes after it')
+    t.equal(waiting.events.length, 1, 'no event comes after it')
   })
 
-  t.test('an event of 1 MB comes back as it was', async (t) => {
+  t.test('an event of 1 MB is read back unchanged', async (t) => {
     const { store } = await open(t)
     const start = await store.lastPosition()
     const stream = newStream()
@@ -402,7 +406,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     t.equal(JSON.stringify(reader.events[0]), JSON.stringify(read))
   })
 
-  t.test('every string that JSON can hold comes back as it was', async (t) => {
+  t.test('every string that JSON can hold is read back unchanged', async (t) => {
     const { store } = await open(t)
     const stream = `${newStream()}-größe-本-🚀`
     const data = {
@@ -425,7 +429,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     t.equal(read?.stream, stream)
   })
 
-  t.test('metadata comes back as it was, with and without what is optional', async (t) => {
+  t.test('metadata is read back unchanged, with and without its optional fields', async (t) => {
     const { store } = await open(t)
     const stream = newStream()
     const plain = newEvent()
@@ -439,7 +443,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
   })
 
   t.test(
-    'the first event of a stream follows none, each other the one before it, in one append too',
+    'each event names the hash of the event before it, also within one append; the first event names none',
     async (t) => {
       const { store } = await open(t)
       const stream = newStream()
@@ -455,7 +459,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     },
   )
 
-  t.test('a repeated append leaves the chain as it is, though its events differ', async (t) => {
+  t.test('a repeated append does not change the chain, even if its events differ', async (t) => {
     const { store } = await open(t)
     for (const expected of ['no-stream', 0, 'any', 'stream-exists'] as const) {
       const stream = newStream()
@@ -474,7 +478,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     }
   })
 
-  t.test('appends to one stream at the same time, of two nodes too, make one chain', async (t) => {
+  t.test('simultaneous appends to one stream, also from two nodes, make one chain', async (t) => {
     const { store, reopen } = await open(t)
     const other = await reopen()
     const stream = newStream()
@@ -487,7 +491,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     await other.close()
   })
 
-  t.test('appends that are sent before those that they follow are confirmed make one chain', async (t) => {
+  t.test('appends make one chain even if they are sent before the earlier append is confirmed', async (t) => {
     const { store } = await open(t)
     const stream = newStream()
     await Promise.all(
@@ -498,7 +502,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     checkChain(t, await all(store.readStream(stream)), 10)
   })
 
-  t.test('what can be written in JSON in several ways has one hash', async (t) => {
+  t.test('values that JSON can write in several ways have one hash', async (t) => {
     const { store, reopen } = await open(t)
     const stream = newStream()
     const data = { b: -0, 10: 1e21, 9: 1e-7, a: ['\u0000\ud83d', '\u2028é🚀', undefined], gone: undefined }
@@ -510,13 +514,13 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     await again.close()
   })
 
-  t.test('the last position is that of the last event', async (t) => {
+  t.test('the last position is the position of the last event', async (t) => {
     const { store } = await open(t)
     const { position } = await store.append(newStream(), [newEvent(), newEvent()], 'any')
     t.equal(await store.lastPosition(), position)
   })
 
-  t.test('what was appended is there when the log is opened again', async (t) => {
+  t.test('a log that is opened again has all events', async (t) => {
     const { store, reopen } = await open(t)
     const stream = newStream()
     const events = [newEvent(), newEvent()]
@@ -526,7 +530,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     const again = await reopen()
     t.strictSame((await all(again.readStream(stream))).map(asNew), events)
     t.equal(await again.lastPosition(), appended.position)
-    t.strictSame(await again.append(stream, events, 'no-stream'), appended, 'and known by its ids')
+    t.strictSame(await again.append(stream, events, 'no-stream'), appended, 'the ids of its events are known')
     t.equal((await again.append(stream, [newEvent()], 1)).revision, 2)
     await again.close()
   })
@@ -548,7 +552,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
   })
 }
 
-/** A stream name of its own, so that the suite may run on a log that others use. */
+/** A unique stream name, so that the suite can run on a log with other data. */
 export function newStream(): string {
   return `contract-${randomUUID()}`
 }
@@ -565,7 +569,7 @@ export async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   return list
 }
 
-/** Collects what a subscription delivers; `has` waits until that many events have come. */
+/** Collects the events of a subscription. `has` waits until it has delivered that many. */
 export function follow(t: Test, store: EventStore, after: number) {
   const abort = new AbortController()
   t.teardown(() => abort.abort())
@@ -603,7 +607,7 @@ async function refusal(append: Promise<unknown>): Promise<WrongExpectedRevision>
   throw new Error('the append was not refused')
 }
 
-/** The event as it was appended: without what links it to the one before it. */
+/** The event as it was appended, without its hashes. */
 function asNew({ id, type, data, metadata: { previous, hash, ...metadata } }: RecordedEvent): NewEvent {
   return { id, type, data, metadata }
 }
@@ -612,7 +616,7 @@ function increasing(events: readonly RecordedEvent[]): boolean {
   return events.every((event, i) => i === 0 || event.position > (events[i - 1]?.position ?? 0))
 }
 
-/** That a whole stream is one chain, of so many events. */
+/** Checks that a stream is one chain with the given number of events. */
 function checkChain(t: Test, events: readonly RecordedEvent[], length: number): void {
   t.equal(events.length, length)
   let end = STREAM_START
@@ -621,7 +625,7 @@ function checkChain(t: Test, events: readonly RecordedEvent[], length: number): 
     t.equal(previous, end.hash, `revision ${event.revision} follows the one before it`)
     t.match(hash, /^[\w-]{43}$/)
     t.equal(hash, hashOf(event), `revision ${event.revision} has its own hash`)
-    t.equal(breakIn(event, end, true), undefined)
+    t.equal(chainProblem(event, end, true), undefined)
     end = { revision: event.revision, hash: hash ?? null }
   }
 }

@@ -44,7 +44,7 @@ t.test(
   },
 )
 
-t.test('a server that is not there gives StoreUnavailable at once', async (t) => {
+t.test('an unreachable server gives StoreUnavailable quickly', async (t) => {
   const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'events.db') })
   await double.close()
   await unavailable(t, opened(t, double.url))
@@ -82,7 +82,7 @@ t.test('a server that goes away gives StoreUnavailable, and works again when it 
     const reading = store.readAll()[Symbol.asyncIterator]()
     await reading.next()
     await double.close()
-    await t.rejects(reader.done, StoreUnavailable, 'the subscription says so')
+    await t.rejects(reader.done, StoreUnavailable, 'the subscription ends with the error')
     await unavailable(t, store)
     double = await startEventStoreDouble({ port: double.port, file })
     t.strictSame(
@@ -92,7 +92,7 @@ t.test('a server that goes away gives StoreUnavailable, and works again when it 
   }
 })
 
-t.test('a writer that tries again through restarts of the server writes each event once', async (t) => {
+t.test('a writer that retries while the server restarts writes each event once', async (t) => {
   const file = join(t.testdir(), 'events.db')
   let double = await startEventStoreDouble({ port: 0, file })
   const store = opened(t, double.url)
@@ -152,46 +152,49 @@ t.test('a connection that breaks does not disturb the appends of another', async
   t.ok((await Promise.all(writers)).every(Boolean))
 })
 
-t.test('what Mergelog did not write is left out of the log, and refused in a stream', async (t) => {
-  const { url } = await started(t)
-  const store = opened(t, url)
-  const client = EventStoreDBClient.connectionString(url)
-  t.teardown(() => client.dispose())
-  const [stream, foreign] = [newStream(), newStream()]
-  const ours = [newEvent({ n: 0 }), newEvent({ n: 1 })]
-  const noise = async () => {
-    await client.setStreamMetadata(foreign, { maxCount: 1000 })
-    for (let n = 0; n < 15; n++) {
-      await client.appendToStream(foreign, [
-        jsonEvent({ type: 'OrderPlaced', data: { n } }),
-        jsonEvent({ type: 'OrderPlaced', data: { n }, metadata: { at: 'noon' } }),
-        binaryEvent({ type: 'Picture', data: Buffer.from([0, 255]) }),
-      ])
+t.test(
+  'events that Mergelog did not write are left out of the log, and are an error in a stream',
+  async (t) => {
+    const { url } = await started(t)
+    const store = opened(t, url)
+    const client = EventStoreDBClient.connectionString(url)
+    t.teardown(() => client.dispose())
+    const [stream, foreign] = [newStream(), newStream()]
+    const ours = [newEvent({ n: 0 }), newEvent({ n: 1 })]
+    const noise = async () => {
+      await client.setStreamMetadata(foreign, { maxCount: 1000 })
+      for (let n = 0; n < 15; n++) {
+        await client.appendToStream(foreign, [
+          jsonEvent({ type: 'OrderPlaced', data: { n } }),
+          jsonEvent({ type: 'OrderPlaced', data: { n }, metadata: { at: 'noon' } }),
+          binaryEvent({ type: 'Picture', data: Buffer.from([0, 255]) }),
+        ])
+      }
+      await client.appendToStream('$own', jsonEvent({ type: 'NotSystem', data: {} }))
     }
-    await client.appendToStream('$own', jsonEvent({ type: 'NotSystem', data: {} }))
-  }
-  await noise()
-  await store.append(stream, ours.slice(0, 1), 'no-stream')
-  await noise()
-  const { position } = await store.append(stream, ours.slice(1), 0)
-  await noise()
+    await noise()
+    await store.append(stream, ours.slice(0, 1), 'no-stream')
+    await noise()
+    const { position } = await store.append(stream, ours.slice(1), 0)
+    await noise()
 
-  const ids = (events: { id: string }[]) => events.map(({ id }) => id)
-  t.strictSame(ids(await all(store.readAll())), ids(ours))
-  t.strictSame(ids(await all(store.readAll({ maxCount: 1 }))), ids(ours.slice(0, 1)))
-  t.strictSame(ids(await all(store.readAll({ direction: 'backwards' }))), ids(ours).reverse())
-  t.strictSame(ids(await all(store.readAll({ direction: 'backwards', from: position, maxCount: 1 }))), [
-    ours[0]?.id,
-  ])
-  t.equal(await store.lastPosition(), position)
-  const reader = follow(t, store, LOG_START)
-  await reader.has(2)
-  t.strictSame(ids(reader.events), ids(ours))
-  const resumed = follow(t, store, reader.events[0]?.position ?? 0)
-  await resumed.has(1)
-  t.strictSame(ids(resumed.events), ids(ours.slice(1)), 'a subscription resumes across what is left out')
-  await t.rejects(all(store.readStream(foreign)), /event 0 of stream .* was not written by Mergelog/)
-})
+    const ids = (events: { id: string }[]) => events.map(({ id }) => id)
+    t.strictSame(ids(await all(store.readAll())), ids(ours))
+    t.strictSame(ids(await all(store.readAll({ maxCount: 1 }))), ids(ours.slice(0, 1)))
+    t.strictSame(ids(await all(store.readAll({ direction: 'backwards' }))), ids(ours).reverse())
+    t.strictSame(ids(await all(store.readAll({ direction: 'backwards', from: position, maxCount: 1 }))), [
+      ours[0]?.id,
+    ])
+    t.equal(await store.lastPosition(), position)
+    const reader = follow(t, store, LOG_START)
+    await reader.has(2)
+    t.strictSame(ids(reader.events), ids(ours))
+    const resumed = follow(t, store, reader.events[0]?.position ?? 0)
+    await resumed.has(1)
+    t.strictSame(ids(resumed.events), ids(ours.slice(1)), 'a subscription resumes across the left-out events')
+    await t.rejects(all(store.readStream(foreign)), /event 0 of stream .* was not written by Mergelog/)
+  },
+)
 
 t.test('an empty log has no last position', async (t) => {
   const { url } = await started(t)
@@ -200,7 +203,7 @@ t.test('an empty log has no last position', async (t) => {
   t.strictSame(await all(store.readAll()), [])
 })
 
-t.test('an append that is too large for the server is an error of its own', async (t) => {
+t.test('an append that is too large for the server gives MaxAppendSizeExceededError', async (t) => {
   const { url } = await started(t)
   const store = opened(t, url)
   const stream = newStream()
@@ -210,7 +213,7 @@ t.test('an append that is too large for the server is an error of its own', asyn
   t.strictSame(await all(store.readStream(stream)), [])
 })
 
-t.test('an expected revision that is no revision is an error of the caller', async (t) => {
+t.test('an invalid expected revision is a mistake of the caller', async (t) => {
   const { url } = await started(t)
   const store = opened(t, url)
   for (const expected of [-1, 1.5, Number.NaN]) {
@@ -218,7 +221,7 @@ t.test('an expected revision that is no revision is an error of the caller', asy
   }
 })
 
-t.test('a connection string that can not be understood is refused at the start', async (t) => {
+t.test('an invalid connection string is refused at the start', async (t) => {
   t.throws(() => openEventStoreDb('http://localhost:2113'), /esdb:\/\//)
   t.throws(() => openEventStoreDb('esdb://localhost:port'), /port number/)
 })
@@ -229,7 +232,7 @@ t.test('a position beyond the safe integers is an error, not a wrong number', as
   await t.rejects(store.lastPosition(), RangeError)
 })
 
-t.test('an overloaded server gives StoreUnavailable, a broken one its own error', async (t) => {
+t.test('an overloaded server gives StoreUnavailable, a broken server another error', async (t) => {
   let code = status.RESOURCE_EXHAUSTED
   const store = opened(t, await serving(t, (call) => call.emit('error', { code, details: 'so it is' })))
   for (code of [status.RESOURCE_EXHAUSTED, status.UNAVAILABLE, status.DEADLINE_EXCEEDED, status.ABORTED]) {
@@ -240,8 +243,8 @@ t.test('an overloaded server gives StoreUnavailable, a broken one its own error'
   }
 })
 
-/** What the client would wait of itself; the store has to say that nobody is there well before. */
-const CLIENT_PATIENCE_MS = 10_000
+/** The client's own timeout. The store must fail well before it. */
+const CLIENT_TIMEOUT_MS = 10_000
 
 /** Every operation must give StoreUnavailable. */
 async function unavailable(t: Test, store: EventStore): Promise<void> {
@@ -257,13 +260,13 @@ async function unavailable(t: Test, store: EventStore): Promise<void> {
     const begin = performance.now()
     await t.rejects(operation(), StoreUnavailable, name)
     const took = performance.now() - begin
-    if (took > CLIENT_PATIENCE_MS) t.fail(`${name} took ${took} ms to say so`)
+    if (took > CLIENT_TIMEOUT_MS) t.fail(`${name} took ${took} ms to fail`)
   }
 }
 
 type ReadCall = ServerWritableStream<streamsPb.ReadReq, streamsPb.ReadResp>
 
-/** A server that answers every read with one thing, for answers that the double never gives. */
+/** A server that gives the same answer to every read, for answers that the double never gives. */
 async function serving(t: Test, read: (call: ReadCall) => void): Promise<string> {
   const server = new Server()
   server.addService(streamsService.StreamsService, { read })

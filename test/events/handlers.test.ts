@@ -18,32 +18,32 @@ const names: Handlers<Token, readonly string[]> = {
   TokenDeleted: (before, { data }) => before.filter((name) => name !== data.name),
 }
 
-t.test('the handler of its type takes an event; others are not handled', async (t) => {
+t.test('an event goes to the handler of its type; events without a handler are not handled', async (t) => {
   t.same(handle(names, ['a'], added), ['a', 'ci'])
   t.same(handle(names, ['a', 'ci'], deleted), ['a'])
   const isOne = handledBy(names)
   t.ok(isOne(added))
-  // What every object has is not a handler.
+  // Properties of every object are not handlers.
   for (const type of ['UserCreated', 'constructor', 'toString', '__proto__', ''])
     t.notOk(isOne({ type }), type)
 })
 
-t.test('a decider changes what is there, and passes over events of others', async (t) => {
+t.test('a decider changes an existing state, and ignores events of other aggregates', async (t) => {
   type State = { name: string } | { none: true }
   const decider: Decider<State, EventOf<Token>> = deciderOf({
     initialState: { none: true },
-    isThere: (state: State) => 'name' in state,
+    exists: (state: State) => 'name' in state,
     becomes: { TokenDeleted: () => ({ none: true }) },
     changes: { TokenCreated: (_, { data }) => ({ name: data.name }) },
   })
   t.same(decider.evolve(decider.initialState, added), { none: true })
   t.same(decider.evolve({ name: 'x' }, added), { name: 'ci' })
   t.same(decider.evolve({ name: 'x' }, deleted), { none: true })
-  t.notOk(decider.concerns({ type: 'constructor' }))
+  t.notOk(decider.handles({ type: 'constructor' }))
 })
 
 t.test(
-  'a fold touches what it has handlers for; of a document that is not there nothing changes',
+  'a fold touches documents only for events with a handler; `changes` does nothing without a document',
   async (t) => {
     interface Tally {
       name: string
@@ -56,7 +56,7 @@ t.test(
       version: 1,
       ids: ({ data }) => [`${data.tokenId}`],
       becomes: { TokenDeleted: (before) => before && { ...before, name: 'gone' } },
-      always: ({ metadata }) => ({ at: metadata.at }),
+      onEveryChange: ({ metadata }) => ({ at: metadata.at }),
       changes: { TokenCreated: ({ times }, { data }) => ({ times: times + 1, name: data.name }) },
       derived: ({ times }) => ({ even: times % 2 === 0 }),
     })
@@ -73,7 +73,7 @@ t.test(
     t.same(fold.touches(recorded({ type: 'NumberTaken', data: { sequence: 's' } })), [])
     t.equal(fold.evolve(undefined, recorded(added), '4'), undefined)
     t.same(fold.evolve(before, recorded(added), '4'), { name: 'ci', times: 2, even: true, at: 'now' })
-    t.same(before, { name: '', times: 1, even: false, at: 'then' }, 'the document before is not touched')
+    t.same(before, { name: '', times: 1, even: false, at: 'then' }, 'the earlier document is unchanged')
     t.same(fold.evolve(before, recorded(deleted), '4'), { ...before, name: 'gone' })
   },
 )

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { isBelow, isPositive, parseInt64, parseUint64 } from '../../src/events/int64.ts'
 
-t.test('an int64 is read exactly, in its shortest form', async (t) => {
+t.test('an int64 is parsed exactly, into its shortest form', async (t) => {
   for (const [text, value] of [
     ['0', '0'],
     ['-0', '0'],
@@ -14,7 +14,7 @@ t.test('an int64 is read exactly, in its shortest form', async (t) => {
   }
 })
 
-t.test('what is no int64 is not read', async (t) => {
+t.test('a text that is not an int64 gives undefined', async (t) => {
   const bad = [
     '',
     '-',
@@ -34,12 +34,12 @@ t.test('what is no int64 is not read', async (t) => {
   }
 })
 
-t.test('a uint64 goes twice as far, and not below zero', async (t) => {
+t.test('a uint64 goes up to 2^64 - 1 and is never negative', async (t) => {
   t.equal(parseUint64('18446744073709551615'), '18446744073709551615')
   for (const text of ['18446744073709551616', '-1']) t.equal(parseUint64(text), undefined, text)
 })
 
-t.test('int64 compare as numbers', async (t) => {
+t.test('int64 strings are compared as numbers', async (t) => {
   t.ok(isPositive('1'))
   for (const text of ['0', '-5']) t.notOk(isPositive(text), text)
   t.ok(isBelow('9', '10'))

@@ -4,13 +4,13 @@ import { openSqliteEventStore } from '../../src/events/sqlite.ts'
 import { newEvent, newStream } from './event-store-contract.ts'
 
 t.test(
-  'a subscription gets what another process appends to the same file, each once and in order',
+  'a subscription gets the events that another process appends to the same file, each once and in order',
   async (t) => {
     const file = join(t.testdir(), 'events.db')
     const server = openSqliteEventStore(file)
     const other = openSqliteEventStore(file)
     t.teardown(() => Promise.all([server.close(), other.close()]))
-    // Looking out for others keeps no process alive.
+    // The store's timer does not keep the process alive, so the test does.
     const alive = setInterval(() => {}, 1000)
     t.teardown(() => clearInterval(alive))
     const stream = newStream()
@@ -22,7 +22,7 @@ t.test(
         got.push(...batch.map(({ id }) => id))
         const next = wanted[got.length]
         if (next === undefined) return
-        // From either side in turns, so that own and foreign appends wake the same reader.
+        // The two stores append in turns, so that both kinds of appends wake the same reader.
         await (got.length % 2 === 0 ? other : server).append(stream, [next], got.length - 1)
       }
     })()
@@ -36,7 +36,7 @@ t.test(
   },
 )
 
-t.test('two processes that append at once take turns, and neither loses anything', async (t) => {
+t.test('two processes that append at the same time lose no events', async (t) => {
   const file = join(t.testdir(), 'events.db')
   const stores = [openSqliteEventStore(file), openSqliteEventStore(file)]
   t.teardown(() => Promise.all(stores.map((store) => store.close())))

@@ -1,11 +1,11 @@
 /**
- * A process that appends to a log until it is killed, for the tests that do that:
+ * A process that appends to a log until a test kills it:
  *
  *   node --import tsx sqlite-writer.ts FILE [BALLAST]
  *
- * It prints a line of JSON for each append: `{"stream","revision","ids"}` when it was acknowledged,
- * `{"refused"}` with the error's name when not. After a refusal it waits for a line on its standard
- * input, ends if that says `stop`, else removes the ballast (to make room on a full disk) and goes on.
+ * It prints a line of JSON for each append: `{"stream","revision","ids"}` when the append was acknowledged, or
+ * `{"refused"}` with the name of the error. After a refusal it waits for a line on its standard input. If the line is
+ * `stop`, it ends. Otherwise it removes the ballast (to make room on a full disk) and continues.
  */
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
@@ -31,7 +31,7 @@ async function appendTo(stream: string, text: string): Promise<boolean> {
   }
 }
 
-// Out of step with each other, so that there is always one of them between its append and its answer.
+// The pauses differ, so that at any moment one stream is between its append and its answer.
 for (const [pause, stream] of ['one', 'two', 'three', 'four'].entries()) keepAppending(stream, pause)
 
 async function keepAppending(stream: string, pause: number): Promise<never> {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { breakIn, hashOf, lastHashOf, STREAM_START } from '../../src/events/chain.ts'
+import { chainProblem, hashOf, lastHashOf, STREAM_START } from '../../src/events/chain.ts'
 import { WrongExpectedRevision } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
 import { checkSqliteLog } from '../../src/events/sqlite-check.ts'
@@ -24,7 +24,7 @@ eventStoreContract(t, async (t) => {
 })
 
 t.test(
-  'an id that stands elsewhere in the stream refuses the whole batch, and no other append',
+  'an id that is elsewhere in the stream makes its whole append fail, but no other append',
   async (t) => {
     const store = openSqliteEventStore(join(t.testdir(), 'events.db'))
     t.teardown(() => store.close())
@@ -49,7 +49,7 @@ t.test(
 )
 
 t.test(
-  'a log of an older version opens and goes on; its last event without a hash is linked to',
+  'a log of an older version can be used; new events link to its last event without a hash',
   async (t) => {
     const file = join(t.testdir(), 'events.db')
     const [stream, other] = [newStream(), newStream()]
@@ -89,7 +89,7 @@ t.test(
     t.equal(last && hashOf(last), first?.metadata.previous)
     let end = STREAM_START
     for (const event of events) {
-      t.equal(breakIn(event, end, event.revision > 2), undefined)
+      t.equal(chainProblem(event, end, event.revision > 2), undefined)
       end = { revision: event.revision, hash: lastHashOf(event) }
     }
     t.equal(events.length, 6)
@@ -97,7 +97,7 @@ t.test(
   },
 )
 
-t.test('a subscription leaves nothing behind on a signal that lives on', async (t) => {
+t.test('a subscription removes its listener from a signal that is used longer', async (t) => {
   const store = openSqliteEventStore(join(t.testdir(), 'events.db'))
   t.teardown(() => store.close())
   await store.append(newStream(), [newEvent()], 'any')
@@ -106,13 +106,13 @@ t.test('a subscription leaves nothing behind on a signal that lives on', async (
   t.strictSame(getEventListeners(signal, 'abort'), [])
 })
 
-t.test('after kill -9 every acknowledged event is there and no stream has a gap', async (t) => {
+t.test('after kill -9 every acknowledged event is in the log and no stream has a gap', async (t) => {
   const file = join(t.testdir(), 'events.db')
   const acknowledged: Acknowledged[] = []
   for (let round = 0; round < 3; round++) {
     const writer = startWriter(t, [process.execPath], file)
     for (let appends = 0; appends < 50; appends++) acknowledged.push(await writer.acknowledged())
-    // Not waited for: it dies at some moment among the appends that are read meanwhile.
+    // Do not wait: the writer must die at some moment while it appends.
     setTimeout(() => writer.child.kill('SIGKILL'), 20 + 7 * round)
     acknowledged.push(...(await writer.rest()))
     await checkLog(t, file, acknowledged)
@@ -125,7 +125,7 @@ t.test(
   async (t) => {
     const dir = t.testdir({ disk: {} })
     const disk = join(dir, 'disk')
-    // All in one namespace: the mount, the ballast, the writer, and the copy that is checked afterwards.
+    // The mount, the ballast, the writer and the final copy must share one mount namespace.
     const script =
       'mount -t tmpfs -o size=2m none "$0" && head -c 1000000 /dev/zero > "$0/ballast" && "$@"; cp "$0"/events.db* "$0/.."'
     const command = ['unshare', '-Urm', 'bash', '-c', script, disk, process.execPath]
@@ -141,11 +141,11 @@ t.test(
 )
 
 t.test(
-  'at a file size limit appends give StoreUnavailable, and work again when it is lifted',
+  'at a file size limit appends give StoreUnavailable, and work again when the limit is lifted',
   { skip: existsSync('/usr/bin/prlimit') ? false : 'needs /usr/bin/prlimit' },
   async (t) => {
     const file = join(t.testdir(), 'events.db')
-    // Node ignores the signal that the limit sends; what tap would load into the process does not.
+    // Node ignores the signal that the limit sends. The code that tap would load into the process does not.
     const command = ['bash', '-c', 'unset NODE_OPTIONS; ulimit -S -f 512; exec "$0" "$@"', process.execPath]
     const writer = startWriter(t, command, file)
     const before = await writer.untilRefused(4)
@@ -166,7 +166,7 @@ interface Acknowledged {
 
 type Line = Acknowledged | { refused: string }
 
-/** The log that a dead writer left behind has all that it acknowledged, and can be written again. */
+/** Checks that the log of a dead writer has all acknowledged events and can be written again. */
 async function checkLog(t: Test, file: string, acknowledged: readonly Acknowledged[]): Promise<void> {
   const store = openSqliteEventStore(file)
   try {
@@ -180,10 +180,10 @@ async function checkLog(t: Test, file: string, acknowledged: readonly Acknowledg
       const there = streams.get(stream)?.slice(revision + 1 - ids.length, revision + 1)
       return JSON.stringify(there) !== JSON.stringify(ids)
     })
-    t.strictSame(lost, [], `all of ${acknowledged.length} acknowledged appends are there`)
+    t.strictSame(lost, [], `all ${acknowledged.length} acknowledged appends are in the log`)
     t.ok(
       [...streams.values()].every((ids) => ids.length % 2 === 0),
-      'no append is there by half',
+      'no append is written in part',
     )
     await t.resolves(store.append('one', [newEvent()], (streams.get('one')?.length ?? 0) - 1))
     await store.append('one', [newEvent()], 'any')
@@ -220,7 +220,7 @@ function startWriter(t: Test, [command = '', ...args]: string[], ...options: str
       if ('refused' in next) throw new Error(`the writer was refused: ${next.refused}`)
       return next
     },
-    /** What is acknowledged before so many refusals, all of which must be StoreUnavailable. */
+    /** The appends acknowledged before that many refusals. Every refusal must be StoreUnavailable. */
     async untilRefused(count: number): Promise<Acknowledged[]> {
       const acknowledged: Acknowledged[] = []
       for (let refusals = 0; refusals < count; ) {

@@ -21,7 +21,7 @@ const attached = (id: number): DomainEvent => ({
   },
 })
 
-t.test('a comment document is there from its first text to its deletion', async (t) => {
+t.test('a comment document exists from CommentAdded to CommentDeleted', async (t) => {
   const story: DomainEvent[] = [added(7)]
   const first = {
     id: 7,
@@ -44,7 +44,7 @@ t.test('a comment document is there from its first text to its deletion', async 
   t.equal(documentOf(commentFold, '7', story, stream), undefined)
 })
 
-t.test('a comment document has its files, by the names that they have now', async (t) => {
+t.test('a comment document has its files with their current names', async (t) => {
   const story: DomainEvent[] = [
     added(7),
     attached(1),
@@ -66,7 +66,7 @@ t.test('a comment document has its files, by the names that they have now', asyn
 })
 
 t.test(
-  'a pull request counts its comments and is updated by them; those of issues do not concern it',
+  'comments of a pull request change its count and update time; comments of an issue do not',
   async (t) => {
     const sha = 'a'.repeat(40)
     const opened: DomainEvent = {

@@ -18,7 +18,7 @@ const events = [
   posted(4, 'ci', 'success', { sha: 'b'.repeat(40) }),
 ]
 
-t.test('each status that was posted is a document and stays as it is', async (t) => {
+t.test('each posted status is a document that never changes', async (t) => {
   t.match(documentOf(commitStatusFold, '1', events), {
     id: 1,
     repoId: 5,
@@ -32,17 +32,20 @@ t.test('each status that was posted is a document and stays as it is', async (t)
   })
 })
 
-t.test('a commit has the latest status of each context, the newest first, and counts all', async (t) => {
-  t.same(documentOf(commitChecksFold, commitChecksId(5, sha), events), {
-    repoId: 5,
-    sha,
-    latest: [
-      { context: 'ci', state: 'failure', id: 3 },
-      { context: 'lint', state: 'success', id: 2 },
-    ],
-    posted: { pending: 1, success: 1, error: 0, failure: 1, warning: 0 },
-  })
-})
+t.test(
+  'the checks of a commit have the latest status of each context, newest first, and count all statuses',
+  async (t) => {
+    t.same(documentOf(commitChecksFold, commitChecksId(5, sha), events), {
+      repoId: 5,
+      sha,
+      latest: [
+        { context: 'ci', state: 'failure', id: 3 },
+        { context: 'lint', state: 'success', id: 2 },
+      ],
+      posted: { pending: 1, success: 1, error: 0, failure: 1, warning: 0 },
+    })
+  },
+)
 
 t.test('a commit without statuses has no document', async (t) => {
   t.equal(documentOf(commitChecksFold, commitChecksId(6, sha), events), undefined)

@@ -1,11 +1,11 @@
-/** Given events, then a document: how folds are specified. */
+/** Specifies a fold: given events, then a document. */
 import type { DomainEvent, Recorded } from '../../src/events/domain-events.ts'
 import type { Fold } from '../../src/projections/read-model.ts'
 
-/** When the event at that place of the story happened. */
+/** The time of the event at that place in the list. */
 export const at = (place: number) => new Date(Date.UTC(2026, 0, 2, 3, 4, place)).toISOString()
 
-/** The document with that id after the events, which happen a second apart; `before`: as it was before them. */
+/** The document with that id after the events, which happen one second apart. `before` is the document before them. */
 export function documentOf<D extends object>(
   fold: Fold<D>,
   id: string,

@@ -74,7 +74,7 @@ const merged: DomainEvent = {
   },
 }
 
-t.test('a repository document follows its settings, collaborators and counters', async (t) => {
+t.test('a repository document has the current settings, collaborators and counters', async (t) => {
   t.match(documentOf(repositoryFold, '5', [repositoryCreated]), {
     key: 'alice/app',
     empty: true,
@@ -107,7 +107,7 @@ t.test('a repository document follows its settings, collaborators and counters',
   t.equal(documentOf(repositoryFold, '5', [repositoryCreated, deleted]), undefined)
 })
 
-t.test('a branch document is the commit that the branch came to; tags are no branches', async (t) => {
+t.test('a branch document has the current commit of its branch; tags are not branches', async (t) => {
   const id = branchId(5, 'feature/x')
   t.match(documentOf(branchFold, id, [pushed]), { repoId: 5, name: 'feature/x', commit: { sha: sha('a') } })
   const gone: DomainEvent = {
@@ -122,7 +122,7 @@ t.test('a branch document is the commit that the branch came to; tags are no bra
   t.equal(documentOf(branchFold, branchId(5, 'v1'), [pushed]), undefined)
 })
 
-t.test('a pull request document knows its merge under way and its merge', async (t) => {
+t.test('a pull request document shows that a merge is running, and its result', async (t) => {
   const started: DomainEvent = {
     type: 'MergeStarted',
     data: {
@@ -161,7 +161,7 @@ t.test('a pull request document knows its merge under way and its merge', async 
   })
 })
 
-t.test('a pull request document follows its discussion, head, base and schedule', async (t) => {
+t.test('a pull request document has the current discussion, head, base and schedule', async (t) => {
   const id = { repoId: 5, index: 3 }
   const stream = 'pull-5.3'
   const after = (...events: DomainEvent[]) => documentOf(pullFold, '5.3', [opened, ...events], stream)
@@ -204,7 +204,7 @@ t.test('a pull request document follows its discussion, head, base and schedule'
   t.match(after(scheduled, merged), { scheduled: false, status: 'merged', head: { sha: sha('a') } })
 })
 
-t.test('what an issue shares with a pull request does not touch one of the same number', async (t) => {
+t.test('events of an issue do not touch a pull request with the same number', async (t) => {
   const title: DomainEvent = {
     type: 'TitleChanged',
     data: { repoId: 5, index: 3, oldTitle: 'T', title: 'U' },
@@ -214,7 +214,7 @@ t.test('what an issue shares with a pull request does not touch one of the same 
   t.match(documentOf(pullFold, '5.3', [opened, title], 'pull-5.3'), { title: 'U' })
 })
 
-t.test('a membership is on both accounts, and leaves both', async (t) => {
+t.test('a membership is in the documents of both accounts, and is removed from both', async (t) => {
   const story: DomainEvent[] = [
     { type: 'UserCreated', data: { id: 1, login: 'Alice', email: 'a@x', fullName: '', siteAdmin: false } },
     {
@@ -246,7 +246,7 @@ t.test('a membership is on both accounts, and leaves both', async (t) => {
   t.same(documentOf(accountFold, '9', story)?.members, [])
 })
 
-t.test('a token document is there from its creation to its deletion', async (t) => {
+t.test('a token document exists from its creation to its deletion', async (t) => {
   const story: DomainEvent[] = [
     {
       type: 'TokenCreated',

@@ -5,7 +5,7 @@ import { documentOf } from './document-of.ts'
 
 const label = { name: 'bug', color: 'ff0000', description: '', exclusive: false, archived: false }
 
-t.test('an event knows the repository that it belongs to, if any', async (t) => {
+t.test('repositoryOf finds the repository of an event, if it has one', async (t) => {
   const title: DomainEvent = {
     type: 'TitleChanged',
     data: { repoId: 5, index: 1, oldTitle: 'a', title: 'b' },
@@ -22,7 +22,7 @@ t.test('an event knows the repository that it belongs to, if any', async (t) => 
   t.equal(repositoryOf({ type: 'TokenDeleted', data: token }), NO_REPOSITORY)
 })
 
-t.test('each event that tells something has one document, the machinery has none', async (t) => {
+t.test('each event of the history has one document; internal events have none', async (t) => {
   const story: DomainEvent[] = [
     { type: 'NumberTaken', data: { sequence: 'numbers-5' } },
     { type: 'TitleChanged', data: { repoId: 5, index: 1, oldTitle: 'a', title: 'b' } },
@@ -41,7 +41,7 @@ t.test('each event that tells something has one document, the machinery has none
   t.equal(documentOf(historyFold, '1', story), undefined)
 })
 
-t.test('who has access and how branches are protected is for admins of the repository alone', async (t) => {
+t.test('events about access and branch protection are only for admins of the repository', async (t) => {
   const rule = { repoId: 5, rule: 'main' }
   const story: DomainEvent[] = [
     { type: 'TitleChanged', data: { repoId: 5, index: 1, oldTitle: 'a', title: 'b' } },

@@ -77,7 +77,7 @@ const issueAfter = (...events: DomainEvent[]) => documentOf(issueFold, '5.3', ev
 const pullAfter = (...events: DomainEvent[]) => documentOf(issueFold, '5.3', events, pullStream(5, 3))
 const wordsAfter = (...events: DomainEvent[]) => documentOf(issueTextFold, '5.3', events)?.words
 
-t.test('an issue document has what lists show and select by', async (t) => {
+t.test('an issue document has the fields that lists show and filter by', async (t) => {
   t.same(issueAfter(opened), {
     ...place,
     ...fields,
@@ -99,10 +99,10 @@ t.test('an issue document has what lists show and select by', async (t) => {
     closedAt: null,
   })
   t.match(pullAfter(pullOpened), { isPull: true, state: 'open', mergedAt: null, title: 'It breaks' })
-  t.equal(issueAfter(status(true), said(1, 'x')), undefined, 'nothing comes of what was never opened')
+  t.equal(issueAfter(status(true), said(1, 'x')), undefined, 'without an opening event there is no document')
 })
 
-t.test('an issue document follows its events', async (t) => {
+t.test('an issue document changes with its events', async (t) => {
   const deadline = '2027-01-01T23:59:59Z'
   const dependency = { repoId: 6, index: 1 }
   const changed = issueAfter(
@@ -131,7 +131,7 @@ t.test('an issue document follows its events', async (t) => {
   t.same(issueAfter(opened, { ...removed, type: 'DependencyAdded' }, removed)?.dependencyKeys, [])
 })
 
-t.test('an issue document knows since when it is closed or merged', async (t) => {
+t.test('an issue document has the time when it was closed or merged', async (t) => {
   t.match(issueAfter(opened, status(true)), {
     state: 'closed',
     closed: true,
@@ -148,7 +148,7 @@ t.test('an issue document counts its comments', async (t) => {
   t.match(issueAfter(...story, deleted(1)), { comments: 1, updatedAt: at(4) })
 })
 
-t.test('the words of an issue are those of its title, body and comments as they are now', async (t) => {
+t.test('the words of an issue are the words of its current title, body and comments', async (t) => {
   t.same(wordsAfter(opened), ['it', 'breaks', 'always'])
   const story = [opened, said(1, 'Mine breaks too'), said(2, 'Fixed')]
   t.same(wordsAfter(...story)?.toSorted(), ['always', 'breaks', 'fixed', 'it', 'mine', 'too'])
@@ -173,61 +173,64 @@ t.test('the words of an issue are those of its title, body and comments as they 
   t.equal(wordsAfter(said(1, 'x')), undefined)
 })
 
-t.test('repositories and milestones count issues apart from pull requests, and together', async (t) => {
-  const repository: DomainEvent = {
-    type: 'RepositoryCreated',
-    data: {
-      repoId: 5,
-      owner: { ...alice, kind: 'user' },
-      name: 'app',
-      description: '',
-      website: '',
-      private: false,
-      defaultBranch: 'main',
-    },
-  }
-  const milestone: DomainEvent = {
-    type: 'MilestoneCreated',
-    data: { ...one, repoId: 5, description: '', state: 'open', dueOn: null },
-  }
-  const counts = (stream: string, ...story: DomainEvent[]) => {
-    const counted = documentOf(repositoryFold, '5', [repository, ...story], stream)
-    const inMilestone = documentOf(milestoneFold, '21', [milestone, ...story], stream)
-    return [
-      [counted?.openIssues, counted?.closedIssues],
-      [counted?.openPulls, counted?.closedPulls],
-      [inMilestone?.openIssues, inMilestone?.closedIssues],
-    ]
-  }
-  const [issue, pull] = [issueStream(5, 3), pullStream(5, 3)]
-  t.same(counts(issue, opened), [
-    [1, 0],
-    [0, 0],
-    [1, 0],
-  ])
-  t.same(counts(issue, opened, status(true)), [
-    [0, 1],
-    [0, 0],
-    [0, 1],
-  ])
-  t.same(counts(issue, opened, status(true), status(false)), [
-    [1, 0],
-    [0, 0],
-    [1, 0],
-  ])
-  t.same(counts(pull, pullOpened, status(true)), [
-    [0, 0],
-    [0, 1],
-    [0, 1],
-  ])
-  t.same(counts(pull, pullOpened, merged), [
-    [0, 0],
-    [0, 1],
-    [0, 1],
-  ])
-})
+t.test(
+  'repositories count issues and pull requests separately, milestones count them together',
+  async (t) => {
+    const repository: DomainEvent = {
+      type: 'RepositoryCreated',
+      data: {
+        repoId: 5,
+        owner: { ...alice, kind: 'user' },
+        name: 'app',
+        description: '',
+        website: '',
+        private: false,
+        defaultBranch: 'main',
+      },
+    }
+    const milestone: DomainEvent = {
+      type: 'MilestoneCreated',
+      data: { ...one, repoId: 5, description: '', state: 'open', dueOn: null },
+    }
+    const counts = (stream: string, ...story: DomainEvent[]) => {
+      const counted = documentOf(repositoryFold, '5', [repository, ...story], stream)
+      const inMilestone = documentOf(milestoneFold, '21', [milestone, ...story], stream)
+      return [
+        [counted?.openIssues, counted?.closedIssues],
+        [counted?.openPulls, counted?.closedPulls],
+        [inMilestone?.openIssues, inMilestone?.closedIssues],
+      ]
+    }
+    const [issue, pull] = [issueStream(5, 3), pullStream(5, 3)]
+    t.same(counts(issue, opened), [
+      [1, 0],
+      [0, 0],
+      [1, 0],
+    ])
+    t.same(counts(issue, opened, status(true)), [
+      [0, 1],
+      [0, 0],
+      [0, 1],
+    ])
+    t.same(counts(issue, opened, status(true), status(false)), [
+      [1, 0],
+      [0, 0],
+      [1, 0],
+    ])
+    t.same(counts(pull, pullOpened, status(true)), [
+      [0, 0],
+      [0, 1],
+      [0, 1],
+    ])
+    t.same(counts(pull, pullOpened, merged), [
+      [0, 0],
+      [0, 1],
+      [0, 1],
+    ])
+  },
+)
 
-t.test('an issue is decided on as its events tell', async (t) => {
+t.test('the state of an issue decider follows from its events', async (t) => {
   const { given } = specify(t, issueDecider)
   const close = { closed: true, commentId: 7, openDependencies: [] }
   const closed: IssueEvent = {

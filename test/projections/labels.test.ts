@@ -6,7 +6,7 @@ import { at, documentOf } from './document-of.ts'
 const scope = { kind: 'repository', repoId: 5 } as const
 const settings = { name: 'Kind/Bug', color: 'ff0000', description: 'd', exclusive: true, archived: false }
 
-t.test('a label document is there from its creation to its deletion', async (t) => {
+t.test('a label document exists from its creation to its deletion', async (t) => {
   const story: DomainEvent[] = [{ type: 'LabelCreated', data: { id: 3, scope, ...settings } }]
   const created = {
     id: 3,
@@ -30,7 +30,7 @@ t.test('a label document is there from its creation to its deletion', async (t) 
   t.equal(documentOf(labelFold, '3', story), undefined)
 })
 
-t.test('labels of an organization and of a repository with the same id are told apart', async (t) => {
+t.test('labels of an organization and of a repository with the same id are different', async (t) => {
   const organization = { kind: 'organization', organizationId: 5 } as const
   const story: DomainEvent[] = [{ type: 'LabelCreated', data: { id: 4, scope: organization, ...settings } }]
   t.match(documentOf(labelFold, '4', story), { scopeKey: 'organization-5' })

@@ -30,10 +30,10 @@ function comment(n: number): NewEvent {
   return { id: randomUUID(), type: 'CommentAdded', data, metadata }
 }
 
-/** A log, and subscribers to one stream of it. */
+/** Opens a log, and helpers to subscribe to one of its streams. */
 function setUp(t: Test, limits: Partial<LiveLimits> = {}) {
   const { events } = openStores(t)
-  // The timers of the server do not keep a process alive.
+  // The server's timers do not keep the process alive, so the test does.
   const alive = setInterval(() => {}, 1000)
   t.teardown(() => clearInterval(alive))
   let subscriptions = 0
@@ -88,10 +88,10 @@ t.test('all subscribers share one subscription to the log, which ends with the l
   later.leave()
 })
 
-/** How somebody who wants a place is refused; undefined: not at all. */
-async function refusalOf(joining: Promise<Subscriber>): Promise<string | undefined> {
+/** The kind of refusal of a subscription; undefined when it succeeds. */
+async function refusalOf(subscribing: Promise<Subscriber>): Promise<string | undefined> {
   try {
-    await joining
+    await subscribing
   } catch (error) {
     if (error instanceof Refused) return error.refusal.refused
     throw error
@@ -99,17 +99,17 @@ async function refusalOf(joining: Promise<Subscriber>): Promise<string | undefin
   return undefined
 }
 
-t.test('no more clients subscribe than there are places', async (t) => {
+t.test('at most as many clients subscribe as there are places', async (t) => {
   const { live } = setUp(t, { subscribers: 2 })
   const [first] = await Promise.all([live.subscribe(ALICE), live.subscribe(BOB)])
   t.equal(await refusalOf(live.subscribe('account 3')), 'unavailable')
   first.leave()
   first.leave()
   t.ok(await live.subscribe('account 3'))
-  t.equal(await refusalOf(live.subscribe('account 4')), 'unavailable', 'leaving twice frees one place')
+  t.equal(await refusalOf(live.subscribe('account 4')), 'unavailable', 'to leave twice frees one place')
 })
 
-t.test('no account and no address has more places than its share', async (t) => {
+t.test('each account and each address has a limited number of places', async (t) => {
   const { live } = setUp(t, { perAccount: 3, perAddress: 2 })
   for (const [client, share] of [
     [ALICE, 3],
@@ -121,12 +121,12 @@ t.test('no account and no address has more places than its share', async (t) => 
     t.equal(await refusalOf(live.subscribe(client)), 'tooManyRequests', client)
     const subscribers = await Promise.all(asked)
     subscribers[0]?.leave()
-    t.ok(await live.subscribe(client), 'a place that was left may be taken again')
+    t.ok(await live.subscribe(client), 'a freed place can be taken again')
     t.equal(await refusalOf(live.subscribe(client)), 'tooManyRequests')
   }
 })
 
-t.test('a place that could not be had costs nothing', async (t) => {
+t.test('a subscription that fails frees its place', async (t) => {
   const { live, events } = setUp(t, { perAccount: 1 })
   const lastPosition = events.lastPosition
   events.lastPosition = () => Promise.reject(new StoreUnavailable('away'))
@@ -135,14 +135,14 @@ t.test('a place that could not be had costs nothing', async (t) => {
   t.ok(await live.subscribe(ALICE))
 })
 
-t.test('a subscriber that is too slow for the memory reads the log, and misses nothing', async (t) => {
+t.test('a subscriber that is too slow for the buffer reads the log, and misses nothing', async (t) => {
   const { follow, write } = setUp(t, { events: 3 })
   await write(0)
   const { batches } = await follow('first')
   const ids: number[] = []
   for (let n = 1; n <= 40; n++) {
     await write(n)
-    // Taken in bursts, with more in between than is remembered.
+    // Read in bursts, with more events between them than the buffer holds.
     if (n % 10 !== 0) continue
     while ((ids.at(-1) ?? -1) < n) {
       const { value } = await batches.next()
@@ -156,13 +156,13 @@ t.test('a subscriber that is too slow for the memory reads the log, and misses n
   await batches.return(undefined)
 })
 
-t.test('silence is filled with empty batches', async (t) => {
+t.test('without events a subscriber gets empty batches', async (t) => {
   const { follow, write } = setUp(t)
   await write(0)
   const { batches } = await follow('now')
   t.strictSame((await batches.next()).value, [])
   await write(1, 'issue-1.2')
-  t.strictSame((await batches.next()).value, [], 'what others talk about is none of its business')
+  t.strictSame((await batches.next()).value, [], 'events of other streams are not delivered')
   await write(2)
   for (;;) {
     const { value } = await batches.next()
@@ -172,7 +172,7 @@ t.test('silence is filled with empty batches', async (t) => {
   }
 })
 
-t.test('a client that goes is waited for no longer', async (t) => {
+t.test('the wait ends when the client has gone', async (t) => {
   const { follow } = setUp(t, { silenceMs: 60_000 })
   const { batches, gone } = await follow('now')
   const next = batches.next()
@@ -180,7 +180,7 @@ t.test('a client that goes is waited for no longer', async (t) => {
   t.match(await next, { done: true })
 })
 
-t.test('when the log is lost subscribers get an error, and the next one begins anew', async (t) => {
+t.test('when the log is lost, subscribers and new ones get an error', async (t) => {
   const { follow, events, live } = setUp(t, { silenceMs: 60_000 })
   const { batches } = await follow('now')
   const next = batches.next()
@@ -189,7 +189,7 @@ t.test('when the log is lost subscribers get an error, and the next one begins a
   await t.rejects(live.subscribe(ALICE), StoreUnavailable)
 })
 
-t.test('when the server stops nobody waits', async (t) => {
+t.test('when the server stops, all waits end', async (t) => {
   const { follow, live } = setUp(t, { silenceMs: 60_000 })
   const { batches } = await follow('now')
   const next = batches.next()

@@ -55,7 +55,7 @@ const merged = (index: number, milestone: MilestoneRef | null): DomainEvent => (
   },
 })
 
-/** Open and closed issues of both milestones after the story. */
+/** The numbers of open and closed issues of both milestones after the events. */
 function counts(story: readonly DomainEvent[]) {
   return [one, two].map(({ id }) => {
     const milestone = documentOf(milestoneFold, `${id}`, [created(one), created(two), ...story])
@@ -63,7 +63,7 @@ function counts(story: readonly DomainEvent[]) {
   })
 }
 
-t.test('a milestone document follows its own events', async (t) => {
+t.test('a milestone document changes with its own events', async (t) => {
   const story = [created(one)]
   const first = {
     id: 7,
@@ -106,10 +106,14 @@ t.test('a milestone document follows its own events', async (t) => {
   })
   story.push({ type: 'MilestoneDeleted', data: { id: 7, repoId: 5, title: 'No' } })
   t.equal(documentOf(milestoneFold, '7', story), undefined)
-  t.equal(documentOf(milestoneFold, '7', [...story, opened(1, one)]), undefined, 'and stays deleted')
+  t.equal(
+    documentOf(milestoneFold, '7', [...story, opened(1, one)]),
+    undefined,
+    'a deleted milestone stays deleted',
+  )
 })
 
-t.test('a milestone made closed is closed since then', async (t) => {
+t.test('a milestone that is created closed has its creation time as closedAt', async (t) => {
   const story: DomainEvent[] = [
     {
       type: 'MilestoneCreated',
@@ -119,24 +123,27 @@ t.test('a milestone made closed is closed since then', async (t) => {
   t.match(documentOf(milestoneFold, '7', story), { state: 'closed', closedAt: at(0) })
 })
 
-t.test('a milestone counts what is opened, closed, reopened and merged in it', async (t) => {
-  const story = [opened(1, one), opened(2, one), opened(3, null)]
-  t.same(counts(story), [
-    [2, 0],
-    [0, 0],
-  ])
-  story.push(status(1, true, one), status(3, true, null))
-  t.same(counts(story)[0], [1, 1])
-  story.push(status(1, false, one))
-  t.same(counts(story)[0], [2, 0])
-  story.push(merged(2, one), merged(3, null))
-  t.same(counts(story), [
-    [1, 1],
-    [0, 0],
-  ])
-})
+t.test(
+  'a milestone counts issues and pull requests that are opened, closed, reopened and merged in it',
+  async (t) => {
+    const story = [opened(1, one), opened(2, one), opened(3, null)]
+    t.same(counts(story), [
+      [2, 0],
+      [0, 0],
+    ])
+    story.push(status(1, true, one), status(3, true, null))
+    t.same(counts(story)[0], [1, 1])
+    story.push(status(1, false, one))
+    t.same(counts(story)[0], [2, 0])
+    story.push(merged(2, one), merged(3, null))
+    t.same(counts(story), [
+      [1, 1],
+      [0, 0],
+    ])
+  },
+)
 
-t.test('what changes its milestone is counted in the new one, open or closed as it is', async (t) => {
+t.test('an issue that changes its milestone is counted in the new one, as open or closed', async (t) => {
   const story = [opened(1, one), moved(one, two, false)]
   t.same(counts(story), [
     [0, 0],
@@ -155,5 +162,5 @@ t.test('what changes its milestone is counted in the new one, open or closed as 
   story.push(moved(null, two, true))
   t.same(counts(story)[1], [0, 1])
   story.push(moved(two, { ...two, title: 'Renamed' }, true))
-  t.same(counts(story)[1], [0, 1], 'the same one is no change')
+  t.same(counts(story)[1], [0, 1], 'the same milestone is not a change')
 })

@@ -9,8 +9,8 @@ import { openMongoReadStore } from '../../src/projections/mongodb.ts'
 import { startMongoDouble } from '../doubles/mongodb.ts'
 import { cards, put, readStoreContract } from './read-store-contract.ts'
 
-/** What the driver would wait of itself; the store has to say that nobody is there well before. */
-const DRIVER_PATIENCE_MS = 30_000
+/** The driver's own timeout. The store must fail well before it. */
+const DRIVER_TIMEOUT_MS = 30_000
 const realServer = process.env.TEST_MONGODB_URL
 
 t.test('against the double', async (t) => {
@@ -32,7 +32,7 @@ t.test(
   },
 )
 
-t.test('the database is the one of the options, else of the URL, else mergelog', async (t) => {
+t.test('the database is the one in the options, else the one in the URL, else mergelog', async (t) => {
   const double = await startMongoDouble({ port: 0, file: join(t.testdir(), 'mongodb.db') })
   t.teardown(() => double.close())
   const stores = [
@@ -51,7 +51,7 @@ t.test('the database is the one of the options, else of the URL, else mergelog',
   t.strictSame(databases.map(({ name }) => name).sort(), ['from-url', 'from_options', 'mergelog'])
 })
 
-t.test('the indexes are those that are declared, with the id last, after every preparation', async (t) => {
+t.test('after every prepare, the indexes are the declared ones, each with the id at its end', async (t) => {
   const double = await startMongoDouble({ port: 0, file: join(t.testdir(), 'mongodb.db') })
   t.teardown(() => double.close())
   const store = openMongoReadStore(double.url)
@@ -96,7 +96,7 @@ t.test('a server that goes away is unavailable within 5 s, and is used again whe
   ]
   const start = performance.now()
   const answers = await Promise.allSettled(calls())
-  t.ok(performance.now() - start < DRIVER_PATIENCE_MS)
+  t.ok(performance.now() - start < DRIVER_TIMEOUT_MS)
   for (const answer of answers) {
     t.ok(answer.status === 'rejected' && answer.reason instanceof StoreUnavailable)
   }
@@ -111,35 +111,35 @@ t.test('a server that goes away is unavailable within 5 s, and is used again whe
 })
 
 t.test(
-  'a server that falls silent is unavailable within bounded time, and is used again when it speaks',
+  'a server that stops answering is unavailable after a limited time, and is used again when it answers',
   async (t) => {
     const double = await startMongoDouble({ port: 0, file: join(t.testdir(), 'mongodb.db') })
     t.teardown(() => double.close())
-    const line = await startLine(double.port)
-    t.teardown(() => line.close())
-    const store = openMongoReadStore(`mongodb://127.0.0.1:${line.port}`)
+    const proxy = await startProxy(double.port)
+    t.teardown(() => proxy.close())
+    const store = openMongoReadStore(`mongodb://127.0.0.1:${proxy.port}`)
     t.teardown(() => store.close())
     await store.prepare([cards])
     await store.apply([put('a', { key: 'a' })], new Map())
 
-    line.silence(true)
+    proxy.silence(true)
     const start = performance.now()
     const answers = await Promise.allSettled([
       store.get(cards, 'a'),
       store.apply([put('a', { key: 'b' }, 2)], new Map()),
     ])
-    t.ok(performance.now() - start < DRIVER_PATIENCE_MS, `${performance.now() - start} ms`)
+    t.ok(performance.now() - start < DRIVER_TIMEOUT_MS, `${performance.now() - start} ms`)
     for (const answer of answers) {
       t.ok(answer.status === 'rejected' && answer.reason instanceof StoreUnavailable)
     }
-    line.silence(false)
+    proxy.silence(false)
     await until(() => store.ping())
     await store.apply([put('a', { key: 'c' }, 3)], new Map())
     t.strictSame(await store.get(cards, 'a'), { key: 'c' })
   },
 )
 
-t.test('what is wrong with a document itself is not called an unavailable server', async (t) => {
+t.test('an error of a document itself is not StoreUnavailable', async (t) => {
   const double = await startMongoDouble({ port: 0, file: join(t.testdir(), 'mongodb.db') })
   t.teardown(() => double.close())
   const store = openMongoReadStore(double.url)
@@ -166,7 +166,7 @@ async function dropDatabase(url: string, database: string): Promise<void> {
   await client.close()
 }
 
-/** Tries until it works; the test's own timeout ends it. */
+/** Repeats the attempt until it works. The test's own timeout ends it. */
 async function until(attempt: () => Promise<void>): Promise<void> {
   for (;;) {
     try {
@@ -177,8 +177,8 @@ async function until(attempt: () => Promise<void>): Promise<void> {
   }
 }
 
-/** A line to a server that can fall silent: connections stay open, and nothing comes through. */
-async function startLine(target: number) {
+/** A proxy in front of a server. It can fall silent: connections stay open, but no data passes. */
+async function startProxy(target: number) {
   const pairs = new Set<[Socket, Socket]>()
   let silent = false
   const server = createServer((client) => {
@@ -197,7 +197,7 @@ async function startLine(target: number) {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
-  if (address === null || typeof address === 'string') throw new TypeError('the line has no port')
+  if (address === null || typeof address === 'string') throw new TypeError('the proxy has no port')
   return {
     port: address.port,
     silence(now: boolean) {

@@ -30,7 +30,7 @@ function project(events: EventStore, views: ReadStore, folds: Fold<Tally>[] = [t
   return createProjector(log, events, views, folds.map(readModel))
 }
 
-t.test('a reader who waits for a position sees what was written there', async (t) => {
+t.test('a reader that waits for a position sees what was written there', async (t) => {
   const { events, views } = openStores(t)
   const projector = project(events, views)
   await projector.start()
@@ -42,7 +42,7 @@ t.test('a reader who waits for a position sees what was written there', async (t
   }
 })
 
-t.test('a wait ends without success when its time is over', async (t) => {
+t.test('a wait returns false after its timeout', async (t) => {
   const { events, views } = openStores(t)
   const projector = project(events, views)
   await projector.start()
@@ -50,21 +50,24 @@ t.test('a wait ends without success when its time is over', async (t) => {
   t.equal(await projector.waitFor(1_000_000, 10), false)
 })
 
-t.test('a projector that stops anywhere goes on where it was, nothing lost or doubled', async (t) => {
-  const { events, views } = openStores(t)
-  for (let round = 1; round <= 5; round++) {
+t.test(
+  'a projector that stops at any point continues there; no event is lost or counted twice',
+  async (t) => {
+    const { events, views } = openStores(t)
+    for (let round = 1; round <= 5; round++) {
+      const projector = project(events, views)
+      await projector.start()
+      const { position } = await take(events, 'a', 700)
+      if (round % 2 === 1) await projector.waitFor(position, 5000)
+      await projector.stop()
+    }
     const projector = project(events, views)
     await projector.start()
-    const { position } = await take(events, 'a', 700)
-    if (round % 2 === 1) await projector.waitFor(position, 5000)
-    await projector.stop()
-  }
-  const projector = project(events, views)
-  await projector.start()
-  t.teardown(() => projector.stop())
-  t.equal(await projector.waitFor(await events.lastPosition(), 5000), true)
-  t.same(await views.get(tallies, 'a'), { count: 3500 })
-})
+    t.teardown(() => projector.stop())
+    t.equal(await projector.waitFor(await events.lastPosition(), 5000), true)
+    t.same(await views.get(tallies, 'a'), { count: 3500 })
+  },
+)
 
 t.test('documents without their checkpoint (a crash between the two) are not counted twice', async (t) => {
   const { events, views } = openStores(t)
@@ -81,7 +84,7 @@ t.test('documents without their checkpoint (a crash between the two) are not cou
   t.same(await views.get(tallies, 'a'), { count: 10 })
 })
 
-t.test('a fold of a new version makes its documents anew, and only its own', async (t) => {
+t.test('a fold with a new version makes its documents again, and no others', async (t) => {
   const { events, views } = openStores(t)
   const { position } = await take(events, 'a', 3)
   const other: Fold<Tally> = { ...tally, collection: others }
@@ -102,32 +105,35 @@ t.test('a fold of a new version makes its documents anew, and only its own', asy
   t.same(await views.get(others, 'a'), { count: 3 })
 })
 
-t.test('a poison event stops its read model before it, says so, and leaves the others running', async (t) => {
-  const { events, views } = openStores(t)
-  const picky: Fold<Tally> = {
-    ...tally,
-    collection: others,
-    evolve(document, event) {
-      if (event.type === 'NumberTaken' && event.data.sequence === 'poison')
-        throw new Error('can not digest this')
-      return { count: (document?.count ?? 0) + 1 }
-    },
-  }
-  const projector = project(events, views, [tally, picky])
-  await projector.start()
-  t.teardown(() => projector.stop())
-  await take(events, 'a', 2)
-  const { position: poison } = await take(events, 'poison')
-  const { position: after } = await take(events, 'a')
-  t.equal(await projector.waitFor(after, 5000), true)
-  t.same(await views.get(tallies, 'a'), { count: 3 })
-  t.same(await views.get(others, 'a'), { count: 2 })
-  t.match(projector.status(), [
-    { name: 'tallies', position: after },
-    { name: 'others', position: poison - 1, stopped: new RegExp(`event ${poison} .*can not digest this`) },
-  ])
-  t.match(await views.checkpoint('others'), { position: poison - 1 })
-})
+t.test(
+  'a poison event stops its read model before it with a reason; the other models keep running',
+  async (t) => {
+    const { events, views } = openStores(t)
+    const picky: Fold<Tally> = {
+      ...tally,
+      collection: others,
+      evolve(document, event) {
+        if (event.type === 'NumberTaken' && event.data.sequence === 'poison')
+          throw new Error('cannot digest this')
+        return { count: (document?.count ?? 0) + 1 }
+      },
+    }
+    const projector = project(events, views, [tally, picky])
+    await projector.start()
+    t.teardown(() => projector.stop())
+    await take(events, 'a', 2)
+    const { position: poison } = await take(events, 'poison')
+    const { position: after } = await take(events, 'a')
+    t.equal(await projector.waitFor(after, 5000), true)
+    t.same(await views.get(tallies, 'a'), { count: 3 })
+    t.same(await views.get(others, 'a'), { count: 2 })
+    t.match(projector.status(), [
+      { name: 'tallies', position: after },
+      { name: 'others', position: poison - 1, stopped: new RegExp(`event ${poison} .*cannot digest this`) },
+    ])
+    t.match(await views.checkpoint('others'), { position: poison - 1 })
+  },
+)
 
 t.test('an event of an unknown type stops every read model before it', async (t) => {
   const { events, views } = openStores(t)
@@ -145,7 +151,7 @@ t.test('an event of an unknown type stops every read model before it', async (t)
   t.match(projector.status(), [{ position, stopped: /FromTheFuture/ }])
 })
 
-t.test('a read store that is away for a while costs nothing but time', async (t) => {
+t.test('after a read store was unavailable for a while, the projector continues without loss', async (t) => {
   const { events, views } = openStores(t)
   let away = 3
   const flaky: ReadStore = {
@@ -163,14 +169,14 @@ t.test('a read store that is away for a while costs nothing but time', async (t)
   t.same(await views.get(tallies, 'a'), { count: 5 })
 })
 
-/** What a node remembers of a document is what it was told to be as it is: ids of touched documents. */
-function remembering(events: EventStore, views: ReadStore) {
-  const forgotten: string[] = []
-  const applied = (touched: readonly Touched[]) => void forgotten.push(...touched.map(({ id }) => id))
-  return { forgotten, projector: createProjector(log, events, views, [readModel(tally)], applied) }
+/** A projector, and the ids of the documents that it reported as touched: caches drop them. */
+function recording(events: EventStore, views: ReadStore) {
+  const reported: string[] = []
+  const applied = (touched: readonly Touched[]) => void reported.push(...touched.map(({ id }) => id))
+  return { reported, projector: createProjector(log, events, views, [readModel(tally)], applied) }
 }
 
-t.test('documents that were written before the store was lost are told of, too', async (t) => {
+t.test('documents that were written before the store was lost are reported, too', async (t) => {
   const { events, views } = openStores(t)
   let losses = 1
   const flaky: ReadStore = {
@@ -181,30 +187,30 @@ t.test('documents that were written before the store was lost are told of, too',
       throw new StoreUnavailable('lost before the checkpoint')
     },
   }
-  const { forgotten, projector } = remembering(events, flaky)
+  const { reported, projector } = recording(events, flaky)
   await projector.start()
   t.teardown(() => projector.stop())
   const { position } = await take(events, 'a')
   t.equal(await projector.waitFor(position, 10_000), true)
   t.same(await views.get(tallies, 'a'), { count: 1 })
-  t.same(forgotten, ['a'])
+  t.same(reported, ['a'])
 })
 
-t.test('a node is told of documents that another node was quicker to write', async (t) => {
+t.test('documents that another node wrote first are reported, too', async (t) => {
   const { events, views } = openStores(t)
   const quick = project(events, views)
   await quick.start()
   const { position } = await take(events, 'a')
   await quick.waitFor(position, 5000)
   await quick.stop()
-  // As the slower node finds it: the document is there, its own place in the log is before it.
+  // The state that the slower node finds: the document exists, but the checkpoint is before its event.
   await views.apply([], new Map([['tallies', { position: position - 1, version: 1 }]]))
-  const slow = remembering(events, views)
+  const slow = recording(events, views)
   await slow.projector.start()
   t.teardown(() => slow.projector.stop())
   t.equal(await slow.projector.waitFor(position, 5000), true)
   t.same(await views.get(tallies, 'a'), { count: 1 })
-  t.same(slow.forgotten, ['a'])
+  t.same(slow.reported, ['a'])
 })
 
 t.test(

@@ -1,4 +1,4 @@
-/** What every ReadStore must do, whatever stands behind it. */
+/** The contract of every read store. The test of each adapter runs this suite. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { StoreUnavailable } from '../../src/events/event-store.ts'
@@ -13,7 +13,7 @@ import type {
 } from '../../src/projections/read-store.ts'
 
 export interface Card {
-  /** The name of the document in expectations. */
+  /** The name of the document in the tests. */
   key: string
   state?: string | null
   rank?: number | null
@@ -49,11 +49,10 @@ export const put = (id: string, body: object, position = 1, collection = cards):
 })
 
 /**
- * Runs the contract. `open` opens a store on the same data each time that it is called within one test;
- * another test has other data.
+ * Runs the suite. Each call of `open` in one test opens a store on the same data. Each test has its own data.
  */
 export function readStoreContract(t: Test, open: (t: Test) => () => Promise<ReadStore> | ReadStore): void {
-  /** A store with these documents, by their `key` as id. */
+  /** Opens a store with these documents. Their `key` is their id. */
   async function storeWith(t: Test, documents: readonly Card[] = []): Promise<ReadStore> {
     const store = await open(t)()
     t.teardown(() => store.close())
@@ -70,7 +69,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     return found.map(({ key }) => key).join(' ')
   }
 
-  /** Each filter finds these documents (by id, as without a sort), and counts as many. */
+  /** Checks that each filter finds these documents, in the order of their ids, and counts them. */
   async function finds(t: Test, store: ReadStore, expected: readonly (readonly [Filter<Card>, string])[]) {
     for (const [filter, wanted] of expected) {
       const name = JSON.stringify(filter)
@@ -80,7 +79,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     }
   }
 
-  t.test('a document is read back as it was put; a missing one is undefined', async (t) => {
+  t.test('a document is read back unchanged; a missing one is undefined', async (t) => {
     const store = await storeWith(t)
     const body = {
       key: 'a',
@@ -96,7 +95,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal(await store.get(others, 'a'), undefined, 'another collection has other documents')
   })
 
-  t.test('many documents are read at once with their positions; missing ones are left out', async (t) => {
+  t.test('getMany reads documents with their positions; missing ones are left out', async (t) => {
     const store = await storeWith(t)
     await store.apply([put('a', { key: 'a' }, 7), put('b', { key: 'b' }, 2 ** 52 + 1)], NONE)
     const found = await store.getMany(cards, ['b', 'none', 'a', 'a'])
@@ -111,7 +110,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
   })
 
   t.test(
-    'a range has the documents after an id with their positions, in the order of their bytes',
+    'a range has the documents after an id with their positions, in the byte order of the ids',
     async (t) => {
       const store = await storeWith(t)
       const ids = ['1.10', '1.9', 'Z', 'a', '\uff5e', '🚀', 'é']
@@ -130,7 +129,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
         )
         const [first] = whole
         t.match(first, { id: '1.10', position: 1, body: { key: '1.10' } })
-        t.same(JSON.parse(first?.text ?? '{"key":"1.10"}'), first?.body, 'the text, where there is one')
+        t.same(JSON.parse(first?.text ?? '{"key":"1.10"}'), first?.body, 'the JSON text, if the store has it')
         const part = await source.range(cards, { after: 'Z', limit: 3 })
         t.strictSame(
           part.map(({ id }) => id),
@@ -141,7 +140,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     },
   )
 
-  t.test('a snapshot that is isolated does not change, another shows what is written', async (t) => {
+  t.test('an isolated snapshot does not change; another snapshot shows later writes', async (t) => {
     const store = await storeWith(t, [{ key: 'a' }])
     await store.apply([], new Map([['cards', { position: 1, version: 1 }]]))
     const snapshot = await store.snapshot()
@@ -153,7 +152,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal(await snapshot.checkpoint('none'), undefined)
   })
 
-  t.test('more documents than any batch holds are read at once', async (t) => {
+  t.test('one read returns more documents than a batch of the store holds', async (t) => {
     const ids = Array.from({ length: 2500 }, (_, i) => String(i).padStart(4, '0'))
     const store = await storeWith(
       t,
@@ -176,7 +175,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     ])
   })
 
-  t.test('a deleted document is in no answer; deleting a missing one is no error', async (t) => {
+  t.test('a deleted document is in no answer; to delete a missing one is not an error', async (t) => {
     const store = await storeWith(t, [
       { key: 'a', labels: ['x'] },
       { key: 'b', labels: ['x'] },
@@ -195,7 +194,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     ])
   })
 
-  t.test('the changes of one apply happen in their order, in all collections', async (t) => {
+  t.test('the changes of one apply are written in their order, in all collections', async (t) => {
     const store = await storeWith(t)
     const gone = (id: string, collection = cards): Change => ({ op: 'delete', collection, id })
     await store.apply(
@@ -235,15 +234,15 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     )
     t.strictSame(await store.get(cards, 'a'), { key: 'at 5', labels: ['new'] })
     t.equal((await store.get(cards, 'z'))?.key, 'z at 5')
-    t.equal(await keys(store, { labels: 'old' }), '', 'nor its entries')
-    t.equal((await store.get(cards, 'b'))?.key, 'before', 'the changes beside it are made')
+    t.equal(await keys(store, { labels: 'old' }), '', 'its array elements are not replaced either')
+    t.equal((await store.get(cards, 'b'))?.key, 'before', 'the other changes are written')
     t.equal((await store.get(cards, 'c'))?.key, 'after')
     t.strictSame(await store.checkpoint('reader'), { position: 4, version: 1 })
     await store.apply([put('a', { key: 'again at 5' }, 5)], NONE)
-    t.equal((await store.get(cards, 'a'))?.key, 'again at 5', 'the same position is written again')
+    t.equal((await store.get(cards, 'a'))?.key, 'again at 5', 'a put with the same position is written')
   })
 
-  t.test('equality on strings, numbers, booleans; null is a missing field, too', async (t) => {
+  t.test('equality of strings, numbers and booleans; null also matches a missing field', async (t) => {
     const store = await storeWith(t, [
       { key: 'a', state: 'open', rank: 0, open: true },
       { key: 'b', state: '', rank: 1, open: false },
@@ -270,7 +269,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     ])
   })
 
-  t.test('any of some values, null among them or none at all', async (t) => {
+  t.test('one of several values, with null among them, or of an empty list', async (t) => {
     const store = await storeWith(t, [
       { key: 'a', state: 'open', rank: 1, open: true },
       { key: 'b', state: 'closed', rank: 2, open: false },
@@ -290,7 +289,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     ])
   })
 
-  t.test('ranges take only values of their own type, never null or missing', async (t) => {
+  t.test('ranges match only values of their own type, never null or a missing field', async (t) => {
     const store = await storeWith(t, [
       { key: 'a', state: '2024-01-01', rank: -1, open: false },
       { key: 'b', state: '2024-06-01', rank: 0, open: true },
@@ -316,7 +315,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     ])
   })
 
-  t.test('a range over a field of numbers and strings keeps them apart', async (t) => {
+  t.test('a range on a field with numbers and strings matches only one of the types', async (t) => {
     const mixed: Collection<{ key: string; value: string | number }> = {
       name: 'mixed',
       indexes: [[['value', 1]]],
@@ -338,7 +337,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal(await found({}), '5 50 "5" "x"')
   })
 
-  t.test('membership of arrays: one value, any of some, all of some', async (t) => {
+  t.test('array fields: contain one value, any of several, all of several', async (t) => {
     const store = await storeWith(t, [
       { key: 'a', labels: ['bug', 'ui'], scores: [1, 2] },
       { key: 'b', labels: ['bug', 'bug'], scores: [2, 3.5] },
@@ -364,7 +363,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     ])
   })
 
-  t.test('word search: every word begins one of the strings, as it is written', async (t) => {
+  t.test('word search: each word is the beginning of one of the strings, case included', async (t) => {
     const store = await storeWith(t, [
       { key: 'a', words: ['merge', 'branches', 'fast'] },
       { key: 'b', words: ['merging', 'Branches'] },
@@ -404,7 +403,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     ])
   })
 
-  t.test('a search of very many or very long words is answered', async (t) => {
+  t.test('a search with very many or very long words gets an answer', async (t) => {
     const words = Array.from({ length: 3000 }, (_, i) => `w${i}`)
     const store = await storeWith(t, [
       { key: 'a', words },
@@ -415,7 +414,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal(await keys(store, { words: { $all: words } }), 'a')
   })
 
-  t.test('sorts ascending, descending and by several fields; ties by id', async (t) => {
+  t.test('sorts ascending, descending and by several fields; ties are sorted by id', async (t) => {
     const store = await storeWith(t, [
       { key: 'e', state: 'b', rank: 2 },
       { key: 'd', state: 'a', rank: 10 },
@@ -468,7 +467,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     )
   })
 
-  t.test('skip and limit cut a page out of the sorted list', async (t) => {
+  t.test('skip and limit select a page of the sorted list', async (t) => {
     const store = await storeWith(
       t,
       [...'abcdefgh'].map((key, rank) => ({ key, rank, labels: rank % 2 === 0 ? ['even'] : [] })),
@@ -484,7 +483,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal(await store.count(cards, { labels: 'even' }), 4)
   })
 
-  t.test('what is no filter, sort or page is refused with the reason', async (t) => {
+  t.test('an invalid filter, sort or page is refused with the reason', async (t) => {
     const store = await storeWith(t)
     const find = (filter: object, options: object = {}) => store.find(cards, filter, options)
     const refused = async (asked: Promise<unknown>, reason: RegExp) => {
@@ -509,10 +508,10 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     await refused(find({}, { skip: 0.5 }), /skip/)
     await refused(store.prepare([{ ...cards, name: 'x; DROP TABLE y' }]), /collection/)
     await refused(store.apply([put('a', {}, 1, { ...cards, name: 'a b' })], NONE), /collection/)
-    t.equal(await store.count(cards, {}), 0, 'the store goes on')
+    t.equal(await store.count(cards, {}), 0, 'the store still works')
   })
 
-  t.test('ids and values may hold any character', async (t) => {
+  t.test('ids and values may contain any character', async (t) => {
     const store = await storeWith(t)
     const odd = [
       "Robert'); DROP TABLE doc_cards;--",
@@ -555,7 +554,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal(await store.count(cards, {}), odd.length)
   })
 
-  t.test('a document of a megabyte is kept whole', async (t) => {
+  t.test('a document of a megabyte is stored completely', async (t) => {
     const store = await storeWith(t)
     const text = 'mérgelog '.repeat(110_000)
     await store.apply([put('big', { key: 'big', state: 'open', note: { deep: { text } } })], NONE)
@@ -563,7 +562,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal(found[0]?.note?.deep.text, text)
   })
 
-  t.test('a checkpoint is stored with its changes, and is undefined before', async (t) => {
+  t.test('a checkpoint is stored with its changes, and is undefined before that', async (t) => {
     const store = await storeWith(t)
     t.equal(await store.checkpoint('reader'), undefined)
     await store.apply(
@@ -581,24 +580,27 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal((await store.get(cards, 'a'))?.key, 'a')
   })
 
-  t.test('a cleared collection is empty and goes on; others are not touched', async (t) => {
-    const store = await storeWith(t, [{ key: 'a', labels: ['x'] }])
-    await store.apply(
-      [put('a', { key: 'kept' }, 1, others)],
-      new Map([['reader', { position: 1, version: 1 }]]),
-    )
-    await store.clear(cards)
-    await finds(t, store, [
-      [{}, ''],
-      [{ labels: 'x' }, ''],
-    ])
-    t.equal((await store.get(others, 'a'))?.key, 'kept')
-    t.strictSame(await store.checkpoint('reader'), { position: 1, version: 1 })
-    await store.apply([put('b', { key: 'b', labels: ['x'] })], NONE)
-    t.equal(await keys(store, { labels: 'x' }), 'b')
-  })
+  t.test(
+    'a cleared collection is empty and can be used again; other collections are not touched',
+    async (t) => {
+      const store = await storeWith(t, [{ key: 'a', labels: ['x'] }])
+      await store.apply(
+        [put('a', { key: 'kept' }, 1, others)],
+        new Map([['reader', { position: 1, version: 1 }]]),
+      )
+      await store.clear(cards)
+      await finds(t, store, [
+        [{}, ''],
+        [{ labels: 'x' }, ''],
+      ])
+      t.equal((await store.get(others, 'a'))?.key, 'kept')
+      t.strictSame(await store.checkpoint('reader'), { position: 1, version: 1 })
+      await store.apply([put('b', { key: 'b', labels: ['x'] })], NONE)
+      t.equal(await keys(store, { labels: 'x' }), 'b')
+    },
+  )
 
-  t.test('preparing again changes nothing; a changed declaration is brought up to date', async (t) => {
+  t.test('to prepare again changes nothing; a changed declaration updates the indexes', async (t) => {
     const store = await storeWith(t, [
       { key: 'a', rank: 2, labels: ['x'], words: ['one'] },
       { key: 'b', rank: 1 },
@@ -624,7 +626,11 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     )
     await store.apply([put('c', { key: 'c', labels: ['x'], words: ['one'] }, 2, changed)], NONE)
     await store.prepare([cards])
-    t.equal(await keys(store, { labels: 'x' }), 'a c', 'an array declared again finds older documents, too')
+    t.equal(
+      await keys(store, { labels: 'x' }),
+      'a c',
+      'an array that is declared again finds older documents, too',
+    )
   })
 
   t.test('a store that is opened again has everything', async (t) => {
@@ -664,7 +670,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
       const all = await store.find(cards, {}, { sort: [['rank', 1]], limit: 300 })
       t.equal(all.length, 300)
       reads += 1
-      // An embedded store answers at once: without a turn of the event loop the writer would never have one.
+      // An embedded store answers without a turn of the event loop. Give the writer one.
       await nextTurn()
     }
     await writes
@@ -673,7 +679,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal(await store.count(cards, { labels: 'v5' }), 0)
   })
 
-  t.test('applies that overlap are all written', async (t) => {
+  t.test('overlapping applies are all written', async (t) => {
     const store = await storeWith(t)
     await Promise.all(
       Array.from({ length: 20 }, (_, i) =>
@@ -684,7 +690,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal((await store.get(cards, 'shared'))?.rank, 19, 'the latest position stays')
   })
 
-  t.test('an open store answers a ping; a closed one is unavailable', async (t) => {
+  t.test('an open store answers a ping; a closed store gives StoreUnavailable', async (t) => {
     const store = await open(t)()
     await store.prepare([cards])
     await store.ping()

@@ -28,7 +28,7 @@ const tally: Fold<Tally> = {
   evolve: (document) => ({ count: (document?.count ?? 0) + 1 }),
 }
 const tallyModel = readModel(tally)
-/** The same under another name, with a spare generation of its own. */
+/** The same model under another name, with its own spare generation. */
 const others: Collection<Tally> = { ...tallies, name: 'others' }
 const otherModel = readModel({ ...tally, collection: others })
 const MORE_MODELS = [otherModel]
@@ -67,30 +67,33 @@ async function following(
   return { events, views, generations, projector, rebuild, freeSpares, exchanged, caughtUp }
 }
 
-/** Damage that a rebuild mends. */
+/** Writes a wrong document, which a rebuild repairs. */
 const spoil = ({ current }: Generations, id: string) =>
   current.apply([{ op: 'put', collection: tallies, id, position: 10 ** 9, body: { count: -1 } }], new Map())
 
-t.test('a rebuilt model holds what the log says; until then the old documents are read', async (t) => {
-  const { events, generations, rebuild, exchanged, caughtUp } = await following(t)
-  await take(events, 'a', 700)
-  await caughtUp()
-  await spoil(generations, 'a')
-  const steps = []
-  for await (const step of rebuild([tallyModel])) {
-    steps.push(step)
-    const expected = step.done ? { count: 700 } : { count: -1 }
-    t.same(await generations.current.get(tallies, 'a'), expected, 'until the exchange the old one')
-  }
-  t.ok(steps.length > 2)
-  t.match(steps.at(-1), { model: 'tallies', events: 700, done: true })
-  t.same(exchanged, ['tallies'])
-  await take(events, 'a')
-  await caughtUp()
-  t.same(await generations.current.get(tallies, 'a'), { count: 701 }, 'and it goes on from there')
-})
+t.test(
+  'a rebuilt model holds the result of the log; queries read the old documents until it is done',
+  async (t) => {
+    const { events, generations, rebuild, exchanged, caughtUp } = await following(t)
+    await take(events, 'a', 700)
+    await caughtUp()
+    await spoil(generations, 'a')
+    const steps = []
+    for await (const step of rebuild([tallyModel])) {
+      steps.push(step)
+      const expected = step.done ? { count: 700 } : { count: -1 }
+      t.same(await generations.current.get(tallies, 'a'), expected, 'the old document until the exchange')
+    }
+    t.ok(steps.length > 2)
+    t.match(steps.at(-1), { model: 'tallies', events: 700, done: true })
+    t.same(exchanged, ['tallies'])
+    await take(events, 'a')
+    await caughtUp()
+    t.same(await generations.current.get(tallies, 'a'), { count: 701 }, 'the model continues from there')
+  },
+)
 
-t.test('what is appended while a model is rebuilt is neither lost nor counted twice', async (t) => {
+t.test('events that are appended during a rebuild are counted exactly once', async (t) => {
   const { events, generations, rebuild, caughtUp } = await following(t)
   await take(events, 'a', 2000)
   let more = 0
@@ -129,7 +132,7 @@ t.test('each rebuild exchanges the two generations, and a new start reads the ri
   }
 })
 
-t.test('a rebuild that is given up, or that fails, leaves the old documents', async (t) => {
+t.test('a rebuild that is cancelled or fails leaves the old documents', async (t) => {
   let broken = false
   const fold: Fold<Tally> = {
     ...tally,
@@ -150,7 +153,7 @@ t.test('a rebuild that is given up, or that fails, leaves the old documents', as
   t.same(exchanged, [])
 })
 
-t.test('a model that had stopped goes on after a rebuild with a fold that works', async (t) => {
+t.test('a stopped model continues after a rebuild with a fold that works', async (t) => {
   let broken = true
   const fold: Fold<Tally> = {
     ...tally,
@@ -190,7 +193,7 @@ const spareIsEmpty =
     (await spare.range(collection, { limit: 1 })).length === 0
 
 t.test(
-  'old generations are freed some time later, also when another model is rebuilt meanwhile',
+  'old generations are emptied some time later, even if another model is rebuilt meanwhile',
   async (t) => {
     const { events, generations, rebuild, caughtUp } = await following(t, { graceMs: 50 })
     await take(events, 'a', 3)
@@ -204,7 +207,7 @@ t.test(
   },
 )
 
-t.test('a rebuild that is given up leaves nothing in the spare generation', async (t) => {
+t.test('a cancelled rebuild leaves no documents in the spare generation', async (t) => {
   const { events, generations, rebuild, caughtUp } = await following(t, { graceMs: 1 })
   await take(events, 'a', 600)
   await caughtUp()
@@ -214,17 +217,17 @@ t.test('a rebuild that is given up leaves nothing in the spare generation', asyn
 })
 
 t.test(
-  'what an earlier process had no time to free the next one frees; a rebuild is left alone',
+  'the next process empties the spare generations that an earlier one left, but not those of a running rebuild',
   async (t) => {
     const { events, generations, rebuild, freeSpares, caughtUp } = await following(t)
     await take(events, 'a', 600)
     await caughtUp()
-    await t.resolves(freeSpares([tallyModel]), 'also where there never was a rebuild')
+    await t.resolves(freeSpares([tallyModel]), 'also when there never was a rebuild')
     for await (const _ of rebuild([tallyModel, otherModel]));
     t.notOk(await spareIsEmpty(generations)())
     await freeSpares([tallyModel])
     t.ok(await spareIsEmpty(generations)())
-    t.notOk(await spareIsEmpty(generations, others)(), 'only what was named')
+    t.notOk(await spareIsEmpty(generations, others)(), 'only the named models')
     t.same(await generations.current.get(tallies, 'a'), { count: 600 })
 
     const freeing = freeSpares([tallyModel], 1)
@@ -233,7 +236,7 @@ t.test(
   },
 )
 
-t.test('read models that other servers use, too, are not exchanged under them', async (t) => {
+t.test('read models that other servers share cannot be rebuilt', async (t) => {
   const { events, generations, rebuild, freeSpares, caughtUp } = await following(t, { isShared: true })
   await take(events, 'a')
   await caughtUp()
@@ -242,7 +245,7 @@ t.test('read models that other servers use, too, are not exchanged under them', 
   }, new SharedReadModels())
   t.same(await generations.current.get(tallies, 'a'), { count: 1 })
 
-  // Another server had made them anew: its spare generation is what this one takes for the current one.
+  // Another server has rebuilt them: its spare generation is the one that this server takes for current.
   await generations.spare.prepare([tallies])
   await spoil({ ...generations, current: generations.spare }, 'a')
   await freeSpares([tallyModel])

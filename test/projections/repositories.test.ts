@@ -47,7 +47,7 @@ const deleted = (repoId: number, parentId?: number): DomainEvent => ({
   data: { repoId, owner: alice, name: 'app', ...(parentId === undefined ? {} : { parentId }) },
 })
 
-t.test('a repository counts the forks that it has', async (t) => {
+t.test('a repository counts its forks', async (t) => {
   const story = [created(1), created(2, 1), created(3, 1), created(4, 2)]
   t.match(documentOf('1', story), { forks: 2, parentId: null, empty: true })
   t.match(documentOf('2', story), { forks: 1, parentId: 1, parent: { repoId: 1, owner: bob }, empty: false })
@@ -56,14 +56,18 @@ t.test('a repository counts the forks that it has', async (t) => {
   t.equal(documentOf('3', story), undefined)
 })
 
-t.test('a fork and its base outlive each other', async (t) => {
+t.test('a fork and its base are deleted independently', async (t) => {
   const story = [created(1), created(2, 1), deleted(1)]
   t.match(documentOf('2', story), { parentId: 1, forks: 0 })
   t.equal(documentOf('1', story), undefined)
-  t.equal(documentOf('1', [...story, created(3, 1), deleted(2, 1)]), undefined, 'nothing brings it back')
+  t.equal(
+    documentOf('1', [...story, created(3, 1), deleted(2, 1)]),
+    undefined,
+    'a deleted base is not created again',
+  )
 })
 
-t.test('the readers of a repository are those whom accessTo lets read it', async (t) => {
+t.test('the readers of a repository are exactly the accounts that accessTo lets read it', async (t) => {
   const hidden: DomainEvent = { type: 'RepositoryEdited', data: { repoId: 1, changes: { private: true } } }
   const shown: DomainEvent = { type: 'RepositoryEdited', data: { repoId: 1, changes: { private: false } } }
   const given: DomainEvent = { type: 'CollaboratorSet', data: { repoId: 1, user: bob, permission: 'read' } }
@@ -95,7 +99,7 @@ t.test('the readers of a repository are those whom accessTo lets read it', async
     const repository = documentOf('1', [created(1), ...story])
     if (repository === undefined) throw new Error('no document')
     t.equal(repository.readers.includes(ANYONE), accessTo(repository, null) !== 'none')
-    // The owner stands for an organization here: a member has its id among the memberships.
+    // The owner is an organization here: its members have its id in their memberships.
     for (const requester of [account(alice), account(bob), account(carol), account(carol, alice.id)]) {
       const ids = [ANYONE, requester.id, ...Object.keys(requester.memberships).map(Number)]
       const listed = repository.readers.some((reader) => ids.includes(reader))

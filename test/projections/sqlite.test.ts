@@ -37,7 +37,7 @@ async function emptyStore(t: Test) {
   return { store, file, db }
 }
 
-t.test('how a query is answered', async (t) => {
+t.test('the query plans of SQLite', async (t) => {
   const { db } = await emptyStore(t)
 
   function planOf({ text, values }: Sql): string {
@@ -49,14 +49,14 @@ t.test('how a query is answered', async (t) => {
   const count = (filter: Filter<Card>) => planOf(selectCount(cards, readFilter(cards, filter)))
 
   t.test(
-    'a page of a filtered and sorted list is read off its index, without a scan or a sort',
+    'a page of a filtered and sorted list is read from its index, without a scan or a sort',
     async (t) => {
       const options: FindOptions<Card> = { sort: [['rank', -1]], skip: 30, limit: 30 }
       const byStateAndRank = /^SEARCH d USING INDEX doc_cards__state__rank_desc \(<expr>=\?\)$/
       t.match(page({ state: 'open' }, options), byStateAndRank)
       t.match(page({ state: null }, options), byStateAndRank, 'also for null')
       t.match(page({ state: { $in: ['open'] } }, options), byStateAndRank, 'also for a list of one')
-      t.match(page({ state: 'open', open: true }, options), byStateAndRank, 'also with a condition beside it')
+      t.match(page({ state: 'open', open: true }, options), byStateAndRank, 'also with another condition')
       t.match(
         page({ state: 'open', rank: { $gt: 3 } }, options),
         /^SEARCH d USING INDEX doc_cards__state__rank_desc/,
@@ -87,7 +87,7 @@ t.test('how a query is answered', async (t) => {
     },
   )
 
-  t.test('a page with a rare array value begins with the documents that have it', async (t) => {
+  t.test('a page with a rare array value starts from the documents that have it', async (t) => {
     const conditions = readFilter(cards, { state: 'open', words: { $words: ['mer'] } })
     const [start] = hitsOf(cards, conditions)
     const plan = planOf(selectPage(cards, conditions, readPage({ sort: [['rank', -1]], limit: 30 }), start))
@@ -99,7 +99,7 @@ t.test('how a query is answered', async (t) => {
   })
 })
 
-t.test('an array value that many documents have is found the same as one that few have', async (t) => {
+t.test('common and rare array values give correct results', async (t) => {
   const { store } = await emptyStore(t)
   const changes = Array.from({ length: 1500 }, (_, rank) => {
     const labels = rank % 500 === 0 ? ['all', 'rare'] : ['all']
@@ -119,7 +119,7 @@ t.test('an array value that many documents have is found the same as one that fe
   t.equal(await store.count(cards, { words: { $words: ['ev'] }, labels: 'rare' }), 3)
 })
 
-t.test('the indexes are those that are declared, after every preparation', async (t) => {
+t.test('after every prepare, the indexes are the declared ones', async (t) => {
   const { store, db } = await emptyStore(t)
   const indexes = () =>
     select<[], { name: string }>(
@@ -142,7 +142,7 @@ t.test('an apply is all or nothing', async (t) => {
     [put('a', { key: 'before', labels: ['old'] })],
     new Map([['r', { position: 1, version: 1 }]]),
   )
-  // FAIL, unlike ABORT, leaves to the caller what the transaction wrote before.
+  // FAIL, unlike ABORT, does not undo the earlier writes of the transaction. The store must do it.
   db.exec(`CREATE TRIGGER poison BEFORE INSERT ON doc_cards WHEN new.id = 'poison'
     BEGIN SELECT raise(FAIL, 'the disk is full'); END`)
   const changes = [
@@ -159,24 +159,24 @@ t.test('an apply is all or nothing', async (t) => {
 
   db.exec('DROP TRIGGER poison')
   await store.apply(changes, moved)
-  t.equal(await store.count(cards, {}), 4, 'the same changes are written when the disk is well again')
+  t.equal(await store.count(cards, {}), 4, 'the same changes are written when the disk works again')
   t.strictSame(await store.checkpoint('r'), { position: 2, version: 1 })
 })
 
-t.test('a document that is no JSON is refused before anything is written', async (t) => {
+t.test('a document that cannot be JSON is refused before anything is written', async (t) => {
   const { store } = await emptyStore(t)
   await t.rejects(store.apply([put('a', { key: 'a' }), put('b', { key: 1n })], NONE), TypeError)
   t.equal(await store.count(cards, {}), 0)
 })
 
-t.test('a collection that was never prepared is unavailable', async (t) => {
+t.test('a collection that was never prepared gives StoreUnavailable', async (t) => {
   const { store } = await emptyStore(t)
   const unknown: Collection<Card> = { ...cards, name: 'unknown' }
   await t.rejects(store.find(unknown, {}), StoreUnavailable)
   await t.rejects(store.apply([put('a', {}, 1, unknown)], NONE), StoreUnavailable)
 })
 
-t.test('while another process writes, an apply waits and reads go on', async (t) => {
+t.test('while another process writes, an apply waits and reads continue', async (t) => {
   const { store, db } = await emptyStore(t)
   db.exec('BEGIN IMMEDIATE')
   let applied = false
@@ -193,7 +193,7 @@ t.test('while another process writes, an apply waits and reads go on', async (t)
   t.equal(await store.count(cards, {}), 1)
 })
 
-t.test('nobody sees half of an apply, and a large one lets others have their turn', async (t) => {
+t.test('reads never see half of an apply, and a large apply lets other work run', async (t) => {
   const { store } = await emptyStore(t)
   const changes = Array.from({ length: 5000 }, (_, i) =>
     put(`c${i}`, { key: `c${i}`, words: ['a', 'b', `c${i}`] }),
@@ -215,13 +215,11 @@ t.test('nobody sees half of an apply, and a large one lets others have their tur
   t.ok(turns > 3, `${turns} turns`)
 })
 
-t.test(
-  'a process that is killed while it writes leaves documents that agree with the checkpoint',
-  async (t) => {
-    const file = join(t.testdir(), 'views.db')
-    const contract = pathToFileURL(program('test/projections/read-store-contract')).href
-    const adapter = pathToFileURL(program('src/projections/sqlite')).href
-    const script = `
+t.test('a process that is killed while it writes leaves documents that match the checkpoint', async (t) => {
+  const file = join(t.testdir(), 'views.db')
+  const contract = pathToFileURL(program('test/projections/read-store-contract')).href
+  const adapter = pathToFileURL(program('src/projections/sqlite')).href
+  const script = `
     const { openSqliteReadStore } = await import(${JSON.stringify(adapter)})
     const { cards, put } = await import(${JSON.stringify(contract)})
     const store = openSqliteReadStore(${JSON.stringify(file)})
@@ -232,25 +230,24 @@ t.test(
       await store.apply(changes, new Map([['reader', { position: n, version: 1 }]]))
       console.log(n)
     }`
-    const child = spawn(process.execPath, [...NODE_ARGS, '--input-type=module', '--eval', script], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    const exited = once(child, 'exit')
-    let acknowledged = 0
-    for await (const line of createInterface({ input: child.stdout })) {
-      acknowledged = Number(line)
-      if (acknowledged === 5) child.kill('SIGKILL')
-    }
-    await exited
-    t.ok(acknowledged >= 5)
+  const child = spawn(process.execPath, [...NODE_ARGS, '--input-type=module', '--eval', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const exited = once(child, 'exit')
+  let acknowledged = 0
+  for await (const line of createInterface({ input: child.stdout })) {
+    acknowledged = Number(line)
+    if (acknowledged === 5) child.kill('SIGKILL')
+  }
+  await exited
+  t.ok(acknowledged >= 5)
 
-    const store = openSqliteReadStore(file)
-    t.teardown(() => store.close())
-    await store.prepare([cards])
-    const position = (await store.checkpoint('reader'))?.position ?? 0
-    t.ok(position >= acknowledged, 'nothing acknowledged is lost')
-    t.equal(await store.count(cards, { rank: position }), 200)
-    t.equal(await store.count(cards, { labels: `v${position}` }), 200)
-    t.equal(await store.count(cards, {}), 200)
-  },
-)
+  const store = openSqliteReadStore(file)
+  t.teardown(() => store.close())
+  await store.prepare([cards])
+  const position = (await store.checkpoint('reader'))?.position ?? 0
+  t.ok(position >= acknowledged, 'nothing acknowledged is lost')
+  t.equal(await store.count(cards, { rank: position }), 200)
+  t.equal(await store.count(cards, { labels: `v${position}` }), 200)
+  t.equal(await store.count(cards, {}), 200)
+})

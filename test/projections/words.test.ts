@@ -1,20 +1,20 @@
 import t from 'tap'
 import { wordsOf } from '../../src/projections/words.ts'
 
-/** Whether every word of q is the beginning of a word of the text, as the read store asks it. */
+/** Whether every word of `q` is the beginning of a word of the text: the read store's `$words`. */
 function finds(q: string, text: string): boolean {
   const words = wordsOf(text)
   return wordsOf(q).every((asked) => words.some((word) => word.startsWith(asked)))
 }
 
-t.test('words are runs of letters and digits, each once, in their order', async (t) => {
+t.test('words are runs of letters and digits, each once, in the order of the text', async (t) => {
   t.same(wordsOf('The merge-base of v1.2: the_end (of it)!'), [
     ...['the', 'merge', 'base', 'of', 'v1', '2', 'end', 'it'],
   ])
   for (const none of ['', ' \n\t', '-- ?! …', '😀🎉', '\u0000']) t.same(wordsOf(none), [], none.trim())
 })
 
-t.test('a text of plain letters has the words that it has beside other ones', async (t) => {
+t.test('the fast path for ASCII gives the same words as the general one', async (t) => {
   const long = 'a'.repeat(100)
   for (const text of ['The merge-base of v1.2: the_end (of it)!', `${long} ${long}b x\u0000y\n_Z_`, '']) {
     t.same([...wordsOf(text), 'é'], wordsOf(`${text} é`), text)
@@ -37,7 +37,7 @@ t.test('case is ignored, in any script', async (t) => {
   }
 })
 
-t.test('one character is found however it is written', async (t) => {
+t.test('a character is found in each of its Unicode forms', async (t) => {
   for (const [q, text] of [
     ['cafe\u0301', 'caf\u00e9'],
     ['caf\u00e9', 'cafe\u0301s'],
@@ -59,7 +59,7 @@ t.test('a word is found by its beginning, not by its middle', async (t) => {
   t.ok(finds('서울', '서울특별시'))
 })
 
-t.test('where no blanks tell words apart, any part is found', async (t) => {
+t.test('in scripts without spaces, any part of a text is found', async (t) => {
   for (const q of ['日本語', '本語', '語', 'テスト', '日本語のテスト', 'のテ', 'api']) {
     t.ok(finds(q, 'これは日本語のテスト、API付き'), q)
   }
@@ -67,7 +67,7 @@ t.test('where no blanks tell words apart, any part is found', async (t) => {
   t.ok(finds('ไทย', 'ภาษาไทย'))
 })
 
-t.test('of long words the beginning counts, and no character is cut in two', async (t) => {
+t.test('only the beginning of a long word is stored, and no character is cut in half', async (t) => {
   const long = 'x'.repeat(100)
   t.same(wordsOf(long), ['x'.repeat(64)])
   t.ok(finds(long, `${long}y`))
@@ -76,10 +76,10 @@ t.test('of long words the beginning counts, and no character is cut in two', asy
   t.equal(Buffer.from(word).toString(), word)
   t.equal([...word].length, 64)
   t.ok(finds(wide, `${wide}z`))
-  t.ok(finds('\ud800 a', 'a\ud800b a'), 'half a character is none')
+  t.ok(finds('\ud800 a', 'a\ud800b a'), 'half a character is not a word')
 })
 
-t.test('a megabyte is read in no time, whatever is in it', async (t) => {
+t.test('a megabyte of any text is split before the test times out', async (t) => {
   for (const text of [
     'a'.repeat(2 ** 20),
     '\u0301'.repeat(2 ** 19),

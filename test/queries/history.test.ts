@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { type DomainEvent, schemaOf } from '../../src/events/domain-events.ts'
+import { schemaOf } from '../../src/events/codec.ts'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { discussionStream, pullStream } from '../../src/events/streams.ts'
 import { workTree } from '../git-client.ts'
 import { startTestServer } from '../start-server.ts'

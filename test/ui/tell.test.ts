@@ -1,6 +1,6 @@
 import t from 'tap'
+import { schemaOf } from '../../src/events/codec.ts'
 import type { AccountRef, BranchPoint } from '../../src/events/domain-events.ts'
-import { schemaOf } from '../../src/events/domain-events.ts'
 import { isStoryEvent, type StoryEvent, tell } from '../../src/ui/tell.ts'
 
 const own = { repoId: 1, index: 5 }

@@ -170,7 +170,7 @@ t.test('each bit of a byte that changes in a document is found, with its collect
     t.match(said, `${document.id} of issues`)
     if (bit === 7) {
       const reader = openSqliteReadStore(viewsFile)
-      const bad = { name: 'StoreUnavailable', message: /a document of issues is no UTF-8/ }
+      const bad = { name: 'StoreUnavailable', message: /a document of issues is not UTF-8/ }
       await t.rejects(reader.get<object>(collection, document.id), bad)
       await t.rejects(reader.getMany<object>(collection, [document.id]), bad)
       await t.rejects(reader.find<object>(collection, {}), bad)

@@ -23,7 +23,7 @@ const decider: Decider<CommentState, CommentEvent> = deciderOf({
     CommentAdded: (_, { data }) => ({ ...data, status: 'there', attachments: [] }),
     CommentDeleted: () => ({ status: 'none' }),
   },
-  isThere: (state: CommentState) => state.status === 'there',
+  exists: (state: CommentState) => state.status === 'there',
   changes: {
     CommentEdited: (_, { data }) => ({ body: data.body }),
     AttachmentAdded: ({ attachments }, { data }) => ({ attachments: [...attachments, data.attachment] }),
@@ -41,10 +41,10 @@ const decider: Decider<CommentState, CommentEvent> = deciderOf({
  * events pass by.
  */
 export function commentDecider(commentId: number): Decider<CommentState, CommentEvent> {
-  const { initialState, concerns, evolve } = decider
+  const { initialState, handles, evolve } = decider
   return {
     initialState,
-    concerns,
+    handles,
     evolve: (state, event) => (event.data.commentId === commentId ? evolve(state, event) : state),
   }
 }

@@ -12,7 +12,7 @@ export const issueDecider: Decider<IssueState, IssueEvent> = deciderOf({
   becomes: {
     IssueOpened: (_, { data }) => ({ ...data, status: 'open', closed: false, dependencies: [] }),
   },
-  isThere: (state: IssueState) => state.status !== 'none',
+  exists: (state: IssueState) => state.status !== 'none',
   changes: {
     ...discussionChanges,
     StatusChanged: (_, { data: { closed } }) => ({ closed, status: stateOf(closed) }),

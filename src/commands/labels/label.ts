@@ -24,7 +24,7 @@ export const labelDecider: Decider<LabelState, LabelEvent> = deciderOf({
     LabelCreated: (_, { data }) => ({ status: 'active', label: data }),
     LabelDeleted: (state) => (state.status === 'active' ? { status: 'deleted', label: state.label } : state),
   },
-  isThere: (state: LabelState) => state.status === 'active',
+  exists: (state: LabelState) => state.status === 'active',
   changes: { LabelEdited: ({ label }, { data }) => ({ label: { ...label, ...data.changes } }) },
 })
 

@@ -25,7 +25,7 @@ export const milestoneDecider: Decider<MilestoneState, MilestoneEvent> = decider
     MilestoneCreated: (_, { data }) => ({ status: 'active', milestone: data }),
     MilestoneDeleted: (state) => (state.status === 'active' ? { status: 'deleted' } : state),
   },
-  isThere: (state: MilestoneState) => state.status === 'active',
+  exists: (state: MilestoneState) => state.status === 'active',
   changes: {
     MilestoneEdited: ({ milestone }, { data }) => ({ milestone: { ...milestone, ...data.changes } }),
   },

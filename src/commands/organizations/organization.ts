@@ -37,7 +37,7 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
       members: new Map(),
     }),
   },
-  isThere: (state: OrganizationState) => state.status === 'active',
+  exists: (state: OrganizationState) => state.status === 'active',
   changes: {
     MemberSet: (state, { data }) => ({
       members: new Map(state.members).set(data.user.id, data.permission),

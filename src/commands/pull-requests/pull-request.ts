@@ -48,7 +48,7 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = deciderOf({
       }
     },
   },
-  isThere: (state: PullState) => state.status !== 'none',
+  exists: (state: PullState) => state.status !== 'none',
   changes: {
     ...discussionChanges,
     StatusChanged: (_, { data: { closed } }) => ({ closed, status: stateOf(closed) }),

@@ -55,7 +55,7 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
     },
     RepositoryDeleted: (state) => (state.status === 'active' ? { status: 'deleted' } : state),
   },
-  isThere: (state: RepositoryState) => state.status === 'active',
+  exists: (state: RepositoryState) => state.status === 'active',
   changes: {
     RepositoryEdited: ({ settings }, { data }) => ({ settings: { ...settings, ...data.changes } }),
     CollaboratorSet: ({ collaborators }, { data }) => ({

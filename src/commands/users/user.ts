@@ -34,7 +34,7 @@ export const userDecider: Decider<UserState, UserEvent> = deciderOf({
       tokens: new Map(),
     }),
   },
-  isThere: (state: UserState) => state.status === 'active',
+  exists: (state: UserState) => state.status === 'active',
   changes: {
     TokenCreated: (state, { data: { tokenId: id, name, lastEight, scopes } }) => ({
       tokens: new Map(state.tokens).set(id, { id, name, lastEight, scopes }),

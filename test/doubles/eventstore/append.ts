@@ -1,4 +1,4 @@
-/** Streams.Append, BatchAppend, Delete and Tombstone. */
+/** The methods Append, BatchAppend, Delete and Tombstone of the Streams service. */
 
 import codePb from '@eventstore/db-client/generated/code_pb.js'
 import sharedPb from '@eventstore/db-client/generated/shared_pb.js'
@@ -29,7 +29,7 @@ function expectedIn(options: ExpectedInRequest, revision: string | undefined): E
   throw new InvalidArgument('the expected revision is missing')
 }
 
-/** Collects a request that comes in parts, and no more of it than an append may have. */
+/** Collects the parts of a request. @throws AppendTooLarge when they exceed the limit of an append */
 function collector() {
   const events: ServerEvent[] = []
   let size = 0
@@ -168,7 +168,7 @@ function batchSucceeded({ revision, position }: Appended): streamsPb.BatchAppend
   return new streamsPb.BatchAppendResp.Success().setCurrentRevision(String(revision)).setPosition(at)
 }
 
-/** The error of one batch, for those that leave the others alone. */
+/** The answer for a batch that failed, when the error does not concern the other batches. */
 function batchRefused(error: unknown): statusPb.Status | undefined {
   if (error instanceof WrongExpectedRevision) {
     const { expected, actual } = error
@@ -202,7 +202,7 @@ function failure(
   return new statusPb.Status().setCode(code).setMessage(type).setDetails(details)
 }
 
-/** Delete: the stream reads as if it did not exist, and may be written again. */
+/** Delete: afterwards the stream reads as if it did not exist, and can be written again. */
 export function softDelete(streams: Streams): handleUnaryCall<streamsPb.DeleteReq, streamsPb.DeleteResp> {
   return async (call, callback) => {
     try {
@@ -216,7 +216,7 @@ export function softDelete(streams: Streams): handleUnaryCall<streamsPb.DeleteRe
   }
 }
 
-/** Tombstone: the stream is gone for ever. */
+/** Tombstone: the stream cannot be read or written again. */
 export function tombstone(
   streams: Streams,
 ): handleUnaryCall<streamsPb.TombstoneReq, streamsPb.TombstoneResp> {

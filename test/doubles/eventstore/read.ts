@@ -1,4 +1,4 @@
-/** Streams.Read: reads and subscriptions, of one stream and of all. */
+/** The method Read of the Streams service: reads and subscriptions, of one stream and of $all. */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
@@ -13,7 +13,7 @@ import {
 } from './streams.ts'
 import { fromUint64, InvalidArgument, streamName, toReadEvent, toStatus, toStreamIdentifier } from './wire.ts'
 
-/** How many events a filtered read looks at between checkpoints when the client does not say: ESDB's page. */
+/** The default number of events between two checkpoints of a filtered read, as in EventStoreDB. */
 const DEFAULT_WINDOW = 32
 
 const MOST = Number.MAX_SAFE_INTEGER
@@ -29,7 +29,7 @@ interface Reading {
   sendEvent(event: RecordedServerEvent): Promise<void>
 }
 
-/** `stopping` ends the subscriptions when the server is closed. */
+/** `stopping` aborts when the server is closed, and ends the subscriptions. */
 export function read(
   store: EventStore,
   streams: Streams,
@@ -57,7 +57,7 @@ export function read(
   }
 }
 
-/** The client's flow control decides how fast the log is read. */
+/** Sends events no faster than the client reads them. */
 async function sendSlowly(call: Call, response: streamsPb.ReadResp, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
   if (!call.write(response)) await once(call, 'drain', { signal })
@@ -79,8 +79,8 @@ async function readAll({ store, options, sendEvent }: Reading): Promise<void> {
   const all = options.getAll()
   const back = backwards(options)
   const position = fromUint64(all?.getPosition()?.getCommitPosition() ?? '0')
-  // EventStoreDB's positions lie between events: a forwards read begins with the event that stands there,
-  // a backwards read with the one before. The port leaves out the event itself in both directions.
+  // In EventStoreDB a forwards read begins with the event at the position, and a backwards read with the event before
+  // it. The port leaves out the event at the position in both directions.
   const from = all?.hasEnd()
     ? MOST
     : all?.hasStart()
@@ -180,7 +180,7 @@ async function subscribeToStream({
 }: Reading): Promise<void> {
   const where = options.getStream()
   const stream = streamName(where?.getStreamIdentifier())
-  // Taken before the stream is read: what is appended meanwhile is then seen twice, and never missed.
+  // Get the position before the stream is read. Events that are appended meanwhile are then seen twice, not missed.
   const head = await store.lastPosition()
   const { last, first, tombstoned } = await streams.state(stream)
   if (tombstoned) throw new StreamDeleted(stream)
@@ -208,7 +208,7 @@ async function subscribeToStream({
   }
 }
 
-/** The filter of the request; without one everything matches. */
+/** The filter of the request. Without a filter every event matches. */
 function filterIn(options: streamsPb.ReadReq.Options): (event: RecordedServerEvent) => boolean {
   const filter = options.getFilter()
   if (filter === undefined) return () => true

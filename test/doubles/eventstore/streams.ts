@@ -1,6 +1,6 @@
 /**
- * What EventStoreDB does with streams, told in terms of the event store port: expected revisions of
- * deleted streams, soft deletes (a `$tb` in the metadata stream), tombstones, truncation.
+ * EventStoreDB's rules for streams, on top of the event store port: expected revisions of deleted streams, soft deletes
+ * (a `$tb` in the metadata stream), tombstones, truncation.
  */
 import { randomUUID } from 'node:crypto'
 import {
@@ -17,7 +17,7 @@ export const MAX_APPEND_SIZE = 1024 * 1024
 
 const SOFT_DELETED = '{"$tb":9223372036854775807}'
 
-/** An event as EventStoreDB sees it: bytes with a content type. */
+/** An event of EventStoreDB: bytes with a content type. */
 export interface ServerEvent {
   id: string
   type: string
@@ -30,12 +30,12 @@ export interface RecordedServerEvent extends ServerEvent {
   stream: string
   revision: number
   position: number
-  /** When it was written, ISO 8601. */
+  /** The time when it was written, ISO 8601. */
   created: string
 }
 
 export interface StreamState {
-  /** The last revision in the log; null when nothing was ever written. */
+  /** The last revision in the log; null when the stream was never written. */
   last: number | null
   /** The first revision that reads still return. */
   first: number
@@ -43,7 +43,7 @@ export interface StreamState {
   softDeleted: boolean
 }
 
-/** The stream has a tombstone: no one can read or write it any more. */
+/** The stream has a tombstone: it cannot be read or written again. */
 export class StreamDeleted extends Error {
   override readonly name = 'StreamDeleted'
   readonly stream: string
@@ -58,7 +58,7 @@ export class AppendTooLarge extends Error {
   override readonly name = 'AppendTooLarge'
 }
 
-/** What a real server does and the double does not. */
+/** A feature that a real server has and the double does not. */
 export class NotSupported extends Error {
   override readonly name = 'NotSupported'
 
@@ -72,7 +72,7 @@ export type Streams = ReturnType<typeof openStreams>
 export function openStreams(store: EventStore) {
   const lastOf = new Map<string, Promise<unknown>>()
 
-  /** One writer of a stream after the other: what is checked must still hold when it is written. */
+  /** Runs the writes to one stream one after another, so that a check still holds when the write happens. */
   function inTurn<T>(stream: string, work: () => Promise<T>): Promise<T> {
     const mine = (lastOf.get(stream) ?? Promise.resolve()).then(work)
     const settled = mine.catch(() => {})
@@ -100,7 +100,7 @@ export function openStreams(store: EventStore) {
       last: revision,
       first: Math.max(truncateBefore, revision === null ? 0 : revision - maxCount + 1, 0),
       tombstoned,
-      // JSON numbers lose the last digits of the largest 64-bit integer; nothing else comes near it.
+      // JSON cannot hold the largest 64-bit integer exactly. No other value is near it.
       softDeleted: truncateBefore > Number.MAX_SAFE_INTEGER,
     }
   }
@@ -132,7 +132,7 @@ export function openStreams(store: EventStore) {
         if (expected === 'stream-exists') throw new WrongExpectedRevision(stream, expected, last)
         const next = expected === 'no-stream' ? last : expected
         if (typeof next === 'number' && next !== last) throw new WrongExpectedRevision(stream, expected, last)
-        // Before the events: a crash between the two leaves an empty stream, not events that can't be read.
+        // Write the metadata before the events: a crash between the two leaves an empty stream, not unreadable events.
         await writeMetadata(stream, `{"$tb":${last + 1}}`)
         return write(stream, events, next)
       })
@@ -196,7 +196,7 @@ function refuseUnknownLimits(events: readonly ServerEvent[]): void {
   if (events.some((event) => '$maxAge' in metadataIn(event))) throw new NotSupported('$maxAge')
 }
 
-/** The port keeps JSON with the product's envelope; the bytes of any client go inside it, as base64. */
+/** The port stores JSON with Mergelog's metadata. A client's bytes are stored inside the JSON, as base64. */
 function toNewEvent(event: ServerEvent): NewEvent {
   const { id, type, contentType, data, metadata } = event
   return {

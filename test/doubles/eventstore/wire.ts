@@ -1,4 +1,4 @@
-/** The messages of EventStoreDB's protocol, to and from what the double works with. */
+/** Converts messages of EventStoreDB's protocol to the double's types and back. */
 
 import sharedPb from '@eventstore/db-client/generated/shared_pb.js'
 import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
@@ -13,12 +13,12 @@ import {
   StreamDeleted,
 } from './streams.ts'
 
-/** A tombstone stands at the largest revision there is. */
+/** The revision of a tombstone: the largest one. */
 const DELETED_REVISION = '9223372036854775807'
 
 const UUID_TEXT = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** The request itself is wrong. */
+/** The request is not valid. */
 export class InvalidArgument extends Error {
   override readonly name = 'InvalidArgument'
 }
@@ -37,7 +37,7 @@ export function fromUuid(uuid: sharedPb.UUID | undefined): string {
   const structured = uuid?.getStructured()
   if (structured === undefined) {
     const text = uuid?.getString() ?? ''
-    if (!UUID_TEXT.test(text)) throw new InvalidArgument(`"${text}" is no UUID`)
+    if (!UUID_TEXT.test(text)) throw new InvalidArgument(`"${text}" is not a UUID`)
     return text.toLowerCase()
   }
   const bits = [structured.getMostSignificantBits(), structured.getLeastSignificantBits()]
@@ -56,7 +56,7 @@ export function toUuid(id: string, structured: boolean): sharedPb.UUID {
   return uuid.setStructured(value)
 }
 
-/** An unsigned 64-bit number of the wire; what is beyond the safe integers is as good as infinite here. */
+/** Reads an unsigned 64-bit number. A number beyond the safe integers becomes the largest safe integer. */
 export function fromUint64(value: string): number {
   return Math.min(Number(value), Number.MAX_SAFE_INTEGER)
 }
@@ -94,7 +94,7 @@ export function toReadEvent(
   const properties = recorded.getMetadataMap()
   properties.set('type', event.type)
   properties.set('content-type', event.contentType)
-  // .NET's ticks of 100 ns, since 1970.
+  // .NET's ticks of 100 ns since 1970.
   properties.set('created', String(BigInt(Date.parse(event.created)) * 10_000n))
   const read = new streamsPb.ReadResp.ReadEvent().setEvent(recorded)
   if (ofAll) read.setCommitPosition(position)
@@ -102,7 +102,7 @@ export function toReadEvent(
   return new streamsPb.ReadResp().setEvent(read)
 }
 
-/** The gRPC status that a real server gives for an error, with the trailers that clients look at. */
+/** The gRPC status of a real server for an error, with the trailers that clients read. */
 export function toStatus(error: unknown): Partial<StatusObject> {
   const details = error instanceof Error ? error.message : String(error)
   if (error instanceof StreamDeleted) {
@@ -133,7 +133,7 @@ export function toStatus(error: unknown): Partial<StatusObject> {
 
 function trailing(code: status, details: string, trailers: Record<string, string>): Partial<StatusObject> {
   const metadata = new Metadata()
-  // Trailers are ASCII; stream names need not be.
+  // Trailers must be ASCII, but stream names can have other characters.
   for (const [key, value] of Object.entries(trailers))
     metadata.set(key, value.replace(/[^ -~]/gu, encodeURIComponent))
   return { code, details, metadata }

@@ -22,7 +22,7 @@ export function catalogueCommands(storage: Storage, cursors: Cursors) {
       .map((ns) => ns.slice(prefix.length))
   }
 
-  /** False when the same index is there already. */
+  /** Returns false when the same index already exists. */
   function addIndex(stored: Stored, spec: BsonDocument): boolean {
     const sameName = stored.indexes.find((index) => index.name === spec.name)
     const sameKey = stored.indexes.find((index) => sameIndexKey(index.key, spec.key))
@@ -152,7 +152,7 @@ export function catalogueCommands(storage: Storage, cursors: Cursors) {
   }
 }
 
-/** The order of the fields matters: `keyOf` keeps it. */
+/** Whether two indexes have the same fields in the same order, which `keyOf` keeps. */
 function sameIndexKey(key: BsonDocument, other: unknown): boolean {
   return isDocument(other) && keyOf(key) === keyOf(other)
 }

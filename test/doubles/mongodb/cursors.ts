@@ -1,4 +1,4 @@
-/** Results that are sent batch by batch. */
+/** Cursors: results that are sent in batches. */
 
 import { LRUCache } from 'lru-cache'
 import { BSON } from 'mongodb'
@@ -11,14 +11,14 @@ const MAX_CURSORS = 1000
 const IDLE_MS = 10 * 60 * 1000
 
 export interface Batch {
-  /** Zero when there is no more. */
+  /** Zero when there are no more documents. */
   id: BSON.Long
   ns: string
   documents: BsonDocument[]
 }
 
 export interface Cursors {
-  /** `batchSize` undefined: the server's own. With `single` nothing is kept for later. */
+  /** `batchSize` undefined means the server's default. With `single` there is one batch and no cursor. */
   open(ns: string, results: BsonDocument[], batchSize: number | undefined, single?: boolean): Batch
   next(id: string, ns: string, batchSize: number | undefined): Batch
   kill(id: string): boolean
@@ -55,7 +55,7 @@ export function createCursors(): Cursors {
   }
 }
 
-/** As many documents as one answer holds, and one at least unless none are wanted. */
+/** The documents that fit into one answer: at least one, unless the batch size is 0. */
 function batchOf(results: BsonDocument[], most: number): BsonDocument[] {
   let bytes = 0
   const end = results.findIndex((document, i) => {

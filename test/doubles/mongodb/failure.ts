@@ -1,4 +1,4 @@
-/** An answer `{ok: 0}` with MongoDB's own code and name. */
+/** An error answer `{ok: 0}` with MongoDB's code and name. */
 export class CommandFailure extends Error {
   override readonly name = 'CommandFailure'
   readonly code: number
@@ -11,12 +11,12 @@ export class CommandFailure extends Error {
   }
 }
 
-/** For what MongoDB does and this server does not. */
+/** The error for a feature that MongoDB has and this server does not. */
 export function unsupported(what: string): CommandFailure {
   return new CommandFailure(2, 'BadValue', `${what} is not supported by the double`)
 }
 
-/** For what MongoDB does not take either. */
+/** The error for a value that MongoDB refuses, too. */
 export function badValue(message: string): CommandFailure {
   return new CommandFailure(2, 'BadValue', message)
 }

@@ -41,7 +41,7 @@ function filters(name: string, operand: unknown): Matcher[] {
   return operand.map(matcher)
 }
 
-/** True when the demand is operators and not a document to be equal to. */
+/** Whether the demand consists of operators. Otherwise it is a value that the field must equal. */
 export function isOperators(demand: unknown): demand is BsonDocument {
   return isDocument(demand) && (Object.keys(demand)[0] ?? '').startsWith('$')
 }
@@ -100,7 +100,7 @@ function onOperator(field: string, operator: string, operand: unknown, demand: B
   }
 }
 
-/** A field that holds an array satisfies a demand as a whole or by one of its elements. */
+/** A field with an array meets a demand as a whole array, or by one of its elements. */
 function anyValue(field: string, test: (value: unknown) => boolean): Matcher {
   const path = field.split('.')
   return (document) => {
@@ -134,7 +134,7 @@ function toRegExp(pattern: unknown, options: unknown = ''): RegExp {
   }
 }
 
-/** Compares two documents as a sort says; an array sorts by its least (or, descending, its greatest) element. */
+/** Compares two documents by a sort. An array sorts by its smallest element, or by its largest when descending. */
 export function sorter(sort: BsonDocument): (a: BsonDocument, b: BsonDocument) => number {
   const fields = Object.entries(sort).map(([field, direction]) => {
     const sign = numberOf(direction)
@@ -152,7 +152,7 @@ export function sorter(sort: BsonDocument): (a: BsonDocument, b: BsonDocument) =
   }
 }
 
-/** Keeps or leaves out fields; `_id` is kept unless it is left out by name. */
+/** Applies a projection: keeps or removes fields. `_id` is kept unless the projection removes it. */
 export function projector(projection: BsonDocument): (document: BsonDocument) => BsonDocument {
   const { _id: id = 1, ...rest } = projection
   const fields = Object.entries(rest).map(([field, how]) => {

@@ -1,4 +1,4 @@
-/** The parameters of a command, with the errors that MongoDB gives for wrong ones. */
+/** Reads the parameters of a command. Wrong ones give MongoDB's errors. */
 import { CommandFailure, unsupported } from './failure.ts'
 import { type BsonDocument, isDocument, numberOf } from './values.ts'
 
@@ -35,12 +35,12 @@ export function documents(command: BsonDocument, name: string): BsonDocument[] {
   return value
 }
 
-/** `database.collection`, of the collection that the parameter names. */
+/** `database.collection` for the collection in the parameter. */
 export function namespace(command: BsonDocument, name: string): string {
   return `${text(command, '$db')}.${text(command, name)}`
 }
 
-/** Refuses options that would change the answer and that this server does not know. */
+/** Refuses options that this server does not support and that would change the answer. */
 export function refuse(command: BsonDocument, ...names: string[]): void {
   for (const name of names) if (command[name] !== undefined) throw unsupported(`the option ${name}`)
 }

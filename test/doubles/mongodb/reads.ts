@@ -7,7 +7,7 @@ import { document, documents, flag, namespace, number, refuse, text } from './pa
 import type { Storage, Stored } from './storage.ts'
 import { type BsonDocument, compare, isDocument, keyOf, numberOf, valuesAt } from './values.ts'
 
-/** The documents that a filter matches, in their natural order; by their ids when the filter names those. */
+/** The documents that match a filter, in their natural order. Uses the ids when the filter names them. */
 export function matching(stored: Stored | undefined, filter: BsonDocument): BsonDocument[] {
   const matches = matcher(filter)
   if (stored === undefined) return []
@@ -30,7 +30,7 @@ function idsOf(filter: BsonDocument): unknown[] | undefined {
   return Array.isArray(list) && !list.some((member) => member instanceof BSON.BSONRegExp) ? list : undefined
 }
 
-/** What every answer with a cursor looks like. */
+/** The form of every answer with a cursor. */
 export function cursorReply({ id, ns, documents }: Batch, batch: 'firstBatch' | 'nextBatch'): BsonDocument {
   return { cursor: { id, ns, [batch]: documents }, ok: 1 }
 }
@@ -57,7 +57,7 @@ export function readCommands(storage: Storage, cursors: Cursors) {
     getMore(command: BsonDocument): BsonDocument {
       const id = command.getMore
       if (!(id instanceof BSON.Long)) throw badValue('getMore needs the id of a cursor')
-      // The driver's 0 is "as you like"; so is the server's.
+      // For the driver and the server, 0 means the default size.
       const size = batchSizeOf(command) || undefined
       return cursorReply(cursors.next(id.toString(), namespace(command, 'collection'), size), 'nextBatch')
     },
@@ -96,7 +96,7 @@ function sorted(found: BsonDocument[], sort: BsonDocument): BsonDocument[] {
   return Object.keys(sort).length === 0 ? found : [...found].sort(sorter(sort))
 }
 
-/** `skip` and `limit`; a limit of 0 is none. */
+/** Applies `skip` and `limit`. A limit of 0 means no limit. */
 function cut(found: BsonDocument[], command: BsonDocument): BsonDocument[] {
   const skip = number(command, 'skip', 0)
   const limit = Math.abs(number(command, 'limit', 0))

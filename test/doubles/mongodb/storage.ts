@@ -1,6 +1,6 @@
 /**
- * Databases and collections: in memory to be searched, and in a SQLite file before a write is acknowledged. A
- * write command is one transaction; when the file can't take it, memory goes back to what it was.
+ * Databases and collections. They are searched in memory, and every write is in a SQLite file before it is
+ * acknowledged. A write command is one transaction. If the file refuses it, the change in memory is undone.
  */
 import { openSqlite, select } from '../../../src/sqlite.ts'
 import { badValue, CommandFailure, unsupported } from './failure.ts'
@@ -12,24 +12,24 @@ export interface Index {
   name: string
   key: BsonDocument
   unique: boolean
-  /** Of a unique index: which document has a key. */
+  /** For a unique index: the document of each key. */
   owners: Map<string, string>
 }
 
 export interface Stored {
   /** `database.collection` */
   namespace: string
-  /** By the key of their `_id`, in the order of insertion. */
+  /** The documents by the key of their `_id`, in the order of insertion. */
   documents: Map<string, BsonDocument>
-  /** Without the one on `_id`. */
+  /** All indexes except the one on `_id`. */
   indexes: Index[]
 }
 
 export interface Storage {
-  /** All names `database.collection`. */
+  /** All names, as `database.collection`. */
   namespaces(): string[]
   get(namespace: string): Stored | undefined
-  /** The collection, made when it is missing. */
+  /** The collection. It is created when it is missing. */
   ensure(namespace: string): Stored
   insert(stored: Stored, document: BsonDocument): void
   replace(stored: Stored, document: BsonDocument): void
@@ -38,7 +38,7 @@ export interface Storage {
   dropIndex(stored: Stored, index: Index): void
   drop(namespace: string): void
   rename(from: string, to: string): void
-  /** All that the work writes is in the file when this returns, or nothing is written. */
+  /** Runs `work` as one transaction: when this returns, all of its writes are in the file. If it throws, none are. */
   transaction<T>(work: () => T): T
   close(): void
 }
@@ -54,7 +54,7 @@ const SCHEMA = `
   );
 `
 
-/** Opens (or makes) the file. NORMAL: what is acknowledged survives a kill of the process. */
+/** Opens or creates the file. With NORMAL, acknowledged writes survive a kill of the process. */
 export function openStorage(file: string): Storage {
   const db = openSqlite(file, 'NORMAL')
   db.exec(SCHEMA)
@@ -69,7 +69,7 @@ export function openStorage(file: string): Storage {
     remove: db.prepare('DELETE FROM documents WHERE namespace = ? AND key = ?'),
   }
   const collections = load()
-  /** How memory goes back, latest last; filled while a transaction runs. */
+  /** The steps that undo the changes in memory, the latest last. Filled while a transaction runs. */
   let undo: (() => void)[] = []
 
   function load(): Map<string, Stored> {
@@ -116,7 +116,7 @@ export function openStorage(file: string): Storage {
     return stored
   }
 
-  /** @throws CommandFailure 11000 when another document has a key that must be unique */
+  /** Checks unique keys. @throws CommandFailure 11000 when another document has the same key */
   function checkUnique(stored: Stored, document: BsonDocument): void {
     const key = keyOf(document._id)
     for (const index of stored.indexes) {
@@ -127,7 +127,7 @@ export function openStorage(file: string): Storage {
     }
   }
 
-  /** Puts, or (of undefined) takes away, a document with its index entries. */
+  /** Stores a document and its index entries; with undefined, removes them. */
   function setInMemory(stored: Stored, key: string, document: BsonDocument | undefined): void {
     const before = stored.documents.get(key)
     for (const index of stored.indexes) {
@@ -249,7 +249,7 @@ function toIndex(spec: BsonDocument): Index {
   return { name, key, unique: unique === true || numberOf(unique) === 1, owners: new Map() }
 }
 
-/** The keys that a document has in a unique index; an array has one for each of its elements. */
+/** The keys of a document in a unique index. An array has one key per element. */
 function entriesOf(index: Index, document: BsonDocument): Set<string> {
   if (!index.unique) return new Set()
   const combinations = Object.keys(index.key).reduce(
@@ -278,7 +278,7 @@ function encodeBounded(document: BsonDocument): Uint8Array {
   return bson
 }
 
-/** MongoDB's error for a key that is taken, with what the client may want to know of it. */
+/** MongoDB's error for a duplicate key, with its details for the client. */
 export class DuplicateKey extends CommandFailure {
   readonly details: BsonDocument
 

@@ -1,10 +1,10 @@
-/** What an update makes of a document. */
+/** Applies updates to documents. */
 import { BSON } from 'mongodb'
 import { badValue, CommandFailure, unsupported } from './failure.ts'
 import { isOperators } from './match.ts'
 import { type BsonDocument, equal, isDocument, numberOf, valuesAt } from './values.ts'
 
-/** Makes the next version of a document, or (of undefined) the document that an upsert inserts. */
+/** Returns the next version of a document; for undefined, the document that an upsert inserts. */
 export type Update = (document: BsonDocument | undefined) => BsonDocument
 
 /** @throws CommandFailure for operators that are not supported */
@@ -22,7 +22,7 @@ export function updateOf(update: unknown, filter: BsonDocument): Update {
   }
 }
 
-/** True when the update is a whole new document, which only one document can become. */
+/** Whether the update is a whole new document. Such an update can replace only one document. */
 export function isReplacement(update: unknown): boolean {
   return isDocument(update) && !Object.keys(update).some((name) => name.startsWith('$'))
 }
@@ -73,7 +73,7 @@ function put(document: BsonDocument, path: readonly string[], value: unknown): B
   if (name === undefined) return document
   if (rest.length === 0) return { ...document, [name]: value }
   const inner = Object.hasOwn(document, name) ? document[name] : {}
-  if (Array.isArray(inner)) throw unsupported(`an update inside of the array ${name}`)
+  if (Array.isArray(inner)) throw unsupported(`an update inside the array ${name}`)
   if (!isDocument(inner)) {
     throw new CommandFailure(28, 'PathNotViable', `Cannot create field '${rest[0]}' in element {${name}}`)
   }
@@ -94,7 +94,7 @@ function sum(before: unknown, increment: unknown): unknown {
   return BSON.Long.fromBigInt(BigInt(a) + BigInt(b))
 }
 
-/** The fields that a filter demands to be equal to something: what an upsert begins with. */
+/** The fields that a filter compares for equality. An upsert begins with them. */
 function equalities(filter: BsonDocument): BsonDocument {
   return demandsOf(filter).reduce((into: BsonDocument, [field, demand]) => {
     if (demand instanceof BSON.BSONRegExp) return into
@@ -103,7 +103,7 @@ function equalities(filter: BsonDocument): BsonDocument {
   }, {})
 }
 
-/** What is demanded of fields, also inside of `$and`. */
+/** The demands on fields, including those inside `$and`. */
 function demandsOf(filter: BsonDocument): [field: string, demand: unknown][] {
   return Object.entries(filter).flatMap(([field, demand]) => {
     if (field === '$and' && Array.isArray(demand)) return demand.filter(isDocument).flatMap(demandsOf)

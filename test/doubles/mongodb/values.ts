@@ -1,7 +1,7 @@
-/** BSON values as MongoDB sees them: one order over all types, equality across number types, dotted paths. */
+/** BSON values with MongoDB's rules: one order of all types, equality of different number types, dotted paths. */
 import { BSON } from 'mongodb'
 
-/** A document as it is stored: numbers keep their BSON type (`Int32`, `Double`, `Long`). */
+/** A stored document. Numbers keep their BSON type (`Int32`, `Double`, `Long`). */
 export type BsonDocument = { [field: string]: unknown }
 
 /** Numbers keep their types, so that a client reads back what it wrote. */
@@ -19,10 +19,10 @@ export function isDocument(value: unknown): value is BsonDocument {
   return prototype === Object.prototype || prototype === null
 }
 
-/** The number that a BSON or JavaScript number is; undefined for any other value. */
+/** The value of a BSON or JavaScript number; undefined for any other value. */
 export function numberOf(value: unknown): number | undefined {
   if (typeof value === 'number') return value
-  // To the library a timestamp is a kind of Long.
+  // In the library a timestamp is a subclass of Long.
   if (value instanceof BSON.Timestamp) return undefined
   if (value instanceof BSON.Int32 || value instanceof BSON.Double) return value.value
   if (value instanceof BSON.Long) return value.toNumber()
@@ -51,7 +51,7 @@ export function sameType(a: unknown, b: unknown): boolean {
   return rank(a) === rank(b)
 }
 
-/** Negative, zero or positive, as for `Array.prototype.sort`. A missing value is the same as null. */
+/** Returns a negative number, zero or a positive number, as for `Array.prototype.sort`. A missing value equals null. */
 export function compare(a: unknown, b: unknown): number {
   const byType = rank(a) - rank(b)
   if (byType !== 0) return byType
@@ -63,7 +63,7 @@ export function compare(a: unknown, b: unknown): number {
   return x < y ? -1 : x > y ? 1 : 0
 }
 
-/** By code points, as UTF-8 bytes sort; JavaScript's own order is that of UTF-16. */
+/** Compares by code points, which is the order of UTF-8 bytes. JavaScript compares UTF-16 units. */
 function compareText(a: string, b: string): number {
   const length = Math.min(a.length, b.length)
   let i = 0
@@ -71,7 +71,7 @@ function compareText(a: string, b: string): number {
   return i < length ? codePointOrder(a.charCodeAt(i)) - codePointOrder(b.charCodeAt(i)) : a.length - b.length
 }
 
-/** Surrogates stand for code points above all others, but lie below U+E000. */
+/** Surrogates are less than U+E000, but their code points are above all others. */
 function codePointOrder(unit: number): number {
   return unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit
 }
@@ -95,7 +95,7 @@ export function equal(a: unknown, b: unknown): boolean {
   return typeof a === 'string' && typeof b === 'string' ? a === b : compare(a, b) === 0
 }
 
-/** One string per value, the same for values that are equal: the key of documents and of unique indexes. */
+/** A string that is the same for equal values. It is the key of documents and of unique indexes. */
 export function keyOf(value: unknown): string {
   const number = numberOf(value)
   if (number !== undefined && value instanceof BSON.Long) return `2:${value.toString()}`
@@ -109,8 +109,8 @@ export function keyOf(value: unknown): string {
 }
 
 /**
- * All values that a dotted path reaches; an array on the way is passed through to each of its documents.
- * None when the path leads nowhere.
+ * All values at a dotted path. If an array is on the way, the path continues in each of its documents. Empty when the
+ * path does not exist.
  */
 export function valuesAt(value: unknown, path: readonly string[]): unknown[] {
   const [name, ...rest] = path
@@ -123,7 +123,7 @@ export function valuesAt(value: unknown, path: readonly string[]): unknown[] {
   return isDocument(value) && Object.hasOwn(value, name) ? valuesAt(value[name], rest) : []
 }
 
-/** What an index or an equality sees at a path: elements of arrays one by one, null when there is nothing. */
+/** The values at a path for an index or a comparison: each element of an array, or null when the path is missing. */
 export function elementsAt(document: BsonDocument, path: string): unknown[] {
   const values = valuesAt(document, path.split('.')).flatMap((value) =>
     Array.isArray(value) ? value : [value],

@@ -1,4 +1,4 @@
-/** MongoDB's wire protocol: messages out of bytes, and answers into bytes. */
+/** MongoDB's wire protocol: reads messages from bytes, and writes answers as bytes. */
 import { badValue } from './failure.ts'
 import { type BsonDocument, decode, encode } from './values.ts'
 
@@ -11,15 +11,15 @@ const OP_MSG = 2013
 const CHECKSUM_PRESENT = 1
 const MORE_TO_COME = 2
 
-/** A command that came in, and how the answer must go out. */
+/** A received command, and the form that its answer must have. */
 export interface Message {
   command: BsonDocument
-  /** False for a write whose client waits for no answer. */
+  /** False when the client does not wait for an answer. */
   wantsReply: boolean
   reply(document: BsonDocument): Uint8Array
 }
 
-/** Cuts a stream of bytes into messages. @throws when a length can't be one */
+/** Splits a stream of bytes into messages. @throws RangeError when a length is impossible */
 export async function* messagesOf(bytes: AsyncIterable<Buffer>): AsyncIterable<Buffer> {
   let chunks: Buffer[] = []
   let size = 0
@@ -45,7 +45,7 @@ export async function* messagesOf(bytes: AsyncIterable<Buffer>): AsyncIterable<B
   }
 }
 
-/** @throws when the bytes are no message that this server understands */
+/** Reads a message. @throws CommandFailure when this server does not understand it */
 export function parseMessage(bytes: Buffer): Message {
   const requestId = bytes.readInt32LE(4)
   const opcode = bytes.readInt32LE(12)
@@ -83,7 +83,7 @@ function parseMsg(bytes: Buffer, requestId: number): Message {
   }
 }
 
-/** A list of documents that is sent beside its command: `{name: documents}`. */
+/** Reads a list of documents that is sent next to its command: `{name: documents}`. */
 function parseSequence(section: Buffer): BsonDocument {
   const nameEnd = section.indexOf(0, 4)
   if (nameEnd < 0) throw badValue('a document sequence without a name')
@@ -98,7 +98,7 @@ function parseSequence(section: Buffer): BsonDocument {
   return { [section.toString('utf8', 4, nameEnd)]: documents }
 }
 
-/** The old operation that drivers greet an unknown server with. */
+/** Reads the old operation that drivers send first to an unknown server. */
 function parseQuery(bytes: Buffer, requestId: number): Message {
   const nameAt = HEADER_BYTES + 4
   const nameEnd = bytes.indexOf(0, nameAt)

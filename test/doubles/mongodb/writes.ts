@@ -1,4 +1,4 @@
-/** The commands that write documents. Each document is written whole or not at all; the file has it before the answer. */
+/** The commands that write documents. Each write is complete in the file before it is answered, or not made at all. */
 
 import { BSON } from 'mongodb'
 import { badValue, CommandFailure, unsupported } from './failure.ts'
@@ -17,7 +17,7 @@ interface Updated {
 }
 
 export function writeCommands(storage: Storage) {
-  /** Runs a list of writes; one that fails is reported with its place and, when `ordered`, ends the list. */
+  /** Runs a list of writes. A write that fails is reported with its index. If `ordered`, it ends the list. */
   function each(command: BsonDocument, list: BsonDocument[], write: (one: BsonDocument, at: number) => void) {
     const ordered = command.ordered === undefined || flag(command, 'ordered')
     const writeErrors: BsonDocument[] = []

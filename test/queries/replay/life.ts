@@ -25,8 +25,8 @@ export async function quiet({ services }: Pick<TestServer, 'services'>): Promise
     const last = await events.lastPosition()
     const awaited = new Map<string, number>()
     for await (const event of events.readAll()) {
-      for (const { name, concerns } of managers) {
-        if (concerns(event)) awaited.set(name, event.position)
+      for (const { name, handles } of managers) {
+        if (handles(event)) awaited.set(name, event.position)
       }
     }
     for (const [name, position] of awaited) {

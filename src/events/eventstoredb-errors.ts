@@ -1,0 +1,47 @@
+/** The errors of EventStoreDB's client, as errors of the port. */
+import {
+  CancelledError,
+  DeadlineExceededError,
+  NotLeaderError,
+  TimeoutError,
+  UnavailableError,
+} from '@eventstore/db-client'
+import { StoreUnavailable } from './event-store.ts'
+
+export function logIsClosed(): StoreUnavailable {
+  return new StoreUnavailable('the event log is closed')
+}
+
+/** Resolves like the promise. @throws StoreUnavailable when it takes longer than `milliseconds` */
+export async function withTimeout<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<never>((_, reject) => {
+    const error = new StoreUnavailable(`EventStoreDB did not answer within ${milliseconds} ms`)
+    timer = setTimeout(reject, milliseconds, error)
+  })
+  try {
+    return await Promise.race([promise, timeout])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+// The gRPC status codes of temporary failures: cancelled, deadline exceeded, resource exhausted, aborted, unavailable.
+const TEMPORARY: ReadonlySet<unknown> = new Set([1, 4, 8, 10, 14])
+
+// gRPC and the client throw plain errors with these messages when the connection breaks at certain moments.
+const CONNECTION_BROKEN = /channel has been shut down|failed to discover|RST_STREAM|write after end/i
+
+/** Turns a temporary failure of the client into StoreUnavailable. Other errors stay as they are. */
+export function toPortError(error: unknown): unknown {
+  if (!(error instanceof Error)) return new Error(String(error))
+  const isTemporary =
+    error instanceof UnavailableError ||
+    error instanceof DeadlineExceededError ||
+    error instanceof TimeoutError ||
+    error instanceof CancelledError ||
+    error instanceof NotLeaderError ||
+    ('code' in error && TEMPORARY.has(error.code)) ||
+    CONNECTION_BROKEN.test(error.message)
+  return isTemporary ? new StoreUnavailable(`EventStoreDB: ${error.message}`, { cause: error }) : error
+}

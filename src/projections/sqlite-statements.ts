@@ -1,0 +1,18 @@
+/** Prepared statements of one connection, by their SQL. */
+import { LRUCache } from 'lru-cache'
+
+const MAX_STATEMENTS = 200
+
+/** Prepares each SQL text once. Forgets the least recently used statements. */
+export function cachedStatements<Statement extends object>(
+  prepare: (sql: string) => Statement,
+): (sql: string) => Statement {
+  const statements = new LRUCache<string, Statement>({ max: MAX_STATEMENTS })
+  return (sql) => {
+    const known = statements.get(sql)
+    if (known !== undefined) return known
+    const statement = prepare(sql)
+    statements.set(sql, statement)
+    return statement
+  }
+}
