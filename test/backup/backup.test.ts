@@ -257,7 +257,7 @@ t.test('places where no backup can be made', async (t) => {
   await t.rejects(backup({ dataDir, directory: dataDir }), refusal(/is in DATA_DIR/))
   await t.rejects(backup({ dataDir, directory: join(dataDir, 'git', 'b') }), refusal(/is in DATA_DIR/))
   await writeFile(join(place, 'file'), '')
-  await t.rejects(backup({ dataDir, directory: join(place, 'file') }), refusal(/is no directory/))
+  await t.rejects(backup({ dataDir, directory: join(place, 'file') }), refusal(/is not a directory/))
   await mkdir(directory)
   await writeFile(join(directory, 'mine'), '')
   await t.rejects(backup({ dataDir, directory }), refusal(/is not empty/))

@@ -79,7 +79,7 @@ t.test('a file that is missing from a backup is named', async (t) => {
 
 t.test('what is no backup is not restored', async (t) => {
   const dataDir = join(place, 'none')
-  await t.rejects(restore({ directory: join(place, 'nowhere'), dataDir }), refusal(/is no directory/))
+  await t.rejects(restore({ directory: join(place, 'nowhere'), dataDir }), refusal(/is not a directory/))
   await t.rejects(restore({ directory: original, dataDir }), refusal(/no backup, or one that was cut off/))
   const later = join(place, 'later')
   await mkdir(later)

@@ -25,7 +25,7 @@ t.test('mergelog demo plays the main job on this very repository and tells its s
     cwd: process.cwd(),
   })
   t.match(stdout, /PullRequestOpened[\s\S]*MergeStarted[\s\S]*PullRequestMerged/)
-  t.match(stdout, /all as it should be/)
+  t.match(stdout, /everything is as expected/)
   const wrong = run(process.execPath, ['--import', 'tsx', mergelog, 'demo'], {
     env: { ...env, ADMIN_PASSWORD: 'not the password' },
   })
@@ -51,7 +51,7 @@ t.test('mergelog demo refuses a log that is not that of the server', options, as
   // A reader that goes is no failure, and what is one is told all the same.
   await t.rejects(demo(), {
     code: 1,
-    stderr: /^mergelog: the log that the environment names is not that of \S+ \S+ at \S+\n$/,
+    stderr: /^mergelog: the environment names another log than that of \S+ \S+ at \S+\n$/,
   })
   const repositories = await server.fetch('admin', '/api/v1/user/repos')
   t.same(await repositories.json(), [], 'and leaves nothing')

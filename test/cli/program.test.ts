@@ -78,11 +78,11 @@ t.test('what an operator can mend is one line and exit code 1', async (t) => {
       { DATA_DIR: `${DATA_DIR}/locked` },
       /^mergelog: \/.*lock\.db can not be locked: it can not be/,
     ],
-    [['history', 'a/b#1'], { DATA_DIR: `${DATA_DIR}/folder` }, /^mergelog: \/.*events\.db can not be opened/],
+    [['history', 'a/b#1'], { DATA_DIR: `${DATA_DIR}/folder` }, /^mergelog: \/.*events\.db cannot be opened/],
     [
       ['serve'],
       { DATA_DIR: `${DATA_DIR}/folder`, LOG_LEVEL: 'silent' },
-      /^mergelog: \/.*events\.db can not be opened/,
+      /^mergelog: \/.*events\.db cannot be opened/,
     ],
     [['upgrade', 'follow', '--once', '--from', 'http://127.0.0.1:9'], {}, /^mergelog: current_plan: /],
     [['demo'], {}, /^mergelog: ADMIN_PASSWORD or --password is needed/],
@@ -127,9 +127,9 @@ t.test('without the right to write in DATA_DIR: one line that names the file', a
   const cases: [args: string[], line: RegExp][] = [
     [
       ['history', 'a/b#1'],
-      /^mergelog: \/\S+events\.db can not be used: attempt to write a readonly database\n$/,
+      /^mergelog: \/\S+events\.db cannot be used: attempt to write a readonly database\n$/,
     ],
-    [['replay', 'a/b#1', '--revision', '0'], /^mergelog: \/\S+events\.db can not be used: [^\n]+\n$/],
+    [['replay', 'a/b#1', '--revision', '0'], /^mergelog: \/\S+events\.db cannot be used: [^\n]+\n$/],
     [['verify'], /^mergelog: [^\n]+\n$/],
     [['rebuild'], /^mergelog: \/\S+lock\.db can not be locked: [^\n]+\n$/],
     [

@@ -64,7 +64,7 @@ t.test('a replay without a server makes no file that was not there', async (t) =
   t.match(await replay(), {
     code: 1,
     stdout: '',
-    stderr: /^mergelog: DATA_DIR: its read models are not made yet/,
+    stderr: /^mergelog: DATA_DIR: it has no read models yet/,
   })
   t.match(await mergelog(['history', 'alice/app#1'], { DATA_DIR }), { code: 0, stdout: /IssueOpened/ })
   t.same(await databases(), [])

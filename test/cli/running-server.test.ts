@@ -8,7 +8,7 @@ import { askToRebuild, authorizationOf, NoServer, serverUrl } from '../../src/cl
 import { loadConfig } from '../../src/config.ts'
 
 const step = { model: 'pulls', events: 250, position: 250, end: 500, done: false }
-const WENT_AWAY = new CommandFailed('the server went away before it was done')
+const SERVER_STOPPED = new CommandFailed('the server stopped before the rebuild was done')
 const NDJSON = { 'content-type': 'application/x-ndjson; charset=utf-8' }
 
 /** The URL of a server that answers so. */
@@ -69,7 +69,7 @@ t.test('a server that goes away is told in one line, whenever it goes', async (t
   }
   for (const [when, answer] of Object.entries(answers)) {
     await t.test(when, async (t) => {
-      await t.rejects(stepsOf(await serverThat(t, answer)), WENT_AWAY)
+      await t.rejects(stepsOf(await serverThat(t, answer)), SERVER_STOPPED)
     })
   }
 })

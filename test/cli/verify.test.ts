@@ -34,7 +34,7 @@ t.test('mergelog verify: sound beside a running server; a spoilt document is nam
   t.match(spoilt, {
     code: 1,
     stdout: '',
-    stderr: `mergelog: the log is sound, but not document ${issue.id} of read model issues: title is "Elsewhere", not "Here". "mergelog rebuild --model issues" makes it anew\n`,
+    stderr: `mergelog: the log is sound, but document ${issue.id} of read model issues is wrong: title is "Elsewhere", not "Here". "mergelog rebuild --model issues" repairs it\n`,
   })
 })
 

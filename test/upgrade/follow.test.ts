@@ -132,14 +132,14 @@ t.test('what a gateway does wrong is said in one line, and nothing is recorded o
     [{ body: '{}' }, 'current_plan', /plan/],
     [{ body: '[]' }, 'current_plan', /object/],
     [{ body: '{"plan":{"name":7,"height":"1"}}' }, '', /^current_plan: \/plan/],
-    [{ body: '{"plan":{"name":"x","height":"1e3"}}' }, '', /plan\.height is no int64/],
-    [{ body: '{"plan":{"name":"x","height":9223372036854775807}}' }, '', /plan\.height is no int64/],
-    [{ body: '{"plan":{"name":"x","height":"9223372036854775808"}}' }, '', /plan\.height is no int64/],
+    [{ body: '{"plan":{"name":"x","height":"1e3"}}' }, '', /plan\.height is not an int64/],
+    [{ body: '{"plan":{"name":"x","height":9223372036854775807}}' }, '', /plan\.height is not an int64/],
+    [{ body: '{"plan":{"name":"x","height":"9223372036854775808"}}' }, '', /plan\.height is not an int64/],
     [{ body: '{"module_versions":[{"name":"x","version":"-1"}]}' }, 'module_versions', /no uint64/],
     [{ body: `{"plan":null,"x":"${'x'.repeat(5000)}"}` }, '', /larger than 4096 bytes/],
     ['endless', '', /larger than 4096 bytes/],
-    ['silent', '', /^current_plan: no whole answer in 0\.2 s$/],
-    ['drips', '', /^current_plan: no whole answer in 0\.2 s$/],
+    ['silent', '', /^current_plan: no complete answer in 0\.2 s$/],
+    ['drips', '', /^current_plan: no complete answer in 0\.2 s$/],
     ['hangs up', '', /^current_plan: \w/],
   ]
   const gateway = open(double.url, { timeoutMs: 200, maxBytes: 4096 })
@@ -163,7 +163,7 @@ function following(t: Test, log: EventStore, url: string, wait?: (ms: number) =>
   const ended = follow(log, open(url, { timeoutMs: 100, maxBytes: 4096 }), {
     intervalMs: 1,
     signal: ending.signal,
-    tell: (item) => news.push(item),
+    report: (item) => news.push(item),
     backOff: { leastMs: 1, mostMs: 10 },
     ...(wait !== undefined && { wait }),
   })
