@@ -50,7 +50,7 @@ t.test('a moment shows the pull request as it stood, and marks what changed', as
   t.match(text, /was <del><bdi>&#60;script/)
   const first = (await get(`${page}?revision=0&part=moment`)).text
   t.match(first, 'Greetings that are polite')
-  t.match(first, 'The beginning: all of it is new.')
+  t.match(first, 'This is the first event: everything is new.')
   t.notMatch(first, '<mark>')
   const pushed = events.findIndex(({ type }) => type === 'PullRequestHeadMoved')
   t.match((await get(`${page}?revision=${pushed}&part=changes`)).text, '2 commits')
@@ -138,7 +138,7 @@ t.test('a large difference is cut with a line that says so, and a long text, too
   const number = await large.open('topic', { body: 'b'.repeat(50_000) })
   const { status, text: shown } = await get(`/ui/alice/large/pulls/${number}`)
   t.equal(status, 200)
-  t.match(shown, 'This is the beginning of a large difference.')
+  t.match(shown, 'This is only the beginning of a large diff.')
   t.match(shown, 'and 30000 more characters')
   t.ok(shown.length < 4 * 1024 * 1024, `${shown.length} characters`)
 })
