@@ -127,7 +127,11 @@ async function testPage(story: Awaited<ReturnType<typeof startStory>>, browser: 
     await app.edit(index, { title: 'Changed while somebody looks' })
     await page.getByRole('heading', { name: 'Changed while somebody looks' }).waitFor()
     const last = await lastOf(story)
-    t.equal(await page.locator('#slider').inputValue(), `${last}`, 'a slider at the end moves to the new event')
+    t.equal(
+      await page.locator('#slider').inputValue(),
+      `${last}`,
+      'a slider at the end moves to the new event',
+    )
     t.match(await page.locator('#timeline').innerText(), 'to Changed while somebody looks.')
     t.match(await page.title(), /^Changed while/)
 

@@ -239,14 +239,14 @@ t.test('TLS rule: files that can not be used stop the start, naming the setting'
     privateKey.export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'secret' }),
   )
   const cases: [typeof tls, string, RegExp][] = [
-    [{ ...tls, cert: missing }, 'GRPC_TLS_CERT', /^GRPC_TLS_CERT can not be read: ENOENT/],
-    [{ ...tls, key: missing }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY can not be read: ENOENT/],
-    [{ ...tls, key: dir }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY can not be read: EISDIR/],
-    [{ ...tls, cert: garbage }, 'GRPC_TLS_CERT', /^GRPC_TLS_CERT is no certificate/],
-    [{ ...tls, cert: tls.key }, 'GRPC_TLS_CERT', /^GRPC_TLS_CERT is no certificate/],
-    [{ ...tls, key: garbage }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY is no private key/],
-    [{ ...tls, key: tls.cert }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY is no private key/],
-    [{ ...tls, key: locked }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY is no private key without a passphrase/],
+    [{ ...tls, cert: missing }, 'GRPC_TLS_CERT', /^GRPC_TLS_CERT cannot be read: ENOENT/],
+    [{ ...tls, key: missing }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY cannot be read: ENOENT/],
+    [{ ...tls, key: dir }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY cannot be read: EISDIR/],
+    [{ ...tls, cert: garbage }, 'GRPC_TLS_CERT', /^GRPC_TLS_CERT is not a certificate/],
+    [{ ...tls, cert: tls.key }, 'GRPC_TLS_CERT', /^GRPC_TLS_CERT is not a certificate/],
+    [{ ...tls, key: garbage }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY is not a private key/],
+    [{ ...tls, key: tls.cert }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY is not a private key/],
+    [{ ...tls, key: locked }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY is not a private key without a passphrase/],
     [{ ...tls, key: other }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY is not the key of the certificate/],
   ]
   for (const [files, setting, message] of cases) {
@@ -261,7 +261,7 @@ t.test('a port that is taken stops the start, naming the setting', async (t) => 
   const { server } = await started(t)
   await t.rejects(started(t, { port: server.port }), {
     setting: 'GRPC_PORT',
-    message: /^GRPC_PORT can not be listened on at 127\.0\.0\.1:\d+: .*EADDRINUSE/,
+    message: /^GRPC_PORT cannot be used: listening on 127\.0\.0\.1:\d+ failed: .*EADDRINUSE/,
   })
 })
 
