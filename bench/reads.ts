@@ -1,4 +1,4 @@
-/** GET and list, beside a bare fastify route that sends the same JSON. */
+/** Measures GET and list requests. The ceiling is a bare fastify route that sends the same JSON. */
 import type { BareReady } from './bare-process.ts'
 import type { Group } from './bench.ts'
 import { startChild } from './child.ts'
@@ -21,7 +21,7 @@ export async function measureReads(target: Target, wanted: readonly Group[]): Pr
     return (await loadOf(load, question)).rate
   }
 
-  /** Both by turns, so that whatever else the machine does falls on both. */
+  /** Measures both in turn, so that other load on the machine affects both. */
   async function compare(path: string): Promise<{ own: number; ceiling: number }> {
     const url = `${server.ready.url}/api/v1${path}`
     const body: object = await api(target, 'GET', path)

@@ -1,4 +1,4 @@
-/** The Query service: over gRPC beside a method that does nothing, over HTTP beside a bare fastify route. */
+/** Measures the Query service. The ceilings are a gRPC method and a bare fastify route that only send a fixed answer. */
 import type { BareReady } from './bare-process.ts'
 import { startChild } from './child.ts'
 import type { LoadQuestion } from './load-process.ts'
@@ -28,7 +28,7 @@ export async function measureUpgrade(target: Target): Promise<Row[]> {
     }
     for (const url of [own, ceiling]) await rate(url, WARM_UP_SECONDS)
     const rates = { own: [] as number[], ceiling: [] as number[] }
-    // By turns, so that whatever else the machine does falls on both.
+    // In turn, so that other load on the machine affects both.
     for (let i = 0; i < sizes.rounds; i++) {
       rates.ceiling.push(await rate(ceiling, sizes.seconds))
       rates.own.push(await rate(own, sizes.seconds))
