@@ -1,6 +1,6 @@
 /**
- * `npm run bench [-- --quick] [--only get,list]`: measures each kind of work, and a ceiling for it in the same run.
- * It prints a table for people. It doesn't fail when a goal is missed.
+ * `npm run bench [-- --quick] [--only get,list]`: measures each kind of work, and a ceiling for it in the
+ * same run. It prints a table for people. It doesn't fail when a goal is missed.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

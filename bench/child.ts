@@ -12,7 +12,10 @@ export interface Child<Ready> {
   stop(): Promise<void>
 }
 
-/** Starts `bench/<name>-process.ts`. It sends a message when it is ready, and then answers one question at a time. */
+/**
+ * Starts `bench/<name>-process.ts`. It sends a message when it is ready, and then answers one question at a
+ * time.
+ */
 export async function startChild<Ready>(
   name: 'server' | 'bare' | 'load',
   environment: Record<string, string> = {},
@@ -52,7 +55,9 @@ async function nextMessage(child: ChildProcess, name: string) {
   }
 }
 
-/** The child's side: sends `ready`, then answers one question after the other until the parent disconnects. */
+/**
+ * The child's side: sends `ready`, then answers one question after the other until the parent disconnects.
+ */
 export async function serveParent<Question>(
   ready: object,
   answer: (question: Question) => Promise<object>,

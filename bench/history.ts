@@ -1,4 +1,7 @@
-/** Measures the history and the replays of a pull request with thousands of events. The ceiling is bare fastify that sends the same JSON. */
+/**
+ * Measures the history and the replays of a pull request with thousands of events. The ceiling is bare
+ * fastify that sends the same JSON.
+ */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { append } from '../src/commands/execute.ts'

@@ -1,4 +1,7 @@
-/** Measures lists and searches of many issues. The ceiling is a server with few issues. Also measures opening issues. */
+/**
+ * Measures lists and searches of many issues. The ceiling is a server with few issues. Also measures opening
+ * issues.
+ */
 import { join } from 'node:path'
 import type { Sizes } from './bench.ts'
 import { type Child, startChild } from './child.ts'

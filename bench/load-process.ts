@@ -28,7 +28,8 @@ export interface Load {
 async function loadHttp({ url, connections, headers, end, write }: LoadQuestion): Promise<Load> {
   let n = write?.first ?? 0
   const started = performance.now()
-  // With an amount of requests, autocannon ends only at the next full second. So measure until the last answer.
+  // With an amount of requests, autocannon ends only at the next full second. So measure until the last
+  // answer.
   let answered = started
   const options: autocannon.Options = {
     url,

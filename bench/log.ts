@@ -19,7 +19,10 @@ export const LARGE = 'large'
 /** Empty repositories: `light-<n>`, from 1. */
 export const LIGHT = 'light'
 
-/** Seeds the data directory. Measures the rebuild of all read models, a start with current ones, and `mergelog verify`. */
+/**
+ * Seeds the data directory. Measures the rebuild of all read models, a start with current ones, and `mergelog
+ * verify`.
+ */
 export async function measureLog(
   dataDir: string,
   sizes: Sizes,
@@ -150,7 +153,10 @@ export async function makeAdmin(environment: ReturnType<typeof environmentOf>): 
   return { id: user.id, login, password, token: token.sha1 }
 }
 
-/** Seeds repositories of the admin into the log of a stopped server. Resolves to the number of appended events. */
+/**
+ * Seeds repositories of the admin into the log of a stopped server. Resolves to the number of appended
+ * events.
+ */
 export async function seedFor(
   owner: Admin,
   dataDir: string,

@@ -1,4 +1,7 @@
-/** Measures the Query service. The ceilings are a gRPC method and a bare fastify route that only send a fixed answer. */
+/**
+ * Measures the Query service. The ceilings are a gRPC method and a bare fastify route that only send a fixed
+ * answer.
+ */
 import type { BareReady } from './bare-process.ts'
 import { startChild } from './child.ts'
 import type { LoadQuestion } from './load-process.ts'

@@ -21,7 +21,10 @@ interface Repository {
   path: string
 }
 
-/** Measures adding a collaborator (one decision and one append) and opening a pull request (which also needs git). */
+/**
+ * Measures adding a collaborator (one decision and one append) and opening a pull request (which also needs
+ * git).
+ */
 export async function measurePosts(target: Target): Promise<Row[]> {
   const { server, admin, sizes } = target
   const load = await startChild<object>('load')
@@ -169,7 +172,9 @@ async function mergeByGit(dir: string, baseRef: string, headRef: string): Promis
   await updateRef(dir, baseRef, { from: base, to: commit })
 }
 
-/** Creates a repository with `main` and `branches` branches `head-<n>`, each with one commit, and pushes it. */
+/**
+ * Creates a repository with `main` and `branches` branches `head-<n>`, each with one commit, and pushes it.
+ */
 async function makeRepository(
   target: Target,
   name: string,

@@ -1,21 +1,25 @@
 /**
- * Prepares a checkout: runs `npm ci` when node_modules/ differs from package-lock.json, and `tsc` when a source is
- * newer than the build. Runs before `npm start`, `npm test` and others. Packages may not be installed yet, so it is
- * plain JavaScript and needs only Node. Don't run it twice at the same time in one checkout.
+ * Prepares a checkout: runs `npm ci` when node_modules/ differs from package-lock.json, and `tsc` when a
+ * source is newer than the build. Runs before `npm start`, `npm test` and others. Packages may not be
+ * installed yet, so it is plain JavaScript and needs only Node. Don't run it twice at the same time in one
+ * checkout.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-function requireVersion(name, least, found) {
-  const enough = found !== undefined && found.localeCompare(least, 'en', { numeric: true }) >= 0
-  if (!enough) throw new Error(`${name} ${least} or later is needed; found: ${found ?? 'none'}`)
+function requireVersion(name, minimum, found) {
+  const enough = found !== undefined && found.localeCompare(minimum, 'en', { numeric: true }) >= 0
+  if (!enough) throw new Error(`${name} ${minimum} or later is needed; found: ${found ?? 'none'}`)
 }
 
 const readJson = (file) => JSON.parse(fs.readFileSync(file, 'utf8'))
 
-/** Compares npm's record of installed packages with package-lock.json. Optional packages may be missing: they may be for another platform. */
+/**
+ * Compares npm's record of installed packages with package-lock.json. Optional packages may be missing: they
+ * may be for another platform.
+ */
 function isInstalled(record) {
   if (!fs.existsSync(record)) return false
   const present = readJson(record).packages
@@ -50,7 +54,9 @@ function build() {
   fs.renameSync('dist.new', 'dist')
 }
 
-/** Builds tap with the plugins of .taprc. `tap run` also does this, but its first run then uses a slow loader. */
+/**
+ * Builds tap with the plugins of .taprc. `tap run` also does this, but its first run then uses a slow loader.
+ */
 function buildTap() {
   const classOfTests = fs.readFileSync('node_modules/@tapjs/test/test-built/dist/esm/index.js')
   if (!classOfTests.includes('@tapjs/typescript')) return

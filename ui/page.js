@@ -1,17 +1,23 @@
 // @ts-check
 /**
- * Shows other moments of a pull request without loading the whole page again, and shows new events live. All markup
- * comes from the server, section by section. This script never builds markup from data.
+ * Shows other moments of a pull request without loading the whole page again, and shows new events live. All
+ * markup comes from the server, section by section. This script never builds markup from data.
  */
 
 /** How many moments and diffs are cached. They never change: they show the state after a past event. */
 const CACHE_SIZE = { moment: 100, changes: 8 }
-/** Nothing is loaded while the slider moves. Loading starts when it has not moved for this time, in milliseconds. */
+/**
+ * Nothing is loaded while the slider moves. Loading starts when it has not moved for this time, in
+ * milliseconds.
+ */
 const SETTLED_MS = 60
 
 /** @typedef {'moment' | 'timeline' | 'changes'} Part */
 
-/** The page's path. Full addresses are built from `location.origin`: fetch refuses one with a user and a password. */
+/**
+ * The page's path. Full addresses are built from `location.origin`: fetch refuses one with a user and a
+ * password.
+ */
 const { page = '' } = document.body.dataset
 const slider = /** @type {HTMLInputElement} */ (byId('slider'))
 
@@ -32,7 +38,8 @@ const cache = new Map()
 
 /**
  * A section of the page at a revision, from the cache or from the server.
- * @param {Part} part @param {number} revision @param {string} name the key in the cache @param {AbortSignal} signal
+ * @param {Part} part @param {number} revision @param {string} name the key in the cache @param {AbortSignal}
+ * signal
  */
 async function fetched(part, revision, name, signal) {
   const key = `${part} ${name}`
@@ -106,7 +113,10 @@ function mark() {
   if (link) bringIntoView(link)
 }
 
-/** Scrolls only the timeline, not the page, when the timeline has its own scroll bar. @param {HTMLElement} link */
+/**
+ * Scrolls only the timeline, not the page, when the timeline has its own scroll bar. @param {HTMLElement}
+ * link
+ */
 function bringIntoView(link) {
   const timeline = byId('timeline')
   const entry = link.closest('li')
@@ -132,7 +142,8 @@ let loading = new AbortController()
 let settling
 
 /**
- * Goes to a moment: immediately when the moment is in the cache, otherwise when the slider has stopped moving.
+ * Goes to a moment: immediately when the moment is in the cache, otherwise when the slider has stopped
+ * moving.
  * @param {number} revision @param {{ announce?: boolean, settled?: boolean }} [how]
  */
 function go(revision, { announce = false, settled = false } = {}) {
@@ -207,7 +218,10 @@ async function refresh(follow) {
 }
 
 function listen() {
-  /** A browser gives up when the server refuses an EventSource. Then we try again after a growing pause, in ms. */
+  /**
+   * A browser gives up when the server refuses an EventSource. Then we try again after a growing pause, in
+   * ms.
+   */
   const PAUSE_MS = { first: 2000, longest: 60_000 }
   const live = byId('live')
   let pause = PAUSE_MS.first

@@ -45,9 +45,9 @@ export interface SeedPlan {
 }
 
 /**
- * Appends repositories with issues and pull requests to a log. No other process may write to it meanwhile. There
- * are no git repositories: requests that need git answer 404. `onProgress` gets the number of repositories, issues
- * and pull requests that are durable. Resolves to the number of appended events.
+ * Appends repositories with issues and pull requests to a log. No other process may write to it meanwhile.
+ * There are no git repositories: requests that need git answer 404. `onProgress` gets the number of
+ * repositories, issues and pull requests that are durable. Resolves to the number of appended events.
  *
  * @throws WrongExpectedRevision when a name is taken, or another process takes numbers meanwhile
  */
@@ -167,8 +167,8 @@ export async function seedEvents(
 }
 
 /**
- * Sets the checkpoints of the server's processes to the end of the log. Otherwise they would use git, which seeded
- * repositories don't have. Only for a log in which all repositories come from `seedEvents`.
+ * Sets the checkpoints of the server's processes to the end of the log. Otherwise they would use git, which
+ * seeded repositories don't have. Only for a log in which all repositories come from `seedEvents`.
  */
 export async function skipProcesses(readStore: ReadStore, position: Position): Promise<void> {
   const names = ['pull_heads', 'scheduled_merges', 'head_branches']

@@ -58,10 +58,10 @@ function readArguments(): Amounts & { password: string | undefined; help: boolea
   }
 }
 
-function amountOf(name: string, text: string, least: number): number {
+function amountOf(name: string, text: string, min: number): number {
   const amount = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
-  if (amount >= least && amount <= MAX_AMOUNT) return amount
-  throw new UsageError(`--${name}: must be a whole number from ${least} to ${MAX_AMOUNT}, not "${text}"`)
+  if (amount >= min && amount <= MAX_AMOUNT) return amount
+  throw new UsageError(`--${name}: must be a whole number from ${min} to ${MAX_AMOUNT}, not "${text}"`)
 }
 
 /** The first repository has at least half of the issues, and all of the marked ones. */

@@ -1,19 +1,19 @@
 /**
- * A consistent backup of a data directory, with or without a running server. The backup is as of one moment: the
- * last event in the copy of the log, position P. The log refers to files outside of it. The steps are:
+ * A consistent backup of a data directory, with or without a running server. The backup is as of one moment:
+ * the last event in the copy of the log, position P. The log refers to files outside of it. The steps are:
  *
  * 1. Copy the read models first, so that they are not ahead of P. The next start brings them up to date.
  * 2. Copy attached files and git objects for the first time, before something deletes them.
  * 3. Copy the log.
  * 4. Copy the secrets. They are written before their events, so the copy has every secret that the log names.
- * 5. Copy the attached files and git objects that are new. Each was written before its event. So a file that the
- *    copied log names can be missing only when it was deleted after P. Then copy the log again, which now has
- *    the deletion, and repeat steps 4 to 6.
+ * 5. Copy the attached files and git objects that are new. Each was written before its event. So a file that
+ *    the copied log names can be missing only when it was deleted after P. Then copy the log again, which now
+ *    has the deletion, and repeat steps 4 to 6.
  * 6. Write the refs as the log at P has them, not as git has them now. When the log has only the start of a
  *    merge, the recovery at the next start finishes it, as after a crash at P.
  *
- * A backup does not contain files that are being uploaded, the lock, and the directory `pushes`. `pushes` lists
- * repositories whose git may be ahead of the log; in the copy, git has the refs of the log.
+ * A backup does not contain files that are being uploaded, the lock, and the directory `pushes`. `pushes`
+ * lists repositories whose git may be ahead of the log; in the copy, git has the refs of the log.
  */
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -56,7 +56,8 @@ const ROUNDS = 10
  * When the data directory lacks files that the log names (somebody deleted them by hand), the backup is made
  * without them. The result lists them in `missing`.
  *
- * @throws BackupProblem, DataDirInUse (half restored), BrokenFile, UnreadableEvent, and errors of the file system
+ * @throws BackupProblem, DataDirInUse (half restored), BrokenFile, UnreadableEvent, and errors of the file
+ * system
  */
 export async function backup({
   dataDir,

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { isUuid } from '../attachments/files.ts'
 import { exists, namesIn } from '../disk.ts'
 import type { BackupContext } from './context.ts'
-import { fewAtOnce, sumOf } from './file-copier.ts'
+import { forEachConcurrently, sumOf } from './file-copier.ts'
 import type { NamedByLog, NamedRepository } from './named-by-log.ts'
 import { copyObjects, isConnected, REPOSITORY_FILES, writeRefs } from './repository-copy.ts'
 
@@ -26,7 +26,7 @@ export async function copyAttachments(
     onProgress({ step, done: i, total: shelves.length })
     const known = new Set(await namesIn(join(to, shelf)))
     const names = await namesIn(join(from, shelf))
-    await fewAtOnce(
+    await forEachConcurrently(
       names.filter((name) => isUuid(name) && !known.has(name)),
       async (name) => {
         const copied = await copy(join(from, shelf, name), join(to, shelf, name))
@@ -70,7 +70,7 @@ export async function missingAttachments(
 ): Promise<string[]> {
   const missing: string[] = []
   for (const { attachments } of repositories.values()) {
-    await fewAtOnce(attachments, async (uuid) => {
+    await forEachConcurrently(attachments, async (uuid) => {
       const path = `attachments/${uuid.slice(0, 2)}/${uuid}`
       if (!(await exists(join(data, path)))) missing.push(path)
     })
@@ -90,7 +90,7 @@ export async function finishRepositories(
   const gone = await copyRepositories(context, 'repositories', [...repositories.keys()])
   const missing: string[] = []
   let done = 0
-  await fewAtOnce(
+  await forEachConcurrently(
     repositories,
     async ([id, named]) => {
       onProgress({ step: 'checking repositories', done, total: repositories.size })
@@ -126,7 +126,10 @@ export function isNamedBy({ repositories }: NamedByLog): (path: string) => boole
   }
 }
 
-/** Deletes files from the copy that the copied log does not name: they were deleted or added during the backup. */
+/**
+ * Deletes files from the copy that the copied log does not name: they were deleted or added during the
+ * backup.
+ */
 export async function removeUnnamed(
   { data }: BackupContext,
   isNamed: (path: string) => boolean,
@@ -149,7 +152,8 @@ export async function addRemainingFiles(
   isNamed: (path: string) => boolean,
 ): Promise<void> {
   const paths = ['events.db', 'secrets.db', 'views.db']
-  // This file names the log that the attachments belong to. It may be empty for a moment; the next start writes it.
+  // This file names the log that the attachments belong to. It may be empty for a moment; the next start
+  // writes it.
   const owner = await readFile(join(dataDir, 'attachments', 'log')).catch(() => Buffer.alloc(0))
   if (owner.length > 0) {
     await mkdir(join(data, 'attachments'), { recursive: true })
@@ -159,7 +163,7 @@ export async function addRemainingFiles(
   for (const name of await namesIn(join(data, 'git'))) {
     if (isNamed(`git/${name}`)) paths.push(...REPOSITORY_FILES.map((file) => `git/${name}/${file}`))
   }
-  await fewAtOnce(paths, async (path) => {
+  await forEachConcurrently(paths, async (path) => {
     if (await exists(join(data, path))) draft.add(path, await sumOf(join(data, path)))
     await draft.write()
   })

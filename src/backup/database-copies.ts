@@ -36,7 +36,9 @@ export async function copyLog({ dataDir, data, onProgress }: BackupContext): Pro
   }
 }
 
-/** Moves the contents of the WAL into the database and deletes the WAL: a backup has one file per database. */
+/**
+ * Moves the contents of the WAL into the database and deletes the WAL: a backup has one file per database.
+ */
 async function checkpointWal(file: string): Promise<void> {
   const db = openSqlite(file, 'FULL')
   try {
@@ -48,8 +50,8 @@ async function checkpointWal(file: string): Promise<void> {
 }
 
 /**
- * Copies the secrets, without those of tokens that are not in the copied log. After a restore, new tokens will
- * get the same ids, and must not get the old secrets.
+ * Copies the secrets, without those of tokens that are not in the copied log. After a restore, new tokens
+ * will get the same ids, and must not get the old secrets.
  */
 export async function copySecrets(
   { dataDir, data, onProgress }: BackupContext,

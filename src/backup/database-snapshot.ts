@@ -5,8 +5,8 @@ import { Worker } from 'node:worker_threads'
 import { BackupProblem } from './manifest.ts'
 
 /**
- * The code of a worker thread, so that copying doesn't block this process. It is a string because a worker needs
- * JavaScript, and this file may run as TypeScript.
+ * The code of a worker thread, so that copying doesn't block this process. It is a string because a worker
+ * needs JavaScript, and this file may run as TypeScript.
  *
  * `VACUUM INTO` reads in one transaction: writers don't wait for it, and it doesn't see their later changes.
  */

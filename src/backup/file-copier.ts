@@ -12,8 +12,8 @@ export interface CopiedFile {
 }
 
 /**
- * Copies one file. Resolves when the copy is written, but not flushed; to undefined when the original does not
- * exist. `to` must not exist.
+ * Copies one file. Resolves when the copy is written, but not flushed; to undefined when the original does
+ * not exist. `to` must not exist.
  */
 export type FileCopier = (from: string, to: string) => Promise<CopiedFile | undefined>
 
@@ -23,9 +23,9 @@ const CHUNK = 1024 * 1024
 const CONCURRENT = 4
 
 /**
- * Hard links to one file become hard links to one copy, so that a backup is not larger than the original: forks
- * share objects as hard links. The copy itself is never a hard link to the original: damage to the original must
- * not damage the backup.
+ * Hard links to one file become hard links to one copy, so that a backup is not larger than the original:
+ * forks share objects as hard links. The copy itself is never a hard link to the original: damage to the
+ * original must not damage the backup.
  */
 export function createFileCopier(): FileCopier {
   /** Copies of files that have more hard links to come, by device and inode. */
@@ -60,7 +60,8 @@ export function createFileCopier(): FileCopier {
       if (known.left === 0) shared.delete(key)
       const copied = await known.copy
       await mkdir(dirname(to), { recursive: true })
-      // Linking fails when the copy was deleted with its repository, or when it has too many links. Then copy.
+      // Linking fails when the copy was deleted with its repository, or when it has too many links. Then
+      // copy.
       return await link(known.path, to).then(() => copied, write)
     } finally {
       await source.close()
@@ -105,10 +106,10 @@ export async function sumOf(path: string): Promise<CopiedFile> {
 }
 
 /**
- * Calls `work` for each item in order, at most `limit` at a time. After the first failure it starts no further
- * item, waits for the running ones and rejects with that failure.
+ * Calls `work` for each item in order, at most `limit` at a time. After the first failure it starts no
+ * further item, waits for the running ones and rejects with that failure.
  */
-export async function fewAtOnce<T>(
+export async function forEachConcurrently<T>(
   items: Iterable<T> | AsyncIterable<T>,
   work: (item: T) => Promise<void>,
   limit = CONCURRENT,
@@ -133,13 +134,13 @@ export async function fewAtOnce<T>(
 }
 
 /**
- * Flushes all files and directories below a directory, deepest first. This runs once at the end: the system has
- * written most data by then. Flushing each file after its copy would delay the server's own flushes.
+ * Flushes all files and directories below a directory, deepest first. This runs once at the end: the system
+ * has written most data by then. Flushing each file after its copy would delay the server's own flushes.
  */
 export async function flushTree(directory: string): Promise<void> {
   const entries = await readdir(directory, { withFileTypes: true })
   for (const entry of entries) if (entry.isDirectory()) await flushTree(join(directory, entry.name))
   const files = entries.filter((entry) => entry.isFile())
-  await fewAtOnce(files, ({ name }) => flush(join(directory, name)))
+  await forEachConcurrently(files, ({ name }) => flush(join(directory, name)))
   await flush(directory)
 }

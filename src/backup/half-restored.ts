@@ -7,8 +7,8 @@ import { exists } from '../disk.ts'
 export const RESTORING = 'restoring'
 
 /**
- * Calls `unlock` and throws when the directory is half restored. A caller without the lock passes no `unlock`: it
- * can't know whether the restore is still running.
+ * Calls `unlock` and throws when the directory is half restored. A caller without the lock passes no
+ * `unlock`: it can't know whether the restore is still running.
  *
  * @throws DataDirInUse
  */

@@ -1,5 +1,6 @@
 /**
- * The manifest of a backup: it is written last, so only a complete backup has one. The directory of a backup has:
+ * The manifest of a backup: it is written last, so only a complete backup has one. The directory of a backup
+ * has:
  *
  *     manifest.json   counts, the log position, and the checksum of SHA256SUMS
  *     SHA256SUMS      one line for each file below data/, in the format of `sha256sum -c`

@@ -1,13 +1,13 @@
 /**
- * Copies a bare repository while it is in use. Objects are copied from git, where they are only added. Refs are
- * written from the log.
+ * Copies a bare repository while it is in use. Objects are copied from git, where they are only added. Refs
+ * are written from the log.
  */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { exists, isMissing, namesIn } from '../disk.ts'
 import { takeObjectFiles } from '../git/object-files.ts'
 import { git, gitOutput } from '../git/run.ts'
-import { type CopiedFile, type FileCopier, fewAtOnce } from './file-copier.ts'
+import { type CopiedFile, type FileCopier, forEachConcurrently } from './file-copier.ts'
 import type { NamedRepository } from './named-by-log.ts'
 
 /** In milliseconds. Reading every object of a large repository takes hours. */
@@ -19,8 +19,8 @@ export const REPOSITORY_DIRECTORIES = ['objects/pack', 'refs/heads', 'refs/tags'
 export const REPOSITORY_FILES = ['HEAD', 'config', 'packed-refs']
 
 /**
- * Copies the objects that the copy in `to` does not have yet. Resolves to false when the repository was deleted
- * or is being deleted; then the copy may lack objects.
+ * Copies the objects that the copy in `to` does not have yet. Resolves to false when the repository was
+ * deleted or is being deleted; then the copy may lack objects.
  */
 export async function copyObjects(
   from: string,
@@ -33,7 +33,7 @@ export async function copyObjects(
   await takeObjectFiles(objects, async (directory, names) => {
     const known = new Set(await namesIn(join(toObjects, directory)))
     let isWhole = true
-    await fewAtOnce(
+    await forEachConcurrently(
       names.filter((name) => !known.has(name)),
       async (name) => {
         const path = join(directory, name)
@@ -44,11 +44,14 @@ export async function copyObjects(
     )
     return isWhole
   })
-  // A deletion renames the repository first. If it still has its name now, it had all of its objects until now.
+  // A deletion renames the repository first. If it still has its name now, it had all of its objects until
+  // now.
   return await exists(join(from, 'HEAD'))
 }
 
-/** Writes configuration and refs of the copy in `to`. Resolves to false when the repository in `from` is gone. */
+/**
+ * Writes configuration and refs of the copy in `to`. Resolves to false when the repository in `from` is gone.
+ */
 export async function writeRefs(
   from: string,
   to: string,

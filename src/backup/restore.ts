@@ -1,14 +1,14 @@
 /**
- * Fills a data directory from a backup. The files are first copied to `DATA_DIR/restoring`. When all of them are
- * checked and on disk, they are moved to their places. (A temporary directory beside DATA_DIR does not work:
- * DATA_DIR is often a mount point.) No server starts while `restoring` exists.
+ * Fills a data directory from a backup. The files are first copied to `DATA_DIR/restoring`. When all of them
+ * are checked and on disk, they are moved to their places. (A temporary directory beside DATA_DIR does not
+ * work: DATA_DIR is often a mount point.) No server starts while `restoring` exists.
  */
 import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { lockDataDir } from '../data-lock.ts'
 import { exists, flush, namesIn } from '../disk.ts'
 import type { Progress } from './context.ts'
-import { createFileCopier, fewAtOnce, flushTree } from './file-copier.ts'
+import { createFileCopier, flushTree, forEachConcurrently } from './file-copier.ts'
 import { RESTORING } from './half-restored.ts'
 import { BackupProblem, DATA, type Manifest, readManifest } from './manifest.ts'
 import { REPOSITORY_DIRECTORIES } from './repository-copy.ts'
@@ -25,8 +25,8 @@ export interface RestoreOptions {
 export type RestoreResult = Omit<Manifest, 'format' | 'sums'> & { dataDir: string }
 
 /**
- * Restores a backup. Compares every file with its checksum while copying it. After a failure the data directory
- * is as it was before.
+ * Restores a backup. Compares every file with its checksum while copying it. After a failure the data
+ * directory is as it was before.
  *
  * @throws BackupProblem, DataDirInUse, and errors of the file system
  */
@@ -63,7 +63,9 @@ export async function restore({
   }
 }
 
-/** Names that may be in an "empty" directory: the lock of a server or restore, and a file of the file system. */
+/**
+ * Names that may be in an "empty" directory: the lock of a server or restore, and a file of the file system.
+ */
 const IGNORED = /^(?:lock\.db.*|lost\+found)$/
 
 async function requireEmpty(dataDir: string): Promise<void> {
@@ -90,7 +92,7 @@ async function copyFiles(
 ): Promise<void> {
   const copy = createFileCopier()
   let done = 0
-  await fewAtOnce(listedFiles(from), async ({ path, sha256 }) => {
+  await forEachConcurrently(listedFiles(from), async ({ path, sha256 }) => {
     const source = join(from, DATA, path)
     const copied = await copy(source, join(draft, path))
     if (copied === undefined) throw new BackupProblem(`${source} is missing`)

@@ -1,4 +1,6 @@
-/** The list of a backup's files with their checksums, in the format of `sha256sum -c`: `<SHA-256>  <path>`. */
+/**
+ * The list of a backup's files with their checksums, in the format of `sha256sum -c`: `<SHA-256>  <path>`.
+ */
 import { createReadStream } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -68,7 +68,8 @@ export async function lockPartial(partial: string, target: string): Promise<() =
 async function leftoversIn(partial: string): Promise<string[]> {
   const names = (await readdir(partial)).sort()
   const remains = names.filter((name) => !isLock(name))
-  // A backup creates its lock first. Without a lock the files are not from a backup, whatever their names are.
+  // A backup creates its lock first. Without a lock the files are not from a backup, whatever their names
+  // are.
   const foreign = remains.find((name) => !BACKUP_NAMES.has(name) || remains.length === names.length)
   if (foreign === undefined) return remains
   throw new BackupProblem(

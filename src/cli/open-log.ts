@@ -43,7 +43,10 @@ async function open(config: Config): Promise<EventStore> {
   return openFile(eventsFile(config.dataDir), (file) => openSqliteEventStore(file))
 }
 
-/** Opens the read models, and creates their store if needed. Does not keep the secrets open: no command needs them. */
+/**
+ * Opens the read models, and creates their store if needed. Does not keep the secrets open: no command needs
+ * them.
+ */
 export async function openViews(config: Config): Promise<Generations> {
   if (config.mongodbUrl !== undefined) {
     const { generations, secrets } = await openReadStores(config)

@@ -50,8 +50,8 @@ async function program([name = '']: readonly string[]): Promise<Command> {
 }
 
 /**
- * Runs the command in `args` (without node and the script). Resolves to the exit code: 0 on success, 1 after an
- * error, 2 when the arguments are wrong. Prints errors to standard error: one line, or a stack for a bug.
+ * Runs the command in `args` (without node and the script). Resolves to the exit code: 0 on success, 1 after
+ * an error, 2 when the arguments are wrong. Prints errors to standard error: one line, or a stack for a bug.
  */
 export async function runCommandLine(args: readonly string[]): Promise<number> {
   try {

@@ -14,7 +14,9 @@ export function serverUrl({ publicUrl, host, port }: Config): string {
   return publicUrl ?? `http://${isIPv6(host) ? `[${host}]` : host}:${port}`
 }
 
-/** The `Authorization` header for a token, or for `admin` with a password. Undefined when neither is given. */
+/**
+ * The `Authorization` header for a token, or for `admin` with a password. Undefined when neither is given.
+ */
 export function authorizationOf(token: string | undefined, adminPassword: string | undefined) {
   if (token !== undefined) return `token ${token}`
   if (adminPassword === undefined) return undefined
@@ -85,7 +87,9 @@ function noAnswer(url: string) {
   }
 }
 
-/** The message in the server's error answer. The whole text when something else answered, for example a proxy. */
+/**
+ * The message in the server's error answer. The whole text when something else answered, for example a proxy.
+ */
 function messageIn(text: string): string {
   try {
     const problem: unknown = JSON.parse(text)

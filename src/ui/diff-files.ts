@@ -1,6 +1,7 @@
 /**
- * Parses the output of `git diff` into the files that diff2html draws, up to the given limits. It counts the lines
- * of each hunk as the hunk's header says. So a line of a changed file can't be mistaken for a header. Pure.
+ * Parses the output of `git diff` into the files that diff2html draws, up to the given limits. It counts the
+ * lines of each hunk as the hunk's header says. So a line of a changed file can't be mistaken for a header.
+ * Pure.
  */
 import { type DiffBlock, type DiffFile, type DiffLine, LineType } from 'diff2html/lib/types.js'
 
@@ -166,8 +167,8 @@ const ESCAPES = new Map([
 ])
 
 /**
- * Decodes a file name. Git puts a name with unusual bytes between quotes, with escapes as in C. After a name with
- * blanks it adds a tab.
+ * Decodes a file name. Git puts a name with unusual bytes between quotes, with escapes as in C. After a name
+ * with blanks it adds a tab.
  */
 function unquoted(name: string): string {
   const whole = name.replace(/\t$/, '')

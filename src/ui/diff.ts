@@ -35,12 +35,15 @@ const TEMPLATES = {
 }
 
 /**
- * The limit of the costs of word-by-word comparison, for all files of a diff together. The costs of two lines are
- * the squares of their word counts. This limit takes at most a quarter of a second.
+ * The limit of the costs of word-by-word comparison, for all files of a diff together. The costs of two lines
+ * are the squares of their word counts. This limit takes at most a quarter of a second.
  */
 const MAX_COMPARING = 1_000_000
 
-/** The costs of comparing a file's lines: diff2html compares the n-th deleted line with the n-th added one after it. */
+/**
+ * The costs of comparing a file's lines: diff2html compares the n-th deleted line with the n-th added one
+ * after it.
+ */
 function compareCosts({ blocks }: DiffFile): number {
   let sum = 0
   for (const { lines } of blocks) {
@@ -64,7 +67,9 @@ function compareCosts({ blocks }: DiffFile): number {
 /** An upper bound of the parts that are compared: words, blanks between them, other characters. */
 const wordsIn = (line: string): number => line.match(/\w+|\s+|./gs)?.length ?? 0
 
-/** A file's name and lines. Marks changed words when `isCompared`; otherwise only whole lines have colours. */
+/**
+ * A file's name and lines. Marks changed words when `isCompared`; otherwise only whole lines have colours.
+ */
 function drawnFile(file: DiffFile, isCompared: boolean): string {
   const maxLineLengthHighlight = isCompared ? BOUNDS.characters + 10 : 0
   return draw([file], { drawFileList: false, rawTemplates: TEMPLATES, maxLineLengthHighlight })

@@ -3,7 +3,8 @@ import { html } from 'ghtml'
 import type { ErrorBody } from '../http/errors.ts'
 
 /**
- * Allows only our own script, style, images and requests. Forbids frames, forms, inline scripts and inline styles.
+ * Allows only our own script, style, images and requests. Forbids frames, forms, inline scripts and inline
+ * styles.
  */
 export const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",

@@ -41,7 +41,10 @@ function label({ name, color }: Pull['labels'][number]): string {
   return html`<span class="label"><svg viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="5" fill="#${color}"/></svg><bdi>${name}</bdi></span>`
 }
 
-/** The facts that are shown beside title and description. Equal facts have equal markup, so it can be compared. */
+/**
+ * The facts that are shown beside title and description. Equal facts have equal markup, so it can be
+ * compared.
+ */
 function factsOf(pull: Pull): { name: string; value: string }[] {
   const { merged_by: by, merged_at: at, milestone, due_date: due } = pull
   const outcome = pull.merged
@@ -92,7 +95,9 @@ function summary(changed: readonly string[], first: boolean): string {
     : `Changed: ${changed.join(', ')}.`
 }
 
-/** The section's markup. Equal values of `data-diff` mean equal commits and diffs: the script then keeps them. */
+/**
+ * The section's markup. Equal values of `data-diff` mean equal commits and diffs: the script then keeps them.
+ */
 export function momentSection({ entry, now, before, last }: Moment): string {
   const facts = factsOf(now)
   const old = new Map(before === undefined ? [] : factsOf(before).map(({ name, value }) => [name, value]))

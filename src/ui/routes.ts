@@ -57,8 +57,8 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
   }
 
   /**
-   * The repository, when the user may read it. Otherwise 404; but anonymous users get 401 and can sign in, whether
-   * the repository exists or not.
+   * The repository, when the user may read it. Otherwise 404; but anonymous users get 401 and can sign in,
+   * whether the repository exists or not.
    */
   async function visibleRepository(request: FastifyRequest, path: RepositoryPath): Promise<RepositoryAccess> {
     try {
@@ -113,8 +113,8 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
     )
 
-    // The same as `…/history` in the API, but below the page's path: browsers send a password only to paths below
-    // the one that asked for it, and the API never asks.
+    // The same as `…/history` in the API, but below the page's path: browsers send a password only to paths
+    // below the one that asked for it, and the API never asks.
     app.get(
       '/ui/:owner/:repo/pulls/:index/live',
       { schema: { hide: true, params: PullParams, querystring: LiveQuery } },

@@ -56,7 +56,9 @@ export function sentence({ login, action }: Pick<Entry, 'login' | 'action'>): st
   return html`<span class="who"><bdi>${login ?? 'Mergelog'}</bdi></span> !${action}.`
 }
 
-/** The markup of one part. `revision` is the shown one, `last` the newest one, `page` the path of the page. */
+/**
+ * The markup of one part. `revision` is the shown one, `last` the newest one, `page` the path of the page.
+ */
 export function timelineSection(
   entries: readonly Entry[],
   { revision, last, page }: { revision: number; last: number; page: string },

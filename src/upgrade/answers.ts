@@ -1,6 +1,6 @@
 /**
- * The answers of the upgrade Query service, for gRPC and HTTP. All data is in memory. It is read again after each
- * change by the projector, not for each request.
+ * The answers of the upgrade Query service, for gRPC and HTTP. All data is in memory. It is read again after
+ * each change by the projector, not for each request.
  */
 import type { Position } from '../events/event-store.ts'
 import type { ModuleVersion, UpgradePlan } from '../events/upgrade-events.ts'
@@ -51,7 +51,10 @@ interface Snapshot {
 
 const NOTHING = Buffer.alloc(0)
 
-/** `caughtUpAt`: the end of the log when the server started. There are no answers before the projections reach it. */
+/**
+ * `caughtUpAt`: the end of the log when the server started. There are no answers before the projections reach
+ * it.
+ */
 export function createUpgradeAnswers(
   store: Pick<ReadStore, 'find' | 'get'>,
   projector: Pick<Projector, 'status'>,

@@ -20,8 +20,8 @@ const SERVICE_FILES = [
 ]
 
 /**
- * A FileDescriptorSet, made with `npx buf build proto --as-file-descriptor-set --exclude-source-info
- * -o proto/descriptors.binpb`. A test fails when it differs from proto/. Reflection needs it: the descriptors of
+ * A FileDescriptorSet, made with `npx buf build proto --as-file-descriptor-set --exclude-source-info -o
+ * proto/descriptors.binpb`. A test fails when it differs from proto/. Reflection needs it: the descriptors of
  * protobufjs lack imports, syntax and reservations, and clients refuse them.
  */
 const COMPILED = join(PROTO, 'descriptors.binpb')
@@ -47,7 +47,8 @@ const decodeOne = decoder('One')
 
 /**
  * The text in field 1 of a message; empty when the field is absent. protobufjs itself would accept malformed
- * texts: it replaces bytes that are not UTF-8 by U+FFFD, and cuts a text that claims to be longer than its message.
+ * texts: it replaces bytes that are not UTF-8 by U+FFFD, and cuts a text that claims to be longer than its
+ * message.
  *
  * @throws Error when the message or the text is malformed
  */
@@ -69,7 +70,10 @@ function isService(definition: AnyDefinition | undefined): definition is Service
   return definition !== undefined && !('format' in definition)
 }
 
-/** In messages, int64 and uint64 are decimal strings, enums are names, and fields are named as in the .proto files. */
+/**
+ * In messages, int64 and uint64 are decimal strings, enums are names, and fields are named as in the .proto
+ * files.
+ */
 export async function loadDescriptors(): Promise<Descriptors> {
   const definitions = await load(SERVICE_FILES, {
     includeDirs: [PROTO],

@@ -1,6 +1,6 @@
 /**
- * gRPC's standard health service. Each check asks whether the server is ready. The package grpc-health-check can't
- * do that: the server must push each status to it. It also keeps every name that a client ever watched.
+ * gRPC's standard health service. Each check asks whether the server is ready. The package grpc-health-check
+ * can't do that: the server must push each status to it. It also keeps every name that a client ever watched.
  */
 import { type handleUnaryCall, type ServerWritableStream, status } from '@grpc/grpc-js'
 

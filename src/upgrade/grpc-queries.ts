@@ -1,4 +1,7 @@
-/** The five methods of the upgrade Query service over gRPC. Each turns the bytes of a request into those of a response. */
+/**
+ * The five methods of the upgrade Query service over gRPC. Each turns the bytes of a request into those of a
+ * response.
+ */
 import { type handleUnaryCall, type Server, type StatusObject, status } from '@grpc/grpc-js'
 import type { ServiceDefinition } from '@grpc/proto-loader'
 import type { FastifyBaseLogger } from 'fastify'
@@ -7,7 +10,10 @@ import type { UpgradeAnswers } from './answers.ts'
 import { decodeText } from './grpc-descriptors.ts'
 import { InvalidArgument, problemOf, UnknownModule } from './problems.ts'
 
-/** The answers that the methods need. Returned plans and lists must never change, because their bytes are cached. */
+/**
+ * The answers that the methods need. Returned plans and lists must never change, because their bytes are
+ * cached.
+ */
 export type QueryAnswers = Pick<
   UpgradeAnswers,
   'currentPlan' | 'appliedHeight' | 'moduleVersions' | 'authority' | 'upgradedConsensusState'
@@ -96,7 +102,10 @@ function readEmpty(decode: Decode): (bytes: Buffer) => string {
   }
 }
 
-/** Decodes a request without throwing. For an exception grpc-js would answer INTERNAL, which blames the server. */
+/**
+ * Decodes a request without throwing. For an exception grpc-js would answer INTERNAL, which blames the
+ * server.
+ */
 function safely(read: (bytes: Buffer) => string): (bytes: Buffer) => Request {
   return (bytes) => {
     try {
@@ -117,7 +126,8 @@ function refusalOf(error: unknown, log: FastifyBaseLogger, method: string): Refu
 
 function handlerOf(name: string, method: Method, log: FastifyBaseLogger): handleUnaryCall<Request, Buffer> {
   return (call, callback) => {
-    // Don't answer a call that was cancelled or is past its deadline. grpc-js's own timer may be late under load.
+    // Don't answer a call that was cancelled or is past its deadline. grpc-js's own timer may be late under
+    // load.
     if (call.cancelled || Number(call.getDeadline()) <= Date.now()) {
       callback({ code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' })
       return

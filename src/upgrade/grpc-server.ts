@@ -19,7 +19,10 @@ export interface GrpcOptions {
   /** The limit for one message, in both directions. */
   maxMessageBytes: number
   answers: QueryAnswers
-  /** The status for the health service. It must be cheap: it is called at each check, and every 100 ms for watchers. */
+  /**
+   * The status for the health service. It must be cheap: it is called at each check, and every 100 ms for
+   * watchers.
+   */
   ready: () => boolean
   log: FastifyBaseLogger
   /** How long `stop` waits for calls to end, in milliseconds. Default: 5000. */
@@ -48,8 +51,8 @@ const LIMITS = {
 }
 
 /**
- * Reads requests only as fast as the client reads the answers. An answer is much larger than a request, so a client
- * that doesn't read would fill the memory.
+ * Reads requests only as fast as the client reads the answers. An answer is much larger than a request, so a
+ * client that doesn't read would fill the memory.
  */
 function applyBackpressure(stream: ServerDuplexStream<unknown, unknown>): void {
   stream.on('data', () => {
@@ -78,12 +81,17 @@ function listen(server: Server, address: string, credentials: ServerCredentials)
   return new Promise((resolve, reject) => {
     server.bindAsync(address, credentials, (error, port) => {
       if (error === null) resolve(port)
-      else reject(new ConfigError('GRPC_PORT', `cannot be used: listening on ${address} failed: ${error.message}`))
+      else
+        reject(
+          new ConfigError('GRPC_PORT', `cannot be used: listening on ${address} failed: ${error.message}`),
+        )
     })
   })
 }
 
-/** Starts the server. @throws ConfigError when the certificate, the key, the host or the port cannot be used */
+/**
+ * Starts the server. @throws ConfigError when the certificate, the key, the host or the port cannot be used
+ */
 export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
   const { answers, log, maxMessageBytes } = options
   const credentials = options.tls ? await tlsCredentials(options.tls) : ServerCredentials.createInsecure()

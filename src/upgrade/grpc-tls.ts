@@ -28,7 +28,10 @@ async function contents(setting: SettingName, path: string): Promise<Buffer> {
   }
 }
 
-/** Checks the files now, so that the start fails, not the first client. @throws ConfigError with the setting's name */
+/**
+ * Checks the files now, so that the start fails, not the first client. @throws ConfigError with the setting's
+ * name
+ */
 export async function tlsCredentials(files: TlsFiles): Promise<ServerCredentials> {
   const cert = await contents('GRPC_TLS_CERT', files.cert)
   const key = await contents('GRPC_TLS_KEY', files.key)

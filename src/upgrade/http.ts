@@ -1,6 +1,6 @@
 /**
- * The Query service over HTTP: one GET route for each method. The answers are protobuf's JSON mapping, like those
- * of a chain's gateway. Everyone may read, as on a chain.
+ * The Query service over HTTP: one GET route for each method. The answers are protobuf's JSON mapping, like
+ * those of a chain's gateway. Everyone may read, as on a chain.
  */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
@@ -13,7 +13,9 @@ import { Int64, ModuleVersionsWire, PlanWire, planWire } from '../wire/upgrades.
 import type { UpgradeAnswers } from './answers.ts'
 import { httpStatusOf, InvalidArgument, type Problem, problemOf, UnknownModule } from './problems.ts'
 
-/** The base paths of the methods. The first one is from the spec, and the only one in the API documentation. */
+/**
+ * The base paths of the methods. The first one is from the spec, and the only one in the API documentation.
+ */
 const BASES = [
   '/sdk/upgrade/v1beta1',
   '/cosmos/upgrade/v1beta1',

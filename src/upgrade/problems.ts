@@ -30,7 +30,9 @@ export interface Problem {
   message: string
 }
 
-/** The code and message for an error. An unexpected error gets a general message, which reveals no internals. */
+/**
+ * The code and message for an error. An unexpected error gets a general message, which reveals no internals.
+ */
 export function problemOf(error: unknown): Problem {
   if (error instanceof UpgradeUnavailable || error instanceof StoreUnavailable) {
     return { code: status.UNAVAILABLE, message: 'the projections are catching up; try again' }

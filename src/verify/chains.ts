@@ -13,8 +13,8 @@ export interface Chains {
 }
 
 /**
- * Keeps the end of each stream in memory: about 300 bytes per stream, 300 MB for a million. Positions have gaps in
- * EventStoreDB, but not in the embedded log.
+ * Keeps the end of each stream in memory: about 300 bytes per stream, 300 MB for a million. Positions have
+ * gaps in EventStoreDB, but not in the embedded log.
  */
 export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Chains {
   const ends = new Map<string, StreamEnd & { isLinked: boolean }>()

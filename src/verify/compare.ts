@@ -4,7 +4,10 @@ import { isDeepStrictEqual } from 'node:util'
 import type { AnyCollection, IdRange, RangeDocument } from '../projections/read-store.ts'
 
 const PAGE = 1000
-/** A document may differ only because a server is changing it. How often to compare it again, and the pause in ms. */
+/**
+ * A document may differ only because a server is changing it. How often to compare it again, and the pause in
+ * ms.
+ */
 const MAX_TRIES = 10
 const PAUSE = 100
 
@@ -28,8 +31,8 @@ export interface Comparison {
   /** Ids of stored documents that are already known to be right. `replayed` does not have them. */
   settled: ReadonlySet<string>
   /**
-   * Reads one stored document again, and replays the log up to its position. Absent when stored documents can't
-   * change during the comparison.
+   * Reads one stored document again, and replays the log up to its position. Absent when stored documents
+   * can't change during the comparison.
    */
   readAgain?: (id: string) => Promise<{ stored: RangeDocument[]; replayed: RangeDocument[] }>
   /** Called before each page is read. */
@@ -37,7 +40,9 @@ export interface Comparison {
   onCompared: (documents: number) => void
 }
 
-/** The first difference by id: a missing, extra or different document. Undefined when both sides are the same. */
+/**
+ * The first difference by id: a missing, extra or different document. Undefined when both sides are the same.
+ */
 export async function compareDocuments(comparison: Comparison): Promise<DocumentDifference | undefined> {
   const { collection, stored, replayed, settled, beforePage, onCompared } = comparison
   let after: string | undefined
@@ -61,7 +66,9 @@ export async function compareDocuments(comparison: Comparison): Promise<Document
   }
 }
 
-/** The last id up to which both pages are complete. Undefined when both pages reach the end of the collection. */
+/**
+ * The last id up to which both pages are complete. Undefined when both pages reach the end of the collection.
+ */
 function firstEnd(...pages: RangeDocument[][]): string | undefined {
   return pages
     .filter((page) => page.length === PAGE)
@@ -111,7 +118,9 @@ function differencesOf(
   return differences.sort((a, b) => byBytes(a.id, b.id))
 }
 
-/** Whether two documents have the same position and body. Compares the texts first, because parsing is slow. */
+/**
+ * Whether two documents have the same position and body. Compares the texts first, because parsing is slow.
+ */
 export function isSame(a: RangeDocument, b: RangeDocument): boolean {
   if (a.position !== b.position) return false
   return (a.text !== undefined && a.text === b.text) || isDeepStrictEqual(a.body, b.body)

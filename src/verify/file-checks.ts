@@ -1,6 +1,6 @@
 /**
- * Checks the files of the embedded stores for damage. Runs in a child process, because SQLite reads a whole file in
- * one call.
+ * Checks the files of the embedded stores for damage. Runs in a child process, because SQLite reads a whole
+ * file in one call.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { on, once } from 'node:events'
@@ -25,9 +25,9 @@ const isAnswer = (message: unknown): message is Answer =>
   typeof message === 'object' && message !== null && 'check' in message
 
 /**
- * The checks of these files. The first call starts the child process, which runs both checks one after the other.
- * So call both in the same turn of the event loop. Abort the signal to end the process when the results are no
- * longer needed.
+ * The checks of these files. The first call starts the child process, which runs both checks one after the
+ * other. So call both in the same turn of the event loop. Abort the signal to end the process when the
+ * results are no longer needed.
  */
 export function fileChecks(files: { log?: string; views?: string }, signal: AbortSignal): FileChecks {
   const { log, views } = files

@@ -1,7 +1,7 @@
 /**
- * Holds the replayed documents. Most of them equal the stored document after a batch of events. Of these we keep
- * only the id, and read the stored document when a later event changes it. The others are kept in a scratch store
- * that is deleted afterwards.
+ * Holds the replayed documents. Most of them equal the stored document after a batch of events. Of these we
+ * keep only the id, and read the stored document when a later event changes it. The others are kept in a
+ * scratch store that is deleted afterwards.
  */
 import type {
   AnyCollection,
@@ -31,8 +31,8 @@ export interface Places {
 export const bare = ({ name }: AnyCollection): Collection<object> => ({ name, indexes: [], arrays: [] })
 
 /**
- * `scratch` must be empty and prepared for the `bare` collections. Without `stored`, all documents are kept in
- * it. The ids need about 100 bytes of memory per document, 100 MB for a million.
+ * `scratch` must be empty and prepared for the `bare` collections. Without `stored`, all documents are kept
+ * in it. The ids need about 100 bytes of memory per document, 100 MB for a million.
  */
 export function createReplayedDocuments(
   scratch: ReadStore,

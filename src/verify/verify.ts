@@ -1,6 +1,6 @@
 /**
- * Verifies a server's data: recomputes every hash chain of the log, replays every read model and compares it with
- * the stored documents. Only reads, and may run while a server writes.
+ * Verifies a server's data: recomputes every hash chain of the log, replays every read model and compares it
+ * with the stored documents. Only reads, and may run while a server writes.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -24,8 +24,8 @@ export interface VerifyOptions {
   readStore?: ReadStore
   models: readonly ReadModel[]
   /**
-   * A directory for temporary replayed documents: those that differ from the stored ones, or all of them when the
-   * read store is not SQLite.
+   * A directory for temporary replayed documents: those that differ from the stored ones, or all of them when
+   * the read store is not SQLite.
    */
   scratchDir: string
   /** Checks of the embedded stores' files. They run while the log is read. */
@@ -128,7 +128,8 @@ async function verifyWith(
 
   let snapshot: ReadSnapshot | undefined
   try {
-    // Take the snapshot before reading the log's end. Then no read model can be ahead of that end, if all is well.
+    // Take the snapshot before reading the log's end. Then no read model can be ahead of that end, if all is
+    // well.
     snapshot = await readStore?.snapshot()
     const stored = snapshot === undefined ? new Map<ReadModel, Position>() : await targetsOf(models, snapshot)
     const last = await lastPositionOf(events)

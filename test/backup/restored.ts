@@ -39,8 +39,8 @@ export async function checkRestored(t: Test, dataDir: string): Promise<TestServe
   for (const { id, ownerLogin, name: title } of await views.repositories.find({})) {
     const dir = join(dataDir, 'git', `${id}.git`)
     await run('git', ['--git-dir', dir, 'fsck', '--connectivity-only', '--no-dangling'])
-    // Unfinished work of the copied moment, for example the deletion of a merged branch, is finished soon after the
-    // start: first in git, then in the log. Between these two steps the refs differ.
+    // Unfinished work of the copied moment, for example the deletion of a merged branch, is finished soon
+    // after the start: first in git, then in the log. Between these two steps the refs differ.
     const refs = async () => {
       const known = Object.entries(await gitRefs(dataDir, id))
       // There is no read model of tags.

@@ -1,4 +1,7 @@
-/** The browser for the tests of the page: Debian's chromium, or the path in CHROMIUM. The tests install nothing. */
+/**
+ * The browser for the tests of the page: Debian's chromium, or the path in CHROMIUM. The tests install
+ * nothing.
+ */
 import { existsSync } from 'node:fs'
 import { type Browser, chromium } from 'playwright-core'
 import type { Test } from 'tap'

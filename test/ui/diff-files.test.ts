@@ -118,25 +118,28 @@ t.test('changed words are marked, unless comparing them would take too long', as
   t.match(long, 'new')
 })
 
-t.test('the costs of comparing are limited for all files together, and other work gets its turns', async (t) => {
-  const [deleted, added] = ['!?'.repeat(199), '+-'.repeat(199)]
-  const many = Array.from({ length: 200 }, (_, i) => changed(`long-${i}`, 2, deleted, added))
-  const small = changed('small', 1, 'the old word', 'the new word')
-  const { files } = read([small, ...many, small].join(''), MANY)
-  t.equal(files.length, 202)
-  const { markup, turns } = await drawnInTurns(files)
-  const sections = markup.split('</section>')
-  const compared = sections.map((section) => /<ins>|<del>/.test(section))
-  const times = compared.filter(Boolean).length
-  // One long file has two pairs of lines with 398 signs: it takes more than half of the limit.
-  t.ok(compared[0], 'the first file')
-  t.strictSame(compared.indexOf(false), 2)
-  t.notOk(compared.slice(2, 201).some(Boolean), 'beyond the limit, long lines have no marked words')
-  t.ok(compared[201], 'a small file still fits into the limit')
-  t.equal(times, 3)
-  t.ok(turns >= times, `${turns} turns`)
-  for (const section of sections.slice(0, 201)) t.match(section, /d2h-del/)
-})
+t.test(
+  'the costs of comparing are limited for all files together, and other work gets its turns',
+  async (t) => {
+    const [deleted, added] = ['!?'.repeat(199), '+-'.repeat(199)]
+    const many = Array.from({ length: 200 }, (_, i) => changed(`long-${i}`, 2, deleted, added))
+    const small = changed('small', 1, 'the old word', 'the new word')
+    const { files } = read([small, ...many, small].join(''), MANY)
+    t.equal(files.length, 202)
+    const { markup, turns } = await drawnInTurns(files)
+    const sections = markup.split('</section>')
+    const compared = sections.map((section) => /<ins>|<del>/.test(section))
+    const times = compared.filter(Boolean).length
+    // One long file has two pairs of lines with 398 signs: it takes more than half of the limit.
+    t.ok(compared[0], 'the first file')
+    t.strictSame(compared.indexOf(false), 2)
+    t.notOk(compared.slice(2, 201).some(Boolean), 'beyond the limit, long lines have no marked words')
+    t.ok(compared[201], 'a small file still fits into the limit')
+    t.equal(times, 3)
+    t.ok(turns >= times, `${turns} turns`)
+    for (const section of sections.slice(0, 201)) t.match(section, /d2h-del/)
+  },
+)
 
 t.test('lines that are not compared count nothing towards the limit', async (t) => {
   const text = '!?'.repeat(199)

@@ -10,8 +10,8 @@ else {
   const story = await startStory(t)
 
   /**
-   * Opens the page. The first requests for live events are answered with these statuses, the later ones by the
-   * server. `requests` has the method and the answer of each.
+   * Opens the page. The first requests for live events are answered with these statuses, the later ones by
+   * the server. `requests` has the method and the answer of each.
    */
   const openRefused = async (test: Pick<typeof t, 'teardown'>, statuses: readonly number[]) => {
     const context = await browser.newContext()

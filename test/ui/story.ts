@@ -18,7 +18,9 @@ export function greet(name, greeting = 'Hello') {
 export const answer = 42
 `
 
-/** Creates the pull request, which is open at the end. Resolves to the server, the repository and its number. */
+/**
+ * Creates the pull request, which is open at the end. Resolves to the server, the repository and its number.
+ */
 export async function startStory(test: Test) {
   const pulls = await startPulls(test)
   const app = await pulls.repository(test, 'app', { writers: ['bob', 'carol'] })

@@ -164,7 +164,7 @@ function following(t: Test, log: EventStore, url: string, wait?: (ms: number) =>
     intervalMs: 1,
     signal: ending.signal,
     report: (item) => news.push(item),
-    backOff: { leastMs: 1, mostMs: 10 },
+    backOff: { minMs: 1, maxMs: 10 },
     ...(wait !== undefined && { wait }),
   })
   const stop = async () => {

@@ -53,7 +53,7 @@ function isFileSet(value: unknown): value is { file: File[] } {
   return typeof value === 'object' && value !== null && 'file' in value && Array.isArray(value.file)
 }
 
-/** Compiles the files of one package. Resolves to a line for each field and method. */
+/** Compiles the files of one package. Resolves to a line for each message and each method. */
 async function compiled(packageName: string): Promise<{ messages: string[]; methods: string[] }> {
   const out = await buf(
     'build',

@@ -23,7 +23,9 @@ export interface Directory {
   viewsFile: string
 }
 
-/** Two repositories with pull requests and issues, in the log and in the read models. All files are closed. */
+/**
+ * Two repositories with pull requests and issues, in the log and in the read models. All files are closed.
+ */
 export async function aDirectory(t: Test): Promise<Directory> {
   const dir = t.testdir()
   const [eventsFile, viewsFile] = [join(dir, 'events.db'), join(dir, 'views.db')]
@@ -76,7 +78,9 @@ export async function eventsIn({ eventsFile }: Directory): Promise<RecordedEvent
   return events
 }
 
-/** Runs SQL on a file, like an attacker with a database tool. Moves all changes from the WAL into the file. */
+/**
+ * Runs SQL on a file, like an attacker with a database tool. Moves all changes from the WAL into the file.
+ */
 export function tamper(file: string, sql: string): void {
   const db = openSqlite(file, 'NORMAL')
   db.exec(sql)
@@ -93,7 +97,10 @@ export function offsetsOf(file: string, text: string): number[] {
   return offsets
 }
 
-/** Flips one bit of the byte at an offset. A second call restores it. With bit 7, ASCII text becomes invalid UTF-8. */
+/**
+ * Flips one bit of the byte at an offset. A second call restores it. With bit 7, ASCII text becomes invalid
+ * UTF-8.
+ */
 export function changeByte(file: string, offset: number, bit = 0): void {
   const bytes = readFileSync(file)
   bytes[offset] = (bytes[offset] ?? 0) ^ (1 << bit)

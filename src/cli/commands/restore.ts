@@ -16,7 +16,9 @@ async function restoreCommand(directory: string, { json }: { json?: true }): Pro
   if (json) console.log(JSON.stringify(result))
   else {
     const from = `the backup of ${printable(result.createdAt)}`
-    console.log(`${styled('green', 'Restored')} ${from} to ${printable(result.dataDir)}\n${contentsText(result)}`)
+    console.log(
+      `${styled('green', 'Restored')} ${from} to ${printable(result.dataDir)}\n${contentsText(result)}`,
+    )
   }
 }
 

@@ -33,7 +33,10 @@ export async function serve(): Promise<void> {
   }
 }
 
-/** Resolves at the first SIGTERM or SIGINT. The handlers stay, so that a second signal doesn't cut off the shutdown. */
+/**
+ * Resolves at the first SIGTERM or SIGINT. The handlers stay, so that a second signal doesn't cut off the
+ * shutdown.
+ */
 export function untilSignal(): Promise<unknown> {
   const signals = ['SIGTERM', 'SIGINT'] as const
   for (const signal of signals) process.on(signal, () => {})

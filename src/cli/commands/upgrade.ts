@@ -17,7 +17,7 @@ interface FollowArguments {
   json?: true
 }
 
-const INTERVAL = { least: 0.1, most: 86_400, standard: 10 }
+const INTERVAL = { min: 0.1, max: 86_400, standard: 10 }
 
 function gatewayUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
@@ -29,8 +29,8 @@ function gatewayUrl(text: string): URL {
 
 function seconds(text: string): number {
   const value = /^\d{1,6}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN
-  if (value >= INTERVAL.least && value <= INTERVAL.most) return value
-  throw new InvalidArgumentError(`It must be a number from ${INTERVAL.least} to ${INTERVAL.most}.`)
+  if (value >= INTERVAL.min && value <= INTERVAL.max) return value
+  throw new InvalidArgumentError(`It must be a number from ${INTERVAL.min} to ${INTERVAL.max}.`)
 }
 
 async function followCommand(options: FollowArguments): Promise<void> {

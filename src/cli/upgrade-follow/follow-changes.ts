@@ -1,4 +1,7 @@
-/** Compares what a chain's gateway shows with the log, and decides the events that bring the log up to date. Pure. */
+/**
+ * Compares what a chain's gateway shows with the log, and decides the events that bring the log up to date.
+ * Pure.
+ */
 
 import type { Decision } from '../../commands/execute.ts'
 import {
@@ -32,7 +35,10 @@ export interface Observed {
 export interface ChangesSeen {
   /** They go into one append, so that the log never has half of a round. */
   events: readonly UpgradeEvent[]
-  /** One line for each part of the answers that cannot be recorded, with the reason. The other parts are recorded. */
+  /**
+   * One line for each part of the answers that cannot be recorded, with the reason. The other parts are
+   * recorded.
+   */
   refused: readonly string[]
 }
 

@@ -50,7 +50,10 @@ const isAuthority = checkOf(Type.Object({ address: Text }))
 /** The block height of an answer. Sent with the next queries, it makes them answer for the same block. */
 const HEIGHT_HEADER = 'x-cosmos-block-height'
 
-/** How a chain answers that is too old for a method (`module_versions` came with SDK 0.43, `authority` with 0.46). */
+/**
+ * How a chain answers that is too old for a method (`module_versions` came with SDK 0.43, `authority` with
+ * 0.46).
+ */
 const UNKNOWN_METHOD = new Set([404, 501])
 
 const isAbsent = (error: unknown) => error instanceof NotAnswered && UNKNOWN_METHOD.has(error.status)
@@ -68,7 +71,9 @@ class NotAnswered extends GatewayError {
 export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
   const { timeoutMs = 10_000, maxBytes = 2 ** 20 } = options
   const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}`
-  /** The height of the last round. A gateway with several nodes must not bring us back to an earlier block. */
+  /**
+   * The height of the last round. A gateway with several nodes must not bring us back to an earlier block.
+   */
   let latest = 0n
 
   async function get<T>(

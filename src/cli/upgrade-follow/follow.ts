@@ -17,7 +17,10 @@ import { GatewayError } from './gateway-error.ts'
 /** What `follow` reports. */
 export type FollowNews =
   | { kind: 'recorded'; events: readonly UpgradeEvent[]; position: Position }
-  /** The chain shows something that our rules do not allow. Reported once, until the chain shows something else. */
+  /**
+   * The chain shows something that our rules do not allow. Reported once, until the chain shows something
+   * else.
+   */
   | { kind: 'refused'; reason: string }
   | { kind: 'healthy' }
   /** Reported once, until the gateway is healthy again. */
@@ -29,7 +32,7 @@ export interface FollowOptions {
   signal: AbortSignal
   report: (news: FollowNews) => void
   /** The shortest and the longest pause after a failed round. The pause doubles with each failure. */
-  backOff?: { leastMs: number; mostMs: number }
+  backOff?: { minMs: number; maxMs: number }
   /** Resolves after `ms`. Rejects when the signal is aborted. Tests replace it. */
   wait?: (ms: number, signal: AbortSignal) => Promise<unknown>
 }
@@ -73,7 +76,7 @@ export async function followOnce(events: EventStore, gateway: Gateway, signal: A
 
 /** Follows until the signal is aborted. Tries again after every error that may be temporary. */
 export async function follow(events: EventStore, gateway: Gateway, options: FollowOptions): Promise<void> {
-  const { intervalMs, signal, report, backOff = { leastMs: 1000, mostMs: 60_000 } } = options
+  const { intervalMs, signal, report, backOff = { minMs: 1000, maxMs: 60_000 } } = options
   const wait = options.wait ?? ((ms, signal) => delay(ms, undefined, { signal }))
   let healthy: boolean | undefined
   let refused: readonly string[] = []
@@ -99,9 +102,9 @@ export async function follow(events: EventStore, gateway: Gateway, options: Foll
     while (!signal.aborted) {
       const round = await pRetry(() => followOnce(events, gateway, signal), {
         retries: Number.POSITIVE_INFINITY,
-        minTimeout: backOff.leastMs,
+        minTimeout: backOff.minMs,
         // Many followers may have lost the same gateway. They must not all return at the same moment.
-        maxTimeout: backOff.mostMs * (0.75 + Math.random() / 4),
+        maxTimeout: backOff.maxMs * (0.75 + Math.random() / 4),
         randomize: true,
         signal,
         onFailedAttempt: failed,
