@@ -7,7 +7,7 @@ import type { Sizes } from './bench.ts'
 import { type Child, startChild } from './child.ts'
 import type { LoadQuestion } from './load-process.ts'
 import { environmentOf, makeAdmin, seedFor } from './log.ts'
-import { CONNECTIONS, WARM_UP_SECONDS } from './reads.ts'
+import { CONNECTIONS, measureInTurn } from './rates.ts'
 import { RARE_WORD } from './seed/issue.ts'
 import type { ServerReady } from './server-process.ts'
 import { median, milliseconds, perSecond, type Row, ratioRow } from './table.ts'
@@ -24,23 +24,20 @@ export async function measureIssues(directory: string, sizes: Sizes): Promise<Ro
   const many = await startWith(join(directory, 'many'), sizes, sizes.manyIssues)
   const load = await startChild<object>('load')
 
-  async function rate({ target, token }: Searched, path: string, seconds: number): Promise<number> {
-    const url = `${target.server.ready.url}/api/v1${path}`
-    const headers = { authorization: `token ${token}` }
-    return (await loadOf(load, { url, connections: CONNECTIONS, headers, end: { duration: seconds } })).rate
-  }
-
-  /** Measures both in turn, so that other load on the machine affects both. */
-  async function compare(work: string, path: string): Promise<Row> {
-    const rates: Record<'few' | 'many', number[]> = { few: [], many: [] }
-    for (const server of [few, many]) await rate(server, path, WARM_UP_SECONDS)
-    // Wait until the servers are idle: late answers of the warm-up must not slow down the measurement.
-    for (const { target } of [few, many]) await api(target, 'GET', path)
-    for (let i = 0; i < sizes.rounds; i++) {
-      rates.few.push(await rate(few, path, sizes.seconds))
-      rates.many.push(await rate(many, path, sizes.seconds))
+  const rate =
+    ({ target, token }: Searched, path: string) =>
+    async (seconds: number) => {
+      const url = `${target.server.ready.url}/api/v1${path}`
+      const headers = { authorization: `token ${token}` }
+      return (await loadOf(load, { url, connections: CONNECTIONS, headers, end: { duration: seconds } })).rate
     }
-    const [withFew, withMany] = [median(rates.few), median(rates.many)]
+
+  async function compare(work: string, path: string): Promise<Row> {
+    const rates = { own: rate(many, path), ceiling: rate(few, path) }
+    const { own: withMany, ceiling: withFew } = await measureInTurn(sizes, rates, async () => {
+      // Wait until the servers are idle: late answers of the warm-up must not slow down the measurement.
+      for (const { target } of [few, many]) await api(target, 'GET', path)
+    })
     const [one, other] = [milliseconds(1000 / withMany), milliseconds(1000 / withFew)]
     return ratioRow(work, one, `${other} with few`, withFew / withMany, { atMost: 1.5 })
   }

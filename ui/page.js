@@ -38,8 +38,10 @@ const cache = new Map()
 
 /**
  * A section of the page at a revision, from the cache or from the server.
- * @param {Part} part @param {number} revision @param {string} name the key in the cache @param {AbortSignal}
- * signal
+ * @param {Part} part
+ * @param {number} revision
+ * @param {string} name the key in the cache
+ * @param {AbortSignal} signal
  */
 async function fetched(part, revision, name, signal) {
   const key = `${part} ${name}`
