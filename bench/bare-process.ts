@@ -1,4 +1,7 @@
-/** The ceilings of reads: a fastify route that has its answer and does nothing else, and a gRPC method like it. */
+/**
+ * The child process with the ceilings of reads: a fastify route and a gRPC method that only send a fixed
+ * answer.
+ */
 import { Server, ServerCredentials } from '@grpc/grpc-js'
 import Fastify from 'fastify'
 import { loadDescriptors } from '../src/upgrade/grpc-descriptors.ts'

@@ -1,6 +1,6 @@
 /**
- * `npm run bench [-- --quick] [--only get,list]`: the rows of DESIGN section 7, each beside a ceiling that the
- * same run took. It measures and never fails: what it prints is for people.
+ * `npm run bench [-- --quick] [--only get,list]`: measures each kind of work, and a ceiling for it in the
+ * same run. It prints a table for people. It doesn't fail when a goal is missed.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -16,29 +16,30 @@ import { printTable, type Row } from './table.ts'
 import { measureUpgrade } from './upgrade.ts'
 import { measureMerges, measurePosts } from './writes.ts'
 
-/** Groups of rows, as `--only` names them. */
+/** The groups of rows that `--only` accepts. */
 const GROUPS = ['get', 'list', 'create', 'merge', 'log', 'upgrade', 'memory', 'issues', 'history'] as const
 export type Group = (typeof GROUPS)[number]
 
-/** How much is measured. */
+/** The amounts of data and work. */
 export interface Sizes {
-  /** Pull requests of the two repositories that lists are read from. */
+  /** Pull requests in each of the two repositories whose lists are read. */
   small: number
   large: number
-  /** Of every reading, whose median counts. */
+  /** How often each measurement is repeated. The median counts. */
   rounds: number
-  /** Seconds of one reading. */
+  /** Seconds of one measurement. */
   seconds: number
-  /** Repositories without pull requests: each gets one light POST. */
+  /** Repositories without pull requests: each gets one light PUT. */
   light: number
   pullsToOpen: number
   merges: number
-  /** Issues of the two servers that they are searched on, each with so many repositories. */
+  /** Issues of the server with few issues, and of the one with many. */
   fewIssues: number
   manyIssues: number
+  /** Repositories of each of these two servers. */
   repositories: number
   issuesToOpen: number
-  /** Events of the one pull request whose history is read and replayed. */
+  /** Events of the pull request whose history is read and replayed. */
   historyEvents: number
 }
 
@@ -77,7 +78,7 @@ const { values: options } = parseArgs({
 const named = options.only?.split(',').map((name) => name.trim())
 const unknown = named?.filter((name) => !GROUPS.some((group) => group === name)) ?? []
 if (unknown.length > 0) {
-  console.error(`--only: ${unknown.join(', ')} is none of ${GROUPS.join(', ')}`)
+  console.error(`--only: ${unknown.join(', ')} is not one of ${GROUPS.join(', ')}`)
   process.exit(2)
 }
 const wanted: readonly Group[] = GROUPS.filter((group) => named?.includes(group) ?? true)
@@ -113,7 +114,7 @@ async function measurePulls(dataDir: string, sizes: Sizes): Promise<Row[]> {
     const { peak }: { peak: number } = await server.ask({ what: 'memory' })
     const measured = `${Math.round(peak)} MB`
     rows.push({
-      work: 'resident memory, most of all of this',
+      work: 'peak resident memory of all this',
       measured,
       ceiling: '',
       ratio: undefined,
@@ -130,5 +131,5 @@ try {
 } catch (error) {
   console.error('the measurement could not be finished:', error)
 }
-// Children that a failure left behind end with the channel to them.
+// After a failure, children may still run. They end when this process disconnects.
 process.exit(0)

@@ -1,18 +1,21 @@
-/** The processes of a measurement: what serves and what loads it must not share one. */
+/** The child processes of a measurement: the server and the load generator need separate ones. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { on, once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
 export interface Child<Ready> {
   ready: Ready
-  /** Milliseconds from the process's birth to its being ready. */
+  /** Milliseconds until the process was ready. */
   startMs: number
   /** Sends a question and resolves to the next message. */
   ask<Answer>(question: object): Promise<Answer>
   stop(): Promise<void>
 }
 
-/** Starts `bench/<name>-process.ts`, which says when it is ready and then answers one question at a time. */
+/**
+ * Starts `bench/<name>-process.ts`. It sends a message when it is ready, and then answers one question at a
+ * time.
+ */
 export async function startChild<Ready>(
   name: 'server' | 'bare' | 'load',
   environment: Record<string, string> = {},
@@ -37,7 +40,7 @@ export async function startChild<Ready>(
   }
 }
 
-/** What a child says next; it says it in the type that its asker names. */
+/** The child's next message. It has the type that the caller expects. @throws when the child ends */
 async function nextMessage(child: ChildProcess, name: string) {
   const done = new AbortController()
   try {
@@ -52,7 +55,9 @@ async function nextMessage(child: ChildProcess, name: string) {
   }
 }
 
-/** The child's side: says that it is ready, answers one question after the other until the parent lets go. */
+/**
+ * The child's side: sends `ready`, then answers one question after the other until the parent disconnects.
+ */
 export async function serveParent<Question>(
   ready: object,
   answer: (question: Question) => Promise<object>,

@@ -1,4 +1,7 @@
-/** The history of one pull request with thousands of events, and its replays, beside the same JSON sent by itself. */
+/**
+ * Measures the history and the replays of a pull request with thousands of events. The ceiling is bare
+ * fastify that sends the same JSON.
+ */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { append } from '../src/commands/execute.ts'
@@ -11,18 +14,18 @@ import type { BareReady } from './bare-process.ts'
 import type { Sizes } from './bench.ts'
 import { startChild } from './child.ts'
 import { environmentOf, makeAdmin, seedFor } from './log.ts'
-import { WARM_UP_SECONDS } from './reads.ts'
+import { WARM_UP_SECONDS } from './rates.ts'
 import type { ServerReady } from './server-process.ts'
 import { median, milliseconds, percentile, perSecond, type Row, ratioRow } from './table.ts'
 import type { Admin } from './target.ts'
 
 const NAME = 'history'
-/** The first of the seeded pull requests that is open. */
+/** The first seeded pull request that is open. */
 const INDEX = 3
-/** Milliseconds in which answers are to come. */
+/** The goal for the p99 of the answers, in milliseconds. */
 const GOAL = 150
 
-/** Every request waits for the answer before: what is told is how long somebody waits, not how many can. */
+/** Sends one request at a time: this measures latency, not throughput. */
 export async function measureHistory(dataDir: string, sizes: Sizes): Promise<Row[]> {
   const environment = environmentOf(dataDir)
   const admin = await makeAdmin(environment)
@@ -49,7 +52,7 @@ export async function measureHistory(dataDir: string, sizes: Sizes): Promise<Row
     return { text, ms }
   }
 
-  /** Both by turns, so that whatever else the machine does falls on both. */
+  /** Measures both in turn, so that other load on the machine affects both. */
   async function compare(work: string, path: () => string): Promise<Row> {
     const first = await answer(`${pull}${path()}`)
     await bare.ask({ body: JSON.parse(first.text) })
@@ -80,7 +83,7 @@ export async function measureHistory(dataDir: string, sizes: Sizes): Promise<Row
     const rates: number[] = []
     for (let i = 0; i <= sizes.rounds; i++) {
       const { text, ms } = await answer(`${pull}/history`, 'application/x-ndjson')
-      // The first is for warming up.
+      // The first round is the warm-up.
       if (i > 0) rates.push((text.split('\n').length - 1) / (ms / 1000))
     }
     const [own, ceiling] = [median(rates), median(readings)]
@@ -104,7 +107,7 @@ export async function measureHistory(dataDir: string, sizes: Sizes): Promise<Row
   return rows
 }
 
-/** Makes one pull request's history that long: talk, with a new title now and then. Resolves to its stream. */
+/** Adds comments and new titles to a pull request until it has `length` events. Resolves to its stream. */
 async function seedLong(store: EventStore, admin: Admin, length: number): Promise<string> {
   let repoId: number | undefined
   for await (const recorded of store.readAll()) {
@@ -134,7 +137,7 @@ async function seedLong(store: EventStore, admin: Admin, length: number): Promis
   return stream
 }
 
-/** When each event of a stream was. */
+/** The times of a stream's events. */
 async function timesOf(store: EventStore, stream: string): Promise<string[]> {
   const times: string[] = []
   for await (const { metadata } of store.readStream(stream)) times.push(metadata.at)

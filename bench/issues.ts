@@ -1,10 +1,13 @@
-/** Lists and searches of issues where there are many, beside a server that has few; and opening them. */
+/**
+ * Measures lists and searches of many issues. The ceiling is a server with few issues. Also measures opening
+ * issues.
+ */
 import { join } from 'node:path'
 import type { Sizes } from './bench.ts'
 import { type Child, startChild } from './child.ts'
 import type { LoadQuestion } from './load-process.ts'
 import { environmentOf, makeAdmin, seedFor } from './log.ts'
-import { CONNECTIONS, WARM_UP_SECONDS } from './reads.ts'
+import { CONNECTIONS, measureInTurn } from './rates.ts'
 import { RARE_WORD } from './seed/issue.ts'
 import type { ServerReady } from './server-process.ts'
 import { median, milliseconds, perSecond, type Row, ratioRow } from './table.ts'
@@ -12,7 +15,7 @@ import { api, loadOf, type Target } from './target.ts'
 import { appendRate, CLIENTS } from './writes.ts'
 
 const READER = { username: 'reader', email: 'reader@example.org', password: 'bench reader password' }
-/** The repository that all issues are in, and how many of them have the rare word. */
+/** The repository with almost all issues, and how many of them have the rare word. */
 const NAME = 'issues'
 const MARKED = 30
 
@@ -21,23 +24,20 @@ export async function measureIssues(directory: string, sizes: Sizes): Promise<Ro
   const many = await startWith(join(directory, 'many'), sizes, sizes.manyIssues)
   const load = await startChild<object>('load')
 
-  async function rate({ target, token }: Searched, path: string, seconds: number): Promise<number> {
-    const url = `${target.server.ready.url}/api/v1${path}`
-    const headers = { authorization: `token ${token}` }
-    return (await loadOf(load, { url, connections: CONNECTIONS, headers, end: { duration: seconds } })).rate
-  }
-
-  /** Both by turns, so that whatever else the machine does falls on both. */
-  async function compare(work: string, path: string): Promise<Row> {
-    const rates: Record<'few' | 'many', number[]> = { few: [], many: [] }
-    for (const server of [few, many]) await rate(server, path, WARM_UP_SECONDS)
-    // Answers that came too late for the reading before are not to slow this one down.
-    for (const { target } of [few, many]) await api(target, 'GET', path)
-    for (let i = 0; i < sizes.rounds; i++) {
-      rates.few.push(await rate(few, path, sizes.seconds))
-      rates.many.push(await rate(many, path, sizes.seconds))
+  const rate =
+    ({ target, token }: Searched, path: string) =>
+    async (seconds: number) => {
+      const url = `${target.server.ready.url}/api/v1${path}`
+      const headers = { authorization: `token ${token}` }
+      return (await loadOf(load, { url, connections: CONNECTIONS, headers, end: { duration: seconds } })).rate
     }
-    const [withFew, withMany] = [median(rates.few), median(rates.many)]
+
+  async function compare(work: string, path: string): Promise<Row> {
+    const rates = { own: rate(many, path), ceiling: rate(few, path) }
+    const { own: withMany, ceiling: withFew } = await measureInTurn(sizes, rates, async () => {
+      // Wait until the servers are idle: late answers of the warm-up must not slow down the measurement.
+      for (const { target } of [few, many]) await api(target, 'GET', path)
+    })
     const [one, other] = [milliseconds(1000 / withMany), milliseconds(1000 / withFew)]
     return ratioRow(work, one, `${other} with few`, withFew / withMany, { atMost: 1.5 })
   }
@@ -62,13 +62,13 @@ export async function measureIssues(directory: string, sizes: Sizes): Promise<Ro
   return rows
 }
 
-/** A server, and the token of somebody who owns nothing on it. */
+/** A server, and the token of a user who owns nothing on it. */
 interface Searched {
   target: Target
   token: string
 }
 
-/** Starts a server with that many issues in one repository, and others that have one each. */
+/** Starts a server with `issues` issues in one repository, and one issue in each other repository. */
 async function startWith(dataDir: string, sizes: Sizes, issues: number): Promise<Searched> {
   const environment = environmentOf(dataDir)
   const admin = await makeAdmin(environment)
@@ -93,7 +93,7 @@ async function startWith(dataDir: string, sizes: Sizes, issues: number): Promise
   return { target, token: token.sha1 }
 }
 
-/** A number, an id and one append, beside appends alone. */
+/** Opening an issue takes a number, an id and one append. The ceiling is bare appends. */
 async function measureOpening({ server, dataDir, admin, sizes }: Target, load: Child<object>): Promise<Row> {
   const question: LoadQuestion = {
     url: server.ready.url,
@@ -111,7 +111,7 @@ async function measureOpening({ server, dataDir, admin, sizes }: Target, load: C
   const appends: number[] = []
   for (let i = 0; i <= sizes.rounds; i++) {
     const { rate } = await loadOf(load, question)
-    // The first is for warming up.
+    // The first round is the warm-up.
     if (i === 0) continue
     opened.push(rate)
     appends.push(await appendRate(dataDir, sizes.seconds))

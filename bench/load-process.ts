@@ -1,16 +1,16 @@
-/** The load generator. */
+/** The child process that generates load. */
 import { Client, credentials } from '@grpc/grpc-js'
 import autocannon from 'autocannon'
 import { serveParent } from './child.ts'
 
 export interface LoadQuestion {
-  /** `grpc://host:port`: then CurrentPlan is called there. */
+  /** An HTTP URL, or `grpc://host:port` to call CurrentPlan. */
   url: string
   connections: number
   headers: Record<string, string>
   /** Seconds, or a number of requests. */
   end: { duration: number } | { amount: number }
-  /** What is sent instead of a GET; `{n}` in path and body is the number of the request, from `first`. */
+  /** Sent instead of a GET. `{n}` in path and body is the number of the request, counted from `first`. */
   write?: { method: 'POST' | 'PUT'; path: string; body: string; first: number }
 }
 
@@ -20,7 +20,7 @@ export interface Load {
   /** Milliseconds. */
   p50: number
   p99: number
-  /** Requests that were answered otherwise, or not. */
+  /** Requests with another status, or without an answer. */
   failed: number
   sent: number
 }
@@ -28,7 +28,8 @@ export interface Load {
 async function loadHttp({ url, connections, headers, end, write }: LoadQuestion): Promise<Load> {
   let n = write?.first ?? 0
   const started = performance.now()
-  // With an amount autocannon ends at its next tick of a second: the last answer counts.
+  // With an amount of requests, autocannon ends only at the next full second. So measure until the last
+  // answer.
   let answered = started
   const options: autocannon.Options = {
     url,
@@ -67,7 +68,7 @@ async function loadHttp({ url, connections, headers, end, write }: LoadQuestion)
 const CURRENT_PLAN = '/sdk.upgrade.v1beta1.Query/CurrentPlan'
 const NOTHING = Buffer.alloc(0)
 
-/** Calls over one connection, as many at once as HTTP has connections. */
+/** Calls over one connection, with `concurrency` calls at the same time. */
 async function loadGrpc(url: string, concurrency: number, seconds: number): Promise<Load> {
   const client = new Client(new URL(url).host, credentials.createInsecure())
   const times: number[] = []
@@ -99,7 +100,7 @@ await serveParent(
   (question: LoadQuestion): Promise<Load> => {
     const { url, connections, end } = question
     if (!url.startsWith('grpc:')) return loadHttp(question)
-    if (!('duration' in end)) throw new Error('gRPC calls are made for a time')
+    if (!('duration' in end)) throw new Error('gRPC load needs a duration, not an amount')
     return loadGrpc(url, connections, end.duration)
   },
   async () => {},

@@ -1,4 +1,4 @@
-/** The long log: seeding it, catching up on it, and starting with it. */
+/** Measures a server with a long log: catching up, starting and verifying. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -9,17 +9,20 @@ import { openSqliteEventStore } from '../src/events/sqlite.ts'
 import { openSqliteReadStore } from '../src/projections/sqlite.ts'
 import type { Group, Sizes } from './bench.ts'
 import { startChild } from './child.ts'
-import { passOver, type SeededRepository, seedEvents } from './seed/events.ts'
+import { type SeededRepository, seedEvents, skipProcesses } from './seed/events.ts'
 import type { Recovered, ServerReady } from './server-process.ts'
 import { median, milliseconds, perSecond, type Row } from './table.ts'
 import type { Admin } from './target.ts'
 
 export const SMALL = 'small'
 export const LARGE = 'large'
-/** Repositories with nothing in them, `light-<n>` from 1. */
+/** Empty repositories: `light-<n>`, from 1. */
 export const LIGHT = 'light'
 
-/** Seeds the data directory and measures the rebuild of all read models, the start with current ones, and their proof. */
+/**
+ * Seeds the data directory. Measures the rebuild of all read models, a start with current ones, and `mergelog
+ * verify`.
+ */
 export async function measureLog(
   dataDir: string,
   sizes: Sizes,
@@ -38,15 +41,15 @@ export async function measureLog(
   await first.stop()
 
   const starts: number[] = []
-  const proofs: number[] = []
+  const verifications: number[] = []
   const times = wanted.includes('log') ? sizes.rounds : 0
   for (let i = 0; i < times; i++) {
     starts.push(await startOnce(environment))
-    proofs.push(await verifyOnce(environment))
+    verifications.push(await verifyOnce(environment))
   }
   const rate = (events / caughtUp) * 1000
   const start = median(starts)
-  const proof = (events / median(proofs)) * 1000
+  const verified = (events / median(verifications)) * 1000
   const many = events.toLocaleString('en')
   const absolute = { ceiling: '', ratio: undefined }
   return {
@@ -76,16 +79,16 @@ export async function measureLog(
       },
       {
         work: `mergelog verify of ${many} events`,
-        measured: perSecond(proof),
+        measured: perSecond(verified),
         ...absolute,
         goal: '>= 20,000/s',
-        met: proof >= 20_000,
+        met: verified >= 20_000,
       },
     ],
   }
 }
 
-/** Settings of a server on that data directory. */
+/** The settings of a server on a data directory. */
 export function environmentOf(dataDir: string) {
   return {
     DATA_DIR: dataDir,
@@ -97,7 +100,7 @@ export function environmentOf(dataDir: string) {
   }
 }
 
-/** Milliseconds from the birth of `npm start`'s process to its first healthy answer. */
+/** Milliseconds from the start of the server's process to its first healthy answer. */
 async function startOnce(environment: Record<string, string>): Promise<number> {
   const born = performance.now()
   const main = fileURLToPath(new URL('../dist/main.js', import.meta.url))
@@ -120,7 +123,7 @@ async function startOnce(environment: Record<string, string>): Promise<number> {
   return ms
 }
 
-/** Milliseconds that the command takes from its birth to its end. @throws when it finds a difference */
+/** Milliseconds that `mergelog verify` takes. @throws when it finds a difference */
 async function verifyOnce(environment: Record<string, string>): Promise<number> {
   const began = performance.now()
   const command = fileURLToPath(new URL('../dist/cli/mergelog.js', import.meta.url))
@@ -133,7 +136,7 @@ async function verifyOnce(environment: Record<string, string>): Promise<number> 
   return performance.now() - began
 }
 
-/** The first start makes the site admin; a token is how API clients sign in. */
+/** Starts the server once, which creates the site admin, and creates a token for it. */
 export async function makeAdmin(environment: ReturnType<typeof environmentOf>): Promise<Admin> {
   const server = await startChild<ServerReady>('server', environment)
   const [login, password] = ['admin', environment.ADMIN_PASSWORD]
@@ -150,7 +153,10 @@ export async function makeAdmin(environment: ReturnType<typeof environmentOf>): 
   return { id: user.id, login, password, token: token.sha1 }
 }
 
-/** Fills the log of a stopped server with what belongs to the admin. Resolves to the number of events. */
+/**
+ * Seeds repositories of the admin into the log of a stopped server. Resolves to the number of appended
+ * events.
+ */
 export async function seedFor(
   owner: Admin,
   dataDir: string,
@@ -162,7 +168,7 @@ export async function seedFor(
   const position = await store.lastPosition()
   await store.close()
   const views = openSqliteReadStore(join(dataDir, 'views.db'))
-  await passOver(views, position)
+  await skipProcesses(views, position)
   await views.close()
   return appended
 }

@@ -1,14 +1,12 @@
-/** GET and list, beside a bare fastify route that sends the same JSON. */
+/** Measures GET and list requests. The ceiling is a bare fastify route that sends the same JSON. */
 import type { BareReady } from './bare-process.ts'
 import type { Group } from './bench.ts'
 import { startChild } from './child.ts'
 import type { LoadQuestion } from './load-process.ts'
 import { LARGE, SMALL } from './log.ts'
-import { median, perSecond, type Row, ratioRow } from './table.ts'
+import { CONNECTIONS, measureInTurn, type Rates } from './rates.ts'
+import { perSecond, type Row, ratioRow } from './table.ts'
 import { api, loadOf, type Target } from './target.ts'
-
-export const CONNECTIONS = 10
-export const WARM_UP_SECONDS = 1
 
 export async function measureReads(target: Target, wanted: readonly Group[]): Promise<Row[]> {
   const { server, admin, sizes } = target
@@ -21,23 +19,15 @@ export async function measureReads(target: Target, wanted: readonly Group[]): Pr
     return (await loadOf(load, question)).rate
   }
 
-  /** Both by turns, so that whatever else the machine does falls on both. */
-  async function compare(path: string): Promise<{ own: number; ceiling: number }> {
+  async function compare(path: string): Promise<Rates> {
     const url = `${server.ready.url}/api/v1${path}`
     const body: object = await api(target, 'GET', path)
     await bare.ask({ body })
-    for (const warm of [url, bare.ready.url]) await rate(warm, WARM_UP_SECONDS)
-    const own: number[] = []
-    const ceiling: number[] = []
-    for (let i = 0; i < sizes.rounds; i++) {
-      ceiling.push(await rate(bare.ready.url, sizes.seconds))
-      own.push(await rate(url, sizes.seconds))
-    }
-    return { own: median(own), ceiling: median(ceiling) }
+    return measureInTurn(sizes, { own: (s) => rate(url, s), ceiling: (s) => rate(bare.ready.url, s) })
   }
 
   const rows: Row[] = []
-  const row = (work: string, { own, ceiling }: { own: number; ceiling: number }, atLeast: number) =>
+  const row = (work: string, { own, ceiling }: Rates, atLeast: number) =>
     rows.push(
       ratioRow(work, perSecond(own), `${perSecond(ceiling)} bare fastify`, own / ceiling, { atLeast }),
     )

@@ -1,4 +1,4 @@
-/** The server under measurement, configured by its environment as ever. */
+/** The child process with the measured server, configured by its environment as usual. */
 import { pino } from 'pino'
 import { serveParent } from './child.ts'
 
@@ -10,16 +10,16 @@ export interface ServerReady {
 export type ServerQuestion = { what: 'recovered' } | { what: 'memory' }
 
 export interface Recovered {
-  /** Milliseconds from the beginning of the start until the read models were current. */
+  /** Milliseconds from the start until the read models were current. */
   after: number
 }
 
 export interface Memory {
-  /** Megabytes, the most since the process was born. */
+  /** The peak of the process, in MB. */
   peak: number
 }
 
-// What is measured is what runs: the build, not the sources through a loader.
+// Measure the build, as in production, not the sources through a loader.
 const built = (name: string) => new URL(`../dist/${name}.js`, import.meta.url).href
 const { loadConfig }: typeof import('../src/config.ts') = await import(built('config'))
 const { startServer }: typeof import('../src/server.ts') = await import(built('server'))

@@ -1,12 +1,12 @@
-/** Results as a table: what was measured, the ceiling of the same run, and the goal of DESIGN section 7. */
+/** The table of results: the measured value, the ceiling from the same run, and the goal. */
 
 export interface Row {
   work: string
   measured: string
-  /** What it is compared with; empty for a goal in absolute numbers. */
+  /** The value to compare with. Empty when the goal is an absolute number. */
   ceiling: string
   ratio: number | undefined
-  /** Empty: this row has none. */
+  /** Empty when this row has no goal. */
   goal: string
   met: boolean | undefined
 }
@@ -54,7 +54,7 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? upper)) / 2
 }
 
-/** The value that such a share of all is not above. */
+/** The value below or at which this share of all values is; `share` is from 0 to 1. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b)
   return sorted[Math.ceil(sorted.length * share) - 1] ?? Number.NaN

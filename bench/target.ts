@@ -1,4 +1,4 @@
-/** What is measured: a server of its own process, on a seeded data directory. */
+/** The measured server: a child process on a seeded data directory. */
 import type { Sizes } from './bench.ts'
 import type { Child } from './child.ts'
 import type { Load, LoadQuestion } from './load-process.ts'
@@ -18,7 +18,7 @@ export interface Admin {
   token: string
 }
 
-/** A request to the API as the site admin; anything but 2xx ends the run. */
+/** Sends a request to the API as the site admin. @throws for any status but 2xx, which ends the run */
 export async function api<T>(
   { server, admin }: Target,
   method: string,
@@ -35,7 +35,7 @@ export async function api<T>(
   return JSON.parse(text || 'null')
 }
 
-/** Asks the load generator; a request that failed ends the run. */
+/** Runs the load generator. @throws when a request failed, which ends the run */
 export async function loadOf(load: Child<object>, question: LoadQuestion): Promise<Load> {
   const answer: Load = await load.ask(question)
   if (answer.failed > 0) {

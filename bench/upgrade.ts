@@ -1,9 +1,12 @@
-/** The Query service: over gRPC beside a method that does nothing, over HTTP beside a bare fastify route. */
+/**
+ * Measures the Query service. The ceilings are a gRPC method and a bare fastify route that only send a fixed
+ * answer.
+ */
 import type { BareReady } from './bare-process.ts'
 import { startChild } from './child.ts'
 import type { LoadQuestion } from './load-process.ts'
-import { CONNECTIONS, WARM_UP_SECONDS } from './reads.ts'
-import { median, perSecond, type Row, ratioRow } from './table.ts'
+import { CONNECTIONS, measureInTurn, type Rates } from './rates.ts'
+import { perSecond, type Row, ratioRow } from './table.ts'
 import { api, loadOf, type Target } from './target.ts'
 
 const PATH = '/sdk/upgrade/v1beta1/current_plan'
@@ -16,31 +19,18 @@ export async function measureUpgrade(target: Target): Promise<Row[]> {
   await bare.ask({ body: JSON.parse(body) })
   const load = await startChild<object>('load')
 
-  async function compare(own: string, ceiling: string): Promise<{ own: number; ceiling: number }> {
-    const rate = async (url: string, seconds: number) => {
-      const question: LoadQuestion = {
-        url,
-        connections: CONNECTIONS,
-        headers: {},
-        end: { duration: seconds },
-      }
-      return (await loadOf(load, question)).rate
-    }
-    for (const url of [own, ceiling]) await rate(url, WARM_UP_SECONDS)
-    const rates = { own: [] as number[], ceiling: [] as number[] }
-    // By turns, so that whatever else the machine does falls on both.
-    for (let i = 0; i < sizes.rounds; i++) {
-      rates.ceiling.push(await rate(ceiling, sizes.seconds))
-      rates.own.push(await rate(own, sizes.seconds))
-    }
-    return { own: median(rates.own), ceiling: median(rates.ceiling) }
+  const rate = (url: string) => async (seconds: number) => {
+    const question: LoadQuestion = { url, connections: CONNECTIONS, headers: {}, end: { duration: seconds } }
+    return (await loadOf(load, question)).rate
   }
+  const compare = (own: string, ceiling: string) =>
+    measureInTurn(sizes, { own: rate(own), ceiling: rate(ceiling) })
 
   const grpc = await compare(`grpc://${server.ready.grpcAddress}`, `grpc://${bare.ready.grpcAddress}`)
   const http = await compare(`${server.ready.url}${PATH}`, bare.ready.url)
   await load.stop()
   await bare.stop()
-  const row = (work: string, what: string, { own, ceiling }: typeof http, atLeast: number) =>
+  const row = (work: string, what: string, { own, ceiling }: Rates, atLeast: number) =>
     ratioRow(work, perSecond(own), `${perSecond(ceiling)} ${what}`, own / ceiling, { atLeast })
   return [
     row('gRPC CurrentPlan', 'empty method', grpc, 0.8),

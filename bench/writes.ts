@@ -1,4 +1,4 @@
-/** POSTs beside the bare event store; what needs git beside the bare git commands. */
+/** Measures writes. The ceiling is bare appends, or the bare git commands for requests that need git. */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { openSqliteEventStore } from '../src/events/sqlite.ts'
@@ -21,7 +21,10 @@ interface Repository {
   path: string
 }
 
-/** A collaborator is one decision and one append. `POST pulls` adds git. */
+/**
+ * Measures adding a collaborator (one decision and one append) and opening a pull request (which also needs
+ * git).
+ */
 export async function measurePosts(target: Target): Promise<Row[]> {
   const { server, admin, sizes } = target
   const load = await startChild<object>('load')
@@ -45,12 +48,12 @@ export async function measurePosts(target: Target): Promise<Row[]> {
   await api(target, 'POST', '/admin/users', other)
   const appends: number[] = []
   const collaborators: number[] = []
-  // A load generator prepares a request for every connection that it then does not send.
+  // The load generator also prepares one request per connection that it never sends, so leave room for those.
   const amount = Math.floor(sizes.light / (sizes.rounds + 1)) - 2 * CLIENTS
   for (let i = 0; i <= sizes.rounds; i++) {
     const path = `/repos/${admin.login}/${LIGHT}-{n}/collaborators/${other.username}`
     const rate = await send('PUT', path, { permission: 'write' }, amount)
-    // The first is for warming up.
+    // The first round is the warm-up.
     if (i === 0) continue
     collaborators.push(rate)
     appends.push(await appendRate(target.dataDir, sizes.seconds))
@@ -81,7 +84,7 @@ export async function measurePosts(target: Target): Promise<Row[]> {
   ]
 }
 
-/** Appends per second of a log of its own, in the same directory and so on the same disk. */
+/** Appends per second to a separate log, in the same directory and so on the same disk. */
 export async function appendRate(dataDir: string, seconds: number): Promise<number> {
   const store = openSqliteEventStore(join(dataDir, `bare-${randomUUID()}.db`))
   const end = performance.now() + seconds * 1000
@@ -105,7 +108,7 @@ export async function appendRate(dataDir: string, seconds: number): Promise<numb
   return appended / seconds
 }
 
-/** Per second, what opening a pull request asks of git, by as many clients. */
+/** How many times per second the same number of clients can run the git work of opening a pull request. */
 async function gitRate({ dir }: Repository, times: number): Promise<number> {
   const started = performance.now()
   let next = 0
@@ -125,7 +128,7 @@ async function gitRate({ dir }: Repository, times: number): Promise<number> {
   return (times / (performance.now() - started)) * 1000
 }
 
-/** One merge after the other, by turns with the git commands that one needs. */
+/** Measures one merge after the other, in turn with the bare git commands of a merge. */
 export async function measureMerges(target: Target): Promise<Row[]> {
   const { merges } = target.sizes
   const repository = await makeRepository(target, 'merged', 2 * merges, true)
@@ -169,7 +172,9 @@ async function mergeByGit(dir: string, baseRef: string, headRef: string): Promis
   await updateRef(dir, baseRef, { from: base, to: commit })
 }
 
-/** A repository with `main` and so many branches `head-<n>`, each a commit on it, pushed as any other. */
+/**
+ * Creates a repository with `main` and `branches` branches `head-<n>`, each with one commit, and pushes it.
+ */
 async function makeRepository(
   target: Target,
   name: string,

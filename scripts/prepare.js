@@ -1,21 +1,25 @@
 /**
- * Makes a checkout ready to run: `npm ci` when node_modules/ is not what package-lock.json says, and `tsc` when a
- * source is newer than the build. Runs before `npm start`, `npm test` and others. Nothing may be installed yet, so
- * it is plain JavaScript and needs only Node. Do not run two at once in one checkout.
+ * Prepares a checkout: runs `npm ci` when node_modules/ differs from package-lock.json, and `tsc` when a
+ * source is newer than the build. Runs before `npm start`, `npm test` and others. Packages may not be
+ * installed yet, so it is plain JavaScript and needs only Node. Don't run it twice at the same time in one
+ * checkout.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-function requireVersion(name, least, found) {
-  const enough = found !== undefined && found.localeCompare(least, 'en', { numeric: true }) >= 0
-  if (!enough) throw new Error(`${name} ${least} or later is needed; found: ${found ?? 'none'}`)
+function requireVersion(name, minimum, found) {
+  const enough = found !== undefined && found.localeCompare(minimum, 'en', { numeric: true }) >= 0
+  if (!enough) throw new Error(`${name} ${minimum} or later is needed; found: ${found ?? 'none'}`)
 }
 
 const readJson = (file) => JSON.parse(fs.readFileSync(file, 'utf8'))
 
-/** npm records what it installs. Optional packages may be missing: they can be for another platform. */
+/**
+ * Compares npm's record of installed packages with package-lock.json. Optional packages may be missing: they
+ * may be for another platform.
+ */
 function isInstalled(record) {
   if (!fs.existsSync(record)) return false
   const present = readJson(record).packages
@@ -28,19 +32,19 @@ function install() {
   const record = 'node_modules/.package-lock.json'
   if (isInstalled(record)) return
   console.log('Installing the dependencies of package-lock.json (npm ci)')
-  // After an install that was cut off, the record would be wrong.
+  // Remove the record first: it would be wrong if the installation is cut off.
   fs.rmSync(record, { force: true })
   execFileSync('npm', ['ci', '--include=dev', '--no-audit', '--no-fund'], { stdio: 'inherit' })
 }
 
 function build() {
   const inSrc = fs.readdirSync('src', { recursive: true }).map((name) => join('src', name))
-  // With the directories: a removed file changes the time of its directory.
+  // Include the directories: removing a file changes the time of its directory.
   const sources = ['tsconfig.json', 'tsconfig.build.json', 'package-lock.json', 'src', ...inSrc]
   const changedAt = Math.max(...sources.map((file) => fs.lstatSync(file).mtimeMs))
   if (fs.existsSync('dist/.built') && fs.statSync('dist/.built').mtimeMs >= changedAt) return
   console.log('Building src/ into dist/ (tsc)')
-  // Into a new directory: a module whose source is gone must not stay importable.
+  // Build into a new directory, so that no module stays whose source was removed.
   fs.rmSync('dist.new', { recursive: true, force: true })
   fs.mkdirSync('dist.new')
   fs.writeFileSync('dist.new/.built', '')
@@ -55,7 +59,7 @@ try {
   requireVersion('Node.js', readJson('package.json').engines.node.replace('>=', ''), process.versions.node)
   const git = spawnSync('git', ['--version'], { encoding: 'utf8' }).stdout
   requireVersion('git', '2.39', /\d+(\.\d+)+/.exec(git)?.[0])
-  // An image has dist/ and its packages without src/: nothing to prepare.
+  // A container image has dist/ and packages but no src/: there is nothing to prepare.
   if (fs.existsSync('src')) {
     install()
     // Tests have a build of their own: test/compile.js.

@@ -1,22 +1,28 @@
 // @ts-check
 /**
- * Goes through the moments of a pull request without loading the page anew, and follows it while it changes. All
- * markup comes from the server, section by section: nothing here makes any out of data.
+ * Shows other moments of a pull request without loading the whole page again, and shows new events live. All
+ * markup comes from the server, section by section. This script never builds markup from data.
  */
 
-/** Moments and differences that are kept; a moment of the past does not change. */
-const KEPT = { moment: 100, changes: 8 }
-/** A slider that is on its way asks for nothing: so long, in milliseconds, it must have stood. */
+/** How many moments and diffs are cached. They never change: they show the state after a past event. */
+const CACHE_SIZE = { moment: 100, changes: 8 }
+/**
+ * Nothing is loaded while the slider moves. Loading starts when it has not moved for this time, in
+ * milliseconds.
+ */
 const SETTLED_MS = 60
 
 /** @typedef {'moment' | 'timeline' | 'changes'} Part */
 
-/** Paths. An address with a name and a password in it, as people type one, can not be asked from a script. */
+/**
+ * The page's path. Full addresses are built from `location.origin`: fetch refuses one with a user and a
+ * password.
+ */
 const { page = '' } = document.body.dataset
 const slider = /** @type {HTMLInputElement} */ (byId('slider'))
 
 let last = Number(document.body.dataset.last)
-/** Where the slider stands; what is shown may be on its way. */
+/** The revision that the user chose. It may not be loaded yet. */
 let wanted = Number(document.body.dataset.revision)
 let following = wanted === last
 
@@ -28,19 +34,22 @@ function byId(id) {
 }
 
 /** @type {Map<string, string>} */
-const kept = new Map()
+const cache = new Map()
 
 /**
- * A section of the page as it stood at a revision.
- * @param {Part} part @param {number} revision @param {string} name what is kept has @param {AbortSignal} signal
+ * A section of the page at a revision, from the cache or from the server.
+ * @param {Part} part
+ * @param {number} revision
+ * @param {string} name the key in the cache
+ * @param {AbortSignal} signal
  */
 async function fetched(part, revision, name, signal) {
   const key = `${part} ${name}`
-  const known = kept.get(key)
+  const known = cache.get(key)
   if (known !== undefined) return parsed(known, part)
   const address = `${location.origin}${page}?revision=${revision}&part=${part}`
   const answer = await fetch(address, { signal, cache: 'no-store' })
-  if (!answer.ok) throw new Error(`the server answers ${answer.status}`)
+  if (!answer.ok) throw new Error(`the server answered ${answer.status}`)
   const text = await answer.text()
   if (part !== 'timeline') keep(part, key, text)
   return parsed(text, part)
@@ -48,9 +57,9 @@ async function fetched(part, revision, name, signal) {
 
 /** @param {'moment' | 'changes'} part @param {string} key @param {string} text */
 function keep(part, key, text) {
-  kept.set(key, text)
-  const same = [...kept.keys()].filter((other) => other.startsWith(`${part} `))
-  for (const oldest of same.slice(0, -KEPT[part])) kept.delete(oldest)
+  cache.set(key, text)
+  const same = [...cache.keys()].filter((other) => other.startsWith(`${part} `))
+  for (const oldest of same.slice(0, -CACHE_SIZE[part])) cache.delete(oldest)
 }
 
 /** @param {string} text @param {Part} part */
@@ -60,7 +69,7 @@ function parsed(text, part) {
   return document.adoptNode(section)
 }
 
-/** Focus stays on the entry that has it. @param {HTMLElement} section */
+/** Keeps the focus on the same entry. @param {HTMLElement} section */
 function replaceTimeline(section) {
   const old = byId('timeline')
   const focused = old.contains(document.activeElement) ? document.activeElement : null
@@ -81,21 +90,21 @@ function isInTimeline(revision) {
   return Number(first) <= revision && revision <= Number(end)
 }
 
-/** What an event is called. @param {number} revision */
+/** The sentence of an event, as text. @param {number} revision */
 function sentenceOf(revision) {
   const moment = byId('moment')
-  const shown = Number(moment.dataset.revision) === revision ? moment.querySelector('.event .told') : null
-  const told = shown ?? entryLink(revision)?.closest('li')?.querySelector('.told')
-  return told?.textContent?.trim() ?? ''
+  const shown = Number(moment.dataset.revision) === revision ? moment.querySelector('.event .sentence') : null
+  const sentence = shown ?? entryLink(revision)?.closest('li')?.querySelector('.sentence')
+  return sentence?.textContent?.trim() ?? ''
 }
 
-/** Sets all that says where the page stands, without asking the server. */
+/** Updates the slider, the links and the timeline to the chosen revision, without asking the server. */
 function mark() {
   const words = `Event ${wanted + 1} of ${last + 1}`
-  const told = sentenceOf(wanted)
+  const sentence = sentenceOf(wanted)
   slider.max = `${last}`
   slider.value = `${wanted}`
-  slider.setAttribute('aria-valuetext', told === '' ? words : `${words}: ${told}`)
+  slider.setAttribute('aria-valuetext', sentence === '' ? words : `${words}: ${sentence}`)
   byId('place').textContent = words.toLowerCase()
   step('previous', wanted - 1)
   step('next', wanted + 1)
@@ -106,7 +115,10 @@ function mark() {
   if (link) bringIntoView(link)
 }
 
-/** Within the timeline alone, where that scrolls by itself: the page stays where it is. @param {HTMLElement} link */
+/**
+ * Scrolls only the timeline, not the page, when the timeline has its own scroll bar. @param {HTMLElement}
+ * link
+ */
 function bringIntoView(link) {
   const timeline = byId('timeline')
   const entry = link.closest('li')
@@ -127,23 +139,24 @@ function step(id, revision) {
   link.dataset.revision = `${revision}`
 }
 
-let underWay = new AbortController()
+let loading = new AbortController()
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let settling
 
 /**
- * Goes to a moment: at once where all of it is there already, else when the slider has settled.
+ * Goes to a moment: immediately when the moment is in the cache, otherwise when the slider has stopped
+ * moving.
  * @param {number} revision @param {{ announce?: boolean, settled?: boolean }} [how]
  */
 function go(revision, { announce = false, settled = false } = {}) {
   wanted = Math.min(Math.max(revision, 0), last)
   following = wanted === last
   clearTimeout(settling)
-  underWay.abort()
-  underWay = new AbortController()
-  const { signal } = underWay
+  loading.abort()
+  loading = new AbortController()
+  const { signal } = loading
   mark()
-  const now = settled || kept.has(`moment ${wanted}`)
+  const now = settled || cache.has(`moment ${wanted}`)
   if (now) show(wanted, announce, signal)
   else settling = setTimeout(() => show(wanted, announce, signal), SETTLED_MS)
 }
@@ -180,11 +193,11 @@ async function show(revision, announce, signal) {
   }
 }
 
-/** Whether the timeline is being asked for, and whether to ask again after that. */
+/** Whether the timeline is being loaded, and whether it must be loaded again after that. */
 let refreshing = false
 let stale = false
 
-/** Takes in events that came: however many, one question at a time. @param {boolean} follow */
+/** Loads the timeline after new events, with at most one request at a time. @param {boolean} follow */
 async function refresh(follow) {
   stale = true
   if (refreshing) return
@@ -207,7 +220,10 @@ async function refresh(follow) {
 }
 
 function listen() {
-  /** A browser gives up when it is refused: this asks again after a pause that grows, in milliseconds. */
+  /**
+   * A browser gives up when the server refuses an EventSource. Then we try again after a growing pause, in
+   * ms.
+   */
   const PAUSE_MS = { first: 2000, longest: 60_000 }
   const live = byId('live')
   let pause = PAUSE_MS.first
@@ -232,7 +248,7 @@ function listen() {
       say('on', 'Live')
     }
     opened.onerror = () => {
-      say('lost', 'Connecting again …')
+      say('lost', 'Reconnecting …')
       if (opened.readyState === EventSource.CLOSED) wait()
     }
     opened.onmessage = ({ lastEventId }) => {
@@ -246,24 +262,24 @@ function listen() {
   }
 
   function wait() {
-    // Pages that were refused together do not come back together.
+    // A random pause, so that many refused pages don't return at the same moment.
     waiting = setTimeout(tryAgain, pause * (1 + Math.random() / 2))
     pause = Math.min(pause * 2, PAUSE_MS.longest)
   }
 
-  /** An EventSource does not tell why it was refused. */
+  /** Asks with HEAD why the server refused: an EventSource doesn't say it. */
   async function tryAgain() {
     const answer = await fetch(address(), { method: 'HEAD', cache: 'no-store' }).catch(() => undefined)
     const status = answer?.status ?? 503
     if (status < 400) open()
     else if (status === 429 || status >= 500) wait()
-    // The server has fewer events than this page: its data is not what it was.
+    // The server has fewer events than this page: its data was replaced, for example by an older backup.
     else if (status === 422) location.replace(page)
-    else say('over', 'Not live any more: load the page again')
+    else say('over', 'Not live: please reload the page')
   }
 
   open()
-  // A page that is left alone in the back of the browser's history must not hold a connection.
+  // A page in the browser's back/forward cache must not keep a connection.
   addEventListener('pagehide', () => {
     clearTimeout(waiting)
     source?.close()

@@ -1,4 +1,4 @@
-/** The log of a server that was busy for years, written directly through the EventStore port. */
+/** Fills a log with repositories, issues and pull requests, directly through the EventStore port. */
 import { randomUUID } from 'node:crypto'
 import { schemaOf } from '../../src/events/codec.ts'
 import type { AccountKind, AccountRef, DomainEvent } from '../../src/events/domain-events.ts'
@@ -20,8 +20,8 @@ import type { ReadStore } from '../../src/projections/read-store.ts'
 import { issueFacts, LABELS, MILESTONES } from './issue.ts'
 import { pullFacts } from './pull.ts'
 
-/** Appends that are under way at once. */
-const AT_ONCE = 2000
+/** How many appends may be pending at the same time. */
+const MAX_PENDING = 2000
 const FIRST_MOMENT = Date.parse('2020-01-01T00:00:00.000Z')
 
 export interface SeededRepository {
@@ -29,23 +29,23 @@ export interface SeededRepository {
   private?: boolean
   pulls?: number
   issues?: number
-  /** How many of its issues have the rare word in their titles. */
+  /** How many of its issues have the rare word in the title. */
   marked?: number
 }
 
 export interface SeedPlan {
   owner: AccountRef & { kind: AccountKind }
-  /** Who writes: the owner, when that is a user. */
+  /** The user who creates everything: the owner, when that is a user. */
   author: AccountRef
   repositories: readonly SeededRepository[]
 }
 
 /**
- * Appends repositories full of issues and pull requests to a log that nobody else writes to. They have no git
- * repository: reads do not need one, and what needs one answers 404. `onProgress` gets the number of
- * repositories, issues and pull requests that are durable. Resolves to the number of events appended.
+ * Appends repositories with issues and pull requests to a log. No other process may write to it meanwhile.
+ * There are no git repositories: requests that need git answer 404. `onProgress` gets the number of
+ * repositories, issues and pull requests that are durable. Resolves to the number of appended events.
  *
- * @throws WrongExpectedRevision when a name is taken, or somebody else takes numbers meanwhile
+ * @throws WrongExpectedRevision when a name is taken, or another process takes numbers meanwhile
  */
 export async function seedEvents(
   store: EventStore,
@@ -55,7 +55,7 @@ export async function seedEvents(
   let appended = 0
   let clock = FIRST_MOMENT
   let made = 0
-  let underWay: Promise<unknown>[] = []
+  let pending: Promise<unknown>[] = []
 
   function append(stream: string, events: readonly DomainEvent[], expected: ExpectedRevision): void {
     const recorded = events.map(({ type, data }): NewEvent => {
@@ -66,21 +66,21 @@ export async function seedEvents(
       return { id, type, data, metadata }
     })
     appended += events.length
-    underWay.push(store.append(stream, recorded, expected))
+    pending.push(store.append(stream, recorded, expected))
   }
 
-  async function written(): Promise<void> {
-    await Promise.all(underWay)
-    underWay = []
+  async function awaitAppends(): Promise<void> {
+    await Promise.all(pending)
+    pending = []
     onProgress(made)
   }
 
-  async function oneMore(): Promise<void> {
+  async function countOne(): Promise<void> {
     made += 1
-    if (underWay.length >= AT_ONCE) await written()
+    if (pending.length >= MAX_PENDING) await awaitAppends()
   }
 
-  /** Takes numbers as `takeNumber` does, but without a round trip each: a number follows from the one before. */
+  /** Takes numbers like `takeNumber`, but doesn't wait for each append: no other process takes numbers. */
   function sequence(stream: string, last: number | null): () => number {
     let revision = last
     return () => {
@@ -136,7 +136,7 @@ export async function seedEvents(
       [{ type: 'RepositoryCreated', data: { repoId, owner, ...settings } }],
       'no-stream',
     )
-    await oneMore()
+    await countOne()
 
     const takeIndex = sequence(numbersStream(repoId), null)
     for (let i = 1; i <= pulls; i++) {
@@ -147,26 +147,26 @@ export async function seedEvents(
       append(claimStream(claim), claims, 'no-stream')
       append(gitStream(repoId), refs, 'any')
       append(holder, discussion, 'no-stream')
-      await oneMore()
+      await countOne()
     }
     if (issues === 0) continue
-    const surroundings = { poster: author, labels: makeLabels(repoId), milestones: makeMilestones(repoId) }
+    const shared = { poster: author, labels: makeLabels(repoId), milestones: makeMilestones(repoId) }
     for (let i = 1; i <= issues; i++) {
       const index = takeIndex()
-      const issue = { repoId, index, id: take.issue(), marked: isMarked(i, issues, marked), ...surroundings }
+      const issue = { repoId, index, id: take.issue(), marked: isMarked(i, issues, marked), ...shared }
       append(issueStream(repoId, index), issueFacts(issue, take.comment), 'no-stream')
-      await oneMore()
+      await countOne()
     }
   }
-  await written()
+  await awaitAppends()
   return appended
 }
 
 /**
- * Marks all of a log as handled by the server's processes: they would work with git, and seeded repositories
- * have no git. Only for a log in which all repositories come from `seedEvents`.
+ * Sets the checkpoints of the server's processes to the end of the log. Otherwise they would use git, which
+ * seeded repositories don't have. Only for a log in which all repositories come from `seedEvents`.
  */
-export async function passOver(readStore: ReadStore, position: Position): Promise<void> {
+export async function skipProcesses(readStore: ReadStore, position: Position): Promise<void> {
   const names = ['pull_heads', 'scheduled_merges', 'head_branches']
   await readStore.apply([], new Map(names.map((name) => processCheckpoint(name, position))))
 }
@@ -186,6 +186,6 @@ const released = (key: string, holder: string): DomainEvent => ({
   data: { key, holder },
 })
 
-/** Of `all` in a row, whether the i-th (from 1) is among `wanted` that are spread evenly. */
+/** Whether the i-th (from 1) of `all` items is marked, when `wanted` marked items are spread evenly. */
 const isMarked = (i: number, all: number, wanted: number) =>
   Math.floor((i * wanted) / all) > Math.floor(((i - 1) * wanted) / all)

@@ -1,4 +1,4 @@
-/** The events of one issue: opened with its own words, sometimes commented on, sometimes closed. Pure. */
+/** The events of one issue. It has its own words; some issues have a comment, some are closed. Pure. */
 import type {
   AccountRef,
   DomainEvent,
@@ -7,10 +7,10 @@ import type {
   MilestoneRef,
 } from '../../src/events/domain-events.ts'
 
-/** In the titles of the marked issues, and in no other text. */
+/** The word is in the titles of the marked issues, and in no other text. */
 export const RARE_WORD = 'quokka'
 
-/** Each issue has one of them, in turn. */
+/** Each issue has one of these labels, in turn. */
 export const LABELS = [
   { name: 'bug', color: 'ee0701' },
   { name: 'feature', color: '84b6eb' },
@@ -45,11 +45,11 @@ export interface SeededIssue extends IssueRef {
   poster: AccountRef
   labels: readonly LabelRef[]
   milestones: readonly MilestoneRef[]
-  /** Whether the rare word is in its title. */
+  /** Whether its title has the rare word. */
   marked: boolean
 }
 
-/** The events of its stream; `takeComment` gives the next comment id. */
+/** The events of an issue's stream. `takeComment` gives the next comment id. */
 export function issueFacts(issue: SeededIssue, takeComment: () => number): DomainEvent[] {
   const { repoId, index, id, poster, marked } = issue
   const word = wordsFrom(id)
@@ -91,7 +91,7 @@ export function issueFacts(issue: SeededIssue, takeComment: () => number): Domai
   return events
 }
 
-/** Gives words that look random; the same seed always gives the same words. */
+/** Returns a generator of words. They look random, but the same seed always gives the same words. */
 function wordsFrom(seed: number): () => string {
   let state = Math.imul(seed, 0x9e3779b1)
   return () => {

@@ -1,15 +1,18 @@
-/** The events of one pull request: opened, pushed to, checked, and most often merged. Pure. */
+/** The events of one pull request. It is opened, pushed to, checked, and in most cases merged. Pure. */
 import { createHash } from 'node:crypto'
 import type { AccountRef, BranchPoint, DomainEvent } from '../../src/events/domain-events.ts'
 import { claimKeys } from '../../src/events/streams.ts'
 
-/** Of every four pull requests, three are merged and one stays open. */
+/** Three of four pull requests are merged, one stays open. */
 const MERGED_OF_FOUR = 3
 const AUTHOR = { name: 'A Developer', email: 'developer@example.org', date: '2020-01-01T00:00:00+00:00' }
 const BODY =
   'What it does, and why.\n\n- It reads the list from one index.\n- No git process is started.\n\n'.repeat(4)
 
-/** The key of its claim, the events of the repository's refs and the events of its own stream. Its commits are not in git. */
+/**
+ * The key of its claim, the events of the repository's refs and the events of its own stream. The commits
+ * don't exist in git.
+ */
 export function pullFacts(repoId: number, index: number, id: number, poster: AccountRef) {
   const sha = (what: string) => createHash('sha1').update(`${repoId}.${index} ${what}`).digest('hex')
   const [first, tip, from, commit] = [sha('first'), sha('tip'), sha('base'), sha('merge')]

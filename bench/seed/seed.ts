@@ -1,4 +1,4 @@
-/** `npm run seed`: fills an empty data directory with issues, pull requests and repositories, to try things at size. */
+/** `npm run seed`: fills an empty data directory with many issues, pull requests and repositories. */
 
 import { randomBytes } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
@@ -12,23 +12,23 @@ import { LOG_START } from '../../src/events/event-store.ts'
 import { idsStream } from '../../src/events/streams.ts'
 import { secretCollections } from '../../src/rights/secrets.ts'
 import { openEvents, openReadStores } from '../../src/stores.ts'
-import { lastRevision, passOver, type SeededRepository, seedEvents } from './events.ts'
+import { lastRevision, type SeededRepository, seedEvents, skipProcesses } from './events.ts'
 import { RARE_WORD } from './issue.ts'
 
 const LOGIN = 'seed'
 const MARKED = 30
-const MOST = 10_000_000
+const MAX_AMOUNT = 10_000_000
 
 const HELP = `DATA_DIR=<directory> npm run seed -- [--issues N] [--pulls N] [--repos N] [--password PASSWORD]
 
-  --issues    issues in all (default: 1000): one in each other repository, the rest in ${LOGIN}/repo-1;
-              the word "${RARE_WORD}" is in the titles of exactly ${MARKED} of them
-  --pulls     pull requests, all of them in ${LOGIN}/repo-1 (default: 100)
-  --repos     repositories ${LOGIN}/repo-1, ${LOGIN}/repo-2, … (default: 10)
-  --password  of the user "${LOGIN}", who owns them (default: a random one, printed once)
+  --issues    number of issues (default: 1000): most in ${LOGIN}/repo-1, one in each other repository;
+              exactly ${MARKED} of them have the word "${RARE_WORD}" in the title
+  --pulls     number of pull requests, all in ${LOGIN}/repo-1 (default: 100)
+  --repos     number of repositories ${LOGIN}/repo-1, ${LOGIN}/repo-2, … (default: 10)
+  --password  password of their owner, the user "${LOGIN}" (default: a random one, printed once)
 
-The data directory must have no repositories yet, and no server may use it meanwhile; the next start reads
-what was seeded. There is no git behind the repositories: clones, pushes and merges of them answer 404.`
+The data directory must not have repositories yet, and no server may use it meanwhile. The next start reads the
+new events. The repositories have no git data: clones, pushes and merges answer 404.`
 
 class UsageError extends Error {}
 
@@ -58,13 +58,13 @@ function readArguments(): Amounts & { password: string | undefined; help: boolea
   }
 }
 
-function amountOf(name: string, text: string, least: number): number {
+function amountOf(name: string, text: string, min: number): number {
   const amount = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
-  if (amount >= least && amount <= MOST) return amount
-  throw new UsageError(`--${name}: must be a whole number from ${least} to ${MOST}, not "${text}"`)
+  if (amount >= min && amount <= MAX_AMOUNT) return amount
+  throw new UsageError(`--${name}: must be a whole number from ${min} to ${MAX_AMOUNT}, not "${text}"`)
 }
 
-/** At least half of the issues are in the first repository: it has all of the marked ones. */
+/** The first repository has at least half of the issues, and all of the marked ones. */
 function repositoriesOf({ issues, pulls, repos }: Amounts): SeededRepository[] {
   const elsewhere = Math.min(repos - 1, Math.floor(issues / 2))
   return Array.from({ length: repos }, (_, i): SeededRepository => {
@@ -74,7 +74,7 @@ function repositoriesOf({ issues, pulls, repos }: Amounts): SeededRepository[] {
   })
 }
 
-/** Seeds a data directory that this process has locked. Resolves to the number of events appended. */
+/** Seeds a data directory that this process has locked. Resolves to the number of appended events. */
 async function fill(config: Config, amounts: Amounts, password: string): Promise<number> {
   const events = await openEvents(config)
   const { readStore, secrets } = await openReadStores(config)
@@ -96,7 +96,7 @@ async function fill(config: Config, amounts: Amounts, password: string): Promise
     const appended = await withProgressBar((onProgress) =>
       seedEvents(events, plan, (done) => onProgress({ step: 'seeding', done, total })),
     )
-    await passOver(readStore, await events.lastPosition())
+    await skipProcesses(readStore, await events.lastPosition())
     return appended
   } finally {
     await Promise.all([events.close(), readStore.close(), secrets.close()])
@@ -122,7 +122,7 @@ async function main(): Promise<void> {
     `${repos} repositories, ${issues} issues, ${pulls} pull requests: ${appended} events in ${seconds} s`,
   )
   console.log(`  data     ${config.dataDir}`)
-  const shown = given.password === undefined ? `"${password}" (shown this once)` : 'as given'
+  const shown = given.password === undefined ? `"${password}" (shown only this once)` : 'as given'
   console.log(`  user     "${LOGIN}", password ${shown}`)
 }
 

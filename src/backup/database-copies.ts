@@ -1,4 +1,4 @@
-/** The databases of a backup: each a copy of one moment, in one file. */
+/** Copies the databases: each as it is at one moment, into one file. */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { exists } from '../disk.ts'
@@ -6,12 +6,12 @@ import { openSqliteEventStore } from '../events/sqlite.ts'
 import { openSqliteReadStore } from '../projections/sqlite.ts'
 import { forgetToken, secretCollections, tokenHashes } from '../rights/secrets.ts'
 import { openSqlite } from '../sqlite.ts'
+import type { BackupContext } from './context.ts'
 import { SnapshotFailed, snapshotDatabase } from './database-snapshot.ts'
 import { type NamedByLog, namedByLog } from './named-by-log.ts'
-import type { Work } from './work.ts'
 
-/** They can be made again from the log: when they are damaged the backup has none. */
-export async function copyReadModels({ dataDir, data, onProgress }: Work): Promise<void> {
+/** Copies the read models. Leaves them out when they are damaged: they can be rebuilt from the log. */
+export async function copyReadModels({ dataDir, data, onProgress }: BackupContext): Promise<void> {
   const from = join(dataDir, 'views.db')
   const to = join(data, 'views.db')
   if (!(await exists(from))) return
@@ -22,7 +22,7 @@ export async function copyReadModels({ dataDir, data, onProgress }: Work): Promi
   })
 }
 
-export async function copyLog({ dataDir, data, onProgress }: Work): Promise<NamedByLog> {
+export async function copyLog({ dataDir, data, onProgress }: BackupContext): Promise<NamedByLog> {
   const file = join(data, 'events.db')
   onProgress({ step: 'log', done: 0, total: 0 })
   await snapshotDatabase(join(dataDir, 'events.db'), file)
@@ -32,12 +32,14 @@ export async function copyLog({ dataDir, data, onProgress }: Work): Promise<Name
     return await namedByLog(log, (done) => onProgress({ step: 'reading the log', done, total }))
   } finally {
     await log.close()
-    await leaveWal(file)
+    await checkpointWal(file)
   }
 }
 
-/** Closing leaves what was written in the file beside it, which is not copied: all goes into the one file. */
-async function leaveWal(file: string): Promise<void> {
+/**
+ * Moves the contents of the WAL into the database and deletes the WAL: a backup has one file per database.
+ */
+async function checkpointWal(file: string): Promise<void> {
   const db = openSqlite(file, 'FULL')
   try {
     db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
@@ -48,11 +50,11 @@ async function leaveWal(file: string): Promise<void> {
 }
 
 /**
- * Secrets of tokens that the log does not name are left out: their ids will be taken again, by tokens of
- * another life.
+ * Copies the secrets, without those of tokens that are not in the copied log. After a restore, new tokens
+ * will get the same ids, and must not get the old secrets.
  */
 export async function copySecrets(
-  { dataDir, data, onProgress }: Work,
+  { dataDir, data, onProgress }: BackupContext,
   { tokens }: NamedByLog,
 ): Promise<void> {
   const from = join(dataDir, 'secrets.db')
@@ -68,6 +70,6 @@ export async function copySecrets(
     }
   } finally {
     await secrets.close()
-    await leaveWal(to)
+    await checkpointWal(to)
   }
 }

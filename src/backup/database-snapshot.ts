@@ -1,14 +1,14 @@
-/** A copy of an SQLite database as it is at one moment, taken while others write to it. */
+/** Copies an SQLite database as it is at one moment, while others write to it. */
 import { rm } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import { BackupProblem } from './manifest.ts'
 
 /**
- * A thread of its own, so that the rest of this process goes on. Its text is here because it has to be JavaScript
- * wherever this file is run from, built or not.
+ * The code of a worker thread, so that copying doesn't block this process. It is a string because a worker
+ * needs JavaScript, and this file may run as TypeScript.
  *
- * `VACUUM INTO` reads in one transaction: writers don't wait for it, and it sees none of what they do meanwhile.
+ * `VACUUM INTO` reads in one transaction: writers don't wait for it, and it doesn't see their later changes.
  */
 const SNAPSHOT = `
   const { workerData } = require('node:worker_threads')
@@ -18,7 +18,7 @@ const SNAPSHOT = `
     db.exec('PRAGMA busy_timeout = 30000')
     db.prepare('VACUUM INTO ?').run(workerData.to)
   } catch (error) {
-    // The driver's own class does not reach the other thread.
+    // The driver's error class can't be sent to the other thread.
     throw new Error(error.message)
   } finally {
     db.close()
@@ -26,7 +26,7 @@ const SNAPSHOT = `
 `
 
 export class SnapshotFailed extends BackupProblem {
-  /** It is the original that can't be read: it is damaged, or no database. */
+  /** Whether the original is damaged or not a database. */
   readonly isBroken: boolean
 
   constructor(file: string, cause: Error) {
@@ -36,13 +36,13 @@ export class SnapshotFailed extends BackupProblem {
 }
 
 /**
- * Writes the database in `from`, which must exist, to the new file `to`, replacing what is there; not flushed.
+ * Copies the database in `from`, which must exist, to `to`. Replaces an existing file. Does not flush.
  * @throws SnapshotFailed
  */
 export async function snapshotDatabase(from: string, to: string): Promise<void> {
   await rm(to, { force: true })
   const driver = createRequire(import.meta.url).resolve('libsql')
-  // Nothing that this process was started with concerns the thread, or its text.
+  // The worker needs none of this process's Node options (for example a TypeScript loader).
   const worker = new Worker(SNAPSHOT, { eval: true, execArgv: [], workerData: { driver, from, to } })
   await new Promise<void>((resolve, reject) => {
     worker.once('error', reject)

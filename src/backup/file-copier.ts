@@ -1,10 +1,9 @@
-/** Copies files that never change, with the SHA-256 of each, a few at a time. */
+/** Copies files that never change, a few at a time, and computes the SHA-256 of each. */
 import { createHash } from 'node:crypto'
 import { link, mkdir, open, readdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { flush, isMissing } from '../disk.ts'
 
-/** What was read and written. */
 export interface CopiedFile {
   /** In bytes. */
   size: number
@@ -12,20 +11,24 @@ export interface CopiedFile {
   sha256: string
 }
 
-/** Resolves when the copy is written, not flushed; to undefined when the original is gone. `to` must not exist. */
+/**
+ * Copies one file. Resolves when the copy is written, but not flushed; to undefined when the original does
+ * not exist. `to` must not exist.
+ */
 export type FileCopier = (from: string, to: string) => Promise<CopiedFile | undefined>
 
-/** So much is held of a file at once, in bytes. */
+/** How many bytes of a file are held in memory. */
 const CHUNK = 1024 * 1024
-/** Files that are copied at once: the server beside us needs the disk too. */
+/** How many files are copied at the same time. It is small because the running server needs the disk too. */
 const CONCURRENT = 4
 
 /**
- * Names of one file (forks share their objects so) are names of one copy, too: a backup is no larger than the
- * original. It shares nothing with the original itself, whose damage must not be its own.
+ * Hard links to one file become hard links to one copy, so that a backup is not larger than the original:
+ * forks share objects as hard links. The copy itself is never a hard link to the original: damage to the
+ * original must not damage the backup.
  */
 export function createFileCopier(): FileCopier {
-  /** Copies of files that have names which were not met yet, by device and inode. */
+  /** Copies of files that have more hard links to come, by device and inode. */
   const shared = new Map<string, { copy: Promise<CopiedFile>; path: string; left: number }>()
 
   return async (from, to) => {
@@ -39,7 +42,7 @@ export function createFileCopier(): FileCopier {
       const write = async (): Promise<CopiedFile> => {
         const target = await createFile(to)
         try {
-          const sha256 = await pour(source, size, target)
+          const sha256 = await readThrough(source, size, target)
           return { size: (await target.stat()).size, sha256 }
         } finally {
           await target.close()
@@ -57,7 +60,8 @@ export function createFileCopier(): FileCopier {
       if (known.left === 0) shared.delete(key)
       const copied = await known.copy
       await mkdir(dirname(to), { recursive: true })
-      // The copy may be gone with its repository, or have more names than the file system can count.
+      // Linking fails when the copy was deleted with its repository, or when it has too many links. Then
+      // copy.
       return await link(known.path, to).then(() => copied, write)
     } finally {
       await source.close()
@@ -77,7 +81,8 @@ async function createFile(path: string): Promise<Handle> {
   return await open(path, 'wx')
 }
 
-async function pour(source: Handle, size: number, target?: Handle): Promise<string> {
+/** Reads a file to its end and resolves to its SHA-256. Writes what it reads to `target`, if given. */
+async function readThrough(source: Handle, size: number, target?: Handle): Promise<string> {
   const hash = createHash('sha256')
   const buffer = Buffer.allocUnsafe(Math.min(size + 1, CHUNK))
   for (;;) {
@@ -89,19 +94,22 @@ async function pour(source: Handle, size: number, target?: Handle): Promise<stri
   }
 }
 
-/** The size and SHA-256 of a file that is there. */
+/** The size and SHA-256 of an existing file. */
 export async function sumOf(path: string): Promise<CopiedFile> {
   const file = await open(path, 'r')
   try {
     const { size } = await file.stat()
-    return { size, sha256: await pour(file, size) }
+    return { size, sha256: await readThrough(file, size) }
   } finally {
     await file.close()
   }
 }
 
-/** Works on all items, a few at a time, in order. When one fails the rest is not begun, and it rejects as that one. */
-export async function fewAtOnce<T>(
+/**
+ * Calls `work` for each item in order, at most `limit` at a time. After the first failure it starts no
+ * further item, waits for the running ones and rejects with that failure.
+ */
+export async function forEachConcurrently<T>(
   items: Iterable<T> | AsyncIterable<T>,
   work: (item: T) => Promise<void>,
   limit = CONCURRENT,
@@ -126,14 +134,13 @@ export async function fewAtOnce<T>(
 }
 
 /**
- * Flushes all files below a directory and the names in all directories, deepest first. Together, at the end: the
- * system has written most of it by then, where flushing each file as it comes would have the server's own
- * flushes wait for ours.
+ * Flushes all files and directories below a directory, deepest first. This runs once at the end: the system
+ * has written most data by then. Flushing each file after its copy would delay the server's own flushes.
  */
 export async function flushTree(directory: string): Promise<void> {
   const entries = await readdir(directory, { withFileTypes: true })
   for (const entry of entries) if (entry.isDirectory()) await flushTree(join(directory, entry.name))
   const files = entries.filter((entry) => entry.isFile())
-  await fewAtOnce(files, ({ name }) => flush(join(directory, name)))
+  await forEachConcurrently(files, ({ name }) => flush(join(directory, name)))
   await flush(directory)
 }

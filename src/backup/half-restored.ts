@@ -1,14 +1,14 @@
-/** A data directory that a restore has begun to fill and has not finished: nobody may take it for a whole one. */
+/** Refuses a data directory that a restore has begun to fill but not finished. */
 import { join } from 'node:path'
 import { DataDirInUse } from '../data-lock.ts'
 import { exists } from '../disk.ts'
 
-/** There from before the first file is until after the last one is in its place. */
+/** The directory exists from before the first file is restored until after the last file is in its place. */
 export const RESTORING = 'restoring'
 
 /**
- * Calls `unlock` and throws when the directory is half restored. Who has no lock can't tell whether the restore is
- * still under way.
+ * Calls `unlock` and throws when the directory is half restored. A caller without the lock passes no
+ * `unlock`: it can't know whether the restore is still running.
  *
  * @throws DataDirInUse
  */

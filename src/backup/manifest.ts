@@ -1,9 +1,10 @@
 /**
- * What a backup's directory holds, and how a whole backup is told from anything else:
+ * The manifest of a backup: it is written last, so only a complete backup has one. The directory of a backup
+ * has:
  *
- *     manifest.json   written last: without it there is no backup
- *     SHA256SUMS      one line for each file below data/, as `sha256sum -c` reads it
- *     data/           what becomes the data directory
+ *     manifest.json   counts, the log position, and the checksum of SHA256SUMS
+ *     SHA256SUMS      one line for each file below data/, in the format of `sha256sum -c`
+ *     data/           the contents of the data directory
  */
 import { createHash } from 'node:crypto'
 import { open, readFile, stat } from 'node:fs/promises'
@@ -15,7 +16,7 @@ import { sumOf } from './file-copier.ts'
 
 export const MANIFEST = 'manifest.json'
 export const SUMS = 'SHA256SUMS'
-/** What the sums are noted in until all of them are known. */
+/** The file that collects checksums until all of them are known. */
 export const SUMS_DRAFT = `${SUMS}.draft`
 export const DATA = 'data'
 
@@ -23,11 +24,11 @@ const FORMAT = 1
 
 const Count = Type.Integer({ minimum: 0 })
 const Manifest = Type.Object({
-  /** Of this file and what it describes; a later one can't be restored by an earlier Mergelog. */
+  /** The format of the backup. An earlier Mergelog can't restore a later format. */
   format: Type.Integer({ minimum: 1 }),
   /** ISO 8601. */
   createdAt: Type.String(),
-  /** Of the last event in the log: all else is as that event left it. */
+  /** The position of the last event in the log. All other data is as of that event. */
   position: Count,
   events: Count,
   repositories: Count,
@@ -35,7 +36,7 @@ const Manifest = Type.Object({
   attachments: Count,
   files: Count,
   bytes: Count,
-  /** What the log names and the data directory did not have. */
+  /** Files that the log names but the data directory did not have. */
   missing: Type.Array(Type.String()),
   /** SHA-256 of SHA256SUMS. */
   sums: Type.String(),
@@ -44,18 +45,18 @@ const isSealed = checkOf(Type.Object({ ...Manifest.properties, seal: Type.String
 
 export type Manifest = Static<typeof Manifest>
 
-/** What an operator can mend; the message is one line. */
+/** A problem that the operator can fix. The message is one line. */
 export class BackupProblem extends Error {
   override readonly name = 'BackupProblem'
 }
 
-/** Over all else in the manifest: one changed byte must be noticed there, too. */
+/** A hash over all other fields of the manifest, which shows whether the manifest itself is damaged. */
 function sealOf(manifest: Manifest): string {
   const ordered = Object.keys(Manifest.properties).map((key) => [key, Reflect.get(manifest, key)])
   return createHash('sha256').update(JSON.stringify(ordered)).digest('hex')
 }
 
-/** Writes and flushes it, as the last file of a backup. */
+/** Writes and flushes the manifest. It must be the last file of a backup. */
 export async function writeManifest(directory: string, given: Omit<Manifest, 'format'>): Promise<void> {
   const manifest = { format: FORMAT, ...given }
   const text = `${JSON.stringify({ ...manifest, seal: sealOf(manifest) }, undefined, 2)}\n`
@@ -68,7 +69,7 @@ export async function writeManifest(directory: string, given: Omit<Manifest, 'fo
   }
 }
 
-/** The manifest of a backup whose list of sums is whole. @throws BackupProblem */
+/** Reads the manifest and checks it and the list of checksums. @throws BackupProblem */
 export async function readManifest(directory: string): Promise<Manifest> {
   const path = join(directory, MANIFEST)
   const text = await readFile(path, 'utf8').catch(async (error: unknown) => {
@@ -79,8 +80,8 @@ export async function readManifest(directory: string): Promise<Manifest> {
     )
     throw new BackupProblem(
       isThere
-        ? `${directory} is no backup, or one that was cut off: it has no ${MANIFEST}`
-        : `${directory} is no directory`,
+        ? `${directory} is not a complete backup: it has no ${MANIFEST}`
+        : `${directory} is not a directory`,
     )
   })
   const damaged = new BackupProblem(`${path} is damaged`)

@@ -1,4 +1,4 @@
-/** What a log says there is outside of it: repositories with their refs, attached files, tokens. */
+/** Reads from the log what must exist outside of it: repositories with their refs, attached files, tokens. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { decode } from '../events/codec.ts'
 import type { DomainEvent } from '../events/domain-events.ts'
@@ -6,42 +6,42 @@ import type { EventStore, Position } from '../events/event-store.ts'
 
 export interface NamedRepository {
   defaultBranch: string
-  /** Object ids by full names: branches, tags and `refs/pull/<n>/head`. */
+  /** Object ids by full ref names: branches, tags and `refs/pull/<n>/head`. */
   refs: Map<string, string>
-  /** The uuids of files. */
+  /** The uuids of attached files. */
   attachments: Set<string>
 }
 
 export interface NamedByLog {
-  /** Of the last event. */
+  /** The position of the last event. */
   position: Position
   events: number
-  /** By id; those that were deleted are not here. */
+  /** By id, without deleted repositories. */
   repositories: Map<number, NamedRepository>
-  /** Ids of access tokens. */
+  /** Ids of access tokens, without deleted ones. */
   tokens: Set<number>
 }
 
-const TURN = 1000
+const EVENTS_PER_TURN = 1000
 
-/** Reads the whole log. @throws UnreadableEvent, and what the store throws */
+/** Reads the whole log. @throws UnreadableEvent, and the errors of the store */
 export async function namedByLog(
   log: Pick<EventStore, 'readAll'>,
   onEvent: (position: Position) => void = () => {},
 ): Promise<NamedByLog> {
   const named: NamedByLog = { position: 0, events: 0, repositories: new Map(), tokens: new Set() }
   for await (const recorded of log.readAll()) {
-    note(named, decode(recorded))
+    apply(named, decode(recorded))
     named.position = recorded.position
     named.events += 1
-    if (named.events % TURN !== 0) continue
+    if (named.events % EVENTS_PER_TURN !== 0) continue
     onEvent(recorded.position)
     await nextTurn()
   }
   return named
 }
 
-function note({ repositories, tokens }: NamedByLog, event: DomainEvent): void {
+function apply({ repositories, tokens }: NamedByLog, event: DomainEvent): void {
   switch (event.type) {
     case 'RepositoryCreated': {
       const { repoId, defaultBranch } = event.data

@@ -1,26 +1,26 @@
 /**
- * The copy of a bare repository while it is in use: its objects, which only ever come, as git has them; its refs
- * as the log has them.
+ * Copies a bare repository while it is in use. Objects are copied from git, where they are only added. Refs
+ * are written from the log.
  */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { exists, isMissing, namesIn } from '../disk.ts'
 import { takeObjectFiles } from '../git/object-files.ts'
 import { git, gitOutput } from '../git/run.ts'
-import { type CopiedFile, type FileCopier, fewAtOnce } from './file-copier.ts'
+import { type CopiedFile, type FileCopier, forEachConcurrently } from './file-copier.ts'
 import type { NamedRepository } from './named-by-log.ts'
 
-/** Walking all of a repository takes as long as it is large, in milliseconds. */
+/** In milliseconds. Reading every object of a large repository takes hours. */
 const CHECK_TIMEOUT = 24 * 3600_000
 
-/** Directories that git wants to see in a repository, also when nothing is in them. */
+/** Directories that git requires in a repository, even when they are empty. */
 export const REPOSITORY_DIRECTORIES = ['objects/pack', 'refs/heads', 'refs/tags']
-/** What is written anew, not copied, when a backup takes another look at the log. */
+/** Files that are written again each time the backup copies the log. */
 export const REPOSITORY_FILES = ['HEAD', 'config', 'packed-refs']
 
 /**
- * Copies the objects that the copy in `to` does not have yet. False when the repository is gone, or on its way;
- * then the copy may lack some.
+ * Copies the objects that the copy in `to` does not have yet. Resolves to false when the repository was
+ * deleted or is being deleted; then the copy may lack objects.
  */
 export async function copyObjects(
   from: string,
@@ -33,7 +33,7 @@ export async function copyObjects(
   await takeObjectFiles(objects, async (directory, names) => {
     const known = new Set(await namesIn(join(toObjects, directory)))
     let isWhole = true
-    await fewAtOnce(
+    await forEachConcurrently(
       names.filter((name) => !known.has(name)),
       async (name) => {
         const path = join(directory, name)
@@ -44,11 +44,14 @@ export async function copyObjects(
     )
     return isWhole
   })
-  // Deleting renames first, so a repository that still has its name had all of its objects until now.
+  // A deletion renames the repository first. If it still has its name now, it had all of its objects until
+  // now.
   return await exists(join(from, 'HEAD'))
 }
 
-/** Gives the copy in `to` its configuration and refs. False when the repository in `from` is gone. */
+/**
+ * Writes configuration and refs of the copy in `to`. Resolves to false when the repository in `from` is gone.
+ */
 export async function writeRefs(
   from: string,
   to: string,
@@ -67,7 +70,7 @@ export async function writeRefs(
   return true
 }
 
-/** git looks refs up by halving, in the order of their bytes. */
+/** The packed-refs file. git uses a binary search in it, so refs must be sorted by their bytes. */
 function packedRefs(refs: ReadonlyMap<string, string>): string {
   const sorted = [...refs]
     .map(([ref, sha]) => ({ bytes: Buffer.from(ref), line: `${sha} ${ref}\n` }))
@@ -75,7 +78,7 @@ function packedRefs(refs: ReadonlyMap<string, string>): string {
   return `# pack-refs with: sorted \n${sorted.map(({ line }) => line).join('')}`
 }
 
-/** Whether all that the refs lead to is there. Then tags are packed with what they point at, as git does it. */
+/** Whether all objects that the refs reach are there. If so, lets git add the peeled tags to packed-refs. */
 export async function isConnected(dir: string, { refs }: NamedRepository): Promise<boolean> {
   if (refs.size === 0) return true
   const args = ['rev-list', '--objects', '--all', '--quiet']

@@ -1,23 +1,23 @@
 /**
- * Makes a data directory of a backup. Its files come into `DATA_DIR/restoring` first, and get their places when
- * all of them are there, are what the backup's sums say, and are on disk. (A temporary directory beside it would
- * not do: a data directory is often a mount point.) No server starts as long as `restoring` is there.
+ * Fills a data directory from a backup. The files are first copied to `DATA_DIR/restoring`. When all of them
+ * are checked and on disk, they are moved to their places. (A temporary directory beside DATA_DIR does not
+ * work: DATA_DIR is often a mount point.) No server starts while `restoring` exists.
  */
 import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { lockDataDir } from '../data-lock.ts'
 import { exists, flush, namesIn } from '../disk.ts'
-import { createFileCopier, fewAtOnce, flushTree } from './file-copier.ts'
+import type { Progress } from './context.ts'
+import { createFileCopier, flushTree, forEachConcurrently } from './file-copier.ts'
 import { RESTORING } from './half-restored.ts'
 import { BackupProblem, DATA, type Manifest, readManifest } from './manifest.ts'
 import { REPOSITORY_DIRECTORIES } from './repository-copy.ts'
 import { listedFiles } from './sums.ts'
-import type { Progress } from './work.ts'
 
 export interface RestoreOptions {
-  /** Of the backup. */
+  /** The directory of the backup. */
   directory: string
-  /** Not there yet, or empty. */
+  /** A new or empty directory. */
   dataDir: string
   onProgress?: (progress: Progress) => void
 }
@@ -25,10 +25,10 @@ export interface RestoreOptions {
 export type RestoreResult = Omit<Manifest, 'format' | 'sums'> & { dataDir: string }
 
 /**
- * Every file is compared with its sum while it is copied, which makes the check one of what is restored, too.
- * When it fails, the data directory is as it was.
+ * Restores a backup. Compares every file with its checksum while copying it. After a failure the data
+ * directory is as it was before.
  *
- * @throws BackupProblem, DataDirInUse, and what the file system throws
+ * @throws BackupProblem, DataDirInUse, and errors of the file system
  */
 export async function restore({
   directory,
@@ -41,7 +41,7 @@ export async function restore({
   await mkdir(dataDir, { recursive: true })
   const unlock = lockDataDir(dataDir)
   try {
-    // Again: a server may have been faster.
+    // Check again under the lock: a server may have started in between.
     await requireEmpty(dataDir)
     const draft = join(dataDir, RESTORING)
     await rm(draft, { recursive: true, force: true })
@@ -63,13 +63,15 @@ export async function restore({
   }
 }
 
-/** What a server that was refused, the file system and a restore that was cut off leave in an empty directory. */
-const NOTHING = /^(?:lock\.db.*|lost\+found)$/
+/**
+ * Names that may be in an "empty" directory: the lock of a server or restore, and a file of the file system.
+ */
+const IGNORED = /^(?:lock\.db.*|lost\+found)$/
 
 async function requireEmpty(dataDir: string): Promise<void> {
   const others: string[] = []
   for (const name of await namesIn(dataDir)) {
-    if (NOTHING.test(name) || name === RESTORING) continue
+    if (IGNORED.test(name) || name === RESTORING) continue
     if (name === 'git' && (await namesIn(join(dataDir, name))).length === 0) continue
     others.push(name)
   }
@@ -81,7 +83,7 @@ async function requireEmpty(dataDir: string): Promise<void> {
   )
 }
 
-/** Copies what the list names to `draft`; all of it is on disk when this resolves. */
+/** Copies all files of the backup to `draft`. Resolves when they are on disk. */
 async function copyFiles(
   from: string,
   draft: string,
@@ -90,7 +92,7 @@ async function copyFiles(
 ): Promise<void> {
   const copy = createFileCopier()
   let done = 0
-  await fewAtOnce(listedFiles(from), async ({ path, sha256 }) => {
+  await forEachConcurrently(listedFiles(from), async ({ path, sha256 }) => {
     const source = join(from, DATA, path)
     const copied = await copy(source, join(draft, path))
     if (copied === undefined) throw new BackupProblem(`${source} is missing`)
@@ -99,7 +101,7 @@ async function copyFiles(
     onProgress({ step: 'files', done, total })
   })
   if (done !== total) throw new BackupProblem(`the backup in ${from} has ${done} files instead of ${total}`)
-  // Directories that have nothing in them are not in the list.
+  // The backup lists no empty directories, but git needs some.
   for (const name of await namesIn(join(draft, 'git'))) {
     for (const needed of REPOSITORY_DIRECTORIES) {
       await mkdir(join(draft, 'git', name, needed), { recursive: true })

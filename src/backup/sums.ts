@@ -1,4 +1,6 @@
-/** The list of a backup's files: `<SHA-256>  <path>`, as `sha256sum -c` reads it. */
+/**
+ * The list of a backup's files with their checksums, in the format of `sha256sum -c`: `<SHA-256>  <path>`.
+ */
 import { createReadStream } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -6,29 +8,27 @@ import { createInterface } from 'node:readline'
 import type { CopiedFile } from './file-copier.ts'
 import { BackupProblem, DATA, SUMS, SUMS_DRAFT } from './manifest.ts'
 
-/** All that a backup puts below `data/`: what is read there can't lead out of it. */
+/** Every path that a backup can have below `data/`. No such path leads out of that directory. */
 const PATH =
   /^(?:(?:events|views|secrets)\.db|attachments\/(?:log|[0-9a-f]{2}\/[0-9a-f-]{36})|git\/\d+\.git\/(?:HEAD|config|packed-refs|objects\/(?:pack|[0-9a-f]{2})\/[0-9a-z.-]+))$/
 const LINE = /^([0-9a-f]{64}) {2}data\/(.+)$/
 
-/** So many lines are held before they are written. */
+/** How many lines are held in memory before they are written. */
 const LINES = 1000
 
-/** Notes files as they are copied: in a file, since there may be millions. */
+/** Collects the copied files. It writes them to a file, because there may be millions. */
 export interface Draft {
-  /** `path` is below `data/`. */
-  note(path: string, file: CopiedFile): void
-  /** Resolves when what was noted so far need not be held any more. */
+  /** Adds a file. `path` is relative to `data/`. */
+  add(path: string, file: CopiedFile): void
+  /** Writes the added files when there are enough of them, so that memory stays bounded. */
   write(): Promise<void>
-  /**
-   * Makes the list of the files noted that are kept. Resolves, when it is on disk, to their number and size.
-   */
+  /** Writes the list of the kept files. Resolves to their number and size when the list is on disk. */
   finish(isKept: (path: string) => boolean): Promise<{ files: number; bytes: number }>
-  /** When it comes to nothing. */
+  /** Closes the draft's file. Call it also after a failure. */
   close(): Promise<void>
 }
 
-/** A draft in `directory`, where the list will be. */
+/** Opens a draft in `directory`. The list will be written there too. */
 export async function openDraft(directory: string): Promise<Draft> {
   const path = join(directory, SUMS_DRAFT)
   const file = await open(path, 'wx')
@@ -43,7 +43,7 @@ export async function openDraft(directory: string): Promise<Draft> {
   }
 
   return {
-    note(name, { size, sha256 }) {
+    add(name, { size, sha256 }) {
       lines.push(`${size} ${sha256}  ${DATA}/${name}\n`)
     },
     async write() {
@@ -82,12 +82,14 @@ export async function openDraft(directory: string): Promise<Draft> {
   }
 }
 
-/** The files of a backup whose list is whole. @throws BackupProblem */
+/** The files in the list of a backup. Check the list with `readManifest` first. @throws BackupProblem */
 export async function* listedFiles(directory: string): AsyncGenerator<{ path: string; sha256: string }> {
   for await (const line of linesOf(join(directory, SUMS))) {
     const [, sha256, path] = LINE.exec(line) ?? []
     if (sha256 === undefined || path === undefined || !PATH.test(path)) {
-      throw new BackupProblem(`${join(directory, SUMS)} names what no backup has: ${JSON.stringify(line)}`)
+      throw new BackupProblem(
+        `${join(directory, SUMS)} has a line that no backup writes: ${JSON.stringify(line)}`,
+      )
     }
     yield { path, sha256 }
   }

@@ -1,21 +1,21 @@
-/** Where a backup comes to be: under another name until all of it is there. */
+/** The directory of a new backup. Until the backup is complete, it has another name (`<name>.partial`). */
 import { mkdir, readdir, realpath, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { DataDirInUse, lockDataDir } from '../data-lock.ts'
 import { exists, hasCode } from '../disk.ts'
 import { BackupProblem, DATA, MANIFEST, SUMS, SUMS_DRAFT } from './manifest.ts'
 
-/** The lock's file, and what SQLite has beside it. */
+/** The lock's file, and the files that SQLite puts beside it. */
 export const isLock = (name: string) => name.startsWith('lock.db')
 
-/** What a backup puts beside its lock before it is done. */
-const OURS = new Set([DATA, SUMS, SUMS_DRAFT, MANIFEST])
+/** The names that a backup puts beside its lock. */
+const BACKUP_NAMES = new Set([DATA, SUMS, SUMS_DRAFT, MANIFEST])
 
-/** The directory that the backup becomes, its parent made. @throws BackupProblem */
-export async function usableTarget(directory: string, dataDir: string): Promise<string> {
+/** Resolves to the real path of the backup's directory and creates its parent. @throws BackupProblem */
+export async function checkedTarget(directory: string, dataDir: string): Promise<string> {
   const given = resolve(directory)
   await mkdir(dirname(given), { recursive: true })
-  // A link to an empty directory stands for that one.
+  // Follow a symbolic link to an empty directory.
   const isThere = await exists(given)
   const target = isThere ? await realpath(given) : join(await realpath(dirname(given)), basename(given))
   const fromData = relative(await realpath(dataDir), target)
@@ -24,33 +24,33 @@ export async function usableTarget(directory: string, dataDir: string): Promise<
   }
   if (!isThere) return target
   const names = await readdir(target).catch((error: unknown) => {
-    throw hasCode(error, 'ENOTDIR') ? new BackupProblem(`${target} is no directory`) : error
+    throw hasCode(error, 'ENOTDIR') ? new BackupProblem(`${target} is not a directory`) : error
   })
   if (names.length > 0) throw new BackupProblem(`${target} is not empty`)
   const [own, parent] = await Promise.all([stat(target), stat(dirname(target))])
   if (own.dev !== parent.dev) {
-    throw new BackupProblem(`${target} is a mount point: name a directory in it that is not there yet`)
+    throw new BackupProblem(`${target} is a mount point: name a new directory in it`)
   }
   return target
 }
 
 /**
- * Takes the directory that the work is done in, empty; resolves to the release. What a backup that was killed
- * has left there is removed, and nothing else.
+ * Creates, locks and empties the directory in which the backup is made. Removes only the files of an earlier
+ * backup that was killed. Resolves to the function that releases the lock.
  *
  * @throws BackupProblem
  */
-export async function takePartial(partial: string, target: string): Promise<() => void> {
-  // There are secrets in it.
+export async function lockPartial(partial: string, target: string): Promise<() => void> {
+  // The backup contains secrets.
   await mkdir(partial, { mode: 0o700 }).catch((error: unknown) => {
     if (!hasCode(error, 'EEXIST')) throw error
   })
-  // Before the lock, which would put a file there.
-  await remainsIn(partial)
+  // Check before locking: the lock puts a file there.
+  await leftoversIn(partial)
   try {
     const release = lockDataDir(partial)
     try {
-      for (const name of await remainsIn(partial)) {
+      for (const name of await leftoversIn(partial)) {
         await rm(join(partial, name), { recursive: true, force: true })
       }
     } catch (error) {
@@ -64,14 +64,15 @@ export async function takePartial(partial: string, target: string): Promise<() =
   }
 }
 
-/** What is left of a backup, its lock aside. @throws BackupProblem when something there is none of a backup's */
-async function remainsIn(partial: string): Promise<string[]> {
+/** The files of an earlier backup, without its lock. @throws BackupProblem when there is any other file */
+async function leftoversIn(partial: string): Promise<string[]> {
   const names = (await readdir(partial)).sort()
   const remains = names.filter((name) => !isLock(name))
-  // A backup begins with its lock: without one even a directory named as ours is somebody else's.
-  const foreign = remains.find((name) => !OURS.has(name) || remains.length === names.length)
+  // A backup creates its lock first. Without a lock the files are not from a backup, whatever their names
+  // are.
+  const foreign = remains.find((name) => !BACKUP_NAMES.has(name) || remains.length === names.length)
   if (foreign === undefined) return remains
   throw new BackupProblem(
-    `${partial}, where the backup would be made, has ${foreign}, which no backup has left there: move it away`,
+    `${partial}, where the backup would be made, has ${foreign}, which is not from a backup: move it away`,
   )
 }

@@ -1,4 +1,4 @@
-/** What is said of an error, before the process ends with it. */
+/** Turns an error into the text that is printed before the process ends. */
 import { inspect } from 'node:util'
 import Database from 'libsql'
 import { ConfigError } from '../config.ts'
@@ -10,17 +10,17 @@ import { BrokenFile } from '../sqlite.ts'
 import { printable } from './terminal.ts'
 import { GatewayError } from './upgrade-follow/gateway-error.ts'
 
-/** A command can't do what it was asked to; the message says why, to whoever can mend it. */
+/** A command failed for a reason that the operator can fix. The message says why. */
 export class CommandFailed extends Error {
   override readonly name = 'CommandFailed'
 }
 
-/** The arguments are wrong in a way that only the command itself can tell. */
+/** The arguments are wrong in a way that commander can't check. */
 export class WrongUse extends Error {
   override readonly name = 'WrongUse'
 }
 
-/** What `read` makes of an argument. @throws WrongUse for what it refuses */
+/** Parses an argument with `read`. @throws WrongUse when `read` refuses it */
 export function argument<T>(read: () => T): T {
   try {
     return read()
@@ -29,7 +29,7 @@ export function argument<T>(read: () => T): T {
   }
 }
 
-const MENDABLE = [
+const OPERATOR_ERRORS = [
   CommandFailed,
   WrongUse,
   ConfigError,
@@ -42,25 +42,27 @@ const MENDABLE = [
   Refused,
 ]
 
-/** SQLite's primary codes for what the machine does not allow: busy, read-only, I/O, full, can't open, no right. */
-const OF_THE_MACHINE = new Set([3, 5, 8, 10, 13, 14, 23])
+/** SQLite's primary codes for problems of the machine: perm, busy, read-only, I/O, full, can't open, auth. */
+const MACHINE_PROBLEM_CODES = new Set([3, 5, 8, 10, 13, 14, 23])
 
 /**
- * What keeps a database file from being opened or written, if that is what the error says; undefined otherwise.
- * Only some errors name their file themselves.
+ * Why a database file can't be opened or written; undefined for any other error. Only some errors name their
+ * file; for the others the caller passes it.
  */
 function fileProblem(error: unknown, file = 'a database in DATA_DIR'): string | undefined {
   if (!(error instanceof Error)) return undefined
-  // The driver's own error, of another class than those of SQLite.
+  // This error comes from the driver, not from SQLite: it has another class.
   const unopened = /^ConnectionFailed\("Unable to open connection to local database (.*): \d+"\)$/.exec(
     error.message,
   )?.[1]
-  if (unopened !== undefined) return `${unopened} can not be opened`
+  if (unopened !== undefined) return `${unopened} cannot be opened`
   if (!(error instanceof Database.SqliteError) || error.rawCode === undefined) return undefined
-  return OF_THE_MACHINE.has(error.rawCode & 0xff) ? `${file} can not be used: ${error.message}` : undefined
+  return MACHINE_PROBLEM_CODES.has(error.rawCode & 0xff)
+    ? `${file} cannot be used: ${error.message}`
+    : undefined
 }
 
-/** Opens a database file; what keeps it from being opened names it. @throws CommandFailed */
+/** Opens a database file. @throws CommandFailed with the file's name when it can't be opened */
 export function openFile<T>(file: string, open: (file: string) => T): T {
   try {
     return open(file)
@@ -70,13 +72,13 @@ export function openFile<T>(file: string, open: (file: string) => T): T {
   }
 }
 
-/** What an operator can mend is one line; anything else is a bug and shows where. */
+/** One line for a problem that the operator can fix. Any other error is a bug: its stack. */
 export function explain(error: unknown): string {
   const problem = fileProblem(error)
   if (problem !== undefined) return `mergelog: ${printable(problem)}`
-  const plain =
-    error instanceof Error && (MENDABLE.some((kind) => error instanceof kind) || 'syscall' in error)
-  if (!plain) return inspect(error)
+  const isOperatorError =
+    error instanceof Error && (OPERATOR_ERRORS.some((kind) => error instanceof kind) || 'syscall' in error)
+  if (!isOperatorError) return inspect(error)
   const details = error instanceof Refused ? (error.refusal.errors ?? []) : []
   const more = details.length > 0 && !details.includes(error.message) ? ` (${details.join('; ')})` : ''
   return `mergelog: ${printable(error.message + more)}`

@@ -1,4 +1,4 @@
-/** OWNER/REPO#N on the command line: which stream of the log that is. */
+/** Finds the issue or pull request that OWNER/REPO#N names on the command line. */
 import { InvalidArgumentError } from 'commander'
 import { decode } from '../events/codec.ts'
 import type { EventStore } from '../events/event-store.ts'
@@ -18,10 +18,10 @@ export interface Discussion {
   isPull: boolean
 }
 
-/** As help names it. */
+/** The argument's name in the help. */
 export const DISCUSSION = '<owner/repo#number>'
 
-/** Parses what stands there. @throws InvalidArgumentError */
+/** Parses OWNER/REPO#N. @throws InvalidArgumentError */
 export function discussionName(text: string): DiscussionName {
   const [, owner = '', repo = '', number = ''] = /^([^/#\s]+)\/([^/#\s]+)#(\d+)$/.exec(text) ?? []
   const index = pathNumber(number)
@@ -30,8 +30,8 @@ export function discussionName(text: string): DiscussionName {
 }
 
 /**
- * Finds the issue or pull request by the log alone: names are claims there.
- * @throws CommandFailed when there is none
+ * Finds the issue or pull request with the log alone: the log has a claim stream for each name.
+ * @throws CommandFailed when it does not exist
  */
 export async function findDiscussion(
   events: EventStore,

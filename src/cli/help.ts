@@ -1,13 +1,13 @@
-/** What `--help` of a command shows beside its options: examples, and the environment that it reads. */
+/** Adds two things to the `--help` of a command: examples, and the environment variables that it reads. */
 import type { Command } from 'commander'
 import { type SettingName, settings } from '../config.ts'
 
-/** The environment of every command that reads the log. */
+/** The settings of every command that reads the log. */
 export const LOG_SETTINGS: readonly SettingName[] = ['DATA_DIR', 'EVENTSTORE_URL']
-/** And of those that read the read models, too. */
+/** The settings of every command that also reads the read models. */
 export const STORE_SETTINGS: readonly SettingName[] = [...LOG_SETTINGS, 'MONGODB_URL']
 
-/** Adds both to a command's help. */
+/** Adds examples and environment variables to a command's help. */
 export function explainUse(
   command: Command,
   examples: readonly string[],
@@ -22,6 +22,6 @@ export function explainUse(
   const shown = examples.map((example) => `  ${example}`)
   command.addHelpText(
     'after',
-    `\nExamples:\n${shown.join('\n')}\n\nEnvironment, as of the server:\n${lines.join('\n')}`,
+    `\nExamples:\n${shown.join('\n')}\n\nEnvironment (the server reads the same):\n${lines.join('\n')}`,
   )
 }

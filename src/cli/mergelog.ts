@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-/** The process of the command line. */
+/** The entry point of the command line. */
 import { runCommandLine } from './program.ts'
 
-// A reader that goes (`| head`) is no failure: what is being done goes on, unread.
+// A closed pipe (`| head`) is not an error: the command continues without output.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error

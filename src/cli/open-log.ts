@@ -1,4 +1,4 @@
-/** The stores, for commands that look at what a server has made. A server may run beside them. */
+/** Opens the stores for commands that read a server's data. The server may be running at the same time. */
 import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { refuseHalfRestored } from '../backup/half-restored.ts'
@@ -11,9 +11,9 @@ import { eventsFile, openEvents, openReadStores, viewsFile } from '../stores.ts'
 import { CommandFailed, openFile } from './explain.ts'
 
 /**
- * Other than the server commands make no new log in a directory that was mistyped.
- * @throws CommandFailed when there is none
- * @throws DataDirInUse when it is half restored
+ * Unlike the server, commands create no log: DATA_DIR may be mistyped.
+ * @throws CommandFailed when the data directory has no log
+ * @throws DataDirInUse when the data directory is half restored
  */
 export async function requireLog({ dataDir, eventStoreUrl }: Config): Promise<void> {
   await refuseHalfRestored(dataDir)
@@ -22,13 +22,16 @@ export async function requireLog({ dataDir, eventStoreUrl }: Config): Promise<vo
   }
 }
 
-/** Opens the log that the environment names. Throws as `requireLog` does. */
+/** Opens the log that the environment names. Throws the same errors as `requireLog`. */
 export async function openLog(config: Config): Promise<EventStore> {
   await requireLog(config)
   return open(config)
 }
 
-/** The same, for a command that may be the first to write to a log. @throws DataDirInUse when it is half restored */
+/**
+ * Opens the log for a command that may write the first event, and creates the log if needed.
+ * @throws DataDirInUse when the data directory is half restored
+ */
 export async function openOrMakeLog(config: Config): Promise<EventStore> {
   await mkdir(config.dataDir, { recursive: true })
   await refuseHalfRestored(config.dataDir)
@@ -40,7 +43,10 @@ async function open(config: Config): Promise<EventStore> {
   return openFile(eventsFile(config.dataDir), (file) => openSqliteEventStore(file))
 }
 
-/** Opens the read models alone: the secrets beside them are no command's concern. They are made if need be. */
+/**
+ * Opens the read models, and creates their store if needed. Does not keep the secrets open: no command needs
+ * them.
+ */
 export async function openViews(config: Config): Promise<Generations> {
   if (config.mongodbUrl !== undefined) {
     const { generations, secrets } = await openReadStores(config)

@@ -1,10 +1,10 @@
-/** The `mergelog` command line. A command is a file in `commands/` and a line here. */
+/** The `mergelog` command line. Each command is a file in `commands/` and a line here. */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { explain, WrongUse } from './explain.ts'
 import { printable } from './terminal.ts'
 
-/** How each of them is added, in the order of the help. The one that is asked for need not wait for the others. */
+/** The function that adds each command, in the order of the help. Only the named command's file is loaded. */
 const COMMANDS = new Map<string, () => Promise<(program: Command) => void>>([
   ['serve', async () => (await import('./commands/serve.ts')).addServe],
   ['demo', async () => (await import('./commands/demo.ts')).addDemo],
@@ -26,7 +26,7 @@ function version(): string {
   return version
 }
 
-/** With the command that the arguments name, or with all of them. */
+/** The program with the command that the arguments name. Without a known name: with all commands. */
 async function program([name = '']: readonly string[]): Promise<Command> {
   const mergelog = new Command('mergelog')
     .description('Git repositories, pull requests and issues in which history is the database.')
@@ -38,7 +38,7 @@ async function program([name = '']: readonly string[]): Promise<Command> {
     })
     .addHelpText(
       'after',
-      '\nmergelog COMMAND --help tells of one command, with examples and the environment that it reads.',
+      '\nmergelog COMMAND --help shows the help of one command, with examples and environment variables.',
     )
     .exitOverride()
   const named = COMMANDS.get(name)
@@ -50,15 +50,15 @@ async function program([name = '']: readonly string[]): Promise<Command> {
 }
 
 /**
- * Runs what `args` (without node and the script) ask for. Resolves, when it is done, to the exit code: 0, 1
- * after one line (or, for a bug, a stack) on standard error, 2 when the arguments are wrong.
+ * Runs the command in `args` (without node and the script). Resolves to the exit code: 0 on success, 1 after
+ * an error, 2 when the arguments are wrong. Prints errors to standard error: one line, or a stack for a bug.
  */
 export async function runCommandLine(args: readonly string[]): Promise<number> {
   try {
     await (await program(args)).parseAsync(args, { from: 'user' })
     return 0
   } catch (error) {
-    // What commander throws it has told already; help and version that were asked for are no mistake.
+    // Commander has printed its error. It also throws after --help and --version, with exit code 0.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USE
     console.error(explain(error))
     return error instanceof WrongUse ? WRONG_USE : FAILED

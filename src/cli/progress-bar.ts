@@ -1,16 +1,16 @@
-/** How far a long command has come, on a terminal. */
+/** The progress bar of a long command. */
 import { Presets, SingleBar } from 'cli-progress'
 
 export interface Step {
   step: string
   done: number
-  /** 0 when it can't be known. */
+  /** 0 when it is unknown. */
   total: number
-  /** Events that the step has replayed so far, when that is what it does. */
+  /** How many events the step has replayed so far, if it replays events. */
   events?: number
 }
 
-/** Runs `work` with a bar on standard error; where that is no terminal there is none. */
+/** Runs `work` with a progress bar on standard error. Shows no bar when standard error is not a terminal. */
 export async function withProgressBar<T>(work: (onProgress: (step: Step) => void) => Promise<T>): Promise<T> {
   if (!process.stderr.isTTY) return await work(() => {})
   const format = '{bar} {percentage}%  {step}  {counts}  {eta_formatted} left'
@@ -22,7 +22,7 @@ export async function withProgressBar<T>(work: (onProgress: (step: Step) => void
   try {
     return await work(({ step, done, total, events }) => {
       if (step !== current.name) {
-        // Anew for each step, whose time left says nothing of the others'.
+        // A new bar for each step: the remaining time is estimated per step.
         bar.start(Math.max(total, 1), 0, { step, counts: '' })
         current = { name: step, began: performance.now() }
       }

@@ -1,4 +1,4 @@
-/** The server that runs, asked over HTTP. */
+/** Requests of a command to the running server, over HTTP. */
 import { isIPv6 } from 'node:net'
 import { Type } from 'typebox'
 import { checked, checkOf } from '../checked-json.ts'
@@ -6,15 +6,17 @@ import type { Config } from '../config.ts'
 import type { RebuildProgress } from '../projections/rebuild.ts'
 import { CommandFailed } from './explain.ts'
 
-/** Nobody answers at the address. */
+/** No server answers at the address. */
 export class NoServer extends CommandFailed {}
 
-/** Where the environment says that the server is. */
+/** The server's URL, from the environment. */
 export function serverUrl({ publicUrl, host, port }: Config): string {
   return publicUrl ?? `http://${isIPv6(host) ? `[${host}]` : host}:${port}`
 }
 
-/** The `Authorization` header of who asks: the token's user, or `admin`. Undefined: neither is given. */
+/**
+ * The `Authorization` header for a token, or for `admin` with a password. Undefined when neither is given.
+ */
 export function authorizationOf(token: string | undefined, adminPassword: string | undefined) {
   if (token !== undefined) return `token ${token}`
   if (adminPassword === undefined) return undefined
@@ -33,15 +35,17 @@ const Failed = Type.Object({ failed: Type.String() })
 const isLine = checkOf(Type.Union([Progress, Rebuilt, Failed]))
 const isProblem = checkOf(Type.Object({ message: Type.String() }))
 
-/** While it stops, a server answers so. */
+/** The answer of a server that is stopping. */
 const STOPPING = 503
 
-const wentAway = (cause?: unknown) => new CommandFailed('the server went away before it was done', { cause })
+const serverStopped = (cause?: unknown) =>
+  new CommandFailed('the server stopped before the rebuild was done', { cause })
 
 /**
- * Has the server make read models anew, all of them if none is named. Whoever stops iterating stops it.
- * @throws NoServer when nobody answers at the address
- * @throws CommandFailed when the server refuses or fails, or goes away before it is done
+ * Asks the server to rebuild read models: those named in `models`, or all when it is empty. The rebuild stops
+ * when the caller stops iterating.
+ * @throws NoServer when no server answers at the address
+ * @throws CommandFailed when the server refuses, fails or stops before the rebuild is done
  */
 export async function* askToRebuild(
   url: string,
@@ -55,7 +59,7 @@ export async function* askToRebuild(
     if ('rebuilt' in line) return
     yield line
   }
-  throw wentAway()
+  throw serverStopped()
 }
 
 async function post(url: string, authorization: string, body: object): Promise<ReadableStream<Uint8Array>> {
@@ -66,24 +70,26 @@ async function post(url: string, authorization: string, body: object): Promise<R
   const isLines = answer.headers.get('content-type')?.startsWith('application/x-ndjson') === true
   if (answer.status === 200 && isLines && answer.body !== null) return answer.body
   const text = await answer.text().catch((error: unknown) => {
-    throw wentAway(error)
+    throw serverStopped(error)
   })
-  if (answer.status === STOPPING) throw wentAway()
+  if (answer.status === STOPPING) throw serverStopped()
   throw new CommandFailed(`${url} answered ${answer.status}: ${messageIn(text).slice(0, 1000)}`)
 }
 
-/** @throws NoServer, or CommandFailed for a connection that broke */
+/** @throws NoServer, or CommandFailed when the connection broke */
 function noAnswer(url: string) {
   return (error: unknown): never => {
     const cause = error instanceof Error ? error.cause : undefined
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
-    if (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET') throw wentAway(error)
+    if (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET') throw serverStopped(error)
     const reason = cause instanceof Error && cause.message !== '' ? cause.message : (code ?? error)
     throw new NoServer(`no server answers at ${new URL(url).origin}: ${reason}`, { cause: error })
   }
 }
 
-/** The message of an error of ours; the whole text of anybody else's. */
+/**
+ * The message in the server's error answer. The whole text when something else answered, for example a proxy.
+ */
 function messageIn(text: string): string {
   try {
     const problem: unknown = JSON.parse(text)
@@ -93,7 +99,7 @@ function messageIn(text: string): string {
   }
 }
 
-/** Whole lines; each ends with a line feed. @throws CommandFailed when the answer is cut off */
+/** Yields complete lines; each ends with a line feed. @throws CommandFailed when the answer is cut off */
 async function* linesOf(answer: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''
@@ -104,7 +110,7 @@ async function* linesOf(answer: ReadableStream<Uint8Array>): AsyncGenerator<stri
       yield* lines
     }
   } catch (error) {
-    throw wentAway(error)
+    throw serverStopped(error)
   }
-  if (rest !== '') throw wentAway()
+  if (rest !== '') throw serverStopped()
 }

@@ -1,28 +1,28 @@
-/** Text for people: aligned, in colours where there is a terminal to show them, and harmless. */
+/** Text for terminals: aligned, in colours where the terminal shows them, without control characters. */
 import { styleText } from 'node:util'
 
 type Format = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan'
 
-/** In a format where the stream is a terminal that shows it (and NO_COLOR is not set), else as it is. */
+/** The text in a format, when the stream is a terminal that shows formats and NO_COLOR is not set. */
 export function styled(format: Format, text: string, stream: NodeJS.WriteStream = process.stdout): string {
   return styleText(format, text, { stream })
 }
 
-/** One line without control characters: what others wrote must not move the cursor, or do worse. */
+/** One line without control characters: text of other users must not control the terminal. */
 export function printable(text: string): string {
   return text.replaceAll(/\s+/g, ' ').replaceAll(/\p{Cc}|\p{Bidi_Control}/gu, '\ufffd')
 }
 
-/** No longer than `width` characters; what is cut off shows as an ellipsis. */
+/** At most `width` characters. A longer text is cut and ends with an ellipsis. */
 export function shortened(text: string, width: number): string {
   const characters = Array.from(text.slice(0, 2 * width + 2))
   return characters.length <= width ? text : `${characters.slice(0, Math.max(0, width - 1)).join('')}…`
 }
 
-/** How many characters fit on a line; where there is no terminal, what people still read. */
+/** How many characters fit on a line. Without a terminal: 120, which people can still read. */
 export const lineWidth = () => process.stdout.columns ?? 120
 
-/** Rows of cells as lines in which the columns stand below each other; the last one is as long as it is. */
+/** Pads the cells of each column to the same width, except in the last column. */
 export function aligned(rows: readonly (readonly string[])[]): string[][] {
   const widths: number[] = []
   for (const row of rows) {
@@ -31,10 +31,10 @@ export function aligned(rows: readonly (readonly string[])[]): string[][] {
   return rows.map((row) => row.map((cell, i) => (i === row.length - 1 ? cell : cell.padEnd(widths[i] ?? 0))))
 }
 
-/** Writes lines no faster than they are read; stops when the reader has gone (as `head` does). */
+/** Writes lines at the speed of the reader. Stops when the reader closes the pipe (as `head` does). */
 export async function writeLines(lines: Iterable<string> | AsyncIterable<string>): Promise<void> {
   const { stdout } = process
-  // Without a listener the reader's going would end the process as a failure.
+  // Without a listener, a closed pipe would end the process with an error.
   let gone = false
   const onError = (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error

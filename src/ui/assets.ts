@@ -1,4 +1,4 @@
-/** The page's script and style: plain files in `ui/`, read once. */
+/** The page's script, style and icon: plain files in `ui/`, read once at the start. */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
@@ -15,7 +15,7 @@ export interface Asset {
   name: string
   type: string
   content: Buffer
-  /** As in an `ETag` header. */
+  /** The value of the `ETag` header. */
   tag: string
 }
 

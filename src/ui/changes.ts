@@ -1,4 +1,4 @@
-/** The commits of a pull request at a moment, and what they change. */
+/** The commits of a pull request at a moment, and their diff. */
 import type { FastifyBaseLogger } from 'fastify'
 import { html } from 'ghtml'
 import { commitRange } from '../git/commit-range.ts'
@@ -7,7 +7,7 @@ import { GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing } from 
 import { cutLine, type DrawnDiff, drawnDiff } from './diff.ts'
 import { count, instant, shortId } from './words.ts'
 
-/** The newest so many are listed. */
+/** At most this many commits are listed, the newest first. */
 const COMMITS = 50
 const SUBJECT_CHARACTERS = 200
 
@@ -17,7 +17,7 @@ interface Changes {
   diff: DrawnDiff
 }
 
-/** Undefined when git has the commits no more, or can not say now: the rest of the page does not depend on it. */
+/** Undefined when git no longer has the commits or is unavailable: the page is shown without them. */
 async function changesOf(
   dir: string,
   { commitsFrom, from, to }: { commitsFrom: string; from: string; to: string },
@@ -38,12 +38,12 @@ async function changesOf(
 
 function commitItem({ sha, message, author }: CommitFacts): string {
   const subject = message.split('\n', 1)[0] ?? ''
-  // Git's own date has the zone of who wrote it; what is no date is left out.
+  // The author's date has the author's time zone; show it in UTC. Leave out an invalid date.
   const at = Number.isNaN(Date.parse(author.date)) ? '' : instant(new Date(author.date).toISOString())
   return html`<li><span class="subject" dir="auto">${subject.slice(0, SUBJECT_CHARACTERS)}</span> <span class="by"><code>${shortId(sha)}</code> <bdi>${author.name}</bdi> !${at}</span></li>`
 }
 
-/** `name`: what it is made of, see `diffName`; `wholeUrl`: where all of the difference is, as text. */
+/** The section's markup. `name`: see `diffName`. `wholeUrl`: the address of the whole diff as text. */
 export async function changesSection(
   dir: string,
   range: { commitsFrom: string; from: string; to: string },
@@ -52,15 +52,15 @@ export async function changesSection(
   const changes = await changesOf(dir, range, log)
   const content =
     changes === undefined
-      ? '<p class="none">The commits of this moment are not there (any more), or can not be read now.</p>'
+      ? '<p class="none">The commits of this moment were deleted, or cannot be read now.</p>'
       : html`<h2 id="commits-title">${count(changes.total, 'commit')}</h2>
 <ol class="commits" aria-labelledby="commits-title">
 !${changes.commits.map(commitItem)}</ol>
-!${changes.total > changes.commits.length ? `<p class="cut">And ${changes.total - changes.commits.length} older ones.</p>` : ''}
-<h2>Difference</h2>
-!${changes.diff.markup || '<p class="none">No file differs.</p>'}
+!${changes.total > changes.commits.length ? `<p class="cut">And ${changes.total - changes.commits.length} older commits.</p>` : ''}
+<h2>Diff</h2>
+!${changes.diff.markup || '<p class="none">No file changed.</p>'}
 !${changes.diff.cut ? cutLine(wholeUrl) : ''}`
-  return html`<section id="changes" class="changes" aria-label="Commits and their difference" data-diff="${name}">
+  return html`<section id="changes" class="changes" aria-label="Commits and their diff" data-diff="${name}">
 !${content}
 </section>`
 }

@@ -1,20 +1,21 @@
 /**
- * Reads what `git diff` prints into the files that diff2html draws. By the counts in the heads of the hunks, so
- * that no line of a changed file can pass for a head; and no more than the bounds. Pure.
+ * Parses the output of `git diff` into the files that diff2html draws, up to the given limits. It counts the
+ * lines of each hunk as the hunk's header says. So a line of a changed file can't be mistaken for a header.
+ * Pure.
  */
 import { type DiffBlock, type DiffFile, type DiffLine, LineType } from 'diff2html/lib/types.js'
 
 export interface DiffBounds {
   files: number
-  /** Of all files together. */
+  /** The limit for all files together. */
   lines: number
-  /** Of one line; what is longer is cut. */
+  /** The limit for one line. A longer line is cut. */
   characters: number
 }
 
 export interface DiffFiles {
   files: DiffFile[]
-  /** Whether there is more than is in `files`. */
+  /** Whether the diff is longer than `files`. */
   cut: boolean
 }
 
@@ -25,7 +26,7 @@ const SIGNS = new Map([
   ['-', LineType.DELETE],
 ])
 
-/** `complete`: false when the text was cut, so that its last line may be a part of one. */
+/** Parses a diff. `complete` is false when the text was cut; then its last line may be incomplete. */
 export function diffFiles(text: string, complete: boolean, bounds: DiffBounds): DiffFiles {
   const lines = text.split('\n')
   lines.pop()
@@ -33,7 +34,7 @@ export function diffFiles(text: string, complete: boolean, bounds: DiffBounds): 
   let room = bounds.lines
   let file: DiffFile | undefined
   let block: DiffBlock | undefined
-  /** Lines that the hunk still has of either side, and the number of the next one. */
+  /** How many lines the hunk still has on each side, and the numbers of the next lines. */
   let oldLeft = 0
   let newLeft = 0
   let oldNumber = 0
@@ -108,13 +109,13 @@ function diffLine(type: LineType, content: string, oldNumber: number, newNumber:
   }
 }
 
-/** One line: no more than so much of it, and with other ends of lines in it made visible. */
+/** One line, cut after `characters`. Makes carriage returns inside the line visible. */
 function shown(line: string, characters: number): string {
   const text = line.length > characters ? `${line.slice(0, characters)} …` : line
   return text.replace(/\r$/, '').replaceAll('\r', '␍')
 }
 
-/** The lines before the first hunk. */
+/** Reads a line before the first hunk into the file's names and flags. */
 function takeHead(file: DiffFile, line: string): void {
   const [, word = '', rest = ''] =
     /^(new file mode|deleted file mode|rename from|rename to|copy from|copy to|---|\+\+\+|Binary files) ?(.*)$/s.exec(
@@ -149,7 +150,7 @@ function takeHead(file: DiffFile, line: string): void {
   }
 }
 
-/** Of `diff --git a/NAME b/NAME`: other lines tell the names when there are two. */
+/** The name in `diff --git a/NAME b/NAME`. When the two names differ, later lines have them. */
 function sameName(line: string): string {
   const names = line.slice('diff --git '.length)
   return unquoted(names.slice(0, (names.length - 1) / 2)).slice(2)
@@ -165,7 +166,10 @@ const ESCAPES = new Map([
   ['r', 13],
 ])
 
-/** Git writes names that have unusual bytes between quotes, and those bytes as in C; a tab ends one with blanks. */
+/**
+ * Decodes a file name. Git puts a name with unusual bytes between quotes, with escapes as in C. After a name
+ * with blanks it adds a tab.
+ */
 function unquoted(name: string): string {
   const whole = name.replace(/\t$/, '')
   if (!whole.startsWith('"')) return whole

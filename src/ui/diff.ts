@@ -1,4 +1,4 @@
-/** The difference between two commits as markup: bounded, drawn a file at a time, and kept. */
+/** The diff between two commits as markup: limited in size, drawn file by file, and cached. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { html as draw } from 'diff2html'
 import { type DiffFile, LineType } from 'diff2html/lib/types.js'
@@ -8,14 +8,14 @@ import { diffText } from '../git/diff.ts'
 import { type DiffBounds, diffFiles } from './diff-files.ts'
 
 const BOUNDS: DiffBounds = { files: 200, lines: 2000, characters: 400 }
-/** No more than this of what git prints is read. */
+/** At most this much of git's output is read. */
 const MAX_BYTES = 1024 * 1024
-/** So many lines are drawn in one turn, where none are compared. */
+/** How many lines are drawn in one turn of the event loop, when no lines are compared word by word. */
 const LINES_PER_TURN = 200
 
 /**
- * Markup of our own, without styles, ids and controls. Names come raw and are escaped here (`{{…}}`); lines come
- * escaped, and what stands before them is `+`, `-` or a blank.
+ * Our own markup for diff2html, without styles, ids and controls. Names are not escaped yet: `{{…}}` escapes
+ * them. Lines are escaped already. The prefix of a line is `+`, `-` or a blank.
  */
 const TEMPLATES = {
   'generic-wrapper': '{{{content}}}',
@@ -35,13 +35,16 @@ const TEMPLATES = {
 }
 
 /**
- * Comparing two lines can take the square of the words and signs in them. So much of that, for all files of a
- * difference together, takes a quarter of a second at worst.
+ * The limit of the costs of word-by-word comparison, for all files of a diff together. The costs of two lines
+ * are the squares of their word counts. This limit takes at most a quarter of a second.
  */
 const MAX_COMPARING = 1_000_000
 
-/** What comparing takes: of deleted lines and the added ones right behind them, the n-th with the n-th. */
-function comparingOf({ blocks }: DiffFile): number {
+/**
+ * The costs of comparing a file's lines: diff2html compares the n-th deleted line with the n-th added one
+ * after it.
+ */
+function compareCosts({ blocks }: DiffFile): number {
   let sum = 0
   for (const { lines } of blocks) {
     let deleted: number[] = []
@@ -61,22 +64,27 @@ function comparingOf({ blocks }: DiffFile): number {
   return sum
 }
 
-/** No fewer than what is compared one by one: words, blanks between them, other characters. */
+/** An upper bound of the parts that are compared: words, blanks between them, other characters. */
 const wordsIn = (line: string): number => line.match(/\w+|\s+|./gs)?.length ?? 0
 
-/** A file's name and lines: changed words are marked, or lines are coloured as wholes alone. */
+/**
+ * A file's name and lines. Marks changed words when `isCompared`; otherwise only whole lines have colours.
+ */
 function drawnFile(file: DiffFile, isCompared: boolean): string {
   const maxLineLengthHighlight = isCompared ? BOUNDS.characters + 10 : 0
   return draw([file], { drawFileList: false, rawTemplates: TEMPLATES, maxLineLengthHighlight })
 }
 
-/** Draws files, in turns of its own. Words are compared as long as that does not take too long for all of them. */
+/**
+ * Draws files and yields to the event loop in between. Marks changed words in the first files, as long as the
+ * costs stay within the limit.
+ */
 export async function drawnFiles(files: readonly DiffFile[]): Promise<string> {
   const parts: string[] = []
   let left = MAX_COMPARING
   let lines = 0
   for (const file of files) {
-    const comparing = comparingOf(file)
+    const comparing = compareCosts(file)
     const isCompared = comparing <= left
     if (isCompared) left -= comparing
     parts.push(drawnFile(file, isCompared))
@@ -90,27 +98,28 @@ export async function drawnFiles(files: readonly DiffFile[]): Promise<string> {
 
 export interface DrawnDiff {
   markup: string
-  /** Whether there is more than is shown. */
+  /** Whether the diff is longer than what is shown. */
   cut: boolean
 }
 
 const drawn = createAnswerCache<DrawnDiff>(32 * 1024 * 1024, ({ markup }) => 200 + 2 * markup.length)
 
 /**
- * @throws GitFailed when a commit, or what belongs to it, is not there; RepositoryMissing, GitUnavailable
+ * The diff between two commits, cached.
+ * @throws GitFailed when a commit or one of its objects is missing; RepositoryMissing, GitUnavailable
  */
 export function drawnDiff(dir: string, from: string, to: string): Promise<DrawnDiff> {
   return drawn(`${dir}\0${from}\0${to}`, () => drawDiff(dir, from, to))
 }
 
 async function drawDiff(dir: string, from: string, to: string): Promise<DrawnDiff> {
-  const { text, complete } = await beginning(dir, from, to)
+  const { text, complete } = await startOfDiff(dir, from, to)
   const { files, cut } = diffFiles(text, complete, BOUNDS)
   return { markup: await drawnFiles(files), cut }
 }
 
-/** The first part of what git says, which is ended then. */
-async function beginning(
+/** The first part of git's output. Ends git when it has read enough. */
+async function startOfDiff(
   dir: string,
   from: string,
   to: string,
@@ -127,7 +136,7 @@ async function beginning(
   return { text: Buffer.concat(chunks).toString('utf8'), complete: true }
 }
 
-/** What is said below a diff that is cut. */
+/** The line below a diff that is cut. */
 export function cutLine(wholeUrl: string): string {
-  return html`<p class="cut">This is the beginning of a large difference. <a href="${wholeUrl}">All of it, as text</a></p>`
+  return html`<p class="cut">This is only the beginning of a large diff. <a href="${wholeUrl}">Show all of it as text</a></p>`
 }

@@ -1,10 +1,10 @@
-/** The frame around what the page shows, and the page of an error. */
+/** The HTML document around the sections of the page, and the error page. */
 import { html } from 'ghtml'
 import type { ErrorBody } from '../http/errors.ts'
 
 /**
- * Nothing but our own script, style and answers; nobody may frame the page, and it sends no form. No markup has
- * a script or a style in it.
+ * Allows only our own script, style, images and requests. Forbids frames, forms, inline scripts and inline
+ * styles.
  */
 export const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -18,9 +18,9 @@ export const CONTENT_SECURITY_POLICY = [
 ].join('; ')
 
 export interface PagePaths {
-  /** Of this page. */
+  /** The path of this page. */
   page: string
-  /** Of the script and the style. */
+  /** The path of the directory with script and style. */
   assets: string
 }
 
@@ -36,7 +36,7 @@ const head = (title: string, assets: string, script: boolean) => html`<!doctype 
 !${script ? html`<script type="module" src="${assets}/page.js"></script>` : ''}
 </head>`
 
-/** `moment`, `timeline` and `changes`: their sections. */
+/** The page with its three sections: `moment`, `timeline` and `changes`. */
 export function page(
   { moment, timeline, changes }: { moment: string; timeline: string; changes: string },
   about: { title: string; number: number; fullName: string; revision: number; last: number },
@@ -57,7 +57,7 @@ export function page(
 <div class="slider" hidden>
 <label for="slider">Moment</label>
 <input id="slider" type="range" min="0" max="${last}" step="1" value="${revision}" aria-describedby="keys">
-<p id="keys" class="aside">Arrow keys go from event to event, Home to the first and End to the last.</p>
+<p id="keys" class="aside">Use the arrow keys to go from event to event, Home for the first event and End for the last.</p>
 </div>
 <p class="steps">!${step('previous', revision - 1, '← Before')} <span id="place">event ${revision + 1} of ${last + 1}</span> !${step('next', revision + 1, 'After →')} <a id="now" class="step" href="${paths.page}" data-revision="now">Now</a></p>
 <p id="said" class="aside" role="status"></p>
@@ -72,7 +72,7 @@ export function page(
 `
 }
 
-/** What went wrong, for a person. */
+/** The error page for people. */
 export function errorPage(status: number, { message, errors = [] }: ErrorBody, assets: string): string {
   return html`!${head(`${status}: ${message}`, assets, false)}
 <body>

@@ -1,4 +1,4 @@
-/** The pull request as it stood at a moment, with what its last event changed marked. Pure. */
+/** The pull request as it was at a moment. Marks the changes of the last event before that moment. Pure. */
 import { html } from 'ghtml'
 import type { Static } from 'typebox'
 import type { PullRequestWire } from '../wire/pulls.ts'
@@ -7,21 +7,22 @@ import { count, day, instant, prose, shortId } from './words.ts'
 
 type Pull = Static<typeof PullRequestWire>
 
-/** So much of a description or comment is shown. */
+/** How many characters of a description or comment are shown. */
 const PROSE_CHARACTERS = 20_000
 const NONE = '<span class="none">none</span>'
 
 export interface Moment {
-  /** The event that made it so. */
+  /** The last event before the moment. */
   entry: Entry
+  /** The pull request after that event. */
   now: Pull
-  /** As it stood before that event; undefined for the first. */
+  /** The pull request before that event; undefined for the first event. */
   before: Pull | undefined
-  /** The newest revision that there is. */
+  /** The newest revision. */
   last: number
 }
 
-/** What the state is called, and how it is marked. */
+/** The name of the state. It is also a CSS class. */
 export function stateOf({ merged, state, draft }: Pull): 'merged' | 'closed' | 'draft' | 'open' {
   if (merged) return 'merged'
   if (state === 'closed') return 'closed'
@@ -31,17 +32,19 @@ export function stateOf({ merged, state, draft }: Pull): 'merged' | 'closed' | '
 const person = ({ login }: { login: string }) => html`<bdi>${login}</bdi>`
 
 function branchPoint({ ref, sha, repo }: Pull['head'], base: Pull['base']): string {
-  const from =
-    repo?.id === base.repo?.id ? '' : `${repo?.full_name ?? 'a repository that is gone or hidden'}:`
+  const from = repo?.id === base.repo?.id ? '' : `${repo?.full_name ?? 'a deleted or hidden repository'}:`
   return html`<code><bdi>${from}${ref}</bdi></code> at <code>${shortId(sha)}</code>`
 }
 
-/** Colours come as attributes of a drawing: a style would be refused by the page's own policy. */
+/** The colour is an attribute of an SVG circle: the page's Content-Security-Policy forbids inline styles. */
 function label({ name, color }: Pull['labels'][number]): string {
   return html`<span class="label"><svg viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="5" fill="#${color}"/></svg><bdi>${name}</bdi></span>`
 }
 
-/** What is shown beside title and description: the same words for the same facts. */
+/**
+ * The facts that are shown beside title and description. Equal facts have equal markup, so it can be
+ * compared.
+ */
 function factsOf(pull: Pull): { name: string; value: string }[] {
   const { merged_by: by, merged_at: at, milestone, due_date: due } = pull
   const outcome = pull.merged
@@ -76,7 +79,7 @@ function factRow(name: string, value: string, was: string | undefined): string {
 function description(body: string, before: string | undefined): string {
   const changed = before !== undefined && before !== body
   const was = changed
-    ? html`<details class="was"><summary>As it was before</summary>!${prose(before || 'Nothing.', PROSE_CHARACTERS)}</details>`
+    ? html`<details class="was"><summary>The previous description</summary>!${prose(before || 'No description.', PROSE_CHARACTERS)}</details>`
     : ''
   return html`<div class="description!${changed ? ' changed' : ''}">
 <h2>Description !${changed ? FLAG : ''}</h2>
@@ -84,13 +87,17 @@ function description(body: string, before: string | undefined): string {
 !${was}</div>`
 }
 
-/** What changed, in words: names of what is shown. */
+/** A sentence with the names of the facts that changed. */
 function summary(changed: readonly string[], first: boolean): string {
-  if (first) return 'The beginning: all of it is new.'
-  return changed.length === 0 ? 'Nothing of what is shown here changed.' : `Changed: ${changed.join(', ')}.`
+  if (first) return 'This is the first event: everything is new.'
+  return changed.length === 0
+    ? 'This event changed nothing that is shown here.'
+    : `Changed: ${changed.join(', ')}.`
 }
 
-/** `data-diff` names what the commits and their diff are made of: equal names, equal diffs. */
+/**
+ * The section's markup. Equal values of `data-diff` mean equal commits and diffs: the script then keeps them.
+ */
 export function momentSection({ entry, now, before, last }: Moment): string {
   const facts = factsOf(now)
   const old = new Map(before === undefined ? [] : factsOf(before).map(({ name, value }) => [name, value]))
@@ -107,12 +114,12 @@ export function momentSection({ entry, now, before, last }: Moment): string {
   const title = html`<bdi>${now.title}</bdi>`
   const state = stateOf(now)
   return html`<section id="moment" class="moment" aria-labelledby="title" data-revision="${entry.revision}" data-diff="${diffName(now)}">
-<p class="opener">!${person(now.user)} ${now.merged ? 'brought' : 'wants to bring'} <code><bdi>${now.head.ref}</bdi></code> into <code><bdi>${now.base.ref}</bdi></code></p>
+<p class="opener">!${person(now.user)} ${now.merged ? 'asked to merge' : 'wants to merge'} <code><bdi>${now.head.ref}</bdi></code> into <code><bdi>${now.base.ref}</bdi></code></p>
 <h1 id="title"!${retitled ? ' class="changed"' : ''}>!${retitled ? `<mark>${title}</mark>` : title} <span class="number">#${now.number}</span></h1>
 !${retitled ? html`<p class="was">!${FLAG} was <del><bdi>${before.title}</bdi></del></p>` : ''}
 <div class="event ${entry.kind}">
 <p class="when"><span class="state ${state}">${state}</span> after event ${entry.revision + 1} of <span class="total">${last + 1}</span>, !${instant(entry.at)}</p>
-<p class="told">!${sentence(entry)}</p>
+<p class="sentence">!${sentence(entry)}</p>
 !${entry.text ? prose(entry.text, PROSE_CHARACTERS) : ''}
 <p class="summary">${summary(changed, before === undefined)}</p>
 </div>
@@ -122,12 +129,13 @@ export function momentSection({ entry, now, before, last }: Moment): string {
 </section>`
 }
 
-/** From where to where the commits and the diff of a pull request go. */
+/** The commit ids between which the commits and the diff of a pull request are. */
 export function diffOf(pull: Pull): { commitsFrom: string; from: string; to: string } {
   const { merged, merge_base: from, base, head } = pull
   return { commitsFrom: merged ? from : base.sha, from, to: head.sha }
 }
 
+/** A name for the commits and the diff of a pull request. Equal names mean equal contents. */
 export function diffName(pull: Pull): string {
   const { commitsFrom, from, to } = diffOf(pull)
   return [commitsFrom, from, to].map(shortId).join('-')

@@ -1,4 +1,4 @@
-/** `GET /ui/{owner}/{repo}/pulls/{index}`: the story of a pull request, for people who would rather look. */
+/** `GET /ui/{owner}/{repo}/pulls/{index}`: a web page that shows the history of a pull request. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
@@ -22,21 +22,23 @@ import { readAssets } from './assets.ts'
 import { changesSection } from './changes.ts'
 import { CONTENT_SECURITY_POLICY, errorPage, type PagePaths, page } from './layout.ts'
 import { diffName, diffOf, momentSection } from './moment.ts'
-import { ENTRIES, entriesOf, partOf, timelineSection } from './timeline.ts'
+import { ENTRIES, entriesOf, partStart, timelineSection } from './timeline.ts'
 
 const DiffQuery = Type.Object({ revision: Type.String() })
 
 const LiveQuery = Type.Object({
-  after: Type.Optional(Type.String({ description: 'begin behind this event, as Last-Event-ID' })),
+  after: Type.Optional(Type.String({ description: 'begin after this event, like Last-Event-ID' })),
 })
 
 const HTML = 'text/html; charset=utf-8'
 
 const PageQuery = Type.Object({
-  revision: Type.Optional(Type.String({ description: 'after this event; the first is 0, default: now' })),
+  revision: Type.Optional(
+    Type.String({ description: 'show the state after this event; the first is 0, default: the newest' }),
+  ),
   part: Type.Optional(
     Type.Union([Type.Literal('moment'), Type.Literal('timeline'), Type.Literal('changes')], {
-      description: 'a section of the page alone, for its script',
+      description: 'only this section of the page, for the script',
     }),
   ),
 })
@@ -45,7 +47,7 @@ type Pull = Static<typeof PullRequestWire>
 
 export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { events, publicUrl } = services
-  // A proxy may serve all of this below a path.
+  // A proxy may serve Mergelog below a path.
   const base = () => new URL(publicUrl()).pathname.replace(/\/$/, '')
   const assetsPath = () => `${base()}/ui/assets`
 
@@ -55,15 +57,15 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
   }
 
   /**
-   * The repository, for who may read it. Who is not signed in is asked to, whether it exists or not; 404 for
-   * all others.
+   * The repository, when the user may read it. Otherwise 404; but anonymous users get 401 and can sign in,
+   * whether the repository exists or not.
    */
-  async function visible(request: FastifyRequest, path: RepositoryPath): Promise<RepositoryAccess> {
+  async function visibleRepository(request: FastifyRequest, path: RepositoryPath): Promise<RepositoryAccess> {
     try {
       return await repositoryFor(services, request.requester, path, 'read')
     } catch (error) {
       if (request.requester !== null || !(error instanceof Refused)) throw error
-      throw new Refused(refuse.unauthenticated('sign in to see what is here, if anything is'))
+      throw new Refused(refuse.unauthenticated('sign in to see this page, if it exists'))
     }
   }
 
@@ -81,7 +83,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     for (const { name, type, content, tag } of await readAssets()) {
       app.get(`/ui/assets/${name}`, { schema: { hide: true } }, async (request, reply) => {
-        // Asked about each time, so that script and page are of one version.
+        // Browsers must revalidate each time, so that script and page are from the same version.
         reply.headers({ ETag: tag, 'Cache-Control': 'no-cache' })
         if (request.headers['if-none-match']?.includes(tag)) return reply.code(304).send()
         return reply.type(type).send(content)
@@ -93,7 +95,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
       { schema: { hide: true, params: PullParams, querystring: DiffQuery } },
       async (request, reply) => {
         const { params, query, requester } = request
-        const found = await visible(request, params)
+        const found = await visibleRepository(request, params)
         const replayer = await pullReplayer(services, found, params.index, requester)
         const { from, to } = diffOf((await replayer.at(momentOf(query))).body)
         const signal = clientGone(reply)
@@ -111,13 +113,13 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
     )
 
-    // What the API has at `…/history`, below the page's own path: browsers send a password only to paths below the
-    // one that asked for it, and the API does not ask.
+    // The same as `…/history` in the API, but below the page's path: browsers send a password only to paths
+    // below the one that asked for it, and the API never asks.
     app.get(
       '/ui/:owner/:repo/pulls/:index/live',
       { schema: { hide: true, params: PullParams, querystring: LiveQuery } },
       async (request, reply) => {
-        const { repository } = await visible(request, request.params)
+        const { repository } = await visibleRepository(request, request.params)
         const { index } = await pullFor(services, repository.id, request.params.index)
         await sendLive(services, request, reply, {
           history: streamHistory(events, pullStream(repository.id, index)),
@@ -134,7 +136,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
       { schema: { hide: true, params: PullParams, querystring: PageQuery } },
       async (request, reply) => {
         const { params, query, requester } = request
-        const found = await visible(request, params)
+        const found = await visibleRepository(request, params)
         const { repository } = found
         const replayer = await pullReplayer(services, found, params.index, requester)
         const stream = pullStream(repository.id, Number(params.index))
@@ -145,7 +147,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         reply.header('Cache-Control', repository.private ? 'private, no-store' : 'private, no-cache')
 
         const timeline = async () => {
-          const entries = await entriesOf(events, stream, partOf(revision), ENTRIES)
+          const entries = await entriesOf(events, stream, partStart(revision), ENTRIES)
           return timelineSection(entries, { revision, last, page: paths.page })
         }
         const changes = (pull: Pull) =>
@@ -154,27 +156,27 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
             wholeUrl: `${paths.page}/diff?revision=${revision}`,
             log: request.log,
           })
-        const stood = async () => {
+        const stateAndPrevious = async () => {
           if (revision <= 0) return { now: (await replayer.at({ revision })).body, before: undefined }
           const { from, to } = await replayer.between(revision - 1, revision)
           return { now: to.body, before: from.body }
         }
         const moment = async ({ now, before }: { now: Pull; before: Pull | undefined }) => {
           const [entry] = await entriesOf(events, stream, revision, 1)
-          if (entry === undefined) throw new Refused(refuse.notFound('there is nothing at that moment'))
+          if (entry === undefined) throw new Refused(refuse.notFound('the pull request has no such event'))
           return momentSection({ entry, now, before, last })
         }
 
         switch (query.part) {
           case 'moment':
-            return moment(await stood())
+            return moment(await stateAndPrevious())
           case 'timeline':
             if (revision > last || revision < 0) await replayer.at({ revision })
             return timeline()
           case 'changes':
             return changes((await replayer.at({ revision })).body)
           default: {
-            const pulls = await stood()
+            const pulls = await stateAndPrevious()
             const sections = await Promise.all([moment(pulls), timeline(), changes(pulls.now)])
             const [momentPart, timelinePart, changesPart] = sections
             const { title, number } = pulls.now
@@ -190,7 +192,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
   }
 }
 
-/** @throws Refused (unprocessable) when it is no whole number */
+/** @throws Refused (unprocessable) when it is not a whole number */
 function revisionOf(text: string): number {
   const moment = momentOf({ revision: text })
   return 'revision' in moment ? moment.revision : 0

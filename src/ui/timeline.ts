@@ -1,62 +1,64 @@
-/** The timeline: what happened, one entry an event. A long one is shown in parts. */
+/** The timeline of a pull request: one entry for each event. A long timeline is shown in parts. */
 import { html } from 'ghtml'
 import { decode, UnreadableEvent } from '../events/codec.ts'
 import type { EventStore, RecordedEvent } from '../events/event-store.ts'
-import { isStoryEvent, type Telling, tell } from './tell.ts'
+import { describeEvent, type EventDescription, isTimelineEvent } from './event-sentences.ts'
 import { instant, prose } from './words.ts'
 
-/** Entries that are shown at once. */
+/** How many entries one part of the timeline has. */
 export const ENTRIES = 100
-/** So much of a text is shown in an entry; the moment shows more. */
+/** An entry shows at most this many characters of a text. The moment shows more. */
 const ENTRY_CHARACTERS = 600
 
-/** An event, told. */
-export interface Entry extends Telling {
+/** An event with its description. */
+export interface Entry extends EventDescription {
   revision: number
   at: string
-  /** Null: the server itself. */
+  /** Null when the server itself did it. */
   login: string | null
 }
 
-/** What a newer version recorded is told by its name. */
-function told(recorded: RecordedEvent): Telling {
+/** The description of a recorded event. An event of a newer Mergelog is described by its type. */
+function descriptionOf(recorded: RecordedEvent): EventDescription {
   try {
     const event = decode(recorded)
-    if (isStoryEvent(event)) return tell(event)
+    if (isTimelineEvent(event)) return describeEvent(event)
   } catch (error) {
     if (!(error instanceof UnreadableEvent)) throw error
   }
-  return { kind: 'field', what: html`recorded <code>${recorded.type}</code>` }
+  return { kind: 'field', action: html`recorded <code>${recorded.type}</code>` }
 }
 
 export function entryOf(recorded: RecordedEvent): Entry {
   const { revision, metadata } = recorded
-  return { ...told(recorded), revision, at: metadata.at, login: metadata.actor?.login ?? null }
+  return { ...descriptionOf(recorded), revision, at: metadata.at, login: metadata.actor?.login ?? null }
 }
 
-/** The entries from a revision on, no more than `most`. */
+/** At most `limit` entries, beginning with the revision `from`. */
 export async function entriesOf(
   events: EventStore,
   stream: string,
   from: number,
-  most: number,
+  limit: number,
 ): Promise<Entry[]> {
   const entries: Entry[] = []
-  for await (const recorded of events.readStream(stream, { from, maxCount: most })) {
+  for await (const recorded of events.readStream(stream, { from, maxCount: limit })) {
     entries.push(entryOf(recorded))
   }
   return entries
 }
 
-/** Where the part of the timeline that has a revision begins. */
-export const partOf = (revision: number) => revision - (revision % ENTRIES)
+/** The first revision of the timeline's part that contains a revision. */
+export const partStart = (revision: number) => revision - (revision % ENTRIES)
 
-/** Who did what, as one sentence. */
-export function sentence({ login, what }: Pick<Entry, 'login' | 'what'>): string {
-  return html`<span class="who"><bdi>${login ?? 'Mergelog'}</bdi></span> !${what}.`
+/** The sentence of an event: who did what. */
+export function sentence({ login, action }: Pick<Entry, 'login' | 'action'>): string {
+  return html`<span class="who"><bdi>${login ?? 'Mergelog'}</bdi></span> !${action}.`
 }
 
-/** `last`: the newest revision that there is; `page`: the path of the page. */
+/**
+ * The markup of one part. `revision` is the shown one, `last` the newest one, `page` the path of the page.
+ */
 export function timelineSection(
   entries: readonly Entry[],
   { revision, last, page }: { revision: number; last: number; page: string },
@@ -78,9 +80,9 @@ function entryItem(entry: Entry, current: number, page: string): string {
   const { revision, at, kind, text } = entry
   const href = `${page}?revision=${revision}`
   return html`<li class="entry ${kind}" data-revision="${revision}">
-<p class="told">!${sentence(entry)}</p>
+<p class="sentence">!${sentence(entry)}</p>
 !${text === undefined || text === '' ? '' : prose(text, ENTRY_CHARACTERS)}
-<p class="when"><a href="${href}" data-revision="${revision}"!${revision === current ? ' aria-current="step"' : ''}>!${instant(at)}<span class="aside"> — see it then, event ${revision + 1}</span></a></p>
+<p class="when"><a href="${href}" data-revision="${revision}"!${revision === current ? ' aria-current="step"' : ''}>!${instant(at)}<span class="aside"> — show the pull request after event ${revision + 1}</span></a></p>
 </li>
 `
 }

@@ -1,6 +1,6 @@
 /**
- * What the Query service answers, over gRPC and HTTP alike. Everything is in memory: the documents are read
- * once after each change that the projector makes, not for each request.
+ * The answers of the upgrade Query service, for gRPC and HTTP. All data is in memory. It is read again after
+ * each change by the projector, not for each request.
  */
 import type { Position } from '../events/event-store.ts'
 import type { ModuleVersion, UpgradePlan } from '../events/upgrade-events.ts'
@@ -12,7 +12,7 @@ import { type UpgradePlanDocument, upgradePlans } from '../projections/upgrade-p
 
 const COLLECTIONS = new Set([upgradePlans.name, moduleVersions.name, chainFacts.name])
 
-/** The projections have not caught up since the start, or have stopped: an answer would be an old one. */
+/** The projections have not caught up since the start, or have stopped: an answer would be out of date. */
 export class UpgradeUnavailable extends Error {
   override readonly name = 'UpgradeUnavailable'
 }
@@ -21,22 +21,22 @@ export class UpgradeUnavailable extends Error {
 export interface UpgradeAnswers {
   /** Null when no plan is scheduled. */
   currentPlan(): Promise<UpgradePlan | null>
-  /** Height at which the plan was applied; `0` when none of that name was. */
+  /** The height at which the plan was applied; `0` when no plan of that name was applied. */
   appliedHeight(name: string): Promise<string>
   /**
    * Rules 1 and 2 of the spec: all modules when `name` is empty, otherwise that one; undefined when there is
    * no such module.
    */
   moduleVersions(name: string): Promise<readonly ModuleVersion[] | undefined>
-  /** Empty when nobody was named yet. */
+  /** Empty when no authority is recorded. */
   authority(): Promise<string>
   /** Empty when nothing is stored under that height. */
   upgradedConsensusState(lastHeight: string): Promise<Buffer>
-  /** Whether there are answers: the projections have caught up, and none has stopped. */
+  /** Whether the methods can answer: the projections have caught up, and none has stopped. */
   ready(): boolean
-  /** Told by the projector which documents are no longer as they were. */
+  /** The projector calls this with the documents that it changed. */
   applied(touched: readonly Touched[]): void
-  /** Told when a collection was made anew. */
+  /** Called when a collection was rebuilt. */
   exchanged(collection: string): void
 }
 
@@ -51,7 +51,10 @@ interface Snapshot {
 
 const NOTHING = Buffer.alloc(0)
 
-/** `caughtUpAt`: end of the log when the server started; before it is passed there are no answers. */
+/**
+ * `caughtUpAt`: the end of the log when the server started. There are no answers before the projections reach
+ * it.
+ */
 export function createUpgradeAnswers(
   store: Pick<ReadStore, 'find' | 'get'>,
   projector: Pick<Projector, 'status'>,
@@ -80,7 +83,7 @@ export function createUpgradeAnswers(
     try {
       return await reading
     } catch (error) {
-      // What failed once is read again by the next request.
+      // Let the next request read again.
       if (latest === reading) latest = undefined
       throw error
     }

@@ -1,4 +1,4 @@
-/** What proto/ defines, as the gRPC server needs it. */
+/** Loads the definitions in proto/ for the gRPC server. */
 import { isUtf8 } from 'node:buffer'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -20,13 +20,13 @@ const SERVICE_FILES = [
 ]
 
 /**
- * A FileDescriptorSet, made with `npx buf build proto --as-file-descriptor-set --exclude-source-info
- * -o proto/descriptors.binpb`; a test fails when it is not what proto/ says. Reflection needs it: descriptors
- * that protobufjs makes of .proto files have lost imports, syntax and reservations, and clients refuse them.
+ * A FileDescriptorSet, made with `npx buf build proto --as-file-descriptor-set --exclude-source-info -o
+ * proto/descriptors.binpb`. A test fails when it differs from proto/. Reflection needs it: the descriptors of
+ * protobufjs lack imports, syntax and reservations, and clients refuse them.
  */
 const COMPILED = join(PROTO, 'descriptors.binpb')
 
-/** Views of messages by their first field alone, as bytes. */
+/** Message types that read only field 1 of any message, as bytes. */
 const views = fromJSON({
   nested: {
     Many: { fields: { parts: { rule: 'repeated', type: 'bytes', id: 1 } } },
@@ -38,7 +38,7 @@ function decoder(name: string): (message: Buffer) => object {
   const definition = views[name]
   if (definition === undefined || !('deserialize' in definition)) throw new Error(`no message ${name}`)
   const { deserialize } = definition
-  if (typeof deserialize !== 'function') throw new Error(`${name} is no message`)
+  if (typeof deserialize !== 'function') throw new Error(`${name} is not a message`)
   return deserialize
 }
 
@@ -46,22 +46,23 @@ const decodeMany = decoder('Many')
 const decodeOne = decoder('One')
 
 /**
- * The text in field 1 of a message; empty when there is none. protobufjs would put U+FFFD where bytes are no
- * UTF-8, and cut a text that claims to be longer than its message.
+ * The text in field 1 of a message; empty when the field is absent. protobufjs itself would accept malformed
+ * texts: it replaces bytes that are not UTF-8 by U+FFFD, and cuts a text that claims to be longer than its
+ * message.
  *
  * @throws Error when the message or the text is malformed
  */
 export function decodeText(message: Buffer): string {
   const part: unknown = Reflect.get(decodeOne(message), 'part')
   if (!Buffer.isBuffer(part)) return ''
-  if (!isUtf8(part)) throw new Error('the text is no UTF-8')
+  if (!isUtf8(part)) throw new Error('the text is not UTF-8')
   return part.toString('utf8')
 }
 
 export interface Descriptors {
   /** @throws Error when proto/ has no such service */
   service(name: string): ServiceDefinition
-  /** A FileDescriptorProto each, in the shape that `ReflectionService` reads. */
+  /** One FileDescriptorProto per file, in the shape that `ReflectionService` reads. */
   files: PackageDefinition
 }
 
@@ -69,7 +70,10 @@ function isService(definition: AnyDefinition | undefined): definition is Service
   return definition !== undefined && !('format' in definition)
 }
 
-/** int64 and uint64 are decimal strings, enums their names, fields named as in the .proto files. */
+/**
+ * In messages, int64 and uint64 are decimal strings, enums are names, and fields are named as in the .proto
+ * files.
+ */
 export async function loadDescriptors(): Promise<Descriptors> {
   const definitions = await load(SERVICE_FILES, {
     includeDirs: [PROTO],

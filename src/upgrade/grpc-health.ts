@@ -1,6 +1,6 @@
 /**
- * gRPC's standard health service. It asks whether the server is ready when it is asked, which the package
- * grpc-health-check (it is told, and keeps every name that was ever watched) does not.
+ * gRPC's standard health service. Each check asks whether the server is ready. The package grpc-health-check
+ * can't do that: the server must push each status to it. It also keeps every name that a client ever watched.
  */
 import { type handleUnaryCall, type ServerWritableStream, status } from '@grpc/grpc-js'
 
@@ -12,7 +12,7 @@ interface HealthResponse {
 
 type WatchCall = ServerWritableStream<{ service: string }, HealthResponse>
 
-/** How soon watchers are told of a change, in milliseconds. */
+/** How often the status is checked for watchers, in milliseconds. */
 const POLL_MS = 100
 
 export interface Health {
@@ -21,23 +21,23 @@ export interface Health {
     list: handleUnaryCall<object, { statuses: Record<string, HealthResponse> }>
     watch: (call: WatchCall) => void
   }
-  /** Tells watchers that the server stops, and ends their calls. */
+  /** Sends NOT_SERVING to the watchers and ends their calls. */
   close(): void
 }
 
-/** `names`: services that share the status of the server; the server itself is the empty name. */
+/** `names`: the services that share the server's status. The empty name is the server itself. */
 export function createHealth(names: readonly string[], ready: () => boolean): Health {
   const known = new Set(['', ...names])
-  /** The status that each was told last. */
+  /** The status that each watcher got last. */
   const watchers = new Map<WatchCall, ServingStatus>()
   let timer: NodeJS.Timeout | undefined
   let closing = false
 
   const current = (): ServingStatus => (!closing && ready() ? 'SERVING' : 'NOT_SERVING')
 
-  function tell(call: WatchCall): void {
+  function sendChange(call: WatchCall): void {
     const now = known.has(call.request.service) ? current() : 'SERVICE_UNKNOWN'
-    // One who does not read is told later, what is true then.
+    // A client that doesn't read gets the status later.
     if (watchers.get(call) === now || call.writableNeedDrain) return
     watchers.set(call, now)
     call.write({ status: now })
@@ -66,16 +66,16 @@ export function createHealth(names: readonly string[], ready: () => boolean): He
           return
         }
         call.on('cancelled', () => forget(call))
-        tell(call)
+        sendChange(call)
         timer ??= setInterval(() => {
-          for (const watcher of watchers.keys()) tell(watcher)
+          for (const watcher of watchers.keys()) sendChange(watcher)
         }, POLL_MS).unref()
       },
     },
     close() {
       closing = true
       for (const call of [...watchers.keys()]) {
-        tell(call)
+        sendChange(call)
         forget(call)
         call.end()
       }

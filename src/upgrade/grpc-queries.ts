@@ -1,4 +1,7 @@
-/** The five methods of the upgrade Query service over gRPC: bytes of a request in, bytes of a response out. */
+/**
+ * The five methods of the upgrade Query service over gRPC. Each turns the bytes of a request into those of a
+ * response.
+ */
 import { type handleUnaryCall, type Server, type StatusObject, status } from '@grpc/grpc-js'
 import type { ServiceDefinition } from '@grpc/proto-loader'
 import type { FastifyBaseLogger } from 'fastify'
@@ -7,19 +10,22 @@ import type { UpgradeAnswers } from './answers.ts'
 import { decodeText } from './grpc-descriptors.ts'
 import { InvalidArgument, problemOf, UnknownModule } from './problems.ts'
 
-/** What the methods ask; see `UpgradeAnswers`. Plans and lists that it gives out must never change. */
+/**
+ * The answers that the methods need. Returned plans and lists must never change, because their bytes are
+ * cached.
+ */
 export type QueryAnswers = Pick<
   UpgradeAnswers,
   'currentPlan' | 'appliedHeight' | 'moduleVersions' | 'authority' | 'upgradedConsensusState'
 >
 
-/** The service itself, and the name by which existing clients of chains call it. */
+/** The service's own name, and the name that existing clients of chains use. */
 export const QUERY_SERVICES = ['sdk.upgrade.v1beta1.Query', 'cosmos.upgrade.v1beta1.Query'] as const
 
-/** How the call ends when it is not answered. */
+/** The status of a failed call. */
 type Refusal = Pick<StatusObject, 'code' | 'details'>
 
-/** A request never has more than one field: its value as text, empty when it has none. Or what is wrong. */
+/** A decoded request: the value of its only field as text (empty without a field), or the error. */
 type Request = { readonly value: string } | { readonly malformed: InvalidArgument }
 
 type Decode = (bytes: Buffer) => object
@@ -28,12 +34,12 @@ type Encode = (response: object) => Buffer
 interface Method {
   /** @throws Error when the bytes are malformed */
   readonly read: (bytes: Buffer) => string
-  /** A response in bytes. */
+  /** Resolves to the bytes of the response. */
   readonly answer: (value: string) => Promise<Buffer>
 }
 
-/** Encodes an answer once: it is the same object for as long as it says the same. */
-function once<T extends object>(encode: (answer: T) => Buffer): (answer: T) => Buffer {
+/** Caches the encoded bytes of an answer. An unchanged answer is the same object. */
+function cachedEncode<T extends object>(encode: (answer: T) => Buffer): (answer: T) => Buffer {
   const encoded = new WeakMap<T, Buffer>()
   return (answer) => {
     const known = encoded.get(answer)
@@ -44,18 +50,18 @@ function once<T extends object>(encode: (answer: T) => Buffer): (answer: T) => B
   }
 }
 
-/** What Go's zero time is on the wire: chains send it in every plan, and their clients expect it. */
+/** Go's zero time as a protobuf timestamp. Chains send it in every plan, and their clients expect it. */
 const ZERO_TIME = { seconds: '-62135596800', nanos: 0 }
 
-/** By the name of each method, what makes it of its protobuf types and the answers. */
+/** Creates each method from the functions that decode and encode its messages, and the answers. */
 const METHODS: Readonly<Record<string, (decode: Decode, encode: Encode, answers: QueryAnswers) => Method>> = {
   CurrentPlan(decode, encode, answers) {
-    const scheduled = once(({ name, height, info }: UpgradePlan) =>
+    const scheduled = cachedEncode(({ name, height, info }: UpgradePlan) =>
       encode({ plan: { name, time: ZERO_TIME, height, info } }),
     )
     const none = encode({})
     return {
-      read: nothing(decode),
+      read: readEmpty(decode),
       async answer() {
         const plan = await answers.currentPlan()
         return plan === null ? none : scheduled(plan)
@@ -72,7 +78,7 @@ const METHODS: Readonly<Record<string, (decode: Decode, encode: Encode, answers:
       encode({ upgraded_consensus_state: await answers.upgradedConsensusState(height) }),
   }),
   ModuleVersions(_decode, encode, answers) {
-    const all = once((versions: readonly ModuleVersion[]) => encode({ module_versions: versions }))
+    const all = cachedEncode((versions: readonly ModuleVersion[]) => encode({ module_versions: versions }))
     return {
       read: decodeText,
       async answer(name) {
@@ -83,21 +89,24 @@ const METHODS: Readonly<Record<string, (decode: Decode, encode: Encode, answers:
     }
   },
   Authority: (decode, encode, answers) => ({
-    read: nothing(decode),
+    read: readEmpty(decode),
     answer: async () => encode({ address: await answers.authority() }),
   }),
 }
 
 /** Reads a request that has no fields. */
-function nothing(decode: Decode): (bytes: Buffer) => string {
+function readEmpty(decode: Decode): (bytes: Buffer) => string {
   return (bytes) => {
     decode(bytes)
     return ''
   }
 }
 
-/** Reading never throws: what grpc-js makes of a throw is INTERNAL, as if it was the server's fault. */
-function request(read: (bytes: Buffer) => string): (bytes: Buffer) => Request {
+/**
+ * Decodes a request without throwing. For an exception grpc-js would answer INTERNAL, which blames the
+ * server.
+ */
+function safely(read: (bytes: Buffer) => string): (bytes: Buffer) => Request {
   return (bytes) => {
     try {
       return { value: read(bytes) }
@@ -111,13 +120,14 @@ function request(read: (bytes: Buffer) => string): (bytes: Buffer) => Request {
 function refusalOf(error: unknown, log: FastifyBaseLogger, method: string): Refusal {
   const { code, message } = problemOf(error)
   if (code === status.INTERNAL) log.error({ err: error, method }, 'an upgrade query failed')
-  // Half of a character, where a name was cut, would make grpc-js throw.
+  // A message that was cut may end with a lone surrogate, and grpc-js would throw. This replaces it.
   return { code, details: Buffer.from(message).toString() }
 }
 
 function handlerOf(name: string, method: Method, log: FastifyBaseLogger): handleUnaryCall<Request, Buffer> {
   return (call, callback) => {
-    // A call that nobody waits for any more is not worked on. Its timer may be late, when much goes on.
+    // Don't answer a call that was cancelled or is past its deadline. grpc-js's own timer may be late under
+    // load.
     if (call.cancelled || Number(call.getDeadline()) <= Date.now()) {
       callback({ code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' })
       return
@@ -143,7 +153,7 @@ export function addQueries(
     if (method === undefined) throw new Error(`${definition.path} is not implemented`)
     const inBytes = {
       ...definition,
-      requestDeserialize: request(method.read),
+      requestDeserialize: safely(method.read),
       responseSerialize: (response: Buffer) => response,
     }
     server.addService({ [name]: inBytes }, { [name]: handlerOf(name, method, log) })

@@ -12,43 +12,49 @@ import { type TlsFiles, tlsCredentials } from './grpc-tls.ts'
 export interface GrpcOptions {
   /** IP address or host name. */
   host: string
-  /** 0: any free port. */
+  /** 0 means any free port. */
   port: number
-  /** Undefined: without TLS. */
+  /** Undefined means no TLS. */
   tls?: TlsFiles | undefined
-  /** Of one message, either way. */
+  /** The limit for one message, in both directions. */
   maxMessageBytes: number
   answers: QueryAnswers
-  /** What the health service says: cheap, asked at every check, and several times a second while watched. */
+  /**
+   * The status for the health service. It must be cheap: it is called at each check, and every 100 ms for
+   * watchers.
+   */
   ready: () => boolean
   log: FastifyBaseLogger
-  /** How long `stop` waits for calls to end, in milliseconds; 5000 if left out. */
+  /** How long `stop` waits for calls to end, in milliseconds. Default: 5000. */
   drainMs?: number
 }
 
 export interface GrpcServer {
   port: number
-  /** As clients take it: `127.0.0.1:9090`, `[::1]:9090`. */
+  /** The address in the form that clients use: `127.0.0.1:9090`, `[::1]:9090`. */
   address: string
-  /** Takes no more calls, lets those end that are under way, and cuts off those that do not. */
+  /** Refuses new calls, waits for the running ones to end, and cuts off those that take too long. */
   stop(): Promise<void>
 }
 
 const DRAIN_MS = 5000
 
 const LIMITS = {
-  /** Per connection; header blocks are bounded by node, to 64 KiB and 128 fields. */
+  /** Per connection. Node itself limits header blocks to 64 KiB and 128 fields. */
   'grpc.max_concurrent_streams': 100,
-  /** In MB per connection: one that holds more gets no further streams. */
+  /** In MB per connection. A connection that uses more gets no further streams. */
   'grpc-node.max_session_memory': 32,
-  /** Clients connect again by themselves. */
+  /** Clients reconnect automatically. */
   'grpc.max_connection_idle_ms': 5 * 60_000,
   'grpc.keepalive_time_ms': 60_000,
   'grpc.keepalive_timeout_ms': 20_000,
 }
 
-/** An answer is many times its question: who asks on without reading answers would fill the memory. */
-function pace(stream: ServerDuplexStream<unknown, unknown>): void {
+/**
+ * Reads requests only as fast as the client reads the answers. An answer is much larger than a request, so a
+ * client that doesn't read would fill the memory.
+ */
+function applyBackpressure(stream: ServerDuplexStream<unknown, unknown>): void {
   stream.on('data', () => {
     if (!stream.writableNeedDrain) return
     stream.pause()
@@ -60,11 +66,11 @@ function addReflection(server: Server, reflection: ReflectionService): void {
   reflection.addToServer({
     addService(service, implementation) {
       const answer = implementation.ServerReflectionInfo
-      if (answer === undefined) throw new Error('the reflection service has another method now')
+      if (answer === undefined) throw new Error('the reflection service has no method ServerReflectionInfo')
       server.addService(service, {
         ServerReflectionInfo(stream: ServerDuplexStream<unknown, unknown>) {
           Reflect.apply(answer, implementation, [stream])
-          pace(stream)
+          applyBackpressure(stream)
         },
       })
     },
@@ -75,12 +81,17 @@ function listen(server: Server, address: string, credentials: ServerCredentials)
   return new Promise((resolve, reject) => {
     server.bindAsync(address, credentials, (error, port) => {
       if (error === null) resolve(port)
-      else reject(new ConfigError('GRPC_PORT', `can not be listened on at ${address}: ${error.message}`))
+      else
+        reject(
+          new ConfigError('GRPC_PORT', `cannot be used: listening on ${address} failed: ${error.message}`),
+        )
     })
   })
 }
 
-/** @throws ConfigError when the certificate, the key, the host or the port can not be used */
+/**
+ * Starts the server. @throws ConfigError when the certificate, the key, the host or the port cannot be used
+ */
 export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
   const { answers, log, maxMessageBytes } = options
   const credentials = options.tls ? await tlsCredentials(options.tls) : ServerCredentials.createInsecure()

@@ -1,6 +1,6 @@
 /**
- * The Query service over HTTP: a GET for each method, in protobuf's JSON mapping as the gateways of chains send
- * it. Open to everyone, as on a chain.
+ * The Query service over HTTP: one GET route for each method. The answers are protobuf's JSON mapping, like
+ * those of a chain's gateway. Everyone may read, as on a chain.
  */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
@@ -13,7 +13,9 @@ import { Int64, ModuleVersionsWire, PlanWire, planWire } from '../wire/upgrades.
 import type { UpgradeAnswers } from './answers.ts'
 import { httpStatusOf, InvalidArgument, type Problem, problemOf, UnknownModule } from './problems.ts'
 
-/** Where the methods are; the first is the spec's own, and what the documentation shows. */
+/**
+ * The base paths of the methods. The first one is from the spec, and the only one in the API documentation.
+ */
 const BASES = [
   '/sdk/upgrade/v1beta1',
   '/cosmos/upgrade/v1beta1',
@@ -21,7 +23,7 @@ const BASES = [
   '/api/v1/cosmos/upgrade/v1beta1',
 ]
 
-/** RFC 9745: the method is deprecated since release 0.43 of the application framework came out. */
+/** The release date of the Cosmos SDK 0.43, which deprecated the method, in the form of RFC 9745. */
 const DEPRECATED_SINCE = '@1628553600'
 
 const CurrentPlanResponse = Type.Object({ plan: Nullable(PlanWire) })
@@ -36,10 +38,10 @@ const ErrorResponse = Type.Object({
   details: Type.Array(Type.Any()),
 })
 
-/** Whether a path is one of the Query service's, whose errors have a shape of their own. */
+/** Whether a path belongs to the Query service. Its errors have their own shape. */
 export const isUpgradePath = (url: string) => BASES.some((base) => url.startsWith(`${base}/`))
 
-/** Answers with an error as gateways of chains send it. */
+/** Sends an error in the shape of a chain's gateway. */
 export function sendUpgradeProblem(error: Error, request: FastifyRequest, reply: FastifyReply) {
   const problem = problemOf(error)
   const httpStatus = httpStatusOf(problem.code)
@@ -50,7 +52,7 @@ export function sendUpgradeProblem(error: Error, request: FastifyRequest, reply:
 
 const errorBody = ({ code, message }: Problem) => ({ code, message, details: [] })
 
-/** All paths of the Query service. They belong outside of the scope in which requests are signed in. */
+/** All routes of the Query service. Register them outside of the scope that authenticates requests. */
 export function upgradeHttpRoutes(answers: UpgradeAnswers) {
   return async (app: FastifyInstance) => {
     for (const [i, base] of BASES.entries()) {
@@ -121,7 +123,7 @@ function methods(answers: UpgradeAnswers, hide: boolean): FastifyPluginAsyncType
           summary: 'ModuleVersions: of all modules, or of one (since 0.43)',
           querystring: Type.Object({
             module_name: Type.Optional(Type.String()),
-            moduleName: Type.Optional(Type.String({ description: 'the same, as JSON spells it' })),
+            moduleName: Type.Optional(Type.String({ description: "the same in JSON's spelling" })),
           }),
           response: responses(ModuleVersionsWire),
         },

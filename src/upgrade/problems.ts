@@ -1,14 +1,14 @@
-/** What can be wrong with a query: the one place where it gets its gRPC code, over gRPC and HTTP alike. */
+/** The errors of a query. This is the only place that maps them to gRPC codes, for gRPC and HTTP. */
 import { status } from '@grpc/grpc-js'
 import { StoreUnavailable } from '../events/event-store.ts'
 import { UpgradeUnavailable } from './answers.ts'
 
-/** An argument that can't be what the method asks for. */
+/** An argument is invalid. */
 export class InvalidArgument extends Error {
   override readonly name = 'InvalidArgument'
 }
 
-/** Rule 2 of the spec for a module that does not exist, in the chain's own words. */
+/** Rule 2 of the spec: the module does not exist. The message is that of a chain. */
 export class UnknownModule extends Error {
   override readonly name = 'UnknownModule'
 
@@ -17,7 +17,7 @@ export class UnknownModule extends Error {
   }
 }
 
-/** As much of a client's text as is said back; a character is not cut in two. */
+/** The start of a client's text for an error message. Does not cut a surrogate pair in two. */
 function shortened(text: string): string {
   const start = text.slice(0, MAX_ECHO)
   return text.length > MAX_ECHO && /[\ud800-\udbff]$/.test(start) ? start.slice(0, -1) : start
@@ -30,7 +30,9 @@ export interface Problem {
   message: string
 }
 
-/** Only our own words: what nobody foresaw shows no internals. */
+/**
+ * The code and message for an error. An unexpected error gets a general message, which reveals no internals.
+ */
 export function problemOf(error: unknown): Problem {
   if (error instanceof UpgradeUnavailable || error instanceof StoreUnavailable) {
     return { code: status.UNAVAILABLE, message: 'the projections are catching up; try again' }
@@ -42,13 +44,13 @@ export function problemOf(error: unknown): Problem {
   return { code: status.INTERNAL, message: 'internal error' }
 }
 
-/** What fastify itself found wrong with a request. */
+/** Whether fastify itself refused the request. */
 function isClientsFault(error: unknown): error is Error {
   if (!(error instanceof Error)) return false
   return 'statusCode' in error && typeof error.statusCode === 'number' && error.statusCode < 500
 }
 
-/** As gateways map gRPC's codes to HTTP. */
+/** The HTTP status for a gRPC code, as gateways map it. */
 export function httpStatusOf(code: status): number {
   switch (code) {
     case status.INVALID_ARGUMENT:

@@ -1,20 +1,20 @@
-/** The chains of all streams of a log, checked event by event in the order of the log. */
 import { chainProblem, lastHashOf, STREAM_START, type StreamEnd } from '../events/chain.ts'
 import { LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
 import type { LogProblem } from '../events/sqlite-check.ts'
+/** Checks the hash chains of all streams, event by event in the order of the log. */
 
 export interface Chains {
-  /** What is wrong with the next event of the log; undefined when nothing is, and it then counts as sound. */
+  /** Checks the next event of the log. Returns the problem, or undefined when the event is sound. */
   next(event: RecordedEvent): LogProblem | undefined
-  /** The last event that is sound, as all before it are. */
+  /** The position of the last checked event. All events up to it are sound. */
   position(): Position
-  /** How many events are sound; how many of them carry no hash (older logs). */
+  /** The number of sound events, of those without a hash (from older logs), and of streams. */
   counts(): { events: number; unlinked: number; streams: number }
 }
 
 /**
- * Remembers the end of each stream: some 300 bytes for each, 300 MB for a million streams. Positions of the
- * embedded log have no gaps, those of EventStoreDB do.
+ * Keeps the end of each stream in memory: about 300 bytes per stream, 300 MB for a million. Positions have
+ * gaps in EventStoreDB, but not in the embedded log.
  */
 export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Chains {
   const ends = new Map<string, StreamEnd & { isLinked: boolean }>()

@@ -1,4 +1,4 @@
-/** Which read models can be compared, and each one's stored documents beside those that the log gives. */
+/** Finds the read models that can be compared, and compares each with its replay. */
 import { LOG_START, type Position } from '../events/event-store.ts'
 import type { ReadModel } from '../projections/read-model.ts'
 import type { ReadSnapshot, ReadStore } from '../projections/read-store.ts'
@@ -6,7 +6,7 @@ import { compareDocuments, type DocumentDifference } from './compare.ts'
 import type { Replay } from './replay.ts'
 import { bare, type ReplayedDocuments } from './replayed-documents.ts'
 
-/** Where each read model that this version has made stands. */
+/** The checkpoint position of each read model that this version has built. */
 export async function targetsOf(
   models: readonly ReadModel[],
   store: Pick<ReadSnapshot, 'checkpoint'>,
@@ -19,7 +19,9 @@ export async function targetsOf(
   return targets
 }
 
-/** Brings the replay to where the snapshot is. One that is being made anew meanwhile can't be compared. */
+/**
+ * Replays the log up to the snapshot. Leaves out read models that are being rebuilt: they can't be compared.
+ */
 export async function comparable(
   models: readonly ReadModel[],
   snapshot: ReadSnapshot,
@@ -40,7 +42,7 @@ interface Sides {
   signal: AbortSignal | undefined
 }
 
-/** The first difference between a read model's stored documents and the replayed ones, if any. */
+/** The first difference between a read model's stored documents and its replayed ones. */
 export async function compareModel(
   model: ReadModel,
   { snapshot, readStore, scratch, documents, replay, signal }: Sides,
@@ -50,23 +52,23 @@ export async function compareModel(
   const { settled, kept } = documents.placesOf(collection)
   onCompared(settled.size)
   const comparison = { collection, stored: snapshot.range, replayed: scratch.range, settled, onCompared }
-  const turn = async () => signal?.throwIfAborted()
+  const stopWhenAborted = async () => signal?.throwIfAborted()
   if (snapshot.isIsolated) {
-    // Then nothing is stored that should not be, either.
+    // The counts are equal and all replayed documents were found stored, so there are no extra documents.
     if (kept.size === 0 && settled.size === (await snapshot.count(collection))) return undefined
-    return compareDocuments({ ...comparison, before: turn })
+    return compareDocuments({ ...comparison, beforePage: stopWhenAborted })
   }
   const catchUp = async () => {
-    await turn()
+    await stopWhenAborted()
     await replay.readTo(LOG_START, await targetsOf([model], readStore))
   }
   return compareDocuments({
     ...comparison,
-    before: catchUp,
-    async again(id) {
+    beforePage: catchUp,
+    async readAgain(id) {
       await catchUp()
       const stored = await readStore.getMany(bare(collection), [id])
-      // It may be ahead of the checkpoint, and of the next one, for as long as somebody writes.
+      // While the server writes, the document may be ahead of the checkpoint.
       const ahead = new Map(stored.map(({ position }) => [model, position]))
       await replay.readTo(LOG_START, ahead)
       return { stored, replayed: await scratch.getMany(bare(collection), [id]) }
@@ -74,7 +76,7 @@ export async function compareModel(
   })
 }
 
-/** How many documents the replay gave these read models. */
+/** The number of replayed documents of these read models. */
 export function documentsOf(models: readonly ReadModel[], documents: ReplayedDocuments): number {
   const places = models.map(({ collection }) => documents.placesOf(collection))
   return places.reduce((sum, { settled, kept }) => sum + settled.size + kept.size, 0)

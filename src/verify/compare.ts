@@ -1,11 +1,14 @@
-/** The documents that are stored beside those that the log gives: the first that differ. */
+/** Compares stored documents with replayed ones, and finds the first difference. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { AnyCollection, IdRange, RangeDocument } from '../projections/read-store.ts'
 
 const PAGE = 1000
-/** A document that another process is changing is looked at again so many times, with this between, in ms. */
-const LOOKS = 10
+/**
+ * A document may differ only because a server is changing it. How often to compare it again, and the pause in
+ * ms.
+ */
+const MAX_TRIES = 10
 const PAUSE = 100
 
 export interface DocumentDifference {
@@ -14,7 +17,7 @@ export interface DocumentDifference {
   kind: 'missing' | 'extra' | 'different'
   /** The first field that differs; `position` is that of the last event in the document. */
   field?: string
-  /** What is stored, and what the log gives, as JSON that is cut off when it is long. */
+  /** The stored and the replayed value, as JSON. Long JSON is cut. */
   stored?: string
   expected?: string
 }
@@ -25,34 +28,37 @@ export interface Comparison {
   collection: AnyCollection
   stored: Range
   replayed: Range
-  /** Ids of stored documents that are known to be as they should be: they are not among the replayed. */
+  /** Ids of stored documents that are already known to be right. `replayed` does not have them. */
   settled: ReadonlySet<string>
   /**
-   * Where stored documents may change while they are compared: reads one of them once more, and replays the log
-   * up to where it stands. Absent when they can't change.
+   * Reads one stored document again, and replays the log up to its position. Absent when stored documents
+   * can't change during the comparison.
    */
-  again?: (id: string) => Promise<{ stored: RangeDocument[]; replayed: RangeDocument[] }>
-  /** Before a page is read. */
-  before?: () => Promise<void>
+  readAgain?: (id: string) => Promise<{ stored: RangeDocument[]; replayed: RangeDocument[] }>
+  /** Called before each page is read. */
+  beforePage?: () => Promise<void>
   onCompared: (documents: number) => void
 }
 
-/** The first difference between the two sides, by id, in both directions; undefined when they are the same. */
+/**
+ * The first difference by id: a missing, extra or different document. Undefined when both sides are the same.
+ */
 export async function compareDocuments(comparison: Comparison): Promise<DocumentDifference | undefined> {
-  const { collection, stored, replayed, settled, before, onCompared } = comparison
+  const { collection, stored, replayed, settled, beforePage, onCompared } = comparison
   let after: string | undefined
   for (;;) {
-    await before?.()
+    await beforePage?.()
     const range: IdRange = after === undefined ? { limit: PAGE } : { after, limit: PAGE }
-    // In this order: what is stored is then never newer than what is replayed.
-    const there = await stored(collection, range)
-    const made = await replayed(collection, range)
-    const end = firstEnd(there, made)
-    const within = ({ id }: RangeDocument) => end === undefined || byBytes(id, end) <= 0
-    const open = there.filter((document) => within(document) && !settled.has(document.id))
-    const expected = made.filter(within)
-    const differences = differencesOf(collection.name, open, expected)
-    const found = comparison.again === undefined ? differences[0] : await lookAgain(comparison, differences)
+    // Read the stored side first, so that it is never newer than the replayed side.
+    const storedPage = await stored(collection, range)
+    const replayedPage = await replayed(collection, range)
+    const end = firstEnd(storedPage, replayedPage)
+    const isComplete = ({ id }: RangeDocument) => end === undefined || byBytes(id, end) <= 0
+    const unsettled = storedPage.filter((document) => isComplete(document) && !settled.has(document.id))
+    const expected = replayedPage.filter(isComplete)
+    const differences = differencesOf(collection.name, unsettled, expected)
+    const found =
+      comparison.readAgain === undefined ? differences[0] : await compareAgain(comparison, differences)
     if (found !== undefined) return found
     onCompared(expected.length)
     if (end === undefined) return undefined
@@ -60,7 +66,9 @@ export async function compareDocuments(comparison: Comparison): Promise<Document
   }
 }
 
-/** Up to where both pages are complete; undefined when both are at the end of the collection. */
+/**
+ * The last id up to which both pages are complete. Undefined when both pages reach the end of the collection.
+ */
 function firstEnd(...pages: RangeDocument[][]): string | undefined {
   return pages
     .filter((page) => page.length === PAGE)
@@ -69,17 +77,17 @@ function firstEnd(...pages: RangeDocument[][]): string | undefined {
     .sort(byBytes)[0]
 }
 
-/** The first that still differs after it has been looked at several times. */
-async function lookAgain(
-  { collection, again }: Comparison,
+/** The first difference that remains after several comparisons. */
+async function compareAgain(
+  { collection, readAgain }: Comparison,
   differences: readonly DocumentDifference[],
 ): Promise<DocumentDifference | undefined> {
   for (const { id } of differences) {
-    for (let looks = 1; again !== undefined; looks++) {
-      const { stored, replayed } = await again(id)
+    for (let tries = 1; readAgain !== undefined; tries++) {
+      const { stored, replayed } = await readAgain(id)
       const [difference] = differencesOf(collection.name, stored, replayed)
       if (difference === undefined) break
-      if (looks === LOOKS) return difference
+      if (tries === MAX_TRIES) return difference
       await delay(PAUSE)
     }
   }
@@ -110,7 +118,9 @@ function differencesOf(
   return differences.sort((a, b) => byBytes(a.id, b.id))
 }
 
-/** Whether two documents have the same position and say the same. The texts first: to parse them takes long. */
+/**
+ * Whether two documents have the same position and body. Compares the texts first, because parsing is slow.
+ */
 export function isSame(a: RangeDocument, b: RangeDocument): boolean {
   if (a.position !== b.position) return false
   return (a.text !== undefined && a.text === b.text) || isDeepStrictEqual(a.body, b.body)
@@ -131,7 +141,7 @@ function shown(value: unknown): string {
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text
 }
 
-/** As both stores sort ids: JavaScript's own order differs beyond the basic plane. */
+/** Sorts as both stores sort ids. JavaScript's own order differs for characters beyond the basic plane. */
 function byBytes(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b))
 }

@@ -1,4 +1,4 @@
-/** What only the files of the embedded stores can tell, in a process that does nothing else: see `file-checks.ts`. */
+/** The child process that checks the files of the embedded stores. See `file-checks.ts`. */
 import { checkSqliteLog, type LogProblem } from '../events/sqlite-check.ts'
 import { checkSqliteViews } from '../projections/sqlite-check.ts'
 import { BrokenFile } from '../sqlite.ts'
@@ -21,9 +21,9 @@ function problemIn(check: Answer['check'], file: string): LogProblem | undefined
   }
 }
 
-// A terminal sends its signals to all: the process that waits for this one decides.
+// Ignore the signals: a terminal sends them to this process too, but the parent decides when to end it.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {})
-// Until then it stays, so that no answer is lost on the way.
+// Exit only when the parent disconnects, so that no answer is lost.
 process.on('disconnect', () => process.exit())
 
 const [log = '', views = ''] = process.argv.slice(2)

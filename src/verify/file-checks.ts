@@ -1,6 +1,6 @@
 /**
- * What only the files of the embedded stores can tell, found out in a process of its own: SQLite reads each of
- * them from end to end in one call.
+ * Checks the files of the embedded stores for damage. Runs in a child process, because SQLite reads a whole
+ * file in one call.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { on, once } from 'node:events'
@@ -15,7 +15,7 @@ export interface FileChecks {
 
 type Check = keyof FileChecks
 
-/** What the process says: one of these for each check. Who only says it to itself needs no schema. */
+/** A message of the child process, one for each check. It needs no schema: both sides are our own code. */
 export interface Answer {
   check: Check
   found?: LogProblem
@@ -25,8 +25,9 @@ const isAnswer = (message: unknown): message is Answer =>
   typeof message === 'object' && message !== null && 'check' in message
 
 /**
- * The checks of the embedded stores that are kept in these files, one after the other, from the first call on: who
- * wants both calls both in one turn. The signal ends them, and must be aborted when nobody waits for them any more.
+ * The checks of these files. The first call starts the child process, which runs both checks one after the
+ * other. So call both in the same turn of the event loop. Abort the signal to end the process when the
+ * results are no longer needed.
  */
 export function fileChecks(files: { log?: string; views?: string }, signal: AbortSignal): FileChecks {
   const { log, views } = files
@@ -41,11 +42,11 @@ export function fileChecks(files: { log?: string; views?: string }, signal: Abor
   }
 }
 
-// Beside this file, in the language that this one is run in.
+// The script is next to this file and has the same extension: .ts, or .js in the build.
 const SCRIPT = fileURLToPath(new URL(`file-checks-process${extname(import.meta.url)}`, import.meta.url))
 
 function startProcess({ log = '', views = '' }: { log?: string; views?: string }, signal: AbortSignal) {
-  // What ends it is said by its end.
+  // Ignore its output: its exit code or signal is reported.
   const child = fork(SCRIPT, [log, views], { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] })
   signal.addEventListener('abort', () => child.kill('SIGKILL'), { once: true })
   return child
@@ -63,7 +64,7 @@ async function answerOf(
       messageOf(child, check, answered.signal),
       once(child, 'exit', { signal: answered.signal }).then(([code, name]) => {
         signal.throwIfAborted()
-        return { problem: `${file} can't be checked: that ended with ${code ?? name}` }
+        return { problem: `${file} can't be checked: the process ended with ${code ?? name}` }
       }),
     ])
   } finally {

@@ -1,17 +1,17 @@
-/** How far verify has come, told now and then. */
+/** Reports the progress of verify. */
 
 export interface VerifyProgress {
   /** `log` counts positions of the log; `views` counts documents. */
   phase: 'log' | 'views'
   done: number
   total: number
-  /** Of `done`, since the phase began. */
+  /** The average rate since the phase began. */
   perSecond: number
 }
 
 const REPORTS_MS = 100
 
-/** Tells at most every 100 ms, and the end of the phase in any case. */
+/** Reports at most every 100 ms, and always at the end of the phase. */
 export function progressOf(
   phase: VerifyProgress['phase'],
   total: number,

@@ -1,4 +1,4 @@
-/** Read models made again from the log; the log is checked on the way. */
+/** Replays read models from the log, and checks the log at the same time. */
 import { decode } from '../events/codec.ts'
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
@@ -9,11 +9,11 @@ import { BrokenFile } from '../sqlite.ts'
 import type { Chains } from './chains.ts'
 import type { ReplayedDocuments } from './replayed-documents.ts'
 
-/** Events that are folded at once, and how many characters of text they may have. */
+/** How many events one batch has, and how many characters of text. */
 const BATCH = 4000
 const BATCH_CHARACTERS = 8 * 1024 * 1024
 
-/** The log stops being sound here: nothing after it is looked at. */
+/** The first problem of the log. Nothing after it is read. */
 export class LogBroken extends Error {
   override readonly name = 'LogBroken'
   readonly problem: LogProblem
@@ -24,22 +24,22 @@ export class LogBroken extends Error {
   }
 }
 
-/** The log is sound, and a read model can't be made of it. */
+/** The log is sound, but a read model can't be replayed from it. */
 export class FoldFailed extends Error {
   override readonly name = 'FoldFailed'
 }
 
 export interface Replay {
   /**
-   * Reads the log up to a position, at least, and each read model exactly up to its own. `onRead` is told the position
-   * after each batch. @throws LogBroken, FoldFailed
+   * Checks the log up to `end` or further. Replays each read model up to its own position in `models`. Calls
+   * `onRead` with the position after each batch. @throws LogBroken, FoldFailed
    */
   readTo(
     end: Position,
     models: ReadonlyMap<ReadModel, Position>,
     onRead?: (position: Position) => void,
   ): Promise<void>
-  /** The position that a read model holds. */
+  /** The position up to which a read model is replayed. */
   position(model: ReadModel): Position
 }
 
@@ -55,7 +55,7 @@ export function createReplay({ events, chains, documents, signal }: ReplayOption
   const positionOf = (model: ReadModel) => positions.get(model) ?? LOG_START
 
   function check(event: RecordedEvent): void {
-    // A read model that is behind the others needs events that have been checked.
+    // When a read model is behind the others, events are read again that were already checked.
     if (event.position <= chains.position()) return
     const problem = chains.next(event)
     if (problem !== undefined) throw new LogBroken(problem)
@@ -66,7 +66,7 @@ export function createReplay({ events, chains, documents, signal }: ReplayOption
     const last = batch.at(-1)?.position ?? LOG_START
     for (const [model, target] of models) {
       const from = positionOf(model)
-      const advance = await model.advance(within(decoded, from, target), documents)
+      const advance = await model.advance(between(decoded, from, target), documents)
       if (advance.poison !== undefined) throw failed(model.name, advance.poison.event, advance.poison.error)
       await documents.apply(model.collection, advance.changes)
       positions.set(model, Math.max(from, Math.min(last, target)))
@@ -80,7 +80,7 @@ export function createReplay({ events, chains, documents, signal }: ReplayOption
       const until = Math.max(end, ...behind.map(([, target]) => target))
       const from = Math.min(chains.position(), ...behind.map(([model]) => positionOf(model)))
       if (until <= from) return
-      // Beyond the last target events are checked and not folded.
+      // Events after the last target are only checked, not folded.
       const folded = Math.max(LOG_START, ...behind.map(([, target]) => target))
       const targets = new Map(behind)
       let batch: RecordedEvent[] = []
@@ -118,8 +118,8 @@ export function createReplay({ events, chains, documents, signal }: ReplayOption
   }
 }
 
-/** Those after one position and up to another: all of them, mostly. */
-function within(events: readonly Recorded<DomainEvent>[], after: Position, upTo: Position) {
+/** The events after one position and up to another. Mostly these are all events, so it avoids a copy. */
+function between(events: readonly Recorded<DomainEvent>[], after: Position, upTo: Position) {
   const [first, last] = [events[0], events.at(-1)]
   if (first === undefined || last === undefined) return events
   return first.position > after && last.position <= upTo
@@ -145,7 +145,7 @@ function failed(model: string, event: RecordedEvent, error: unknown): FoldFailed
   )
 }
 
-/** What the log's file can't give is where it stops being sound. */
+/** Turns an unreadable event or file of the log into LogBroken. Returns any other error unchanged. */
 export function asLogBroken(error: unknown): unknown {
   if (error instanceof BrokenEvent) {
     const { message: problem, position, stream, revision } = error
@@ -154,7 +154,7 @@ export function asLogBroken(error: unknown): unknown {
   return error instanceof BrokenFile ? new LogBroken({ problem: error.message }) : error
 }
 
-/** Roughly: texts are what makes events large. */
+/** The approximate size of an event. Only texts make events large. */
 function charactersOf(data: object): number {
   let sum = 0
   for (const value of Object.values(data)) if (typeof value === 'string') sum += value.length

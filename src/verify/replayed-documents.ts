@@ -1,7 +1,7 @@
 /**
- * The documents that the log gives, while it is replayed. Most are, after the last event that a batch has for
- * them, just what is stored: only the ids of those are kept, and the stored ones are read again when a later
- * event changes them. The others are kept in a store that is thrown away afterwards.
+ * Holds the replayed documents. Most of them equal the stored document after a batch of events. Of these we
+ * keep only the id, and read the stored document when a later event changes it. The others are kept in a
+ * scratch store that is deleted afterwards.
  */
 import type {
   AnyCollection,
@@ -14,25 +14,25 @@ import { BrokenFile } from '../sqlite.ts'
 import { isSame } from './compare.ts'
 
 export interface ReplayedDocuments extends Pick<ReadStore, 'getMany'> {
-  /** What a batch changes in one collection. */
+  /** Applies the changes of one batch in one collection. */
   apply(collection: AnyCollection, changes: readonly Change[]): Promise<void>
   placesOf(collection: AnyCollection): Places
 }
 
 /** Ids of documents. */
 export interface Places {
-  /** Those that are as they are stored. */
+  /** Documents that equal the stored ones. */
   settled: ReadonlySet<string>
-  /** All others: they are in the scratch store. */
+  /** The other documents: they are in the scratch store. */
   kept: ReadonlySet<string>
 }
 
-/** The collection without what queries need: nobody asks the replayed documents but by their ids. */
+/** The collection without indexes: replayed documents are only read by their ids. */
 export const bare = ({ name }: AnyCollection): Collection<object> => ({ name, indexes: [], arrays: [] })
 
 /**
- * `scratch` is empty and prepared for the `bare` collections. Without `stored` all documents are kept there. Ids
- * take some 100 bytes for each document, 100 MB for a million.
+ * `scratch` must be empty and prepared for the `bare` collections. Without `stored`, all documents are kept
+ * in it. The ids need about 100 bytes of memory per document, 100 MB for a million.
  */
 export function createReplayedDocuments(
   scratch: ReadStore,
@@ -46,7 +46,7 @@ export function createReplayedDocuments(
     return known
   }
 
-  /** The ids of the changed documents that are now as they are stored. */
+  /** The ids of the changed documents that now equal the stored ones. */
   async function sameIn(collection: AnyCollection, changes: readonly Change[]): Promise<ReadonlySet<string>> {
     const puts = changes.filter((change) => change.op === 'put')
     if (stored === undefined || puts.length === 0) return new Set()
@@ -61,7 +61,7 @@ export function createReplayedDocuments(
       })
       return new Set(same.map(({ id }) => id))
     } catch (error) {
-      // The log is checked first, to its end; the comparison then says what is damaged.
+      // Ignore damage here: the log is checked first, and the later comparison reports the damage.
       if (error instanceof BrokenFile) return new Set()
       throw error
     }
@@ -71,11 +71,11 @@ export function createReplayedDocuments(
     placesOf,
     async getMany<D extends object>(collection: Collection<D>, ids: readonly string[]) {
       const { settled, kept } = placesOf(collection)
-      const there = ids.filter((id) => settled.has(id))
-      const here = ids.filter((id) => kept.has(id))
+      const inStore = ids.filter((id) => settled.has(id))
+      const inScratch = ids.filter((id) => kept.has(id))
       return [
-        ...(stored === undefined || there.length === 0 ? [] : await stored.getMany(collection, there)),
-        ...(here.length === 0 ? [] : await scratch.getMany(collection, here)),
+        ...(stored === undefined || inStore.length === 0 ? [] : await stored.getMany(collection, inStore)),
+        ...(inScratch.length === 0 ? [] : await scratch.getMany(collection, inScratch)),
       ]
     },
     async apply(collection, changes) {

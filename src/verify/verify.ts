@@ -1,6 +1,6 @@
 /**
- * Proof that a server's data is what its log says: every chain of events recomputed, every read model replayed
- * and compared with what is stored. Reads only, and may run while a server writes.
+ * Verifies a server's data: recomputes every hash chain of the log, replays every read model and compares it
+ * with the stored documents. Only reads, and may run while a server writes.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -20,52 +20,52 @@ import { bare, createReplayedDocuments } from './replayed-documents.ts'
 
 export interface VerifyOptions {
   events: EventStore
-  /** Without it the log is all that is checked. */
+  /** Without it, only the log is checked. */
   readStore?: ReadStore
   models: readonly ReadModel[]
   /**
-   * A directory where replayed documents may be kept meanwhile: those that differ from the stored, or all of them
-   * when that is not SQLite.
+   * A directory for temporary replayed documents: those that differ from the stored ones, or all of them when
+   * the read store is not SQLite.
    */
   scratchDir: string
-  /** What only the files of embedded stores can tell, found out while the log is read. */
+  /** Checks of the embedded stores' files. They run while the log is read. */
   files?: FileChecks
-  /** Called some times each second at most, and at the end of each phase. */
+  /** Called at most every 100 ms, and at the end of each phase. */
   onProgress?: (progress: VerifyProgress) => void
   signal?: AbortSignal
 }
 
 export interface VerifyReport {
-  /** Whether no difference was found. Read models that could not be compared do not count against it. */
+  /** True when no difference was found. Read models that could not be compared don't matter. */
   sound: boolean
   log: {
-    /** How many events, from the first on, are sound, and the position of the last of them. */
+    /** The number of sound events at the start of the log, and the position of the last one. */
     events: number
     soundUpTo: Position
     streams: number
-    /** Events of older logs, without hashes: their order was checked, their contents could not be. */
+    /** Events without hashes, from older logs: their order was checked, their contents could not be. */
     unlinked: number
     difference?: LogProblem
   }
   views: {
-    /** Documents that were compared and are the same. */
+    /** The number of documents that were compared and are the same. */
     documents: number
     models: ModelReport[]
     difference?: DocumentDifference
-    /** Why they can't be compared, though the log is sound: an event can't be folded, or a file is damaged. */
+    /** Why the read models can't be compared although the log is sound: a failed fold or a damaged file. */
     failure?: string
   }
 }
 
 export interface ModelReport {
   name: string
-  /** `not compared`: there is nothing stored by this version, or a difference was found before. */
+  /** `not compared`: this version has not built it, or an earlier read model has a difference. */
   state: 'same' | 'different' | 'not compared'
   position: Position
 }
 
 /**
- * Checks the log first; where that is sound, the read models. The report names the first difference.
+ * Checks the log first, then the read models if the log is sound. The report has the first difference.
  *
  * @throws StoreUnavailable when a store can't be read; the signal's reason when it is aborted
  */
@@ -79,7 +79,7 @@ export async function verifyServer(options: VerifyOptions): Promise<VerifyReport
       return await verifyWith(options, scratch)
     } catch (error) {
       if (!(error instanceof EndsEarlier)) throw error
-      // Seldom, and then the log is read again, only up to where its file says that it is sound.
+      // This is rare. Read the log again, but only up to the problem that the file check found.
       const { problem } = error
       for (const model of models) await scratch.clear(bare(model.collection))
       return await verifyWith({ ...options, files: { log: async () => problem } }, scratch, problem)
@@ -90,7 +90,7 @@ export async function verifyServer(options: VerifyOptions): Promise<VerifyReport
   }
 }
 
-/** The file of the log says of an event that was taken for sound that it is not. */
+/** The file check found a problem in an event that the chain check took for sound. */
 class EndsEarlier extends Error {
   override readonly name = 'EndsEarlier'
   readonly problem: LogProblem
@@ -128,7 +128,8 @@ async function verifyWith(
 
   let snapshot: ReadSnapshot | undefined
   try {
-    // Before the end of the log is asked for: a read model never holds what the log has not.
+    // Take the snapshot before reading the log's end. Then no read model can be ahead of that end, if all is
+    // well.
     snapshot = await readStore?.snapshot()
     const stored = snapshot === undefined ? new Map<ReadModel, Position>() : await targetsOf(models, snapshot)
     const last = await lastPositionOf(events)
@@ -163,7 +164,7 @@ async function verifyWith(
       if (difference !== undefined) return report({ difference })
     }
     viewProgress(compared, true)
-    // Last: the comparison says which document it is.
+    // Check the file last: a difference found by the comparison names the document.
     const damage = await viewsFile
     return report(damage === undefined ? {} : { failure: damage })
   } catch (error) {
@@ -191,13 +192,13 @@ async function lastPositionOf(events: EventStore): Promise<Position> {
   try {
     return await events.lastPosition()
   } catch (error) {
-    // Where its last page is damaged, reading it from the start tells how far it is sound.
+    // The last page may be damaged. Reading from the start then shows how far the log is sound.
     if (error instanceof BrokenFile) return Number.MAX_SAFE_INTEGER
     throw error
   }
 }
 
-/** What a check will find; it may fail before anyone waits for it. */
+/** Starts a check. It may fail before anyone awaits it, which must not end the process. */
 function started<T>(check: (() => Promise<T>) | undefined): Promise<T | undefined> {
   const found = check?.() ?? Promise.resolve(undefined)
   found.catch(() => {})
@@ -205,7 +206,7 @@ function started<T>(check: (() => Promise<T>) | undefined): Promise<T | undefine
 }
 
 function cutOff(model: ReadModel, position: Position, last: Position): LogProblem {
-  const problem = `the log ends at position ${last}, and the read model ${model.name} holds events up to ${position}`
+  const problem = `the log ends at position ${last}, but the read model ${model.name} has events up to ${position}`
   return { problem, position: last + 1 }
 }
 

@@ -7,7 +7,7 @@ import { startTestServer } from '../start-server.ts'
 import { checkRestored, cloneTip, temporaryDirectory } from './restored.ts'
 import { APP, call, upload } from './settled-data.ts'
 
-t.test('backup beside a server in use: every one of them is whole', async (t) => {
+t.test('backups beside a server in use are complete', async (t) => {
   const server = await startTestServer(t)
   await server.as('alice')
   await call(server, 'POST', '/user/repos', { name: 'app', auto_init: true })
@@ -53,7 +53,7 @@ t.test('backup beside a server in use: every one of them is whole', async (t) =>
   }
   await over
   await server.stop()
-  // The first one is of the midst of it all.
+  // The first backup was made while requests were running.
   for (const directory of new Set([...backups.slice(0, 1), ...backups.slice(-1)])) {
     const dataDir = `${directory}-restored`
     await restore({ directory, dataDir })

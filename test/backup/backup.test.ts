@@ -17,7 +17,7 @@ t.before(async () => {
   settled = await settledData(t)
 })
 
-t.test('backup and restore: what comes back is what was there', async (t) => {
+t.test('backup and restore: the restored data equals the original', async (t) => {
   const { token, tip } = settled
   const dataDir = await copyOf(t, settled)
   const place = await temporaryDirectory(t)
@@ -27,8 +27,8 @@ t.test('backup and restore: what comes back is what was there', async (t) => {
   t.match(made, { repositories: 2, attachments: 1, missing: [], directory })
   t.ok(steps.has('log'))
   t.same((await readdir(directory)).sort(), ['SHA256SUMS', 'data', 'manifest.json'])
-  t.same(await readdir(join(directory, '..')), ['yet'], 'nothing is left beside it')
-  t.equal((await stat(directory)).mode & 0o077, 0, 'there are secrets in it')
+  t.same(await readdir(join(directory, '..')), ['yet'], 'no other file is left there')
+  t.equal((await stat(directory)).mode & 0o077, 0, 'only the owner may read the secrets in it')
 
   const objects = async (base: string, repository: number) => {
     const pack = join(base, 'git', `${repository}.git`, 'objects', 'pack')
@@ -40,46 +40,43 @@ t.test('backup and restore: what comes back is what was there', async (t) => {
   const restored = join(place, 'restored')
   t.match(await restore({ directory, dataDir: restored }), { position: made.position, dataDir: restored })
   t.same(await gitRefs(restored, 1), await gitRefs(dataDir, 1))
-  t.same(await gitRefs(restored, 2), await gitRefs(dataDir, 2), 'the fork, too')
+  t.same(await gitRefs(restored, 2), await gitRefs(dataDir, 2), 'the fork too')
   t.match(await readFile(join(restored, 'git', '1.git', 'packed-refs'), 'utf8'), /\n\^[0-9a-f]{40}\n/)
   const server = await checkRestored(t, restored)
   t.equal(await cloneTip(t, server, 'bob', 'alice/app'), tip)
   const byToken = await fetch(`${server.url}/api/v1/user`, { headers: { authorization: `token ${token}` } })
-  t.match(await byToken.json(), { login: 'alice' }, 'tokens are taken')
-  t.equal((await server.fetch('alice', '/api/v1/user')).status, 200, 'and passwords')
+  t.match(await byToken.json(), { login: 'alice' }, 'tokens work')
+  t.equal((await server.fetch('alice', '/api/v1/user')).status, 200, 'passwords work')
   await call(server, 'POST', `${APP}/pulls/2/merge`, { Do: 'squash' })
   const { number } = await call(server, 'POST', `${APP}/issues`, { title: 'Next' })
-  t.equal(number, 3, 'numbers go on')
+  t.equal(number, 3, 'numbers continue')
 })
 
-t.test(
-  'backup and restore: files that forks share are shared in the copy, and not with the original',
-  async (t) => {
-    const dataDir = await copyOf(t, settled)
-    const place = await temporaryDirectory(t)
-    const directory = join(place, 'b')
-    const restored = join(place, 'r')
-    await backup({ dataDir, directory })
-    await restore({ directory, dataDir: restored })
-    const inodes = new Map<string, string[]>()
-    for (const base of [dataDir, join(directory, 'data'), restored]) {
-      const shared: string[] = []
-      const objects = (id: number) => join(base, 'git', `${id}.git`, 'objects')
-      for (const fan of (await readdir(objects(2))).filter((name) => name.length === 2)) {
-        for (const name of await readdir(join(objects(2), fan))) {
-          const own = await stat(join(objects(2), fan, name))
-          t.equal((await stat(join(objects(1), fan, name))).ino, own.ino)
-          shared.push(`${own.ino}`)
-        }
+t.test('backup and restore: the copy shares files between forks, but not with the original', async (t) => {
+  const dataDir = await copyOf(t, settled)
+  const place = await temporaryDirectory(t)
+  const directory = join(place, 'b')
+  const restored = join(place, 'r')
+  await backup({ dataDir, directory })
+  await restore({ directory, dataDir: restored })
+  const inodes = new Map<string, string[]>()
+  for (const base of [dataDir, join(directory, 'data'), restored]) {
+    const shared: string[] = []
+    const objects = (id: number) => join(base, 'git', `${id}.git`, 'objects')
+    for (const fan of (await readdir(objects(2))).filter((name) => name.length === 2)) {
+      for (const name of await readdir(join(objects(2), fan))) {
+        const own = await stat(join(objects(2), fan, name))
+        t.equal((await stat(join(objects(1), fan, name))).ino, own.ino)
+        shared.push(`${own.ino}`)
       }
-      t.ok(shared.length > 3)
-      inodes.set(base, shared)
     }
-    t.equal(new Set([...inodes.values()].flat()).size, 3 * (inodes.get(dataDir)?.length ?? 0))
-  },
-)
+    t.ok(shared.length > 3)
+    inodes.set(base, shared)
+  }
+  t.equal(new Set([...inodes.values()].flat()).size, 3 * (inodes.get(dataDir)?.length ?? 0))
+})
 
-/** What the log of a stopped server would be had it ended at that position. */
+/** Cuts the log of a stopped server after a position. */
 function cutLog(dataDir: string, position: number): void {
   const db = new Database(join(dataDir, 'events.db'))
   const hasHash = db
@@ -106,10 +103,10 @@ async function positionOf(dataDir: string, type: string): Promise<number> {
   }
 }
 
-t.test('refs are those of the log, not of git; a merge between intent and outcome is finished', async (t) => {
+t.test('a backup has the refs of the log, not of git; the next start finishes a started merge', async (t) => {
   const { tip } = settled
   const dataDir = await copyOf(t, settled)
-  // As if all that came after the intent had come after the log was copied.
+  // As if everything after the start of the merge had happened after the log was copied.
   cutLog(dataDir, await positionOf(dataDir, 'MergeStarted'))
   await rm(join(dataDir, 'views.db'))
   const place = await temporaryDirectory(t)
@@ -119,14 +116,18 @@ t.test('refs are those of the log, not of git; a merge between intent and outcom
   t.notOk(
     (await readdir(join(directory, 'data'))).includes('attachments') &&
       (await readdir(join(directory, 'data', 'attachments'))).some((name) => name !== 'log'),
-    'a file of later is left out',
+    'a later file is left out',
   )
-  t.same(await readdir(join(directory, 'data', 'git')), ['1.git'], 'and the fork of later')
+  t.same(await readdir(join(directory, 'data', 'git')), ['1.git'], 'and the later fork')
   const restored = join(place, 'r')
   await restore({ directory, dataDir: restored })
   t.not((await gitRefs(restored, 1))['refs/heads/main'], tip, 'the merge is not done')
   const server = await checkRestored(t, restored)
-  t.equal((await gitRefs(restored, 1))['refs/heads/main'], tip, 'now it is, with the same commit')
+  t.equal(
+    (await gitRefs(restored, 1))['refs/heads/main'],
+    tip,
+    'the start has finished it, with the same commit',
+  )
   t.match(await call(server, 'GET', `${APP}/pulls/1`), { merged: true, merge_commit_sha: tip })
   const types: string[] = []
   for await (const { type } of server.services.events.readStream('pull-1.1')) types.push(type)
@@ -162,10 +163,10 @@ t.test('the secret of a token that the log does not name is left out', async (t)
   const same = { name: 'another', scopes: ['read:user'] }
   await call(restored, 'POST', '/users/alice/tokens', same)
   t.equal((await userOf(token)).status, 200)
-  t.equal((await userOf(later)).status, 401, 'also when its id was taken again')
+  t.equal((await userOf(later)).status, 401, 'also after a new token got its id')
 })
 
-t.test('a repository that is deleted after the log was copied: the log is copied again', async (t) => {
+t.test('when a repository is deleted after the log was copied, the log is copied again', async (t) => {
   const dataDir = await copyOf(t, settled)
   const place = await temporaryDirectory(t)
   const log = new Database(join(dataDir, 'events.db'))
@@ -200,7 +201,7 @@ t.test('a repository that is deleted after the log was copied: the log is copied
 })
 
 t.test(
-  'what the data directory itself lacks is told, and does not keep the rest from being copied',
+  'files that the data directory itself lacks are reported, and everything else is backed up',
   async (t) => {
     const dataDir = await copyOf(t, settled)
     const place = await temporaryDirectory(t)
@@ -223,7 +224,7 @@ t.test('objects that are missing from a repository are noticed', async (t) => {
   t.same(missing, ['objects of git/1.git'])
 })
 
-t.test('read models that are damaged are left out, and made again', async (t) => {
+t.test('damaged read models are left out, and rebuilt after a restore', async (t) => {
   const dataDir = await copyOf(t, settled)
   const place = await temporaryDirectory(t)
   await rm(join(dataDir, 'views.db-wal'), { force: true })
@@ -234,7 +235,7 @@ t.test('read models that are damaged are left out, and made again', async (t) =>
   await checkRestored(t, join(place, 'r'))
 })
 
-t.test('a log that is damaged is no backup, and leaves nothing', async (t) => {
+t.test('a damaged log gives no backup, and leaves nothing', async (t) => {
   const dataDir = await copyOf(t, settled)
   const place = await temporaryDirectory(t)
   await rm(join(dataDir, 'events.db-wal'), { force: true })
@@ -246,7 +247,7 @@ t.test('a log that is damaged is no backup, and leaves nothing', async (t) => {
   t.same(await readdir(place), [])
 })
 
-t.test('places where no backup can be made', async (t) => {
+t.test('a backup refuses unusable directories, and removes what a killed backup left', async (t) => {
   const place = await temporaryDirectory(t)
   const dataDir = join(place, 'data')
   await mkdir(dataDir)
@@ -257,7 +258,7 @@ t.test('places where no backup can be made', async (t) => {
   await t.rejects(backup({ dataDir, directory: dataDir }), refusal(/is in DATA_DIR/))
   await t.rejects(backup({ dataDir, directory: join(dataDir, 'git', 'b') }), refusal(/is in DATA_DIR/))
   await writeFile(join(place, 'file'), '')
-  await t.rejects(backup({ dataDir, directory: join(place, 'file') }), refusal(/is no directory/))
+  await t.rejects(backup({ dataDir, directory: join(place, 'file') }), refusal(/is not a directory/))
   await mkdir(directory)
   await writeFile(join(directory, 'mine'), '')
   await t.rejects(backup({ dataDir, directory }), refusal(/is not empty/))
@@ -271,7 +272,7 @@ t.test('places where no backup can be made', async (t) => {
     refusal(/another backup to .*b2 is under way/),
   )
   release()
-  // What one that was killed has left.
+  // The files of a backup that was killed.
   await mkdir(join(place, 'b2.partial', 'data', 'git'), { recursive: true })
   for (const name of ['SHA256SUMS', 'SHA256SUMS.draft', 'manifest.json', 'data/events.db']) {
     await writeFile(join(place, 'b2.partial', name), '')
@@ -284,7 +285,7 @@ t.test('places where no backup can be made', async (t) => {
   t.match(await backup({ dataDir, directory: join(place, 'link') }), { directory: join(place, 'empty') })
 })
 
-t.test('what is where a backup would be made, and is none of its own, is left alone', async (t) => {
+t.test('a backup does not touch files in its partial directory that are not from a backup', async (t) => {
   const place = await temporaryDirectory(t)
   const dataDir = join(place, 'data')
   await mkdir(dataDir)
@@ -294,7 +295,7 @@ t.test('what is where a backup would be made, and is none of its own, is left al
   const cases: [names: string[], named: string][] = [
     [['notes.txt'], 'notes.txt'],
     [['lock.db', 'manifest.json', 'thesis'], 'thesis'],
-    // As a backup names it, but none was ever begun here: there is no lock.
+    // A backup uses this name too, but without a lock no backup was started here.
     [['data'], 'data'],
   ]
   for (const [names, named] of cases) {
@@ -302,13 +303,13 @@ t.test('what is where a backup would be made, and is none of its own, is left al
     for (const name of names) await writeFile(join(partial, name), name === 'lock.db' ? '' : 'mine')
     const message = `${partial}, where the backup would be made, has ${named},`
     await t.rejects(make(), { name: 'BackupProblem', message })
-    t.same((await readdir(partial)).sort(), names, 'no lock either')
+    t.same((await readdir(partial)).sort(), names, 'nothing was added, not even a lock')
     await rm(partial, { recursive: true })
   }
   await make()
 })
 
-t.test('no backup is made of a data directory that is half restored', async (t) => {
+t.test('a half restored data directory is not backed up', async (t) => {
   const dataDir = await copyOf(t, settled)
   const place = await temporaryDirectory(t)
   await mkdir(join(dataDir, 'restoring'))

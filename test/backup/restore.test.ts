@@ -40,35 +40,32 @@ async function filesBelow(path: string): Promise<string[]> {
   return (await Promise.all(files)).flat()
 }
 
-t.test(
-  'one byte that was changed, anywhere: the restore refuses, names the file, and leaves nothing',
-  async (t) => {
-    const dataDir = join(place, 'damaged')
-    const files = await filesBelow(directory)
-    // Of objects some are enough: each is one line in the same list.
-    const few = files.filter((path) => !path.includes('/objects/') || path.endsWith('0'))
-    t.ok(few.length > 8)
-    for (const path of few) {
-      const { size } = await stat(path)
-      const at = Math.floor(size / 2)
-      await flip(path, at)
-      const error: unknown = await restore({ directory, dataDir }).catch((reason: unknown) => reason)
-      t.match(error, { name: 'BackupProblem' }, path)
-      // A fork's object is the same file under two names.
-      const named = path.includes('/objects/') ? path.slice(path.indexOf('/objects/')) : path
-      t.ok(error instanceof Error && error.message.includes(`${named} `), `${error}`)
-      t.same(
-        (await readdir(dataDir).catch(() => [])).filter((name) => !name.startsWith('lock.db')),
-        [],
-      )
-      await flip(path, at)
-    }
-    await restore({ directory, dataDir })
-    t.ok((await readdir(dataDir)).includes('events.db'))
-  },
-)
+t.test('a restore refuses a backup with one changed byte, names the file, and leaves nothing', async (t) => {
+  const dataDir = join(place, 'damaged')
+  const files = await filesBelow(directory)
+  // Some of the objects are enough: each is just one line in the same list.
+  const few = files.filter((path) => !path.includes('/objects/') || path.endsWith('0'))
+  t.ok(few.length > 8)
+  for (const path of few) {
+    const { size } = await stat(path)
+    const at = Math.floor(size / 2)
+    await flip(path, at)
+    const error: unknown = await restore({ directory, dataDir }).catch((reason: unknown) => reason)
+    t.match(error, { name: 'BackupProblem' }, path)
+    // An object of a fork is the same file under two names.
+    const named = path.includes('/objects/') ? path.slice(path.indexOf('/objects/')) : path
+    t.ok(error instanceof Error && error.message.includes(`${named} `), `${error}`)
+    t.same(
+      (await readdir(dataDir).catch(() => [])).filter((name) => !name.startsWith('lock.db')),
+      [],
+    )
+    await flip(path, at)
+  }
+  await restore({ directory, dataDir })
+  t.ok((await readdir(dataDir)).includes('events.db'))
+})
 
-t.test('a file that is missing from a backup is named', async (t) => {
+t.test('a restore names a file that is missing from the backup', async (t) => {
   const dataDir = join(place, 'lacking')
   const path = join(directory, 'data', 'secrets.db')
   const content = await readFile(path)
@@ -77,10 +74,10 @@ t.test('a file that is missing from a backup is named', async (t) => {
   await writeFile(path, content)
 })
 
-t.test('what is no backup is not restored', async (t) => {
+t.test('a directory that is not a backup is not restored', async (t) => {
   const dataDir = join(place, 'none')
-  await t.rejects(restore({ directory: join(place, 'nowhere'), dataDir }), refusal(/is no directory/))
-  await t.rejects(restore({ directory: original, dataDir }), refusal(/no backup, or one that was cut off/))
+  await t.rejects(restore({ directory: join(place, 'nowhere'), dataDir }), refusal(/is not a directory/))
+  await t.rejects(restore({ directory: original, dataDir }), refusal(/is not a complete backup/))
   const later = join(place, 'later')
   await mkdir(later)
   await writeFile(join(later, 'manifest.json'), '{"format": 2}')
@@ -90,7 +87,7 @@ t.test('what is no backup is not restored', async (t) => {
   t.same(await readdir(dataDir).catch(() => []), [])
 })
 
-t.test('only an empty data directory is filled, and only while no server has it', async (t) => {
+t.test('a restore needs an empty data directory that no server uses', async (t) => {
   const dataDir = join(place, 'used')
   await mkdir(dataDir)
   await writeFile(join(dataDir, 'notes.txt'), 'mine')
@@ -106,7 +103,7 @@ t.test('only an empty data directory is filled, and only while no server has it'
 })
 
 t.test(
-  'no server starts on a restore that was cut off; the restore begins anew, or says what to do',
+  'no server starts after a restore that was cut off; the next restore starts over, or says what to do',
   async (t) => {
     const dataDir = join(place, 'half')
     await mkdir(join(dataDir, 'restoring', 'git'), { recursive: true })

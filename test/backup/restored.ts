@@ -1,4 +1,4 @@
-/** What must be so of a data directory that was restored. */
+/** Checks of a restored data directory. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -19,10 +19,10 @@ export async function temporaryDirectory(t: Pick<Test, 'teardown'>): Promise<str
   return dir
 }
 
-/** What a file that a test uploads under that name has in it. */
+/** The content of the file that a test uploads under a name. */
 export const contentOf = (name: string) => `${name}\n`.repeat(500)
 
-/** Refs of a repository by name, as git has them. */
+/** The refs of a repository in git: object ids by ref name. */
 export async function gitRefs(dataDir: string, repoId: number): Promise<Record<string, string>> {
   const dir = join(dataDir, 'git', `${repoId}.git`)
   const { stdout } = await run('git', ['--git-dir', dir, 'for-each-ref', '--format=%(refname) %(objectname)'])
@@ -30,7 +30,7 @@ export async function gitRefs(dataDir: string, repoId: number): Promise<Record<s
   return Object.fromEntries(lines.map((line) => line.split(' ')))
 }
 
-/** Starts a server on the directory, and compares everything with everything else. */
+/** Starts a server on the directory. Compares git, the attached files, the read models and the log. */
 export async function checkRestored(t: Test, dataDir: string): Promise<TestServer> {
   const server = await startTestServer(t, { DATA_DIR: dataDir, LOG_LEVEL: 'silent' })
   await until('all is read', async () => (await server.fetch(null, '/healthz')).status === 200)
@@ -39,8 +39,8 @@ export async function checkRestored(t: Test, dataDir: string): Promise<TestServe
   for (const { id, ownerLogin, name: title } of await views.repositories.find({})) {
     const dir = join(dataDir, 'git', `${id}.git`)
     await run('git', ['--git-dir', dir, 'fsck', '--connectivity-only', '--no-dangling'])
-    // What the copied moment left half done, such as the deletion of a merged branch, is finished some time after
-    // the start: in git first, then in the log. Two looks in that moment differ, and the next ones do not.
+    // Unfinished work of the copied moment, for example the deletion of a merged branch, is finished soon
+    // after the start: first in git, then in the log. Between these two steps the refs differ.
     const refs = async () => {
       const known = Object.entries(await gitRefs(dataDir, id))
       // There is no read model of tags.
@@ -64,7 +64,7 @@ export async function checkRestored(t: Test, dataDir: string): Promise<TestServe
   return server
 }
 
-/** Refs of a repository by name, as the read models have them. */
+/** The refs of a repository in the read models: object ids by ref name. */
 async function viewedRefs(views: Views, repoId: number): Promise<Record<string, string>> {
   const branches = await views.branches.find({ repoId })
   const pulls = await views.pulls.find({ repoId })
@@ -83,7 +83,7 @@ async function verify(t: Test, { services }: TestServer): Promise<void> {
   t.equal(compared.length, READ_MODELS.length, 'every read model equals its replay')
 }
 
-/** Clones as a person does; resolves to the tip. */
+/** Clones over HTTP. Resolves to the commit id of the tip. */
 export async function cloneTip(
   t: Test,
   server: TestServer,

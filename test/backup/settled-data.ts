@@ -1,4 +1,4 @@
-/** A life worth backing up. */
+/** Data for the tests of backups. */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -7,7 +7,7 @@ import { workTree } from '../git-client.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
 import { contentOf, gitRefs, temporaryDirectory } from './restored.ts'
 
-/** A request whose answer must be good; resolves to its JSON. */
+/** Sends a request as alice. Resolves to the answer's JSON. @throws when the answer is not 2xx */
 export async function call(server: TestServer, method: string, path: string, body?: object) {
   const init = body instanceof FormData ? body : body && JSON.stringify(body)
   const answer = await server.fetch('alice', `/api/v1${path}`, { method, ...(init && { body: init }) })
@@ -24,12 +24,12 @@ export async function upload(server: TestServer, path: string, name: string) {
 
 export const APP = '/repos/alice/app'
 
-/** The data directory of a server that has stopped. */
+/** The data directory of a stopped server. */
 export interface SettledData {
   dataDir: string
-  /** Of alice. */
+  /** A token of alice. */
   token: string
-  /** Where the merge has brought `main` of alice/app. */
+  /** The tip of `main` of alice/app after the merge. */
   tip: string
 }
 

@@ -13,7 +13,7 @@ function run(dataDir: string, args: readonly string[], environment: Record<strin
   return promisify(execFile)(process.execPath, [...NODE_ARGS, seed, ...args], { env })
 }
 
-t.test('npm run seed: the server has what was asked for, and goes on from it', async (t) => {
+t.test('npm run seed: the server has the requested data, and continues from it', async (t) => {
   const dataDir = t.testdir()
   const amounts = ['--issues', '100', '--pulls', '12', '--repos', '5', '--password', passwordOf('seed')]
   const { stdout } = await run(dataDir, amounts)
@@ -56,7 +56,7 @@ t.test('npm run seed: the server has what was asked for, and goes on from it', a
     t.same(
       taken.sort((a, b) => a - b),
       taken.map((_, i) => i + 1),
-      `${of}: each taken once`,
+      `${of}: each number is taken once`,
     )
   }
 
@@ -67,7 +67,7 @@ t.test('npm run seed: the server has what was asked for, and goes on from it', a
     method: 'POST',
     body: JSON.stringify({ name: 'next' }),
   })
-  t.match(await opened.json(), { id: 6 }, 'new numbers come after those that were seeded')
+  t.match(await opened.json(), { id: 6 }, 'new numbers continue after the seeded ones')
   const labelled = await server.fetch('seed', '/api/v1/repos/seed/repo-1/labels', {
     method: 'POST',
     body: JSON.stringify({ name: 'mine', color: '#123456' }),
@@ -76,19 +76,19 @@ t.test('npm run seed: the server has what was asked for, and goes on from it', a
   t.equal(
     await statusOf(fetch(`${server.url}/seed/repo-1.git/info/refs?service=git-upload-pack`)),
     404,
-    'there is no git to clone',
+    'there is no git repository to clone',
   )
 
   await t.rejects(run(dataDir, []), { code: 1, stderr: /^seed: DATA_DIR: another process uses / })
 })
 
-t.test('npm run seed: a directory with repositories in it is left alone', async (t) => {
+t.test('npm run seed: does not touch a directory with repositories', async (t) => {
   const dataDir = t.testdir()
   await run(dataDir, ['--issues', '0', '--pulls', '0', '--repos', '1'])
   await t.rejects(run(dataDir, []), { code: 2, stderr: /has repositories already/ })
 })
 
-t.test('npm run seed: wrong arguments and settings are named in one line', async (t) => {
+t.test('npm run seed: names wrong arguments and settings in one line', async (t) => {
   const dataDir = t.testdir()
   const cases: [args: string[], environment: Record<string, string>, stderr: RegExp][] = [
     [['--issues', 'many'], {}, /^seed: --issues: must be a whole number from 0 to 10000000, not "many"\n$/],

@@ -1,8 +1,8 @@
-/** The file modes that a test sets count for those who run it as root, too. */
+/** Makes file modes effective in tests that run as root. */
 
 const NOBODY = 65534
 
-/** Does the work as somebody whom nothing belongs to, where root does it; else as whoever runs the test. */
+/** Runs the work as the user nobody when the test runs as root; otherwise as the current user. */
 export async function asNobody<T>(work: () => Promise<T>): Promise<T> {
   if (process.geteuid?.() !== 0) return work()
   process.seteuid?.(NOBODY)

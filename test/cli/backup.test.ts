@@ -25,7 +25,7 @@ const environment = (dataDir: string, more: Record<string, string> = {}) => {
   return { ...own, DATA_DIR: dataDir, ...more }
 }
 
-/** Runs the command line; resolves to how it ended, also when that is a failure. */
+/** Runs the command line. Resolves to the exit code and the output, also after a failure. */
 async function run(dataDir: string, args: string[], more?: Record<string, string>) {
   try {
     const env = environment(dataDir, more)
@@ -64,7 +64,7 @@ t.test('mergelog backup and restore: text for people, JSON for scripts', async (
 })
 
 t.test(
-  'mergelog backup and restore: stores that are not in DATA_DIR have backups of their own',
+  'mergelog backup and restore: refuse stores outside of DATA_DIR, which have their own backup tools',
   async (t) => {
     for (const [name, url] of [
       ['EVENTSTORE_URL', 'esdb://127.0.0.1:1?tls=false'],
@@ -82,9 +82,9 @@ t.test(
   },
 )
 
-t.test('a disk that is full: one line, exit code 1, and nothing under any name', async (t) => {
+t.test('a full disk: one line, exit code 1, and no files are left', async (t) => {
   const directory = join(place, 'full')
-  // No file may be larger than 32 KiB, as if there were no more room.
+  // A file limit of 32 KiB acts like a full disk.
   const command = 'unset NODE_OPTIONS; ulimit -f 32; exec "$0" "$@"'
   const args = ['-c', command, process.execPath, ...MERGELOG, 'backup', directory]
   const child = spawn('bash', args, {
@@ -104,7 +104,7 @@ t.test('a disk that is full: one line, exit code 1, and nothing under any name',
   )
 })
 
-/** Runs the command line and kills it that many milliseconds after it has begun to write. */
+/** Runs the command line. Kills it `after` milliseconds after the directory `begun` has a file. */
 async function kill(dataDir: string, args: string[], begun: string, after: number): Promise<boolean> {
   const child = spawn(process.execPath, [...MERGELOG, ...args], {
     env: environment(dataDir),
@@ -118,7 +118,7 @@ async function kill(dataDir: string, args: string[], begun: string, after: numbe
   return code === null
 }
 
-t.test('kill -9 of a backup: there is none, or a whole one; the next one begins anew', async (t) => {
+t.test('kill -9 of a backup leaves no backup or a complete one; the next backup starts over', async (t) => {
   const directory = join(place, 'killed')
   let killed = 0
   for (const after of [0, 80]) {
@@ -136,7 +136,7 @@ t.test('kill -9 of a backup: there is none, or a whole one; the next one begins 
   await checkRestored(t, restored)
 })
 
-t.test('kill -9 of a restore: no server takes the directory for a whole one', async (t) => {
+t.test('kill -9 of a restore: no server starts on the half restored directory', async (t) => {
   const directory = join(place, 'for-restore')
   await backup({ dataDir: settled.dataDir, directory })
   let halves = 0
@@ -156,11 +156,14 @@ t.test('kill -9 of a restore: no server takes the directory for a whole one', as
   t.ok(halves > 0)
 })
 
-t.test('what DATA_DIR lacks is told with exit code 1, and the rest is backed up', async (t) => {
-  const directory = join(place, 'lacking')
-  await rm(join(settled.dataDir, 'git', '2.git'), { recursive: true })
-  const answer = await run(settled.dataDir, ['backup', directory, '--json'])
-  t.match(answer, { code: 1, stderr: /the backup is made, but DATA_DIR lacks .*: git\/2\.git\n$/ })
-  t.match(JSON.parse(answer.stdout), { missing: ['git/2.git'] })
-  t.ok((await readdir(directory)).includes('manifest.json'))
-})
+t.test(
+  'mergelog backup reports files that DATA_DIR lacks with exit code 1, and backs up the rest',
+  async (t) => {
+    const directory = join(place, 'lacking')
+    await rm(join(settled.dataDir, 'git', '2.git'), { recursive: true })
+    const answer = await run(settled.dataDir, ['backup', directory, '--json'])
+    t.match(answer, { code: 1, stderr: /the backup is made, but DATA_DIR lacks .*: git\/2\.git\n$/ })
+    t.match(JSON.parse(answer.stdout), { missing: ['git/2.git'] })
+    t.ok((await readdir(directory)).includes('manifest.json'))
+  },
+)

@@ -1,4 +1,4 @@
-/** `mergelog`, as a call, or in a process of its own where that is what a test is about. */
+/** Runs `mergelog` as a function call, or as a child process for tests that need one. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { runCommandLine } from '../../src/cli/program.ts'
 import { NODE_ARGS, program } from '../program.ts'
@@ -15,7 +15,7 @@ export interface Ended {
   stderr: string
 }
 
-/** Runs it to its end in this process: one at a time, and nothing else may print meanwhile. */
+/** Runs it in this process to its end. Only one can run at a time, and nothing else may print meanwhile. */
 export async function mergelog(args: readonly string[], environment: Environment = {}): Promise<Ended> {
   const before = process.env
   process.env = environmentOf(environment)
@@ -48,7 +48,7 @@ function captured(stream: NodeJS.WriteStream) {
   }
 }
 
-/** Starts it; what it prints on standard output is a stream to read. */
+/** Starts it as a child process. Its standard output and standard error are pipes. */
 export function startMergelog(
   test: { teardown(work: () => void): void },
   args: readonly string[],

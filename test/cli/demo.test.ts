@@ -16,9 +16,9 @@ const complete = await run('git', ['rev-parse', '--is-shallow-repository']).then
 )
 const options = complete
   ? {}
-  : { skip: 'this checkout is no complete git clone, so there is no history to push' }
+  : { skip: 'this checkout is not a complete git clone, so there is no history to push' }
 
-t.test('mergelog demo plays the main job on this very repository and tells its story', options, async (t) => {
+t.test('mergelog demo pushes and merges this repository, and prints the events', options, async (t) => {
   const server = await startTestServer(t)
   const env = { ...process.env, DATA_DIR: server.dataDir, PUBLIC_URL: server.url, ADMIN_PASSWORD }
   const { stdout } = await run(process.execPath, [...MERGELOG, 'demo'], {
@@ -26,34 +26,38 @@ t.test('mergelog demo plays the main job on this very repository and tells its s
     cwd: process.cwd(),
   })
   t.match(stdout, /PullRequestOpened[\s\S]*MergeStarted[\s\S]*PullRequestMerged/)
-  t.match(stdout, /all as it should be/)
+  t.match(stdout, /everything is as expected/)
   const wrong = run(process.execPath, [...MERGELOG, 'demo'], {
     env: { ...env, ADMIN_PASSWORD: 'not the password' },
   })
-  await t.rejects(wrong, { code: 1 }, 'and ends non-zero when something differs')
+  await t.rejects(wrong, { code: 1 }, 'it fails when a result differs')
 
   const json = await run(process.execPath, [...MERGELOG, 'demo', '--json'], { env })
   t.match(JSON.parse(json.stdout), { repository: /^admin\/demo-/, pull: 1, events: ['RepositoryCreated'] })
 })
 
-t.test('mergelog demo refuses a log that is not that of the server', options, async (t) => {
+t.test('mergelog demo refuses a log of another server', options, async (t) => {
   const server = await startTestServer(t)
   const none = t.testdir()
   const environment = { DATA_DIR: none, PUBLIC_URL: server.url, ADMIN_PASSWORD }
   const unread = `set -o pipefail; ${[process.execPath, ...MERGELOG].join(' ')} demo | true`
   const demo = () => run('bash', ['-c', unread], { env: { ...process.env, ...environment } })
   await t.rejects(demo(), { code: 1, stderr: /^mergelog: DATA_DIR: there is no log in \S+\n$/ })
-  t.same(await readdir(none), [], 'and makes none')
+  t.same(await readdir(none), [], 'it creates no log')
 
   const other = await startTestServer(t)
   const make = { method: 'POST', body: JSON.stringify({ name: 'other' }) }
-  t.equal((await other.fetch('admin', '/api/v1/user/repos', make)).status, 201, 'one of the same number')
+  t.equal(
+    (await other.fetch('admin', '/api/v1/user/repos', make)).status,
+    201,
+    'a repository with the same id',
+  )
   environment.DATA_DIR = other.dataDir
-  // A reader that goes is no failure, and what is one is told all the same.
+  // A closed pipe is not a failure, but the real failure must still be reported.
   await t.rejects(demo(), {
     code: 1,
-    stderr: /^mergelog: the log that the environment names is not that of \S+ \S+ at \S+\n$/,
+    stderr: /^mergelog: the environment names another log than that of \S+ \S+ at \S+\n$/,
   })
   const repositories = await server.fetch('admin', '/api/v1/user/repos')
-  t.same(await repositories.json(), [], 'and leaves nothing')
+  t.same(await repositories.json(), [], 'it leaves nothing on the server')
 })

@@ -26,7 +26,7 @@ t.test('the history of an issue, beside a running server', async (t) => {
     /^2 \S+Z alice StatusChanged \{/,
   ])
   t.ok(lines.every((line) => line.length <= 120))
-  t.notMatch(human.stdout.replaceAll('\n', ''), /\p{Cc}|\p{Bidi_Control}/u, 'nothing that moves the cursor')
+  t.notMatch(human.stdout.replaceAll('\n', ''), /\p{Cc}|\p{Bidi_Control}/u, 'no control characters')
   const coloured = await mergelog(['history', 'alice/app#1'], { ...environment, FORCE_COLOR: '1' })
   t.match(coloured.stdout, '\u001b[36m')
 
@@ -36,7 +36,7 @@ t.test('the history of an issue, beside a running server', async (t) => {
   t.same(
     events.map((line) => JSON.parse(line)),
     JSON.parse(await answer.text()),
-    'what the server answers',
+    'the same events as from the server',
   )
   const filter = ['--actor', 'Bob', '--type', 'CommentAdded,IssueOpened']
   const byBob = await mergelog(['history', 'alice/app#1', ...filter], environment)
@@ -59,5 +59,5 @@ t.test('the history of an issue, beside a running server', async (t) => {
     ],
     { env: { ...process.env, ...environment } },
   )
-  t.equal(stdout, '', 'a reader that goes is no failure')
+  t.equal(stdout, '', 'a closed pipe is not a failure')
 })

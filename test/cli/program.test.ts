@@ -25,10 +25,13 @@ t.test('the version is that of package.json', async (t) => {
   t.same(await mergelog(['--version']), { code: 0, stdout: `${version}\n`, stderr: '' })
 })
 
-t.test('what npx runs may be run: npm makes it so only once for each path of a clone', async (t) => {
-  const { bin } = JSON.parse(await readFile('package.json', 'utf8'))
-  await t.resolves(access(bin.mergelog, constants.X_OK))
-})
+t.test(
+  'the script that npx runs is executable: npm sets the mode only once for each path of a clone',
+  async (t) => {
+    const { bin } = JSON.parse(await readFile('package.json', 'utf8'))
+    await t.resolves(access(bin.mergelog, constants.X_OK))
+  },
+)
 
 t.test('wrong use is one line on standard error and exit code 2', async (t) => {
   const cases: [args: string[], line: RegExp][] = [
@@ -58,11 +61,11 @@ t.test('wrong use is one line on standard error and exit code 2', async (t) => {
   t.match(await mergelog([]), { code: 2, stdout: '', stderr: /^Usage: mergelog/ })
 })
 
-t.test('what an operator can mend is one line and exit code 1', async (t) => {
+t.test('a problem that the operator can fix is one line and exit code 1', async (t) => {
   const DATA_DIR = t.testdir({
-    broken: { 'events.db': 'this is no database, whatever its name says\n' },
+    broken: { 'events.db': 'this is not a database, despite its name\n' },
     empty: {},
-    // Where there is a directory SQLite says what it says where it has no right.
+    // For a directory, SQLite gives the same error as for a missing permission.
     locked: { 'events.db': '', 'lock.db': {} },
     folder: { 'events.db': {} },
   })
@@ -78,11 +81,11 @@ t.test('what an operator can mend is one line and exit code 1', async (t) => {
       { DATA_DIR: `${DATA_DIR}/locked` },
       /^mergelog: \/.*lock\.db cannot be locked: it cannot be/,
     ],
-    [['history', 'a/b#1'], { DATA_DIR: `${DATA_DIR}/folder` }, /^mergelog: \/.*events\.db can not be opened/],
+    [['history', 'a/b#1'], { DATA_DIR: `${DATA_DIR}/folder` }, /^mergelog: \/.*events\.db cannot be opened/],
     [
       ['serve'],
       { DATA_DIR: `${DATA_DIR}/folder`, LOG_LEVEL: 'silent' },
-      /^mergelog: \/.*events\.db can not be opened/,
+      /^mergelog: \/.*events\.db cannot be opened/,
     ],
     [['upgrade', 'follow', '--once', '--from', 'http://127.0.0.1:9'], {}, /^mergelog: current_plan: /],
     [['demo'], {}, /^mergelog: ADMIN_PASSWORD or --password is needed/],
@@ -92,10 +95,10 @@ t.test('what an operator can mend is one line and exit code 1', async (t) => {
     t.match(end, { code: 1, stdout: '', stderr: line }, args.join(' '))
     t.match(end.stderr, /^[^\n]+\n$/)
   }
-  t.same(await readdir(`${DATA_DIR}/empty`), [], 'and nothing is left in a directory that was mistyped')
+  t.same(await readdir(`${DATA_DIR}/empty`), [], 'nothing is created in a mistyped directory')
 })
 
-t.test('a data directory that is half restored is refused by every command that opens its log', async (t) => {
+t.test('every command that opens the log refuses a half restored data directory', async (t) => {
   const DATA_DIR = t.testdir({ restoring: {}, 'events.db': '', 'views.db': '' })
   const commands = [
     ['serve'],
@@ -114,7 +117,7 @@ t.test('a data directory that is half restored is refused by every command that 
   t.equal((await stat(`${DATA_DIR}/events.db`)).size, 0, 'nothing was written')
 })
 
-t.test('without the right to write in DATA_DIR: one line that names the file', async (t) => {
+t.test('without write permission in DATA_DIR: one line that names the file', async (t) => {
   const DATA_DIR = t.testdir()
   const names = ['events.db', 'views.db', 'secrets.db', 'lock.db']
   for (const name of names) {
@@ -127,15 +130,12 @@ t.test('without the right to write in DATA_DIR: one line that names the file', a
   const cases: [args: string[], line: RegExp][] = [
     [
       ['history', 'a/b#1'],
-      /^mergelog: \/\S+events\.db can not be used: attempt to write a readonly database\n$/,
+      /^mergelog: \/\S+events\.db cannot be used: attempt to write a readonly database\n$/,
     ],
-    [['replay', 'a/b#1', '--revision', '0'], /^mergelog: \/\S+events\.db can not be used: [^\n]+\n$/],
+    [['replay', 'a/b#1', '--revision', '0'], /^mergelog: \/\S+events\.db cannot be used: [^\n]+\n$/],
     [['verify'], /^mergelog: [^\n]+\n$/],
     [['rebuild'], /^mergelog: \/\S+lock\.db cannot be locked: [^\n]+\n$/],
-    [
-      ['upgrade', 'follow', '--once', '--from', 'http://127.0.0.1:9'],
-      /^mergelog: \/\S+events\.db can not be/,
-    ],
+    [['upgrade', 'follow', '--once', '--from', 'http://127.0.0.1:9'], /^mergelog: \/\S+events\.db cannot be/],
     [['serve'], /^mergelog: [^\n]+\n$/],
   ]
   for (const [args, stderr] of cases) {
@@ -147,7 +147,7 @@ t.test('without the right to write in DATA_DIR: one line that names the file', a
   }
 })
 
-t.test('mergelog serve runs the server, and SIGTERM ends it with 0', async (t) => {
+t.test('mergelog serve runs the server, and SIGTERM ends it with exit code 0', async (t) => {
   const environment = { DATA_DIR: t.testdir(), ADMIN_PASSWORD, PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' }
   const child = startMergelog(t, ['serve'], environment)
   const lines = createInterface({ input: child.stdout ?? process.stdin })

@@ -17,7 +17,7 @@ import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
 import { mergelog, startMergelog } from './command-line.ts'
 
-/** Read models that say what the log does not: a rebuild mends them. */
+/** Spoils the read model of issues, so that it differs from the log. A rebuild repairs it. */
 async function closeAllIssues(readStore: Awaited<ReturnType<typeof openReadStores>>['readStore']) {
   const issues = READ_MODELS.find(({ name }) => name === 'issues')
   if (issues === undefined) throw new Error('no model of issues')
@@ -72,9 +72,9 @@ t.test(
     )
     t.ok(asked > 0)
     t.same([...statuses], [200])
-    t.same(await open(), { rows: 30, total: '30' }, 'mended')
+    t.same(await open(), { rows: 30, total: '30' }, 'repaired')
     await alice.repos.issueCreateIssue('alice', 'app', { title: 'One more' })
-    t.same((await open()).total, '31', 'and goes on')
+    t.same((await open()).total, '31', 'new events are applied')
 
     const unknown = await mergelog(['rebuild', '--model', 'nothing'], { DATA_DIR })
     t.match(unknown, { code: 2, stderr: /there is no read model nothing; there are accounts, / })
@@ -92,7 +92,7 @@ t.test(
       t.match(stdout, /^issues from \d+ events\n$/)
     })
 
-    await t.test('nobody else, in one line', async (t) => {
+    await t.test('a refusal of everybody else is one line', async (t) => {
       t.match(await mergelog(['rebuild'], { DATA_DIR, PUBLIC_URL }), {
         code: 1,
         stdout: '',
@@ -110,10 +110,10 @@ t.test(
   },
 )
 
-t.test('mergelog rebuild without a server, which then starts on what it made', async (t) => {
+t.test('mergelog rebuild without a server; the next start uses the rebuilt read models', async (t) => {
   const DATA_DIR = t.testdir()
   const environment = { DATA_DIR }
-  await t.test('a server, and its end', async (t) => {
+  await t.test('a server runs and stops', async (t) => {
     const server = await startTestServer(t, environment)
     const alice = await server.as('alice')
     await alice.user.createCurrentUserRepo({ name: 'app' })
@@ -128,10 +128,10 @@ t.test('mergelog rebuild without a server, which then starts on what it made', a
 })
 
 t.test(
-  'a fold of another version is rebuilt by the next start, which frees what a rebuild has left',
+  'the next start rebuilds a read model of another version, and frees what a killed rebuild left',
   async (t) => {
     const DATA_DIR = t.testdir()
-    await t.test('a server, and its end', async (t) => {
+    await t.test('a server runs and stops', async (t) => {
       const server = await startTestServer(t, { DATA_DIR })
       const alice = await server.as('alice')
       await alice.user.createCurrentUserRepo({ name: 'app' })
@@ -141,7 +141,7 @@ t.test(
       await server.stop()
       const { readStore, generations, secrets } = await openReadStores({ ...server.services.config })
       await readStore.apply([], new Map([['issues', older]]))
-      // What a rebuild leaves whose process ends too early.
+      // The documents that a killed rebuild leaves.
       await generations.spare.prepare([accounts])
       const [account] = await readStore.range(accounts, { limit: 1 })
       if (account === undefined) throw new Error('there is an account')
@@ -157,20 +157,20 @@ t.test(
 
     const { generations, secrets } = await openReadStores(server.services.config)
     const spares = () => generations.spare.range(accounts, { limit: 1 })
-    t.equal((await spares()).length, 1, 'not at once, which would slow the start')
-    await until('what a rebuild has left is freed', async () => (await spares()).length === 0)
+    t.equal((await spares()).length, 1, 'not freed immediately, which would slow the start')
+    await until('the documents of the killed rebuild are freed', async () => (await spares()).length === 0)
     await Promise.all([generations.current.close(), secrets.close()])
   },
 )
 
 t.test(
-  'mergelog rebuild without a server: JSON alone on standard output, and nothing is left to free',
+  'mergelog rebuild without a server: only JSON on standard output, and nothing is left to free',
   async (t) => {
     const DATA_DIR = t.testdir()
     const server = await startTestServer(t, { DATA_DIR })
     await server.stop()
     const { config } = server.services
-    // The fold of another version made these, which is worth a line in the log.
+    // Another version built these, so the server writes a line to the log.
     const before = await openReadStores(config)
     await before.readStore.apply([], new Map([['accounts', { position: 1, version: 0 }]]))
     await Promise.all([before.readStore.close(), before.secrets.close()])
@@ -183,16 +183,16 @@ t.test(
     )
     t.match(JSON.parse(stdout), { rebuilt: [{ model: 'accounts' }] })
     t.match(stderr, /"msg":"the read model has changed/)
-    t.notOk((await readdir(DATA_DIR)).includes('secrets.db'), 'whose it is none')
+    t.notOk((await readdir(DATA_DIR)).includes('secrets.db'), 'the secrets are not opened')
 
     const { generations, secrets } = await openReadStores(config)
     t.ok((await generations.current.range(accounts, { limit: 1 })).length > 0)
-    t.same(await generations.spare.range(accounts, { limit: 1 }), [], 'the old generation is freed at once')
+    t.same(await generations.spare.range(accounts, { limit: 1 }), [], 'the old generation is freed')
     await Promise.all([generations.current.close(), secrets.close()])
   },
 )
 
-t.test('mergelog rebuild while another command has the data directory says so', async (t) => {
+t.test('mergelog rebuild while another command uses the data directory: one line that says so', async (t) => {
   const DATA_DIR = t.testdir({ 'events.db': '' })
   const unlock = lockDataDir(DATA_DIR)
   t.teardown(unlock)
@@ -207,7 +207,7 @@ t.test('mergelog rebuild while another command has the data directory says so', 
   })
 })
 
-t.test('mergelog rebuild beside a server that is killed: one line', async (t) => {
+t.test('mergelog rebuild when the server is killed: one line', async (t) => {
   const DATA_DIR = t.testdir()
   await promisify(execFile)(
     process.execPath,
@@ -226,12 +226,12 @@ t.test('mergelog rebuild beside a server that is killed: one line', async (t) =>
     stderr += chunk
   })
   const ended = once(rebuilding, 'close')
-  // It is under way when the first of the new documents are there.
+  // The rebuild has started when the first new documents exist.
   const { generations, secrets } = await openReadStores(loadConfig({ DATA_DIR }))
   const begun = () => generations.spare.range(accounts, { limit: 1 }).catch(() => [])
   await until('the rebuild has begun', async () => (await begun()).length > 0)
   server.kill('SIGKILL')
   await Promise.all([generations.current.close(), secrets.close()])
   t.same(await ended, [1, null])
-  t.equal(stderr, 'mergelog: the server went away before it was done\n')
+  t.equal(stderr, 'mergelog: the server stopped before the rebuild was done\n')
 })

@@ -26,7 +26,7 @@ t.test('an issue and a pull request as they were, beside a running server', asyn
 
   const answer = await server.fetch('alice', '/api/v1/repos/alice/app/issues/1/replay?revision=0')
   const json = await replay('--at', JSON.parse(await answer.clone().text()).created_at, '--json')
-  t.same(JSON.parse(json.stdout), await answer.json(), 'what the server answers')
+  t.same(JSON.parse(json.stdout), await answer.json(), 'the same JSON as from the server')
 
   const pull = await mergelog(['replay', 'alice/app#2', '--revision', '0'], environment)
   t.match(pull.stdout, /\nhead {2,}topic [0-9a-f]{10}\n/)
@@ -48,7 +48,7 @@ t.test('an issue and a pull request as they were, beside a running server', asyn
   }
 })
 
-t.test('a replay without a server makes no file that was not there', async (t) => {
+t.test('a replay without a server creates no files', async (t) => {
   const DATA_DIR = t.testdir()
   const server = await startTestServer(t, { DATA_DIR })
   const alice = await server.as('alice')
@@ -64,7 +64,7 @@ t.test('a replay without a server makes no file that was not there', async (t) =
   t.match(await replay(), {
     code: 1,
     stdout: '',
-    stderr: /^mergelog: DATA_DIR: its read models are not made yet/,
+    stderr: /^mergelog: DATA_DIR: it has no read models yet/,
   })
   t.match(await mergelog(['history', 'alice/app#1'], { DATA_DIR }), { code: 0, stdout: /IssueOpened/ })
   t.same(await databases(), [])

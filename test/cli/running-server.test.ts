@@ -8,10 +8,10 @@ import { askToRebuild, authorizationOf, NoServer, serverUrl } from '../../src/cl
 import { loadConfig } from '../../src/config.ts'
 
 const step = { model: 'pulls', events: 250, position: 250, end: 500, done: false }
-const WENT_AWAY = new CommandFailed('the server went away before it was done')
+const SERVER_STOPPED = new CommandFailed('the server stopped before the rebuild was done')
 const NDJSON = { 'content-type': 'application/x-ndjson; charset=utf-8' }
 
-/** The URL of a server that answers so. */
+/** Starts a server with this request listener. Resolves to its URL. */
 async function serverThat(test: Test, answer: RequestListener): Promise<string> {
   const server = createServer(answer)
   server.listen(0, '127.0.0.1')
@@ -31,7 +31,7 @@ async function stepsOf(url: string): Promise<number[]> {
   return positions
 }
 
-t.test('progress comes line by line, however it is cut on its way', async (t) => {
+t.test('progress is read line by line, wherever the network cuts the lines', async (t) => {
   let asked: unknown
   const url = await serverThat(t, async (request, response) => {
     asked = [request.method, request.url, request.headers.authorization, JSON.parse(await text(request))]
@@ -46,7 +46,7 @@ t.test('progress comes line by line, however it is cut on its way', async (t) =>
   t.same(asked, ['POST', '/api/v1/admin/rebuild', 'token T', { models: ['pulls', 'issues'] }])
 })
 
-t.test('a server that goes away is told in one line, whenever it goes', async (t) => {
+t.test('a server that stops at any moment gives a one-line error', async (t) => {
   const answers: Record<string, RequestListener> = {
     'before it answers': (request) => request.socket.destroy(),
     'in its answer': (_, response) => {
@@ -69,12 +69,12 @@ t.test('a server that goes away is told in one line, whenever it goes', async (t
   }
   for (const [when, answer] of Object.entries(answers)) {
     await t.test(when, async (t) => {
-      await t.rejects(stepsOf(await serverThat(t, answer)), WENT_AWAY)
+      await t.rejects(stepsOf(await serverThat(t, answer)), SERVER_STOPPED)
     })
   }
 })
 
-t.test('what the server says when it cannot do it is passed on', async (t) => {
+t.test("the server's error message is passed on", async (t) => {
   await t.test('in its answer', async (t) => {
     const failing = await serverThat(t, (_, response) => {
       response.writeHead(200, NDJSON).end('{"failed":"the fold is broken"}\n')
@@ -91,7 +91,7 @@ t.test('what the server says when it cannot do it is passed on', async (t) => {
   })
 })
 
-t.test('where nobody listens there is no server', async (t) => {
+t.test('a port on which nothing listens means that no server runs', async (t) => {
   let url = ''
   await t.test('a port that is free again', async (t) => {
     url = await serverThat(t, () => {})
@@ -100,13 +100,13 @@ t.test('where nobody listens there is no server', async (t) => {
   await t.rejects(stepsOf(url), new NoServer(message))
 })
 
-t.test('the environment says where the server is', async (t) => {
+t.test("the environment gives the server's URL", async (t) => {
   t.equal(serverUrl(loadConfig({})), 'http://127.0.0.1:3000')
   t.equal(serverUrl(loadConfig({ HOST: '::1', PORT: '80' })), 'http://[::1]:80')
   t.equal(serverUrl(loadConfig({ PUBLIC_URL: 'https://git.example.org' })), 'https://git.example.org')
 })
 
-t.test('a token is used rather than a password', async (t) => {
+t.test('a token takes precedence over a password', async (t) => {
   t.equal(authorizationOf('T', 'password'), 'token T')
   t.equal(authorizationOf(undefined, 'pässword'), `Basic ${Buffer.from('admin:pässword').toString('base64')}`)
   t.equal(authorizationOf(undefined, undefined), undefined)

@@ -6,7 +6,7 @@ import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
 import { mergelog, startMergelog } from './command-line.ts'
 
-t.test("a running server's queries show what another process follows, as the chain changes", async (t) => {
+t.test("a running server's queries show the chain's changes that another process records", async (t) => {
   const server = await startTestServer(t)
   const gateway = await startGateway(t)
   const ask = async (path: string) => {
@@ -21,17 +21,19 @@ t.test("a running server's queries show what another process follows, as the cha
       DATA_DIR: server.dataDir,
     },
   )
-  const told: unknown[] = []
-  createInterface({ input: child.stdout ?? process.stdin }).on('line', (line) => told.push(JSON.parse(line)))
+  const printed: unknown[] = []
+  createInterface({ input: child.stdout ?? process.stdin }).on('line', (line) =>
+    printed.push(JSON.parse(line)),
+  )
   await until('the plan is there', async () => (await ask('current_plan')).plan?.height === '120')
   gateway.show(recordedUpgrade.moved)
   await until('it has moved', async () => (await ask('current_plan')).plan?.height === '110')
   gateway.show(recordedUpgrade.replaced)
   await until('it is another', async () => (await ask('current_plan')).plan?.name === 'v2.1')
-  // What the server itself writes meanwhile goes into the same file.
+  // Meanwhile the server itself writes to the same log.
   await (await server.as('alice')).user.createCurrentUserRepo({ name: 'app' })
   gateway.fail({ status: 500 })
-  await until('it is told', async () => told.some((news) => isKind(news, 'unhealthy')))
+  await until('the failure is printed', async () => printed.some((news) => isKind(news, 'unhealthy')))
   gateway.fail(undefined)
   gateway.show(recordedUpgrade.applied)
   await until('it was applied', async () => (await ask('applied_plan/v2.1')).height === '112')
@@ -46,7 +48,7 @@ t.test("a running server's queries show what another process follows, as the cha
   t.same(await ask('authority'), { address: 'cosmos1gov' })
   child.kill('SIGTERM')
   t.same(await once(child, 'exit'), [0, null])
-  t.match(told, [
+  t.match(printed, [
     { kind: 'healthy' },
     { kind: 'recorded', events: [{ type: 'PlanScheduled' }, {}, {}] },
     { kind: 'recorded' },
@@ -60,7 +62,7 @@ t.test("a running server's queries show what another process follows, as the cha
 const isKind = (news: unknown, kind: string) =>
   typeof news === 'object' && news !== null && 'kind' in news && news.kind === kind
 
-t.test('without a server one round is recorded, and the next start of one shows it', async (t) => {
+t.test('--once records one round without a server, and a server started later shows it', async (t) => {
   const DATA_DIR = `${t.testdir()}/new`
   const gateway = await startGateway(t)
   const name = 'v2\u001b[31m\nred'
@@ -73,7 +75,7 @@ t.test('without a server one round is recorded, and the next start of one shows 
     /^\S+Z AuthorityChanged {2}cosmos1gov$/,
     /^$/,
   ])
-  t.same(await mergelog(args, { DATA_DIR }), { code: 0, stdout: '', stderr: '' }, 'nothing changed since')
+  t.same(await mergelog(args, { DATA_DIR }), { code: 0, stdout: '', stderr: '' }, 'nothing has changed')
 
   const server = await startTestServer(t, { DATA_DIR })
   const answer = await fetch(`${server.url}/sdk/upgrade/v1beta1/current_plan`)

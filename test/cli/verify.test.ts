@@ -7,7 +7,7 @@ import { openSqlite } from '../../src/sqlite.ts'
 import { startTestServer } from '../start-server.ts'
 import { mergelog, startMergelog } from './command-line.ts'
 
-t.test('mergelog verify: sound beside a running server; a spoilt document is named', async (t) => {
+t.test('mergelog verify: sound beside a running server; names a wrong document', async (t) => {
   const server = await startTestServer(t)
   const environment = { DATA_DIR: server.dataDir }
   const alice = await server.as('alice')
@@ -34,13 +34,13 @@ t.test('mergelog verify: sound beside a running server; a spoilt document is nam
   t.match(spoilt, {
     code: 1,
     stdout: '',
-    stderr: `mergelog: the log is sound, but not document ${issue.id} of read model issues: title is "Elsewhere", not "Here". "mergelog rebuild --model issues" makes it anew\n`,
+    stderr: `mergelog: the log is sound, but document ${issue.id} of read model issues is wrong: title is "Elsewhere", not "Here". "mergelog rebuild --model issues" repairs it\n`,
   })
 })
 
-t.test('one changed byte in the file of the log is caught, and stops a start where it is read', async (t) => {
+t.test('mergelog verify finds one changed byte in the log, and a start that reads it fails', async (t) => {
   const DATA_DIR = t.testdir()
-  await t.test('a server, and its end', async (t) => {
+  await t.test('a server runs and stops', async (t) => {
     const server = await startTestServer(t, { DATA_DIR })
     const alice = await server.as('alice')
     await alice.user.createCurrentUserRepo({ name: 'app' })
@@ -52,7 +52,7 @@ t.test('one changed byte in the file of the log is caught, and stops a start whe
   log.close()
   const bytes = await readFile(file)
   const at = bytes.indexOf('Genuine title')
-  t.ok(at > 0, 'it stands in the file')
+  t.ok(at > 0, 'the file contains the title')
 
   bytes.write('g', at)
   await writeFile(file, bytes)
@@ -81,7 +81,7 @@ t.test('one changed byte in the file of the log is caught, and stops a start whe
   })
 })
 
-t.test('a log that can not be opened is a report as well, and verify makes no files', async (t) => {
+t.test('mergelog verify reports a log that cannot be opened, and creates no files', async (t) => {
   const DATA_DIR = t.testdir({ 'events.db': 'Dear diary, '.repeat(1000), 'secrets.db': 'broken' })
   for (const contents of ['Dear diary, '.repeat(1000), '']) {
     await writeFile(join(DATA_DIR, 'events.db'), contents)
@@ -96,7 +96,7 @@ t.test('a log that can not be opened is a report as well, and verify makes no fi
   t.strictSame(await readdir(DATA_DIR), ['events.db', 'secrets.db'])
 })
 
-t.test('a signal ends verify, and nothing is left behind', async (t) => {
+t.test('a signal ends mergelog verify, and no files are left', async (t) => {
   const DATA_DIR = t.testdir()
   const server = await startTestServer(t, { DATA_DIR })
   const TMPDIR = join(DATA_DIR, 'tmp')
@@ -111,7 +111,7 @@ t.test('a signal ends verify, and nothing is left behind', async (t) => {
     ended.then(() => {
       running = false
     })
-    // It has begun when its directory is there.
+    // verify has started when its directory exists.
     while (running && !(await readdir(TMPDIR)).some((name) => name.startsWith('verify-')));
     child.kill(signal)
     t.strictSame(await ended, [code, null])

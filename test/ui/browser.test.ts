@@ -20,22 +20,22 @@ async function testPage(story: Awaited<ReturnType<typeof startStory>>, browser: 
     return types.filter((type) => type === 'PullRequestHeadMoved').length === 1
   })
 
-  /** A tab of its own, and all that went wrong in it: errors of scripts, refused by the policy, not loaded. */
+  /** A new tab. `problems` collects its script errors, violations of the policy and failed loads. */
   async function open(test: Test, options: BrowserContextOptions = {}) {
     const context = await browser.newContext(options)
     test.teardown(() => context.close())
     const page = await context.newPage()
     const problems: string[] = []
-    const asked: string[] = []
+    const requests: string[] = []
     page.on('console', (message) => {
       if (['error', 'warning'].includes(message.type())) problems.push(message.text())
     })
     page.on('pageerror', (error) => problems.push(error.message))
-    page.on('request', (request) => asked.push(request.url()))
-    return { page, problems, asked }
+    page.on('request', (request) => requests.push(request.url()))
+    return { page, problems, requests }
   }
 
-  const stands = (page: Page, revision: number) =>
+  const showsMoment = (page: Page, revision: number) =>
     page.locator(`#moment[data-revision="${revision}"]`).waitFor()
   const isLive = (page: Page) => page.locator('[data-live="on"]').waitFor()
   const isHacked = (page: Page) => page.evaluate('"hacked" in window')
@@ -44,66 +44,66 @@ async function testPage(story: Awaited<ReturnType<typeof startStory>>, browser: 
     return (await app.eventsOf(index)).findLastIndex((event) => event.type === type)
   }
 
-  await t.test('the timeline tells the story, and nothing is refused by the policy', async (t) => {
+  await t.test('the timeline has a sentence for each event, and the policy blocks nothing', async (t) => {
     const { page, problems } = await open(t)
     await page.goto(address)
     await isLive(page)
-    const told = await page.locator('#timeline .told').allInnerTexts()
-    t.equal(told.length, (await lastOf(story)) + 1)
-    t.match(told[0], /^bob opened this pull request: polite into main, 1 file/)
+    const sentences = await page.locator('#timeline .sentence').allInnerTexts()
+    t.equal(sentences.length, (await lastOf(story)) + 1)
+    t.match(sentences[0], /^bob opened this pull request: polite into main, 1 file/)
     for (const words of [
       'carol commented.',
       'alice assigned bob and carol.',
       'alice reopened this pull request.',
     ]) {
-      t.ok(told.includes(words), words)
+      t.ok(sentences.includes(words), words)
     }
     t.equal(await page.locator('h1 bdi').innerText(), 'Greet politely, and find the answer')
     t.match(await page.locator('#changes').innerText(), /2 commits/i)
     t.strictSame(problems, [])
   })
 
-  await t.test('keys move the slider, and what changed is marked, in words, too', async (t) => {
+  await t.test('keys move the slider, and the page marks and names what changed', async (t) => {
     const { page, problems } = await open(t)
     await page.goto(address)
     const last = await lastOf(story)
     const slider = page.getByRole('slider', { name: 'Moment' })
     await slider.focus()
     await page.keyboard.press('Home')
-    await stands(page, 0)
+    await showsMoment(page, 0)
     t.equal(await page.locator('h1 bdi').innerText(), 'Greetings that are polite')
     t.match(await slider.getAttribute('aria-valuetext'), /^Event 1 of \d+: bob opened this pull request/)
     t.match(page.url(), /\?revision=0$/)
     const titled = await revisionOf('TitleChanged')
     for (let i = 0; i < titled; i++) await page.keyboard.press('ArrowRight')
-    await stands(page, titled)
+    await showsMoment(page, titled)
     t.equal(await page.locator('h1 mark').innerText(), 'Greet politely, and find the answer')
     t.match(await page.locator('.summary').innerText(), 'Changed: Title.')
     t.equal(await page.locator('[aria-current="step"]').getAttribute('data-revision'), `${titled}`)
-    t.match(await page.locator('#changes').innerText(), /1 commit\b/i, 'the difference is of then')
+    t.match(await page.locator('#changes').innerText(), /1 commit\b/i, 'the diff is that of the moment')
     await page.keyboard.press('End')
-    await stands(page, last)
+    await showsMoment(page, last)
     t.equal(await page.locator('h1 mark').count(), 0)
     await page.locator('#changes', { hasText: '2 commits' }).waitFor()
     t.equal(new URL(page.url()).search, '')
 
     await page.locator('#previous').press('Enter')
-    await stands(page, last - 1)
-    t.equal(await page.evaluate('document.activeElement.id'), 'previous', 'focus stays')
+    await showsMoment(page, last - 1)
+    t.equal(await page.evaluate('document.activeElement.id'), 'previous', 'the link keeps the focus')
     await page.locator(`#timeline a[data-revision="${titled}"]`).press('Enter')
-    await stands(page, titled)
+    await showsMoment(page, titled)
     await page.locator('#now').click()
-    await stands(page, last)
+    await showsMoment(page, last)
     t.notOk(await page.locator('#next').getAttribute('href'), 'there is nothing after the last event')
     t.strictSame(problems, [])
   })
 
-  await t.test('a slider that moves fast asks the server once, and a known moment not again', async (t) => {
-    const { page, asked } = await open(t)
+  await t.test('a fast slider sends one request, and a loaded moment is not requested again', async (t) => {
+    const { page, requests } = await open(t)
     await page.goto(address)
     await isLive(page)
-    asked.length = 0
-    const moments = () => asked.filter((url) => url.includes('part=moment'))
+    requests.length = 0
+    const moments = () => requests.filter((url) => url.includes('part=moment'))
     await page.evaluate(`{
       const slider = document.getElementById('slider')
       for (let i = 0; i < 60; i++) {
@@ -111,38 +111,42 @@ async function testPage(story: Awaited<ReturnType<typeof startStory>>, browser: 
         slider.dispatchEvent(new Event('input'))
       }
     }`)
-    await stands(page, 4)
+    await showsMoment(page, 4)
     t.equal(moments().length, 1)
     await page.locator('#previous').click()
-    await stands(page, 3)
+    await showsMoment(page, 3)
     await page.locator('#next').click()
-    await stands(page, 4)
+    await showsMoment(page, 4)
     t.equal(moments().length, 2)
   })
 
-  await t.test('what happens is shown while it happens', async (t) => {
+  await t.test('the page shows new events live', async (t) => {
     const { page, problems } = await open(t)
     await page.goto(address)
     await isLive(page)
     await app.edit(index, { title: 'Changed while somebody looks' })
     await page.getByRole('heading', { name: 'Changed while somebody looks' }).waitFor()
     const last = await lastOf(story)
-    t.equal(await page.locator('#slider').inputValue(), `${last}`, 'a slider at the end follows')
+    t.equal(
+      await page.locator('#slider').inputValue(),
+      `${last}`,
+      'a slider at the end moves to the new event',
+    )
     t.match(await page.locator('#timeline').innerText(), 'to Changed while somebody looks.')
     t.match(await page.title(), /^Changed while/)
 
     await page.locator('#slider').press('Home')
-    await stands(page, 0)
+    await showsMoment(page, 0)
     await app.call('carol', 'POST', `issues/${index}/comments`, { body: 'And another thing' })
     await page.locator('#timeline', { hasText: 'And another thing' }).waitFor()
     t.equal(await page.locator('#slider').getAttribute('max'), `${await lastOf(story)}`)
-    t.equal(await page.locator('#slider').inputValue(), '0', 'one that looks at the past stays there')
+    t.equal(await page.locator('#slider').inputValue(), '0', 'a slider at a past event stays there')
     t.equal(await page.locator('#moment').getAttribute('data-revision'), '0')
     t.match(await page.locator('#place').innerText(), `event 1 of ${(await lastOf(story)) + 1}`)
     t.strictSame(problems, [])
   })
 
-  await t.test('a hostile title is a text like any other', async (t) => {
+  await t.test('a hostile title is shown as plain text', async (t) => {
     const { page, problems } = await open(t, { viewport: { width: 360, height: 740 } })
     const titled = (await app.eventsOf(index)).findIndex(
       ({ type, data }) => type === 'TitleChanged' && 'title' in data && data.title === HOSTILE_TITLE,
@@ -151,17 +155,17 @@ async function testPage(story: Awaited<ReturnType<typeof startStory>>, browser: 
     await isLive(page)
     t.equal(await page.locator('h1 bdi').textContent(), HOSTILE_TITLE)
     await page.locator('#slider').press('ArrowLeft')
-    await stands(page, titled - 1)
+    await showsMoment(page, titled - 1)
     await page.locator('#slider').press('ArrowRight')
-    await stands(page, titled)
+    await showsMoment(page, titled)
     t.equal(await page.locator('h1 bdi').textContent(), HOSTILE_TITLE)
     t.equal(await isHacked(page), false)
     t.equal(await page.locator('main img, main script').count(), 0)
-    t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), 'it fits a phone')
+    t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), 'the page fits a phone')
     t.strictSame(problems, [])
   })
 
-  await t.test('without a script all of it is there, moment by moment', async (t) => {
+  await t.test('the page works without a script', async (t) => {
     const { page, problems } = await open(t, { javaScriptEnabled: false })
     await page.goto(address)
     t.equal(await page.locator('#slider').isVisible(), false)
@@ -172,11 +176,11 @@ async function testPage(story: Awaited<ReturnType<typeof startStory>>, browser: 
     t.equal(await page.locator('h1 bdi').innerText(), 'Greetings that are polite')
     await page.locator('#next').click()
     await page.waitForURL(/revision=1/)
-    await stands(page, 1)
+    await showsMoment(page, 1)
     t.strictSame(problems, [])
   })
 
-  await t.test('a private pull request is shown to who signs in, live', async (t) => {
+  await t.test('a private pull request is shown live to a signed-in reader', async (t) => {
     const hidden = await story.repository(t, 'hidden', { private: true })
     await hidden.branch('topic', { x: 'x' })
     const number = await hidden.open('topic')
@@ -201,10 +205,10 @@ async function testPage(story: Awaited<ReturnType<typeof startStory>>, browser: 
       .evaluateAll((all) => all.map(({ tagName }) => Number(tagName[1])))
     t.ok(
       levels.every((level, i) => level <= (levels[i - 1] ?? 0) + 1),
-      `no level is left out: ${levels}`,
+      `no heading level is skipped: ${levels}`,
     )
     const ids = await page.locator('[id]').evaluateAll((all) => all.map(({ id }) => id))
-    t.equal(new Set(ids).size, ids.length, 'no id is there twice')
+    t.equal(new Set(ids).size, ids.length, 'ids are unique')
     for (const link of await page.getByRole('link').all()) t.match(await link.innerText(), /\S/)
     t.equal(await page.locator('[role="status"]').count(), 2)
     const outlines = new Set<unknown>()
@@ -212,6 +216,6 @@ async function testPage(story: Awaited<ReturnType<typeof startStory>>, browser: 
       await page.keyboard.press('Tab')
       outlines.add(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle'))
     }
-    t.strictSame([...outlines], ['solid'], 'focus can be seen')
+    t.strictSame([...outlines], ['solid'], 'the focus is visible')
   })
 }

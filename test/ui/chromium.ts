@@ -1,4 +1,7 @@
-/** The browser that the page is tested in: Debian's chromium, or what stands in CHROMIUM. Nothing is installed here. */
+/**
+ * The browser for the tests of the page: Debian's chromium, or the path in CHROMIUM. The tests install
+ * nothing.
+ */
 import { existsSync } from 'node:fs'
 import { type Browser, chromium } from 'playwright-core'
 import type { Test } from 'tap'
@@ -8,10 +11,10 @@ const BROWSERS = [
   ...['chromium', 'chromium-browser', 'google-chrome'].map((name) => `/usr/bin/${name}`),
 ]
 
-/** Why the tests of a page are skipped where `launchBrowser` gives none. */
+/** The reason for skipping the browser tests when `launchBrowser` finds no browser. */
 export const NO_BROWSER = 'no browser found: `apt-get install chromium`, or set CHROMIUM to the path of one'
 
-/** A browser until the test's end; undefined where none is installed. */
+/** Starts a browser, which is closed at the test's end. Undefined when no browser is installed. */
 export async function launchBrowser(t: Pick<Test, 'teardown'>): Promise<Browser | undefined> {
   const executablePath = BROWSERS.find((path) => path !== undefined && existsSync(path))
   if (executablePath === undefined) return undefined

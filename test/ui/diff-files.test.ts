@@ -5,7 +5,7 @@ import { diffFiles } from '../../src/ui/diff-files.ts'
 const BOUNDS = { files: 10, lines: 100, characters: 80 }
 const read = (text: string, bounds = BOUNDS, complete = true) => diffFiles(text, complete, bounds)
 
-t.test('a line of a file never passes for the head of another one', (t) => {
+t.test('a line of a file is never taken for the header of another file', (t) => {
   const { files, cut } = read(
     [
       'diff --git a/x b/x',
@@ -36,7 +36,7 @@ t.test('a line of a file never passes for the head of another one', (t) => {
   t.end()
 })
 
-t.test('names are read as they are, in quotes or not', (t) => {
+t.test('file names are decoded, with quotes or without', (t) => {
   const { files } = read(
     [
       'diff --git "a/a\\tb \\303\\251.txt" "b/a\\tb \\303\\251.txt"',
@@ -71,7 +71,7 @@ t.test('names are read as they are, in quotes or not', (t) => {
   t.end()
 })
 
-t.test('no more than the bounds is kept, and that there is more is said', (t) => {
+t.test('files, lines and characters are limited, and a cut is reported', (t) => {
   const file = (name: string) =>
     `diff --git a/${name} b/${name}\n@@ -0,0 +1,3 @@\n+${'x'.repeat(99)}\n+b\n+c\n`
   t.equal(read(file('a') + file('b')).cut, false)
@@ -85,18 +85,18 @@ t.test('no more than the bounds is kept, and that there is more is said', (t) =>
   t.ok(files.cut)
   t.equal(files.files.length, 1)
   t.equal(files.files[0]?.blocks[0]?.lines[0]?.content, `+${'x'.repeat(79)} …`)
-  t.ok(read(file('a').slice(0, -2), BOUNDS, false).cut, 'of a text that is cut')
+  t.ok(read(file('a').slice(0, -2), BOUNDS, false).cut, 'a cut text is reported too')
   t.strictSame(read(''), { files: [], cut: false })
   t.end()
 })
 
 const MANY = { files: 1000, lines: 10_000, characters: 400 }
 
-/** A file with so many changed lines in one place. */
+/** The diff of a file with `lines` changed lines in one place. */
 const changed = (name: string, lines: number, deleted: string, added: string) =>
   `diff --git a/${name} b/${name}\n@@ -1,${lines} +1,${lines} @@\n${`-${deleted}\n`.repeat(lines)}${`+${added}\n`.repeat(lines)}`
 
-/** The markup, and how often others had their turn meanwhile. */
+/** The markup, and how many turns of the event loop other work got meanwhile. */
 async function drawnInTurns(files: Parameters<typeof drawnFiles>[0]) {
   let turns = 0
   const next = () => {
@@ -109,7 +109,7 @@ async function drawnInTurns(files: Parameters<typeof drawnFiles>[0]) {
   return { markup, turns }
 }
 
-t.test('changed words are marked, unless comparing them would take long', async (t) => {
+t.test('changed words are marked, unless comparing them would take too long', async (t) => {
   const drawn = (lines: number, text: string) =>
     drawnFiles(read(changed('x', lines, `${text} old`, `${text} new`), MANY).files)
   t.match(await drawn(2, 'the <b>same</b>'), /the &lt;b&gt;same&lt;&#x2F;b&gt; <ins>new<\/ins>/)
@@ -118,27 +118,30 @@ t.test('changed words are marked, unless comparing them would take long', async 
   t.match(long, 'new')
 })
 
-t.test('what comparing takes is bounded for all files together, and others have their turn', async (t) => {
-  const [deleted, added] = ['!?'.repeat(199), '+-'.repeat(199)]
-  const many = Array.from({ length: 200 }, (_, i) => changed(`long-${i}`, 2, deleted, added))
-  const small = changed('small', 1, 'the old word', 'the new word')
-  const { files } = read([small, ...many, small].join(''), MANY)
-  t.equal(files.length, 202)
-  const { markup, turns } = await drawnInTurns(files)
-  const sections = markup.split('</section>')
-  const compared = sections.map((section) => /<ins>|<del>/.test(section))
-  const times = compared.filter(Boolean).length
-  // One file has two pairs of lines of 398 signs: that takes more than half of what there is.
-  t.ok(compared[0], 'the first file')
-  t.strictSame(compared.indexOf(false), 2)
-  t.notOk(compared.slice(2, 201).some(Boolean), 'after what took all, long lines are coloured as wholes')
-  t.ok(compared[201], 'what takes little still finds room')
-  t.equal(times, 3)
-  t.ok(turns >= times, `${turns} turns`)
-  for (const section of sections.slice(0, 201)) t.match(section, /d2h-del/)
-})
+t.test(
+  'the costs of comparing are limited for all files together, and other work gets its turns',
+  async (t) => {
+    const [deleted, added] = ['!?'.repeat(199), '+-'.repeat(199)]
+    const many = Array.from({ length: 200 }, (_, i) => changed(`long-${i}`, 2, deleted, added))
+    const small = changed('small', 1, 'the old word', 'the new word')
+    const { files } = read([small, ...many, small].join(''), MANY)
+    t.equal(files.length, 202)
+    const { markup, turns } = await drawnInTurns(files)
+    const sections = markup.split('</section>')
+    const compared = sections.map((section) => /<ins>|<del>/.test(section))
+    const times = compared.filter(Boolean).length
+    // One long file has two pairs of lines with 398 signs: it takes more than half of the limit.
+    t.ok(compared[0], 'the first file')
+    t.strictSame(compared.indexOf(false), 2)
+    t.notOk(compared.slice(2, 201).some(Boolean), 'beyond the limit, long lines have no marked words')
+    t.ok(compared[201], 'a small file still fits into the limit')
+    t.equal(times, 3)
+    t.ok(turns >= times, `${turns} turns`)
+    for (const section of sections.slice(0, 201)) t.match(section, /d2h-del/)
+  },
+)
 
-t.test('lines that have no other to be compared with take nothing of what the others may', async (t) => {
+t.test('lines that are not compared count nothing towards the limit', async (t) => {
   const text = '!?'.repeat(199)
   const lines = `${`+${text}\n`.repeat(50)} context\n${`-${text}\n`.repeat(50)}`
   const alone = `diff --git a/alone b/alone\n@@ -1,51 +1,51 @@\n${lines}`
@@ -153,7 +156,7 @@ t.test('lines that have no other to be compared with take nothing of what the ot
   t.match(await drawnFiles(files), /<ins>b<\/ins>/)
 })
 
-t.test('others have their turn after every file whose words were compared', async (t) => {
+t.test('other work gets a turn after every file whose words were compared', async (t) => {
   const files = Array.from({ length: 20 }, (_, i) => changed(`${i}`, 2, 'old words', 'new words'))
   const { markup, turns } = await drawnInTurns(read(files.join(''), MANY).files)
   t.equal(markup.match(/<ins>/g)?.length, 40)

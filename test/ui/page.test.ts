@@ -12,7 +12,7 @@ const get = async (path: string, login: string | null = null, init: RequestInit 
   return { status: answer.status, headers: answer.headers, text: await answer.text() }
 }
 
-t.test('the page shows state, timeline, commits and difference without a script', async (t) => {
+t.test('the page shows state, timeline, commits and diff without a script', async (t) => {
   const { status, headers, text } = await get(page)
   t.equal(status, 200)
   t.equal(headers.get('content-type'), 'text/html; charset=utf-8')
@@ -31,17 +31,17 @@ t.test('the page shows state, timeline, commits and difference without a script'
   }
 })
 
-t.test('no markup comes out of titles, comments, names of files or their contents', async (t) => {
+t.test('titles, comments, file names and file contents never become markup', async (t) => {
   for (const revision of ['', '?revision=2', '?revision=3']) {
     const { text } = await get(`${page}${revision}`)
     const scripts = [...text.matchAll(/<script[^>]*>/g)].map(([tag]) => tag)
     t.strictSame(scripts, ['<script type="module" src="/ui/assets/page.js">'])
     t.notMatch(text, /<img|<b>42|<b onclick|\sstyle=|\son\w+="/)
   }
-  t.match((await get(page)).text, 'a &lt;b onclick', 'the odd name is there')
+  t.match((await get(page)).text, 'a &lt;b onclick', 'the odd name is shown')
 })
 
-t.test('a moment shows the pull request as it stood, and marks what changed', async (t) => {
+t.test('a moment shows the pull request as it was, and marks what changed', async (t) => {
   const events = await app.eventsOf(index)
   const titled = events.findLastIndex(({ type }) => type === 'TitleChanged')
   const { text } = await get(`${page}?revision=${titled}&part=moment`)
@@ -50,14 +50,14 @@ t.test('a moment shows the pull request as it stood, and marks what changed', as
   t.match(text, /was <del><bdi>&#60;script/)
   const first = (await get(`${page}?revision=0&part=moment`)).text
   t.match(first, 'Greetings that are polite')
-  t.match(first, 'The beginning: all of it is new.')
+  t.match(first, 'This is the first event: everything is new.')
   t.notMatch(first, '<mark>')
   const pushed = events.findIndex(({ type }) => type === 'PullRequestHeadMoved')
   t.match((await get(`${page}?revision=${pushed}&part=changes`)).text, '2 commits')
   t.match((await get(`${page}?revision=${pushed - 1}&part=changes`)).text, '1 commit<')
 })
 
-t.test('every answer has a strict policy, and no cache keeps what is private', async (t) => {
+t.test('every answer has a strict policy, and caches never keep private data', async (t) => {
   for (const path of [page, '/ui/assets/page.js', '/ui/alice/nothing/pulls/1', `${page}?revision=x`]) {
     const { headers } = await get(path)
     t.equal(headers.get('content-security-policy'), CONTENT_SECURITY_POLICY, path)
@@ -68,7 +68,7 @@ t.test('every answer has a strict policy, and no cache keeps what is private', a
   t.equal((await get(page)).headers.get('cache-control'), 'private, no-cache')
 })
 
-t.test('who is not signed in is asked to; what one may not see is as what is not there', async (t) => {
+t.test('anonymous users are asked to sign in; a hidden page answers like a missing one', async (t) => {
   const hidden = await story.repository(t, 'hidden', { private: true })
   await hidden.branch('topic', { x: 'x' })
   const secret = `/ui/alice/hidden/pulls/${await hidden.open('topic')}`
@@ -89,7 +89,7 @@ t.test('who is not signed in is asked to; what one may not see is as what is not
 })
 
 t.test(
-  'a number or a moment that is not there gives 404 with the range that is; nonsense gives 422',
+  'an unknown number gives 404, an unknown moment 404 with the valid range, an invalid moment 422',
   async (t) => {
     const last = await lastOf(story)
     for (const number of ['999', 'x', '0', '-1', '1e1', '9'.repeat(40)]) {
@@ -108,7 +108,7 @@ t.test(
   },
 )
 
-t.test('assets have their types and a tag; HEAD answers as GET without a body', async (t) => {
+t.test('assets have their types and an ETag; HEAD answers like GET without a body', async (t) => {
   const types = { 'page.js': /^text\/javascript/, 'page.css': /^text\/css/, 'icon.svg': /^image\/svg\+xml/ }
   for (const [name, type] of Object.entries(types)) {
     const path = `/ui/assets/${name}`
@@ -128,7 +128,7 @@ t.test('assets have their types and a tag; HEAD answers as GET without a body', 
   t.equal((await get(page, 'alice', { method: 'POST' })).status, 404)
 })
 
-t.test('a large difference is cut with a line that says so, and a long text, too', async (t) => {
+t.test('a large diff and a long text are cut, and the page says so', async (t) => {
   const large = await story.repository(t, 'large')
   const line = (i: number, word: string) => `${word} ${i} ${'x'.repeat(i % 300)}\n`
   const text = (word: string) => Array.from({ length: 30_000 }, (_, i) => line(i, word)).join('')
@@ -138,12 +138,12 @@ t.test('a large difference is cut with a line that says so, and a long text, too
   const number = await large.open('topic', { body: 'b'.repeat(50_000) })
   const { status, text: shown } = await get(`/ui/alice/large/pulls/${number}`)
   t.equal(status, 200)
-  t.match(shown, 'This is the beginning of a large difference.')
+  t.match(shown, 'This is only the beginning of a large diff.')
   t.match(shown, 'and 30000 more characters')
   t.ok(shown.length < 4 * 1024 * 1024, `${shown.length} characters`)
 })
 
-t.test('the whole difference of a moment is there as text', async (t) => {
+t.test('the whole diff of a moment is available as text', async (t) => {
   const events = await app.eventsOf(index)
   const pushed = events.findIndex(({ type }) => type === 'PullRequestHeadMoved')
   const after = await get(`${page}/diff?revision=${pushed}`)
@@ -158,7 +158,7 @@ t.test('the whole difference of a moment is there as text', async (t) => {
   t.equal((await get('/ui/alice/nothing/pulls/1/diff?revision=0')).status, 401)
 })
 
-t.test('what happens comes live, below the path that asks for a password', async (t) => {
+t.test('new events come live, below the path that asks for a password', async (t) => {
   const last = await lastOf(story)
   const stop = new AbortController()
   t.teardown(() => stop.abort())

@@ -1,6 +1,6 @@
-/** A pull request with a life worth looking at. */
 import { startPulls } from '../commands/pull-requests/pull-repository.ts'
 import type { Test } from '../git-client.ts'
+/** A pull request with many kinds of events. */
 
 export const HOSTILE_TITLE = `<script>window.hacked=1</script><img src=x onerror="window.hacked=1"> \u202eevil\u202c ${'寬'.repeat(160)}`
 export const HOSTILE_FILE = 'a <b onclick=x>"&\'\té.txt'
@@ -19,7 +19,9 @@ export function greet(name, greeting = 'Hello') {
 export const answer = 42
 `
 
-/** Resolves to the server, the repository and the number of the pull request, which is open at the end. */
+/**
+ * Creates the pull request, which is open at the end. Resolves to the server, the repository and its number.
+ */
 export async function startStory(test: Test) {
   const pulls = await startPulls(test)
   const app = await pulls.repository(test, 'app', { writers: ['bob', 'carol'] })

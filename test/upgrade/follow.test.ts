@@ -26,14 +26,14 @@ async function recorded(log: EventStore) {
 
 const typesOf = async (log: EventStore) => (await recorded(log)).map(({ type }) => type)
 
-t.test('a recorded upgrade, followed: each change is in the log once, and nothing else', async (t) => {
+t.test('following a recorded upgrade: each change is in the log once, and nothing else', async (t) => {
   const { log } = openLog(t)
   const gateway = await startGateway(t)
   const { signal } = new AbortController()
   const perStep: string[][] = []
   for (const view of Object.values(recordedUpgrade)) {
     gateway.show(view)
-    // A restart between any two rounds changes nothing: what was recorded is all that is remembered.
+    // A restart between two rounds changes nothing: the only state is the log.
     const round = await followOnce(log, open(gateway.url), signal)
     t.same(round.refused, [])
     perStep.push(round.events.map(({ type }) => type))
@@ -62,7 +62,7 @@ t.test('a recorded upgrade, followed: each change is in the log once, and nothin
   }
 })
 
-t.test('all answers of a round are asked of the block of the first', async (t) => {
+t.test('all queries of a round ask for the block of the first answer', async (t) => {
   const { log } = openLog(t)
   const gateway = await startGateway(t)
   const { signal } = new AbortController()
@@ -78,7 +78,7 @@ t.test('all answers of a round are asked of the block of the first', async (t) =
   ])
 })
 
-t.test('a node that is behind what was seen already does not lead back into the past', async (t) => {
+t.test('answers of a node that is behind an earlier answer are refused', async (t) => {
   const { log } = openLog(t)
   const double = await startGateway(t)
   const gateway = open(double.url)
@@ -90,7 +90,7 @@ t.test('a node that is behind what was seen already does not lead back into the 
   t.same(await typesOf(log), ['PlanScheduled'])
 })
 
-t.test('chains that are too old to tell of modules and authority are followed for their plan', async (t) => {
+t.test('chains that are too old for module versions and authority are followed for their plan', async (t) => {
   const { log } = openLog(t)
   const gateway = await startGateway(t)
   gateway.show({ plan: { name: 'v2', height: 120 } })
@@ -101,7 +101,7 @@ t.test('chains that are too old to tell of modules and authority are followed fo
   t.equal((await recorded(log)).length, 1)
 })
 
-t.test('a name is asked for percent-encoded, whatever stands in it', async (t) => {
+t.test("a plan's name is percent-encoded in the path, whatever characters it has", async (t) => {
   const { log } = openLog(t)
   const gateway = await startGateway(t)
   const { signal } = new AbortController()
@@ -111,13 +111,13 @@ t.test('a name is asked for percent-encoded, whatever stands in it', async (t) =
     gateway.show({ plan: null, applied: { [name.replace('\ud800', '\ufffd')]: '120' } })
     await followOnce(log, open(gateway.url), signal)
     const last = (await recorded(log)).at(-1)
-    // Two dots can not be asked for: they would name another path.
+    // '..' can't be sent: it would change the path.
     t.equal(last?.type, name === '..' ? 'PlanCanceled' : 'PlanApplied', name.slice(0, 20))
   }
   t.ok(gateway.asked.every(({ path }) => path.startsWith('/cosmos/upgrade/v1beta1/')))
 })
 
-t.test('what a gateway does wrong is said in one line, and nothing is recorded of it', async (t) => {
+t.test('an invalid answer of the gateway gives a one-line error, and nothing is recorded', async (t) => {
   const { log } = openLog(t)
   const double = await startGateway(t)
   double.show({ height: '1', plan: { name: 'v2', height: '120' }, modules: [], authority: 'a' })
@@ -127,19 +127,19 @@ t.test('what a gateway does wrong is said in one line, and nothing is recorded o
     [{ status: 404 }, 'current_plan', /^current_plan: answered with 404$/],
     [{ status: 500 }, 'module_versions', /^module_versions: answered with 500$/],
     [{ status: 302, headers: { location: elsewhere.url } }, '', /^current_plan: unexpected redirect$/],
-    [{ body: '<html>' }, '', /no JSON/],
-    [{ body: '' }, '', /no JSON/],
+    [{ body: '<html>' }, '', /not JSON/],
+    [{ body: '' }, '', /not JSON/],
     [{ body: '{}' }, 'current_plan', /plan/],
     [{ body: '[]' }, 'current_plan', /object/],
     [{ body: '{"plan":{"name":7,"height":"1"}}' }, '', /^current_plan: \/plan/],
-    [{ body: '{"plan":{"name":"x","height":"1e3"}}' }, '', /plan\.height is no int64/],
-    [{ body: '{"plan":{"name":"x","height":9223372036854775807}}' }, '', /plan\.height is no int64/],
-    [{ body: '{"plan":{"name":"x","height":"9223372036854775808"}}' }, '', /plan\.height is no int64/],
-    [{ body: '{"module_versions":[{"name":"x","version":"-1"}]}' }, 'module_versions', /no uint64/],
+    [{ body: '{"plan":{"name":"x","height":"1e3"}}' }, '', /plan\.height is not an int64/],
+    [{ body: '{"plan":{"name":"x","height":9223372036854775807}}' }, '', /plan\.height is not an int64/],
+    [{ body: '{"plan":{"name":"x","height":"9223372036854775808"}}' }, '', /plan\.height is not an int64/],
+    [{ body: '{"module_versions":[{"name":"x","version":"-1"}]}' }, 'module_versions', /not a uint64/],
     [{ body: `{"plan":null,"x":"${'x'.repeat(5000)}"}` }, '', /larger than 4096 bytes/],
     ['endless', '', /larger than 4096 bytes/],
-    ['silent', '', /^current_plan: no whole answer in 0\.2 s$/],
-    ['drips', '', /^current_plan: no whole answer in 0\.2 s$/],
+    ['silent', '', /^current_plan: no complete answer in 0\.2 s$/],
+    ['drips', '', /^current_plan: no complete answer in 0\.2 s$/],
     ['hangs up', '', /^current_plan: \w/],
   ]
   const gateway = open(double.url, { timeoutMs: 200, maxBytes: 4096 })
@@ -150,21 +150,21 @@ t.test('what a gateway does wrong is said in one line, and nothing is recorded o
     await t.rejects(round, { message: /^[^\n]+$/ })
   }
   t.same(await recorded(log), [])
-  t.same(elsewhere.asked, [], 'nor was a redirect followed')
+  t.same(elsewhere.asked, [], 'redirects are not followed')
   double.fail(undefined)
   await followOnce(log, gateway, new AbortController().signal)
   t.same(await typesOf(log), ['PlanScheduled', 'AuthorityChanged'])
 })
 
-/** Follows as the command does, at the speed of a test. */
+/** Follows like the command, but with short pauses. */
 function following(t: Test, log: EventStore, url: string, wait?: (ms: number) => Promise<unknown>) {
   const ending = new AbortController()
   const news: FollowNews[] = []
   const ended = follow(log, open(url, { timeoutMs: 100, maxBytes: 4096 }), {
     intervalMs: 1,
     signal: ending.signal,
-    tell: (item) => news.push(item),
-    backOff: { leastMs: 1, mostMs: 10 },
+    report: (item) => news.push(item),
+    backOff: { minMs: 1, maxMs: 10 },
     ...(wait !== undefined && { wait }),
   })
   const stop = async () => {
@@ -175,43 +175,40 @@ function following(t: Test, log: EventStore, url: string, wait?: (ms: number) =>
   return { news, stop }
 }
 
-t.test(
-  'through every failure between its steps an upgrade is followed, one line per change of health',
-  async (t) => {
-    const { log } = openLog(t)
-    const gateway = await startGateway(t)
-    const failures: Failure[] = [
-      { status: 503 },
-      'silent',
-      { body: 'garbage' },
-      'endless',
-      'hangs up',
-      { status: 500 },
-    ]
-    const { news } = following(t, log, gateway.url)
-    const kinds = () => news.map(({ kind }) => kind)
-    const ups = () => kinds().filter((kind) => kind === 'healthy').length
-    for (const [i, view] of Object.values(recordedUpgrade).entries()) {
-      gateway.show(view)
-      await until('it is well', async () => ups() === i + 1)
-      const before = gateway.asked.length
-      await until('the step was seen', async () => gateway.asked.length > before + 8)
-      gateway.fail(failures[i])
-      await until('it is not', async () => kinds().at(-1) === 'unhealthy')
-      const failed = gateway.asked.length
-      await until('it was tried again', async () => gateway.asked.length > failed + 2)
-      t.equal(kinds().at(-1), 'unhealthy')
-      gateway.fail(undefined)
-    }
-    t.equal((await recorded(log)).length, 8)
-    t.same(
-      kinds().filter((kind) => kind !== 'recorded'),
-      Object.values(recordedUpgrade).flatMap(() => ['healthy', 'unhealthy']),
-    )
-  },
-)
+t.test('following survives every kind of failure, and reports each change of health once', async (t) => {
+  const { log } = openLog(t)
+  const gateway = await startGateway(t)
+  const failures: Failure[] = [
+    { status: 503 },
+    'silent',
+    { body: 'garbage' },
+    'endless',
+    'hangs up',
+    { status: 500 },
+  ]
+  const { news } = following(t, log, gateway.url)
+  const kinds = () => news.map(({ kind }) => kind)
+  const ups = () => kinds().filter((kind) => kind === 'healthy').length
+  for (const [i, view] of Object.values(recordedUpgrade).entries()) {
+    gateway.show(view)
+    await until('it is healthy', async () => ups() === i + 1)
+    const before = gateway.asked.length
+    await until('the step was seen', async () => gateway.asked.length > before + 8)
+    gateway.fail(failures[i])
+    await until('it is unhealthy', async () => kinds().at(-1) === 'unhealthy')
+    const failed = gateway.asked.length
+    await until('it was tried again', async () => gateway.asked.length > failed + 2)
+    t.equal(kinds().at(-1), 'unhealthy')
+    gateway.fail(undefined)
+  }
+  t.equal((await recorded(log)).length, 8)
+  t.same(
+    kinds().filter((kind) => kind !== 'recorded'),
+    Object.values(recordedUpgrade).flatMap(() => ['healthy', 'unhealthy']),
+  )
+})
 
-t.test('a restart goes on from what was recorded', async (t) => {
+t.test('a restart continues from the log', async (t) => {
   const { log, file } = openLog(t)
   const gateway = await startGateway(t)
   gateway.show(recordedUpgrade.planned)
@@ -226,7 +223,7 @@ t.test('a restart goes on from what was recorded', async (t) => {
   t.same((await typesOf(log)).slice(3), ['PlanCanceled', 'ModuleVersionsSet'], 'v2 was never applied')
 })
 
-t.test('what our rules refuse is told once, and again when it comes back', async (t) => {
+t.test('a part that our rules refuse is reported once, and again when it comes back', async (t) => {
   const { log } = openLog(t)
   const gateway = await startGateway(t)
   const v2 = { name: 'v2', height: '120' }
@@ -254,7 +251,7 @@ t.test('what our rules refuse is told once, and again when it comes back', async
   t.equal((await recorded(log)).length, 2)
 })
 
-t.test('a gateway that asks to be left alone is, for ten minutes at most', async (t) => {
+t.test('Retry-After of a gateway is honoured, up to ten minutes', async (t) => {
   const { log } = openLog(t)
   const gateway = await startGateway(t)
   gateway.fail({ status: 429, headers: { 'retry-after': '7' } })
@@ -267,14 +264,14 @@ t.test('a gateway that asks to be left alone is, for ten minutes at most', async
   gateway.fail({ status: 503, headers: { 'retry-after': new Date(Date.now() + 86_400_000).toUTCString() } })
   await until('it waited', async () => waited.includes(600_000))
   gateway.fail({ status: 503, headers: { 'retry-after': 'soon' } })
-  await until('it goes well', async () => {
+  await until('it is healthy again', async () => {
     gateway.fail(undefined)
     return waited.at(-1) === 1
   })
   t.same(new Set(waited), new Set([7000, 600_000, 1]))
 })
 
-t.test('a gateway that is not there, and a log that is away, are waited for', async (t) => {
+t.test('a missing gateway and an unavailable log are tried again until they are back', async (t) => {
   const { log } = openLog(t)
   const probe = createServer().listen(0, '127.0.0.1')
   await new Promise((resolve) => probe.once('listening', resolve))
@@ -282,7 +279,7 @@ t.test('a gateway that is not there, and a log that is away, are waited for', as
   const port = typeof address === 'object' && address !== null ? address.port : 0
   await new Promise((resolve) => probe.close(resolve))
   const { news } = following(t, log, `http://127.0.0.1:${port}`)
-  await until('it is told', async () => news.length > 0)
+  await until('it is reported', async () => news.length > 0)
   t.match(news, [{ kind: 'unhealthy', reason: /^current_plan: .*ECONNREFUSED/ }])
 
   const gateway = await startGateway(t)
@@ -294,13 +291,13 @@ t.test('a gateway that is not there, and a log that is away, are waited for', as
       away ? Promise.reject(new StoreUnavailable('the disk is full')) : log.append(...append),
   }
   const other = following(t, flaky, gateway.url)
-  await until('it is told', async () => other.news.length > 0)
+  await until('it is reported', async () => other.news.length > 0)
   t.match(other.news, [{ kind: 'unhealthy', reason: 'the disk is full' }])
   away = false
   await until('it is recorded', async () => (await recorded(log)).length === 3)
 })
 
-t.test('following ends at once when it is told to, in the middle of an answer and of a pause', async (t) => {
+t.test('an abort ends following immediately, during an answer and during a pause', async (t) => {
   const { log } = openLog(t)
   const gateway = await startGateway(t)
   gateway.fail('silent')

@@ -1,4 +1,4 @@
-/** A gRPC server with answers of the test's choice, and real clients of it. */
+/** A gRPC server whose answers the test chooses, and real clients of it. */
 
 import { fileURLToPath } from 'node:url'
 import {
@@ -15,7 +15,7 @@ import type { Test } from 'tap'
 import type { QueryAnswers } from '../../src/upgrade/grpc-queries.ts'
 import { type GrpcOptions, startGrpc } from '../../src/upgrade/grpc-server.ts'
 
-/** A chain of which nothing is known but what the test says. */
+/** The answers for a chain without data, except for those that the test gives. */
 export function answering(known: Partial<QueryAnswers> = {}): QueryAnswers {
   return {
     currentPlan: async () => null,
@@ -27,7 +27,7 @@ export function answering(known: Partial<QueryAnswers> = {}): QueryAnswers {
   }
 }
 
-/** A server on a free port that is stopped after the test, and what it logs. */
+/** Starts a server on a free port, which stops after the test. Returns its log lines too. */
 export async function started(t: Test, options: Partial<GrpcOptions> = {}) {
   const logged: string[] = []
   const server = await startGrpc({
@@ -54,7 +54,7 @@ function isService(definition: AnyDefinition | undefined): definition is Service
   return definition !== undefined && !('format' in definition)
 }
 
-/** A service as clients know it, from its .proto file: a path, or one that starts at proto/. */
+/** Loads a service from its .proto file for a client. The path is absolute or relative to proto/. */
 export function serviceIn(file: string, name: string): ServiceDefinition {
   const includeDirs = [fileURLToPath(new URL('../../proto', import.meta.url))]
   const definition = loadSync(file, {
@@ -73,7 +73,7 @@ export const QUERY = {
   cosmos: serviceIn('cosmos/upgrade/v1beta1/query.proto', 'cosmos.upgrade.v1beta1.Query'),
 }
 
-/** One call; rejects with the ServiceError. */
+/** Makes one call. Rejects with the ServiceError. */
 export function call(
   client: Client,
   service: ServiceDefinition,
@@ -96,7 +96,7 @@ export function call(
   })
 }
 
-/** One call with bytes of a request as they are; answers with the bytes of the response. */
+/** Makes one call with the raw bytes of a request. Resolves to the bytes of the response. */
 export function rawCall(
   client: Client,
   path: string,
@@ -115,7 +115,7 @@ function isServiceError(error: unknown): error is ServiceError {
   return error instanceof Error && 'code' in error && 'details' in error
 }
 
-/** The status that a call ends with, which must not be OK. */
+/** The status of a call that must fail. */
 export async function refused(calling: Promise<unknown>): Promise<{ code: number; details: string }> {
   const answer = await calling.catch((error: unknown) => error)
   if (isServiceError(answer)) return { code: answer.code, details: answer.details }

@@ -28,7 +28,7 @@ async function querying(t: Test, answers: Partial<QueryAnswers> = {}): Promise<C
   return clientOf(t, server.address)
 }
 
-/** A request with one field of text or bytes, as the protobuf wire has it. */
+/** The protobuf bytes of a request with one field of text or bytes. */
 function field1(text: string | Buffer): Buffer {
   const bytes = Buffer.from(text)
   const length: number[] = []
@@ -38,7 +38,7 @@ function field1(text: string | Buffer): Buffer {
 }
 
 for (const [name, service] of Object.entries(QUERY)) {
-  t.test(`${name}: the five methods answer what the chain says, integers exact`, async (t) => {
+  t.test(`${name}: the five methods answer the chain's data, with exact integers`, async (t) => {
     const client = await querying(t, CHAIN)
     t.strictSame(await call(client, service, 'CurrentPlan'), {
       plan: { ...PLAN, time: { seconds: '-62135596800', nanos: 0 }, upgraded_client_state: null },
@@ -64,11 +64,15 @@ for (const [name, service] of Object.entries(QUERY)) {
     })
   })
 
-  t.test(`${name}: of an unknown chain every answer is empty`, async (t) => {
+  t.test(`${name}: without data every answer is empty`, async (t) => {
     const client = await querying(t)
     t.strictSame(await call(client, service, 'CurrentPlan'), { plan: null })
     t.strictSame(await call(client, service, 'AppliedPlan', { name: 'v1' }), { height: '0' })
-    t.strictSame(await call(client, service, 'AppliedPlan'), { height: '0' }, 'nor has the empty name a plan')
+    t.strictSame(
+      await call(client, service, 'AppliedPlan'),
+      { height: '0' },
+      'the empty name has no plan either',
+    )
     t.strictSame(await call(client, service, 'ModuleVersions'), { module_versions: [] })
     t.strictSame(await call(client, service, 'Authority'), { address: '' })
     for (const last_height of ['0', '-1', '-9223372036854775808', LARGEST]) {
@@ -79,7 +83,7 @@ for (const [name, service] of Object.entries(QUERY)) {
   })
 }
 
-t.test('heights reach the store as they were sent, to the ends of int64', async (t) => {
+t.test('heights reach the store unchanged, up to the limits of int64', async (t) => {
   const asked: string[] = []
   const client = await querying(t, {
     upgradedConsensusState: async (height) => {
@@ -92,7 +96,7 @@ t.test('heights reach the store as they were sent, to the ends of int64', async 
   t.strictSame(asked, heights)
 })
 
-t.test('a plan or a list that changes is answered as it is now', async (t) => {
+t.test('a changed plan or list is answered with its new value', async (t) => {
   let plan: typeof PLAN | null = PLAN
   let versions = MODULES
   const client = await querying(t, {
@@ -162,12 +166,12 @@ t.test('bad input rule: names of any length and script are answered', async (t) 
   for (const module_name of names) {
     const { code, details } = await refused(call(client, QUERY.sdk, 'ModuleVersions', { module_name }))
     t.equal(code, status.NOT_FOUND)
-    t.ok(details.length < 400, 'and said back shortened')
+    t.ok(details.length < 400, 'the error message has only the start of it')
     t.ok(details.includes(Array.from(module_name).slice(0, 100).join('')))
   }
 })
 
-t.test('bad input rule: what is no UTF-8 or no protobuf is an invalid argument', async (t) => {
+t.test('bad input rule: invalid UTF-8 and invalid protobuf are invalid arguments', async (t) => {
   let asked = 0
   const client = await querying(t, {
     currentPlan: async () => null,
@@ -199,54 +203,51 @@ t.test('bad input rule: what is no UTF-8 or no protobuf is an invalid argument',
     t.equal(code, status.INVALID_ARGUMENT, `${method}: ${what}`)
     t.match(details, /^the request is malformed: /)
   }
-  t.equal(asked, 0, 'nothing was looked up')
+  t.equal(asked, 0, 'the store was not read')
   const unknown = Buffer.concat([field1('v1'), Buffer.from([0x12, 1, 0xff, 0x18, 5])])
   t.strictSame(
     [...(await rawCall(client, path('AppliedPlan'), unknown))],
     [8, 1],
     'unknown fields are ignored',
   )
-  t.strictSame(await call(client, QUERY.sdk, 'CurrentPlan'), { plan: null }, 'and the server lives on')
+  t.strictSame(await call(client, QUERY.sdk, 'CurrentPlan'), { plan: null }, 'the server still answers')
 })
 
-t.test(
-  'UNAVAILABLE while the projections catch up, INTERNAL without internals for what is a bug',
-  async (t) => {
-    let broken: Error = new UpgradeUnavailable('the projections are catching up; try again')
-    const { server, logged } = await started(t, {
-      answers: answering({
-        currentPlan: async () => Promise.reject(broken),
-        authority: () => {
-          throw broken
-        },
-      }),
+t.test('UNAVAILABLE while the projections catch up, INTERNAL without details for a bug', async (t) => {
+  let broken: Error = new UpgradeUnavailable('the projections are catching up; try again')
+  const { server, logged } = await started(t, {
+    answers: answering({
+      currentPlan: async () => Promise.reject(broken),
+      authority: () => {
+        throw broken
+      },
+    }),
+  })
+  const client = clientOf(t, server.address)
+  for (const method of ['CurrentPlan', 'Authority']) {
+    broken = new UpgradeUnavailable('the projections are catching up; try again')
+    t.strictSame(await refused(call(client, QUERY.sdk, method)), {
+      code: status.UNAVAILABLE,
+      details: 'the projections are catching up; try again',
     })
-    const client = clientOf(t, server.address)
-    for (const method of ['CurrentPlan', 'Authority']) {
-      broken = new UpgradeUnavailable('the projections are catching up; try again')
-      t.strictSame(await refused(call(client, QUERY.sdk, method)), {
-        code: status.UNAVAILABLE,
-        details: 'the projections are catching up; try again',
-      })
-      t.strictSame(logged.splice(0), [], 'which is no error')
-      broken = new TypeError('password=hunter2')
-      t.strictSame(await refused(call(client, QUERY.sdk, method)), {
-        code: status.INTERNAL,
-        details: 'internal error',
-      })
-      t.match(logged.splice(0).join(), `"method":"${method}"`)
-    }
-  },
-)
+    t.strictSame(logged.splice(0), [], 'it is not logged as an error')
+    broken = new TypeError('password=hunter2')
+    t.strictSame(await refused(call(client, QUERY.sdk, method)), {
+      code: status.INTERNAL,
+      details: 'internal error',
+    })
+    t.match(logged.splice(0).join(), `"method":"${method}"`)
+  }
+})
 
-t.test('UNIMPLEMENTED for methods and services that there are not', async (t) => {
+t.test('UNIMPLEMENTED for unknown methods and services', async (t) => {
   const client = await querying(t)
   for (const path of ['/sdk.upgrade.v1beta1.Query/Nothing', '/sdk.upgrade.v1.Query/CurrentPlan', '/x']) {
     t.equal((await refused(rawCall(client, path, Buffer.alloc(0)))).code, status.UNIMPLEMENTED, path)
   }
 })
 
-t.test('deadlines rule: a call ends at its deadline though its answer is not there', async (t) => {
+t.test('deadlines rule: a call without an answer ends at its deadline', async (t) => {
   let release = (): void => {}
   const client = await querying(t, {
     currentPlan: () =>
@@ -257,10 +258,10 @@ t.test('deadlines rule: a call ends at its deadline though its answer is not the
   const calling = call(client, QUERY.sdk, 'CurrentPlan', {}, { deadline: Date.now() + 50 })
   t.equal((await refused(calling)).code, status.DEADLINE_EXCEEDED)
   release()
-  t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' }, 'a late answer harms nobody')
+  t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' }, 'a late answer does no harm')
 })
 
-t.test('deadlines rule: a call whose deadline has passed is not worked on', async (t) => {
+t.test('deadlines rule: a call whose deadline has passed is not executed', async (t) => {
   let asked = 0
   const { server } = await started(t, {
     answers: answering({
@@ -270,7 +271,7 @@ t.test('deadlines rule: a call whose deadline has passed is not worked on', asyn
       },
     }),
   })
-  // grpc-js would not even send such a call.
+  // A client of grpc-js would not send this call, so use HTTP/2 directly.
   const session = connect(`http://${server.address}`)
   t.teardown(() => session.close())
   const headers = await new Promise<object>((resolve, reject) => {
@@ -288,7 +289,7 @@ t.test('deadlines rule: a call whose deadline has passed is not worked on', asyn
   t.equal(asked, 0)
 })
 
-t.test('a cancelled call harms nobody', async (t) => {
+t.test('a cancelled call does not disturb other calls', async (t) => {
   let release = (): void => {}
   const arrived = new Promise<void>((resolve) => {
     release = resolve
@@ -315,7 +316,7 @@ t.test('a cancelled call harms nobody', async (t) => {
   t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' })
 })
 
-t.test('size rule: larger messages are refused either way', async (t) => {
+t.test('size rule: larger messages are refused in both directions', async (t) => {
   const { server } = await started(t, {
     maxMessageBytes: 2 ** 15,
     answers: answering({
@@ -329,7 +330,7 @@ t.test('size rule: larger messages are refused either way', async (t) => {
   const large = { name: 'x'.repeat(2 ** 15) }
   t.equal((await refused(call(client, QUERY.sdk, 'AppliedPlan', large))).code, status.RESOURCE_EXHAUSTED)
   t.equal((await refused(call(client, QUERY.sdk, 'ModuleVersions'))).code, status.RESOURCE_EXHAUSTED)
-  t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' }, 'and the server lives on')
+  t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' }, 'the server still answers')
 })
 
 t.test('size rule: larger headers are refused', async (t) => {
@@ -337,14 +338,14 @@ t.test('size rule: larger headers are refused', async (t) => {
   const path = '/sdk.upgrade.v1beta1.Query/Authority'
   const small = new Metadata()
   small.set('x-cosmos-block-height', '123')
-  await t.resolves(rawCall(client, path, Buffer.alloc(0), small), 'unknown ones are ignored')
+  await t.resolves(rawCall(client, path, Buffer.alloc(0), small), 'unknown headers are ignored')
   const large = new Metadata()
   large.set('x-large', 'x'.repeat(100_000))
   await t.rejects(rawCall(client, path, Buffer.alloc(0), large))
-  t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' }, 'and the server lives on')
+  t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' }, 'the server still answers')
 })
 
-t.test('a thousand calls at once are all answered', async (t) => {
+t.test('a thousand concurrent calls are all answered', async (t) => {
   const client = await querying(t, CHAIN)
   const calls = Array.from({ length: 1000 }, () => call(client, QUERY.sdk, 'AppliedPlan', { name: 'v1' }))
   const answers = await Promise.all(calls)

@@ -20,7 +20,7 @@ function statusIn(message: unknown): string {
   return String(typeof message === 'object' && message !== null && Reflect.get(message, 'status'))
 }
 
-/** What Watch tells, one after the other. */
+/** Calls Watch and returns its statuses one after the other. */
 function watch(client: Client, service: string) {
   const method = healthService.Watch
   if (method === undefined) throw new Error('no Watch')
@@ -31,16 +31,16 @@ function watch(client: Client, service: string) {
     { service },
   )
   stream.on('error', () => {})
-  const told = stream[Symbol.asyncIterator]()
+  const statuses = stream[Symbol.asyncIterator]()
   const next = async () => {
-    const { value, done } = await told.next()
+    const { value, done } = await statuses.next()
     return done ? 'end' : statusIn(value)
   }
   return { next, cancel: () => stream.cancel() }
 }
 
 t.test(
-  'health: Check and List say whether the server is ready, for all of it and for each service',
+  'health: Check and List report whether the server is ready, for the server and for each service',
   async (t) => {
     let ready = false
     const { server } = await started(t, { ready: () => ready })
@@ -61,7 +61,7 @@ t.test(
   },
 )
 
-t.test('health: Watch tells every change, and the end of the server', async (t) => {
+t.test('health: Watch sends every change, and ends when the server stops', async (t) => {
   let ready = false
   const { server } = await started(t, { ready: () => ready })
   const client = clientOf(t, server.address)
@@ -84,7 +84,7 @@ t.test('health: Watch tells every change, and the end of the server', async (t) 
   await stopped
 })
 
-/** Asks for each and answers with the responses, in order. */
+/** Sends reflection requests. Resolves to the responses in order. */
 async function reflect(client: Client, version: string, requests: object[]): Promise<unknown[]> {
   const file = createRequire(import.meta.url).resolve(
     `@grpc/reflection/build/proto/grpc/reflection/${version}/reflection.proto`,
@@ -104,7 +104,7 @@ async function reflect(client: Client, version: string, requests: object[]): Pro
   return responses
 }
 
-/** The file descriptors of a response, as Google's own library reads them. */
+/** The file descriptors of a response, decoded by Google's own library. */
 function filesIn(response: unknown): descriptorPb.FileDescriptorProto[] {
   const found: unknown = Reflect.get(Object(response), 'file_descriptor_response')
   const files: unknown = Reflect.get(Object(found), 'file_descriptor_proto')
@@ -152,7 +152,7 @@ for (const version of ['v1', 'v1alpha']) {
           state?.getReservedRangeList().map((range) => range.toObject()),
           [{ start: 1, end: 2 }],
         )
-        // As clients do: what a file imports is asked for by name, until there is nothing that is not known.
+        // Like a client: request imported files by name until all files are known.
         const known = new Map([query, ...others].map((file) => [file?.getName(), file]))
         for (const file of known.values()) {
           for (const file_by_filename of file?.getDependencyList() ?? []) {
@@ -171,7 +171,7 @@ for (const version of ['v1', 'v1alpha']) {
   )
 }
 
-t.test('reflection: who asks much is answered all, in order', async (t) => {
+t.test('reflection: many requests are all answered, in order', async (t) => {
   const { server } = await started(t)
   const requests = Array.from({ length: 500 }, (_, n) => ({
     host: `${n}`,
@@ -184,7 +184,7 @@ t.test('reflection: who asks much is answered all, in order', async (t) => {
   )
 })
 
-t.test('reflection: who does not read answers is not read on', async (t) => {
+t.test('reflection: the server stops reading from a client that does not read answers', async (t) => {
   const { server } = await started(t)
   const session = connectHttp2(`http://${server.address}`)
   const stream = session.request({
@@ -197,14 +197,14 @@ t.test('reflection: who does not read answers is not read on', async (t) => {
   t.teardown(() => session.destroy())
   const name = 'google/protobuf/descriptor.proto'
   const request = Buffer.from([0, 0, 0, 0, name.length + 2, 0x1a, name.length, ...Buffer.from(name)])
-  // More than what fits between client and server: the end of it goes out when the server reads on.
+  // More than the buffers between client and server hold. The rest is sent when the server reads again.
   let taken = false
   stream.write(Buffer.concat(Array<Buffer>(20_000).fill(request)), () => {
     taken = true
   })
   const other = clientOf(t, server.address)
   for (let n = 0; n < 500; n++) await call(other, QUERY.sdk, 'Authority')
-  t.notOk(taken, 'the server waits')
+  t.notOk(taken, 'the server does not read')
   t.ok(stream.writableLength > 0)
 })
 
@@ -213,7 +213,7 @@ const tls = {
   key: fileURLToPath(new URL('tls/localhost.key', import.meta.url)),
 }
 
-t.test('TLS rule: with a certificate only encrypted calls are answered', async (t) => {
+t.test('TLS rule: a server with a certificate answers only encrypted calls', async (t) => {
   const { server } = await started(t, { tls })
   const trusting = clientOf(t, server.address, credentials.createSsl(await readFile(tls.cert)))
   t.strictSame(await call(trusting, QUERY.sdk, 'Authority'), { address: '' })
@@ -223,10 +223,10 @@ t.test('TLS rule: with a certificate only encrypted calls are answered', async (
   t.equal((await refused(call(plain, QUERY.sdk, 'Authority', {}, ends))).code, status.UNAVAILABLE)
   const distrusting = clientOf(t, server.address, credentials.createSsl())
   t.equal((await refused(call(distrusting, QUERY.sdk, 'Authority', {}, ends))).code, status.UNAVAILABLE)
-  t.strictSame(await call(trusting, QUERY.sdk, 'Authority'), { address: '' }, 'and the server lives on')
+  t.strictSame(await call(trusting, QUERY.sdk, 'Authority'), { address: '' }, 'the server still answers')
 })
 
-t.test('TLS rule: files that can not be used stop the start, naming the setting', async (t) => {
+t.test('TLS rule: the start fails for unusable files, and names the setting', async (t) => {
   const dir = t.testdir({ garbage: 'no PEM at all' })
   const garbage = join(dir, 'garbage')
   const missing = join(dir, 'missing')
@@ -239,14 +239,14 @@ t.test('TLS rule: files that can not be used stop the start, naming the setting'
     privateKey.export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'secret' }),
   )
   const cases: [typeof tls, string, RegExp][] = [
-    [{ ...tls, cert: missing }, 'GRPC_TLS_CERT', /^GRPC_TLS_CERT can not be read: ENOENT/],
-    [{ ...tls, key: missing }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY can not be read: ENOENT/],
-    [{ ...tls, key: dir }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY can not be read: EISDIR/],
-    [{ ...tls, cert: garbage }, 'GRPC_TLS_CERT', /^GRPC_TLS_CERT is no certificate/],
-    [{ ...tls, cert: tls.key }, 'GRPC_TLS_CERT', /^GRPC_TLS_CERT is no certificate/],
-    [{ ...tls, key: garbage }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY is no private key/],
-    [{ ...tls, key: tls.cert }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY is no private key/],
-    [{ ...tls, key: locked }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY is no private key without a passphrase/],
+    [{ ...tls, cert: missing }, 'GRPC_TLS_CERT', /^GRPC_TLS_CERT cannot be read: ENOENT/],
+    [{ ...tls, key: missing }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY cannot be read: ENOENT/],
+    [{ ...tls, key: dir }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY cannot be read: EISDIR/],
+    [{ ...tls, cert: garbage }, 'GRPC_TLS_CERT', /^GRPC_TLS_CERT is not a certificate/],
+    [{ ...tls, cert: tls.key }, 'GRPC_TLS_CERT', /^GRPC_TLS_CERT is not a certificate/],
+    [{ ...tls, key: garbage }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY is not a private key/],
+    [{ ...tls, key: tls.cert }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY is not a private key/],
+    [{ ...tls, key: locked }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY is not a private key without a passphrase/],
     [{ ...tls, key: other }, 'GRPC_TLS_KEY', /^GRPC_TLS_KEY is not the key of the certificate/],
   ]
   for (const [files, setting, message] of cases) {
@@ -257,15 +257,15 @@ t.test('TLS rule: files that can not be used stop the start, naming the setting'
   }
 })
 
-t.test('a port that is taken stops the start, naming the setting', async (t) => {
+t.test('the start fails for a port in use, and names the setting', async (t) => {
   const { server } = await started(t)
   await t.rejects(started(t, { port: server.port }), {
     setting: 'GRPC_PORT',
-    message: /^GRPC_PORT can not be listened on at 127\.0\.0\.1:\d+: .*EADDRINUSE/,
+    message: /^GRPC_PORT cannot be used: listening on 127\.0\.0\.1:\d+ failed: .*EADDRINUSE/,
   })
 })
 
-t.test('drain rule: calls that are under way are answered, new ones are not taken', async (t) => {
+t.test('drain rule: running calls are answered, new ones are refused', async (t) => {
   let release = (): void => {}
   let arrive = (): void => {}
   const arrived = new Promise<void>((resolve) => {
@@ -283,7 +283,7 @@ t.test('drain rule: calls that are under way are answered, new ones are not take
   const calling = call(clientOf(t, server.address), QUERY.sdk, 'Authority')
   await arrived
   const stopped = server.stop()
-  t.equal(server.stop(), stopped, 'stopping twice is stopping once')
+  t.equal(server.stop(), stopped, 'a second stop has no further effect')
   const late = call(
     clientOf(t, server.address),
     QUERY.sdk,
@@ -315,7 +315,7 @@ t.test('drain rule: a call that does not end is cut off', async (t) => {
   t.not((await calling).code, status.OK)
 })
 
-t.test('a peer that speaks something else is cut off, and the server lives on', async (t) => {
+t.test('a client that speaks another protocol is disconnected, and the server still answers', async (t) => {
   const { server } = await started(t)
   for (const text of [
     'GET / HTTP/1.1\r\nHost: x\r\n\r\n',

@@ -23,7 +23,7 @@ const PLAN = { name: 'v2/α 1', height: '9007199254740993', info: '{"binaries":{
 const PLAN_WIRE = { ...PLAN, time: '0001-01-01T00:00:00Z', upgraded_client_state: null }
 const encoded = encodeURIComponent(PLAN.name)
 
-t.test('before anything is known every method answers with its defaults', async (t) => {
+t.test('without data every method answers its defaults', async (t) => {
   for (const base of BASES) {
     t.same((await ask('/current_plan', base)).body, { plan: null })
     t.same((await ask('/applied_plan/v1', base)).body, { height: '0' })
@@ -33,7 +33,7 @@ t.test('before anything is known every method answers with its defaults', async 
   }
 })
 
-t.test('only site admins write', async (t) => {
+t.test('only site admins may write', async (t) => {
   await server.as('mallory')
   const before = await logEnd()
   const writes: [string, string, object?][] = [
@@ -61,8 +61,8 @@ t.test('CurrentPlan: the scheduled plan, exact beyond 2^53, until it is cancelle
   t.match((await ask('/current_plan')).body, { plan: { name: 'v2b' } })
   t.equal((await say('DELETE', '/plan')).status, 204)
   t.same((await ask('/current_plan')).body, { plan: null })
-  t.equal((await say('DELETE', '/plan')).status, 404, 'cancelling with no plan is refused')
-  t.equal((await say('POST', '/plan/apply', {})).status, 404, 'and so is applying')
+  t.equal((await say('DELETE', '/plan')).status, 404, 'cancelling without a plan is refused')
+  t.equal((await say('POST', '/plan/apply', {})).status, 404, 'applying without a plan is refused')
 })
 
 t.test('AppliedPlan: the height at which a plan was applied, which clears the current one', async (t) => {
@@ -106,7 +106,7 @@ t.test('ModuleVersions rule 2: one module when module_name is set, 404 for an un
   t.same(body, { code: 5, message: 'x/upgrade: QueryModuleVersions module nope not found', details: [] })
 })
 
-t.test('Authority: who conducts upgrades', async (t) => {
+t.test('Authority: the account that conducts upgrades', async (t) => {
   t.same((await say('PUT', '/authority', { address: 'cosmos1gov' })).body, { address: 'cosmos1gov' })
   t.same((await ask('/authority')).body, { address: 'cosmos1gov' })
 })
@@ -121,38 +121,48 @@ t.test('UpgradedConsensusState: stored bytes, with a Deprecation header', async 
   t.equal((await ask('/current_plan')).headers.get('deprecation'), null)
 })
 
-t.test('heights that are no int64 give 400, in queries and in commands, and change nothing', async (t) => {
-  const before = await logEnd()
-  for (const height of ['x', '1.5', '9223372036854775808', '-9223372036854775809', '%20', '1'.repeat(5000)]) {
-    const { status, body } = await ask(`/upgraded_consensus_state/${height}`)
-    t.equal(status, 400, height.slice(0, 30))
-    t.same(body, { code: 3, message: 'last_height: must be an int64', details: [] })
-  }
-  for (const height of ['x', '', '9223372036854775808', 2 ** 53, 1e300]) {
-    const answer = await say('PUT', '/plan', { name: 'v9', height })
-    t.equal(answer.status, 400, `${height}`)
-    t.match(answer.body.message, /^height: must be an int64/)
-  }
-  for (const height of [1.5, null, {}, true]) {
-    t.equal((await say('PUT', '/plan', { name: 'v9', height })).status, 422, `${height}`)
-  }
-  t.equal((await say('PUT', '/plan', { name: 'v9', height: 0 })).status, 422)
-  t.equal((await say('PUT', '/consensus_states/x', { upgraded_consensus_state: '' })).status, 400)
-  for (const state of ['§', 'A', 'AAECA', 'AQI==', 'AQI=A', 'A'.repeat(1_000_004)]) {
-    const answer = await say('PUT', '/consensus_states/5', { upgraded_consensus_state: state })
-    t.equal(answer.status, 422, state.slice(0, 10))
-  }
-  const versions = [{ name: 'auth', version: -1 }]
-  t.equal((await say('PUT', '/module_versions', { module_versions: versions })).status, 400)
-  t.equal(await logEnd(), before)
-})
+t.test(
+  'heights that are not an int64 give 400, in queries and in commands, and change nothing',
+  async (t) => {
+    const before = await logEnd()
+    for (const height of [
+      'x',
+      '1.5',
+      '9223372036854775808',
+      '-9223372036854775809',
+      '%20',
+      '1'.repeat(5000),
+    ]) {
+      const { status, body } = await ask(`/upgraded_consensus_state/${height}`)
+      t.equal(status, 400, height.slice(0, 30))
+      t.same(body, { code: 3, message: 'last_height: must be an int64', details: [] })
+    }
+    for (const height of ['x', '', '9223372036854775808', 2 ** 53, 1e300]) {
+      const answer = await say('PUT', '/plan', { name: 'v9', height })
+      t.equal(answer.status, 400, `${height}`)
+      t.match(answer.body.message, /^height: must be an int64/)
+    }
+    for (const height of [1.5, null, {}, true]) {
+      t.equal((await say('PUT', '/plan', { name: 'v9', height })).status, 422, `${height}`)
+    }
+    t.equal((await say('PUT', '/plan', { name: 'v9', height: 0 })).status, 422)
+    t.equal((await say('PUT', '/consensus_states/x', { upgraded_consensus_state: '' })).status, 400)
+    for (const state of ['§', 'A', 'AAECA', 'AQI==', 'AQI=A', 'A'.repeat(1_000_004)]) {
+      const answer = await say('PUT', '/consensus_states/5', { upgraded_consensus_state: state })
+      t.equal(answer.status, 422, state.slice(0, 10))
+    }
+    const versions = [{ name: 'auth', version: -1 }]
+    t.equal((await say('PUT', '/module_versions', { module_versions: versions })).status, 400)
+    t.equal(await logEnd(), before)
+  },
+)
 
 t.test('names of 10,000 characters and broken UTF-8 are answered', async (t) => {
   const long = 'n'.repeat(10_000)
   t.same((await ask(`/applied_plan/${long}`)).body, { height: '0' })
   const module = await ask(`/module_versions?module_name=${long}`)
   t.equal(module.status, 404)
-  t.ok(module.body.message.length < 400, 'a long name does not come back')
+  t.ok(module.body.message.length < 400, 'a long name is shortened in the error')
   for (const path of ['/applied_plan/%FF', '/applied_plan/%', '/upgraded_consensus_state/%C3%28']) {
     for (const base of BASES) {
       const { status, body } = await ask(path, base)
@@ -162,7 +172,7 @@ t.test('names of 10,000 characters and broken UTF-8 are answered', async (t) => 
   }
   const undecodable = await ask(`/applied_plan/${'n'.repeat(9000)}%`)
   t.equal(undecodable.status, 400)
-  t.ok(undecodable.body.message.length < 400, 'nor does one that can not be decoded')
+  t.ok(undecodable.body.message.length < 400, 'a name with broken UTF-8 too')
   t.equal(undecodable.headers.get('x-content-type-options'), 'nosniff')
   t.equal((await ask('/module_versions?module_name=%FF')).status, 404)
   t.same((await ask('/module_versions?module_name=a&module_name=b')).body.code, 3)
@@ -171,7 +181,7 @@ t.test('names of 10,000 characters and broken UTF-8 are answered', async (t) => 
   t.match(JSON.parse(await elsewhere.text()), { message: String, url: `${server.url}/api/docs` })
 })
 
-t.test('queries are open to everyone, also with credentials that are none of ours', async (t) => {
+t.test('queries are open to everyone, also with unknown credentials', async (t) => {
   const credentials = ['Bearer some-provider-api-key', 'Basic bad', `token ${'0'.repeat(40)}`, 'Digest x']
   for (const authorization of credentials) {
     for (const base of BASES) {
@@ -184,11 +194,11 @@ t.test('queries are open to everyone, also with credentials that are none of our
   t.equal(
     (await server.fetch(null, '/api/v1/repos/issues/search', { headers })).status,
     401,
-    'elsewhere they are refused',
+    'other routes refuse these credentials',
   )
 })
 
-t.test('what is no method is not implemented', async (t) => {
+t.test('unknown methods are not implemented', async (t) => {
   for (const [method, path] of [
     ['GET', '/nowhere'],
     ['POST', '/current_plan'],
@@ -199,7 +209,7 @@ t.test('what is no method is not implemented', async (t) => {
   }
 })
 
-t.test('the methods are in the OpenAPI document, the deprecated one as such', async (t) => {
+t.test('the OpenAPI document has the methods, and marks the deprecated one', async (t) => {
   const { paths } = JSON.parse(await (await server.fetch(null, '/api/openapi.json')).text())
   for (const path of ['current_plan', 'applied_plan/{name}', 'module_versions', 'authority']) {
     t.ok(paths[`${BASE}/${path}`]?.get, path)

@@ -8,7 +8,7 @@ import t from 'tap'
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const cache = t.testdir()
 
-/** What the protobuf compiler says; rejects when it finds anything wrong. */
+/** Runs the protobuf compiler. Resolves to its output, rejects when it finds a problem. */
 async function buf(...args: string[]): Promise<string> {
   const { stdout, stderr } = await promisify(execFile)(join(root, 'node_modules/.bin/buf'), args, {
     cwd: root,
@@ -18,7 +18,7 @@ async function buf(...args: string[]): Promise<string> {
   return stderr + stdout
 }
 
-/** As the compiler tells them in JSON; int64 and enums are strings. */
+/** The compiler's JSON output. int64 and enums are strings. */
 interface Field {
   name: string
   number: number
@@ -53,7 +53,7 @@ function isFileSet(value: unknown): value is { file: File[] } {
   return typeof value === 'object' && value !== null && 'file' in value && Array.isArray(value.file)
 }
 
-/** What the compiler makes of the files of one package. */
+/** Compiles the files of one package. Resolves to a line for each message and each method. */
 async function compiled(packageName: string): Promise<{ messages: string[]; methods: string[] }> {
   const out = await buf(
     'build',
@@ -121,7 +121,7 @@ const SPEC = {
   ],
 }
 
-t.test('proto/ compiles and lints without a word', async (t) => {
+t.test('proto/ compiles and lints without warnings', async (t) => {
   t.equal(await buf('build', 'proto', '--error-format', 'text'), '')
   t.equal(await buf('lint', 'proto'), '')
 })
@@ -141,7 +141,7 @@ t.test(
   },
 )
 
-t.test('alias rule: both packages say the same, comments too', async (t) => {
+t.test('alias rule: both packages are the same, including comments', async (t) => {
   for (const file of ['query.proto', 'upgrade.proto']) {
     const ours = await readFile(join(root, 'proto/sdk/upgrade/v1beta1', file), 'utf8')
     const alias = await readFile(join(root, 'proto/cosmos/upgrade/v1beta1', file), 'utf8')
@@ -155,14 +155,14 @@ t.test('alias rule: both packages say the same, comments too', async (t) => {
   }
 })
 
-t.test('versioning rule: what came later says since when', async (t) => {
+t.test('versioning rule: later additions have a "Since" comment', async (t) => {
   const text = await readFile(join(root, 'proto/sdk/upgrade/v1beta1/query.proto'), 'utf8')
   t.match(text, /\/\/ Since: 0\.43\n {2}rpc ModuleVersions\(/)
   t.match(text, /\/\/ Since: 0\.46\n {2}rpc Authority\(/)
   t.match(text, /\/\/ Since: 0\.43\n {2}bytes upgraded_consensus_state = 2;/)
 })
 
-t.test('descriptors.binpb, which the server reads, is what proto/ says', async (t) => {
+t.test('descriptors.binpb, which the server reads, is up to date with proto/', async (t) => {
   const json = async (input: string) =>
     JSON.parse(
       await buf('build', input, '--as-file-descriptor-set', '--exclude-source-info', '-o', '-#format=json'),
@@ -174,7 +174,7 @@ t.test('descriptors.binpb, which the server reads, is what proto/ says', async (
   )
 })
 
-t.test('vendored definitions come with their licence', async (t) => {
+t.test('vendored definitions have their licence', async (t) => {
   for (const folder of ['google', 'grpc']) {
     t.match(await readFile(join(root, 'proto', folder, 'LICENSE'), 'utf8'), /Apache License/)
   }

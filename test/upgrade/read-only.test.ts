@@ -13,7 +13,7 @@ const admin = async (method: string, path: string, body: object) => {
   if (!answer.ok) throw new Error(`${path}: ${answer.status}`)
 }
 
-/** Of each method: its request over gRPC, and the path under which HTTP asks the same. */
+/** For each method: the request over gRPC, and the path of the same query over HTTP. */
 const METHODS = [
   ['CurrentPlan', {}, '/current_plan'],
   ['AppliedPlan', { name: 'v1' }, '/applied_plan/v1'],
@@ -27,7 +27,7 @@ const METHODS = [
   ['Authority', {}, '/authority'],
 ] as const
 
-/** Both in protobuf's JSON mapping. */
+/** The JSON text of an answer, in protobuf's JSON mapping. */
 function asJson(value: unknown): string {
   return JSON.stringify(value, (_key, field) => {
     if (field?.type === 'Buffer') return Buffer.from(field.data).toString('base64')
@@ -35,7 +35,7 @@ function asJson(value: unknown): string {
   })
 }
 
-t.test('gRPC and HTTP give the same answers, which follow what site admins say', async (t) => {
+t.test('gRPC and HTTP give the same answers, which follow what site admins enter', async (t) => {
   await admin('PUT', '/plan', { name: 'v1', height: '9007199254740993' })
   await admin('POST', '/plan/apply', {})
   await admin('PUT', '/plan', { name: 'v2', height: '9007199254740999', info: 'ℹ' })
@@ -69,7 +69,7 @@ t.test('no method changes any state: the log does not grow under any call', asyn
   t.equal(await events.lastPosition(), before)
 })
 
-t.test('there are no answers, but UNAVAILABLE and 503, while the projections catch up', async (t) => {
+t.test('queries answer UNAVAILABLE and 503 while the projections catch up', async (t) => {
   const { createUpgradeAnswers } = await import('../../src/upgrade/answers.ts')
   const { readStore, events } = server.services
   const end = await events.lastPosition()

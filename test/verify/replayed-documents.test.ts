@@ -22,8 +22,8 @@ const put = (id: string, title: string, position: number): Change => ({
 })
 const remove = (id: string): Change => ({ op: 'delete', collection: cards, id })
 
-/** Documents replayed beside a store that holds these. */
-async function beside(t: Test, stored: readonly Change[]) {
+/** Replayed documents, with a store that has the documents in `stored`. */
+async function replayedBeside(t: Test, stored: readonly Change[]) {
   const [file, scratchFile] = [join(t.testdir(), 'stored.db'), join(t.testdirName, 'scratch.db')]
   const [store, scratch] = [openSqliteReadStore(file), openSqliteReadStore(scratchFile, 'OFF')]
   for (const each of [store, scratch]) await each.prepare([cards])
@@ -44,10 +44,13 @@ async function beside(t: Test, stored: readonly Change[]) {
 }
 
 t.test(
-  'only what is not as it is stored is kept, and what is stored is read again when it changes',
+  'only documents that differ from the stored ones are kept; stored ones are read again when they change',
   async (t) => {
-    const { documents, places, scratched } = await beside(t, [put('a', 'last', 3), put('b', 'only', 2)])
-    t.strictSame(await documents.getMany(cards, ['a', 'b']), [], 'nothing is there before it was replayed')
+    const { documents, places, scratched } = await replayedBeside(t, [
+      put('a', 'last', 3),
+      put('b', 'only', 2),
+    ])
+    t.strictSame(await documents.getMany(cards, ['a', 'b']), [], 'there are no documents before the replay')
 
     await documents.apply(cards, [put('a', 'first', 1), put('b', 'only', 2), put('c', 'gone', 2)])
     t.strictSame(places(), { settled: ['b'], kept: ['a', 'c'] })
@@ -67,24 +70,27 @@ t.test(
   },
 )
 
-t.test('another position and another text are not the same; another order of fields is', async (t) => {
-  const { documents, places } = await beside(t, [
-    put('a', 'same', 1),
-    put('b', 'same', 1),
-    { op: 'put', collection: cards, id: 'c', position: 1, body: { other: 1, title: 'c' } },
-    put('d', 'ünïcödé', 1),
-  ])
-  await documents.apply(cards, [
-    put('a', 'same', 2),
-    put('b', 'Same', 1),
-    { op: 'put', collection: cards, id: 'c', position: 1, body: { title: 'c', other: 1 } },
-    put('d', 'ünïcödé', 1),
-  ])
-  t.strictSame(places(), { settled: ['c', 'd'], kept: ['a', 'b'] })
-})
+t.test(
+  'documents with another position or text differ; another order of fields does not matter',
+  async (t) => {
+    const { documents, places } = await replayedBeside(t, [
+      put('a', 'same', 1),
+      put('b', 'same', 1),
+      { op: 'put', collection: cards, id: 'c', position: 1, body: { other: 1, title: 'c' } },
+      put('d', 'ünïcödé', 1),
+    ])
+    await documents.apply(cards, [
+      put('a', 'same', 2),
+      put('b', 'Same', 1),
+      { op: 'put', collection: cards, id: 'c', position: 1, body: { title: 'c', other: 1 } },
+      put('d', 'ünïcödé', 1),
+    ])
+    t.strictSame(places(), { settled: ['c', 'd'], kept: ['a', 'b'] })
+  },
+)
 
-t.test('a document that holds the text of two is neither of them', async (t) => {
-  const { file } = await beside(t, [put('a', 'one', 1), put('b', 'two', 1)])
+t.test('a document that contains the text of two documents equals neither of them', async (t) => {
+  const { file } = await replayedBeside(t, [put('a', 'one', 1), put('b', 'two', 1)])
   const [one, two] = ['{"title":"one"}', '{"title":"two"}']
   const db = openSqlite(file, 'NORMAL')
   db.exec(`UPDATE doc_cards SET body = iif(id = 'a', '${one}${two}', '')`)
@@ -102,9 +108,9 @@ t.test('a document that holds the text of two is neither of them', async (t) => 
 })
 
 t.test(
-  'where what is stored is damaged, the replayed documents are kept, to be compared later',
+  'when the stored documents are damaged, the replayed ones are kept for the later comparison',
   async (t) => {
-    const { file, scratch } = await beside(t, [put('a', 'one', 1)])
+    const { file, scratch } = await replayedBeside(t, [put('a', 'one', 1)])
     const snapshot = openSqliteSnapshot(file)
     t.teardown(() => snapshot.close())
     const damaged = { ...snapshot, getMany: () => Promise.reject(new BrokenFile(file, 'a page is torn')) }

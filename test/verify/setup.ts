@@ -1,4 +1,4 @@
-/** A small data directory with a story in it, and what verify says of it. */
+/** A small data directory with data, and functions to verify it and to tamper with it. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -23,7 +23,9 @@ export interface Directory {
   viewsFile: string
 }
 
-/** Two repositories with pull requests and issues, in the log and in the read models; all files are closed. */
+/**
+ * Two repositories with pull requests and issues, in the log and in the read models. All files are closed.
+ */
 export async function aDirectory(t: Test): Promise<Directory> {
   const dir = t.testdir()
   const [eventsFile, viewsFile] = [join(dir, 'events.db'), join(dir, 'views.db')]
@@ -42,14 +44,14 @@ export async function aDirectory(t: Test): Promise<Directory> {
   return { dir, eventsFile, viewsFile }
 }
 
-/** What verify finds in the directory. */
+/** The report of verify about the directory. */
 export async function verified(
   { dir, eventsFile, viewsFile }: Directory,
   options: Partial<VerifyOptions> = {},
 ): Promise<VerifyReport> {
   const events = openSqliteEventStore(eventsFile)
   const readStore = openSqliteReadStore(viewsFile)
-  // In this process: one of their own takes a second to start from TypeScript.
+  // Check the files in this process: starting a child process from TypeScript takes a second.
   const files = {
     log: async () => checkSqliteLog(eventsFile),
     views: async () => checkSqliteViews(viewsFile),
@@ -76,7 +78,9 @@ export async function eventsIn({ eventsFile }: Directory): Promise<RecordedEvent
   return events
 }
 
-/** Runs SQL on a file, as someone with a database tool would; all of it is then in the file itself. */
+/**
+ * Runs SQL on a file, like an attacker with a database tool. Moves all changes from the WAL into the file.
+ */
 export function tamper(file: string, sql: string): void {
   const db = openSqlite(file, 'NORMAL')
   db.exec(sql)
@@ -84,16 +88,19 @@ export function tamper(file: string, sql: string): void {
   db.close()
 }
 
-/** Where a text stands in a file, as offsets. */
-export function placesOf(file: string, text: string): number[] {
+/** The offsets of a text in a file. */
+export function offsetsOf(file: string, text: string): number[] {
   tamper(file, 'PRAGMA wal_checkpoint(TRUNCATE)')
   const bytes = readFileSync(file)
-  const places: number[] = []
-  for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text, at + 1)) places.push(at)
-  return places
+  const offsets: number[] = []
+  for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text, at + 1)) offsets.push(at)
+  return offsets
 }
 
-/** Changes the byte at an offset by one bit; called again, changes it back. With the highest it is no text. */
+/**
+ * Flips one bit of the byte at an offset. A second call restores it. With bit 7, ASCII text becomes invalid
+ * UTF-8.
+ */
 export function changeByte(file: string, offset: number, bit = 0): void {
   const bytes = readFileSync(file)
   bytes[offset] = (bytes[offset] ?? 0) ^ (1 << bit)

@@ -26,9 +26,9 @@ import { type VerifyReport, verifyServer } from '../../src/verify/verify.ts'
 import { startEventStoreDouble } from '../doubles/eventstore.ts'
 import { startMongoDouble } from '../doubles/mongodb.ts'
 import { all, newEvent } from '../events/event-store-contract.ts'
-import { aDirectory, changeByte, eventsIn, placesOf, tamper, verified } from './setup.ts'
+import { aDirectory, changeByte, eventsIn, offsetsOf, tamper, verified } from './setup.ts'
 
-t.test('a directory that nobody has touched is sound, and nothing is left behind', async (t) => {
+t.test('an untouched directory is sound, and no temporary files are left', async (t) => {
   const directory = await aDirectory(t)
   const events = await eventsIn(directory)
   const files = readdirSync(directory.dir)
@@ -52,7 +52,7 @@ t.test('a directory that nobody has touched is sound, and nothing is left behind
   t.strictSame(readdirSync(directory.dir), files)
 })
 
-/** The event is the first that is not sound, and all before it are. */
+/** Checks that the report names this event as the first that is not sound. */
 function names(t: Test, report: VerifyReport, events: readonly RecordedEvent[], event: RecordedEvent): void {
   const { stream, revision, position } = event
   t.equal(report.sound, false)
@@ -64,7 +64,7 @@ function names(t: Test, report: VerifyReport, events: readonly RecordedEvent[], 
 
 const isOpening = ({ type }: RecordedEvent) => type === 'IssueOpened'
 
-/** An event whose stream has others after it, and one that is the last of its stream. */
+/** An event in the middle of its stream, and the last event of a stream. */
 function inTheMiddleAndLast(events: readonly RecordedEvent[]): [RecordedEvent, RecordedEvent] {
   const middle = events.find(
     (event) => isOpening(event) && events.some((e) => e.stream === event.stream && e.revision > 0),
@@ -83,9 +83,9 @@ for (const which of ['in the middle', 'at the end'] as const) {
     const events = await eventsIn(directory)
     const [middle, last] = inTheMiddleAndLast(events)
     const event = which === 'in the middle' ? middle : last
-    // The columns stand one behind the other in the file.
+    // The columns follow each other in the file.
     const texts = [event.id, event.type, JSON.stringify(event.data), JSON.stringify(event.metadata)]
-    const [start, ...others] = placesOf(eventsFile, texts.join(''))
+    const [start, ...others] = offsetsOf(eventsFile, texts.join(''))
     if (start === undefined || others.length > 0) throw new Error('the event does not stand there once')
     let offset = start
     for (const [i, column] of columns.entries()) {
@@ -98,61 +98,54 @@ for (const which of ['in the middle', 'at the end'] as const) {
       }
       offset += length
     }
-    t.equal((await verified(directory)).sound, true, 'and changed back it is sound')
+    t.equal((await verified(directory)).sound, true, 'it is sound when the byte is restored')
   })
 }
 
-t.test(
-  'each bit of a byte that changes in an event is found, also where it is no text any more',
-  async (t) => {
-    const directory = await aDirectory(t)
-    const { eventsFile } = directory
-    const events = await eventsIn(directory)
-    const [middle] = inTheMiddleAndLast(events)
-    const texts = [middle.id, middle.type, JSON.stringify(middle.data), JSON.stringify(middle.metadata)]
-    const [start = 0] = placesOf(eventsFile, texts.join(''))
-    const data = start + middle.id.length + middle.type.length
-    const titles = data + JSON.stringify(middle.data).indexOf('"title":"') + '"title":"'.length
-    for (let bit = 0; bit < 8; bit++) {
-      changeByte(eventsFile, titles, bit)
-      t.comment(`bit ${bit}`)
-      names(t, await verified(directory), events, middle)
-      changeByte(eventsFile, titles, bit)
+t.test('each changed bit in an event is found, also when the text becomes invalid UTF-8', async (t) => {
+  const directory = await aDirectory(t)
+  const { eventsFile } = directory
+  const events = await eventsIn(directory)
+  const [middle] = inTheMiddleAndLast(events)
+  const texts = [middle.id, middle.type, JSON.stringify(middle.data), JSON.stringify(middle.metadata)]
+  const [start = 0] = offsetsOf(eventsFile, texts.join(''))
+  const data = start + middle.id.length + middle.type.length
+  const titles = data + JSON.stringify(middle.data).indexOf('"title":"') + '"title":"'.length
+  for (let bit = 0; bit < 8; bit++) {
+    changeByte(eventsFile, titles, bit)
+    t.comment(`bit ${bit}`)
+    names(t, await verified(directory), events, middle)
+    changeByte(eventsFile, titles, bit)
+  }
+  for (const [column, place] of [
+    start,
+    start + middle.id.length,
+    data,
+    data + (texts[2]?.length ?? 0),
+  ].entries()) {
+    changeByte(eventsFile, place, 7)
+    names(t, await verified(directory), events, middle)
+    const store = openSqliteEventStore(eventsFile)
+    for (const read of [store.readAll({ direction: 'backwards' }), store.readStream(middle.stream)]) {
+      const { position, stream, revision } = middle
+      await t.rejects(all(read), { name: 'BrokenEvent', position, stream, revision }, String(columns[column]))
     }
-    for (const [column, place] of [
-      start,
-      start + middle.id.length,
-      data,
-      data + (texts[2]?.length ?? 0),
-    ].entries()) {
-      changeByte(eventsFile, place, 7)
-      names(t, await verified(directory), events, middle)
-      const store = openSqliteEventStore(eventsFile)
-      for (const read of [store.readAll({ direction: 'backwards' }), store.readStream(middle.stream)]) {
-        const { position, stream, revision } = middle
-        await t.rejects(
-          all(read),
-          { name: 'BrokenEvent', position, stream, revision },
-          String(columns[column]),
-        )
-      }
-      await store.close()
-      changeByte(eventsFile, place, 7)
-    }
-  },
-)
+    await store.close()
+    changeByte(eventsFile, place, 7)
+  }
+})
 
-t.test('a name of a stream that is no text any more is found', async (t) => {
+t.test('a stream name that became invalid UTF-8 is found', async (t) => {
   const directory = await aDirectory(t)
   const [middle] = inTheMiddleAndLast(await eventsIn(directory))
-  for (const place of placesOf(directory.eventsFile, middle.stream)) {
+  for (const place of offsetsOf(directory.eventsFile, middle.stream)) {
     changeByte(directory.eventsFile, place, 7)
     t.equal((await verified(directory)).sound, false)
     changeByte(directory.eventsFile, place, 7)
   }
 })
 
-t.test('each bit of a byte that changes in a document is found, with its collection and id', async (t) => {
+t.test('each changed bit in a document is found, with its collection and id', async (t) => {
   const directory = await aDirectory(t)
   const { viewsFile } = directory
   const store = openSqliteReadStore(viewsFile)
@@ -160,7 +153,7 @@ t.test('each bit of a byte that changes in a document is found, with its collect
   const [document] = await store.range(collection, { limit: 1 })
   await store.close()
   if (document?.text === undefined) throw new Error('there is no issue')
-  const [start = 0] = placesOf(viewsFile, document.text)
+  const [start = 0] = offsetsOf(viewsFile, document.text)
   const place = start + document.text.indexOf('"title":"') + '"title":"'.length
   for (let bit = 0; bit < 8; bit++) {
     changeByte(viewsFile, place, bit)
@@ -181,9 +174,9 @@ t.test('each bit of a byte that changes in a document is found, with its collect
   t.equal((await verified(directory)).sound, true)
 })
 
-t.test('a document that an index can not be computed of is a problem in words', async (t) => {
+t.test('a document whose index values cannot be computed is reported', async (t) => {
   const directory = await aDirectory(t)
-  const [place = 0] = placesOf(directory.viewsFile, '{"id":')
+  const [place = 0] = offsetsOf(directory.viewsFile, '{"id":')
   const start = readFileSync(directory.viewsFile)
   start[place] = 1
   writeFileSync(directory.viewsFile, start)
@@ -191,7 +184,7 @@ t.test('a document that an index can not be computed of is a problem in words', 
   t.equal((await verified(directory)).sound, false)
 })
 
-t.test('JSON that says the same in other characters is found', async (t) => {
+t.test('equal JSON in other characters is found', async (t) => {
   const directory = await aDirectory(t)
   const events = await eventsIn(directory)
   const [middle] = inTheMiddleAndLast(events)
@@ -204,7 +197,7 @@ t.test('JSON that says the same in other characters is found', async (t) => {
   names(t, await verified(directory), events, middle)
 })
 
-t.test('what documents are found by is compared with what they hold', async (t) => {
+t.test('index values are compared with the documents', async (t) => {
   const directory = await aDirectory(t)
   const { viewsFile } = directory
   tamper(viewsFile, `CREATE TABLE kept AS SELECT * FROM arr_issues`)
@@ -227,13 +220,13 @@ t.test('what documents are found by is compared with what they hold', async (t) 
   t.equal((await verified(directory)).sound, true)
 })
 
-t.test('what stands before a damaged page of the log is read, to its last event', async (t) => {
+t.test('all events before a damaged page of the log are read', async (t) => {
   const directory = await aDirectory(t)
   const { eventsFile } = directory
   const events = await eventsIn(directory)
   const event = events.findLast(isOpening)
   if (event === undefined) throw new Error('the story is too short')
-  const [place = 0] = placesOf(eventsFile, [event.id, event.type].join(''))
+  const [place = 0] = offsetsOf(eventsFile, [event.id, event.type].join(''))
   const bytes = readFileSync(eventsFile)
   const page = bytes.readUInt16BE(16)
   bytes.fill(0xff, place - (place % page), place - (place % page) + 8)
@@ -244,7 +237,7 @@ t.test('what stands before a damaged page of the log is read, to its last event'
   t.match(log.difference?.problem, `(at position ${log.soundUpTo + 1})`)
 })
 
-t.test('damage in the schema of a file is a broken file, not a mistake in SQL', async (t) => {
+t.test("damage in a file's schema is reported as a broken file, not as an SQL error", async (t) => {
   const { eventsFile, viewsFile, dir } = await aDirectory(t)
   const copy = join(dir, 'copy.db')
   let broken = 0
@@ -252,7 +245,7 @@ t.test('damage in the schema of a file is a broken file, not a mistake in SQL', 
     [eventsFile, openSqliteEventStore],
     [viewsFile, openSqliteReadStore],
   ] as const) {
-    const [place = 0] = placesOf(
+    const [place = 0] = offsetsOf(
       file,
       file === eventsFile ? 'stream INTEGER NOT NULL REF' : 'name TEXT PRIMARY',
     )
@@ -278,7 +271,7 @@ t.test('damage in the schema of a file is a broken file, not a mistake in SQL', 
 t.test('one byte changed in the name of a stream is found, in the table and in the index', async (t) => {
   const directory = await aDirectory(t)
   const [middle] = inTheMiddleAndLast(await eventsIn(directory))
-  const places = placesOf(directory.eventsFile, middle.stream)
+  const places = offsetsOf(directory.eventsFile, middle.stream)
   t.ok(places.length >= 2)
   for (const place of places) {
     changeByte(directory.eventsFile, place + middle.stream.length - 1)
@@ -314,7 +307,7 @@ t.test(
   },
 )
 
-t.test('a log that was cut off, with all of its traces, is behind its read models', async (t) => {
+t.test('a log that was cut off without traces is found: it is behind its read models', async (t) => {
   const directory = await aDirectory(t)
   const events = await eventsIn(directory)
   const end = events.at(-1)
@@ -327,11 +320,11 @@ t.test('a log that was cut off, with all of its traces, is behind its read model
      UPDATE streams SET revision = revision - 1, hash = '${before?.metadata.hash}' WHERE name = '${end.stream}'`,
   )
   const report = await verified(directory)
-  t.match(report.log.difference, { problem: /the log ends at position \d+, and the read model/ })
+  t.match(report.log.difference, { problem: /the log ends at position \d+, but the read model/ })
   t.equal(report.log.events, events.length - 1)
 })
 
-t.test('two events that have changed places are found', async (t) => {
+t.test('two swapped events are found', async (t) => {
   const directory = await aDirectory(t)
   const events = await eventsIn(directory)
   const [middle] = inTheMiddleAndLast(events)
@@ -352,7 +345,7 @@ t.test('two events that have changed places are found', async (t) => {
   names(t, await verified(directory), events, middle)
 })
 
-t.test('an event that was changed with its hash does not fit the next one', async (t) => {
+t.test('an event that was changed together with its hash does not fit the next event', async (t) => {
   const directory = await aDirectory(t)
   const events = await eventsIn(directory)
   const [middle] = inTheMiddleAndLast(events)
@@ -364,7 +357,7 @@ t.test('an event that was changed with its hash does not fit the next one', asyn
     `UPDATE events SET metadata = '${JSON.stringify({ ...metadata, at: '2020-01-01T00:00:00.000Z' })}'
      WHERE position = ${middle.position}`,
   )
-  // Without its hash the first event looks like one of an older log, until the next names its hash.
+  // Without its hash, the first event looks like an event of an older log. The next event has its hash.
   names(t, await verified(directory), events, next)
 })
 
@@ -412,7 +405,7 @@ t.test('one byte that makes a document unreadable is a failure with its place, n
   const store = openSqliteReadStore(directory.viewsFile)
   const [document] = await store.range({ name: 'issue_texts', indexes: [], arrays: [] }, { limit: 1 })
   await store.close()
-  const [place] = placesOf(directory.viewsFile, JSON.stringify(document?.body))
+  const [place] = offsetsOf(directory.viewsFile, JSON.stringify(document?.body))
   changeByte(directory.viewsFile, place ?? 0)
   const report = await verified(directory, { files: {} })
   t.equal(report.sound, false)
@@ -427,7 +420,7 @@ t.test(
     const store = openSqliteReadStore(directory.viewsFile)
     const [document] = await store.range({ name: 'history', indexes: [], arrays: [] }, { limit: 1 })
     await store.close()
-    const [place = 0] = placesOf(directory.viewsFile, document?.text ?? '')
+    const [place = 0] = offsetsOf(directory.viewsFile, document?.text ?? '')
     const bytes = readFileSync(directory.viewsFile)
     const page = bytes.readUInt16BE(16)
     bytes.fill(0xff, place - (place % page), place - (place % page) + 8)
@@ -443,7 +436,7 @@ t.test(
 )
 
 t.test(
-  'read models that this version has not made are not compared; those that lag behind are',
+  'read models that this version has not built are not compared; those that lag behind are',
   async (t) => {
     const directory = await aDirectory(t)
     const { viewsFile } = directory
@@ -468,38 +461,35 @@ t.test(
   },
 )
 
-t.test('a signal ends it, and nothing is left behind', async (t) => {
+t.test('an abort ends verify, and no temporary files are left', async (t) => {
   const directory = await aDirectory(t)
   const files = readdirSync(directory.dir)
   await t.rejects(verified(directory, { signal: AbortSignal.abort() }), { name: 'AbortError' })
   t.strictSame(readdirSync(directory.dir), files)
 })
 
-t.test(
-  'a broken event is an error with file, position, stream and revision wherever it is read',
-  async (t) => {
-    const directory = await aDirectory(t)
-    const { eventsFile } = directory
-    const [{ position, stream, revision }] = inTheMiddleAndLast(await eventsIn(directory))
-    for (const change of [
-      `metadata = '{"actor":null}'`,
-      `data = '[' || data`,
-      `data = CAST(data AS BLOB)`,
-      `metadata = '17'`,
-    ]) {
-      tamper(eventsFile, `UPDATE events SET ${change} WHERE position = ${position}`)
-      const store = openSqliteEventStore(eventsFile)
-      const reads = [store.readAll(), store.readStream(stream), store.readPositions([position])]
-      for (const read of reads) {
-        await t.rejects(all(read), { name: 'BrokenEvent', file: eventsFile, position, stream, revision })
-      }
-      await store.close()
-      t.match((await verified(directory)).log.difference, { position, stream, revision })
+t.test('reading a broken event always gives an error with file, position, stream and revision', async (t) => {
+  const directory = await aDirectory(t)
+  const { eventsFile } = directory
+  const [{ position, stream, revision }] = inTheMiddleAndLast(await eventsIn(directory))
+  for (const change of [
+    `metadata = '{"actor":null}'`,
+    `data = '[' || data`,
+    `data = CAST(data AS BLOB)`,
+    `metadata = '17'`,
+  ]) {
+    tamper(eventsFile, `UPDATE events SET ${change} WHERE position = ${position}`)
+    const store = openSqliteEventStore(eventsFile)
+    const reads = [store.readAll(), store.readStream(stream), store.readPositions([position])]
+    for (const read of reads) {
+      await t.rejects(all(read), { name: 'BrokenEvent', file: eventsFile, position, stream, revision })
     }
-  },
-)
+    await store.close()
+    t.match((await verified(directory)).log.difference, { position, stream, revision })
+  }
+})
 
-t.test('an append to a stream whose last event is broken is refused, and no other', async (t) => {
+t.test('an append is refused only for a stream whose last event is broken', async (t) => {
   const directory = await aDirectory(t)
   const [, last] = inTheMiddleAndLast(await eventsIn(directory))
   tamper(
@@ -517,58 +507,69 @@ t.test('an append to a stream whose last event is broken is refused, and no othe
   await store.close()
 })
 
-t.test('a file that is no database, or that was cut off, is named when it is opened', async (t) => {
-  const { dir, eventsFile } = await aDirectory(t)
-  tamper(eventsFile, 'PRAGMA wal_checkpoint(TRUNCATE)')
-  const [cut, foreign] = [join(dir, 'cut.db'), join(dir, 'foreign.db')]
-  copyFileSync(eventsFile, cut)
-  truncateSync(cut, 20_000)
-  t.throws(() => openSqliteEventStore(cut), BrokenFile)
-  t.throws(() => openSqliteEventStore(cut), { file: cut, message: /cut\.db is broken: / })
-  writeFileSync(foreign, 'Dear diary, '.repeat(1000))
-  t.throws(() => openSqliteReadStore(foreign), { name: 'BrokenFile', file: foreign })
-})
+t.test(
+  'opening a file that is not a database, or that was cut off, gives an error with its name',
+  async (t) => {
+    const { dir, eventsFile } = await aDirectory(t)
+    tamper(eventsFile, 'PRAGMA wal_checkpoint(TRUNCATE)')
+    const [cut, foreign] = [join(dir, 'cut.db'), join(dir, 'foreign.db')]
+    copyFileSync(eventsFile, cut)
+    truncateSync(cut, 20_000)
+    t.throws(() => openSqliteEventStore(cut), BrokenFile)
+    t.throws(() => openSqliteEventStore(cut), { file: cut, message: /cut\.db is broken: / })
+    writeFileSync(foreign, 'Dear diary, '.repeat(1000))
+    t.throws(() => openSqliteReadStore(foreign), { name: 'BrokenFile', file: foreign })
+  },
+)
 
-t.test('it may run while a server writes, on embedded stores and on EventStoreDB with MongoDB', async (t) => {
-  for (const kind of ['embedded', 'distributed'] as const) {
-    const { events, readStore, dir } = await storesOf(t, kind)
-    const author = { id: 1, login: 'alice' }
-    const seed = (name: string) =>
-      seedEvents(events, {
-        owner: { ...author, kind: 'user' },
-        author,
-        repositories: [{ name, issues: 15, pulls: 5 }],
+t.test(
+  'verify may run while a server writes, on embedded stores and on EventStoreDB with MongoDB',
+  async (t) => {
+    for (const kind of ['embedded', 'distributed'] as const) {
+      const { events, readStore, dir } = await storesOf(t, kind)
+      const author = { id: 1, login: 'alice' }
+      const seed = (name: string) =>
+        seedEvents(events, {
+          owner: { ...author, kind: 'user' },
+          author,
+          repositories: [{ name, issues: 15, pulls: 5 }],
+        })
+      const projector = createProjector(pino({ level: 'silent' }), events, readStore, READ_MODELS)
+      await projector.start()
+      await seed('before')
+      await projector.waitFor(await events.lastPosition(), 20_000)
+      let running = true
+      const writing = (async () => {
+        for (let n = 0; running; n++) {
+          await events.append('busy', [busyEvent(n)], 'any')
+        }
+      })()
+      const report = await verifyServer({ events, readStore, models: READ_MODELS, scratchDir: dir })
+      running = false
+      await writing
+      t.match(report, { sound: true }, kind)
+      if (!report.sound) t.comment(JSON.stringify(report, null, 1))
+      t.ok(report.views.models.every(({ state }) => state === 'same'))
+      await projector.stop()
+      // A real difference is still found.
+      const [issue] = await readStore.range(bareIssues, { limit: 1 })
+      if (issue === undefined) throw new Error('there is no issue')
+      const body = { ...issue.body, title: 'Another' }
+      await readStore.apply([{ ...issue, op: 'put', collection: bareIssues, body }], new Map())
+      const other = await verifyServer({ events, readStore, models: READ_MODELS, scratchDir: dir })
+      t.match(other.views.difference, {
+        collection: 'issues',
+        id: issue.id,
+        field: 'title',
+        kind: 'different',
       })
-    const projector = createProjector(pino({ level: 'silent' }), events, readStore, READ_MODELS)
-    await projector.start()
-    await seed('before')
-    await projector.waitFor(await events.lastPosition(), 20_000)
-    let running = true
-    const writing = (async () => {
-      for (let n = 0; running; n++) {
-        await events.append('busy', [busyEvent(n)], 'any')
-      }
-    })()
-    const report = await verifyServer({ events, readStore, models: READ_MODELS, scratchDir: dir })
-    running = false
-    await writing
-    t.match(report, { sound: true }, kind)
-    if (!report.sound) t.comment(JSON.stringify(report, null, 1))
-    t.ok(report.views.models.every(({ state }) => state === 'same'))
-    await projector.stop()
-    // A difference is still one.
-    const [issue] = await readStore.range(bareIssues, { limit: 1 })
-    if (issue === undefined) throw new Error('there is no issue')
-    const body = { ...issue.body, title: 'Another' }
-    await readStore.apply([{ ...issue, op: 'put', collection: bareIssues, body }], new Map())
-    const other = await verifyServer({ events, readStore, models: READ_MODELS, scratchDir: dir })
-    t.match(other.views.difference, { collection: 'issues', id: issue.id, field: 'title', kind: 'different' })
-  }
-})
+    }
+  },
+)
 
 const bareIssues = { name: 'issues', indexes: [], arrays: [] }
 
-/** A repository's description changes, and changes again. */
+/** An event that changes a repository's description. */
 function busyEvent(n: number): NewEvent {
   const data = { repoId: 1, changes: { description: `number ${n}` } }
   return newEvent(data, 'RepositoryEdited')

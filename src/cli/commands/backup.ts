@@ -1,4 +1,4 @@
-/** `mergelog backup`: a copy of the data directory as one moment left it, beside a running server or without one. */
+/** `mergelog backup`: a consistent copy of the data directory, with or without a running server. */
 import { constants, setPriority } from 'node:os'
 import type { Command } from 'commander'
 import { type BackupResult, backup } from '../../backup/backup.ts'
@@ -9,7 +9,7 @@ import { explainUse, STORE_SETTINGS } from '../help.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { printable, styled } from '../terminal.ts'
 
-/** Only what lies in DATA_DIR can be copied as one moment left it. @throws CommandFailed */
+/** Refuses external stores: only data in DATA_DIR can be copied consistently. @throws CommandFailed */
 export function requireEmbeddedStores(config: Config, command: 'backup' | 'restore'): void {
   for (const [setting, url, server, tools] of [
     ['EVENTSTORE_URL', config.eventStoreUrl, 'EventStoreDB', 'its own backups'],
@@ -22,15 +22,15 @@ export function requireEmbeddedStores(config: Config, command: 'backup' | 'resto
   }
 }
 
-/** Tells of what an operator can mend in one line. */
-export function mendable(error: unknown): never {
+/** Rethrows an error. A problem that the operator can fix becomes a CommandFailed, which prints one line. */
+export function rethrowForOperator(error: unknown): never {
   throw error instanceof BackupProblem ? new CommandFailed(error.message, { cause: error }) : error
 }
 
 const plural = (count: number, one: string, many = `${one}s`) => `${count} ${count === 1 ? one : many}`
 
-/** What a backup holds, as people read it. */
-export function contents({
+/** The contents of a backup as text for people. */
+export function contentsText({
   position,
   events,
   repositories,
@@ -50,17 +50,17 @@ export function contents({
 async function backupCommand(directory: string, { json }: { json?: true }): Promise<void> {
   const config = loadConfig(process.env)
   requireEmbeddedStores(config, 'backup')
-  // The server goes first.
+  // The server has priority.
   setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
   const result = await withProgressBar((onProgress) =>
     backup({ dataDir: config.dataDir, directory, onProgress }),
-  ).catch(mendable)
+  ).catch(rethrowForOperator)
   if (json) console.log(JSON.stringify(result))
-  else console.log(`${styled('green', 'Backup')} in ${printable(result.directory)}\n${contents(result)}`)
+  else console.log(`${styled('green', 'Backup')} in ${printable(result.directory)}\n${contentsText(result)}`)
   const { missing } = result
   if (missing.length === 0) return
   throw new CommandFailed(
-    `the backup is made, but DATA_DIR lacks what the log names: ${missing.slice(0, 10).join(', ')}${missing.length > 10 ? ` and ${missing.length - 10} more` : ''}`,
+    `the backup is made, but DATA_DIR lacks files that the log names: ${missing.slice(0, 10).join(', ')}${missing.length > 10 ? ` and ${missing.length - 10} more` : ''}`,
   )
 }
 
@@ -68,8 +68,8 @@ export function addBackup(program: Command): void {
   const command = program
     .command('backup')
     .description('copy log, read models, secrets, git and attachments, consistently; beside a running server')
-    .argument('<directory>', 'where the backup comes to be; not there yet, or empty')
-    .option('--json', 'print what the backup holds as JSON')
+    .argument('<directory>', 'where to put the backup; new or empty')
+    .option('--json', "print the backup's contents as JSON")
     .action(backupCommand)
   const examples = [
     'mergelog backup /backups/monday',
@@ -79,8 +79,9 @@ export function addBackup(program: Command): void {
   command.addHelpText(
     'after',
     `
-A backup has its name only when all of it is on disk. \`sha256sum -c SHA256SUMS\` in its directory checks it. The
-exit code is 1 when there is no backup, and also when DATA_DIR itself lacks something that the log names: what is
-there is then backed up, and what is not is told ("missing" in the JSON).`,
+The directory gets its final name only when the whole backup is on disk. To check a backup, run
+\`sha256sum -c SHA256SUMS\` in its directory. The exit code is 1 when no backup was made. It is also 1 when DATA_DIR
+lacks files that the log names: then the backup has everything else, and the missing files are printed ("missing"
+in the JSON).`,
   )
 }

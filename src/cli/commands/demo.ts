@@ -1,7 +1,7 @@
 /**
- * `mergelog demo`: the main job on real input against a running server. Pushes this repository's own history,
- * opens a pull request, merges it, fetches the merge back and prints the events that tell the story. Fails
- * when anything differs from what it should be.
+ * `mergelog demo`: a short tour with real data on a running server. It pushes this repository's own history,
+ * opens a pull request, merges it, fetches the merge and prints the recorded events. It fails when any result
+ * is not the expected one.
  */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
@@ -29,11 +29,11 @@ interface Demo {
   url: string
   user: string
   password: string
-  /** Tells people. */
+  /** Prints a line for people. */
   print(line: string): void
 }
 
-/** Runs git in `dir`, without the machine's own settings or a question on the terminal. */
+/** Runs git in `dir` under the demo's own name. git never asks for a password on the terminal. */
 async function git(dir: string, ...args: string[]): Promise<string> {
   const identity = ['-c', 'user.name=Mergelog demo', '-c', 'user.email=demo@localhost']
   const { stdout } = await run('git', [...identity, ...args], {
@@ -44,7 +44,7 @@ async function git(dir: string, ...args: string[]): Promise<string> {
   return stdout.trim()
 }
 
-/** Sends a request and requires its status; the answer's JSON, or undefined when it is empty. */
+/** Sends a request and checks the status. Resolves to the answer's JSON, or undefined when it is empty. */
 async function call(
   demo: Demo,
   method: string,
@@ -65,7 +65,7 @@ async function call(
 
 const isRepository = checkOf(Type.Object({ id: Type.Integer() }))
 
-/** The fields that are looked at. */
+/** The fields that the demo checks. */
 const Pull = Type.Object({
   number: Type.Integer(),
   title: Type.String(),
@@ -79,8 +79,8 @@ const Pull = Type.Object({
 })
 const isPull = checkOf(Pull)
 
-/** What was made. */
-interface Story {
+/** What the demo created. */
+interface DemoResult {
   repository: string
   pull: number
   head: string
@@ -88,7 +88,7 @@ interface Story {
   events: string[]
 }
 
-async function play(demo: Demo, events: EventStore, workDir: string): Promise<Story> {
+async function play(demo: Demo, events: EventStore, workDir: string): Promise<DemoResult> {
   const { print } = demo
   const say = (line: string) => print(`\n=> ${line}`)
   const shallow = await git(PROJECT, 'rev-parse', '--is-shallow-repository')
@@ -104,10 +104,10 @@ async function play(demo: Demo, events: EventStore, workDir: string): Promise<St
     description: 'Mergelog, by Mergelog',
   })
   const { id: repoId } = checked(isRepository, repository)
-  const [created] = (await storyOf(events, repositoryStream(repoId))).map(decode)
+  const [created] = (await eventsOf(events, repositoryStream(repoId))).map(decode)
   if (created?.type !== 'RepositoryCreated' || created.data.name !== name) {
     await call(demo, 'DELETE', repo, 204)
-    throw new CommandFailed(`the log that the environment names is not that of the server at ${demo.url}`)
+    throw new CommandFailed(`the environment names another log than that of the server at ${demo.url}`)
   }
 
   const remote = new URL(`${demo.url}/${demo.user}/${name}.git`)
@@ -116,9 +116,9 @@ async function play(demo: Demo, events: EventStore, workDir: string): Promise<St
   say(`this project's own history: ${history} commits up to ${tip.slice(0, 10)}`)
   await git(PROJECT, 'push', '--quiet', remote.href, `${tip}:refs/heads/main`)
 
-  say('a branch with one commit more')
+  say('a branch with one more commit')
   await git(workDir, 'clone', '--quiet', remote.href, '.')
-  assert.equal(await git(workDir, 'rev-parse', 'origin/main'), tip, 'the clone has what was pushed')
+  assert.equal(await git(workDir, 'rev-parse', 'origin/main'), tip, 'the clone has the pushed commit')
   await git(workDir, 'checkout', '--quiet', '-b', 'demo')
   await writeFile(join(workDir, 'DEMO.md'), 'Mergelog hosts its own history.\n')
   await git(workDir, 'add', '--', 'DEMO.md')
@@ -160,13 +160,13 @@ async function play(demo: Demo, events: EventStore, workDir: string): Promise<St
   assert.equal(Number(await git(workDir, 'rev-list', '--count', 'origin/main')), history + 2)
   print(await git(workDir, 'log', '--graph', '--oneline', '--max-count=5', 'origin/main'))
 
-  say('the story, as the log has it')
-  const story: RecordedEvent[] = []
+  say('the events in the log')
+  const recorded: RecordedEvent[] = []
   for (const stream of [repositoryStream(repoId), gitStream(repoId), pullStream(repoId, number)]) {
-    story.push(...(await storyOf(events, stream)))
+    recorded.push(...(await eventsOf(events, stream)))
   }
-  for (const event of story) print(lineOf(event))
-  const types = story.map(({ type }) => type)
+  for (const event of recorded) print(lineOf(event))
+  const types = recorded.map(({ type }) => type)
   assert.deepEqual(types, [
     'RepositoryCreated',
     'RefsUpdated',
@@ -176,15 +176,15 @@ async function play(demo: Demo, events: EventStore, workDir: string): Promise<St
     'MergeStarted',
     'PullRequestMerged',
   ])
-  say('all as it should be')
+  say('everything is as expected')
   const merge = await git(workDir, 'rev-parse', 'origin/main')
   return { repository: `${demo.user}/${name}`, pull: number, head, merge, events: types }
 }
 
-async function storyOf(events: EventStore, stream: string): Promise<RecordedEvent[]> {
-  const story: RecordedEvent[] = []
-  for await (const event of events.readStream(stream)) story.push(event)
-  return story
+async function eventsOf(events: EventStore, stream: string): Promise<RecordedEvent[]> {
+  const found: RecordedEvent[] = []
+  for await (const event of events.readStream(stream)) found.push(event)
+  return found
 }
 
 function lineOf({ stream, type, revision, position, metadata }: RecordedEvent): string {
@@ -207,17 +207,17 @@ async function demo(options: DemoArguments): Promise<void> {
   const url = options.url ?? serverUrl(config)
   const health = await fetch(`${url}/healthz`).catch(() => undefined)
   if (health?.status !== 200) {
-    throw new CommandFailed(`no server in good health at ${url}: run "npm start" first`)
+    throw new CommandFailed(`no healthy server at ${url}: run "npm start" first`)
   }
 
   const events = await openLog(config)
   const print = options.json ? () => {} : (line: string) => console.log(line)
   const workDir = await mkdtemp(join(tmpdir(), 'mergelog-demo-'))
   try {
-    const story = await play({ url, user: options.user, password, print }, events, workDir)
-    if (options.json) console.log(JSON.stringify(story))
+    const result = await play({ url, user: options.user, password, print }, events, workDir)
+    if (options.json) console.log(JSON.stringify(result))
   } catch (error) {
-    // Something is not as it should be: what, is the message.
+    // The message says which result was not the expected one.
     if (error instanceof assert.AssertionError) throw new CommandFailed(error.message, { cause: error })
     throw error
   } finally {
@@ -229,11 +229,11 @@ async function demo(options: DemoArguments): Promise<void> {
 export function addDemo(program: Command): void {
   const command = program
     .command('demo')
-    .description("play the main job on this project's own history, against a running server")
+    .description("push this project's own history to a running server, open a pull request and merge it")
     .option('--url <url>', 'the running server (default: PUBLIC_URL, or http://HOST:PORT)')
-    .option('--user <name>', 'who plays it', 'admin')
+    .option('--user <name>', 'the user who does it', 'admin')
     .option('--password <password>', "that user's password (default: ADMIN_PASSWORD)")
-    .option('--json', 'print, at the end, what was made as JSON')
+    .option('--json', 'print only the result, as JSON')
     .action(demo)
   const examples = ['mergelog demo', 'mergelog demo --url http://127.0.0.1:8080 --user alice --password …']
   explainUse(command, examples, ['HOST', 'PORT', 'PUBLIC_URL', 'ADMIN_PASSWORD', ...LOG_SETTINGS])

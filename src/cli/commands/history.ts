@@ -42,7 +42,7 @@ async function* rows(found: AsyncIterable<RecordedEvent>) {
   const cells: string[][] = []
   for await (const event of found) cells.push(cellsOf(event, width))
   for (const [revision = '', at = '', who = '', type = '', data = ''] of aligned(cells)) {
-    // Where names are as long as a line the data goes, not what happened.
+    // When names fill the line, drop the data, not the event type.
     const room = Math.max(0, width - revision.length - at.length - who.length - type.length - 4)
     const begin = `${styled('dim', `${revision} ${at}`)} ${who} ${styled('cyan', type)}`
     yield room === 0 ? begin : `${begin} ${styled('dim', shortened(data, room))}`
@@ -61,10 +61,10 @@ export function addHistory(program: Command): void {
     .summary('print the events of an issue or a pull request')
     .description('print the events of an issue or a pull request; beside a running server or without one')
     .argument(DISCUSSION, 'the issue or pull request', discussionName)
-    .option('--type <types>', 'only events of these types, with commas between them')
-    .option('--actor <login>', 'only what this user did')
-    .option('--since <date-time>', 'only from then on (RFC 3339)')
-    .option('--before <date-time>', 'only until then (RFC 3339)')
+    .option('--type <types>', 'only events of these types, separated by commas')
+    .option('--actor <login>', 'only events of this user')
+    .option('--since <date-time>', 'only events at or after this time (RFC 3339)')
+    .option('--before <date-time>', 'only events at or before this time (RFC 3339)')
     .option('--json', 'print each event whole, as a line of JSON')
     .action(historyCommand)
   const examples = [

@@ -1,4 +1,4 @@
-/** `mergelog rebuild`: read models made anew from the log, beside a running server or without one. */
+/** `mergelog rebuild`: rebuilds read models from the log, with or without a running server. */
 import { type Command, Option } from 'commander'
 import { pino } from 'pino'
 import { type Config, loadConfig } from '../../config.ts'
@@ -28,10 +28,10 @@ interface RebuildArguments {
   json?: true
 }
 
-/** Where a server runs, it does the work: it alone writes its read models. */
+/** A running server does the rebuild itself: only the server may write its read models. */
 async function* rebuildAnywhere({ model, url, token }: RebuildArguments): AsyncGenerator<RebuildProgress> {
   const config = loadConfig(process.env)
-  const models = chosen(model)
+  const models = chosenModels(model)
   const authorization = authorizationOf(token, config.adminPassword)
   if (url !== undefined) {
     if (authorization === undefined) throw new CommandFailed(`${CREDENTIALS} is needed; see --help`)
@@ -39,7 +39,7 @@ async function* rebuildAnywhere({ model, url, token }: RebuildArguments): AsyncG
     return
   }
   if (config.mongodbUrl !== undefined) throw new SharedReadModels()
-  // Before the lock, which would leave its file in a directory that was mistyped.
+  // Check this before locking: the lock would leave a file in a mistyped directory.
   await requireLog(config)
   let unlock: () => void
   try {
@@ -59,7 +59,7 @@ async function* rebuildAnywhere({ model, url, token }: RebuildArguments): AsyncG
   }
 }
 
-/** Asks the server that has the data directory. @throws CommandFailed */
+/** Asks the server that has locked the data directory. @throws CommandFailed */
 async function* askOwner(
   { message }: DataDirInUse,
   ...server: Parameters<typeof askToRebuild>
@@ -73,8 +73,8 @@ async function* askOwner(
   }
 }
 
-/** @throws WrongUse for a name that is not a read model's */
-function chosen(names: readonly string[]): readonly ReadModel[] {
+/** @throws WrongUse for an unknown name */
+function chosenModels(names: readonly string[]): readonly ReadModel[] {
   try {
     return modelsNamed(names)
   } catch (error) {
@@ -82,13 +82,13 @@ function chosen(names: readonly string[]): readonly ReadModel[] {
   }
 }
 
-/** In a data directory that is locked for this process. */
+/** Rebuilds in this process, which must have locked the data directory. */
 async function* rebuildHere(config: Config, models: readonly ReadModel[]): AsyncGenerator<RebuildProgress> {
   const events = await openLog(config)
   try {
     const generations = await openViews(config)
     const stopping = new AbortController()
-    // What is printed on standard output is for who asked.
+    // Log to standard error: standard output is for the result.
     const log = pino({ level: config.logLevel }, pino.destination(2))
     const projector = createProjector(log, events, generations.current, READ_MODELS)
     try {
@@ -101,7 +101,7 @@ async function* rebuildHere(config: Config, models: readonly ReadModel[]): Async
         signal: stopping.signal,
       })
       yield* rebuild(models)
-      // Nobody reads them, and there is no later.
+      // Free them now: no query reads them, and this process is about to end.
       await freeSpares(READ_MODELS)
     } finally {
       stopping.abort()
@@ -133,15 +133,13 @@ export function addRebuild(program: Command): void {
   const collect = (name: string, names: string[]) => [...names, name]
   const command = program
     .command('rebuild')
-    .description(
-      'make read models anew from the log; a running server goes on serving the old ones until then',
-    )
-    .option('--model <name>', 'only this one; can be given several times', collect, [])
+    .description('rebuild read models from the log; meanwhile a running server answers from the old ones')
+    .option('--model <name>', 'only this read model; can be repeated', collect, [])
     .option('--url <url>', 'the running server (default: PUBLIC_URL, or http://HOST:PORT)')
     .addOption(
       new Option(
         '--token <token>',
-        "a site admin's token, to ask it (default: admin with ADMIN_PASSWORD)",
+        "a site admin's token for the running server (default: admin with ADMIN_PASSWORD)",
       ).env('MERGELOG_TOKEN'),
     )
     .option('--json', 'print what was rebuilt as JSON')

@@ -1,4 +1,4 @@
-/** `mergelog replay`: an issue or a pull request as it was. */
+/** `mergelog replay`: shows an issue or a pull request as it was at a moment in the past. */
 import { existsSync } from 'node:fs'
 import type { Command } from 'commander'
 import { type Config, loadConfig } from '../../config.ts'
@@ -32,7 +32,7 @@ async function replayCommand(name: DiscussionName, options: ReplayArguments): Pr
   }
 }
 
-/** As the site admin, who sees all there is, would have got it. */
+/** Replays with the rights of the site admin, who may see everything. */
 async function replayed(
   config: Config,
   events: EventStore,
@@ -41,7 +41,7 @@ async function replayed(
 ): Promise<Replay<object>> {
   const { repoId, index, isPull } = await findDiscussion(events, name)
   if (config.mongodbUrl === undefined && !existsSync(viewsFile(config.dataDir))) {
-    throw new CommandFailed('DATA_DIR: its read models are not made yet: start a server on it once')
+    throw new CommandFailed('DATA_DIR: it has no read models yet: start a server on it once')
   }
   const { current: readStore } = await openViews(config)
   try {
@@ -64,22 +64,22 @@ async function replayed(
 function* lines({ owner, repo, index }: DiscussionName, { body, last }: Replay<object>) {
   yield styled('bold', `${owner}/${repo}#${index} after revision ${last.revision}, ${last.at}`)
   const rows = Object.entries(body).flatMap(([field, value]) => {
-    const text = /(^|_)url$/.test(field) ? undefined : named(value)
+    const text = /(^|_)url$/.test(field) ? undefined : textOf(value)
     return text === undefined || text === '' ? [] : [[field, text]]
   })
   for (const [field = '', text = ''] of aligned(rows)) yield `${styled('cyan', field)}  ${text}`
 }
 
-/** What people call a value: a login, a title, a name; undefined for what has none. */
-function named(value: unknown): string | undefined {
+/** The text that stands for a value: its login, title or name. Undefined when it has none. */
+function textOf(value: unknown): string | undefined {
   if (typeof value === 'string') return printable(value)
   if (typeof value === 'number' || typeof value === 'boolean') return `${value}`
-  if (Array.isArray(value)) return value.map(named).join(', ')
+  if (Array.isArray(value)) return value.map(textOf).join(', ')
   if (typeof value !== 'object' || value === null) return undefined
   const fields: Record<string, unknown> = { ...value }
   const { ref, sha } = fields
   if (typeof ref === 'string' && typeof sha === 'string') return printable(`${ref} ${sha.slice(0, 10)}`)
-  return named(fields.login ?? fields.full_name ?? fields.title ?? fields.name)
+  return textOf(fields.login ?? fields.full_name ?? fields.title ?? fields.name)
 }
 
 export function addReplay(program: Command): void {
@@ -87,13 +87,13 @@ export function addReplay(program: Command): void {
     .command('replay')
     .summary('show an issue or a pull request as it was at any moment')
     .description(
-      'show an issue or a pull request as it was at any moment of its life; beside a running server or without ' +
-        'one. What it names (labels, the milestone, people) is as it was, too.',
+      'show an issue or a pull request as it was at any moment; beside a running server or without one. Its ' +
+        'labels, milestone and people are also shown as they were at that moment.',
     )
     .argument(DISCUSSION, 'the issue or pull request', discussionName)
-    .option('--at <date-time>', 'as it was then (RFC 3339); this or a revision')
-    .option('--revision <number>', 'after this event of its history; the first is 0')
-    .option('--json', 'print what the API would have answered')
+    .option('--at <date-time>', 'as it was at this time (RFC 3339); give this or --revision')
+    .option('--revision <number>', 'as it was after this event of its history; the first event is 0')
+    .option('--json', 'print the JSON that the API would have answered')
     .action(replayCommand)
   const examples = [
     'mergelog replay alice/app#1 --revision 0',

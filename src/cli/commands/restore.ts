@@ -1,22 +1,24 @@
-/** `mergelog restore`: an empty data directory becomes what a backup holds. */
+/** `mergelog restore`: fills an empty data directory from a backup. */
 import type { Command } from 'commander'
 import { restore } from '../../backup/restore.ts'
 import { loadConfig } from '../../config.ts'
 import { explainUse, STORE_SETTINGS } from '../help.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { printable, styled } from '../terminal.ts'
-import { contents, mendable, requireEmbeddedStores } from './backup.ts'
+import { contentsText, requireEmbeddedStores, rethrowForOperator } from './backup.ts'
 
 async function restoreCommand(directory: string, { json }: { json?: true }): Promise<void> {
   const config = loadConfig(process.env)
   requireEmbeddedStores(config, 'restore')
   const result = await withProgressBar((onProgress) =>
     restore({ directory, dataDir: config.dataDir, onProgress }),
-  ).catch(mendable)
+  ).catch(rethrowForOperator)
   if (json) console.log(JSON.stringify(result))
   else {
     const from = `the backup of ${printable(result.createdAt)}`
-    console.log(`${styled('green', 'Restored')} ${from} to ${printable(result.dataDir)}\n${contents(result)}`)
+    console.log(
+      `${styled('green', 'Restored')} ${from} to ${printable(result.dataDir)}\n${contentsText(result)}`,
+    )
   }
 }
 
@@ -24,7 +26,7 @@ export function addRestore(program: Command): void {
   const command = program
     .command('restore')
     .description('fill an empty DATA_DIR from a backup, after checking every file')
-    .argument('<directory>', 'of the backup')
+    .argument('<directory>', 'the directory of the backup')
     .option('--json', 'print what was restored as JSON')
     .action(restoreCommand)
   const examples = [

@@ -1,15 +1,15 @@
-/** `mergelog serve`, which is what `npm start` runs: a server, until SIGTERM. */
+/** `mergelog serve`: runs the server until SIGTERM or SIGINT. `npm start` runs this. */
 import { once } from 'node:events'
 import type { Command } from 'commander'
 import { pino } from 'pino'
 import { loadConfig, settings } from '../../config.ts'
 import { explainUse } from '../help.ts'
 
-/** Runs a server by the environment; resolves when a signal has ended it in order. */
+/** Runs a server with the settings of the environment. Resolves when a signal has stopped it cleanly. */
 export async function serve(): Promise<void> {
   const config = loadConfig(process.env)
   const log = pino({ level: config.logLevel, name: 'mergelog' })
-  // Loaded here: the commands that only look at the log need not wait for all of it.
+  // Import the server only here, so that the other commands start faster.
   const { startServer } = await import('../../server.ts')
   const server = await startServer(config, log)
   const { url, grpcAddress, newAdminPassword } = server
@@ -20,7 +20,7 @@ export async function serve(): Promise<void> {
   console.log(`  gRPC     ${grpcAddress}`)
   console.log(`  data     ${config.dataDir}`)
   if (newAdminPassword !== undefined) {
-    console.log(`  admin    user "admin", password "${newAdminPassword}" (shown this once)`)
+    console.log(`  admin    user "admin", password "${newAdminPassword}" (shown only this once)`)
     console.log(`  try      curl -u admin:${newAdminPassword} ${url}/api/v1/user`)
     console.log(`  demo     ADMIN_PASSWORD=${newAdminPassword} npm run demo`)
   }
@@ -29,11 +29,14 @@ export async function serve(): Promise<void> {
   try {
     await server.stop()
   } catch (error) {
-    throw new Error('the server did not stop in order', { cause: error })
+    throw new Error('the server did not stop cleanly', { cause: error })
   }
 }
 
-/** Resolves at the first SIGTERM or SIGINT. The handlers stay: later ones must not cut off what ends. */
+/**
+ * Resolves at the first SIGTERM or SIGINT. The handlers stay, so that a second signal doesn't cut off the
+ * shutdown.
+ */
 export function untilSignal(): Promise<unknown> {
   const signals = ['SIGTERM', 'SIGINT'] as const
   for (const signal of signals) process.on(signal, () => {})

@@ -1,4 +1,4 @@
-/** `mergelog upgrade follow`: keeps the log's upgrades as a chain node shows them. */
+/** `mergelog upgrade follow`: records the upgrades that a chain node shows. */
 import { type Command, InvalidArgumentError } from 'commander'
 import { loadConfig } from '../../config.ts'
 import type { UpgradeEvent } from '../../events/upgrade-events.ts'
@@ -17,7 +17,7 @@ interface FollowArguments {
   json?: true
 }
 
-const INTERVAL = { least: 0.1, most: 86_400, standard: 10 }
+const INTERVAL = { min: 0.1, max: 86_400, standard: 10 }
 
 function gatewayUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
@@ -29,29 +29,29 @@ function gatewayUrl(text: string): URL {
 
 function seconds(text: string): number {
   const value = /^\d{1,6}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN
-  if (value >= INTERVAL.least && value <= INTERVAL.most) return value
-  throw new InvalidArgumentError(`It must be a number from ${INTERVAL.least} to ${INTERVAL.most}.`)
+  if (value >= INTERVAL.min && value <= INTERVAL.max) return value
+  throw new InvalidArgumentError(`It must be a number from ${INTERVAL.min} to ${INTERVAL.max}.`)
 }
 
 async function followCommand(options: FollowArguments): Promise<void> {
   const config = loadConfig(process.env)
   const gateway = openGateway(options.from)
   const events = await openOrMakeLog(config)
-  const tell = (news: FollowNews) =>
-    options.json ? console.log(JSON.stringify(news)) : say(news, gateway.url)
+  const report = (news: FollowNews) =>
+    options.json ? console.log(JSON.stringify(news)) : print(news, gateway.url)
   const ending = new AbortController()
   const { signal } = ending
   void untilSignal().then(() => ending.abort())
   try {
     if (!options.once) {
-      await follow(events, gateway, { intervalMs: options.interval * 1000, signal, tell })
+      await follow(events, gateway, { intervalMs: options.interval * 1000, signal, report })
       return
     }
     const round = await followOnce(events, gateway, signal)
     if (round.events.length > 0) {
-      tell({ kind: 'recorded', events: round.events, position: round.position })
+      report({ kind: 'recorded', events: round.events, position: round.position })
     }
-    for (const reason of round.refused) tell({ kind: 'refused', reason })
+    for (const reason of round.refused) report({ kind: 'refused', reason })
   } catch (error) {
     if (!signal.aborted) throw error
   } finally {
@@ -59,7 +59,7 @@ async function followCommand(options: FollowArguments): Promise<void> {
   }
 }
 
-function say(news: FollowNews, url: string): void {
+function print(news: FollowNews, url: string): void {
   const { stderr } = process
   const now = (stream: NodeJS.WriteStream) => styled('dim', new Date().toISOString(), stream)
   switch (news.kind) {
@@ -76,7 +76,7 @@ function say(news: FollowNews, url: string): void {
       console.error(now(stderr), styled('green', 'following', stderr), url)
       break
     case 'unhealthy':
-      console.error(now(stderr), styled('red', 'trying again', stderr), `${url}: ${printable(news.reason)}`)
+      console.error(now(stderr), styled('red', 'retrying', stderr), `${url}: ${printable(news.reason)}`)
   }
 }
 
@@ -104,17 +104,17 @@ export function addUpgrade(program: Command): void {
     .summary('record what a chain node shows of its upgrades')
     .description(
       "record what a chain node's HTTP gateway shows of its upgrades, as it changes; beside a running server " +
-        'or without one. Redirects are not followed. What a gateway gets wrong is tried again for ever, with ' +
-        'growing pauses; `Retry-After` is honoured up to ten minutes.',
+        'or without one. Redirects are not followed. After an error it retries for ever, with growing pauses; ' +
+        'it honours `Retry-After` up to ten minutes.',
     )
     .requiredOption(
       '--from <url>',
-      "the gateway, as http://127.0.0.1:1317; Mergelog's own works, too",
+      "the gateway, for example http://127.0.0.1:1317; Mergelog's own also works",
       gatewayUrl,
     )
     .option('--interval <seconds>', 'pause between two rounds', seconds, INTERVAL.standard)
-    .option('--once', 'one round, without trying again')
-    .option('--json', 'print what there is to tell as lines of JSON')
+    .option('--once', 'do one round, without retries')
+    .option('--json', 'print the news as lines of JSON')
     .action(followCommand)
   const examples = [
     'mergelog upgrade follow --from http://127.0.0.1:1317',

@@ -1,4 +1,4 @@
-/** `mergelog verify`: whether log and read models are what they should be; the first difference if not. */
+/** `mergelog verify`: checks the log and the read models, and prints the first difference. */
 import { existsSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import type { Command } from 'commander'
@@ -18,12 +18,12 @@ import { printable, styled } from '../terminal.ts'
 
 const STEPS = { log: 'log', views: 'read models' } as const
 
-/** What is stored, as far as it can be opened; nothing is made that is not there. */
+/** Opens the stores that exist. Creates nothing. */
 async function openStores(config: Config) {
   const { dataDir, eventStoreUrl, mongodbUrl } = config
   const [logFile, documents] = [eventsFile(dataDir), viewsFile(dataDir)]
   await requireLog(config)
-  // Opening it would write to it.
+  // Check this first: opening an empty file would write to it.
   if (eventStoreUrl === undefined && isEmpty(logFile)) throw new BrokenFile(logFile, 'it is empty')
   const events = await openLog(config)
   const files = eventStoreUrl === undefined ? { log: logFile } : {}
@@ -65,8 +65,8 @@ async function verify(signal: AbortSignal): Promise<VerifyReport> {
   }
 }
 
-/** The report, of a log that can't be opened, too. */
-async function reported(signal: AbortSignal): Promise<VerifyReport> {
+/** The report; also when the log can't be opened. */
+async function verifyReport(signal: AbortSignal): Promise<VerifyReport> {
   try {
     return await verify(signal)
   } catch (error) {
@@ -87,7 +87,7 @@ async function reported(signal: AbortSignal): Promise<VerifyReport> {
 
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const
 
-/** Runs `work` so that a signal aborts it in order, and then ends the process. */
+/** Runs `work`. SIGINT or SIGTERM aborts it, and the process exits when `work` has ended. */
 async function abortedBySignals<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const stopping = new AbortController()
   let code: number | undefined
@@ -118,13 +118,13 @@ function differenceIn({ log, views }: VerifyReport): string | undefined {
   if (views.difference !== undefined) {
     const { collection, id, kind, field, stored, expected } = views.difference
     const what = kind === 'different' ? `${field ?? 'it'} is ${stored}, not ${expected}` : `it is ${kind}`
-    return `the log is sound, but not document ${id} of read model ${collection}: ${what}. "mergelog rebuild --model ${collection}" makes it anew`
+    return `the log is sound, but document ${id} of read model ${collection} is wrong: ${what}. "mergelog rebuild --model ${collection}" repairs it`
   }
   return views.failure
 }
 
 async function verifyCommand({ json }: { json?: true }): Promise<void> {
-  const report = await abortedBySignals(reported)
+  const report = await abortedBySignals(verifyReport)
   const { log, views } = report
   if (json) console.log(JSON.stringify(report))
   else if (report.sound) {
@@ -132,7 +132,7 @@ async function verifyCommand({ json }: { json?: true }): Promise<void> {
     console.log(`${styled('green', 'sound')}  ${log.events} events in ${log.streams} streams${unlinked}`)
     console.log(`       ${views.documents} documents of ${views.models.length} read models`)
     for (const { name } of views.models.filter(({ state }) => state === 'not compared')) {
-      console.log(`       ${name} could not be compared: it is not made by this version yet`)
+      console.log(`       ${name} could not be compared: this version has not built it yet`)
     }
   }
   const difference = differenceIn(report)
@@ -143,7 +143,7 @@ export function addVerify(program: Command): void {
   const command = program
     .command('verify')
     .description(
-      'recompute every hash of the log, replay every read model and compare; exit code 1 if not the same',
+      'recompute every hash of the log, replay and compare every read model; exit code 1 on a difference',
     )
     .option('--json', 'print the report as JSON')
     .action(verifyCommand)

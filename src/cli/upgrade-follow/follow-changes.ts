@@ -1,4 +1,7 @@
-/** What a chain shows against what the log says of it: which events make the two agree. Pure. */
+/**
+ * Compares what a chain's gateway shows with the log, and decides the events that bring the log up to date.
+ * Pure.
+ */
 
 import type { Decision } from '../../commands/execute.ts'
 import {
@@ -14,26 +17,32 @@ import { isBelow, isPositive } from '../../events/int64.ts'
 import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/upgrade-events.ts'
 import { isRefusal } from '../../refusal.ts'
 
-/** What a chain's gateway showed in one round. */
+/** The answers of a chain's gateway in one round. */
 export interface Observed {
-  /** The plan that is scheduled there. */
+  /** The plan that is scheduled on the chain. */
   plan: UpgradePlan | null
-  /** Of the plan that the log has and the chain has no more: the height at which it was applied, or `0`. */
+  /**
+   * Present when the plan in the log is no longer scheduled on the chain: the height at which that plan was
+   * applied, or `0` when it was not applied.
+   */
   applied?: { name: string; height: string }
-  /** Absent on chains that do not tell. */
+  /** Absent when the chain doesn't have the method. */
   moduleVersions?: readonly ModuleVersion[]
-  /** Absent on chains that do not tell. */
+  /** Absent when the chain doesn't have the method. */
   authority?: string
 }
 
 export interface ChangesSeen {
-  /** All for one append: half of a round is never in the log. */
+  /** They go into one append, so that the log never has half of a round. */
   events: readonly UpgradeEvent[]
-  /** Why what the chain shows can not be recorded, a line for each part. The other parts can. */
+  /**
+   * One line for each part of the answers that cannot be recorded, with the reason. The other parts are
+   * recorded.
+   */
   refused: readonly string[]
 }
 
-/** The events that bring the log to where the chain is; none when it is there. */
+/** The events that bring the log up to date with the chain. None when the log is up to date. */
 export function changesOf(state: ChainState, seen: Observed): ChangesSeen {
   const events: UpgradeEvent[] = []
   const refused: string[] = []
@@ -46,18 +55,18 @@ export function changesOf(state: ChainState, seen: Observed): ChangesSeen {
 
   const { plan, applied, moduleVersions, authority } = seen
   if (state.plan !== null && state.plan.name !== plan?.name) {
-    // Another plan was scheduled here since the chain was asked: the next round asks what became of it.
+    // The log has got another plan since we asked the chain. The next round asks about that plan.
     if (applied?.name !== state.plan.name) return { events, refused }
     if (isPositive(applied.height)) {
       const { height } = applied
-      // Moved to an earlier height between two rounds: where it was applied is what the chain says.
+      // The plan was moved to an earlier height between two rounds: record the height that the chain reports.
       const moved = isBelow(height, state.plan.height)
       if (moved) decide('current_plan', decideSchedulePlan(now, { ...state.plan, height }))
       decide('applied_plan', decideApplyPlan(now, height))
     }
   }
   if (plan !== null) decide('current_plan', decideSchedulePlan(now, plan))
-  // Also when what took its place was refused: it is not what the chain will do.
+  // Also cancel when the replacement was refused: the chain will not run the old plan.
   if (now.plan !== null && now.plan.name !== plan?.name) decide('current_plan', decideCancelPlan(now))
   if (moduleVersions !== undefined) {
     decide('module_versions', decideSetModuleVersions(now, moduleVersions))

@@ -1,6 +1,6 @@
 /**
- * A chain node's HTTP gateway, as Cosmos chains have it. It belongs to others: its answers are limited in
- * time and size, and nothing of them is believed before it has been looked at.
+ * A client of the HTTP gateway of a Cosmos chain node. We don't trust the gateway: its answers are limited in
+ * time and size, and checked against a schema.
  */
 
 import { type Static, Type } from 'typebox'
@@ -12,27 +12,27 @@ import type { Observed } from './follow-changes.ts'
 import { GatewayError } from './gateway-error.ts'
 
 export interface Gateway {
-  /** Without its query: fit to be printed. */
+  /** Without the query string, so that it can be printed. */
   url: string
   /**
-   * Asks for everything once. `scheduled`: the plan that the log has; when the chain has it no more, what
-   * became of it is asked, too.
+   * Sends each query once. `scheduled` is the name of the plan in the log. When the chain no longer has that
+   * plan, this also asks at which height it was applied.
    *
-   * @throws GatewayError when an answer is missing, late, too large or not what it should be
+   * @throws GatewayError when an answer is missing, late, too large or invalid
    * @throws the signal's reason when it is aborted
    */
   observe(scheduled: string | undefined, signal: AbortSignal): Promise<Observed>
 }
 
 export interface GatewayOptions {
-  /** For one answer, all of it. Default: 10 s. */
+  /** For one whole answer. Default: 10 s. */
   timeoutMs?: number
-  /** Of one answer, decompressed. Default: 1 MiB. */
+  /** The limit of one answer after decompression. Default: 1 MiB. */
   maxBytes?: number
 }
 
 const Text = Type.String({ maxLength: 1_000_000 })
-/** Digits; some gateways send small ones as JSON numbers. */
+/** Decimal digits. Some gateways send small numbers as JSON numbers. */
 const Whole = Type.Union([Type.String({ maxLength: 40 }), Type.Integer()])
 
 const CurrentPlan = Type.Object({
@@ -47,10 +47,13 @@ const isModuleVersions = checkOf(
 )
 const isAuthority = checkOf(Type.Object({ address: Text }))
 
-/** The block that an answer is of; asking with it gives the other answers of the same block. */
+/** The block height of an answer. Sent with the next queries, it makes them answer for the same block. */
 const HEIGHT_HEADER = 'x-cosmos-block-height'
 
-/** What a chain that is too old for a method says (`module_versions` is of SDK 0.43, `authority` of 0.46). */
+/**
+ * How a chain answers that is too old for a method (`module_versions` came with SDK 0.43, `authority` with
+ * 0.46).
+ */
 const UNKNOWN_METHOD = new Set([404, 501])
 
 const isAbsent = (error: unknown) => error instanceof NotAnswered && UNKNOWN_METHOD.has(error.status)
@@ -64,11 +67,13 @@ class NotAnswered extends GatewayError {
   }
 }
 
-/** `url`: http or https, without credentials; its paths follow after it. */
+/** `url`: http or https, without credentials. The paths of the methods are added to it. */
 export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
   const { timeoutMs = 10_000, maxBytes = 2 ** 20 } = options
   const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}`
-  /** Of the last round: a gateway of several nodes must not lead back into the past. */
+  /**
+   * The height of the last round. A gateway with several nodes must not bring us back to an earlier block.
+   */
   let latest = 0n
 
   async function get<T>(
@@ -79,13 +84,13 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
   ): Promise<{ answer: T; height: string | undefined }> {
     const late = new AbortController()
     const timer = setTimeout(
-      () => late.abort(new GatewayError(`${path}: no whole answer in ${timeoutMs / 1000} s`)),
+      () => late.abort(new GatewayError(`${path}: no complete answer in ${timeoutMs / 1000} s`)),
       timeoutMs,
     )
     try {
       const response = await fetch(`${base}/cosmos/upgrade/v1beta1/${path}`, {
         headers: { accept: 'application/json', ...(height !== undefined && { [HEIGHT_HEADER]: height }) },
-        // Whoever named this gateway did not name the host that it would send us to.
+        // The operator chose this host, not the host of a redirect.
         redirect: 'error',
         signal: AbortSignal.any([signal, late.signal]),
       })
@@ -107,7 +112,7 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
     }
   }
 
-  /** As `get`; undefined when the chain does not have the method. */
+  /** Like `get`, but resolves to undefined when the chain does not have the method. */
   async function getIfKnown<T>(
     check: Check<T>,
     path: string,
@@ -123,7 +128,7 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
   }
 
   async function appliedHeight(name: string, signal: AbortSignal, height: string | undefined) {
-    // No path can carry these two: they would name the directory.
+    // These names can't be sent in a path: they would mean a directory.
     if (name === '' || name === '.' || name === '..') return '0'
     const { answer } = await get(
       isAppliedPlan,
@@ -140,7 +145,9 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
       const current = await get(isCurrentPlan, 'current_plan', signal)
       const { height } = current
       if (height !== undefined && BigInt(height) < latest) {
-        throw new GatewayError(`current_plan: of block ${height}, after one of block ${latest} was seen`)
+        throw new GatewayError(
+          `current_plan: the answer is for block ${height}, an earlier one was for block ${latest}`,
+        )
       }
       const plan = planOf(current.answer.plan)
       const seen: Observed = { plan }
@@ -166,24 +173,24 @@ function planOf(plan: Static<typeof CurrentPlan>['plan']): UpgradePlan | null {
 
 function moduleVersionOf(module: { name: string; version: string | number }): ModuleVersion {
   const version = parseUint64(digitsOf(module.version))
-  if (version === undefined) throw new GatewayError('module_versions: a version is no uint64')
+  if (version === undefined) throw new GatewayError('module_versions: a version is not a uint64')
   return { name: wellFormed(module.name), version }
 }
 
 function int64(path: string, field: string, value: string | number): string {
   const parsed = parseInt64(digitsOf(value))
-  if (parsed === undefined) throw new GatewayError(`${path}: ${field} is no int64`)
+  if (parsed === undefined) throw new GatewayError(`${path}: ${field} is not an int64`)
   return parsed
 }
 
-/** A JSON number beyond 2^53 is not the one that was sent. */
+/** A JSON number beyond 2^53 has lost digits: it gives ''. */
 const digitsOf = (value: string | number) =>
   typeof value === 'string' ? value : Number.isSafeInteger(value) ? `${value}` : ''
 
-/** JSON can carry half a character, which neither a path nor UTF-8 can. */
+/** Replaces lone surrogates: JSON can carry them, a path and UTF-8 cannot. */
 const wellFormed = (text: string) => text.replaceAll(/\p{Surrogate}/gu, '\ufffd')
 
-/** Reads no more than it may; the connection ends when there is more. */
+/** Reads at most `maxBytes`. Closes the connection when the answer is larger. */
 async function bodyOf(path: string, response: Response, maxBytes: number): Promise<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true })
   let text = ''
@@ -200,7 +207,7 @@ function parseJson(path: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw new GatewayError(`${path}: the answer is no JSON`)
+    throw new GatewayError(`${path}: the answer is not JSON`)
   }
 }
 
@@ -209,14 +216,14 @@ function heightOf(headers: Headers): string | undefined {
   return text === null ? undefined : parseUint64(text)
 }
 
-/** Milliseconds of a `Retry-After` header: seconds, or a date. */
+/** A `Retry-After` header (seconds or a date) in milliseconds. */
 function retryAfter(header: string | null): number | undefined {
   if (header === null) return undefined
   const ms = /^\d{1,9}$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now()
   return Number.isNaN(ms) ? undefined : Math.max(0, ms)
 }
 
-/** undici says "fetch failed" of everything; why is in the cause. */
+/** The reason of a failed fetch. undici's message is always "fetch failed"; the reason is in `cause`. */
 function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { cause } = error

@@ -1,6 +1,6 @@
 /**
- * Follows the upgrades of a chain: asks its gateway again and again, and records what changed. What was
- * recorded is all that it remembers, so that it goes on from there after a restart.
+ * Follows the upgrades of a chain: asks its gateway at intervals, and records what changed. It keeps no state
+ * besides the log, so that it continues after a restart.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -14,38 +14,41 @@ import { type ChangesSeen, changesOf } from './follow-changes.ts'
 import type { Gateway } from './follow-gateway.ts'
 import { GatewayError } from './gateway-error.ts'
 
-/** What there is to tell of following. */
+/** What `follow` reports. */
 export type FollowNews =
   | { kind: 'recorded'; events: readonly UpgradeEvent[]; position: Position }
-  /** The chain shows what our rules do not allow. Told once, for as long as it stays so. */
+  /**
+   * The chain shows something that our rules do not allow. Reported once, until the chain shows something
+   * else.
+   */
   | { kind: 'refused'; reason: string }
   | { kind: 'healthy' }
-  /** Told once, until it is healthy again. */
+  /** Reported once, until the gateway is healthy again. */
   | { kind: 'unhealthy'; reason: string }
 
 export interface FollowOptions {
   intervalMs: number
-  /** Ends the following. */
+  /** `follow` resolves when it is aborted. */
   signal: AbortSignal
-  tell: (news: FollowNews) => void
-  /** Bounds of the pause after a failed round; it doubles from the one to the other. */
-  backOff?: { leastMs: number; mostMs: number }
-  /** Lets time pass: `ms`, or until the signal is aborted, and then rejects. */
+  report: (news: FollowNews) => void
+  /** The shortest and the longest pause after a failed round. The pause doubles with each failure. */
+  backOff?: { minMs: number; maxMs: number }
+  /** Resolves after `ms`. Rejects when the signal is aborted. Tests replace it. */
   wait?: (ms: number, signal: AbortSignal) => Promise<unknown>
 }
 
-/** A gateway may ask for a day's rest; nobody would notice an upgrade then. */
-const MOST_RETRY_AFTER_MS = 10 * 60_000
+/** A gateway may ask us to wait for a day. We would miss an upgrade, so there is a limit. */
+const MAX_RETRY_AFTER_MS = 10 * 60_000
 
 export interface Round extends ChangesSeen {
-  /** Of the last event that was appended; LOG_START when none was. */
+  /** The position of the last appended event, or LOG_START when nothing was appended. */
   position: Position
 }
 
 /**
- * Asks once and records what changed since.
+ * Asks the gateway once and records what changed.
  *
- * @throws GatewayError when the gateway does not answer as it should
+ * @throws GatewayError when the gateway gives no valid answer
  * @throws StoreUnavailable when the log can't be read or written now
  */
 export async function followOnce(events: EventStore, gateway: Gateway, signal: AbortSignal): Promise<Round> {
@@ -71,37 +74,37 @@ export async function followOnce(events: EventStore, gateway: Gateway, signal: A
   return { ...changes, position: context.written }
 }
 
-/** Follows until the signal is aborted, through everything that may be over some time. */
+/** Follows until the signal is aborted. Tries again after every error that may be temporary. */
 export async function follow(events: EventStore, gateway: Gateway, options: FollowOptions): Promise<void> {
-  const { intervalMs, signal, tell, backOff = { leastMs: 1000, mostMs: 60_000 } } = options
+  const { intervalMs, signal, report, backOff = { minMs: 1000, maxMs: 60_000 } } = options
   const wait = options.wait ?? ((ms, signal) => delay(ms, undefined, { signal }))
   let healthy: boolean | undefined
   let refused: readonly string[] = []
 
   function succeeded(round: Round): void {
-    if (healthy !== true) tell({ kind: 'healthy' })
+    if (healthy !== true) report({ kind: 'healthy' })
     healthy = true
-    if (round.events.length > 0) tell({ kind: 'recorded', events: round.events, position: round.position })
+    if (round.events.length > 0) report({ kind: 'recorded', events: round.events, position: round.position })
     const known = refused
-    for (const reason of round.refused) if (!known.includes(reason)) tell({ kind: 'refused', reason })
+    for (const reason of round.refused) if (!known.includes(reason)) report({ kind: 'refused', reason })
     refused = round.refused
   }
 
   async function failed({ error }: { error: Error }): Promise<void> {
     if (signal.aborted) return
-    if (healthy !== false) tell({ kind: 'unhealthy', reason: error.message })
+    if (healthy !== false) report({ kind: 'unhealthy', reason: error.message })
     healthy = false
     const asked = error instanceof GatewayError ? (error.retryAfterMs ?? 0) : 0
-    if (asked > 0) await wait(Math.min(asked, MOST_RETRY_AFTER_MS), signal)
+    if (asked > 0) await wait(Math.min(asked, MAX_RETRY_AFTER_MS), signal)
   }
 
   try {
     while (!signal.aborted) {
       const round = await pRetry(() => followOnce(events, gateway, signal), {
         retries: Number.POSITIVE_INFINITY,
-        minTimeout: backOff.leastMs,
-        // Many who lost the same gateway must not come back to it at the same moment.
-        maxTimeout: backOff.mostMs * (0.75 + Math.random() / 4),
+        minTimeout: backOff.minMs,
+        // Many followers may have lost the same gateway. They must not all return at the same moment.
+        maxTimeout: backOff.maxMs * (0.75 + Math.random() / 4),
         randomize: true,
         signal,
         onFailedAttempt: failed,

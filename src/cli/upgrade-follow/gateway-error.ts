@@ -1,9 +1,9 @@
-/** Apart from the gateway, so that who only tells of errors need not load it. */
+/** A separate file, so that code which only reports errors doesn't load the gateway. */
 
-/** The gateway did not answer as one should; the message is one line. */
+/** The gateway gave no valid answer. The message is one line. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError'
-  /** How long it asks to be left alone, in milliseconds. */
+  /** How long the gateway asks us to wait, in milliseconds. */
   readonly retryAfterMs: number | undefined
 
   constructor(message: string, retryAfterMs?: number, options?: ErrorOptions) {

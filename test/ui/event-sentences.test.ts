@@ -1,7 +1,7 @@
 import t from 'tap'
 import { schemaOf } from '../../src/events/codec.ts'
 import type { AccountRef, BranchPoint } from '../../src/events/domain-events.ts'
-import { isStoryEvent, type StoryEvent, tell } from '../../src/ui/tell.ts'
+import { describeEvent, isTimelineEvent, type TimelineEvent } from '../../src/ui/event-sentences.ts'
 
 const own = { repoId: 1, index: 5 }
 const ann: AccountRef = { id: 1, login: 'ann' }
@@ -12,7 +12,7 @@ const bug = { id: 1, name: 'bug' }
 const one = { id: 1, title: '1.0' }
 const file = { id: 1, uuid: 'u', name: 'log.txt', size: 3, uploader: ann }
 
-const cases: [StoryEvent, string][] = [
+const cases: [TimelineEvent, string][] = [
   [
     {
       type: 'PullRequestOpened',
@@ -178,18 +178,18 @@ const cases: [StoryEvent, string][] = [
 
 t.test('each type of event in a pull request has a sentence', async (t) => {
   for (const [event, words] of cases) {
-    t.equal(tell(event).what.replace(/<\/?(code|b|bdi)>/g, ''), words, event.type)
+    t.equal(describeEvent(event).action.replace(/<\/?(code|b|bdi)>/g, ''), words, event.type)
   }
-  const told = Object.keys(schemaOf).filter((type) => isStoryEvent({ type }))
-  t.strictSame(new Set(cases.map(([{ type }]) => type)), new Set(told), 'none was forgotten')
-  t.notOk(isStoryEvent({ type: 'toString' }))
+  const described = Object.keys(schemaOf).filter((type) => isTimelineEvent({ type }))
+  t.strictSame(new Set(cases.map(([{ type }]) => type)), new Set(described), 'this test has every type')
+  t.notOk(isTimelineEvent({ type: 'toString' }))
 })
 
-t.test('what was written stays plain text, and reasons are told', async (t) => {
+t.test('a text of users stays plain text, and a refusal has its reasons', async (t) => {
   t.equal(
-    tell({ type: 'CommentAdded', data: { ...own, commentId: 1, author: ann, body: '<i>\n' } }).text,
+    describeEvent({ type: 'CommentAdded', data: { ...own, commentId: 1, author: ann, body: '<i>\n' } }).text,
     '<i>\n',
   )
   const refused = { ...own, head: sha('a'), reason: 'why', errors: ['one', 'two'] }
-  t.equal(tell({ type: 'ScheduledMergeRefused', data: refused }).text, 'why\none\ntwo')
+  t.equal(describeEvent({ type: 'ScheduledMergeRefused', data: refused }).text, 'why\none\ntwo')
 })

@@ -1,0 +1,31 @@
+/** Measures two request rates in turn: the server's own rate, and the ceiling to compare it with. */
+import type { Sizes } from './bench.ts'
+import { median } from './table.ts'
+
+export const CONNECTIONS = 10
+export const WARM_UP_SECONDS = 1
+
+/** Requests per second. */
+export interface Rates {
+  own: number
+  ceiling: number
+}
+
+/**
+ * Resolves to the median of each rate. It measures them in turn, so that other load on the machine affects
+ * both. `afterWarmUp` runs once before the first round.
+ */
+export async function measureInTurn(
+  sizes: Sizes,
+  measure: Record<keyof Rates, (seconds: number) => Promise<number>>,
+  afterWarmUp = async () => {},
+): Promise<Rates> {
+  for (const name of ['ceiling', 'own'] as const) await measure[name](WARM_UP_SECONDS)
+  await afterWarmUp()
+  const [own, ceiling]: [number[], number[]] = [[], []]
+  for (let i = 0; i < sizes.rounds; i++) {
+    ceiling.push(await measure.ceiling(sizes.seconds))
+    own.push(await measure.own(sizes.seconds))
+  }
+  return { own: median(own), ceiling: median(ceiling) }
+}

@@ -1,0 +1,172 @@
+/** Describes each event in a pull request's stream with one sentence for people. Pure. */
+import { html } from 'ghtml'
+import type {
+  AccountRef,
+  BranchPoint,
+  CommentEvent,
+  DiffStat,
+  IssueRef,
+  LabelRef,
+  MergeStyle,
+  PullRequestEvent,
+} from '../events/domain-events.ts'
+import { handledBy } from '../events/handlers.ts'
+import { count, day, shortId } from './words.ts'
+
+export type TimelineEvent = PullRequestEvent | CommentEvent
+
+/** The data of an event by its type. */
+type TimelineData = { [E in TimelineEvent as E['type']]: E['data'] }
+
+/** The kind of an event decides how the timeline marks it. */
+export type Kind = 'opened' | 'talk' | 'code' | 'field' | 'check' | 'merge' | 'merged' | 'closed' | 'failed'
+
+export interface EventDescription {
+  kind: Kind
+  /** Markup that follows the name of the user in the sentence: `closed this pull request`. */
+  action: string
+  /** Plain text that users wrote, or the reason of a failure. It is shown below the sentence. */
+  text?: string
+}
+
+const STYLES = {
+  merge: 'a merge commit',
+  rebase: 'a rebase',
+  'rebase-merge': 'a rebase and a merge commit',
+  squash: 'one squashed commit',
+  'fast-forward-only': 'a fast-forward',
+  'manually-merged': 'a merge by hand',
+} as const satisfies Record<MergeStyle, string>
+
+const commit = (sha: string) => html`<code>${shortId(sha)}</code>`
+const branch = ({ branch }: Pick<BranchPoint, 'branch'>) => html`<code><bdi>${branch}</bdi></code>`
+const named = (name: string) => html`<b><bdi>${name}</bdi></b>`
+const people = (accounts: readonly AccountRef[]) => list(accounts.map(({ login }) => named(login)))
+const labels = (refs: readonly LabelRef[]) =>
+  `${refs.length === 1 ? 'the label' : 'the labels'} ${list(refs.map(({ name }) => named(name)))}`
+const stat = ({ additions, deletions, changedFiles }: DiffStat) =>
+  `${count(changedFiles, 'file')}, +${additions} −${deletions}`
+
+/** `a`, `a and b`, `a, b and c`. Of more than 12 items, the first 10 and the number of the others. */
+function list(items: readonly string[]): string {
+  const shown = items.length > 12 ? [...items.slice(0, 10), `${items.length - 10} more`] : items
+  return shown.length < 2 ? (shown[0] ?? '') : `${shown.slice(0, -1).join(', ')} and ${shown.at(-1)}`
+}
+
+const dependencyName = (own: IssueRef, { repoId, index }: IssueRef) =>
+  repoId === own.repoId ? `#${index}` : `#${index} of another repository`
+
+const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) => EventDescription } = {
+  PullRequestOpened: ({ head, base, diff }) => ({
+    kind: 'opened',
+    action: `opened this pull request: ${branch(head)} into ${branch(base)}, ${stat(diff)}`,
+  }),
+  PullRequestHeadMoved: ({ from, to, diff }) => ({
+    kind: 'code',
+    action: `moved the head from ${commit(from)} to ${commit(to)}: now ${stat(diff)}`,
+  }),
+  MergeabilityChecked({ mergeable, head, conflicts }) {
+    if (mergeable) return { kind: 'check', action: `found that ${commit(head)} can be merged` }
+    const files = list(conflicts.map((file) => html`<code><bdi>${file}</bdi></code>`))
+    return { kind: 'failed', action: `found conflicts of ${commit(head)}${files && ` in ${files}`}` }
+  },
+  MergeBaseMoved: ({ from, to, diff }) => ({
+    kind: 'check',
+    action: `found the merge base moved from ${commit(from)} to ${commit(to)}: now ${stat(diff)}`,
+  }),
+  TargetBranchChanged: ({ from, base, diff }) => ({
+    kind: 'field',
+    action: `changed the target branch from ${branch(from)} to ${branch(base)}: now ${stat(diff)}`,
+  }),
+  MaintainerEditChanged: ({ allowed }) => ({
+    kind: 'field',
+    action: `${allowed ? 'allowed' : 'no longer allows'} edits by maintainers`,
+  }),
+  MergeStarted: ({ head, baseBranch, style }) => ({
+    kind: 'merge',
+    action: `began to merge ${commit(head)} into ${branch({ branch: baseBranch })} as ${STYLES[style]}`,
+  }),
+  MergeFailed: ({ reason }) => ({ kind: 'failed', action: 'could not complete the merge', text: reason }),
+  PullRequestMerged: ({ style, commit: to }) => ({
+    kind: 'merged',
+    action: `merged this pull request as ${STYLES[style]}: ${commit(to)}`,
+  }),
+  HeadBranchDeleted: (data) => ({ kind: 'field', action: `deleted the branch ${branch(data.branch)}` }),
+  MergeScheduled: ({ style }) => ({
+    kind: 'merge',
+    action: `scheduled the merge as ${STYLES[style]}, for when all checks have succeeded`,
+  }),
+  MergeScheduleCanceled: () => ({ kind: 'field', action: 'canceled the scheduled merge' }),
+  ScheduledMergeRefused: ({ head, reason, errors }) => ({
+    kind: 'failed',
+    action: `gave up the scheduled merge of ${commit(head)}`,
+    text: [reason, ...errors].join('\n'),
+  }),
+  TitleChanged: ({ oldTitle, title }) => ({
+    kind: 'field',
+    action: `changed the title from ${named(oldTitle)} to ${named(title)}`,
+  }),
+  BodyChanged: ({ body }) =>
+    body === ''
+      ? { kind: 'field', action: 'removed the description' }
+      : { kind: 'field', action: 'changed the description', text: body },
+  StatusChanged: ({ closed }) =>
+    closed
+      ? { kind: 'closed', action: 'closed this pull request' }
+      : { kind: 'opened', action: 'reopened this pull request' },
+  LabelsChanged({ added, removed }) {
+    const parts = [
+      ...(added.length > 0 ? [`added ${labels(added)}`] : []),
+      ...(removed.length > 0 ? [`removed ${labels(removed)}`] : []),
+    ]
+    return { kind: 'field', action: parts.join(' and ') || 'set the labels' }
+  },
+  MilestoneChanged({ from, to }) {
+    if (to === null) return { kind: 'field', action: `removed the milestone ${named(from?.title ?? '')}` }
+    if (from === null) return { kind: 'field', action: `set the milestone ${named(to.title)}` }
+    return { kind: 'field', action: `moved it from milestone ${named(from.title)} to ${named(to.title)}` }
+  },
+  AssigneesChanged({ added, removed }) {
+    const parts = [
+      ...(added.length > 0 ? [`assigned ${people(added)}`] : []),
+      ...(removed.length > 0 ? [`unassigned ${people(removed)}`] : []),
+    ]
+    return { kind: 'field', action: parts.join(' and ') || 'set the assignees' }
+  },
+  DeadlineChanged({ from, to }) {
+    if (to === null) return { kind: 'field', action: 'removed the deadline' }
+    return {
+      kind: 'field',
+      action: `${from === null ? 'set' : 'moved'} the deadline to ${html`<b>${day(to)}</b>`}`,
+    }
+  },
+  DependencyAdded: (data) => ({
+    kind: 'field',
+    action: `made it depend on ${dependencyName(data, data.dependency)}`,
+  }),
+  DependencyRemoved: (data) => ({
+    kind: 'field',
+    action: `made it no longer depend on ${dependencyName(data, data.dependency)}`,
+  }),
+  CommentAdded: ({ body }) => ({ kind: 'talk', action: 'commented', text: body }),
+  CommentEdited: ({ body }) => ({ kind: 'talk', action: 'edited a comment', text: body }),
+  CommentDeleted: () => ({ kind: 'talk', action: 'deleted a comment' }),
+  AttachmentAdded: ({ attachment }) => ({
+    kind: 'talk',
+    action: `attached the file ${named(attachment.name)}`,
+  }),
+  AttachmentRenamed: ({ name }) => ({ kind: 'talk', action: `renamed an attached file to ${named(name)}` }),
+  AttachmentDeleted: () => ({ kind: 'talk', action: 'deleted an attached file' }),
+}
+
+/** Whether the timeline has a sentence for an event of this type. */
+export const isTimelineEvent = handledBy(SENTENCES)
+
+/** The description of an event. */
+export function describeEvent<T extends keyof TimelineData>(event: {
+  type: T
+  data: TimelineData[T]
+}): EventDescription {
+  const { type }: { type: T } = event
+  return SENTENCES[type](event.data)
+}
