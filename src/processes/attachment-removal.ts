@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { flush, isMissing } from '../disk.ts'
 import type { CommentDocument } from '../projections/comments.ts'
 import type { Services } from '../services.ts'
-import { type ProcessManager, processManager } from './follower.ts'
+import { type ProcessManager, processManager } from './process-manager.ts'
 
 /** How many comments of a deleted repository are looked at together. */
-const CHUNK = 500
+const BATCH = 500
 
 /** Follows deletions, of attachments, whole comments and whole repositories alike: their files go. */
 export function attachmentRemoval(services: Pick<Services, 'attachments' | 'views'>): ProcessManager {
@@ -19,10 +19,10 @@ export function attachmentRemoval(services: Pick<Services, 'attachments' | 'view
     for (;;) {
       const found = await views.comments.find(
         { repoId, id: { $gt: last } },
-        { sort: [['id', 1]], limit: CHUNK },
+        { sort: [['id', 1]], limit: BATCH },
       )
       yield* found
-      if (found.length < CHUNK) return
+      if (found.length < BATCH) return
       last = found.at(-1)?.id ?? last
     }
   }

@@ -10,7 +10,7 @@ import { pullStream } from '../events/streams.ts'
 import { RepositoryMissing } from '../git/errors.ts'
 import type { Services } from '../services.ts'
 import { inTurn } from '../turns.ts'
-import { type ProcessManager, processManager } from './follower.ts'
+import { type ProcessManager, processManager } from './process-manager.ts'
 
 export function headBranches(services: Services): ProcessManager {
   return processManager('head_branches', {

@@ -1,13 +1,13 @@
 /** A branch moved: open pull requests from it have a new head; those from or into it may merge differently. */
 import type { CommandContext } from '../commands/execute.ts'
-import { branchesOf, tipOf } from '../commands/pull-requests/branch-tip.ts'
+import { branchNames, recordedTip } from '../commands/pull-requests/branch-tips.ts'
 import { checkMergeability } from '../commands/pull-requests/check-mergeability.ts'
 import { catchUp, moveHeads, moveMergeBases, unlessDeleted } from '../commands/pull-requests/move-heads.ts'
 import type { BranchPoint, IssueRef } from '../events/domain-events.ts'
 import type { RecordedOf } from '../events/handlers.ts'
 import { branchKey, type PullDocument } from '../projections/pulls.ts'
 import type { Services } from '../services.ts'
-import { type ProcessManager, processManager } from './follower.ts'
+import { type ProcessManager, processManager } from './process-manager.ts'
 
 export function pullHeads(services: Services): ProcessManager {
   const { views } = services
@@ -26,7 +26,7 @@ export function pullHeads(services: Services): ProcessManager {
     const refs = data.refs.map(({ ref }) => ref)
     await moveHeads(services, context, repoId, refs)
     for (const update of data.refs) await moveMergeBases(services, context, repoId, update)
-    const keys = branchesOf(refs).map((branch) => branchKey(repoId, branch))
+    const keys = branchNames(refs).map((branch) => branchKey(repoId, branch))
     if (keys.length === 0) return
     const [from, into] = await Promise.all([
       views.pulls.find({ headKey: { $in: keys }, status: 'open' }),
@@ -41,7 +41,7 @@ export function pullHeads(services: Services): ProcessManager {
     context: CommandContext,
     ...points: readonly BranchPoint[]
   ) {
-    const tips = await Promise.all(points.map((point) => tipOf(services, point)))
+    const tips = await Promise.all(points.map((point) => recordedTip(services, point)))
     if (points.some(({ sha }, i) => sha !== tips[i])) await catchUp(services, context, repoId, index)
   }
 

@@ -22,7 +22,7 @@ import type { Views } from '../projections/views.ts'
 import { type Refusal, Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { inTurn } from '../turns.ts'
-import type { ProcessManager } from './follower.ts'
+import type { ProcessManager } from './process-manager.ts'
 
 type Affected<T extends EventType> = Handlers<T, Views['pulls'], Promise<PullDocument[]>>
 
@@ -60,7 +60,7 @@ export function scheduledMerges(services: Services): ProcessManager {
       // As the one who scheduled it, whoever posted the status.
       const own = { ...context, actor: state.schedule.by }
       const refusal = await mergeScheduled(own, state, state.schedule)
-      if (refusal !== undefined && !comesAgain(refusal)) await giveUp(own, state, refusal)
+      if (refusal !== undefined && !isTriedAgain(refusal)) await giveUp(own, state, refusal)
     })
   }
 
@@ -130,6 +130,6 @@ export function scheduledMerges(services: Services): ProcessManager {
 }
 
 /** A head on its way into the log, a base that a push has moved, another schedule: each has an event of its own. */
-function comesAgain(refusal: Refusal): boolean {
+function isTriedAgain(refusal: Refusal): boolean {
   return refusal === headHasMoved || refusal === scheduleIsGone || refusal.id === BASE_HAS_MOVED
 }

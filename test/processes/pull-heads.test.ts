@@ -19,7 +19,7 @@ await chmod(join(bin, 'git'), 0o755)
 process.env.PATH = `${bin}:${process.env.PATH}`
 const { eventsIn, startPulls } = await import('../commands/pull-requests/pull-repository.ts')
 const { pullHeads } = await import('../../src/processes/pull-heads.ts')
-const { contextOf } = await import('../../src/processes/follower.ts')
+const { contextOf } = await import('../../src/processes/process-manager.ts')
 const { branchId } = await import('../../src/projections/branches.ts')
 const { gitStream, pullStream } = await import('../../src/events/streams.ts')
 

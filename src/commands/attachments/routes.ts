@@ -27,7 +27,7 @@ import {
 import { type CommandContext, execute } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
-import { lingerOn, receiveUpload, type Upload } from './upload.ts'
+import { drainRequest, receiveUpload, type Upload } from './upload.ts'
 
 /** Of an upload whose name says nothing. */
 const NAMELESS = 'attachment'
@@ -140,7 +140,7 @@ export function attachmentRoutes(services: Services): FastifyPluginAsyncTypebox 
     app.removeAllContentTypeParsers()
     app.addContentTypeParser('*', (_request, _payload, done) => done(null))
     await app.register(multipart, { throwFileSizeLimit: false })
-    app.addHook('onError', async (request, reply) => lingerOn(request, reply))
+    app.addHook('onError', async (request, reply) => drainRequest(request, reply))
     app.post<{ Params: Static<typeof CommentParams>; Querystring: Static<typeof UploadQuery> }>(
       '/repos/:owner/:repo/issues/comments/:id/assets',
       {

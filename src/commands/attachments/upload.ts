@@ -11,7 +11,7 @@ const PART = 'attachment'
 const MAX_BESIDES = 16 * 1024 * 1024
 const LIMITS = { parts: 50, fields: 40, files: 10, fieldSize: 64 * 1024, headerPairs: 50 }
 /** After a refusal the rest of a request is still read for so long, so that its client comes to reading why. */
-const LINGER_MS = 30_000
+const DRAIN_MS = 30_000
 
 export interface Upload extends ReceivedFile {
   /** As the client calls it. */
@@ -101,7 +101,7 @@ function malformed(error: unknown): Error {
  * Reads what is left of a request that was answered before its end, and forgets it; a client that goes on for
  * longer than half a minute is cut off.
  */
-export function lingerOn(request: FastifyRequest, reply: FastifyReply): void {
+export function drainRequest(request: FastifyRequest, reply: FastifyReply): void {
   const { raw } = request
   if (raw.readableEnded || raw.destroyed) return
   raw.unpipe()
@@ -110,7 +110,7 @@ export function lingerOn(request: FastifyRequest, reply: FastifyReply): void {
   raw.resume()
   reply.raw.once('finish', () => {
     if (raw.readableEnded) return
-    const timer = setTimeout(() => raw.destroy(), LINGER_MS)
+    const timer = setTimeout(() => raw.destroy(), DRAIN_MS)
     timer.unref()
     raw.once('close', () => clearTimeout(timer))
     raw.once('end', () => clearTimeout(timer))

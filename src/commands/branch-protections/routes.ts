@@ -109,7 +109,7 @@ function requireContexts(contexts: readonly string[]): void {
 }
 
 /** Ids of the users that the options name. */
-interface Named {
+interface NamedUsers {
   pushers: number[] | undefined
   mergers: number[] | undefined
 }
@@ -118,7 +118,7 @@ interface Named {
  * The list of those who may: null without a list, and an empty list when it is enabled and nobody is named.
  * Names that would not count are a mistake that must not pass silently.
  */
-function allowed(
+function whitelistOf(
   before: number[] | null,
   field: string,
   {
@@ -136,18 +136,18 @@ function allowed(
 }
 
 /** The settings with what the options change of them. @throws Refused for options that contradict each other */
-function changed(before: ProtectionSettings, options: Options, named: Named): ProtectionSettings {
+function withOptions(before: ProtectionSettings, options: Options, named: NamedUsers): ProtectionSettings {
   const push = options.enable_push ?? before.push
   return {
     rule: before.rule,
     priority: options.priority ?? before.priority,
     push,
-    pushers: allowed(before.pushers, 'push', {
+    pushers: whitelistOf(before.pushers, 'push', {
       enable: options.enable_push_whitelist,
       named: named.pushers,
       possible: push,
     }),
-    mergers: allowed(before.mergers, 'merge', {
+    mergers: whitelistOf(before.mergers, 'merge', {
       enable: options.enable_merge_whitelist,
       named: named.mergers,
       possible: true,
@@ -163,7 +163,7 @@ function changed(before: ProtectionSettings, options: Options, named: Named): Pr
 export function branchProtectionRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { events, views } = services
 
-  async function usersNamed(
+  async function userIdsNamed(
     field: string,
     logins: readonly string[] | undefined,
   ): Promise<number[] | undefined> {
@@ -182,12 +182,12 @@ export function branchProtectionRoutes(services: Services): FastifyPluginAsyncTy
   }
 
   /** Those whom the options name, after a look at all that is wrong with the options alone. */
-  async function checkOptions(options: Options): Promise<Named> {
+  async function checkOptions(options: Options): Promise<NamedUsers> {
     requireEnforced(options)
     requireContexts(options.status_check_contexts ?? [])
     return {
-      pushers: await usersNamed('push_whitelist_usernames', options.push_whitelist_usernames),
-      mergers: await usersNamed('merge_whitelist_usernames', options.merge_whitelist_usernames),
+      pushers: await userIdsNamed('push_whitelist_usernames', options.push_whitelist_usernames),
+      mergers: await userIdsNamed('merge_whitelist_usernames', options.merge_whitelist_usernames),
     }
   }
 
@@ -229,7 +229,7 @@ export function branchProtectionRoutes(services: Services): FastifyPluginAsyncTy
         const { repository } = await onRepository(services, request, 'admin')
         const rule = ruleOf(request.body)
         const named = await checkOptions(request.body)
-        const settings = changed({ ...PROTECTED, rule }, request.body, named)
+        const settings = withOptions({ ...PROTECTED, rule }, request.body, named)
         const context = commandContext(request)
         const made = await carryOut({ repoId: repository.id, rule }, context, reply, (state) =>
           decideAddProtection(state, settings, context.at),
@@ -252,11 +252,11 @@ export function branchProtectionRoutes(services: Services): FastifyPluginAsyncTy
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'admin')
         const rule = request.params['*']
-        // Before the look at the body: what is not there can't be changed in a wrong way.
+        // A rule that does not exist gives 404, whatever the body says.
         protectionNamed(repository, rule)
         const named = await checkOptions(request.body)
         const context = commandContext(request)
-        const edit = (before: BranchProtection) => changed(before, request.body, named)
+        const edit = (before: BranchProtection) => withOptions(before, request.body, named)
         const edited = await carryOut({ repoId: repository.id, rule }, context, reply, (state) =>
           decideEditProtection(state, rule, edit, context.at),
         )

@@ -3,7 +3,7 @@ import { deleteRef, type RefOutcome } from '../../git/refs.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import type { CommandContext } from '../execute.ts'
-import { journaled, recordRefs } from '../refs-updated.ts'
+import { moveRefs, recordRefs } from '../git/record-refs.ts'
 
 /** Deletes a branch if it stands at `sha`; `stale` when it does not. */
 export async function removeBranch(
@@ -17,7 +17,7 @@ export async function removeBranch(
   const ref = `refs/heads/${branch}`
   // In turn with pushes: the log tells of the moves of a branch in the order in which git made them.
   return inTurn(dir, () =>
-    journaled(services, repoId, async () => {
+    moveRefs(services, repoId, async () => {
       const outcome = await deleteRef(dir, ref, sha)
       const moved = outcome === 'moved' ? [{ ref, from: sha, to: null }] : []
       await recordRefs(services, context, repoId, 'branch-deletion', moved)

@@ -13,7 +13,7 @@ import { GivenOrNull } from '../../wire/nullable.ts'
 import type { CommandContext } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
-import { reaches } from './dependency-paths.ts'
+import { dependsOn } from './dependency-paths.ts'
 import { decideAddDependency, decideRemoveDependency } from './discussion.ts'
 
 /** Without owner and name, the repository in the path. */
@@ -43,10 +43,10 @@ async function add(
   }
   await changeDiscussion(services, context, blocked, 'add dependency', {
     issue: async (discussion) =>
-      decideAddDependency(discussion, blocking, await reaches(services, blocking, blocked)),
+      decideAddDependency(discussion, blocking, await dependsOn(services, blocking, blocked)),
   })
   // Two that are added at the same time can make a circle that neither could see: then it is given up.
-  if (!(await reaches(services, blocking, blocked))) return
+  if (!(await dependsOn(services, blocking, blocked))) return
   await changeDiscussion(services, context, blocked, 'give up dependency', {
     issue: (discussion) => decideRemoveDependency(discussion, blocking),
   })

@@ -30,7 +30,7 @@ export async function discussionOf(
  *
  * @throws Refused (unprocessable) when there are too many others to look at
  */
-export async function reaches(services: Services, from: IssueRef, to: IssueRef): Promise<boolean> {
+export async function dependsOn(services: Services, from: IssueRef, to: IssueRef): Promise<boolean> {
   const seen = new Map([[keyOf(from), from]])
   // A map goes on to what is added to it on the way.
   for (const issue of seen.values()) {

@@ -13,7 +13,7 @@ import type { Services } from '../../services.ts'
 import { IssueParams, IssueWire, issueFor, issueWires } from '../../wire/issues.ts'
 import { GivenOrNull, Nullable } from '../../wire/nullable.ts'
 import type { Decision } from '../execute.ts'
-import { takeOverHead } from '../pull-requests/edit.ts'
+import { catchUpAfterReopening } from '../pull-requests/edit.ts'
 import { decidePullStatus } from '../pull-requests/pull-request.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
@@ -116,7 +116,8 @@ export function editIssueRoutes(services: Services): FastifyPluginAsyncTypebox {
           },
         })
         await settled(services, context, reply)
-        if (issue.isPull && closed === false && issue.closed) await takeOverHead(services, context, issue)
+        if (issue.isPull && closed === false && issue.closed)
+          await catchUpAfterReopening(services, context, issue)
         const edited = await issueFor(services, repository.id, request.params.index)
         const [wire] = await issueWires(services, [edited], requester)
         if (wire === undefined) throw new Refused(refuse.notFound('issue not found'))

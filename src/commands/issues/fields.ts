@@ -20,7 +20,7 @@ export async function labelRefs(
   repository: RepositoryDocument,
   ids: readonly number[],
 ): Promise<LabelRef[]> {
-  requireFew('labels', ids)
+  requireWithinLimit('labels', ids)
   const labels = await labelsByIds(services, repository, [...new Set(ids)])
   const scopes = labels.map(exclusiveScope)
   return labels
@@ -61,7 +61,7 @@ export async function assigneeRefs(
   withoutAccess: 'invalid' | 'unprocessable' = 'invalid',
 ): Promise<AccountRef[]> {
   const logins = new Set([...(assignee ? [assignee] : []), ...(assignees ?? [])])
-  requireFew('assignees', [...logins])
+  requireWithinLimit('assignees', [...logins])
   const refs = new Map<number, AccountRef>()
   for (const login of logins) {
     const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
@@ -81,7 +81,7 @@ export async function assigneeRefs(
   return [...refs.values()]
 }
 
-function requireFew(field: string, named: readonly unknown[]): void {
+function requireWithinLimit(field: string, named: readonly unknown[]): void {
   if (named.length <= MAX_NAMED) return
   throw new Refused(refuse.unprocessable(`${field}: names more than ${MAX_NAMED}`))
 }

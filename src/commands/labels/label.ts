@@ -1,7 +1,7 @@
 /** A label of a repository or of an organization. Pure. */
 import type { LabelEvent, LabelScope, LabelSettings } from '../../events/domain-events.ts'
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
-import { textProblem } from '../account-names.ts'
+import { textProblem } from '../accounts/names.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'

@@ -2,7 +2,7 @@
 import type { MilestoneEvent, MilestoneSettings } from '../../events/domain-events.ts'
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { instantOf, ZERO_TIME } from '../../times.ts'
-import { textProblem } from '../account-names.ts'
+import { textProblem } from '../accounts/names.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'

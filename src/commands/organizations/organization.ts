@@ -1,7 +1,7 @@
 /** An organization and its members. Pure. */
 import type { AccountRef, OrganizationEvent, Permission } from '../../events/domain-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
-import { emailProblem, loginProblem, textProblem } from '../account-names.ts'
+import { emailProblem, loginProblem, textProblem } from '../accounts/names.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
@@ -93,7 +93,7 @@ export function decideSetMember(
   permission: Permission,
 ): Decision<OrganizationEvent> {
   if (state.status === 'missing') return refuse.notFound('organization not found')
-  if (!rules(state.members, actor)) return NOT_ADMIN
+  if (!isAdmin(state.members, actor)) return NOT_ADMIN
   if (state.members.get(user.id) === permission) return []
   if (permission !== 'admin' && isLastAdmin(state.members, user.id)) return LAST_ADMIN
   return [{ type: 'MemberSet', data: { organization: state.organization, user, permission } }]
@@ -106,7 +106,7 @@ export function decideRemoveMember(
   user: AccountRef,
 ): Decision<OrganizationEvent> {
   if (state.status === 'missing') return refuse.notFound('organization not found')
-  if (actor.id !== user.id && !rules(state.members, actor)) return NOT_ADMIN
+  if (actor.id !== user.id && !isAdmin(state.members, actor)) return NOT_ADMIN
   if (!state.members.has(user.id)) return refuse.notFound(`${user.login} is not a member`)
   if (isLastAdmin(state.members, user.id)) return LAST_ADMIN
   return [{ type: 'MemberRemoved', data: { organization: state.organization, user } }]
@@ -115,7 +115,7 @@ export function decideRemoveMember(
 const NOT_ADMIN = refuse.forbidden('only admins of the organization change its members')
 const LAST_ADMIN = refuse.unprocessable('the last admin of an organization stays one; name another first')
 
-function rules(members: ReadonlyMap<number, Permission>, { id, siteAdmin }: MemberActor): boolean {
+function isAdmin(members: ReadonlyMap<number, Permission>, { id, siteAdmin }: MemberActor): boolean {
   return siteAdmin || members.get(id) === 'admin'
 }
 

@@ -4,7 +4,7 @@ import { pullStream } from '../../events/streams.ts'
 import { type MergeResult, mergeTreesAll } from '../../git/merge.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
-import { tipOf } from './branch-tip.ts'
+import { recordedTip } from './branch-tips.ts'
 import { type ActivePull, decideMergeability, pullDecider } from './pull-request.ts'
 
 /** So many merges are tried by one git process, and recorded before the next ones are tried. */
@@ -39,7 +39,10 @@ async function checkOf(
 ): Promise<{ pull: ActivePull; pair: Pair | undefined } | undefined> {
   const { state: pull } = await load(services.events, pullStream(repoId, index), pullDecider)
   if (pull.status !== 'open') return undefined
-  const [theirs, ours] = await Promise.all([tipOf(services, pull.head), tipOf(services, pull.base)])
+  const [theirs, ours] = await Promise.all([
+    recordedTip(services, pull.head),
+    recordedTip(services, pull.base),
+  ])
   if (theirs === undefined || ours === undefined) return { pull, pair: undefined }
   const { head, base, mergeable } = pull.mergeability
   return mergeable && head === theirs && base === ours ? undefined : { pull, pair: { ours, theirs } }

@@ -25,7 +25,8 @@ import { assigneeRefs, labelRefs, milestoneRef } from '../issues/fields.ts'
 import { statusChange } from '../issues/status-change.ts'
 import { titleOf } from '../issues/title.ts'
 import { commandContext, settled } from '../request-context.ts'
-import { branchTip } from './branch-tip.ts'
+import { requireTip } from './branch-tips.ts'
+import { duplicateRefusal, headBaseClaim } from './duplicate-pull.ts'
 import { catchUp } from './move-heads.ts'
 import {
   type ActivePull,
@@ -35,7 +36,6 @@ import {
   type PullState,
   pullDecider,
 } from './pull-request.ts'
-import { targetsClaim, twinExists } from './targets.ts'
 
 export const EditPullRequestOption = Type.Object({
   title: GivenOrNull(Type.String({ maxLength: 255 })),
@@ -137,7 +137,7 @@ async function targetOf(services: Services, { head, base }: ActivePull, branch: 
     throw new Refused(refuse.unprocessable('base: is the head branch: there are no changes between them'))
   }
   const dir = gitDirOf(services, base.repoId)
-  const sha = await branchTip(services, base.repoId, branch)
+  const sha = await requireTip(services, base.repoId, branch)
   const ancestor = await mergeBase(dir, sha, head.sha)
   if (ancestor === undefined) throw new Refused(refuse.unprocessable('head and base share no history'))
   const [diff, merge] = await Promise.all([diffStat(dir, ancestor, head.sha), mergeTrees(dir, sha, head.sha)])
@@ -154,7 +154,7 @@ async function targetOf(services: Services, { head, base }: ActivePull, branch: 
  * The edit, with the claim to a new head and base before it and the old one given back after it. One edit of
  * a pull request at a time: another one could give back the claim that this one relies on.
  */
-async function edit(
+async function editPull(
   services: Services,
   context: CommandContext,
   { repoId, index }: PullDocument,
@@ -201,16 +201,16 @@ async function claimTarget(
   const { state } = await load(services.events, stream, pullDecider)
   if (base === undefined || state.status === 'none' || state.status === 'merged') return undefined
   if (base === state.base.branch) return undefined
-  await branchTip(services, state.repoId, base)
+  await requireTip(services, state.repoId, base)
   const key = claimKeys.pull(state.head, { ...state.base, branch: base })
   const { events } = services
-  const claimed = await takeClaim(events, context, { ...targetsClaim(services, key), holder: stream })
-  if (!claimed.taken) throw new Refused(twinExists(claimed.holder))
+  const claimed = await takeClaim(events, context, { ...headBaseClaim(services, key), holder: stream })
+  if (!claimed.taken) throw new Refused(duplicateRefusal(claimed.holder))
   return key
 }
 
 /** One that is opened again has the head that its branch came to meanwhile, before the client is told. */
-export async function takeOverHead(
+export async function catchUpAfterReopening(
   services: Services,
   context: CommandContext,
   { repoId, index }: IssueRef,
@@ -247,7 +247,7 @@ export function editPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         if (allowMaintainerEdit !== undefined) await requireMaintainerEditRight(services, pull, requester)
         const context = commandContext(request)
         const closed = typeof body.state === 'string' ? body.state === 'closed' : undefined
-        await edit(services, context, pull, {
+        await editPull(services, context, pull, {
           by: { id: requester.id, login: requester.login },
           discussion: await discussionEdit(services, repository, isWriter, body),
           closed,
@@ -255,7 +255,7 @@ export function editPullRoutes(services: Services): FastifyPluginAsyncTypebox {
           allowMaintainerEdit,
         })
         await settled(services, context, reply)
-        if (closed === false && pull.status === 'closed') await takeOverHead(services, context, pull)
+        if (closed === false && pull.status === 'closed') await catchUpAfterReopening(services, context, pull)
         const edited = await pullFor(services, repository.id, request.params.index)
         const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
         return reply

@@ -12,7 +12,7 @@ import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { releaseClaim } from '../claims.ts'
 import { type CommandContext, execute } from '../execute.ts'
-import { recordMerge } from '../refs-updated.ts'
+import { recordMerge } from '../git/record-refs.ts'
 import {
   type ActivePull,
   decideMerged,
@@ -51,12 +51,12 @@ export async function finishMerge(
     step: 'merged',
     decide: (current) => decideMerged(current, commit),
   })
-  await releaseTargets(services, context, state)
+  await releaseHeadBase(services, context, state)
   return undefined
 }
 
 /** A merged pull request keeps others from its head and base no longer. */
-export async function releaseTargets(
+export async function releaseHeadBase(
   { events }: Services,
   context: CommandContext,
   { repoId, index, head, base }: ActivePull,

@@ -22,7 +22,7 @@ async function invitations(
 }
 
 /** Whether there is any branch of the fork to which the requester, who may not write there, may push. */
-export async function mayPushSome(
+export async function mayPushAnyBranch(
   services: Services,
   fork: RepositoryDocument,
   requester: AccountDocument | null,

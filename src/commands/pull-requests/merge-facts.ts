@@ -30,7 +30,7 @@ export async function mergeFacts(
   const { head, base } = pull
   const protection = protectionOf(repository.protections, base.branch)
   const [tips, dependencies, checks] = await Promise.all([
-    tipsOf(services, pull),
+    gitTips(services, pull),
     openDependencies(services, pull.dependencies),
     checksOf(services, repository, pull),
   ])
@@ -54,7 +54,7 @@ export async function mergeFacts(
 }
 
 /** Where head and base stand in git; null when the branch, or its repository, is gone. */
-export async function tipsOf(
+export async function gitTips(
   services: Services,
   { head, base }: Pick<ActivePull, 'head' | 'base'>,
 ): Promise<{ headTip: string | null; baseTip: string | null }> {

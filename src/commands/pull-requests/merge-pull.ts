@@ -8,13 +8,13 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { gitDirOf, type Services } from '../../services.ts'
+import { signatureOf } from '../accounts/signature.ts'
 import { type CommandContext, type Decision, execute } from '../execute.ts'
-import { signatureOf } from '../signature.ts'
 import { buildMerge } from './build-merge.ts'
 import { deleteHeadBranch } from './delete-head-branch.ts'
-import { finishMerge, releaseTargets } from './finish-merge.ts'
+import { finishMerge, releaseHeadBase } from './finish-merge.ts'
 import { isMergeStyle, type MergeRequest, mergeRefusal } from './merge-checks.ts'
-import { mergeFacts, tipsOf } from './merge-facts.ts'
+import { gitTips, mergeFacts } from './merge-facts.ts'
 import type { MessageFields } from './merge-message.ts'
 import {
   type ActivePull,
@@ -22,7 +22,7 @@ import {
   decideStartMerge,
   type PullState,
   pullDecider,
-  sameButForFindings,
+  sameApartFromCommitFacts,
 } from './pull-request.ts'
 
 export interface Merge {
@@ -54,7 +54,7 @@ export async function mergePull(services: Services, context: CommandContext, mer
     decider: pullDecider,
     decide: (current) => decideMerge(services, context, current, { ...merge, repository }),
     // The tips are read from git, and compared again when the base moves.
-    stands: sameButForFindings,
+    stands: sameApartFromCommitFacts,
   })
   const refusal = await finishMerge(services, context, state)
   if (refusal !== undefined) throw new Refused(refusal)
@@ -63,7 +63,7 @@ export async function mergePull(services: Services, context: CommandContext, mer
     // Only a retried request comes here: the merge that it asked for before has failed.
     throw new Refused(refuse.conflict('this merge has failed; try again with another Idempotency-Key'))
   }
-  if (state.status === 'merged') await releaseTargets(services, context, state)
+  if (state.status === 'merged') await releaseHeadBase(services, context, state)
   if (!merge.deleteBranch || state.headBranchDeleted) return
   const kept = await deleteHeadBranch(services, context, state, { id: merger.id, login: merger.login })
   if (kept !== undefined && !merge.deletionIsDefault) throw new Refused(kept)
@@ -126,7 +126,7 @@ async function decideManualMerge(
   const wrong = refuse.conflict(`MergeCommitID: is no commit of the base branch ${state.base.branch}`)
   if (!isObjectId(commit)) return wrong
   const dir = gitDirOf(services, repository.id)
-  const { baseTip: tip } = await tipsOf(services, state)
+  const { baseTip: tip } = await gitTips(services, state)
   if (tip === null || !(await commitFacts(dir, [commit])).has(commit)) return wrong
   if (!(await isAncestor(dir, commit, tip))) return wrong
   const style: MergeStyle = 'manually-merged'

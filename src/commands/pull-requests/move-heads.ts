@@ -11,8 +11,8 @@ import { branchKey } from '../../projections/pulls.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
-import { type MovedRef, recordRefs } from '../refs-updated.ts'
-import { branchesOf, tipOf } from './branch-tip.ts'
+import { type MovedRef, recordRefs } from '../git/record-refs.ts'
+import { branchNames, recordedTip } from './branch-tips.ts'
 import { checkMergeability } from './check-mergeability.ts'
 import { decideHeadMoved, decideMergeBaseMoved, pullDecider } from './pull-request.ts'
 
@@ -45,7 +45,7 @@ export async function moveHeads(
   repoId: number,
   refs: readonly string[],
 ): Promise<void> {
-  const branches = branchesOf(refs)
+  const branches = branchNames(refs)
   if (branches.length === 0) return
   const moved = await services.views.pulls.find({
     headKey: { $in: branches.map((branch) => branchKey(repoId, branch)) },
@@ -72,10 +72,10 @@ async function moveHead(
   await inTurn(`head of ${stream}`, async () => {
     const { state } = await load(services.events, stream, pullDecider)
     if (state.status !== 'open') return
-    const to = await tipOf(services, state.head)
+    const to = await recordedTip(services, state.head)
     if (to === undefined || to === state.head.sha) return
     // A base that is gone does not keep the head where it was: it may come back.
-    const base = (await tipOf(services, state.base)) ?? state.base.sha
+    const base = (await recordedTip(services, state.base)) ?? state.base.sha
     const dir = gitDirOf(services, repoId)
     if (state.head.repoId !== repoId) await fetchObjects(dir, gitDirOf(services, state.head.repoId), to)
     const ancestor = await mergeBase(dir, base, to)
@@ -88,7 +88,7 @@ async function moveHead(
       decider: pullDecider,
       decide: async (current) => {
         // Another server may have been faster with a later move.
-        if ((await tipOf(services, state.head)) !== to) return []
+        if ((await recordedTip(services, state.head)) !== to) return []
         await updateRef(dir, ref, { from: await resolveRef(dir, ref), to })
         return decideHeadMoved(current, { to, mergeBase: ancestor ?? state.mergeBase, diff })
       },
@@ -122,7 +122,7 @@ export async function moveMergeBases(
   repoId: number,
   { ref, from, to }: MovedRef,
 ): Promise<void> {
-  const [branch] = branchesOf([ref])
+  const [branch] = branchNames([ref])
   if (branch === undefined || from === null || to === null) return
   const open = await services.views.pulls.find({ baseKey: branchKey(repoId, branch), status: 'open' })
   // Whose base is known to be there has been compared with it.
@@ -144,7 +144,7 @@ async function moveMergeBase(
   const stream = pullStream(repoId, index)
   const { state } = await load(services.events, stream, pullDecider)
   if (state.status !== 'open') return
-  const base = await tipOf(services, state.base)
+  const base = await recordedTip(services, state.base)
   if (base === undefined) return
   const dir = gitDirOf(services, repoId)
   const head = state.head.sha

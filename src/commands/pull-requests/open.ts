@@ -25,9 +25,9 @@ import { assigneeRefs, labelRefs, milestoneRef } from '../issues/fields.ts'
 import { titleOf } from '../issues/title.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
-import { branchTip } from './branch-tip.ts'
+import { requireTip } from './branch-tips.ts'
+import { duplicateRefusal, headBaseClaim, refuseDuplicate } from './duplicate-pull.ts'
 import { decideOpen, pullDecider } from './pull-request.ts'
-import { refuseTwin, targetsClaim, twinExists } from './targets.ts'
 
 export const CreatePullRequestOption = Type.Object({
   head: Type.String(),
@@ -78,7 +78,7 @@ async function headOf(
   return { headRepository: fork, headBranch: branch }
 }
 
-async function open(services: Services, context: CommandContext, opening: Opening): Promise<number> {
+async function openPull(services: Services, context: CommandContext, opening: Opening): Promise<number> {
   const { events } = services
   const { repository, headRepository, headBranch, baseBranch, ...discussion } = opening
   const { actor } = context
@@ -89,13 +89,13 @@ async function open(services: Services, context: CommandContext, opening: Openin
   if (earlier !== undefined) return earlier
 
   const [baseSha, headSha] = await Promise.all([
-    branchTip(services, repoId, baseBranch),
-    branchTip(services, headRepository.id, headBranch),
+    requireTip(services, repoId, baseBranch),
+    requireTip(services, headRepository.id, headBranch),
   ])
   const head = { repoId: headRepository.id, branch: headBranch, sha: headSha }
   const base = { repoId, branch: baseBranch, sha: baseSha }
   const key = claimKeys.pull(head, base)
-  if (context.retry === undefined) await refuseTwin(services, context, key)
+  if (context.retry === undefined) await refuseDuplicate(services, context, key)
   if (headRepository.id !== repoId) {
     await fetchObjects(dir, gitDirOf(services, headRepository.id), headSha)
   }
@@ -108,8 +108,8 @@ async function open(services: Services, context: CommandContext, opening: Openin
     takeNumber(events, context, idsStream('issue')),
   ])
   const stream = pullStream(repoId, index)
-  const claimed = await takeClaim(events, context, { ...targetsClaim(services, key), holder: stream })
-  if (!claimed.taken) throw new Refused(twinExists(claimed.holder))
+  const claimed = await takeClaim(events, context, { ...headBaseClaim(services, key), holder: stream })
+  if (!claimed.taken) throw new Refused(duplicateRefusal(claimed.holder))
 
   const ref = `refs/pull/${index}/head`
   // A request that is sent again may find the ref that it has left, and the head elsewhere by now.
@@ -180,7 +180,7 @@ export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
 
         const context = commandContext(request)
-        const index = await open(services, context, {
+        const index = await openPull(services, context, {
           repository,
           headRepository,
           headBranch,

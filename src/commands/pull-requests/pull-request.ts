@@ -82,7 +82,7 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = deciderOf({
 })
 
 /** Whether two states differ in nothing but what the background has found out about their commits. */
-export function sameButForFindings(a: PullState, b: PullState): boolean {
+export function sameApartFromCommitFacts(a: PullState, b: PullState): boolean {
   if (a.status === 'none' || b.status === 'none') return a === b
   const { mergeability: _a, mergeBase: _aBase, base: aBase, ...rest } = a
   const other: object = b

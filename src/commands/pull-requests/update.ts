@@ -20,14 +20,14 @@ import { signedIn } from '../../rights/requester.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { PullParams, pullFor } from '../../wire/pulls.ts'
+import { signatureOf } from '../accounts/signature.ts'
 import { type CommandContext, load } from '../execute.ts'
-import { journaled } from '../refs-updated.ts'
+import { moveRefs } from '../git/record-refs.ts'
 import { requestContext, settled } from '../request-context.ts'
-import { signatureOf } from '../signature.ts'
 import { cleanTree, rebasedTip } from './build-merge.ts'
 import { mergeTurn } from './finish-merge.ts'
 import { headHasMoved } from './merge-checks.ts'
-import { tipsOf } from './merge-facts.ts'
+import { gitTips } from './merge-facts.ts'
 import { recordAndMoveHeads } from './move-heads.ts'
 import { type ActivePull, pullDecider } from './pull-request.ts'
 
@@ -99,7 +99,7 @@ async function updatePull(
     if (state.status !== 'open')
       throw new Refused(refuse.unprocessable(`the pull request is ${state.status}`))
     await requireUpdateRight(services, state, update)
-    const { headTip, baseTip } = await tipsOf(services, state)
+    const { headTip, baseTip } = await gitTips(services, state)
     if (headTip === null || baseTip === null) throw new Refused(refuse.notFound('branch not found'))
     if (headTip !== state.head.sha) throw new Refused(headHasMoved)
     const { head, base } = state
@@ -111,7 +111,7 @@ async function updatePull(
     const ref = `refs/heads/${head.branch}`
     // In turn with pushes: the log tells of the moves of a branch in the order in which git made them.
     await inTurn(dir, () =>
-      journaled(services, head.repoId, async () => {
+      moveRefs(services, head.repoId, async () => {
         if ((await updateRef(dir, ref, { from: headTip, to: tip })) !== 'moved')
           throw new Refused(headHasMoved)
         await recordAndMoveHeads(services, context, head.repoId, 'update', [{ ref, from: headTip, to: tip }])

@@ -14,12 +14,12 @@ import { signedIn } from '../../rights/requester.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { organizationFor } from '../../wire/organizations.ts'
 import { RepositoryWire, repositoryWire } from '../../wire/repositories.ts'
+import { signatureOf } from '../accounts/signature.ts'
 import { takeClaim } from '../claims.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
-import { journaled, recordRefs } from '../refs-updated.ts'
+import { moveRefs, recordRefs } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
-import { signatureOf } from '../signature.ts'
 import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
@@ -106,7 +106,7 @@ async function initialize(
   { name, description, defaultBranch }: RepositorySettings,
 ): Promise<void> {
   const signature = signatureOf(creator, context.at)
-  await journaled(services, repoId, async () => {
+  await moveRefs(services, repoId, async () => {
     const { sha, outcome } = await createFirstCommit(gitDirOf(services, repoId), {
       branch: defaultBranch,
       files: new Map([['README.md', `# ${name}\n${description === '' ? '' : `\n${description}\n`}`]]),

@@ -18,7 +18,7 @@ import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
 import { releaseClaim, takeClaim } from '../claims.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
-import { journaled, recordRefs } from '../refs-updated.ts'
+import { moveRefs, recordRefs } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { claimRepositoryName, organizationToCreateIn } from './create.ts'
@@ -46,8 +46,8 @@ async function createFork(services: Services, context: CommandContext, fork: For
   // A request that is sent twice at once must not give back claims that its twin relies on.
   await inTurn(stream, async () => {
     const status = context.retry ? await statusOfRetried(services, context, repoId) : 'none'
-    if (status === 'none') await prepare(services, context, repoId, fork)
-    if (status !== 'deleted') await establish(services, context, repoId, fork)
+    if (status === 'none') await prepareFork(services, context, repoId, fork)
+    if (status !== 'deleted') await recordFork(services, context, repoId, fork)
   })
   return repoId
 }
@@ -59,7 +59,7 @@ async function statusOfRetried(services: Services, context: CommandContext, repo
 }
 
 /** Claims the fork and its name, and copies the objects. Gives the claims back when that fails. */
-async function prepare(
+async function prepareFork(
   services: Services,
   context: CommandContext,
   repoId: number,
@@ -92,7 +92,7 @@ async function prepare(
 }
 
 /** Makes the fork known, with its branches. Pushes wait until these are recorded. */
-async function establish(
+async function recordFork(
   services: Services,
   context: CommandContext,
   repoId: number,
@@ -103,7 +103,7 @@ async function establish(
   const dir = gitDirOf(services, repoId)
   const { id, ownerId, ownerLogin, description, private: isPrivate, defaultBranch } = base
   await inTurn(dir, () =>
-    journaled(services, repoId, async () => {
+    moveRefs(services, repoId, async () => {
       try {
         await execute(events, context, {
           stream,

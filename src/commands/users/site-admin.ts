@@ -4,7 +4,7 @@ import { decode } from '../../events/codec.ts'
 import { type EventStore, LOG_START } from '../../events/event-store.ts'
 import { claimKeys, claimStream } from '../../events/streams.ts'
 import type { Services } from '../../services.ts'
-import { FIRST_ADMIN } from '../account-names.ts'
+import { FIRST_ADMIN } from '../accounts/names.ts'
 import type { CommandContext } from '../execute.ts'
 import { createUser } from './create.ts'
 

@@ -1,7 +1,7 @@
 /** A user: who it is and which access tokens it has. Pure. */
 import type { AccountRef, UserEvent } from '../../events/domain-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
-import { emailProblem, loginProblem, textProblem } from '../account-names.ts'
+import { emailProblem, loginProblem, textProblem } from '../accounts/names.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'

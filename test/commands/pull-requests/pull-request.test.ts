@@ -10,7 +10,7 @@ import {
   decideStartMerge,
   type PullState,
   pullDecider,
-  sameButForFindings,
+  sameApartFromCommitFacts,
 } from '../../../src/commands/pull-requests/pull-request.ts'
 import type { MergeIntent, PullRequestEvent } from '../../../src/events/domain-events.ts'
 import { isWorkInProgress } from '../../../src/work-in-progress.ts'
@@ -223,7 +223,7 @@ t.test('a decision to merge stands on what the background finds out, and on noth
     },
     { type: 'MergeBaseMoved', data: { ...id, from: sha('b'), to: sha('e'), diff } },
   ]
-  t.ok(sameButForFindings(state, after(state, ...found)))
+  t.ok(sameApartFromCommitFacts(state, after(state, ...found)))
   const others: PullRequestEvent[] = [
     {
       type: 'PullRequestHeadMoved',
@@ -243,6 +243,6 @@ t.test('a decision to merge stands on what the background finds out, and on noth
     },
     started,
   ]
-  for (const event of others) t.notOk(sameButForFindings(state, after(state, event)), event.type)
-  t.notOk(sameButForFindings(pullDecider.initialState, state))
+  for (const event of others) t.notOk(sameApartFromCommitFacts(state, after(state, event)), event.type)
+  t.notOk(sameApartFromCommitFacts(pullDecider.initialState, state))
 })

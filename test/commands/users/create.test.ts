@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { takeLogin } from '../../../src/commands/account-claims.ts'
+import { takeLogin } from '../../../src/commands/accounts/claims.ts'
 import type { CommandContext } from '../../../src/commands/execute.ts'
 import { ensureSiteAdmin } from '../../../src/commands/users/site-admin.ts'
 import { loadConfig } from '../../../src/config.ts'

@@ -1,7 +1,7 @@
 /** The answer to a command that made an account. */
-import { decode } from '../events/codec.ts'
-import { type AccountDocument, accountFold } from '../projections/accounts.ts'
-import type { Services } from '../services.ts'
+import { decode } from '../../events/codec.ts'
+import { type AccountDocument, accountFold } from '../../projections/accounts.ts'
+import type { Services } from '../../services.ts'
 
 /**
  * The document of an account that exists. When the projections lag it is folded here, from the account's own

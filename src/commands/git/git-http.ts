@@ -3,28 +3,31 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import type { Permission } from '../events/domain-events.ts'
-import { receivePack } from '../git/receive-pack.ts'
-import type { RefChange } from '../git/refs.ts'
-import { decodeBody } from '../git/request-body.ts'
-import { advertiseRefs, type GitService, isGitService, uploadPack } from '../git/smart-http.ts'
-import { clientGone } from '../http/client-gone.ts'
-import type { AccountDocument } from '../projections/accounts.ts'
-import { Refused, refuse } from '../refusal.ts'
-import { atLeast } from '../rights/access.ts'
-import { requireScope } from '../rights/auth.ts'
-import { mayPush, protectionOf } from '../rights/protection-rules.ts'
-import { type RepositoryAccess, repositoryFor } from '../rights/repository-access.ts'
-import { signedIn } from '../rights/requester.ts'
-import { gitDirOf, type Services } from '../services.ts'
-import { mayPushSome, pushableRefs } from './pull-requests/maintainer-edits.ts'
-import { recordAndMoveHeads } from './pull-requests/move-heads.ts'
-import { requestContext } from './request-context.ts'
+import type { Permission } from '../../events/domain-events.ts'
+import { receivePack } from '../../git/receive-pack.ts'
+import type { RefChange } from '../../git/refs.ts'
+import { decodeBody } from '../../git/request-body.ts'
+import { advertiseRefs, type GitService, isGitService, uploadPack } from '../../git/smart-http.ts'
+import { clientGone } from '../../http/client-gone.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { atLeast } from '../../rights/access.ts'
+import { requireScope } from '../../rights/auth.ts'
+import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
+import { type RepositoryAccess, repositoryFor } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { mayPushAnyBranch, pushableRefs } from '../pull-requests/maintainer-edits.ts'
+import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
+import { requestContext } from '../request-context.ts'
 
 const GitParams = Type.Object({ owner: Type.String(), repo: Type.String() })
 type GitPath = { owner: string; repo: string }
 
-const NEEDED: Record<GitService, Permission> = { 'git-upload-pack': 'read', 'git-receive-pack': 'write' }
+const REQUIRED_PERMISSION: Record<GitService, Permission> = {
+  'git-upload-pack': 'read',
+  'git-receive-pack': 'write',
+}
 
 /**
  * The repository, for who may use it so. An anonymous client is asked for credentials whether or not there
@@ -36,13 +39,14 @@ async function gitRepository(
   { owner, repo }: GitPath,
   service: GitService,
 ): Promise<RepositoryAccess> {
-  const needed = NEEDED[service]
+  const needed = REQUIRED_PERMISSION[service]
   requireScope(request, ['repository'], needed === 'read' ? 'read' : 'write')
   try {
     const path = { owner, repo: repo.replace(/\.git$/, '') }
     const found = await repositoryFor(services, request.requester, path, 'read')
     const { repository, access } = found
-    if (atLeast(access, needed) || (await mayPushSome(services, repository, request.requester))) return found
+    if (atLeast(access, needed) || (await mayPushAnyBranch(services, repository, request.requester)))
+      return found
     return await repositoryFor(services, request.requester, path, needed)
   } catch (error) {
     const missing = error instanceof Refused && error.refusal.refused === 'notFound'
@@ -67,7 +71,7 @@ interface PushRules {
 }
 
 /** Other requests wait no longer than this, in milliseconds, for a push of many refs to be looked through. */
-const TURN = 20
+const MAX_TURN_MS = 20
 
 /** Fills in what the push must keep to, before git sees it. */
 async function checkPush(
@@ -87,7 +91,7 @@ async function checkPush(
     else if (change.to !== null && invited.has(change.ref)) {
       checkChange({ ...pusher, access: 'write' }, change, rules)
     } else rules.problems.set(change.ref, 'you may not push to it')
-    if (performance.now() - turn < TURN) continue
+    if (performance.now() - turn < MAX_TURN_MS) continue
     await nextTurn()
     turn = performance.now()
   }

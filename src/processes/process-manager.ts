@@ -34,7 +34,7 @@ export function processManager<T extends EventType>(
   }
 }
 
-export interface Follower {
+export interface ProcessRunner {
   start(): Promise<void>
   stop(): Promise<void>
   position(): Position
@@ -63,13 +63,13 @@ export function processCheckpoint(manager: string, position: Position): [name: s
   return [checkpointName(manager), { position, version: VERSION }]
 }
 
-export function createFollower(
+export function createProcessRunner(
   log: FastifyBaseLogger,
   events: EventStore,
   checkpoints: ReadStore,
   projector: Projector,
   manager: ProcessManager,
-): Follower {
+): ProcessRunner {
   const stopping = new AbortController()
   const { signal } = stopping
   const name = checkpointName(manager.name)

@@ -1,11 +1,11 @@
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
-import { rebuildRoutes } from '../../src/commands/rebuild.ts'
-import { registerErrors } from '../../src/http/errors.ts'
-import { type Rebuilder, type RebuildProgress, SharedReadModels } from '../../src/projections/rebuild.ts'
-import { modelsNamed, READ_MODELS } from '../../src/projections/views.ts'
-import { startTestServer } from '../start-server.ts'
-import { until } from '../until.ts'
+import { rebuildRoutes } from '../../../src/commands/administration/rebuild.ts'
+import { registerErrors } from '../../../src/http/errors.ts'
+import { type Rebuilder, type RebuildProgress, SharedReadModels } from '../../../src/projections/rebuild.ts'
+import { modelsNamed, READ_MODELS } from '../../../src/projections/views.ts'
+import { startTestServer } from '../../start-server.ts'
+import { until } from '../../until.ts'
 
 const PATH = '/api/v1/admin/rebuild'
 const NAMES = READ_MODELS.map(({ name }) => name)

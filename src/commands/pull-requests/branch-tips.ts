@@ -9,11 +9,11 @@ import { gitDirOf, type Services } from '../../services.ts'
 const HEADS = 'refs/heads/'
 
 /** The branches among refs, by name. */
-export const branchesOf = (refs: readonly string[]) =>
+export const branchNames = (refs: readonly string[]) =>
   refs.filter((ref) => ref.startsWith(HEADS)).map((ref) => ref.slice(HEADS.length))
 
 /** Where a branch stands as the log tells it; undefined when it, or its repository, is gone. */
-export async function tipOf(
+export async function recordedTip(
   { views }: Services,
   { repoId, branch }: BranchPoint,
 ): Promise<string | undefined> {
@@ -25,7 +25,7 @@ export async function tipOf(
 }
 
 /** Asks git. A name that no branch can have is the name of none. @throws Refused (not found) */
-export async function branchTip(services: Services, repoId: number, branch: string): Promise<string> {
+export async function requireTip(services: Services, repoId: number, branch: string): Promise<string> {
   const problem = branchNameProblem(branch)
   const tip = problem ? null : await resolveRef(gitDirOf(services, repoId), `refs/heads/${branch}`)
   if (tip === null) throw new Refused(refuse.notFound(`branch ${branch} not found`))

@@ -1,11 +1,11 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { decode } from '../../src/events/codec.ts'
-import type { GitEvent } from '../../src/events/domain-events.ts'
-import { StoreUnavailable } from '../../src/events/event-store.ts'
-import { workTree } from '../git-client.ts'
-import { startTestServer, statusOf } from '../start-server.ts'
-import { until } from '../until.ts'
+import { decode } from '../../../src/events/codec.ts'
+import type { GitEvent } from '../../../src/events/domain-events.ts'
+import { StoreUnavailable } from '../../../src/events/event-store.ts'
+import { workTree } from '../../git-client.ts'
+import { startTestServer, statusOf } from '../../start-server.ts'
+import { until } from '../../until.ts'
 
 const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
 const { services } = server

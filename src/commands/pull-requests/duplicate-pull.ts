@@ -7,7 +7,7 @@ import { type CommandContext, load } from '../execute.ts'
 import { pullDecider } from './pull-request.ts'
 
 /** The claim of a pull request to its head and base, which it has until it is merged. */
-export function targetsClaim({ events }: Services, key: string): Pick<Claim, 'key' | 'stillHolds'> {
+export function headBaseClaim({ events }: Services, key: string): Pick<Claim, 'key' | 'stillHolds'> {
   return {
     key,
     async stillHolds(holder) {
@@ -19,13 +19,17 @@ export function targetsClaim({ events }: Services, key: string): Pick<Claim, 'ke
 }
 
 /** Refuses early, before a number is taken; only `takeClaim` decides. @throws Refused (conflict) */
-export async function refuseTwin(services: Services, context: CommandContext, key: string): Promise<void> {
-  const twin = await claimHolder(services.events, context, targetsClaim(services, key))
-  if (twin !== undefined) throw new Refused(twinExists(twin))
+export async function refuseDuplicate(
+  services: Services,
+  context: CommandContext,
+  key: string,
+): Promise<void> {
+  const twin = await claimHolder(services.events, context, headBaseClaim(services, key))
+  if (twin !== undefined) throw new Refused(duplicateRefusal(twin))
 }
 
 /** The answer names the pull request that is there already. */
-export function twinExists(holder: string): Refusal {
+export function duplicateRefusal(holder: string): Refusal {
   const number = holder.slice(holder.indexOf('.') + 1)
   return refuse.conflict(`pull request #${number} with the same head and base is not merged yet`)
 }

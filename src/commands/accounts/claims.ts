@@ -1,9 +1,9 @@
 /** The names that only one account has: logins, which users and organizations share, and e-mail addresses. */
-import { decode } from '../events/codec.ts'
-import type { EventStore } from '../events/event-store.ts'
-import { claimKeys } from '../events/streams.ts'
-import { takeClaim } from './claims.ts'
-import type { CommandContext } from './execute.ts'
+import { decode } from '../../events/codec.ts'
+import type { EventStore } from '../../events/event-store.ts'
+import { claimKeys } from '../../events/streams.ts'
+import { takeClaim } from '../claims.ts'
+import type { CommandContext } from '../execute.ts'
 
 /** Takes a login for the stream of a new account; false when another account has it. */
 export function takeLogin(

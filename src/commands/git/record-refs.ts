@@ -1,10 +1,10 @@
 /** Refs that git has moved, as an event: with the commit that each branch came to. */
 import { v5 as uuidV5 } from 'uuid'
-import type { GitEvent, RefUpdate } from '../events/domain-events.ts'
-import { gitStream } from '../events/streams.ts'
-import { commitFacts } from '../git/commits.ts'
-import { gitDirOf, type Services } from '../services.ts'
-import { append, type CommandContext } from './execute.ts'
+import type { GitEvent, RefUpdate } from '../../events/domain-events.ts'
+import { gitStream } from '../../events/streams.ts'
+import { commitFacts } from '../../git/commits.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { append, type CommandContext } from '../execute.ts'
 
 export interface MovedRef {
   ref: string
@@ -72,7 +72,7 @@ const NO_PROCESS = 0
  * Moves refs and records them in `work`. A crash or a failure in between leaves a marker, and the next
  * recovery records what git has.
  */
-export async function journaled<T>(services: Services, repoId: number, work: () => Promise<T>): Promise<T> {
+export async function moveRefs<T>(services: Services, repoId: number, work: () => Promise<T>): Promise<T> {
   const marker = await services.pushJournal.begin(`${repoId}`, NO_PROCESS)
   try {
     const result = await work()
