@@ -2,6 +2,7 @@
 import type { LabelEvent, LabelScope, LabelSettings } from '../../events/domain-events.ts'
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { textProblem } from '../accounts/names.ts'
+import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
@@ -75,16 +76,7 @@ export function decideEditLabel(
   const normal = normalLabel(wanted)
   if (isRefusal(normal)) return normal
   const { label } = state
-  const changes: Partial<LabelSettings> = {}
-  if (normal.name !== undefined && normal.name !== label.name) changes.name = normal.name
-  if (normal.color !== undefined && normal.color !== label.color) changes.color = normal.color
-  if (normal.description !== undefined && normal.description !== label.description) {
-    changes.description = normal.description
-  }
-  if (normal.exclusive !== undefined && normal.exclusive !== label.exclusive) {
-    changes.exclusive = normal.exclusive
-  }
-  if (normal.archived !== undefined && normal.archived !== label.archived) changes.archived = normal.archived
+  const changes = changedFields<LabelSettings>(label, normal)
   if (Object.keys(changes).length === 0) return []
   return [{ type: 'LabelEdited', data: { id: label.id, scope: label.scope, changes } }]
 }

@@ -3,6 +3,7 @@ import type { MilestoneEvent, MilestoneSettings } from '../../events/domain-even
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { instantOf, ZERO_TIME } from '../../times.ts'
 import { textProblem } from '../accounts/names.ts'
+import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
@@ -85,13 +86,7 @@ export function decideEditMilestone(
   const normal = normalMilestone(wanted)
   if (isRefusal(normal)) return normal
   const { milestone } = state
-  const changes: Partial<MilestoneSettings> = {}
-  if (normal.title !== undefined && normal.title !== milestone.title) changes.title = normal.title
-  if (normal.description !== undefined && normal.description !== milestone.description) {
-    changes.description = normal.description
-  }
-  if (normal.state !== undefined && normal.state !== milestone.state) changes.state = normal.state
-  if (normal.dueOn !== undefined && normal.dueOn !== milestone.dueOn) changes.dueOn = normal.dueOn
+  const changes = changedFields<MilestoneSettings>(milestone, normal)
   if (Object.keys(changes).length === 0) return []
   return [{ type: 'MilestoneEdited', data: { id: milestone.id, repoId, changes } }]
 }

@@ -109,14 +109,10 @@ async function updatePull(
     const tip = await buildUpdate(services, context, state, update, baseTip)
 
     const ref = `refs/heads/${head.branch}`
-    // In turn with pushes: the log tells of the moves of a branch in the order in which git made them.
-    await inTurn(dir, () =>
-      moveRefs(services, head.repoId, async () => {
-        if ((await updateRef(dir, ref, { from: headTip, to: tip })) !== 'moved')
-          throw new Refused(headHasMoved)
-        await recordAndMoveHeads(services, context, head.repoId, 'update', [{ ref, from: headTip, to: tip }])
-      }),
-    )
+    await moveRefs(services, head.repoId, async () => {
+      if ((await updateRef(dir, ref, { from: headTip, to: tip })) !== 'moved') throw new Refused(headHasMoved)
+      await recordAndMoveHeads(services, context, head.repoId, 'update', [{ ref, from: headTip, to: tip }])
+    })
   })
 }
 

@@ -64,6 +64,13 @@ export async function organizationToCreateIn(
   return organization
 }
 
+/** The status of the repository that a request makes. A retried request may find it made, and even deleted since. */
+export async function statusBefore(services: Services, context: CommandContext, repoId: number) {
+  if (context.retry === undefined) return 'none'
+  const command = { stream: repositoryStream(repoId), step: 'create', decider: repositoryDecider }
+  return (await execute(services.events, context, { ...command, decide: () => [] })).status
+}
+
 async function createOwned(
   services: Services,
   context: CommandContext,
@@ -74,17 +81,15 @@ async function createOwned(
 ): Promise<number> {
   const repoId = await takeNumber(services.events, context, idsStream('repository'))
   const stream = repositoryStream(repoId)
-  const command = { stream, step: 'create', decider: repositoryDecider }
-  // A retried request may find its repository made, and even renamed or deleted since.
-  const { status } = context.retry
-    ? await execute(services.events, context, { ...command, decide: () => [] })
-    : repositoryDecider.initialState
+  const status = await statusBefore(services, context, repoId)
   if (status === 'none') {
     const key = claimKeys.repository(owner.id, settings.name)
     await claimRepositoryName(services, context, key, stream)
     await createRepository(gitDirOf(services, repoId), { defaultBranch: settings.defaultBranch })
     await execute(services.events, context, {
-      ...command,
+      stream,
+      step: 'create',
+      decider: repositoryDecider,
       decide: (state) =>
         decideCreate(state, {
           repoId,

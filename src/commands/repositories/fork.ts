@@ -21,7 +21,7 @@ import { type CommandContext, execute, load } from '../execute.ts'
 import { moveRefs, recordRefs } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
-import { claimRepositoryName, organizationToCreateIn } from './create.ts'
+import { claimRepositoryName, organizationToCreateIn, statusBefore } from './create.ts'
 import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
@@ -45,17 +45,11 @@ async function createFork(services: Services, context: CommandContext, fork: For
   const stream = repositoryStream(repoId)
   // A request that is sent twice at once must not give back claims that its twin relies on.
   await inTurn(stream, async () => {
-    const status = context.retry ? await statusOfRetried(services, context, repoId) : 'none'
+    const status = await statusBefore(services, context, repoId)
     if (status === 'none') await prepareFork(services, context, repoId, fork)
     if (status !== 'deleted') await recordFork(services, context, repoId, fork)
   })
   return repoId
-}
-
-/** A retried request may find its fork made, and even renamed or deleted since. */
-async function statusOfRetried(services: Services, context: CommandContext, repoId: number) {
-  const command = { stream: repositoryStream(repoId), step: 'create', decider: repositoryDecider }
-  return (await execute(services.events, context, { ...command, decide: () => [] })).status
 }
 
 /** Claims the fork and its name, and copies the objects. Gives the claims back when that fails. */
@@ -102,33 +96,31 @@ async function recordFork(
   const stream = repositoryStream(repoId)
   const dir = gitDirOf(services, repoId)
   const { id, ownerId, ownerLogin, description, private: isPrivate, defaultBranch } = base
-  await inTurn(dir, () =>
-    moveRefs(services, repoId, async () => {
-      try {
-        await execute(events, context, {
-          stream,
-          step: 'create',
-          decider: repositoryDecider,
-          decide: (state) =>
-            decideCreate(state, {
-              repoId,
-              owner: { id: owner.id, login: owner.login, kind: owner.kind },
-              parent: { repoId: id, owner: { id: ownerId, login: ownerLogin }, name: base.name },
-              settings: { name, description, website: '', private: isPrivate, defaultBranch },
-            }),
-        })
-      } catch (error) {
-        // The copy took so long that others took the claims over: it will never be a repository.
-        if (error instanceof Refused && (await load(events, stream, repositoryDecider)).abandoned) {
-          await deleteRepository(dir)
-        }
-        throw error
+  await moveRefs(services, repoId, async () => {
+    try {
+      await execute(events, context, {
+        stream,
+        step: 'create',
+        decider: repositoryDecider,
+        decide: (state) =>
+          decideCreate(state, {
+            repoId,
+            owner: { id: owner.id, login: owner.login, kind: owner.kind },
+            parent: { repoId: id, owner: { id: ownerId, login: ownerLogin }, name: base.name },
+            settings: { name, description, website: '', private: isPrivate, defaultBranch },
+          }),
+      })
+    } catch (error) {
+      // The copy took so long that others took the claims over: this fork can never be made.
+      if (error instanceof Refused && (await load(events, stream, repositoryDecider)).abandoned) {
+        await deleteRepository(dir)
       }
-      if (await hasEvents(services, gitStream(repoId))) return
-      const refs = (await listRefs(dir)).map(({ ref, sha }) => ({ ref, from: null, to: sha }))
-      await recordRefs(services, context, repoId, 'fork', refs)
-    }),
-  )
+      throw error
+    }
+    if (await hasEvents(services, gitStream(repoId))) return
+    const refs = (await listRefs(dir)).map(({ ref, sha }) => ({ ref, from: null, to: sha }))
+    await recordRefs(services, context, repoId, 'fork', refs)
+  })
 }
 
 async function hasEvents(services: Services, stream: string): Promise<boolean> {

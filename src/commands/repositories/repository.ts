@@ -12,6 +12,7 @@ import {
 } from '../../events/domain-events.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../../events/repository-settings.ts'
 import { refuse } from '../../refusal.ts'
+import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
@@ -115,19 +116,8 @@ export function decideEdit(state: RepositoryState, edit: RepositoryEdit): Decisi
   }
   const before = named ?? state.settings.defaultMergeStyle
   const defaultMergeStyle = mergeStyles.includes(before) ? before : (mergeStyles[0] ?? before)
-  return recordEdit(state, { ...settings, mergeStyles, defaultMergeStyle })
-}
-
-function recordEdit(
-  state: Extract<RepositoryState, { status: 'active' }>,
-  wanted: Partial<RepositorySettings & MergeSettings>,
-): Decision<RepositoryEvent> {
-  const before = new Map(Object.entries(state.settings).map(([key, value]) => [key, JSON.stringify(value)]))
-  const differing = Object.entries(wanted).filter(
-    ([key, value]) => value !== undefined && before.get(key) !== JSON.stringify(value),
-  )
-  if (differing.length === 0) return []
-  const changes: Partial<RepositorySettings & MergeSettings> = Object.fromEntries(differing)
+  const changes = changedFields(state.settings, { ...settings, mergeStyles, defaultMergeStyle })
+  if (Object.keys(changes).length === 0) return []
   return [{ type: 'RepositoryEdited', data: { repoId: state.id, changes } }]
 }
 
