@@ -16,7 +16,7 @@ import { append, type CommandContext } from './execute.ts'
 const GRACE_MS = 60_000
 
 /** What became of an attempt to claim: the key is ours, or another stream has it. */
-export type ClaimResult = { taken: true } | { taken: false; holder: string }
+type ClaimResult = { taken: true } | { taken: false; holder: string }
 
 export interface Claim {
   key: string

@@ -34,7 +34,7 @@ export function processManager<T extends EventType>(
   }
 }
 
-export interface ProcessRunner {
+interface ProcessRunner {
   start(): Promise<void>
   stop(): Promise<void>
   position(): Position

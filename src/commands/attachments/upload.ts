@@ -18,7 +18,7 @@ export interface Upload extends ReceivedFile {
   fileName: string
 }
 
-export interface UploadOptions {
+interface UploadOptions {
   uuid: string
   /** Of the file, in bytes. */
   maxSize: number

@@ -18,7 +18,7 @@ import { takeNumber } from '../sequences.ts'
 import { addComment, changeComment } from './change.ts'
 import { decideDeleteComment, decideEditComment } from './comment.ts'
 
-export const CommentOption = Type.Object({ body: Type.String() })
+const CommentOption = Type.Object({ body: Type.String() })
 
 /** The text as it was sent; one that says nothing is refused. */
 function textOf({ body }: Static<typeof CommentOption>): string {

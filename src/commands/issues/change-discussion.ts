@@ -8,7 +8,7 @@ import { type CommandContext, type Decision, execute } from '../execute.ts'
 import { type ActivePull, pullDecider } from '../pull-requests/pull-request.ts'
 import { issueDecider } from './issue.ts'
 
-export interface DiscussionDecision {
+interface DiscussionDecision {
   issue(discussion: Discussion): Decision<DiscussionEvent> | Promise<Decision<DiscussionEvent>>
   /** Where a pull request is another matter; without it the same as for an issue. */
   pull?(pull: ActivePull): Decision<PullRequestEvent> | Promise<Decision<PullRequestEvent>>

@@ -17,7 +17,7 @@ import { dependsOn } from './dependency-paths.ts'
 import { decideAddDependency, decideRemoveDependency } from './discussion.ts'
 
 /** Without owner and name, the repository in the path. */
-export const IssueMeta = Type.Object({
+const IssueMeta = Type.Object({
   owner: GivenOrNull(Type.String()),
   repo: GivenOrNull(Type.String()),
   index: Type.Integer(),

@@ -1,4 +1,4 @@
-/** Changing an issue: `PATCH /repos/{owner}/{repo}/issues/{index}`, and its deadline alone. */
+/** Changes an issue: `PATCH /repos/{owner}/{repo}/issues/{index}`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
@@ -11,9 +11,9 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { IssueParams, IssueWire, issueFor, issueWires } from '../../wire/issues.ts'
-import { GivenOrNull, Nullable } from '../../wire/nullable.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import type { Decision } from '../execute.ts'
-import { catchUpAfterReopening } from '../pull-requests/edit.ts'
+import { catchUpAfterReopening } from '../pull-requests/move-heads.ts'
 import { decidePullStatus } from '../pull-requests/pull-request.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
@@ -23,7 +23,7 @@ import { assigneeRefs, milestoneRef } from './fields.ts'
 import { statusChange } from './status-change.ts'
 import { titleOf } from './title.ts'
 
-export const EditIssueOption = Type.Object({
+const EditIssueOption = Type.Object({
   title: GivenOrNull(Type.String({ maxLength: 255 })),
   body: GivenOrNull(Type.String()),
   due_date: GivenOrNull(Type.String()),
@@ -35,13 +35,6 @@ export const EditIssueOption = Type.Object({
   assignees: GivenOrNull(Type.Array(Type.String())),
   state: GivenOrNull(Type.String()),
 })
-
-export const EditDeadlineOption = Type.Object({
-  due_date: GivenOrNull(Type.String()),
-  deadline: GivenOrNull(Type.String()),
-})
-
-const DeadlineWire = Type.Object({ due_date: Nullable(Type.String()) })
 
 /** Edit rules 2 and 3: what the request changes; null is what Go clients send for "leave it". */
 async function editOf(
@@ -122,31 +115,6 @@ export function editIssueRoutes(services: Services): FastifyPluginAsyncTypebox {
         const [wire] = await issueWires(services, [edited], requester)
         if (wire === undefined) throw new Refused(refuse.notFound('issue not found'))
         return reply.code(201).send(wire)
-      },
-    )
-
-    app.post(
-      '/repos/:owner/:repo/issues/:index/deadline',
-      {
-        config,
-        schema: { tags, params: IssueParams, body: EditDeadlineOption, response: { 201: DeadlineWire } },
-      },
-      async (request, reply) => {
-        const { repository, access } = await onRepository(services, request, 'read')
-        signedIn(request)
-        const issue = await issueFor(services, repository.id, request.params.index)
-        if (!atLeast(access, 'write')) throw new Refused(refuse.forbidden('only writers may set a deadline'))
-        const { due_date: dueDate, deadline: alias } = request.body
-        if (dueDate === undefined && alias === undefined) {
-          throw new Refused(refuse.unprocessable('due_date: must be a date-time, or null to remove it'))
-        }
-        const deadline = deadlineOf('due_date', dueDate ?? alias ?? null)
-        const context = commandContext(request)
-        await changeDiscussion(services, context, issue, 'deadline', {
-          issue: (discussion) => decideEditDiscussion(discussion, { deadline }),
-        })
-        await settled(services, context, reply)
-        return reply.code(201).send({ due_date: deadline })
       },
     )
   }

@@ -4,7 +4,7 @@ import { type Discussion, discussionChanges, stateOf } from '../../projections/d
 import { type Decider, deciderOf } from '../decider.ts'
 import { snapshots } from '../snapshots.ts'
 
-export type IssueState = { status: 'none' } | ({ status: 'open' | 'closed' } & Discussion)
+type IssueState = { status: 'none' } | ({ status: 'open' | 'closed' } & Discussion)
 
 export const issueDecider: Decider<IssueState, IssueEvent> = deciderOf({
   initialState: { status: 'none' },

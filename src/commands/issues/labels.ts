@@ -19,7 +19,7 @@ import { decideEditDiscussion } from './discussion.ts'
 import { labelRefs } from './fields.ts'
 
 /** Ids, or names; those that the repository and its organization do not have are left out. */
-export const IssueLabelsOption = Type.Object({
+const IssueLabelsOption = Type.Object({
   labels: Nullable(Type.Array(Type.Union([Type.Integer(), Type.String()]), { maxItems: 1000 })),
 })
 

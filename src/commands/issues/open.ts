@@ -22,7 +22,7 @@ import { issueDecider } from './issue.ts'
 import { openDependencies } from './open-dependencies.ts'
 import { titleOf } from './title.ts'
 
-export const CreateIssueOption = Type.Object({
+const CreateIssueOption = Type.Object({
   title: Type.String({ maxLength: 255 }),
   body: GivenOrNull(Type.String()),
   due_date: GivenOrNull(Type.String()),

@@ -23,7 +23,7 @@ import { GivenOrNull } from '../../wire/nullable.ts'
 import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { execute } from '../execute.ts'
-import { commandContext, settled } from '../request-context.ts'
+import { commandContext, executeRequest, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import {
   decideCreateLabel,
@@ -39,7 +39,7 @@ const text = { maxLength: 255 }
 const OptionalText = GivenOrNull(Type.String(text))
 const OptionalFlag = GivenOrNull(Type.Boolean())
 
-export const CreateLabelOption = Type.Object({
+const CreateLabelOption = Type.Object({
   name: Type.String(text),
   color: Type.String(),
   description: OptionalText,
@@ -48,7 +48,7 @@ export const CreateLabelOption = Type.Object({
 })
 
 /** Null is the same as absent: Go clients send it for what they do not change. */
-export const EditLabelOption = Type.Object({
+const EditLabelOption = Type.Object({
   name: OptionalText,
   color: OptionalText,
   description: OptionalText,
@@ -125,26 +125,22 @@ export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
     id: string,
     body: Static<typeof EditLabelOption>,
   ) {
-    const context = commandContext(request)
-    const state = await execute(events, context, {
+    const state = await executeRequest(services, request, reply, {
       stream: streamOf(id),
       step: 'edit',
       decider: labelDecider,
       decide: (state) => decideEditLabel(state, home.scope, changesOf(body)),
     })
-    await settled(services, context, reply)
     return wireOf(state, home)
   }
 
   async function remove(request: FastifyRequest, reply: FastifyReply, home: LabelHome, id: string) {
-    const context = commandContext(request)
-    await execute(events, context, {
+    await executeRequest(services, request, reply, {
       stream: streamOf(id),
       step: 'delete',
       decider: labelDecider,
       decide: (state) => decideDeleteLabel(state, home.scope),
     })
-    await settled(services, context, reply)
     return reply.code(204).send(null)
   }
 

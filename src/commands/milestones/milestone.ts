@@ -14,7 +14,7 @@ export interface Milestone extends MilestoneSettings {
   repoId: number
 }
 
-export type MilestoneState =
+type MilestoneState =
   | { status: 'missing' }
   | { status: 'active'; milestone: Milestone }
   | { status: 'deleted' }

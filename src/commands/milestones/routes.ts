@@ -13,7 +13,7 @@ import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { execute } from '../execute.ts'
-import { commandContext, settled } from '../request-context.ts'
+import { commandContext, executeRequest, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import {
   decideCreateMilestone,
@@ -28,7 +28,7 @@ const OptionalTitle = GivenOrNull(Type.String({ maxLength: 255 }))
 const OptionalText = GivenOrNull(Type.String({ maxLength: 65_535 }))
 const OptionalString = GivenOrNull(Type.String())
 
-export const CreateMilestoneOption = Type.Object({
+const CreateMilestoneOption = Type.Object({
   title: Type.String({ maxLength: 255 }),
   description: OptionalText,
   due_on: OptionalString,
@@ -36,7 +36,7 @@ export const CreateMilestoneOption = Type.Object({
 })
 
 /** Null and an empty title are the same as absent: Go clients send them for what they do not change. */
-export const EditMilestoneOption = Type.Object({
+const EditMilestoneOption = Type.Object({
   title: OptionalTitle,
   description: OptionalText,
   due_on: OptionalString,
@@ -123,14 +123,12 @@ export function milestoneRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'write')
         const { id } = await milestoneFor(services, repository.id, request.params.id)
-        const context = commandContext(request)
-        await execute(events, context, {
+        await executeRequest(services, request, reply, {
           stream: milestoneStream(id),
           step: 'edit',
           decider: milestoneDecider,
           decide: (state) => decideEditMilestone(state, repository.id, changesOf(request.body)),
         })
-        await settled(services, context, reply)
         return milestoneWire(await milestoneNow(id))
       },
     )
@@ -141,14 +139,12 @@ export function milestoneRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'write')
         const { id } = await milestoneFor(services, repository.id, request.params.id)
-        const context = commandContext(request)
-        await execute(events, context, {
+        await executeRequest(services, request, reply, {
           stream: milestoneStream(id),
           step: 'delete',
           decider: milestoneDecider,
           decide: (state) => decideDeleteMilestone(state, repository.id),
         })
-        await settled(services, context, reply)
         return reply.code(204).send(null)
       },
     )

@@ -19,7 +19,7 @@ import {
   organizationProblem,
 } from './organization.ts'
 
-export const CreateOrgOption = Type.Object({
+const CreateOrgOption = Type.Object({
   username: Type.String(),
   full_name: Type.Optional(Type.String({ maxLength: 100 })),
   description: Type.Optional(Type.String({ maxLength: 255 })),
@@ -34,7 +34,7 @@ export const CreateOrgOption = Type.Object({
  * leaves nothing half visible. Resolves to its id.
  * @throws Refused (unprocessable) for a bad or taken name
  */
-export async function createOrganization(
+async function createOrganization(
   { events }: Pick<Services, 'events'>,
   context: CommandContext,
   details: OrganizationDetails,

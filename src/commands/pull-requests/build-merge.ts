@@ -13,7 +13,7 @@ import type { ActivePull } from './pull-request.ts'
 /** Of more commits than these, the older ones' authors are not named in a squash. */
 const MAX_SQUASHED = 1000
 
-export interface MergeToBuild {
+interface MergeToBuild {
   style: Exclude<MergeStyle, 'manually-merged'>
   /** Where the base branch stands. */
   base: string
@@ -26,7 +26,7 @@ export interface MergeToBuild {
 }
 
 /** Where the base branch is to go, and what the commit there says; no message when it is no new commit. */
-export interface BuiltMerge {
+interface BuiltMerge {
   commit: string
   message: string
 }

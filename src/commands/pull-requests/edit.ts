@@ -2,7 +2,7 @@
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import type { AccountRef, IssueRef, PullRequestEvent } from '../../events/domain-events.ts'
+import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts'
 import { claimKeys, pullStream } from '../../events/streams.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'
@@ -27,7 +27,7 @@ import { titleOf } from '../issues/title.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { requireTip } from './branch-tips.ts'
 import { duplicateRefusal, headBaseClaim } from './duplicate-pull.ts'
-import { catchUp } from './move-heads.ts'
+import { catchUpAfterReopening } from './move-heads.ts'
 import {
   type ActivePull,
   decideMaintainerEdit,
@@ -37,7 +37,7 @@ import {
   pullDecider,
 } from './pull-request.ts'
 
-export const EditPullRequestOption = Type.Object({
+const EditPullRequestOption = Type.Object({
   title: GivenOrNull(Type.String({ maxLength: 255 })),
   body: GivenOrNull(Type.String()),
   assignee: GivenOrNull(Type.String()),
@@ -207,18 +207,6 @@ async function claimTarget(
   const claimed = await takeClaim(events, context, { ...headBaseClaim(services, key), holder: stream })
   if (!claimed.taken) throw new Refused(duplicateRefusal(claimed.holder))
   return key
-}
-
-/** One that is opened again has the head that its branch came to meanwhile, before the client is told. */
-export async function catchUpAfterReopening(
-  services: Services,
-  context: CommandContext,
-  { repoId, index }: IssueRef,
-): Promise<void> {
-  await catchUp(services, context, repoId, index).catch((error: unknown) =>
-    services.log.warn({ err: error, repoId, index }, 'the head is left to the process'),
-  )
-  await services.projector.waitFor(context.written, services.config.projectionWaitMs)
 }
 
 export function editPullRoutes(services: Services): FastifyPluginAsyncTypebox {

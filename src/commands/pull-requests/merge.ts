@@ -16,7 +16,7 @@ import { type Merge, mergePull } from './merge-pull.ts'
 import { decideCancelSchedule, pullDecider } from './pull-request.ts'
 import { scheduleMerge } from './schedule.ts'
 
-export const MergePullRequestOption = Type.Object({
+const MergePullRequestOption = Type.Object({
   Do: Type.Optional(Type.String()),
   MergeTitleField: Type.Optional(Type.String()),
   MergeMessageField: Type.Optional(Type.String()),

@@ -113,6 +113,24 @@ export async function catchUp(
 }
 
 /**
+ * Brings a reopened pull request up to date before the client gets its answer. A failure is only logged: the
+ * process `pull_heads` tries again.
+ */
+export async function catchUpAfterReopening(
+  services: Services,
+  context: CommandContext,
+  { repoId, index }: IssueRef,
+): Promise<void> {
+  await catchUp(services, context, repoId, index).catch((error: unknown) =>
+    services.log.warn(
+      { err: error, repoId, index },
+      'the head of a reopened pull request is left to the process',
+    ),
+  )
+  await services.projector.waitFor(context.written, services.config.projectionWaitMs)
+}
+
+/**
  * What an open pull request changes follows from what its head and base have in common: when the base takes in
  * some of its commits (of a pull request that it stands on, say), it changes less.
  */

@@ -23,7 +23,7 @@ import { takeNumber } from '../sequences.ts'
 import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
-export const CreateRepoOption = Type.Object({
+const CreateRepoOption = Type.Object({
   name: Type.String(),
   description: Type.Optional(Type.String({ maxLength: 2048 })),
   private: Type.Optional(Type.Boolean()),

@@ -1,10 +1,10 @@
-/** Changing and deleting a repository: `PATCH` and `DELETE /repos/{owner}/{repo}`. */
+/** Changes a repository: `PATCH /repos/{owner}/{repo}`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { MERGE_STYLES, type MergeStyle } from '../../events/domain-events.ts'
 import { claimKeys, repositoryStream } from '../../events/streams.ts'
-import { deleteRepository, setDefaultBranch } from '../../git/repository.ts'
+import { setDefaultBranch } from '../../git/repository.ts'
 import { branchId } from '../../projections/branches.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
@@ -14,7 +14,7 @@ import { releaseClaim } from '../claims.ts'
 import { execute, load } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { claimRepositoryName } from './create.ts'
-import { decideDelete, decideEdit, type RepositoryEdit, repositoryDecider } from './repository.ts'
+import { decideEdit, type RepositoryEdit, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
 export const EditRepoOption = Type.Object({
@@ -118,30 +118,6 @@ export function editRepositoryRoutes(services: Services): FastifyPluginAsyncType
         const edited = await views.repositories.get(`${repository.id}`)
         if (edited === undefined) throw new Refused(refuse.notFound('repository not found'))
         return repositoryPage(services, edited, 'admin', request.requester)
-      },
-    )
-
-    app.delete(
-      '/repos/:owner/:repo',
-      { schema: { tags: ['repository'], params: RepositoryParams, response: { 204: Type.Null() } } },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'admin')
-        const stream = repositoryStream(repository.id)
-        const context = commandContext(request)
-        await execute(events, context, {
-          stream,
-          step: 'delete',
-          decider: repositoryDecider,
-          decide: decideDelete,
-        })
-        // The event decides; a crash from here on leaves claims that the next one can take, and objects
-        // that the next start removes.
-        const { ownerId, name, parentId } = repository
-        await releaseClaim(events, context, claimKeys.repository(ownerId, name), stream)
-        if (parentId !== null) await releaseClaim(events, context, claimKeys.fork(parentId, ownerId), stream)
-        await deleteRepository(gitDirOf(services, repository.id))
-        await settled(services, context, reply)
-        return reply.code(204).send(null)
       },
     )
   }

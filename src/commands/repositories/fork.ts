@@ -25,7 +25,7 @@ import { claimRepositoryName, organizationToCreateIn, statusBefore } from './cre
 import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
-export const CreateForkOption = Type.Object({
+const CreateForkOption = Type.Object({
   name: GivenOrNull(Type.String()),
   organization: GivenOrNull(Type.String()),
 })

@@ -8,7 +8,7 @@ import { snapshots } from '../snapshots.ts'
 /** Of one commit; a server that checks has dozens at most. */
 export const MAX_CONTEXTS = 1000
 
-export interface ChecksState {
+interface ChecksState {
   /** The latest state of each context. */
   readonly posted: ReadonlyMap<string, CommitState>
 }

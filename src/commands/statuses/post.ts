@@ -19,7 +19,7 @@ import { checksDecider, decidePost } from './checks.ts'
 /** What Gitea calls the status of one who gives no name. */
 const DEFAULT_CONTEXT = 'default'
 
-export const CreateStatusOption = Type.Object({
+const CreateStatusOption = Type.Object({
   state: Type.String(),
   target_url: Type.Optional(Type.String({ maxLength: 2048 })),
   description: Type.Optional(Type.String({ maxLength: 1024 })),

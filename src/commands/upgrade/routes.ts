@@ -11,8 +11,8 @@ import { siteAdmin } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { Nullable } from '../../wire/nullable.ts'
 import { ModuleVersionsWire, PlanWire, planWire } from '../../wire/upgrades.ts'
-import { type Decision, execute } from '../execute.ts'
-import { commandContext, settled } from '../request-context.ts'
+import type { Decision } from '../execute.ts'
+import { executeRequest } from '../request-context.ts'
 import {
   type ChainState,
   chainDecider,
@@ -62,21 +62,18 @@ const heightOf = (field: string, given: string | number) => number64(field, give
 
 export function upgradeRoutes(services: Services): FastifyPluginAsyncTypebox {
   /** Carries out a command; resolves to the chain after it, when queries see it. */
-  async function change(
+  function change(
     request: FastifyRequest,
     reply: FastifyReply,
     step: string,
     decide: (state: ChainState) => Decision<UpgradeEvent>,
   ): Promise<ChainState> {
-    const context = commandContext(request)
-    const state = await execute(services.events, context, {
+    return executeRequest(services, request, reply, {
       stream: UPGRADE_STREAM,
       step,
       decider: chainDecider,
       decide,
     })
-    await settled(services, context, reply)
-    return state
   }
 
   return async (app) => {

@@ -16,7 +16,7 @@ import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { decideCreateUser, type UserDetails, userDecider, userProblem } from './user.ts'
 
-export const CreateUserOption = Type.Object({
+const CreateUserOption = Type.Object({
   username: Type.String(),
   email: Type.String(),
   password: Type.Optional(Type.String()),

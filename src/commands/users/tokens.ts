@@ -18,7 +18,7 @@ import { decideCreateToken, decideDeleteToken, type Token, tokenCalled, userDeci
 
 const MAX_SCOPES = 50
 
-export const CreateAccessTokenOption = Type.Object({
+const CreateAccessTokenOption = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 255 }),
   scopes: Type.Optional(Type.Array(Type.String({ maxLength: 50 }), { maxItems: MAX_SCOPES })),
 })

@@ -20,7 +20,7 @@ export interface Token {
   scopes: readonly string[]
 }
 
-export type UserState =
+type UserState =
   | { status: 'missing' }
   | { status: 'active'; user: AccountRef; tokens: ReadonlyMap<number, Token> }
 
