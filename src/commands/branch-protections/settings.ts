@@ -75,7 +75,7 @@ function requireContexts(contexts: readonly string[]): void {
   }
   if (length > MAX_CONTEXT_PATTERNS_LENGTH) {
     throw unprocessable(
-      `${field}: its patterns have ${MAX_CONTEXT_PATTERNS_LENGTH} characters together at most`,
+      `${field}: its patterns together can have at most ${MAX_CONTEXT_PATTERNS_LENGTH} characters`,
     )
   }
 }

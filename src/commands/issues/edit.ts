@@ -36,7 +36,7 @@ const EditIssueOption = Type.Object({
   state: GivenOrNull(Type.String()),
 })
 
-/** Edit rules 2 and 3: what the request changes; null is what Go clients send for "leave it". */
+/** Edit rules 2 and 3: the changes in the request. Go clients send null for a field that does not change. */
 async function editOf(
   services: Services,
   repository: RepositoryDocument,
@@ -58,7 +58,7 @@ async function editOf(
   return edit
 }
 
-/** Closing is told of the milestone that the same request gives. */
+/** The discussion after some edits: the event of closing names the milestone that the same request sets. */
 const after = <D extends Discussion>(discussion: D, edits: readonly DiscussionEvent[]): D =>
   edits.reduce((edited, event) => evolveDiscussion(edited, event), discussion)
 

@@ -1,4 +1,4 @@
-/** Making, changing and deleting labels: `/repos/{owner}/{repo}/labels` and `/orgs/{org}/labels`. */
+/** Creates, changes and deletes labels: `/repos/{owner}/{repo}/labels` and `/orgs/{org}/labels`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -34,7 +34,7 @@ import {
   normalLabel,
 } from './label.ts'
 
-/** What Gitea's columns hold. */
+/** As long as in Gitea's database. */
 const text = { maxLength: 255 }
 const OptionalText = GivenOrNull(Type.String(text))
 const OptionalFlag = GivenOrNull(Type.Boolean())
@@ -47,7 +47,7 @@ const CreateLabelOption = Type.Object({
   is_archived: OptionalFlag,
 })
 
-/** Null is the same as absent: Go clients send it for what they do not change. */
+/** Null is the same as absent: Go clients send it for a field that does not change. */
 const EditLabelOption = Type.Object({
   name: OptionalText,
   color: OptionalText,
@@ -84,7 +84,7 @@ export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
     return organizationHome(organization)
   }
 
-  /** From the label's own events, not from the projection, which may lag. */
+  /** The label from its own events, since the projection may lag. */
   function wireOf(state: LabelState, home: LabelHome): Static<typeof LabelWire> {
     if (state.status !== 'active') throw new Refused(refuse.notFound('label not found'))
     return labelWire(state.label, home, services.publicUrl())
@@ -103,7 +103,7 @@ export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
       exclusive: body.exclusive ?? false,
       archived: body.is_archived ?? false,
     }
-    // Before a number is taken for it.
+    // Refuse before a number is taken.
     const normal = normalLabel(settings)
     if (isRefusal(normal)) throw new Refused(normal)
     const context = commandContext(request)
@@ -197,7 +197,7 @@ export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
   }
 }
 
-/** The stream of the label in a path, or 404 when there can be none. */
+/** The stream of the label in a path. @throws Refused (not found) when the id is not a number */
 function streamOf(id: string): string {
   const number = pathNumber(id)
   if (number === undefined) throw new Refused(refuse.notFound('label not found'))

@@ -1,4 +1,4 @@
-/** Making an organization: `POST /orgs`. */
+/** Creates an organization: `POST /orgs`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { AccountRef } from '../../events/domain-events.ts'
@@ -30,8 +30,9 @@ const CreateOrgOption = Type.Object({
 })
 
 /**
- * Makes an organization with its creator as the first admin. Number, claim, events, in this order: a crash
- * leaves nothing half visible. Resolves to its id.
+ * Creates an organization with its creator as the first admin. Resolves to its id. The order is number, claim, events:
+ * after a crash no half of an organization is visible.
+ *
  * @throws Refused (unprocessable) for a bad or taken name
  */
 async function createOrganization(
@@ -44,7 +45,7 @@ async function createOrganization(
   if (problem !== undefined) throw new Refused(problem)
   const id = await takeNumber(events, context, idsStream('account'))
   const stream = organizationStream(id)
-  // A retried request finds its organization there: its name is not claimed again.
+  // A retried request finds its organization and must not claim the name again.
   const { revision } = await load(events, stream, organizationDecider)
   if (revision === null && !(await takeLogin(events, context, details.login, stream))) {
     throw new Refused(refuse.unprocessable(`username: "${details.login}" is taken`))

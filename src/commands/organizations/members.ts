@@ -1,6 +1,6 @@
 /**
- * Who belongs to an organization: `PUT` and `DELETE /orgs/{org}/members/{username}`. Gitea adds members
- * through teams; here a member has one permission, for all repositories of the organization.
+ * Sets and removes members of an organization: `PUT` and `DELETE /orgs/{org}/members/{username}`. Gitea adds members
+ * to teams; here a member has one permission for all repositories of the organization.
  */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'

@@ -1,4 +1,4 @@
-/** Where a branch stands: as git has it, or as the log tells it. */
+/** Tips of branches: as git has them, or as the log has them. */
 import type { BranchPoint } from '../../events/domain-events.ts'
 import { branchNameProblem } from '../../git/names.ts'
 import { resolveRef } from '../../git/refs.ts'
@@ -8,11 +8,11 @@ import { gitDirOf, type Services } from '../../services.ts'
 
 const HEADS = 'refs/heads/'
 
-/** The branches among refs, by name. */
+/** The names of the branches among full names of refs. */
 export const branchNames = (refs: readonly string[]) =>
   refs.filter((ref) => ref.startsWith(HEADS)).map((ref) => ref.slice(HEADS.length))
 
-/** Where a branch stands as the log tells it; undefined when it, or its repository, is gone. */
+/** The tip of a branch as the log has it; undefined when the branch or its repository does not exist any more. */
 export async function recordedTip(
   { views }: Services,
   { repoId, branch }: BranchPoint,
@@ -24,7 +24,7 @@ export async function recordedTip(
   return repository && found?.commit.sha
 }
 
-/** Asks git. A name that no branch can have is the name of none. @throws Refused (not found) */
+/** The tip of a branch as git has it. @throws Refused (not found), also for a name that no branch can have */
 export async function requireTip(services: Services, repoId: number, branch: string): Promise<string> {
   const problem = branchNameProblem(branch)
   const tip = problem ? null : await resolveRef(gitDirOf(services, repoId), `refs/heads/${branch}`)

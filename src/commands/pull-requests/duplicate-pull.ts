@@ -1,4 +1,4 @@
-/** One unmerged pull request for each head and base: create rule 4, edit rule 6. Decided by a claim. */
+/** At most one unmerged pull request for a head and a base: create rule 4, edit rule 6. A claim decides. */
 import { claimKeys } from '../../events/streams.ts'
 import { type Refusal, Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
@@ -6,7 +6,7 @@ import { type Claim, claimHolder } from '../claims.ts'
 import { type CommandContext, load } from '../execute.ts'
 import { pullDecider } from './pull-request.ts'
 
-/** The claim of a pull request to its head and base, which it has until it is merged. */
+/** The claim of a pull request to its head and base. It keeps the claim until it is merged. */
 export function headBaseClaim({ events }: Services, key: string): Pick<Claim, 'key' | 'stillHolds'> {
   return {
     key,
@@ -18,7 +18,7 @@ export function headBaseClaim({ events }: Services, key: string): Pick<Claim, 'k
   }
 }
 
-/** Refuses early, before a number is taken; only `takeClaim` decides. @throws Refused (conflict) */
+/** Refuses a duplicate before it takes a number; only `takeClaim` decides. @throws Refused (conflict) */
 export async function refuseDuplicate(
   services: Services,
   context: CommandContext,
@@ -28,7 +28,7 @@ export async function refuseDuplicate(
   if (twin !== undefined) throw new Refused(duplicateRefusal(twin))
 }
 
-/** The answer names the pull request that is there already. */
+/** The refusal of a duplicate. It names the pull request that exists already. */
 export function duplicateRefusal(holder: string): Refusal {
   const number = holder.slice(holder.indexOf('.') + 1)
   return refuse.conflict(`pull request #${number} with the same head and base is not merged yet`)

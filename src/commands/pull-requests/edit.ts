@@ -1,4 +1,4 @@
-/** Changing a pull request: `PATCH /repos/{owner}/{repo}/pulls/{index}`. */
+/** Changes a pull request: `PATCH /repos/{owner}/{repo}/pulls/{index}`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
@@ -61,7 +61,7 @@ interface PullEdit {
   allowMaintainerEdit: boolean | undefined
 }
 
-/** What the request changes of title, text, labels, milestone, assignees and deadline: edit rules 2 and 3. */
+/** The changes of title, text, labels, milestone, assignees and deadline in a request: edit rules 2 and 3. */
 async function discussionEdit(
   services: Services,
   repository: RepositoryDocument,
@@ -84,7 +84,7 @@ async function discussionEdit(
   return edit
 }
 
-/** Edit rule 7: the flag is the poster's to set, who must be able to push to the head branch too. */
+/** Edit rule 7: only the poster may set the flag, and only with write access to the head repository. */
 async function requireMaintainerEditRight(
   services: Services,
   pull: PullDocument,
@@ -94,11 +94,13 @@ async function requireMaintainerEditRight(
   const writes = headRepository !== undefined && atLeast(accessTo(headRepository, requester), 'write')
   if (pull.poster.id === requester.id && writes) return
   throw new Refused(
-    refuse.forbidden('allow_maintainer_edit: only the poster may change it, who can push to the head branch'),
+    refuse.forbidden(
+      'allow_maintainer_edit: only the poster may change it, with write access to the head branch',
+    ),
   )
 }
 
-/** All of an edit, or none of it. */
+/** Decides on the whole edit: the events of all of its parts, or the first refusal. */
 async function decideEdit(
   services: Services,
   context: CommandContext,
@@ -131,10 +133,10 @@ async function decideEdit(
   return events
 }
 
-/** The new base branch, and how the head compares to it. @throws Refused (not found, unprocessable) */
+/** The new base branch, compared with the head. @throws Refused (not found, unprocessable) */
 async function targetOf(services: Services, { head, base }: ActivePull, branch: string) {
   if (head.repoId === base.repoId && head.branch === branch) {
-    throw new Refused(refuse.unprocessable('base: is the head branch: there are no changes between them'))
+    throw new Refused(refuse.unprocessable('base: is the head branch, so there are no changes between them'))
   }
   const dir = gitDirOf(services, base.repoId)
   const sha = await requireTip(services, base.repoId, branch)
@@ -151,8 +153,8 @@ async function targetOf(services: Services, { head, base }: ActivePull, branch: 
 }
 
 /**
- * The edit, with the claim to a new head and base before it and the old one given back after it. One edit of
- * a pull request at a time: another one could give back the claim that this one relies on.
+ * Carries out an edit. A new base branch is claimed before it, and the claim that is not needed any more is released
+ * after it. One edit of a pull request at a time: another one could release the claim that this one relies on.
  */
 async function editPull(
   services: Services,
@@ -164,7 +166,7 @@ async function editPull(
   const stream = pullStream(repoId, index)
   await inTurn(stream, async () => {
     const newKey = await claimTarget(services, context, stream, wanted.base)
-    // The key that it must not have when all is done: the old one, or the new one when the edit is refused.
+    // The claim to release at the end: the old one, or the new one when the base branch does not change.
     let surplus = newKey
     try {
       await execute(events, context, {
@@ -181,7 +183,8 @@ async function editPull(
         },
       })
     } catch (error) {
-      // Refused: what it has stays what it had. After another failure nobody knows, and the grace decides.
+      // After a refusal the old claim is still the right one. After another failure the edit may have been recorded:
+      // then the grace period of the claims decides.
       if (error instanceof Refused && newKey !== undefined && surplus !== undefined) {
         await releaseClaim(events, context, newKey, stream)
       }
@@ -191,7 +194,7 @@ async function editPull(
   })
 }
 
-/** Claims another base for it; resolves to the key, if one was taken. @throws Refused (not found, conflict) */
+/** Claims a new base branch. Resolves to the key, or undefined when the base does not change. @throws Refused */
 async function claimTarget(
   services: Services,
   context: CommandContext,

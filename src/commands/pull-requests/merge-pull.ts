@@ -1,4 +1,4 @@
-/** One merge, from the request to its outcome: by a client, or by the process that merges when checks succeed. */
+/** Merges a pull request: for a client, or for the process that merges when checks succeed. */
 import type { MergeStyle, PullRequestEvent } from '../../events/domain-events.ts'
 import { pullStream } from '../../events/streams.ts'
 import { commitFacts } from '../../git/commits.ts'
@@ -34,18 +34,19 @@ export interface Merge {
   /** `MergeCommitID`: the commit of a manual merge. */
   manualCommit: string
   deleteBranch: boolean
-  /** It is the repository that has its head branches deleted, not the request: one that must stay just stays. */
+  /** The repository's settings ask for the deletion, not the request: then it is not an error to keep the branch. */
   deletionIsDefault?: boolean
 }
 
 /**
- * Intent, branch, outcome, head branch; one merge of a repository at a time, so only in its turn (`mergeTurn`).
+ * Records the intent, moves the base branch, records the outcome, and deletes the head branch. To be called only in
+ * the turn of the repository's merges (`mergeTurn`).
  *
- * @throws Refused, also when the merge is done and its head branch could not be deleted (merge rule 8)
+ * @throws Refused, even after a successful merge when its head branch could not be deleted (merge rule 8)
  */
 export async function mergePull(services: Services, context: CommandContext, merge: Merge): Promise<void> {
   const { index, merger } = merge
-  // Its settings may have changed while the merge waited for its turn.
+  // The settings may have changed while the merge waited for its turn.
   const repository = await services.views.repositories.get(`${merge.repository.id}`)
   if (repository === undefined) throw new Refused(refuse.notFound('repository not found'))
   const state = await execute(services.events, context, {
@@ -53,14 +54,14 @@ export async function mergePull(services: Services, context: CommandContext, mer
     step: 'merge',
     decider: pullDecider,
     decide: (current) => decideMerge(services, context, current, { ...merge, repository }),
-    // The tips are read from git, and compared again when the base moves.
-    stands: sameApartFromCommitFacts,
+    // The decision uses the tips in git, which are compared again when the base branch is moved.
+    isStillValid: sameApartFromCommitFacts,
   })
   const refusal = await finishMerge(services, context, state)
   if (refusal !== undefined) throw new Refused(refusal)
   if (state.status === 'none') return
   if (state.status !== 'merged' && state.merging === null) {
-    // Only a retried request comes here: the merge that it asked for before has failed.
+    // Only a retried request comes here: its first attempt has failed.
     throw new Refused(refuse.conflict('this merge has failed; try again with another Idempotency-Key'))
   }
   if (state.status === 'merged') await releaseHeadBase(services, context, state)
@@ -69,7 +70,7 @@ export async function mergePull(services: Services, context: CommandContext, mer
   if (kept !== undefined && !merge.deletionIsDefault) throw new Refused(kept)
 }
 
-/** Checks first, then the commit, built against the tips as git has them now. */
+/** Checks whether the merge is allowed, then builds its commit from the present tips in git. */
 async function decideMerge(
   services: Services,
   context: CommandContext,
@@ -101,7 +102,7 @@ async function decideMerge(
     }),
     mergeBase(dir, baseTip, state.head.sha),
   ])
-  // What the base has already brings nothing to it, in any style: as git, it makes no commit of it.
+  // Already in the base: like git, make no commit.
   const result = ancestor === state.head.sha ? { commit: baseTip, message: '' } : built
   if (isRefusal(result)) return result
   return decideStartMerge(state, {
@@ -116,14 +117,14 @@ async function decideMerge(
   })
 }
 
-/** Merge rule 3: it counts as merged by a commit that the base branch has. */
+/** Merge rule 3: the pull request counts as merged by the given commit, which the base branch must have. */
 async function decideManualMerge(
   services: Services,
   state: ActivePull,
   { repository, merger, manualCommit, deleteBranch }: Merge,
 ): Promise<Decision<PullRequestEvent>> {
   const commit = manualCommit.trim().toLowerCase()
-  const wrong = refuse.conflict(`MergeCommitID: is no commit of the base branch ${state.base.branch}`)
+  const wrong = refuse.conflict(`MergeCommitID: is not a commit of the base branch ${state.base.branch}`)
   if (!isObjectId(commit)) return wrong
   const dir = gitDirOf(services, repository.id)
   const { baseTip: tip } = await gitTips(services, state)
@@ -141,7 +142,7 @@ async function decideManualMerge(
   })
 }
 
-/** The head branch as a message names it: that of a fork with its repository. */
+/** The name of the head branch in a message; for a fork with its repository. */
 async function headLabelOf({ views }: Services, { head, base }: ActivePull): Promise<string> {
   if (head.repoId === base.repoId) return head.branch
   const fork = await views.repositories.get(`${head.repoId}`)

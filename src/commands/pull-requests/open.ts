@@ -1,4 +1,4 @@
-/** Opening a pull request: `POST /repos/{owner}/{repo}/pulls`. */
+/** Opens a pull request: `POST /repos/{owner}/{repo}/pulls`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -56,8 +56,9 @@ interface Opening {
 }
 
 /**
- * Create rules 2 and 3: the repository and branch of `<branch>` or `<user>:<branch>`, for a requester who
- * may read them. @throws Refused (not found)
+ * Create rules 2 and 3: the repository and the branch that `<branch>` or `<user>:<branch>` names.
+ *
+ * @throws Refused (not found), also when the requester may not read the repository
  */
 async function headOf(
   services: Services,
@@ -112,7 +113,7 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   if (!claimed.taken) throw new Refused(duplicateRefusal(claimed.holder))
 
   const ref = `refs/pull/${index}/head`
-  // A request that is sent again may find the ref that it has left, and the head elsewhere by now.
+  // A retried request may find the ref of its first attempt, with another head.
   await updateRef(dir, ref, { from: context.retry ? await resolveRef(dir, ref) : null, to: headSha })
   await execute(events, context, {
     stream,
@@ -135,7 +136,7 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   return index
 }
 
-/** The number of the pull request that a retried request has opened before. */
+/** The number of the pull request that the first attempt of a retried request opened, if it did. */
 async function openedBefore(
   { events }: Services,
   context: CommandContext,
@@ -173,7 +174,7 @@ export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { headRepository, headBranch } = await headOf(services, requester, repository, body.head)
         if (headRepository.id === repository.id && headBranch === body.base) {
           throw new Refused(
-            refuse.unprocessable('head and base are the same: there are no changes between them'),
+            refuse.unprocessable('head and base are the same, so there are no changes between them'),
           )
         }
         const title = titleOf(body.title)
@@ -194,7 +195,7 @@ export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         })
         await settled(services, context, reply)
         const pull = await pullFor(services, repository.id, `${index}`)
-        // As it is now: it counts its open pull requests.
+        // Read it again: its number of open pull requests has changed.
         const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
         return reply
           .code(201)

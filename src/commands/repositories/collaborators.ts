@@ -1,4 +1,4 @@
-/** Who else may work with a repository: `/repos/{owner}/{repo}/collaborators`. */
+/** Sets and removes collaborators of a repository: `/repos/{owner}/{repo}/collaborators`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -14,7 +14,7 @@ import { decideRemoveCollaborator, decideSetCollaborator, repositoryDecider } fr
 
 const PERMISSIONS: readonly Permission[] = ['read', 'write', 'admin']
 
-/** An unknown permission is an error, no permission is `write`, as in Gitea. */
+/** Without a permission it is `write`, as in Gitea. @throws Refused (unprocessable) for an unknown permission */
 function permissionOf(text: string | undefined): Permission {
   if (text === undefined || text === '') return 'write'
   const permission = PERMISSIONS.find((known) => known === text)

@@ -1,4 +1,4 @@
-/** Making a repository: `POST /user/repos`, `POST /orgs/{org}/repos`. */
+/** Creates a repository: `POST /user/repos`, `POST /orgs/{org}/repos`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -31,13 +31,13 @@ const CreateRepoOption = Type.Object({
   default_branch: Type.Optional(Type.String()),
 })
 
-/** Whether the repository in a stream has that name now; for claims that a crash left behind. */
+/** Whether the repository in a stream has that name now. Used for claims that a crash may have left behind. */
 async function holdsRepositoryName(services: Services, holder: string, key: string): Promise<boolean> {
   const { state } = await load(services.events, holder, repositoryDecider)
   return state.status === 'active' && claimKeys.repository(state.owner.id, state.settings.name) === key
 }
 
-/** Claims a name among the repositories of an owner. @throws Refused (conflict) when another one has it */
+/** Claims a name among the repositories of an owner. @throws Refused (conflict) when another repository has it */
 export async function claimRepositoryName(
   services: Services,
   context: CommandContext,
@@ -64,7 +64,7 @@ export async function organizationToCreateIn(
   return organization
 }
 
-/** The status of the repository that a request makes. A retried request may find it made, and even deleted since. */
+/** The status of the repository that a request creates. A retried request may find it created, or deleted since. */
 export async function statusBefore(services: Services, context: CommandContext, repoId: number) {
   if (context.retry === undefined) return 'none'
   const command = { stream: repositoryStream(repoId), step: 'create', decider: repositoryDecider }
@@ -102,7 +102,7 @@ async function createOwned(
   return repoId
 }
 
-/** The first commit: a README. */
+/** Makes the first commit: a README. */
 async function initialize(
   services: Services,
   context: CommandContext,
@@ -119,7 +119,7 @@ async function initialize(
       author: signature,
       committer: signature,
     })
-    // A retried request, or a push that was faster: the branch has its first commit.
+    // The branch has its first commit already: this is a retried request, or a push was faster.
     if (outcome !== 'moved') return
     const ref = `refs/heads/${defaultBranch}`
     await recordRefs(services, context, repoId, 'auto-init', [{ ref, from: null, to: sha }])

@@ -34,7 +34,7 @@ export const EditRepoOption = Type.Object({
   default_delete_branch_after_merge: Type.Optional(Type.Boolean()),
 })
 
-/** What allows each merge style on the wire. */
+/** The field on the wire that allows each merge style. */
 const STYLE_FIELDS = {
   merge: 'allow_merge_commits',
   rebase: 'allow_rebase',
@@ -44,7 +44,7 @@ const STYLE_FIELDS = {
   'manually-merged': 'allow_manual_merge',
 } as const satisfies Record<MergeStyle, keyof Static<typeof EditRepoOption>>
 
-/** The changes that a body asks for. @throws Refused (unprocessable) */
+/** The changes in a request. @throws Refused (unprocessable) */
 function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
   const edit: RepositoryEdit = {}
   if (body.name !== undefined) edit.name = requireRepositoryName(body.name)
@@ -92,9 +92,10 @@ export function editRepositoryRoutes(services: Services): FastifyPluginAsyncType
         const context = commandContext(request)
         if (wanted.defaultBranch !== undefined) {
           const branch = await views.branches.get(branchId(repository.id, wanted.defaultBranch))
-          if (branch === undefined) throw new Refused(refuse.unprocessable('default_branch: no such branch'))
+          if (branch === undefined)
+            throw new Refused(refuse.unprocessable('default_branch: the branch does not exist'))
         }
-        // What is refused anyway must not claim a name first.
+        // An edit that will be refused must not claim a name first.
         const before = await load(events, stream, repositoryDecider)
         const foreseen = decideEdit(before.state, wanted)
         if (isRefusal(foreseen)) throw new Refused(foreseen)
@@ -108,7 +109,7 @@ export function editRepositoryRoutes(services: Services): FastifyPluginAsyncType
           decider: repositoryDecider,
           decide: (state) => decideEdit(state, wanted),
         })
-        // Also when nothing changed: an earlier request may have died before this line.
+        // Even when nothing changed: the process may have died before this line in an earlier request.
         if (wanted.defaultBranch !== undefined && after.status === 'active') {
           await setDefaultBranch(gitDirOf(services, repository.id), after.settings.defaultBranch)
         }

@@ -1,4 +1,4 @@
-/** Forking a repository: `POST /repos/{owner}/{repo}/forks`. */
+/** Forks a repository: `POST /repos/{owner}/{repo}/forks`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -37,13 +37,13 @@ interface Fork {
 }
 
 /**
- * Makes a fork; resolves to its id. The claims come first, then the objects, then the event that makes it
- * known, then its refs: whatever a crash cuts off is taken over (claims) or recorded (refs) afterwards.
+ * Makes a fork. Resolves to its id. The order is: claims, objects, the event of the creation, the refs. After a crash
+ * the claims can be taken over, and recovery records the refs.
  */
 async function createFork(services: Services, context: CommandContext, fork: Fork): Promise<number> {
   const repoId = await takeNumber(services.events, context, idsStream('repository'))
   const stream = repositoryStream(repoId)
-  // A request that is sent twice at once must not give back claims that its twin relies on.
+  // One at a time: of two copies of a request, one must not release claims that the other one relies on.
   await inTurn(stream, async () => {
     const status = await statusBefore(services, context, repoId)
     if (status === 'none') await prepareFork(services, context, repoId, fork)
@@ -52,7 +52,7 @@ async function createFork(services: Services, context: CommandContext, fork: For
   return repoId
 }
 
-/** Claims the fork and its name, and copies the objects. Gives the claims back when that fails. */
+/** Claims the fork and its name, and copies the objects. Releases the claims when that fails. */
 async function prepareFork(
   services: Services,
   context: CommandContext,
@@ -76,16 +76,16 @@ async function prepareFork(
     await claimRepositoryName(services, context, nameKey, stream)
     const dir = gitDirOf(services, repoId)
     await forkRepository(gitDirOf(services, base.id), dir)
-    // What clones check out is what the log says; git's own word may be a moment older.
+    // The default branch comes from the log: in git's copy it may be a moment older.
     await setDefaultBranch(dir, base.defaultBranch)
   } catch (error) {
-    // No event tells of the fork, so nobody relies on them. One that can't be given back now expires.
+    // There is no event of the fork yet, so nobody relies on the claims. A claim whose release fails can be taken over.
     await Promise.allSettled([forkKey, nameKey].map((key) => releaseClaim(events, context, key, stream)))
     throw error
   }
 }
 
-/** Makes the fork known, with its branches. Pushes wait until these are recorded. */
+/** Records the fork and its branches. Pushes wait until the branches are recorded. */
 async function recordFork(
   services: Services,
   context: CommandContext,
@@ -149,7 +149,7 @@ export function forkRoutes(services: Services): FastifyPluginAsyncTypebox {
           organization === undefined || organization === null
             ? requester
             : await organizationToCreateIn(services, request, organization)
-        if (base.empty) throw new Refused(refuse.forbidden('an empty repository can not be forked'))
+        if (base.empty) throw new Refused(refuse.forbidden('an empty repository cannot be forked'))
         if (owner.id === base.ownerId) {
           throw new Refused(refuse.conflict(`${owner.login} owns the repository; a fork needs another owner`))
         }

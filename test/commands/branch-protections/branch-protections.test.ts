@@ -297,7 +297,7 @@ t.test('what a protected branch does not let through', async (t) => {
 
   await t.test('deletions, by a push or over HTTP', async (t) => {
     const push = work.git('push', '-q', 'bob', ':refs/heads/release/2')
-    await t.rejects(push, /a protected branch can not be deleted/)
+    await t.rejects(push, /a protected branch cannot be deleted/)
     t.equal(await statusOf(bob.repos.repoDeleteBranch('alice', 'app', 'release/2')), 403)
     t.equal(await statusOf(alice.repos.repoDeleteBranch('alice', 'app', 'release/2')), 403)
     t.equal(await tipOf('release/2'), second)

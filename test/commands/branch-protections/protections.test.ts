@@ -119,7 +119,7 @@ t.test('rules are bounded: in number, in what they say together, and in their pa
   const full = Array.from({ length: MAX_RULES }, (_, i) => set(`branch-${i}`))
   given(created, ...full)
     .when((state) => decideAddProtection(state, settings('one more'), AT))
-    .thenRefused('unprocessable', `a repository has ${MAX_RULES} branch protections at most`)
+    .thenRefused('unprocessable', `a repository can have at most ${MAX_RULES} branch protections`)
   given(created, ...full)
     .when((state) => decideEditProtection(state, 'branch-7', (rule) => ({ ...rule, push: true }), LATER))
     .thenEvents(set('branch-7', { push: true }, LATER))
@@ -128,7 +128,7 @@ t.test('rules are bounded: in number, in what they say together, and in their pa
   const large = Array.from({ length: 7 }, (_, i) => set(`large-${i}`, { contexts }))
   given(created, ...large)
     .when((state) => decideAddProtection(state, settings('large', { contexts }), AT))
-    .thenRefused('unprocessable', 'the branch protections of the repository are too large together')
+    .thenRefused('unprocessable', 'the branch protections of the repository together are too large')
 
   const patterns = Array.from({ length: 4 }, (_, i) => set(`${i}${'a'.repeat(240)}*`))
   given(created, ...patterns)

@@ -130,7 +130,7 @@ t.test('every push is one event that tells what moved, and is read at once', asy
 t.test('the default branch and refs that are not the client’s are refused with the reason', async (t) => {
   const { work } = await repository(t, 'refused')
   await work.commit('More', { 'a.txt': 'a\n' })
-  await t.rejects(work.git('push', 'origin', ':main'), /the default branch can not be deleted/)
+  await t.rejects(work.git('push', 'origin', ':main'), /the default branch cannot be deleted/)
   for (const ref of ['refs/pull/1/head', 'refs/notes/commits', 'refs/changes/1']) {
     await t.rejects(work.git('push', 'origin', `HEAD:${ref}`), /only branches and tags can be pushed/, ref)
   }

@@ -162,7 +162,7 @@ t.test('a dependency is added once, is not itself, and makes no circle', async (
     .thenRefused('conflict')
   given(opened)
     .when((state) => decideAddDependency(active(state), id, true))
-    .thenRefused('unprocessable', 'an issue can not depend on itself')
+    .thenRefused('unprocessable', 'an issue cannot depend on itself')
   given(opened)
     .when((state) => decideAddDependency(active(state), other, true))
     .thenRefused('unprocessable', 'the other issue depends on this one')

@@ -100,8 +100,8 @@ t.test(
       ['merged', /merged already/, fold(opened(), merged), fine],
       ['not a merger', /not allowed to merge/, open, { ...fine, mayMerge: false }],
       ['a work in progress', /work in progress/, fold(opened('WIP: later')), fine],
-      ['no head branch', /can not be merged: the head branch topic/, open, { ...fine, headTip: null }],
-      ['no base branch', /can not be merged: the base branch main/, open, { ...fine, baseTip: null }],
+      ['no head branch', /cannot be merged: the head branch topic/, open, { ...fine, headTip: null }],
+      ['no base branch', /cannot be merged: the base branch main/, open, { ...fine, baseTip: null }],
       ['dependencies', /depends/, open, { ...fine, openDependencies: ['#1', '#2'] }],
     ]
     for (const [name, message, state, facts] of notAllowed) {

@@ -179,7 +179,7 @@ t.test('merge rule 4: styles that the repository does not allow give 405', async
     'without Do it is the plain style, whatever the default',
   )
   for (const Do of ['octopus', 'Squash', '__proto__', ' ']) {
-    t.match(await merge(index, { Do }), { status: 405, message: /is no merge style/ }, Do)
+    t.match(await merge(index, { Do }), { status: 405, message: /is not a merge style/ }, Do)
   }
   t.equal((await merge(index, { Do: 'squash' })).status, 200)
 })

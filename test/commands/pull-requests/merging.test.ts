@@ -62,10 +62,10 @@ t.test('merge rule 2: without its head branch or its base branch it is not merge
   t.match(await merge(forked), { status: 405, message: /the head branch afar is gone/ }, 'its repository')
   const [headless, baseless] = [await open('topic'), await open('other', { base: 'target' })]
   await push(':topic', ':target')
-  t.match(await merge(headless), { status: 405, message: /can not be merged: the head branch topic is gone/ })
+  t.match(await merge(headless), { status: 405, message: /cannot be merged: the head branch topic is gone/ })
   t.match(await merge(baseless), {
     status: 405,
-    message: /can not be merged: the base branch target is gone/,
+    message: /cannot be merged: the base branch target is gone/,
   })
 })
 

@@ -54,7 +54,7 @@ t.test('a commit has so many contexts and no more; those that it has go on', asy
   const { given } = specify(t, checksDecider)
   given(...full)
     .when((state) => decidePost(state, posted('one more', 'success').data))
-    .thenRefused('unprocessable', `context: a commit has statuses of ${MAX_CONTEXTS} contexts at most`)
+    .thenRefused('unprocessable', `context: a commit can have statuses of at most ${MAX_CONTEXTS} contexts`)
   given(...full)
     .when((state) => decidePost(state, posted('ci-7', 'success').data))
     .thenEvents(posted('ci-7', 'success'))

@@ -38,7 +38,7 @@ t.test('everything that is wrong with a user is said at once, field by field', a
     )
     .thenRefused(
       'unprocessable',
-      "username: may have letters, digits, '-', '_' and '.' only, and begins with a letter or a digit; email: is not an e-mail address; full_name: must not have control characters",
+      "username: may only have letters, digits, '-', '_' and '.', and must begin with a letter or a digit; email: is not an e-mail address; full_name: must not have control characters",
     )
 })
 
