@@ -7,7 +7,7 @@ t.test('letters, digits and single dots, dashes and underscores make a login', a
   }
 })
 
-t.test('what a path, a shell or git could misread is no login', async (t) => {
+t.test('a login is nothing that a path, a shell or git could misread', async (t) => {
   const bad = [
     '',
     '.',

@@ -30,7 +30,7 @@ t.test('a user is created once', async (t) => {
     .thenRefused('conflict')
 })
 
-t.test('everything that is wrong with a user is said at once, field by field', async (t) => {
+t.test('one refusal names all invalid fields of a user', async (t) => {
   const { given } = specify(t, userDecider)
   given()
     .when((state) =>
