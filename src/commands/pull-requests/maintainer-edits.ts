@@ -8,6 +8,7 @@ import type { Filter } from '../../projections/read-store.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import type { Services } from '../../services.ts'
+import { branchNames } from './branch-tips.ts'
 
 /** A filter for the pull requests from a fork that allow the requester to push; undefined when there can be none. */
 async function invitations(
@@ -34,8 +35,6 @@ export async function mayPushAnyBranch(
   return (await services.views.pulls.find({ ...inviting, headKey }, { limit: 1 })).length > 0
 }
 
-const HEADS = 'refs/heads/'
-
 /** The refs that a requester without write access to the fork may push, among `refs`. */
 export async function pushableRefs(
   services: Services,
@@ -44,9 +43,9 @@ export async function pushableRefs(
   refs: readonly string[],
 ): Promise<ReadonlySet<string>> {
   const inviting = await invitations(services, fork, requester)
-  const branches = refs.filter((ref) => ref.startsWith(HEADS)).map((ref) => ref.slice(HEADS.length))
+  const branches = branchNames(refs)
   if (inviting === undefined || branches.length === 0) return new Set()
   const headKey = { $in: branches.map((branch) => branchKey(fork.id, branch)) }
   const found = await services.views.pulls.find({ ...inviting, headKey })
-  return new Set(found.map(({ head }) => `${HEADS}${head.branch}`))
+  return new Set(found.map(({ head }) => `refs/heads/${head.branch}`))
 }
