@@ -15,8 +15,8 @@ import { objectReaders } from './git/object-readers.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { signingKeyProblem } from './git/signatures.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
-import { createFollower } from './processes/follower.ts'
 import { headBranches } from './processes/head-branches.ts'
+import { createProcessRunner } from './processes/process-manager.ts'
 import { pullHeads } from './processes/pull-heads.ts'
 import { finishDeletions, recoverMerges, recoverPushes } from './processes/recovery.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
@@ -115,7 +115,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     publicUrl: () => publicUrl,
   }
   const processes = [pullHeads, scheduledMerges, headBranches, attachmentRemoval].map((manager) =>
-    createFollower(log, events, readStore, projector, manager(services)),
+    createProcessRunner(log, events, readStore, projector, manager(services)),
   )
 
   await secrets.prepare(secretCollections)
@@ -151,7 +151,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     await finishDeletions(services)
     await recoverMerges(services, startedAt)
     await removeOrphans(services)
-    for (const follower of processes) await follower.start()
+    for (const runner of processes) await runner.start()
     isRecovered = true
     markRecovered()
   }
@@ -183,7 +183,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
       stopping.abort()
       await Promise.all([app.close(), grpc.stop()])
       await recovering
-      await Promise.all(processes.map((follower) => follower.stop()))
+      await Promise.all(processes.map((runner) => runner.stop()))
       await projector.stop()
       await objectReaders.close(gitDir)
       await Promise.all([events.close(), readStore.close(), secrets.close()])

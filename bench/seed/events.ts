@@ -15,7 +15,7 @@ import {
   pullStream,
   repositoryStream,
 } from '../../src/events/streams.ts'
-import { processCheckpoint } from '../../src/processes/follower.ts'
+import { processCheckpoint } from '../../src/processes/process-manager.ts'
 import type { ReadStore } from '../../src/projections/read-store.ts'
 import { issueFacts, LABELS, MILESTONES } from './issue.ts'
 import { pullFacts } from './pull.ts'

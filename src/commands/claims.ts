@@ -1,32 +1,32 @@
 /**
- * Uniqueness as a claim: an append to a stream named by the key, with an expected revision. No read-model
- * look-up ever decides who has a name.
+ * Uniqueness by claims: a claim is an append, with an expected revision, to a stream that is named by the key. A
+ * lookup in a read model never decides who has a name.
  *
- * A claim is taken before its holder is made and released when the holder gives it up. A process that
- * dies in between leaves a claim whose holder does not hold it: after a grace period the next one who
- * wants the key takes it over, and closes the holder's stream first if it was never written, so that a
- * very slow first writer can't come back and make a second holder.
+ * A claim is taken before its holder is created, and released when the holder gives up the key. A process that dies
+ * in between leaves a claim whose holder does not have the key. After a grace period the next request for the key
+ * takes the claim over. If the stream of the old holder was never written, it is closed first: otherwise a very slow
+ * first writer could come back and become a second holder.
  */
 import { decode } from '../events/codec.ts'
 import { type EventStore, WrongExpectedRevision } from '../events/event-store.ts'
 import { claimStream } from '../events/streams.ts'
 import { append, type CommandContext } from './execute.ts'
 
-/** Longer than any request lives: a younger claim may still be on its way to its holder. */
+/** Longer than any request takes: the holder of a younger claim may still be being created. */
 const GRACE_MS = 60_000
 
-/** What became of an attempt to claim: the key is ours, or another stream has it. */
-export type ClaimResult = { taken: true } | { taken: false; holder: string }
+/** The result of an attempt to claim: the holder has the key now, or another stream has it. */
+type ClaimResult = { taken: true } | { taken: false; holder: string }
 
 export interface Claim {
   key: string
-  /** Stream of the aggregate that is to hold the key. */
+  /** The stream of the aggregate that the key is for. */
   holder: string
-  /** Whether the aggregate in that stream holds the key now; asked only about a claim past its grace. */
+  /** Whether the aggregate in that stream has the key now. Called only after the grace period of its claim. */
   stillHolds(holder: string): Promise<boolean>
 }
 
-/** Takes a key for a holder. Taking what one has already succeeds and changes nothing. */
+/** Takes a key for a holder. When the holder has the key already, this succeeds and changes nothing. */
 export async function takeClaim(
   store: EventStore,
   context: CommandContext,
@@ -46,17 +46,18 @@ export async function takeClaim(
     try {
       const taken = { type: 'ClaimTaken', data: { key, holder } } as const
       const revision = last?.event.revision ?? 'no-stream'
-      // A retried request may take a key again that was given back meanwhile: that is another event.
+      // A retried request may take a key again that was released in between. So the step names the revision: it is
+      // another event.
       await append(store, context, stream, `take ${holder} after ${revision}`, [taken], revision)
       return { taken: true }
     } catch (error) {
-      // Somebody else moved the claim meanwhile: look again who has it.
+      // Another request changed the claim in between: read again who has it.
       if (!(error instanceof WrongExpectedRevision)) throw error
     }
   }
 }
 
-/** Who has a key now, so that a request can be refused before it takes a number; only `takeClaim` decides. */
+/** The holder of a key now. Serves to refuse a request before it takes a number; only `takeClaim` decides. */
 export async function claimHolder(
   store: EventStore,
   context: CommandContext,
@@ -77,7 +78,7 @@ async function isGivenUp(
   return Date.parse(context.at) - Date.parse(takenAt) >= GRACE_MS && !(await claim.stillHolds(holder))
 }
 
-/** Gives a key back. Does nothing when the holder does not have it. */
+/** Releases a key. Does nothing when the holder does not have it. */
 export async function releaseClaim(
   store: EventStore,
   context: CommandContext,
@@ -92,7 +93,7 @@ export async function releaseClaim(
     const { revision } = last.event
     await append(store, context, stream, `release ${holder} after ${revision}`, [released], revision)
   } catch (error) {
-    // Taken over meanwhile: then it is no longer ours to release.
+    // Another holder took the key over in between: this one has nothing to release.
     if (!(error instanceof WrongExpectedRevision)) throw error
   }
 }
@@ -105,7 +106,7 @@ async function lastClaim(store: EventStore, stream: string) {
   return undefined
 }
 
-/** True when the holder exists (it has given the key up), or can never be written any more. */
+/** True when the holder exists (then it has given up the key), or when its stream can never be written now. */
 async function closeUnwritten(
   store: EventStore,
   context: CommandContext,

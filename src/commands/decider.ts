@@ -1,18 +1,18 @@
-/** The pure half of an aggregate: its state, from its events. Each of its commands adds a decision. */
+/** The pure part of an aggregate: the fold of its events to its state. Decisions are functions beside it. */
 import type { DomainEvent } from '../events/domain-events.ts'
 import { type EventOf, type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
 import type { Snapshots } from './snapshots.ts'
 
 export interface Decider<State, Event extends DomainEvent> {
   readonly initialState: State
-  /** Tells the aggregate's events; others in its stream (an abandoned creation) do not concern it. */
+  /** Whether an event in the stream is one of the aggregate's. Another one is an abandoned creation. */
   readonly handles: (event: { type: string }) => event is Event
   readonly evolve: (state: State, event: Event) => State
-  /** States that `load` has folded before: `snapshots()`. Without it each load reads the whole stream. */
+  /** States that `load` has folded before: `snapshots()`. Without them each load reads the whole stream. */
   readonly snapshots?: Snapshots<State>
 }
 
-/** A decider by types of events: all that the aggregate has, in `becomes` or in `changes`. */
+/** A decider by event type: each type of the aggregate is in `becomes` or in `changes`. */
 interface DeciderParts<
   State,
   Existing extends State & object,
@@ -21,12 +21,13 @@ interface DeciderParts<
 > extends Pick<Decider<NoInfer<State>, DomainEvent>, 'initialState' | 'snapshots'> {
   /** The next state. */
   becomes: Handlers<Becoming, NoInfer<State>>
-  /** Whether there is what `changes` change; without it they do nothing. */
+  /** Whether the aggregate exists in a state; `changes` do nothing in any other state. */
   exists?: (state: NoInfer<State>) => state is Existing
   /** The fields of the state that the event changes. */
   changes?: Handlers<Changing, NoInfer<Existing>, Partial<NoInfer<Existing>>>
 }
 
+/** Makes a decider from its handlers. */
 export function deciderOf<
   State,
   Existing extends State & object,

@@ -1,4 +1,4 @@
-/** Load, fold, decide, append: how every command reaches the log. */
+/** Load, fold, decide, append: each command reaches the log in this way. */
 
 import { randomUUID } from 'node:crypto'
 import { v5 as uuidV5 } from 'uuid'
@@ -17,10 +17,10 @@ import {
 import { isRefusal, type Refusal, Refused, refuse } from '../refusal.ts'
 import type { Decider } from './decider.ts'
 
-/** What a command needs to know of the request that it serves. One per request. */
+/** What a command needs from its request. One per request. */
 export interface CommandContext {
   readonly actor: AccountRef | null
-  /** Time of the request, ISO 8601 in UTC: deciders have no clock. */
+  /** The time of the request, ISO 8601 in UTC: deciders have no clock. */
   readonly at: string
   readonly correlationId: string
   readonly causationId: string
@@ -31,17 +31,17 @@ export interface CommandContext {
 }
 
 const MAX_DECISIONS = 5
-/** Of a decision that stands, while others append what does not concern it. */
+/** Attempts to append a decision that stays valid while others append events that do not affect it. */
 const MAX_APPENDS = 100
 
-/** Says nothing of the command itself: tried again it may well be carried out. */
+/** The refusal of a command that met other writers too often. The same command may succeed when it is tried again. */
 export const contended = refuse.conflict(
   'the resource is being changed by others at the same time; try again',
 )
 
 /**
- * The id of the i-th event that one step of a request appends to a stream. With an Idempotency-Key it
- * derives from the key, so that the same step of a retried request is the same event.
+ * The id of the i-th event that one step of a request appends to a stream. With an Idempotency-Key the id derives
+ * from the key, so that the same step of a retried request is the same event.
  */
 function eventId(context: CommandContext, stream: string, step: string, i: number): string {
   return context.retry === undefined
@@ -50,8 +50,8 @@ function eventId(context: CommandContext, stream: string, step: string, i: numbe
 }
 
 /**
- * Appends events whose place needs no decision (a number to take, refs that git has moved already).
- * `step` names what this append is in its request.
+ * Appends events that need no decision (a number is taken, git has moved refs already). `step` names this append
+ * within its request: the ids of the events derive from it.
  */
 export async function append(
   store: EventStore,
@@ -77,18 +77,18 @@ export async function append(
   return appended
 }
 
-/** An aggregate as its stream has it. */
+/** An aggregate, folded from its stream. */
 export interface Loaded<State> {
   state: State
-  /** Last revision; null when the stream does not exist. */
+  /** The last revision; null when the stream does not exist. */
   revision: number | null
-  /** The event with the id asked for, when the stream has it. */
+  /** The event with the id `findId`, if the stream has it. */
   found: RecordedEvent | undefined
-  /** The stream was closed before its aggregate was made: see `claims.ts`. */
+  /** The stream was closed before its aggregate was created: see `claims.ts`. */
   abandoned: boolean
 }
 
-/** Reads and folds a stream. `findId`: an event to look out for on the way. */
+/** Reads and folds a stream. `findId`: the id of an event to find in it. */
 export async function load<State, Event extends DomainEvent>(
   store: EventStore,
   stream: string,
@@ -96,7 +96,7 @@ export async function load<State, Event extends DomainEvent>(
   findId?: string,
 ): Promise<Loaded<State>> {
   const snapshots = decider.snapshots?.(store)
-  // An event to look out for may stand anywhere, so then all of the stream is read.
+  // The event to find may be anywhere, so the whole stream is read then.
   const before = findId === undefined ? snapshots?.get(stream) : undefined
   let state = before?.state ?? decider.initialState
   let revision: number | null = before?.revision ?? null
@@ -117,25 +117,25 @@ export type Decision<Event> = readonly Event[] | Refusal
 
 export interface Command<State, Event extends DomainEvent> {
   stream: string
-  /** What this command is in its request, for the ids of its events. */
+  /** Names this command within its request: the ids of its events derive from it. */
   step: string
   decider: Decider<State, Event>
   /**
-   * Events, none when there is nothing to change, or why not. A command that needs facts from git gathers
-   * them here and hands them to the pure decision; after a conflict both happen again.
+   * Returns the events to append (none when nothing changes) or a refusal. A command that needs facts from git
+   * gathers them here and passes them to the pure decision; after a conflict both happen again.
    */
   decide(state: State): Decision<Event> | Promise<Decision<Event>>
-  /** Whether a decision made on one state stands on a later one; without it only on the very same. */
-  stands?(decidedOn: State, now: State): boolean
+  /** Whether a decision on one state is still valid for a later one. Without this: only for the same state. */
+  isStillValid?(decidedOn: State, now: State): boolean
 }
 
 /**
- * Carries out a command: load, fold, decide, append at the loaded revision; on a conflict again from the
- * load. Resolves to the state after it. A retried request (same Idempotency-Key) that was carried out
- * before changes nothing and resolves to the state as it is now.
+ * Carries out a command: loads, folds, decides, and appends at the loaded revision. After a conflict it begins again
+ * with the load. Resolves to the state after the command. A retried request (same Idempotency-Key) that was carried
+ * out before changes nothing: it resolves to the state now.
  *
- * @throws Refused when the decision is a refusal, when five attempts met other writers (conflict), or
- * when the Idempotency-Key was used with another body (unprocessable)
+ * @throws Refused when the decision is a refusal, when five decisions met other writers (conflict), or when the
+ * Idempotency-Key was used with another body (unprocessable)
  */
 export async function execute<State, Event extends DomainEvent>(
   store: EventStore,
@@ -154,10 +154,10 @@ export async function execute<State, Event extends DomainEvent>(
       context.written = Math.max(context.written, found.position)
       return state
     }
-    // What came in between may not concern the decider (comments, mostly): then the decision stands.
-    const stands =
-      decided !== undefined && (decided.state === state || command.stands?.(decided.state, state))
-    if (decided === undefined || !stands) {
+    // The events in between may not concern the decider (most are comments): then the decision is still valid.
+    const isStillValid =
+      decided !== undefined && (decided.state === state || command.isStillValid?.(decided.state, state))
+    if (decided === undefined || !isStillValid) {
       decisions += 1
       if (decisions > MAX_DECISIONS) break
       const decision = await command.decide(state)
@@ -177,8 +177,8 @@ export async function execute<State, Event extends DomainEvent>(
 }
 
 /**
- * For an append with any expected revision, which decides nothing and so has not seen what is there: when it was
- * the repetition of an earlier one, the request must be that one's.
+ * Checks an append with any expected revision, which has not read the stream: if the same append was made before,
+ * both must come from the same request.
  *
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */
@@ -194,7 +194,7 @@ export async function requireSameRequest(
   }
 }
 
-/** A key names one request: the same key with another body is a mistake that must not pass silently. */
+/** A key names one request. The same key with another body is a mistake, so it is refused. */
 function requireSameBody(recorded: RecordedEvent, context: CommandContext): void {
   if (recorded.metadata.request === context.retry?.digest) return
   throw new Refused(refuse.unprocessable('this Idempotency-Key was used with another request body'))

@@ -1,18 +1,19 @@
-/** What a command takes from its request: who acts, when, and under which ids. */
+/** Between a request and its command: who acts, when and under which ids; and the wait until queries see the result. */
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { v5 as uuidV5 } from 'uuid'
+import type { DomainEvent } from '../events/domain-events.ts'
 import { LOG_START } from '../events/event-store.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
-import type { CommandContext } from './execute.ts'
+import { type Command, type CommandContext, execute } from './execute.ts'
 
 /** Namespace of the ids that derive from Idempotency-Key headers. */
 const IDEMPOTENCY_NAMESPACE = '5f6f3f5e-7f0e-4c39-9e55-2f0b5c7f8a11'
 
 const MAX_IDEMPOTENCY_KEY = 255
 
-/** Who acts, when, and under which ids: taken from the request once, for all that it appends. */
+/** Who acts, when, and under which ids. One context serves all that the request appends. */
 export function requestContext(request: FastifyRequest): CommandContext {
   const { requester } = request
   return {
@@ -25,8 +26,10 @@ export function requestContext(request: FastifyRequest): CommandContext {
 }
 
 /**
- * The same for a command: a POST with an Idempotency-Key can be sent again. `body` is what tells two requests
- * with one key apart; its digest stands in the log, so it must hold no secret.
+ * The context of a request that can be retried: a POST with an Idempotency-Key. `body` tells two requests with the
+ * same key apart. Its digest is kept in the log, so it must not hold a secret.
+ *
+ * @throws Refused (invalid) for a key that is empty or too long
  */
 export function commandContext(request: FastifyRequest, body: unknown = request.body): CommandContext {
   const context = requestContext(request)
@@ -43,8 +46,8 @@ export function commandContext(request: FastifyRequest, body: unknown = request.
 }
 
 /**
- * Waits until queries see what the command appended. When the projections lag too far behind, the command
- * has succeeded all the same and the answer says so in a header.
+ * Waits until queries see what the command appended. When the projections lag too far behind, the command has still
+ * succeeded, and a header of the answer says that they lag.
  */
 export async function settled(
   services: Services,
@@ -53,4 +56,17 @@ export async function settled(
 ): Promise<void> {
   const passed = await services.projector.waitFor(context.written, services.config.projectionWaitMs)
   if (!passed) reply.header('Mergelog-Projection', 'lagging')
+}
+
+/** Executes the only command of a request and waits until queries see it. Resolves to the state after it. */
+export async function executeRequest<State, Event extends DomainEvent>(
+  services: Services,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  command: Command<State, Event>,
+): Promise<State> {
+  const context = commandContext(request)
+  const state = await execute(services.events, context, command)
+  await settled(services, context, reply)
+  return state
 }

@@ -1,4 +1,4 @@
-/** Numbers that are given out once: the revision that an append gets is the number that it takes. */
+/** Numbers that are given only once: the number is the revision of the event that takes it, plus one. */
 import type { EventStore } from '../events/event-store.ts'
 import { append, type CommandContext } from './execute.ts'
 

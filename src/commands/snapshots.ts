@@ -1,4 +1,4 @@
-/** The state of an aggregate at a revision, in memory. */
+/** Snapshots: states of aggregates at a revision, kept in memory. */
 import { LRUCache } from 'lru-cache'
 import type { EventStore } from '../events/event-store.ts'
 import { perStore } from '../per-store.ts'
@@ -6,17 +6,17 @@ import { perStore } from '../per-store.ts'
 export interface Snapshot<State> {
   state: State
   revision: number
-  /** The stream was closed before its aggregate was made: see `claims.ts`. */
+  /** The stream was closed before its aggregate was created: see `claims.ts`. */
   abandoned: boolean
 }
 
-/** By stream. */
+/** The snapshots of one decider in one event store, by stream. */
 export type Snapshots<State> = (store: EventStore) => LRUCache<string, Snapshot<State>>
 
-/** Of one decider and one store. */
+/** For one decider and one event store. */
 const MAX_SNAPSHOTS = 5000
 
-/** A stream's past never changes: with a snapshot only what came since is read. */
+/** Snapshots of a decider. The past of a stream never changes, so a load reads only the events after its snapshot. */
 export function snapshots<State>(): Snapshots<State> {
   return perStore(() => new LRUCache({ max: MAX_SNAPSHOTS }))
 }

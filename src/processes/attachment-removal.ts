@@ -1,16 +1,16 @@
-/** Removes the files of attachments that are no more, and what a crash left of uploads. */
+/** Removes files of deleted attachments, and files that a crash left behind. */
 
 import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush, isMissing } from '../disk.ts'
 import type { CommentDocument } from '../projections/comments.ts'
 import type { Services } from '../services.ts'
-import { type ProcessManager, processManager } from './follower.ts'
+import { type ProcessManager, processManager } from './process-manager.ts'
 
-/** How many comments of a deleted repository are looked at together. */
-const CHUNK = 500
+/** This many comments of a deleted repository are read together. */
+const BATCH = 500
 
-/** Follows deletions, of attachments, whole comments and whole repositories alike: their files go. */
+/** The process that removes the files of deleted attachments, comments and repositories. */
 export function attachmentRemoval(services: Pick<Services, 'attachments' | 'views'>): ProcessManager {
   const { attachments, views } = services
 
@@ -19,10 +19,10 @@ export function attachmentRemoval(services: Pick<Services, 'attachments' | 'view
     for (;;) {
       const found = await views.comments.find(
         { repoId, id: { $gt: last } },
-        { sort: [['id', 1]], limit: CHUNK },
+        { sort: [['id', 1]], limit: BATCH },
       )
       yield* found
-      if (found.length < CHUNK) return
+      if (found.length < BATCH) return
       last = found.at(-1)?.id ?? last
     }
   }
@@ -38,24 +38,24 @@ export function attachmentRemoval(services: Pick<Services, 'attachments' | 'view
 }
 
 /**
- * Removes files that belong to no comment: of uploads that a crash cut off before their event, and of
- * deletions that it cut off behind theirs. To be called when the read models are current.
+ * Removes files that belong to no comment: a crash came before the event of an upload, or after the event of a
+ * deletion. To be called when the read models are current.
  *
- * The read models are believed only when all of them are whole, and only about files of their own log: behind
- * a wrong setting stands another log, that knows none of these files.
+ * Nothing is removed when a read model has stopped, or when the files belong to another log: after a wrong setting
+ * the log in use knows none of these files.
  */
 export async function removeOrphans(
   services: Pick<Services, 'attachments' | 'views' | 'events' | 'projector' | 'log'>,
 ): Promise<void> {
   const { attachments, views, projector, log } = services
   if (projector.status().some(({ stopped }) => stopped !== undefined)) {
-    log.warn('a read model has stopped: files of attachments that nobody knows are left alone')
+    log.warn('a read model has stopped: files that no attachment has are not removed')
     return
   }
   if (!(await isOwnLog(services))) {
     log.warn(
       { directory: attachments.directory },
-      'the files of attachments belong to another log than the one in use and are left alone',
+      'the files of attachments belong to another log than the one in use: none is removed',
     )
     return
   }
@@ -70,16 +70,16 @@ export async function removeOrphans(
   if (removed > 0) log.info({ removed }, 'removed files of attachments that no comment has')
 }
 
-/** Whether the files were put there under the log in use; the first log that asks is their own. */
+/** Whether the files belong to the log in use. The first log that asks becomes their log. */
 async function isOwnLog({ attachments, events }: Pick<Services, 'attachments' | 'events'>): Promise<boolean> {
   let first: string | undefined
-  // Each log begins with the making of the admin, under the same id; when that was tells them apart.
+  // Each log begins with the creation of the site admin, with the same id. The time tells the logs apart.
   for await (const { id, metadata } of events.readAll({ maxCount: 1 })) first = `${id} ${metadata.at}`
   if (first === undefined) return false
   const path = join(attachments.directory, 'log')
   try {
     const known = (await readFile(path, 'utf8')).trim()
-    // Empty: a crash came while it was written.
+    // It is empty when a crash came while it was written.
     if (known !== '') return known === first
   } catch (error) {
     if (!isMissing(error)) throw error

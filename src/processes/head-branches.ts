@@ -1,6 +1,6 @@
 /**
- * Deletes head branches that a merge was to delete and that are still there: the process that merged has died
- * in between. While it lives it does so itself, in the merge's turn, and nothing is left to do here.
+ * The process that deletes head branches after a crash. A merge deletes its head branch itself, in its turn, so
+ * normally nothing is left to do here. But the server may die between the merge and the deletion.
  */
 import { load } from '../commands/execute.ts'
 import { deleteHeadBranch } from '../commands/pull-requests/delete-head-branch.ts'
@@ -10,7 +10,7 @@ import { pullStream } from '../events/streams.ts'
 import { RepositoryMissing } from '../git/errors.ts'
 import type { Services } from '../services.ts'
 import { inTurn } from '../turns.ts'
-import { type ProcessManager, processManager } from './follower.ts'
+import { type ProcessManager, processManager } from './process-manager.ts'
 
 export function headBranches(services: Services): ProcessManager {
   return processManager('head_branches', {

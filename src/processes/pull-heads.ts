@@ -1,18 +1,18 @@
-/** A branch moved: open pull requests from it have a new head; those from or into it may merge differently. */
+/** The process that brings open pull requests up to date after their head or base branch has moved. */
 import type { CommandContext } from '../commands/execute.ts'
-import { branchesOf, tipOf } from '../commands/pull-requests/branch-tip.ts'
+import { branchNames, recordedTip } from '../commands/pull-requests/branch-tips.ts'
 import { checkMergeability } from '../commands/pull-requests/check-mergeability.ts'
 import { catchUp, moveHeads, moveMergeBases, unlessDeleted } from '../commands/pull-requests/move-heads.ts'
 import type { BranchPoint, IssueRef } from '../events/domain-events.ts'
 import type { RecordedOf } from '../events/handlers.ts'
 import { branchKey, type PullDocument } from '../projections/pulls.ts'
 import type { Services } from '../services.ts'
-import { type ProcessManager, processManager } from './follower.ts'
+import { type ProcessManager, processManager } from './process-manager.ts'
 
 export function pullHeads(services: Services): ProcessManager {
   const { views } = services
 
-  /** Heads may have pull requests into other repositories: one git process serves one of them. */
+  /** Checks the pull requests of each base repository together: one git process serves one repository. */
   async function checkAll(context: CommandContext, pulls: readonly PullDocument[]): Promise<void> {
     const affected = [...new Map(pulls.map((pull) => [pull.id, pull])).values()]
     for (const baseId of new Set(affected.map((pull) => pull.repoId))) {
@@ -26,7 +26,7 @@ export function pullHeads(services: Services): ProcessManager {
     const refs = data.refs.map(({ ref }) => ref)
     await moveHeads(services, context, repoId, refs)
     for (const update of data.refs) await moveMergeBases(services, context, repoId, update)
-    const keys = branchesOf(refs).map((branch) => branchKey(repoId, branch))
+    const keys = branchNames(refs).map((branch) => branchKey(repoId, branch))
     if (keys.length === 0) return
     const [from, into] = await Promise.all([
       views.pulls.find({ headKey: { $in: keys }, status: 'open' }),
@@ -35,13 +35,13 @@ export function pullHeads(services: Services): ProcessManager {
     await checkAll(context, [...from, ...into])
   }
 
-  /** What was pushed while the request was carried out was recorded before it, and found nothing to move. */
+  /** Catches up with pushes during the request: their events came before its own, and had nothing to move yet. */
   async function onBranches(
     { repoId, index }: IssueRef,
     context: CommandContext,
     ...points: readonly BranchPoint[]
   ) {
-    const tips = await Promise.all(points.map((point) => tipOf(services, point)))
+    const tips = await Promise.all(points.map((point) => recordedTip(services, point)))
     if (points.some(({ sha }, i) => sha !== tips[i])) await catchUp(services, context, repoId, index)
   }
 
@@ -53,7 +53,7 @@ export function pullHeads(services: Services): ProcessManager {
       if (!closed) await catchUp(services, context, repoId, index)
     },
     async RepositoryDeleted(context, { data: { repoId } }) {
-      // The keys of all of its branches: `;` comes after `:`.
+      // The range of the keys of all of its branches: `;` comes right after `:`.
       const heads = { $gte: branchKey(repoId, ''), $lt: `${repoId};` }
       const from = await views.pulls.find({ headKey: heads, status: 'open' })
       await checkAll(
@@ -67,7 +67,7 @@ export function pullHeads(services: Services): ProcessManager {
     name: manager.name,
     handles: manager.handles,
     react(event, context) {
-      // What is done twice finds it done, so no event needs an id that tells.
+      // A repeated reaction finds nothing to do, so its events need no ids that derive from the event.
       const { retry: _retry, ...own } = context
       return manager.react(event, own).catch(unlessDeleted)
     },

@@ -1,14 +1,14 @@
 /**
- * What a start does about what a crash left between git and the log: pushes whose refs no event tells of,
- * merges without an outcome, deletions that left their files.
+ * Recovery: makes git and the log agree after a crash. It records pushes without an event, finishes merges without an
+ * outcome, and removes files of deleted repositories.
  */
 import { randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import type { CommandContext } from '../commands/execute.ts'
 import { load } from '../commands/execute.ts'
+import { recordRefs } from '../commands/git/record-refs.ts'
 import { finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
 import { pullDecider } from '../commands/pull-requests/pull-request.ts'
-import { recordRefs } from '../commands/refs-updated.ts'
 import { repositoryDecider } from '../commands/repositories/repository.ts'
 import { decode } from '../events/codec.ts'
 import { LOG_START } from '../events/event-store.ts'
@@ -25,7 +25,7 @@ function recoveryContext(): CommandContext {
   return { actor: null, at: new Date().toISOString(), correlationId: id, causationId: id, written: LOG_START }
 }
 
-/** Refs of a repository as its log has them. */
+/** The refs of a repository as the log has them. */
 async function recordedRefs(services: Services, repoId: number): Promise<Map<string, string>> {
   const refs = new Map<string, string>()
   for await (const recorded of services.events.readStream(gitStream(repoId))) {
@@ -39,7 +39,7 @@ async function recordedRefs(services: Services, repoId: number): Promise<Map<str
   return refs
 }
 
-/** Refs of a repository as git has them; none when it was deleted. */
+/** The refs of a repository as git has them; none when it was deleted. */
 async function refsOf(services: Services, repoId: number): Promise<Ref[]> {
   try {
     return await listRefs(gitDirOf(services, repoId))
@@ -49,7 +49,7 @@ async function refsOf(services: Services, repoId: number): Promise<Ref[]> {
   }
 }
 
-/** Records what git has and the log has not. Resolves to the number of refs that differed. */
+/** Records the refs that differ between git and the log. Resolves to their number. */
 export async function reconcileRefs(services: Services, repoId: number): Promise<number> {
   const recorded = await recordedRefs(services, repoId)
   const actual = new Map(
@@ -66,8 +66,8 @@ export async function reconcileRefs(services: Services, repoId: number): Promise
 }
 
 /**
- * Records refs that moved without an event: of pushes that were under way when an earlier process died
- * (before the first request), or whose event could not be written (while the server runs).
+ * Records pushes without an event: an earlier process died during the push (found before the first request), or the
+ * event could not be written (found while the server runs).
  */
 export async function recoverPushes(services: Services): Promise<void> {
   const { pushJournal, log } = services
@@ -77,13 +77,13 @@ export async function recoverPushes(services: Services): Promise<void> {
     await pushJournal.settle(marker, dir)
     const moved = await inTurn(dir, () => reconcileRefs(services, repoId))
     await pushJournal.finish(marker)
-    log.info({ repoId, moved }, 'a push that was cut off is recorded')
+    log.info({ repoId, moved }, 'recorded a push that was cut off')
   }
 }
 
 /**
- * Gives merges that were cut off their outcome. One that is still under way here has its turn first.
- * `startedAt` (milliseconds since 1970): git's locks from before belong to nobody.
+ * Finishes merges that were cut off. A merge that is still under way in this process ends first, in its turn.
+ * `startedAt` (milliseconds since 1970): git's lock files from before this time are stale.
  */
 export async function recoverMerges(services: Services, startedAt: number): Promise<void> {
   const { events, views, log } = services
@@ -93,14 +93,14 @@ export async function recoverMerges(services: Services, startedAt: number): Prom
       if (state.status !== 'open' || state.merging === null) return
       await removeLeftovers(gitDirOf(services, repoId), startedAt)
       const refusal = await finishMerge(services, recoveryContext(), state)
-      log.info({ repoId, index, failure: refusal?.message }, 'a merge that was cut off has its outcome')
+      log.info({ repoId, index, failure: refusal?.message }, 'finished a merge that was cut off')
     })
   }
 }
 
 /**
- * Finishes deletions that a crash cut short. Only what the log says was deleted is removed: a directory that
- * no repository is known for may be somebody's code behind a wrong setting.
+ * Finishes deletions of repositories that a crash cut off. Only repositories that the log calls deleted are removed:
+ * after a wrong setting, an unknown directory may hold somebody's code.
  */
 export async function finishDeletions(services: Services): Promise<void> {
   await sweepRepositories(services.gitDir)

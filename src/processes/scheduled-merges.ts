@@ -1,7 +1,7 @@
 /**
- * Merges scheduled pull requests when the checks of their current head succeed: DESIGN section 8. What is
- * merged is decided in the merge itself, against the head as the log and git have it then, so it does not
- * matter which event woke the process, nor how often.
+ * The process that merges scheduled pull requests when the checks of their head succeed:
+ * `docs/architecture.md#scheduled-merge`. The merge itself decides, with the head that the log and git have then. So it
+ * does not matter which event started the attempt, or how often one does.
  */
 import { type CommandContext, contended, execute, load } from '../commands/execute.ts'
 import { BASE_HAS_MOVED, finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
@@ -22,7 +22,7 @@ import type { Views } from '../projections/views.ts'
 import { type Refusal, Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { inTurn } from '../turns.ts'
-import type { ProcessManager } from './follower.ts'
+import type { ProcessManager } from './process-manager.ts'
 
 type Affected<T extends EventType> = Handlers<T, Views['pulls'], Promise<PullDocument[]>>
 
@@ -31,7 +31,7 @@ const scheduledOne = (pulls: Views['pulls'], { data: { repoId, index } }: { data
 const scheduledInto = (pulls: Views['pulls'], { data: { repoId } }: { data: { repoId: number } }) =>
   pulls.find({ scheduled: true, repoId })
 
-/** The pull requests that may be merged now, for all that is known of the event alone. */
+/** The scheduled pull requests that may have become ready to merge, by event type. */
 const affected = {
   CommitStatusPosted: (pulls, { data: { repoId, sha } }) =>
     pulls.find({ scheduled: true, repoId, headSha: sha }),
@@ -53,18 +53,18 @@ export function scheduledMerges(services: Services): ProcessManager {
       const { state } = await load(events, pullStream(repoId, index), pullDecider)
       if (state.status !== 'open' || state.schedule === null) return
       if (state.merging !== null) {
-        // Cut off before its outcome, which comes back as an event of its own when it is a failure.
+        // The merge was cut off before its outcome. If it fails, the event of that starts the next attempt.
         await finishMerge(services, context, state)
         return
       }
-      // As the one who scheduled it, whoever posted the status.
+      // The actor is the user who scheduled the merge, not the one who posted the status.
       const own = { ...context, actor: state.schedule.by }
       const refusal = await mergeScheduled(own, state, state.schedule)
-      if (refusal !== undefined && !comesAgain(refusal)) await giveUp(own, state, refusal)
+      if (refusal !== undefined && !isTriedAgain(refusal)) await giveUp(own, state, refusal)
     })
   }
 
-  /** Resolves to why it was refused; undefined when it is merged, or has to wait. */
+  /** Resolves to the refusal; undefined when it is merged, or must wait. */
   async function mergeScheduled(
     context: CommandContext,
     pull: ActivePull,
@@ -73,7 +73,8 @@ export function scheduledMerges(services: Services): ProcessManager {
     const repository = await views.repositories.get(`${pull.repoId}`)
     if (repository === undefined) return undefined
     const merger = await views.accounts.get(`${schedule.by.id}`)
-    if (merger === undefined) return refuse.notFound('who scheduled the merge does not exist any more')
+    if (merger === undefined)
+      return refuse.notFound('the user who scheduled the merge does not exist any more')
     if ((await checksOf(services, repository, pull)) !== 'success') return undefined
     try {
       await mergePull(services, context, {
@@ -82,7 +83,7 @@ export function scheduledMerges(services: Services): ProcessManager {
         merger,
         request: {
           style: schedule.style,
-          // The checks that succeeded are those of this commit, and of no other.
+          // The checks have succeeded for this commit only.
           expectedHead: pull.head.sha,
           force: false,
           scheduling: false,
@@ -100,7 +101,7 @@ export function scheduledMerges(services: Services): ProcessManager {
     }
   }
 
-  /** Nothing to say of a merge that is done, though its head branch could not be deleted. */
+  /** Ends the schedule. Records nothing when the merge was done and only its head branch could not be deleted. */
   async function giveUp(context: CommandContext, pull: ActivePull, refusal: Refusal): Promise<void> {
     const { message: reason, errors = [] } = refusal
     await execute(events, context, {
@@ -116,20 +117,20 @@ export function scheduledMerges(services: Services): ProcessManager {
     handles,
     async react(event, context) {
       if (!handles(event)) return
-      // What is done twice finds the schedule gone, so no event needs an id that tells; and a merge that a
-      // push has overtaken is another one when it is tried again.
+      // A repeated reaction finds no schedule, so its events need no ids that derive from the event. And when a push
+      // came first, the next attempt is another merge, with other events.
       const { retry: _retry, ...own } = context
       const failures: unknown[] = []
       for (const pull of await handle(affected, views.pulls, event)) {
         await attempt(own, pull).catch((error: unknown) => failures.push(error))
       }
-      // One that can't be tried now does not keep the others waiting.
+      // Try the others even when one fails.
       if (failures.length > 0) throw failures[0]
     },
   }
 }
 
-/** A head on its way into the log, a base that a push has moved, another schedule: each has an event of its own. */
-function comesAgain(refusal: Refusal): boolean {
+/** Whether another event will start the merge again: the head or the base has moved, or the schedule has changed. */
+function isTriedAgain(refusal: Refusal): boolean {
   return refusal === headHasMoved || refusal === scheduleIsGone || refusal.id === BASE_HAS_MOVED
 }

@@ -18,7 +18,7 @@ const make = (events: EventStore, holder: string) =>
     'no-stream',
   )
 
-t.test('a key has one holder: of twenty at once exactly one', async (t) => {
+t.test('a key has one holder: of twenty at the same time, exactly one', async (t) => {
   const { events } = openStores(t)
   const results = await Promise.all(
     Array.from({ length: 20 }, (_, i) =>
@@ -28,7 +28,7 @@ t.test('a key has one holder: of twenty at once exactly one', async (t) => {
   t.equal(results.filter((result) => result.taken).length, 1)
 })
 
-t.test('taking what one has already is fine, and a released key is free at once', async (t) => {
+t.test('taking a key again succeeds, and a released key is free immediately', async (t) => {
   const { events } = openStores(t)
   const claim = { key: 'k', holder: 'repo-1', stillHolds: held }
   t.same(await takeClaim(events, aContext(), claim), { taken: true })
@@ -46,7 +46,7 @@ t.test('taking what one has already is fine, and a released key is free at once'
 })
 
 t.test(
-  'a claim whose holder was never made is taken over after its grace, and the holder can not come back',
+  'a claim without a holder is taken over after its grace period, and the holder cannot come back',
   async (t) => {
     const { events } = openStores(t)
     await takeClaim(events, aContext(), { key: 'k', holder: 'repo-1', stillHolds: givenUp })
@@ -61,7 +61,7 @@ t.test(
   },
 )
 
-t.test('a claim whose holder holds it is kept, however old', async (t) => {
+t.test('an old claim is kept while its holder has the key', async (t) => {
   const { events } = openStores(t)
   await takeClaim(events, aContext(), { key: 'k', holder: 'repo-1', stillHolds: held })
   await make(events, 'repo-1')

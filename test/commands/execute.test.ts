@@ -79,7 +79,7 @@ t.test('after five decisions that others overtook the command is refused as a co
   t.equal((await revisions(events, 'counter-1')).length, 5)
 })
 
-t.test('what does not concern the decider does not count, and its decision stands', async (t) => {
+t.test('events that do not concern the decider do not make its decision invalid', async (t) => {
   const { events } = openStores(t)
   await append(events, aContext(), 'counter-1', 'first', [taken], 'any')
   const comment: DomainEvent = {
@@ -111,7 +111,7 @@ t.test('what does not concern the decider does not count, and its decision stand
   await t.rejects(execute(endless, aContext(), count), { name: 'Refused', message: /changed by others/ })
 })
 
-t.test('many at once all land, each on its own state', async (t) => {
+t.test('many commands at the same time all succeed, each with its own state', async (t) => {
   const { events } = openStores(t)
   const once = (): Promise<number> =>
     execute(events, aContext(), count).catch((error: unknown) => {
@@ -147,7 +147,7 @@ t.test('an Idempotency-Key with another body is refused', async (t) => {
   t.same(await revisions(events, 'counter-1'), [0])
 })
 
-t.test('a stream that was abandoned before it began can not begin any more', async (t) => {
+t.test('a stream that was abandoned before its first event cannot begin', async (t) => {
   const { events } = openStores(t)
   const abandoned = { type: 'CreationAbandoned', data: { key: 'k' } } as const
   await append(events, aContext(), 'counter-1', 'abandon', [abandoned], 'no-stream')

@@ -19,7 +19,7 @@ await chmod(join(bin, 'git'), 0o755)
 process.env.PATH = `${bin}:${process.env.PATH}`
 const { eventsIn, startPulls } = await import('../commands/pull-requests/pull-repository.ts')
 const { pullHeads } = await import('../../src/processes/pull-heads.ts')
-const { contextOf } = await import('../../src/processes/follower.ts')
+const { contextOf } = await import('../../src/processes/process-manager.ts')
 const { branchId } = await import('../../src/projections/branches.ts')
 const { gitStream, pullStream } = await import('../../src/events/streams.ts')
 
@@ -91,7 +91,7 @@ t.test('mergeable state: follows the base and the head, and branches that go and
   t.match(await get(index), { mergeable: true, head: { sha: later } }, 'the base is back')
 })
 
-t.test('a pull request that stands on another shows its own changes once that one is merged', async (t) => {
+t.test('a pull request on top of another shows its own changes once that one is merged', async (t) => {
   const { branch, open, get, merge, work, repoId, typesOf } = await repository(t, 'stacked')
   const lower = await branch('lower', { 'a.txt': 'a\n' })
   await open('lower')
@@ -112,7 +112,7 @@ t.test('a pull request that stands on another shows its own changes once that on
   t.match(await get(index), { merge_base: root, changed_files: 2 }, 'the base is rewritten')
 })
 
-t.test('mergeable state: unrelated histories can not be merged', async (t) => {
+t.test('mergeable state: unrelated histories cannot be merged', async (t) => {
   const { branch, open, get, work, repoId } = await repository(t, 'stranger')
   await branch('topic', { a: 'a' })
   await open('topic')
@@ -158,7 +158,7 @@ t.test(
 )
 
 t.test(
-  'mergeable state: a closed pull request keeps its head, and catches up when it is opened again',
+  'mergeable state: a closed pull request keeps its head, and catches up when it is reopened',
   async (t) => {
     const { branch, open, get, repoId, typesOf, close, reopen, tip } = await repository(t, 'reopened')
     const head = await branch('topic', { 'a.txt': 'a\n' })
@@ -210,7 +210,7 @@ t.test('mergeable state: a check against the old base does not count for a new o
 })
 
 t.test(
-  'mergeable state: a push that came before the pull request was there, or before its new base, counts',
+  'mergeable state: a push just before the pull request was opened, or got its new base, counts',
   async (t) => {
     const { branch, open, get, repoId, work, eventsOf, tip } = await repository(t, 'late')
     const old = await branch('topic', { 'a.txt': 'a\n' })
@@ -255,7 +255,7 @@ t.test(
   },
 )
 
-t.test('mergeable state: what comes twice is recorded once', async (t) => {
+t.test('mergeable state: an event that comes twice is recorded once', async (t) => {
   const { branch, open, repoId, typesOf, dir } = await repository(t, 'twice')
   await branch('topic', { 'a.txt': 'a\n' })
   await open('topic')

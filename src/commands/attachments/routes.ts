@@ -1,4 +1,4 @@
-/** Adding a file to a comment, renaming it, taking it away. */
+/** Adds files to comments, renames them and deletes them. */
 
 import { randomUUID } from 'node:crypto'
 import multipart from '@fastify/multipart'
@@ -27,14 +27,14 @@ import {
 import { type CommandContext, execute } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
-import { lingerOn, receiveUpload, type Upload } from './upload.ts'
+import { drainRequest, receiveUpload, type Upload } from './upload.ts'
 
-/** Of an upload whose name says nothing. */
+/** The name of an upload without a usable name. */
 const NAMELESS = 'attachment'
 
 const UploadQuery = Type.Object({
   name: Type.Optional(
-    Type.String({ description: "name of the attachment; the uploaded file's own if empty" }),
+    Type.String({ description: 'name of the attachment; if empty, the name of the uploaded file' }),
   ),
 })
 const EditAttachmentOptions = Type.Object({ name: GivenOrNull(Type.String()) })
@@ -43,8 +43,8 @@ const forbiddenType = () =>
   new Refused(refuse.unprocessable('attachment: files of this type are not allowed here'))
 
 /**
- * The comment in the path, for who may change its files: a repository admin, or its poster who can write
- * issues and pull requests.
+ * The comment in the path, for a requester who may change its files: an admin of the repository, or the poster when
+ * they may write to the repository.
  */
 async function commentToChange(
   services: Services,
@@ -57,7 +57,7 @@ async function commentToChange(
   const mayChange = comment.author.id === id ? atLeast(access, 'write') : atLeast(access, 'admin')
   if (!mayChange) {
     throw new Refused(
-      refuse.forbidden("only its poster, who can write here, and admins change a comment's attachments"),
+      refuse.forbidden("only admins, and its poster with write access, may change a comment's attachments"),
     )
   }
   return { comment, requester: { id, login } }
@@ -66,18 +66,18 @@ async function commentToChange(
 export function attachmentRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { attachments, config, events, views } = services
 
-  /** An attachment as queries show it now, or as it was just recorded when they lag behind. */
+  /** An attachment as queries show it, or as it was just recorded when queries lag. */
   async function wireOf(comment: CommentDocument, file: Attachment, context: CommandContext) {
     const known = (await views.comments.get(`${comment.id}`))?.attachments.find(({ id }) => id === file.id)
     return attachmentWire({ createdAt: context.at, ...known, ...file }, services.publicUrl())
   }
 
-  /** Whether such a file may be here, by its name and its first bytes. @throws Refused (unprocessable) */
+  /** Checks the type of a file by its name and its first bytes. @throws Refused (unprocessable) */
   async function requireAllowed(name: string, head: Uint8Array): Promise<void> {
     if (!isAllowed(config.attachmentAllowedTypes, name, await sniff(head))) throw forbiddenType()
   }
 
-  /** Records a file that is stored already; resolves to the comment's file that it is, or was the first time. */
+  /** Records a file that is stored already. Resolves to the attachment; for a retried request, to the first one. */
   async function recordUpload(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -85,7 +85,7 @@ export function attachmentRoutes(services: Services): FastifyPluginAsyncTypebox 
     { uuid, size, digest }: Upload,
     name: string,
   ) {
-    // Again: it may have taken long.
+    // Check the rights again: the upload may have taken long.
     const { comment, requester: uploader } = await commentToChange(services, request, path)
     const context = commandContext(request, { name, size, digest })
     const id = await takeNumber(events, context, idsStream('attachment'))
@@ -96,8 +96,8 @@ export function attachmentRoutes(services: Services): FastifyPluginAsyncTypebox 
       decide: (now) => decideAddAttachment(now, { id, uuid, name, size, uploader }),
     })
     const file = state.status === 'there' ? state.attachments.find((one) => one.id === id) : undefined
-    if (file === undefined) throw new Refused(refuse.notFound('this attachment was deleted meanwhile'))
-    // A request that was sent again: the first one's file is the attachment.
+    if (file === undefined) throw new Refused(refuse.notFound('this attachment has been deleted since'))
+    // This is a retried request: the file of the first one is the attachment.
     if (file.uuid !== uuid) await attachments.remove(uuid)
     await settled(services, context, reply)
     return wireOf(comment, file, context)
@@ -129,18 +129,18 @@ export function attachmentRoutes(services: Services): FastifyPluginAsyncTypebox 
       const wire = await recordUpload(request, reply, request.params, received, name)
       return reply.code(201).send(wire)
     } catch (error) {
-      // After any other failure nobody knows whether it is recorded; if not, the next start removes the file.
+      // After any other failure it may be recorded. If it is not, the next start removes the file.
       if (error instanceof Refused) await attachments.remove(uuid)
       throw error
     }
   }
 
-  /** Multipart is read on this route alone, and whatever else comes here is none. */
+  /** Only this route reads multipart bodies, and it reads nothing else. */
   async function uploadRoute(app: FastifyInstance): Promise<void> {
     app.removeAllContentTypeParsers()
     app.addContentTypeParser('*', (_request, _payload, done) => done(null))
     await app.register(multipart, { throwFileSizeLimit: false })
-    app.addHook('onError', async (request, reply) => lingerOn(request, reply))
+    app.addHook('onError', async (request, reply) => drainRequest(request, reply))
     app.post<{ Params: Static<typeof CommentParams>; Querystring: Static<typeof UploadQuery> }>(
       '/repos/:owner/:repo/issues/comments/:id/assets',
       {
@@ -178,7 +178,7 @@ export function attachmentRoutes(services: Services): FastifyPluginAsyncTypebox 
         const file = attachmentOf(comment, request.params.attachment_id)
         const given = request.body.name ?? ''
         const name = given === '' ? file.name : cleanFileName(given)
-        if (name === undefined) throw new Refused(refuse.unprocessable('name: has nothing that can be shown'))
+        if (name === undefined) throw new Refused(refuse.unprocessable('name: has no visible characters'))
         if (name !== file.name) {
           const head = await attachments.head(file.uuid)
           await requireAllowed(name, head ?? Buffer.alloc(0))

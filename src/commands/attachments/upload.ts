@@ -1,37 +1,37 @@
-/** The one file that a multipart request brings, on its way to the disk; and an end for requests that bring too much. */
+/** Stores the file of a multipart request, and ends requests that are too large. */
 import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type AttachmentFiles, FileTooLarge, type ReceivedFile } from '../../attachments/files.ts'
 import { startStallTimer } from '../../git/request-body.ts'
 import { Refused, refuse } from '../../refusal.ts'
 
-/** The part that holds the file. */
+/** The name of the part with the file. */
 const PART = 'attachment'
-/** What a request may hold besides the file: other parts are read and forgotten. */
+/** Bytes that a request may have besides the file. Other parts are read and ignored. */
 const MAX_BESIDES = 16 * 1024 * 1024
 const LIMITS = { parts: 50, fields: 40, files: 10, fieldSize: 64 * 1024, headerPairs: 50 }
-/** After a refusal the rest of a request is still read for so long, so that its client comes to reading why. */
-const LINGER_MS = 30_000
+/** After a refusal the rest of a request is still read, for this time: many clients read the answer only at the end. */
+const DRAIN_MS = 30_000
 
 export interface Upload extends ReceivedFile {
-  /** As the client calls it. */
+  /** The name that the client gave. */
   fileName: string
 }
 
-export interface UploadOptions {
+interface UploadOptions {
   uuid: string
-  /** Of the file, in bytes. */
+  /** Largest size of the file, in bytes. */
   maxSize: number
-  /** Whether the file's SHA-256 is wanted. */
+  /** Whether to compute the SHA-256 of the file. */
   digest: boolean
 }
 
 /**
- * Reads a multipart request to its end and stores the first part `attachment`, with flat memory; the file is
- * flushed, under a temporary name. When it fails nothing is left on disk.
+ * Reads a multipart request to its end and stores its first part `attachment`: in constant memory, flushed, under a
+ * temporary name. When it fails, nothing is left on disk.
  *
  * @throws FileTooLarge when the file, or the request, is larger than allowed
- * @throws Refused (invalid) when there is no such part, or the request is malformed or cut off
+ * @throws Refused (invalid) when the part is missing, or the request is malformed or cut off
  */
 export async function receiveUpload(
   request: FastifyRequest,
@@ -50,7 +50,7 @@ export async function receiveUpload(
     total += chunk.length
     if (total <= most || tooMuch !== undefined) return
     tooMuch = new FileTooLarge(maxSize)
-    // Ends the iteration below as a client would that goes away.
+    // Ends the iteration below, as if the client had gone away.
     raw.emit('error', tooMuch)
   }
   raw.on('data', count)
@@ -72,7 +72,7 @@ export async function receiveUpload(
       upload = { ...received, fileName: part.filename }
     }
     if (upload !== undefined) return upload
-    throw new Refused(refuse.invalid(`${PART}: the request has no such file`))
+    throw new Refused(refuse.invalid(`${PART}: the request has no file of this name`))
   } catch (error) {
     if (upload !== undefined) await files.remove(uuid)
     throw tooMuch ?? error
@@ -82,7 +82,7 @@ export async function receiveUpload(
   }
 }
 
-/** What comes in, with errors of the request told from those of the disk. */
+/** The chunks of a file. Marks errors of the request, to tell them from errors of the disk. */
 async function* chunksOf(file: Readable): AsyncGenerator<Buffer> {
   try {
     for await (const chunk of file) if (Buffer.isBuffer(chunk)) yield chunk
@@ -98,19 +98,19 @@ function malformed(error: unknown): Error {
 }
 
 /**
- * Reads what is left of a request that was answered before its end, and forgets it; a client that goes on for
- * longer than half a minute is cut off.
+ * Reads and ignores the rest of a request that was answered before its end. A client that still sends after half a
+ * minute is cut off.
  */
-export function lingerOn(request: FastifyRequest, reply: FastifyReply): void {
+export function drainRequest(request: FastifyRequest, reply: FastifyReply): void {
   const { raw } = request
   if (raw.readableEnded || raw.destroyed) return
   raw.unpipe()
-  // An error that comes when nobody reads any more is of no interest, but would end the process.
+  // An error at this point has no effect, but without a listener it would end the process.
   raw.on('error', () => undefined)
   raw.resume()
   reply.raw.once('finish', () => {
     if (raw.readableEnded) return
-    const timer = setTimeout(() => raw.destroy(), LINGER_MS)
+    const timer = setTimeout(() => raw.destroy(), DRAIN_MS)
     timer.unref()
     raw.once('close', () => clearTimeout(timer))
     raw.once('end', () => clearTimeout(timer))

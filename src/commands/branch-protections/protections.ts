@@ -1,4 +1,4 @@
-/** Which branch protections a repository may have: decisions of the repository aggregate. Pure. */
+/** Decisions of the repository aggregate on its branch protections. Pure. */
 import type { BranchProtection, RepositoryEvent } from '../../events/domain-events.ts'
 import { refuse } from '../../refusal.ts'
 import { isPattern } from '../../rights/glob.ts'
@@ -8,15 +8,15 @@ import type { RepositoryState } from '../repositories/repository.ts'
 export type ProtectionSettings = Omit<BranchProtection, 'createdAt' | 'updatedAt'>
 
 export const MAX_RULES = 200
-/** Every read of the repository reads its rules. Characters of JSON. */
+/** Characters of all rules as JSON: each read of the repository reads them. */
 const MAX_RULES_LENGTH = 200_000
-/** A list of branches matches each of a page against every pattern, and nothing else runs meanwhile. */
+/** Characters of all patterns: a list of branches matches each branch of a page with each pattern in one go. */
 const MAX_PATTERNS_LENGTH = 1000
 
 const gone = refuse.notFound('repository not found')
-const unknown = refuse.notFound('there is no branch protection of that name')
+const unknown = refuse.notFound('there is no branch protection with that name')
 
-/** A priority of 0 comes behind all others, as in Gitea. */
+/** Adds a rule. One with priority 0 comes after all others, as in Gitea. */
 export function decideAddProtection(
   state: RepositoryState,
   settings: ProtectionSettings,
@@ -28,14 +28,14 @@ export function decideAddProtection(
     return refuse.forbidden(`branch protection "${settings.rule}" already exists`)
   }
   if (protections.length >= MAX_RULES) {
-    return refuse.unprocessable(`a repository has ${MAX_RULES} branch protections at most`)
+    return refuse.unprocessable(`a repository can have at most ${MAX_RULES} branch protections`)
   }
   const last = Math.max(0, ...protections.map(({ priority }) => priority))
   const priority = settings.priority === 0 ? last + 1 : settings.priority
   return setProtection(state.id, protections, { ...settings, priority, createdAt: at, updatedAt: at })
 }
 
-/** An edit that changes nothing is no event. `edit` makes the new settings from those that there are. */
+/** Changes a rule; no event when nothing changes. `edit` makes the new settings from the present ones. */
 export function decideEditProtection(
   state: RepositoryState,
   rule: string,
@@ -64,12 +64,12 @@ function setProtection(
 ): Decision<RepositoryEvent> {
   const all = [...protections.filter(({ rule }) => rule !== protection.rule), protection]
   if (JSON.stringify(all).length > MAX_RULES_LENGTH) {
-    return refuse.unprocessable('the branch protections of the repository are too large together')
+    return refuse.unprocessable('the branch protections of the repository together are too large')
   }
   const patterns = all.map(({ rule }) => rule).filter(isPattern)
   if (patterns.reduce((length, pattern) => length + pattern.length, 0) > MAX_PATTERNS_LENGTH) {
     return refuse.unprocessable(
-      `rule_name: the patterns of a repository have ${MAX_PATTERNS_LENGTH} characters together at most`,
+      `rule_name: all patterns of a repository together can have at most ${MAX_PATTERNS_LENGTH} characters`,
     )
   }
   return [{ type: 'BranchProtectionSet', data: { repoId, protection } }]

@@ -1,4 +1,4 @@
-/** `DELETE /repos/{owner}/{repo}/branches/{branch}` */
+/** Deletes a branch: `DELETE /repos/{owner}/{repo}/branches/{branch}`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -22,14 +22,15 @@ export function deleteBranchRoutes(services: Services): FastifyPluginAsyncTypebo
         const branch = await services.views.branches.get(branchId(repository.id, name))
         if (branch === undefined) throw new Refused(refuse.notFound('branch not found'))
         if (name === repository.defaultBranch) {
-          throw new Refused(refuse.forbidden('the default branch can not be deleted'))
+          throw new Refused(refuse.forbidden('the default branch cannot be deleted'))
         }
         if (protectionOf(repository.protections, name) !== undefined) {
-          throw new Refused(refuse.forbidden('the branch is protected and can not be deleted'))
+          throw new Refused(refuse.forbidden('the branch is protected and cannot be deleted'))
         }
         const context = commandContext(request)
         const outcome = await removeBranch(services, context, repository.id, name, branch.commit.sha)
-        if (outcome !== 'moved') throw new Refused(refuse.conflict('the branch was pushed to meanwhile'))
+        if (outcome !== 'moved')
+          throw new Refused(refuse.conflict('a push has moved the branch in the meantime'))
         await settled(services, context, reply)
         return reply.code(204).send(null)
       },

@@ -1,4 +1,4 @@
-/** Comments on their way into the log. */
+/** Appends changes of comments to the log. */
 import type { AccountRef, CommentEvent, IssueRef } from '../../events/domain-events.ts'
 import { discussionStream } from '../../events/streams.ts'
 import type { CommentDocument } from '../../projections/comments.ts'
@@ -8,13 +8,13 @@ import { append, type CommandContext, type Decision, execute, requireSameRequest
 import { type CommentState, commentDecider } from './comment.ts'
 
 /**
- * Comments of an issue stand in one stream, so changes of some meet changes of others and those that are new. In
- * turn, none of them gets in another's way; between nodes the stream's revision decides.
+ * All comments of an issue are in one stream, so changes of one would conflict with changes of another and with new
+ * comments. Changes take turns to avoid that; between nodes the revision of the stream decides.
  */
 const turnOf = (stream: string) => `comments of ${stream}`
 
 /**
- * Appends a new comment, whatever else came to its issue meanwhile: nothing speaks against it.
+ * Appends a new comment. No other change of the issue can be a reason to refuse it, so no revision is expected.
  *
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */
@@ -34,8 +34,8 @@ export async function addComment(
 }
 
 /**
- * Appends what is decided to the stream in which the comment stands; resolves to its state after it. `step`: what
- * this is in its request.
+ * Appends the decided events to the stream of the comment. Resolves to the comment's state after them. `step` names
+ * this change within its request.
  *
  * @throws Refused when the decision is a refusal: not found for a comment that is gone
  */

@@ -1,4 +1,4 @@
-/** One comment with its files, in the stream of its issue or pull request. Pure. */
+/** The comment aggregate: one comment with its files, in the stream of its issue or pull request. Pure. */
 import type { AccountRef, Attachment, CommentEvent, IssueRef } from '../../events/domain-events.ts'
 import { refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
@@ -14,7 +14,7 @@ export type CommentState =
       attachments: readonly Attachment[]
     } & IssueRef)
 
-/** Most files that a comment can have. */
+/** At most this many files in a comment. */
 const MAX_ATTACHMENTS = 100
 
 const decider: Decider<CommentState, CommentEvent> = deciderOf({
@@ -36,10 +36,7 @@ const decider: Decider<CommentState, CommentEvent> = deciderOf({
   },
 })
 
-/**
- * The decider of one comment. A stream holds many, and what is decided concerns one of them: the others'
- * events pass by.
- */
+/** The decider of one comment. The stream has the events of many comments; those of the others change nothing. */
 export function commentDecider(commentId: number): Decider<CommentState, CommentEvent> {
   const { initialState, handles, evolve } = decider
   return {
@@ -52,7 +49,7 @@ export function commentDecider(commentId: number): Decider<CommentState, Comment
 const gone = refuse.notFound('comment not found')
 const noSuchFile = refuse.notFound('attachment not found')
 
-/** The same text again is no event. */
+/** Changes the text; no event when it is the same. */
 export function decideEditComment(state: CommentState, body: string): Decision<CommentEvent> {
   if (state.status === 'none') return gone
   if (state.body === body) return []
@@ -60,7 +57,7 @@ export function decideEditComment(state: CommentState, body: string): Decision<C
   return [{ type: 'CommentEdited', data: { repoId, index, commentId, body } }]
 }
 
-/** Its files go with it. */
+/** Deletes the comment and its files. */
 export function decideDeleteComment(state: CommentState): Decision<CommentEvent> {
   if (state.status === 'none') return gone
   const { repoId, index, commentId, attachments } = state
@@ -80,7 +77,7 @@ export function decideAddAttachment(state: CommentState, attachment: Attachment)
   if (state.status === 'none') return gone
   const { repoId, index, commentId, body, attachments } = state
   if (attachments.length >= MAX_ATTACHMENTS) {
-    return refuse.unprocessable(`a comment has ${MAX_ATTACHMENTS} attachments at most`)
+    return refuse.unprocessable(`a comment can have at most ${MAX_ATTACHMENTS} attachments`)
   }
   return [
     { type: 'AttachmentAdded', data: { repoId, index, commentId, attachment } },

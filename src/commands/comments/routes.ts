@@ -1,4 +1,4 @@
-/** Saying something on an issue or pull request, changing it, taking it back. */
+/** Adds comments to issues and pull requests, changes and deletes them. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
@@ -18,9 +18,9 @@ import { takeNumber } from '../sequences.ts'
 import { addComment, changeComment } from './change.ts'
 import { decideDeleteComment, decideEditComment } from './comment.ts'
 
-export const CommentOption = Type.Object({ body: Type.String() })
+const CommentOption = Type.Object({ body: Type.String() })
 
-/** The text as it was sent; one that says nothing is refused. */
+/** The text of a comment, unchanged. @throws Refused (unprocessable) when it is blank */
 function textOf({ body }: Static<typeof CommentOption>): string {
   if (body.trim() === '') throw new Refused(refuse.unprocessable('body: must not be empty'))
   return body
@@ -35,7 +35,7 @@ export function commentRoutes(services: Services): FastifyPluginAsyncTypebox {
     return wire
   }
 
-  /** The comment in the path, for its author and for those who may write to the repository. */
+  /** The comment in the path. Its author and writers of the repository may change it. @throws Refused */
   async function commentToChange(
     request: FastifyRequest,
     path: Static<typeof CommentParams>,
@@ -44,7 +44,9 @@ export function commentRoutes(services: Services): FastifyPluginAsyncTypebox {
     const requester = signedIn(request)
     const comment = await commentFor(services, repository.id, path.id)
     if (comment.author.id !== requester.id && !atLeast(access, 'write')) {
-      throw new Refused(refuse.forbidden('only its author and writers of the repository change a comment'))
+      throw new Refused(
+        refuse.forbidden('only its author and writers of the repository may change a comment'),
+      )
     }
     return { repository, comment }
   }

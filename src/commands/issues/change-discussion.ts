@@ -1,4 +1,4 @@
-/** Carrying out what is decided on the discussion of an issue, or of a pull request. */
+/** Carries out a change of what issues and pull requests have in common. */
 import type { DiscussionEvent, IssueRef, PullRequestEvent } from '../../events/domain-events.ts'
 import { issueStream, pullStream } from '../../events/streams.ts'
 import type { Discussion } from '../../projections/discussion.ts'
@@ -8,9 +8,9 @@ import { type CommandContext, type Decision, execute } from '../execute.ts'
 import { type ActivePull, pullDecider } from '../pull-requests/pull-request.ts'
 import { issueDecider } from './issue.ts'
 
-export interface DiscussionDecision {
+interface DiscussionDecision {
   issue(discussion: Discussion): Decision<DiscussionEvent> | Promise<Decision<DiscussionEvent>>
-  /** Where a pull request is another matter; without it the same as for an issue. */
+  /** The decision for a pull request, where it differs from the one for an issue. */
   pull?(pull: ActivePull): Decision<PullRequestEvent> | Promise<Decision<PullRequestEvent>>
 }
 

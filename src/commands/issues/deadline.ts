@@ -1,13 +1,13 @@
-/** Deadlines: a day, whatever time of it was given. */
+/** Deadlines. A deadline is a day; a time of day has no effect. */
 
 import { Refused, refuse } from '../../refusal.ts'
 import { instantOf, ZERO_TIME } from '../../times.ts'
 
 /**
- * The end of the day that an RFC 3339 date-time names, in the zone in which it was given: only the date
- * counts. Null for the zero value and for null, which remove a deadline.
+ * The end of the day of an RFC 3339 date-time, in the time zone of that date-time. Null for null, for an empty text
+ * and for Go's zero time: these remove a deadline. `field`: what the refusal names.
  *
- * @throws Refused (unprocessable) when it is no date-time, or names a day that no calendar has
+ * @throws Refused (unprocessable) when the text is not a date-time, or its day does not exist
  */
 export function deadlineOf(field: string, text: string | null): string | null {
   if (text === null || text === '') return null

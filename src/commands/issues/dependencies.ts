@@ -1,4 +1,7 @@
-/** What must be closed first: `POST` and `DELETE /repos/{owner}/{repo}/issues/{index}/dependencies` and `/blocks`. */
+/**
+ * Adds and removes dependencies: `POST` and `DELETE /repos/{owner}/{repo}/issues/{index}/dependencies` and `/blocks`.
+ * An issue can be closed only after the issues that it depends on.
+ */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
@@ -13,17 +16,17 @@ import { GivenOrNull } from '../../wire/nullable.ts'
 import type { CommandContext } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
-import { reaches } from './dependency-paths.ts'
+import { dependsOn } from './dependency-paths.ts'
 import { decideAddDependency, decideRemoveDependency } from './discussion.ts'
 
-/** Without owner and name, the repository in the path. */
-export const IssueMeta = Type.Object({
+/** The other issue. Without owner and name it is in the repository of the path. */
+const IssueMeta = Type.Object({
   owner: GivenOrNull(Type.String()),
   repo: GivenOrNull(Type.String()),
   index: Type.Integer(),
 })
 
-/** Most issues that can depend on one: each look at them reads them all. */
+/** At most this many issues can depend on one issue: each query for them reads all of them. */
 const MAX_DEPENDENTS = 1000
 
 /** The issue that waits, and the one that it waits for. */
@@ -43,10 +46,11 @@ async function add(
   }
   await changeDiscussion(services, context, blocked, 'add dependency', {
     issue: async (discussion) =>
-      decideAddDependency(discussion, blocking, await reaches(services, blocking, blocked)),
+      decideAddDependency(discussion, blocking, await dependsOn(services, blocking, blocked)),
   })
-  // Two that are added at the same time can make a circle that neither could see: then it is given up.
-  if (!(await reaches(services, blocking, blocked))) return
+  // Two dependencies that are added at the same time can make a circle that neither request saw. Then this one is
+  // removed again.
+  if (!(await dependsOn(services, blocking, blocked))) return
   await changeDiscussion(services, context, blocked, 'give up dependency', {
     issue: (discussion) => decideRemoveDependency(discussion, blocking),
   })
@@ -64,12 +68,12 @@ async function remove(
   })
 }
 
-/** In the list of what the path's issue depends on, or of what it blocks. */
+/** The list that changes: what the issue in the path depends on, or what it blocks. */
 type Side = 'dependencies' | 'blocks'
 
 /**
- * The issue in the path, and which of it and the one in the body waits for the other: for who may write where
- * the blocked one is, and read where the other one is.
+ * The issue in the path, and the dependency between it and the issue in the body. The requester must be able to write
+ * in the repository of the blocked issue and to read the repository of the blocking one.
  */
 async function dependencyFor(
   services: Services,

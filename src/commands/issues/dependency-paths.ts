@@ -1,4 +1,4 @@
-/** Where dependencies lead, as the log has them. */
+/** Follows dependencies between issues, as the log has them. */
 import type { IssueRef } from '../../events/domain-events.ts'
 import { issueStream, pullStream } from '../../events/streams.ts'
 import { type Discussion, sameIssue } from '../../projections/discussion.ts'
@@ -9,10 +9,10 @@ import { load } from '../execute.ts'
 import { pullDecider } from '../pull-requests/pull-request.ts'
 import { issueDecider } from './issue.ts'
 
-/** Most issues that are looked at to find a circle. */
+/** At most this many issues are read to find a circle. */
 const MAX_STEPS = 2000
 
-/** The discussion as its stream has it; what kind of stream that is, the read model knows. */
+/** The issue or pull request, folded from its stream. The read model says which of the two it is. */
 export async function discussionOf(
   { events, views }: Services,
   { repoId, index }: IssueRef,
@@ -26,13 +26,13 @@ export async function discussionOf(
 }
 
 /**
- * Whether `from` depends on `to`, directly or by way of others.
+ * Whether `from` depends on `to`, directly or through other issues.
  *
- * @throws Refused (unprocessable) when there are too many others to look at
+ * @throws Refused (unprocessable) when it depends on too many issues to read them all
  */
-export async function reaches(services: Services, from: IssueRef, to: IssueRef): Promise<boolean> {
+export async function dependsOn(services: Services, from: IssueRef, to: IssueRef): Promise<boolean> {
   const seen = new Map([[keyOf(from), from]])
-  // A map goes on to what is added to it on the way.
+  // The iteration of a map also visits entries that are added during it.
   for (const issue of seen.values()) {
     const { dependencies = [] } = (await discussionOf(services, issue)) ?? {}
     if (dependencies.some((dependency) => sameIssue(dependency, to))) return true

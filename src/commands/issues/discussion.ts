@@ -1,4 +1,4 @@
-/** Changing what an issue and a pull request have in common. Pure. */
+/** Decisions on what issues and pull requests have in common. Pure. */
 import type {
   AccountRef,
   DiscussionEvent,
@@ -10,10 +10,10 @@ import { type Discussion, sameIssue } from '../../projections/discussion.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'
 
-/** Most issues that one can depend on. */
+/** At most this many issues can be dependencies of one issue. */
 const MAX_DEPENDENCIES = 100
 
-/** What is left out stays as it is. */
+/** An edit. A field that is absent does not change. */
 export interface DiscussionEdit {
   title?: string
   body?: string
@@ -23,7 +23,7 @@ export interface DiscussionEdit {
   deadline?: string | null
 }
 
-/** One event for each thing that differs; an edit that changes nothing is none. */
+/** One event for each field that changes; no event when nothing does. */
 export function decideEditDiscussion(discussion: Discussion, edit: DiscussionEdit): DiscussionEvent[] {
   const { repoId, index, closed } = discussion
   const events: DiscussionEvent[] = []
@@ -59,7 +59,7 @@ export function decideEditDiscussion(discussion: Discussion, edit: DiscussionEdi
   return events
 }
 
-/** A set in place of another: each member once, and what came and went. */
+/** Replaces a set by another: all members, each once, and which were added and removed. */
 function replaced<T extends { id: number }>(before: readonly T[], after: readonly T[]) {
   const old = new Map(before.map((member) => [member.id, member]))
   const next = new Map(after.map((member) => [member.id, member]))
@@ -72,13 +72,13 @@ function replaced<T extends { id: number }>(before: readonly T[], after: readonl
 
 export interface StatusChange {
   closed: boolean
-  /** Of the comment that tells of the change. */
+  /** The id of the comment that records the change. */
   commentId: number
-  /** Those of its dependencies that are open. */
+  /** Those dependencies that are still open. */
   openDependencies: readonly IssueRef[]
 }
 
-/** Closes or opens. One open dependency is enough to keep it open, too. */
+/** Closes or reopens. It can't be closed while one of its dependencies is open. */
 export function decideStatus(discussion: Discussion, change: StatusChange): Decision<DiscussionEvent> {
   const { repoId, index, milestone } = discussion
   const { closed, commentId, openDependencies } = change
@@ -93,20 +93,20 @@ export function decideStatus(discussion: Discussion, change: StatusChange): Deci
   return [{ type: 'StatusChanged', data: { repoId, index, closed, comment, milestone } }]
 }
 
-/** `dependsOnThis`: whether the other one depends on this one already; then neither could ever be closed. */
+/** `dependsOnThis`: whether the other issue depends on this one already. Then neither could ever be closed. */
 export function decideAddDependency(
   discussion: Discussion,
   dependency: IssueRef,
   dependsOnThis: boolean,
 ): Decision<DiscussionEvent> {
   const { repoId, index, dependencies } = discussion
-  if (sameIssue(discussion, dependency)) return refuse.unprocessable('an issue can not depend on itself')
+  if (sameIssue(discussion, dependency)) return refuse.unprocessable('an issue cannot depend on itself')
   if (dependencies.some((known) => sameIssue(known, dependency))) {
     return refuse.conflict('it depends on that issue already')
   }
   if (dependsOnThis) return refuse.unprocessable('the other issue depends on this one')
   if (dependencies.length >= MAX_DEPENDENCIES) {
-    return refuse.unprocessable(`an issue has ${MAX_DEPENDENCIES} dependencies at most`)
+    return refuse.unprocessable(`an issue can have at most ${MAX_DEPENDENCIES} dependencies`)
   }
   return [{ type: 'DependencyAdded', data: { repoId, index, dependency } }]
 }

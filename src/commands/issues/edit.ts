@@ -1,4 +1,4 @@
-/** Changing an issue: `PATCH /repos/{owner}/{repo}/issues/{index}`, and its deadline alone. */
+/** Changes an issue: `PATCH /repos/{owner}/{repo}/issues/{index}`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
@@ -11,9 +11,9 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { IssueParams, IssueWire, issueFor, issueWires } from '../../wire/issues.ts'
-import { GivenOrNull, Nullable } from '../../wire/nullable.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import type { Decision } from '../execute.ts'
-import { takeOverHead } from '../pull-requests/edit.ts'
+import { catchUpAfterReopening } from '../pull-requests/move-heads.ts'
 import { decidePullStatus } from '../pull-requests/pull-request.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
@@ -23,7 +23,7 @@ import { assigneeRefs, milestoneRef } from './fields.ts'
 import { statusChange } from './status-change.ts'
 import { titleOf } from './title.ts'
 
-export const EditIssueOption = Type.Object({
+const EditIssueOption = Type.Object({
   title: GivenOrNull(Type.String({ maxLength: 255 })),
   body: GivenOrNull(Type.String()),
   due_date: GivenOrNull(Type.String()),
@@ -36,14 +36,7 @@ export const EditIssueOption = Type.Object({
   state: GivenOrNull(Type.String()),
 })
 
-export const EditDeadlineOption = Type.Object({
-  due_date: GivenOrNull(Type.String()),
-  deadline: GivenOrNull(Type.String()),
-})
-
-const DeadlineWire = Type.Object({ due_date: Nullable(Type.String()) })
-
-/** Edit rules 2 and 3: what the request changes; null is what Go clients send for "leave it". */
+/** Edit rules 2 and 3: the changes in the request. Go clients send null for a field that does not change. */
 async function editOf(
   services: Services,
   repository: RepositoryDocument,
@@ -65,7 +58,7 @@ async function editOf(
   return edit
 }
 
-/** Closing is told of the milestone that the same request gives. */
+/** The discussion after some edits: the event of closing names the milestone that the same request sets. */
 const after = <D extends Discussion>(discussion: D, edits: readonly DiscussionEvent[]): D =>
   edits.reduce((edited, event) => evolveDiscussion(edited, event), discussion)
 
@@ -116,36 +109,12 @@ export function editIssueRoutes(services: Services): FastifyPluginAsyncTypebox {
           },
         })
         await settled(services, context, reply)
-        if (issue.isPull && closed === false && issue.closed) await takeOverHead(services, context, issue)
+        if (issue.isPull && closed === false && issue.closed)
+          await catchUpAfterReopening(services, context, issue)
         const edited = await issueFor(services, repository.id, request.params.index)
         const [wire] = await issueWires(services, [edited], requester)
         if (wire === undefined) throw new Refused(refuse.notFound('issue not found'))
         return reply.code(201).send(wire)
-      },
-    )
-
-    app.post(
-      '/repos/:owner/:repo/issues/:index/deadline',
-      {
-        config,
-        schema: { tags, params: IssueParams, body: EditDeadlineOption, response: { 201: DeadlineWire } },
-      },
-      async (request, reply) => {
-        const { repository, access } = await onRepository(services, request, 'read')
-        signedIn(request)
-        const issue = await issueFor(services, repository.id, request.params.index)
-        if (!atLeast(access, 'write')) throw new Refused(refuse.forbidden('only writers may set a deadline'))
-        const { due_date: dueDate, deadline: alias } = request.body
-        if (dueDate === undefined && alias === undefined) {
-          throw new Refused(refuse.unprocessable('due_date: must be a date-time, or null to remove it'))
-        }
-        const deadline = deadlineOf('due_date', dueDate ?? alias ?? null)
-        const context = commandContext(request)
-        await changeDiscussion(services, context, issue, 'deadline', {
-          issue: (discussion) => decideEditDiscussion(discussion, { deadline }),
-        })
-        await settled(services, context, reply)
-        return reply.code(201).send({ due_date: deadline })
       },
     )
   }

@@ -1,4 +1,4 @@
-/** What a request names by id or by login, as the events name it: labels, milestone, assignees. */
+/** Looks up the labels, the milestone and the assignees that a request names by id or login, as events name them. */
 import type { AccountRef, LabelRef, MilestoneRef } from '../../events/domain-events.ts'
 import type { LabelDocument } from '../../projections/labels.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
@@ -8,19 +8,19 @@ import type { Services } from '../../services.ts'
 import { labelsByIds } from '../../wire/labels.ts'
 import { milestoneOf } from '../../wire/milestones.ts'
 
-/** Most labels, and most assignees, that one request can name. */
+/** At most this many labels, and this many assignees, can be in one request. */
 const MAX_NAMED = 1000
 
 /**
- * Create rule 5: labels of the repository or of the organization that owns it; ids of others are left out. Of
- * the exclusive ones of a scope the last counts, as in Gitea.
+ * Create rule 5: labels of the repository or of the organization that owns it. Ids of other labels are ignored. Only
+ * the last of several exclusive labels with the same scope counts, as in Gitea.
  */
 export async function labelRefs(
   services: Services,
   repository: RepositoryDocument,
   ids: readonly number[],
 ): Promise<LabelRef[]> {
-  requireFew('labels', ids)
+  requireWithinLimit('labels', ids)
   const labels = await labelsByIds(services, repository, [...new Set(ids)])
   const scopes = labels.map(exclusiveScope)
   return labels
@@ -28,13 +28,13 @@ export async function labelRefs(
     .map(({ id, name }) => ({ id, name }))
 }
 
-/** What comes before the last slash, when an issue has one such label at most. */
+/** The scope of an exclusive label: the name before its last slash. An issue has at most one label of a scope. */
 function exclusiveScope({ name, exclusive }: LabelDocument): string | undefined {
   const end = name.lastIndexOf('/')
   return exclusive && end > 0 && end < name.length - 1 ? name.slice(0, end) : undefined
 }
 
-/** The milestone with that id, null for 0. @throws Refused (not found) when the repository has none such */
+/** The milestone with that id, or null for 0. @throws Refused (not found) when the repository does not have it */
 export async function milestoneRef(
   services: Services,
   repository: RepositoryDocument,
@@ -49,10 +49,11 @@ export async function milestoneRef(
 /**
  * Create rule 6: the users with these logins, each once.
  *
- * `withoutAccess`: the refusal of a user who may not even read the repository; only creating knows 400.
+ * `withoutAccess`: the kind of refusal for a user who may not even read the repository. Only the creation of an issue
+ * or pull request answers 400 then.
  *
- * @throws Refused: unprocessable for an unknown user and for one who can't be assigned (an organization, or
- * one who may read but not write), `withoutAccess` for a user without access to the repository
+ * @throws Refused: unprocessable for an unknown login, an organization, or a user who may read but not write;
+ * `withoutAccess` for a user without access to the repository
  */
 export async function assigneeRefs(
   services: Services,
@@ -61,7 +62,7 @@ export async function assigneeRefs(
   withoutAccess: 'invalid' | 'unprocessable' = 'invalid',
 ): Promise<AccountRef[]> {
   const logins = new Set([...(assignee ? [assignee] : []), ...(assignees ?? [])])
-  requireFew('assignees', [...logins])
+  requireWithinLimit('assignees', [...logins])
   const refs = new Map<number, AccountRef>()
   for (const login of logins) {
     const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
@@ -81,7 +82,7 @@ export async function assigneeRefs(
   return [...refs.values()]
 }
 
-function requireFew(field: string, named: readonly unknown[]): void {
+function requireWithinLimit(field: string, named: readonly unknown[]): void {
   if (named.length <= MAX_NAMED) return
-  throw new Refused(refuse.unprocessable(`${field}: names more than ${MAX_NAMED}`))
+  throw new Refused(refuse.unprocessable(`${field}: has more than ${MAX_NAMED} entries`))
 }

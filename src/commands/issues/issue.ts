@@ -1,10 +1,10 @@
-/** The issue aggregate: what it has in common with pull requests, and nothing else. Pure. */
+/** The issue aggregate. It has only what issues and pull requests have in common. Pure. */
 import type { IssueEvent } from '../../events/domain-events.ts'
 import { type Discussion, discussionChanges, stateOf } from '../../projections/discussion.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import { snapshots } from '../snapshots.ts'
 
-export type IssueState = { status: 'none' } | ({ status: 'open' | 'closed' } & Discussion)
+type IssueState = { status: 'none' } | ({ status: 'open' | 'closed' } & Discussion)
 
 export const issueDecider: Decider<IssueState, IssueEvent> = deciderOf({
   initialState: { status: 'none' },

@@ -1,4 +1,4 @@
-/** Giving labels to an issue or pull request and taking them: `/repos/{owner}/{repo}/issues/{index}/labels`. */
+/** Adds labels to an issue or pull request and removes them: `/repos/{owner}/{repo}/issues/{index}/labels`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -18,8 +18,8 @@ import { changeDiscussion } from './change-discussion.ts'
 import { decideEditDiscussion } from './discussion.ts'
 import { labelRefs } from './fields.ts'
 
-/** Ids, or names; those that the repository and its organization do not have are left out. */
-export const IssueLabelsOption = Type.Object({
+/** Ids or names. Labels that neither the repository nor its organization has are ignored. */
+const IssueLabelsOption = Type.Object({
   labels: Nullable(Type.Array(Type.Union([Type.Integer(), Type.String()]), { maxItems: 1000 })),
 })
 
@@ -44,7 +44,7 @@ export function issueLabelRoutes(services: Services): FastifyPluginAsyncTypebox 
     await settled(services, context, reply)
   }
 
-  /** Ids as they were given, then those of the names. */
+  /** The given ids, then the ids of the given names. */
   async function idsOf(
     repository: RepositoryDocument,
     { labels }: Static<typeof IssueLabelsOption>,
@@ -74,7 +74,7 @@ export function issueLabelRoutes(services: Services): FastifyPluginAsyncTypebox 
         const { repository } = await onRepository(services, request, 'write')
         const given = await idsOf(repository, request.body)
         await relabel(request, reply, repository, request.params.index, ({ labels }) => {
-          // What is given now comes last: of exclusive labels it is what counts.
+          // The new labels come last: the last one of several exclusive labels counts.
           const kept = labels.map(({ id }) => id).filter((id) => !given.includes(id))
           return labelRefs(services, repository, [...kept, ...given])
         })

@@ -1,4 +1,4 @@
-/** Which of the issues that one depends on are open, as the log has them. */
+/** Finds the open ones among the issues that an issue depends on, in the log. */
 import type { IssueRef } from '../../events/domain-events.ts'
 import { repositoryStream } from '../../events/streams.ts'
 import type { Services } from '../../services.ts'
@@ -6,7 +6,7 @@ import { load } from '../execute.ts'
 import { repositoryDecider } from '../repositories/repository.ts'
 import { discussionOf } from './dependency-paths.ts'
 
-/** Nobody can close what was deleted with its repository: nothing waits for that. */
+/** The open dependencies. An issue that was deleted with its repository does not count, since it cannot be closed. */
 export async function openDependencies(
   services: Services,
   dependencies: readonly IssueRef[],

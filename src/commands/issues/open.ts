@@ -1,4 +1,4 @@
-/** Opening an issue: `POST /repos/{owner}/{repo}/issues`. */
+/** Opens an issue: `POST /repos/{owner}/{repo}/issues`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -22,7 +22,7 @@ import { issueDecider } from './issue.ts'
 import { openDependencies } from './open-dependencies.ts'
 import { titleOf } from './title.ts'
 
-export const CreateIssueOption = Type.Object({
+const CreateIssueOption = Type.Object({
   title: Type.String({ maxLength: 255 }),
   body: GivenOrNull(Type.String()),
   due_date: GivenOrNull(Type.String()),
@@ -36,7 +36,7 @@ export const CreateIssueOption = Type.Object({
 
 type Opening = Omit<Extract<IssueEvent, { type: 'IssueOpened' }>['data'], 'index' | 'id'>
 
-/** Takes a number and an id and appends the issue under them. Resolves to its number. */
+/** Takes a number and an id and appends the issue. Resolves to its number. */
 async function openIssue({ events }: Services, context: CommandContext, opening: Opening): Promise<number> {
   const [index, id] = await Promise.all([
     takeNumber(events, context, numbersStream(opening.repoId)),
@@ -44,7 +44,7 @@ async function openIssue({ events }: Services, context: CommandContext, opening:
   ])
   const stream = issueStream(opening.repoId, index)
   const opened: IssueEvent = { type: 'IssueOpened', data: { ...opening, index, id } }
-  // The number is new, so there is nothing to load; only a retried request may find its issue there.
+  // The number is new, so the stream is empty. Only a retried request may find its issue there.
   if (context.retry === undefined) await append(events, context, stream, 'open', [opened], 'no-stream')
   else {
     await execute(events, context, {
@@ -57,7 +57,7 @@ async function openIssue({ events }: Services, context: CommandContext, opening:
   return index
 }
 
-/** Create rule 4: an issue may be closed from its beginning. @throws Refused when it has to stay open */
+/** Create rule 4: a new issue may be closed at once. @throws Refused when it must stay open */
 async function closeIssue(
   services: Services,
   context: CommandContext,
@@ -104,7 +104,7 @@ export function openIssueRoutes(services: Services): FastifyPluginAsyncTypebox {
           poster: { id, login },
           title,
           body: body.body ?? '',
-          // Create rule 1: the rest is for writers alone; of others it is not even looked at.
+          // Create rule 1: only writers set these fields. Requests of others are not even checked for them.
           labels: isWriter ? await labelRefs(services, repository, body.labels ?? []) : [],
           milestone: isWriter ? await milestoneRef(services, repository, body.milestone ?? 0) : null,
           assignees: isWriter ? await assigneeRefs(services, repository, body, 'invalid') : [],

@@ -1,4 +1,4 @@
-/** What closing or opening an issue or pull request is decided on. */
+/** Gathers the facts for the decision to close or reopen an issue or pull request. */
 import { idsStream } from '../../events/streams.ts'
 import type { Discussion } from '../../projections/discussion.ts'
 import type { Services } from '../../services.ts'
@@ -7,7 +7,7 @@ import { takeNumber } from '../sequences.ts'
 import type { StatusChange } from './discussion.ts'
 import { openDependencies } from './open-dependencies.ts'
 
-/** Takes the id of the comment that tells of the change; one that changes nothing needs none. */
+/** The facts, with a new id for the comment that records the change. Nothing is taken when nothing changes. */
 export async function statusChange(
   services: Services,
   context: CommandContext,

@@ -1,8 +1,8 @@
 /** Titles of issues and pull requests. Pure. */
 
 /**
- * A title is one line, without blanks around it: it becomes the first line of commit messages, which git takes
- * no NUL in. Empty when nothing is left.
+ * The text as one line, without control characters and surrounding blanks: a title becomes the first line of commit
+ * messages, and git refuses NUL in them. Empty when nothing is left.
  */
 export function titleOf(text: string | null | undefined): string {
   return (text ?? '').replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()

@@ -1,12 +1,13 @@
-/** A label of a repository or of an organization. Pure. */
+/** The label aggregate: a label of a repository or of an organization. Pure. */
 import type { LabelEvent, LabelScope, LabelSettings } from '../../events/domain-events.ts'
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
-import { textProblem } from '../account-names.ts'
+import { textProblem } from '../accounts/names.ts'
+import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
-/** A label as its own events have it. */
+/** A label, folded from its own events. */
 export interface Label extends LabelSettings {
   id: number
   scope: LabelScope
@@ -30,13 +31,13 @@ export const labelDecider: Decider<LabelState, LabelEvent> = deciderOf({
 
 const COLOR = /^#?([0-9a-f]{6}|[0-9a-f]{3})$/
 
-/** Six hexadecimal digits in lower case, of `#rrggbb`, `rrggbb`, `#rgb` or `rgb`; undefined for anything else. */
+/** Reads `#rrggbb`, `rrggbb`, `#rgb` or `rgb` as six hexadecimal digits in lower case; undefined for any other text. */
 export function colorOf(text: string): string | undefined {
   const digits = COLOR.exec(text.trim().toLowerCase())?.[1]
   return digits?.length === 3 ? digits.replace(/./g, '$&$&') : digits
 }
 
-/** Settings as they are kept (the name trimmed, the color in its one form), or what is wrong with them. */
+/** The settings in their normal form (the name trimmed, the color as six digits), or a refusal. */
 export function normalLabel(wanted: Partial<LabelSettings>): Partial<LabelSettings> | Refusal {
   const normal = { ...wanted }
   if (wanted.name !== undefined) {
@@ -65,7 +66,7 @@ export function decideCreateLabel(
   return [{ type: 'LabelCreated', data: { id, scope, ...wanted, ...normal } }]
 }
 
-/** Records what is different alone. A label of another repository or organization is not found. */
+/** Records only the fields that change. A label of another repository or organization is not found. */
 export function decideEditLabel(
   state: LabelState,
   scope: LabelScope,
@@ -75,16 +76,7 @@ export function decideEditLabel(
   const normal = normalLabel(wanted)
   if (isRefusal(normal)) return normal
   const { label } = state
-  const changes: Partial<LabelSettings> = {}
-  if (normal.name !== undefined && normal.name !== label.name) changes.name = normal.name
-  if (normal.color !== undefined && normal.color !== label.color) changes.color = normal.color
-  if (normal.description !== undefined && normal.description !== label.description) {
-    changes.description = normal.description
-  }
-  if (normal.exclusive !== undefined && normal.exclusive !== label.exclusive) {
-    changes.exclusive = normal.exclusive
-  }
-  if (normal.archived !== undefined && normal.archived !== label.archived) changes.archived = normal.archived
+  const changes = changedFields<LabelSettings>(label, normal)
   if (Object.keys(changes).length === 0) return []
   return [{ type: 'LabelEdited', data: { id: label.id, scope: label.scope, changes } }]
 }

@@ -1,4 +1,4 @@
-/** Making, changing and deleting labels: `/repos/{owner}/{repo}/labels` and `/orgs/{org}/labels`. */
+/** Creates, changes and deletes labels: `/repos/{owner}/{repo}/labels` and `/orgs/{org}/labels`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -23,7 +23,7 @@ import { GivenOrNull } from '../../wire/nullable.ts'
 import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { execute } from '../execute.ts'
-import { commandContext, settled } from '../request-context.ts'
+import { commandContext, executeRequest, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import {
   decideCreateLabel,
@@ -34,12 +34,12 @@ import {
   normalLabel,
 } from './label.ts'
 
-/** What Gitea's columns hold. */
+/** As long as in Gitea's database. */
 const text = { maxLength: 255 }
 const OptionalText = GivenOrNull(Type.String(text))
 const OptionalFlag = GivenOrNull(Type.Boolean())
 
-export const CreateLabelOption = Type.Object({
+const CreateLabelOption = Type.Object({
   name: Type.String(text),
   color: Type.String(),
   description: OptionalText,
@@ -47,8 +47,8 @@ export const CreateLabelOption = Type.Object({
   is_archived: OptionalFlag,
 })
 
-/** Null is the same as absent: Go clients send it for what they do not change. */
-export const EditLabelOption = Type.Object({
+/** Null is the same as absent: Go clients send it for a field that does not change. */
+const EditLabelOption = Type.Object({
   name: OptionalText,
   color: OptionalText,
   description: OptionalText,
@@ -84,7 +84,7 @@ export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
     return organizationHome(organization)
   }
 
-  /** From the label's own events, not from the projection, which may lag. */
+  /** The label from its own events, since the projection may lag. */
   function wireOf(state: LabelState, home: LabelHome): Static<typeof LabelWire> {
     if (state.status !== 'active') throw new Refused(refuse.notFound('label not found'))
     return labelWire(state.label, home, services.publicUrl())
@@ -103,7 +103,7 @@ export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
       exclusive: body.exclusive ?? false,
       archived: body.is_archived ?? false,
     }
-    // Before a number is taken for it.
+    // Refuse before a number is taken.
     const normal = normalLabel(settings)
     if (isRefusal(normal)) throw new Refused(normal)
     const context = commandContext(request)
@@ -125,26 +125,22 @@ export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
     id: string,
     body: Static<typeof EditLabelOption>,
   ) {
-    const context = commandContext(request)
-    const state = await execute(events, context, {
+    const state = await executeRequest(services, request, reply, {
       stream: streamOf(id),
       step: 'edit',
       decider: labelDecider,
       decide: (state) => decideEditLabel(state, home.scope, changesOf(body)),
     })
-    await settled(services, context, reply)
     return wireOf(state, home)
   }
 
   async function remove(request: FastifyRequest, reply: FastifyReply, home: LabelHome, id: string) {
-    const context = commandContext(request)
-    await execute(events, context, {
+    await executeRequest(services, request, reply, {
       stream: streamOf(id),
       step: 'delete',
       decider: labelDecider,
       decide: (state) => decideDeleteLabel(state, home.scope),
     })
-    await settled(services, context, reply)
     return reply.code(204).send(null)
   }
 
@@ -201,7 +197,7 @@ export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
   }
 }
 
-/** The stream of the label in a path, or 404 when there can be none. */
+/** The stream of the label in a path. @throws Refused (not found) when the id is not a number */
 function streamOf(id: string): string {
   const number = pathNumber(id)
   if (number === undefined) throw new Refused(refuse.notFound('label not found'))

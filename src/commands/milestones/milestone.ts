@@ -1,19 +1,20 @@
-/** A milestone of a repository. Pure. */
+/** The milestone aggregate. Pure. */
 import type { MilestoneEvent, MilestoneSettings } from '../../events/domain-events.ts'
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { instantOf, ZERO_TIME } from '../../times.ts'
-import { textProblem } from '../account-names.ts'
+import { textProblem } from '../accounts/names.ts'
+import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
-/** A milestone as its own events have it. */
+/** A milestone, folded from its own events. */
 export interface Milestone extends MilestoneSettings {
   id: number
   repoId: number
 }
 
-export type MilestoneState =
+type MilestoneState =
   | { status: 'missing' }
   | { status: 'active'; milestone: Milestone }
   | { status: 'deleted' }
@@ -35,8 +36,8 @@ const NO_LATER = Date.parse('9999-01-01T00:00:00Z')
 const NO_EARLIER = Date.parse(ZERO_TIME)
 
 /**
- * The moment in UTC that is kept of a date-time, or null for one that means "none": Go's zero time, and the
- * year 9999 that Gitea's clients know for it. Undefined when the text is no date-time.
+ * A due date in UTC, or null for a date-time that means "none": Go's zero time, and the year 9999, which Gitea's
+ * clients use. Undefined when the text is not a date-time.
  */
 function dueOnOf(text: string): string | null | undefined {
   const instant = instantOf(text)
@@ -44,7 +45,7 @@ function dueOnOf(text: string): string | null | undefined {
   return instant <= NO_EARLIER || instant >= NO_LATER ? null : new Date(instant).toISOString()
 }
 
-/** Settings as they are kept (the title trimmed, the due date in UTC), or what is wrong with them. */
+/** The settings in their normal form (the title trimmed, the due date in UTC), or a refusal. */
 export function normalMilestone(wanted: Partial<MilestoneSettings>): Partial<MilestoneSettings> | Refusal {
   const normal = { ...wanted }
   if (wanted.title !== undefined) {
@@ -56,7 +57,7 @@ export function normalMilestone(wanted: Partial<MilestoneSettings>): Partial<Mil
   if (wanted.dueOn != null) {
     const dueOn = dueOnOf(wanted.dueOn)
     if (dueOn === undefined) {
-      return refuse.unprocessable('due_on: must be a date-time such as 2026-01-31T12:00:00Z')
+      return refuse.unprocessable('due_on: must be a date-time like 2026-01-31T12:00:00Z')
     }
     normal.dueOn = dueOn
   }
@@ -75,7 +76,7 @@ export function decideCreateMilestone(
   return [{ type: 'MilestoneCreated', data: { id, repoId, ...wanted, ...normal } }]
 }
 
-/** Records what is different alone. A milestone of another repository is not found. */
+/** Records only the fields that change. A milestone of another repository is not found. */
 export function decideEditMilestone(
   state: MilestoneState,
   repoId: number,
@@ -85,13 +86,7 @@ export function decideEditMilestone(
   const normal = normalMilestone(wanted)
   if (isRefusal(normal)) return normal
   const { milestone } = state
-  const changes: Partial<MilestoneSettings> = {}
-  if (normal.title !== undefined && normal.title !== milestone.title) changes.title = normal.title
-  if (normal.description !== undefined && normal.description !== milestone.description) {
-    changes.description = normal.description
-  }
-  if (normal.state !== undefined && normal.state !== milestone.state) changes.state = normal.state
-  if (normal.dueOn !== undefined && normal.dueOn !== milestone.dueOn) changes.dueOn = normal.dueOn
+  const changes = changedFields<MilestoneSettings>(milestone, normal)
   if (Object.keys(changes).length === 0) return []
   return [{ type: 'MilestoneEdited', data: { id: milestone.id, repoId, changes } }]
 }

@@ -1,4 +1,4 @@
-/** Making, changing and deleting milestones: `/repos/{owner}/{repo}/milestones`. */
+/** Creates, changes and deletes milestones: `/repos/{owner}/{repo}/milestones`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
@@ -13,7 +13,7 @@ import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { execute } from '../execute.ts'
-import { commandContext, settled } from '../request-context.ts'
+import { commandContext, executeRequest, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import {
   decideCreateMilestone,
@@ -23,27 +23,27 @@ import {
   normalMilestone,
 } from './milestone.ts'
 
-/** What Gitea's columns hold. */
+/** As long as in Gitea's database. */
 const OptionalTitle = GivenOrNull(Type.String({ maxLength: 255 }))
 const OptionalText = GivenOrNull(Type.String({ maxLength: 65_535 }))
 const OptionalString = GivenOrNull(Type.String())
 
-export const CreateMilestoneOption = Type.Object({
+const CreateMilestoneOption = Type.Object({
   title: Type.String({ maxLength: 255 }),
   description: OptionalText,
   due_on: OptionalString,
   state: OptionalString,
 })
 
-/** Null and an empty title are the same as absent: Go clients send them for what they do not change. */
-export const EditMilestoneOption = Type.Object({
+/** Null and an empty title are the same as absent: Go clients send them for a field that does not change. */
+const EditMilestoneOption = Type.Object({
   title: OptionalTitle,
   description: OptionalText,
   due_on: OptionalString,
   state: OptionalString,
 })
 
-/** As in Gitea `closed` closes and anything else opens. */
+/** As in Gitea, `closed` closes and any other text opens. */
 const stateOf = (text: string) => (text === 'closed' ? 'closed' : 'open')
 
 function changesOf(body: Static<typeof EditMilestoneOption>): Partial<MilestoneSettings> {
@@ -58,7 +58,7 @@ function changesOf(body: Static<typeof EditMilestoneOption>): Partial<MilestoneS
 export function milestoneRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { events, views } = services
 
-  /** As the projection has it; when it lags behind a creation, from the milestone's own events. */
+  /** The milestone from the projection, or from its own events when the projection lags behind its creation. */
   async function milestoneNow(id: number): Promise<MilestoneDocument> {
     let milestone = await views.milestones.get(`${id}`)
     if (milestone !== undefined) return milestone
@@ -93,7 +93,7 @@ export function milestoneRoutes(services: Services): FastifyPluginAsyncTypebox {
           state: stateOf(body.state ?? 'open'),
           dueOn: body.due_on ?? null,
         }
-        // Before a number is taken for it.
+        // Refuse before a number is taken.
         const normal = normalMilestone(settings)
         if (isRefusal(normal)) throw new Refused(normal)
         const context = commandContext(request)
@@ -123,14 +123,12 @@ export function milestoneRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'write')
         const { id } = await milestoneFor(services, repository.id, request.params.id)
-        const context = commandContext(request)
-        await execute(events, context, {
+        await executeRequest(services, request, reply, {
           stream: milestoneStream(id),
           step: 'edit',
           decider: milestoneDecider,
           decide: (state) => decideEditMilestone(state, repository.id, changesOf(request.body)),
         })
-        await settled(services, context, reply)
         return milestoneWire(await milestoneNow(id))
       },
     )
@@ -141,14 +139,12 @@ export function milestoneRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'write')
         const { id } = await milestoneFor(services, repository.id, request.params.id)
-        const context = commandContext(request)
-        await execute(events, context, {
+        await executeRequest(services, request, reply, {
           stream: milestoneStream(id),
           step: 'delete',
           decider: milestoneDecider,
           decide: (state) => decideDeleteMilestone(state, repository.id),
         })
-        await settled(services, context, reply)
         return reply.code(204).send(null)
       },
     )

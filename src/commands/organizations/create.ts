@@ -1,4 +1,4 @@
-/** Making an organization: `POST /orgs`. */
+/** Creates an organization: `POST /orgs`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { AccountRef } from '../../events/domain-events.ts'
@@ -7,8 +7,8 @@ import { Refused, refuse } from '../../refusal.ts'
 import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { OrganizationWire, organizationWire } from '../../wire/organizations.ts'
-import { takeLogin } from '../account-claims.ts'
-import { createdAccount } from '../created-account.ts'
+import { takeLogin } from '../accounts/claims.ts'
+import { createdAccount } from '../accounts/created-account.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
@@ -19,7 +19,7 @@ import {
   organizationProblem,
 } from './organization.ts'
 
-export const CreateOrgOption = Type.Object({
+const CreateOrgOption = Type.Object({
   username: Type.String(),
   full_name: Type.Optional(Type.String({ maxLength: 100 })),
   description: Type.Optional(Type.String({ maxLength: 255 })),
@@ -30,11 +30,12 @@ export const CreateOrgOption = Type.Object({
 })
 
 /**
- * Makes an organization with its creator as the first admin. Number, claim, events, in this order: a crash
- * leaves nothing half visible. Resolves to its id.
+ * Creates an organization with its creator as the first admin. Resolves to its id. The order is number, claim, events:
+ * after a crash no half of an organization is visible.
+ *
  * @throws Refused (unprocessable) for a bad or taken name
  */
-export async function createOrganization(
+async function createOrganization(
   { events }: Pick<Services, 'events'>,
   context: CommandContext,
   details: OrganizationDetails,
@@ -44,7 +45,7 @@ export async function createOrganization(
   if (problem !== undefined) throw new Refused(problem)
   const id = await takeNumber(events, context, idsStream('account'))
   const stream = organizationStream(id)
-  // A retried request finds its organization there: its name is not claimed again.
+  // A retried request finds its organization and must not claim the name again.
   const { revision } = await load(events, stream, organizationDecider)
   if (revision === null && !(await takeLogin(events, context, details.login, stream))) {
     throw new Refused(refuse.unprocessable(`username: "${details.login}" is taken`))

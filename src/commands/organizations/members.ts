@@ -1,6 +1,6 @@
 /**
- * Who belongs to an organization: `PUT` and `DELETE /orgs/{org}/members/{username}`. Gitea adds members
- * through teams; here a member has one permission, for all repositories of the organization.
+ * Sets and removes members of an organization: `PUT` and `DELETE /orgs/{org}/members/{username}`. Gitea adds members
+ * to teams; here a member has one permission for all repositories of the organization.
  */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
@@ -13,8 +13,8 @@ import type { Services } from '../../services.ts'
 import { Nullable } from '../../wire/nullable.ts'
 import { MemberParams, organizationFor } from '../../wire/organizations.ts'
 import { userNamed } from '../../wire/users.ts'
-import { type Decision, execute } from '../execute.ts'
-import { commandContext, settled } from '../request-context.ts'
+import type { Decision } from '../execute.ts'
+import { executeRequest } from '../request-context.ts'
 import {
   decideRemoveMember,
   decideSetMember,
@@ -23,7 +23,7 @@ import {
   organizationDecider,
 } from './organization.ts'
 
-export const SetMemberOption = Type.Object({
+const SetMemberOption = Type.Object({
   permission: Type.Optional(Type.Enum(['read', 'write', 'admin'])),
 })
 
@@ -44,14 +44,12 @@ export function memberRoutes(services: Services): FastifyPluginAsyncTypebox {
     const actor = signedIn(request)
     const organization = await organizationFor(services, request, path.org)
     const { id, login } = await userNamed(services, path.username)
-    const context = commandContext(request)
-    await execute(services.events, context, {
+    await executeRequest(services, request, reply, {
       stream: organizationStream(organization.id),
       step,
       decider: organizationDecider,
       decide: (state) => decide(state, actor, { id, login }),
     })
-    await settled(services, context, reply)
     return reply.code(204).send(null)
   }
 

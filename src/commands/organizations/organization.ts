@@ -1,7 +1,7 @@
-/** An organization and its members. Pure. */
+/** The organization aggregate, with its members. Pure. */
 import type { AccountRef, OrganizationEvent, Permission } from '../../events/domain-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
-import { emailProblem, loginProblem, textProblem } from '../account-names.ts'
+import { emailProblem, loginProblem, textProblem } from '../accounts/names.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
@@ -21,7 +21,7 @@ export type OrganizationState =
   | { status: 'missing' }
   | { status: 'active'; organization: AccountRef; members: ReadonlyMap<number, Permission> }
 
-/** Who asks for a change of members. */
+/** The user who wants to change the members. */
 export interface MemberActor {
   id: number
   siteAdmin: boolean
@@ -50,7 +50,7 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
   },
 })
 
-/** What is wrong with an organization to be made, whoever else there is. */
+/** What is wrong with the details of a new organization, apart from a name that is taken. */
 export function organizationProblem(details: OrganizationDetails): Refusal | undefined {
   const errors = [
     ['username', loginProblem(details.login)],
@@ -62,14 +62,14 @@ export function organizationProblem(details: OrganizationDetails): Refusal | und
   return errors.length === 0 ? undefined : refuse.unprocessable(errors.join('; '), errors)
 }
 
-/** Clients show it as a link. */
+/** What is wrong with a website. Clients show it as a link. */
 function websiteProblem(website: string): string | undefined {
   if (website === '') return undefined
   const isLink = URL.canParse(website) && /^https?:$/.test(new URL(website).protocol)
   return isLink ? undefined : 'is not an http or https URL'
 }
 
-/** Whoever makes an organization is its first admin. */
+/** Creates an organization with its creator as the first admin. */
 export function decideCreateOrganization(
   state: OrganizationState,
   id: number,
@@ -93,29 +93,29 @@ export function decideSetMember(
   permission: Permission,
 ): Decision<OrganizationEvent> {
   if (state.status === 'missing') return refuse.notFound('organization not found')
-  if (!rules(state.members, actor)) return NOT_ADMIN
+  if (!isAdmin(state.members, actor)) return NOT_ADMIN
   if (state.members.get(user.id) === permission) return []
   if (permission !== 'admin' && isLastAdmin(state.members, user.id)) return LAST_ADMIN
   return [{ type: 'MemberSet', data: { organization: state.organization, user, permission } }]
 }
 
-/** Members may leave by themselves. */
+/** Removes a member. Only admins of the organization may do that, but each member may leave. */
 export function decideRemoveMember(
   state: OrganizationState,
   actor: MemberActor,
   user: AccountRef,
 ): Decision<OrganizationEvent> {
   if (state.status === 'missing') return refuse.notFound('organization not found')
-  if (actor.id !== user.id && !rules(state.members, actor)) return NOT_ADMIN
+  if (actor.id !== user.id && !isAdmin(state.members, actor)) return NOT_ADMIN
   if (!state.members.has(user.id)) return refuse.notFound(`${user.login} is not a member`)
   if (isLastAdmin(state.members, user.id)) return LAST_ADMIN
   return [{ type: 'MemberRemoved', data: { organization: state.organization, user } }]
 }
 
-const NOT_ADMIN = refuse.forbidden('only admins of the organization change its members')
-const LAST_ADMIN = refuse.unprocessable('the last admin of an organization stays one; name another first')
+const NOT_ADMIN = refuse.forbidden('only admins of the organization may change its members')
+const LAST_ADMIN = refuse.unprocessable('an organization needs an admin; add another admin first')
 
-function rules(members: ReadonlyMap<number, Permission>, { id, siteAdmin }: MemberActor): boolean {
+function isAdmin(members: ReadonlyMap<number, Permission>, { id, siteAdmin }: MemberActor): boolean {
   return siteAdmin || members.get(id) === 'admin'
 }
 

@@ -1,4 +1,4 @@
-/** The commit that a merge brings to the base branch, as git itself would make it; no ref moves. */
+/** Builds the commit that a merge brings to the base branch, as git itself would make it. No ref moves. */
 import type { MergeStyle } from '../../events/domain-events.ts'
 import { commitRange } from '../../git/commit-range.ts'
 import { commitFacts, type Signature } from '../../git/commits.ts'
@@ -10,28 +10,28 @@ import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { coAuthorsOf, type MessageFields, mergeMessage } from './merge-message.ts'
 import type { ActivePull } from './pull-request.ts'
 
-/** Of more commits than these, the older ones' authors are not named in a squash. */
+/** A squash names the authors of the newest commits only, at most of this many. */
 const MAX_SQUASHED = 1000
 
-export interface MergeToBuild {
+interface MergeToBuild {
   style: Exclude<MergeStyle, 'manually-merged'>
-  /** Where the base branch stands. */
+  /** The tip of the base branch. */
   base: string
   fields: MessageFields
   headLabel: string
-  /** Of the pull request: who wrote it is the author of a squash. */
+  /** The poster of the pull request: the author of a squash. */
   poster: Signature
   merger: Signature
   signingKey: string | undefined
 }
 
-/** Where the base branch is to go, and what the commit there says; no message when it is no new commit. */
-export interface BuiltMerge {
+/** The new tip of the base branch, and the message of that commit; the message is empty when the commit is not new. */
+interface BuiltMerge {
   commit: string
   message: string
 }
 
-/** Resolves to a conflict (merge rule 7) when the style can't bring the two together. */
+/** Builds the merge. Resolves to a conflict (merge rule 7) when the style cannot merge the two. */
 export async function buildMerge(
   dir: string,
   pull: ActivePull,
@@ -64,10 +64,10 @@ export async function buildMerge(
     case 'rebase-merge': {
       const tip = rebasedTip(await rebase(dir, { base, head, committer: merger, signingKey }))
       if (isRefused(tip)) return tip
-      // The base has all of these changes already.
+      // The base has all of these changes already, so there is nothing to merge.
       if (tip === base) return { commit: base, message: '' }
       const tree = (await commitFacts(dir, [tip])).get(tip)?.tree
-      if (tree === undefined) throw new Error(`the rebased commit ${tip} is not there`)
+      if (tree === undefined) throw new Error(`the rebased commit ${tip} is missing`)
       const message = mergeMessage(style, pull, fields, headLabel)
       const people = { author: merger, committer: merger, signingKey }
       return { message, commit: await commitTree(dir, { tree, parents: [base, tip], message, ...people }) }
@@ -83,7 +83,7 @@ function isRefused(result: string | Refusal): result is Refusal {
   return typeof result === 'object' && isRefusal(result)
 }
 
-/** The merged tree, or the conflict that a client is told of. */
+/** The merged tree, or a conflict for the client. */
 export function cleanTree(merged: MergeResult): string | Refusal {
   switch (merged.kind) {
     case 'clean':
@@ -95,7 +95,7 @@ export function cleanTree(merged: MergeResult): string | Refusal {
   }
 }
 
-/** Where the rebased commits end, or the conflict that a client is told of. */
+/** The tip of the rebased commits, or a conflict for the client. */
 export function rebasedTip(rebased: RebaseResult): string | Refusal {
   switch (rebased.kind) {
     case 'clean':

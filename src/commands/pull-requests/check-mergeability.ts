@@ -1,16 +1,16 @@
-/** Whether open pull requests can be merged: each is tried at the tips of now, and the outcome is recorded. */
+/** Checks whether open pull requests can be merged, and records that. */
 import type { IssueRef } from '../../events/domain-events.ts'
 import { pullStream } from '../../events/streams.ts'
 import { type MergeResult, mergeTreesAll } from '../../git/merge.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
-import { tipOf } from './branch-tip.ts'
+import { recordedTip } from './branch-tips.ts'
 import { type ActivePull, decideMergeability, pullDecider } from './pull-request.ts'
 
-/** So many merges are tried by one git process, and recorded before the next ones are tried. */
+/** One git process tries this many merges. They are recorded before the next ones are tried. */
 const BATCH = 100
 
-/** Tries the merges of open pull requests into one repository at the tips of now, and records the outcome. */
+/** Tries the merges of open pull requests into one repository at their present tips, and records the outcome. */
 export async function checkMergeability(
   services: Services,
   context: CommandContext,
@@ -32,14 +32,17 @@ export async function checkMergeability(
 
 type Pair = { ours: string; theirs: string }
 
-/** What is to be tried: no pair when a branch is gone; nothing when that very merge is known to be clean. */
+/** The merge to try, without a pair when a branch is gone. Undefined when the same merge is known to be clean. */
 async function checkOf(
   services: Services,
   { repoId, index }: IssueRef,
 ): Promise<{ pull: ActivePull; pair: Pair | undefined } | undefined> {
   const { state: pull } = await load(services.events, pullStream(repoId, index), pullDecider)
   if (pull.status !== 'open') return undefined
-  const [theirs, ours] = await Promise.all([tipOf(services, pull.head), tipOf(services, pull.base)])
+  const [theirs, ours] = await Promise.all([
+    recordedTip(services, pull.head),
+    recordedTip(services, pull.base),
+  ])
   if (theirs === undefined || ours === undefined) return { pull, pair: undefined }
   const { head, base, mergeable } = pull.mergeability
   return mergeable && head === theirs && base === ours ? undefined : { pull, pair: { ours, theirs } }
@@ -63,7 +66,7 @@ async function recordMergeability(
     step: `mergeability ${checked.head} ${checked.base}`,
     decider: pullDecider,
     decide: (state) => {
-      // With another base by now it has been tried against that one.
+      // When the base has changed since, the merge into the new base has been tried already.
       if (state.status === 'none' || state.base.branch !== pull.base.branch) return []
       return decideMergeability(state, checked)
     },

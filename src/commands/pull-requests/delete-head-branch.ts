@@ -1,4 +1,4 @@
-/** The head branch of a merged pull request, when the merge was to delete it: merge rule 8. */
+/** Deletes the head branch of a merged pull request, when the merge asked for that: merge rule 8. */
 import type { AccountRef } from '../../events/domain-events.ts'
 import { idsStream, pullStream } from '../../events/streams.ts'
 import { resolveRef } from '../../git/refs.ts'
@@ -13,8 +13,9 @@ import { takeNumber } from '../sequences.ts'
 import { type ActivePull, decideHeadBranchDeleted, pullDecider } from './pull-request.ts'
 
 /**
- * Deletes the head branch, unless another unmerged pull request uses it as its head, and comments on it.
- * `by`: who merged. Resolves to why it could not be deleted. Runs in the merge's turn, and may run again.
+ * Deletes the head branch and comments on that, unless another unmerged pull request has the same head branch. `by`:
+ * the user who merged. Resolves to the reason when the branch could not be deleted. Runs in the turn of the merge, and
+ * may run again.
  */
 export async function deleteHeadBranch(
   services: Services,
@@ -33,12 +34,12 @@ export async function deleteHeadBranch(
     return refuse.forbidden('you may not delete the head branch')
   }
   if (branch === repository.defaultBranch) {
-    return refuse.forbidden('the head branch is the default branch, which can not be deleted')
+    return refuse.forbidden('the head branch is the default branch, which cannot be deleted')
   }
   if (protectionOf(repository.protections, branch) !== undefined) {
-    return refuse.forbidden('the head branch is protected and can not be deleted')
+    return refuse.forbidden('the head branch is protected and cannot be deleted')
   }
-  // One that was merged right before uses the branch no longer.
+  // A pull request that was merged just before does not use the branch any more.
   await services.projector.waitFor(context.written, services.config.projectionWaitMs)
   const heads = { headKey: branchKey(repoId, branch), status: { $in: ['open', 'closed'] } } as const
   const others = await views.pulls.find(heads, { limit: 2 })
@@ -47,17 +48,17 @@ export async function deleteHeadBranch(
   const tip = await resolveRef(gitDirOf(services, repoId), `refs/heads/${branch}`)
   if (tip === null) return missing
   if (tip !== sha || (await removeBranch(services, context, repoId, branch, sha)) !== 'moved') {
-    return refuse.conflict('the head branch was pushed to after the merge and stays')
+    return refuse.conflict('the head branch was pushed to after the merge, so it is kept')
   }
   await comment(services, context, pull).catch((error: unknown) =>
-    services.log.warn({ err: error }, 'the deletion of a head branch has no comment'),
+    services.log.warn({ err: error }, 'the comment on the deletion of a head branch failed'),
   )
   return undefined
 }
 
 const missing = refuse.notFound('the head branch does not exist any more')
 
-/** A comment that fails is no failure of the merge. */
+/** Adds the comment on the deletion. When that fails, the merge has still succeeded. */
 async function comment(services: Services, context: CommandContext, pull: ActivePull): Promise<void> {
   const commentId = await takeNumber(services.events, context, idsStream('comment'))
   await execute(services.events, context, {

@@ -1,8 +1,8 @@
-/** Changing a pull request: `PATCH /repos/{owner}/{repo}/pulls/{index}`. */
+/** Changes a pull request: `PATCH /repos/{owner}/{repo}/pulls/{index}`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import type { AccountRef, IssueRef, PullRequestEvent } from '../../events/domain-events.ts'
+import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts'
 import { claimKeys, pullStream } from '../../events/streams.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'
@@ -25,8 +25,9 @@ import { assigneeRefs, labelRefs, milestoneRef } from '../issues/fields.ts'
 import { statusChange } from '../issues/status-change.ts'
 import { titleOf } from '../issues/title.ts'
 import { commandContext, settled } from '../request-context.ts'
-import { branchTip } from './branch-tip.ts'
-import { catchUp } from './move-heads.ts'
+import { requireTip } from './branch-tips.ts'
+import { duplicateRefusal, headBaseClaim } from './duplicate-pull.ts'
+import { catchUpAfterReopening } from './move-heads.ts'
 import {
   type ActivePull,
   decideMaintainerEdit,
@@ -35,9 +36,8 @@ import {
   type PullState,
   pullDecider,
 } from './pull-request.ts'
-import { targetsClaim, twinExists } from './targets.ts'
 
-export const EditPullRequestOption = Type.Object({
+const EditPullRequestOption = Type.Object({
   title: GivenOrNull(Type.String({ maxLength: 255 })),
   body: GivenOrNull(Type.String()),
   assignee: GivenOrNull(Type.String()),
@@ -61,7 +61,7 @@ interface PullEdit {
   allowMaintainerEdit: boolean | undefined
 }
 
-/** What the request changes of title, text, labels, milestone, assignees and deadline: edit rules 2 and 3. */
+/** The changes of title, text, labels, milestone, assignees and deadline in a request: edit rules 2 and 3. */
 async function discussionEdit(
   services: Services,
   repository: RepositoryDocument,
@@ -84,7 +84,7 @@ async function discussionEdit(
   return edit
 }
 
-/** Edit rule 7: the flag is the poster's to set, who must be able to push to the head branch too. */
+/** Edit rule 7: only the poster may set the flag, and only with write access to the head repository. */
 async function requireMaintainerEditRight(
   services: Services,
   pull: PullDocument,
@@ -94,11 +94,13 @@ async function requireMaintainerEditRight(
   const writes = headRepository !== undefined && atLeast(accessTo(headRepository, requester), 'write')
   if (pull.poster.id === requester.id && writes) return
   throw new Refused(
-    refuse.forbidden('allow_maintainer_edit: only the poster may change it, who can push to the head branch'),
+    refuse.forbidden(
+      'allow_maintainer_edit: only the poster may change it, with write access to the head branch',
+    ),
   )
 }
 
-/** All of an edit, or none of it. */
+/** Decides on the whole edit: the events of all of its parts, or the first refusal. */
 async function decideEdit(
   services: Services,
   context: CommandContext,
@@ -131,13 +133,13 @@ async function decideEdit(
   return events
 }
 
-/** The new base branch, and how the head compares to it. @throws Refused (not found, unprocessable) */
+/** The new base branch, compared with the head. @throws Refused (not found, unprocessable) */
 async function targetOf(services: Services, { head, base }: ActivePull, branch: string) {
   if (head.repoId === base.repoId && head.branch === branch) {
-    throw new Refused(refuse.unprocessable('base: is the head branch: there are no changes between them'))
+    throw new Refused(refuse.unprocessable('base: is the head branch, so there are no changes between them'))
   }
   const dir = gitDirOf(services, base.repoId)
-  const sha = await branchTip(services, base.repoId, branch)
+  const sha = await requireTip(services, base.repoId, branch)
   const ancestor = await mergeBase(dir, sha, head.sha)
   if (ancestor === undefined) throw new Refused(refuse.unprocessable('head and base share no history'))
   const [diff, merge] = await Promise.all([diffStat(dir, ancestor, head.sha), mergeTrees(dir, sha, head.sha)])
@@ -151,10 +153,10 @@ async function targetOf(services: Services, { head, base }: ActivePull, branch: 
 }
 
 /**
- * The edit, with the claim to a new head and base before it and the old one given back after it. One edit of
- * a pull request at a time: another one could give back the claim that this one relies on.
+ * Carries out an edit. A new base branch is claimed before it, and the claim that is not needed any more is released
+ * after it. One edit of a pull request at a time: another one could release the claim that this one relies on.
  */
-async function edit(
+async function editPull(
   services: Services,
   context: CommandContext,
   { repoId, index }: PullDocument,
@@ -164,7 +166,7 @@ async function edit(
   const stream = pullStream(repoId, index)
   await inTurn(stream, async () => {
     const newKey = await claimTarget(services, context, stream, wanted.base)
-    // The key that it must not have when all is done: the old one, or the new one when the edit is refused.
+    // The claim to release at the end: the old one, or the new one when the base branch does not change.
     let surplus = newKey
     try {
       await execute(events, context, {
@@ -181,7 +183,8 @@ async function edit(
         },
       })
     } catch (error) {
-      // Refused: what it has stays what it had. After another failure nobody knows, and the grace decides.
+      // After a refusal the old claim is still the right one. After another failure the edit may have been recorded:
+      // then the grace period of the claims decides.
       if (error instanceof Refused && newKey !== undefined && surplus !== undefined) {
         await releaseClaim(events, context, newKey, stream)
       }
@@ -191,7 +194,7 @@ async function edit(
   })
 }
 
-/** Claims another base for it; resolves to the key, if one was taken. @throws Refused (not found, conflict) */
+/** Claims a new base branch. Resolves to the key, or undefined when the base does not change. @throws Refused */
 async function claimTarget(
   services: Services,
   context: CommandContext,
@@ -201,24 +204,12 @@ async function claimTarget(
   const { state } = await load(services.events, stream, pullDecider)
   if (base === undefined || state.status === 'none' || state.status === 'merged') return undefined
   if (base === state.base.branch) return undefined
-  await branchTip(services, state.repoId, base)
+  await requireTip(services, state.repoId, base)
   const key = claimKeys.pull(state.head, { ...state.base, branch: base })
   const { events } = services
-  const claimed = await takeClaim(events, context, { ...targetsClaim(services, key), holder: stream })
-  if (!claimed.taken) throw new Refused(twinExists(claimed.holder))
+  const claimed = await takeClaim(events, context, { ...headBaseClaim(services, key), holder: stream })
+  if (!claimed.taken) throw new Refused(duplicateRefusal(claimed.holder))
   return key
-}
-
-/** One that is opened again has the head that its branch came to meanwhile, before the client is told. */
-export async function takeOverHead(
-  services: Services,
-  context: CommandContext,
-  { repoId, index }: IssueRef,
-): Promise<void> {
-  await catchUp(services, context, repoId, index).catch((error: unknown) =>
-    services.log.warn({ err: error, repoId, index }, 'the head is left to the process'),
-  )
-  await services.projector.waitFor(context.written, services.config.projectionWaitMs)
 }
 
 export function editPullRoutes(services: Services): FastifyPluginAsyncTypebox {
@@ -247,7 +238,7 @@ export function editPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         if (allowMaintainerEdit !== undefined) await requireMaintainerEditRight(services, pull, requester)
         const context = commandContext(request)
         const closed = typeof body.state === 'string' ? body.state === 'closed' : undefined
-        await edit(services, context, pull, {
+        await editPull(services, context, pull, {
           by: { id: requester.id, login: requester.login },
           discussion: await discussionEdit(services, repository, isWriter, body),
           closed,
@@ -255,7 +246,7 @@ export function editPullRoutes(services: Services): FastifyPluginAsyncTypebox {
           allowMaintainerEdit,
         })
         await settled(services, context, reply)
-        if (closed === false && pull.status === 'closed') await takeOverHead(services, context, pull)
+        if (closed === false && pull.status === 'closed') await catchUpAfterReopening(services, context, pull)
         const edited = await pullFor(services, repository.id, request.params.index)
         const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
         return reply

@@ -1,6 +1,6 @@
 /**
- * The second half of a merge: the branch, then the outcome. Runs right after the intent is recorded, and
- * again at start for an intent that a crash left without an outcome. Every step may be repeated.
+ * The second half of a merge: moves the base branch, then records the outcome. Runs right after the intent is
+ * recorded, and again at a start when a crash left an intent without an outcome. Each step may be repeated.
  */
 import type { MergeIntent } from '../../events/domain-events.ts'
 import { claimKeys, pullStream } from '../../events/streams.ts'
@@ -12,7 +12,7 @@ import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { releaseClaim } from '../claims.ts'
 import { type CommandContext, execute } from '../execute.ts'
-import { recordMerge } from '../refs-updated.ts'
+import { recordMerge } from '../git/record-refs.ts'
 import {
   type ActivePull,
   decideMerged,
@@ -21,13 +21,13 @@ import {
   pullDecider,
 } from './pull-request.ts'
 
-/** Merges of one repository take turns under this key (`inTurn`), so that two into one branch both land. */
+/** The key of the turns (`inTurn`) of merges into one repository: two merges into one branch both succeed. */
 export const mergeTurn = (repoId: number) => `merge ${repoId}`
 
-/** The `id` of the refusal of a merge that a push to the base has overtaken. */
+/** The `id` of the refusal when a push has moved the base branch before the merge could. */
 export const BASE_HAS_MOVED = 'base has moved'
 
-/** Resolves to why the merge failed, or undefined when it is done (or there was none under way). */
+/** Finishes the merge under way, if there is one. Resolves to the reason when it failed. */
 export async function finishMerge(
   services: Services,
   context: CommandContext,
@@ -51,12 +51,12 @@ export async function finishMerge(
     step: 'merged',
     decide: (current) => decideMerged(current, commit),
   })
-  await releaseTargets(services, context, state)
+  await releaseHeadBase(services, context, state)
   return undefined
 }
 
-/** A merged pull request keeps others from its head and base no longer. */
-export async function releaseTargets(
+/** Releases the claim of a merged pull request, so that another one may have the same head and base. */
+export async function releaseHeadBase(
   { events }: Services,
   context: CommandContext,
   { repoId, index, head, base }: ActivePull,
@@ -72,14 +72,14 @@ async function moveBase(
 ): Promise<Refusal | undefined> {
   const dir = gitDirOf(services, repoId)
   const ref = `refs/heads/${baseBranch}`
-  // In turn with pushes: the log tells of the moves of a branch in the order in which git made them.
+  // In turn with pushes, so that the log has the moves of a branch in git's order.
   return inTurn(dir, async () => {
     const outcome = await updateRef(dir, ref, { from, to: commit })
     const tip = outcome === 'moved' ? commit : await resolveRef(dir, ref)
     if (tip === null || !(await isAncestor(dir, commit, tip))) {
       return { ...refuse.conflict(`push out of date: ${baseBranch} has moved`), id: BASE_HAS_MOVED }
     }
-    // A branch that a push has moved on from the commit is told of by that push.
+    // When a push has moved the branch on from the commit, that push records the move.
     if (tip === commit && from !== commit) {
       await recordMerge(services, context, repoId, index, { ref, from, to: commit })
     }

@@ -1,6 +1,6 @@
 /**
- * Edit rule 7, where it counts: writers of a repository may push to the branches of forks from which open pull
- * requests into it allow that.
+ * Edit rule 7 for pushes: writers of a repository may push to a branch of a fork when an open pull request from that
+ * branch into the repository allows it.
  */
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { branchKey, type PullDocument } from '../../projections/pulls.ts'
@@ -8,8 +8,9 @@ import type { Filter } from '../../projections/read-store.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import type { Services } from '../../services.ts'
+import { branchNames } from './branch-tips.ts'
 
-/** The pull requests that invite the requester, among those whose heads are in the fork. */
+/** A filter for the pull requests from a fork that allow the requester to push; undefined when there can be none. */
 async function invitations(
   { views }: Services,
   fork: RepositoryDocument,
@@ -21,22 +22,20 @@ async function invitations(
   return { repoId: parent.id, status: 'open', allowMaintainerEdit: true }
 }
 
-/** Whether there is any branch of the fork to which the requester, who may not write there, may push. */
-export async function mayPushSome(
+/** Whether a requester without write access to the fork may push to any branch of it. */
+export async function mayPushAnyBranch(
   services: Services,
   fork: RepositoryDocument,
   requester: AccountDocument | null,
 ): Promise<boolean> {
   const inviting = await invitations(services, fork, requester)
   if (inviting === undefined) return false
-  // All keys of the fork's branches: ';' comes right after ':'.
+  // The range of the keys of all branches of the fork: ';' comes right after ':'.
   const headKey = { $gte: branchKey(fork.id, ''), $lt: `${fork.id};` }
   return (await services.views.pulls.find({ ...inviting, headKey }, { limit: 1 })).length > 0
 }
 
-const HEADS = 'refs/heads/'
-
-/** Which of these refs of the fork the requester, who may not write there, may push. */
+/** The refs that a requester without write access to the fork may push, among `refs`. */
 export async function pushableRefs(
   services: Services,
   fork: RepositoryDocument,
@@ -44,9 +43,9 @@ export async function pushableRefs(
   refs: readonly string[],
 ): Promise<ReadonlySet<string>> {
   const inviting = await invitations(services, fork, requester)
-  const branches = refs.filter((ref) => ref.startsWith(HEADS)).map((ref) => ref.slice(HEADS.length))
+  const branches = branchNames(refs)
   if (inviting === undefined || branches.length === 0) return new Set()
   const headKey = { $in: branches.map((branch) => branchKey(fork.id, branch)) }
   const found = await services.views.pulls.find({ ...inviting, headKey })
-  return new Set(found.map(({ head }) => `${HEADS}${head.branch}`))
+  return new Set(found.map(({ head }) => `refs/heads/${head.branch}`))
 }

@@ -1,4 +1,4 @@
-/** Whether a pull request may be merged: merge rule 2. Pure. */
+/** Decides whether a pull request may be merged: merge rule 2. Pure. */
 import {
   type AccountRef,
   type BranchProtection,
@@ -11,15 +11,15 @@ import { isWorkInProgress } from '../../work-in-progress.ts'
 import type { PullState } from './pull-request.ts'
 
 export interface MergeRequest {
-  /** `Do`; any text. */
+  /** `Do`: the style, or any other text. */
   style: string
-  /** `head_commit_id`: the head that the requester has seen. */
+  /** `head_commit_id`: the head that the requester saw. */
   expectedHead?: string
-  /** `force_merge` of an admin: protection rules do not hold. */
+  /** `force_merge` of an admin: protection rules do not apply. */
   force: boolean
-  /** A merge that waits for its checks does not need them yet. */
+  /** The merge is only scheduled now: its checks need not have succeeded yet. */
   scheduling: boolean
-  /** A scheduled merge whose time has come: whose schedule must still be there. */
+  /** For a scheduled merge that is carried out: the user whose schedule must still exist. */
   scheduledBy?: AccountRef
 }
 
@@ -27,31 +27,31 @@ export interface MergeFacts {
   mayMerge: boolean
   allowedStyles: readonly MergeStyle[]
   protection: BranchProtection | undefined
-  /** Of the head, against the contexts that the protection requires. */
+  /** The outcome of the required contexts for the head. */
   checks: ChecksOutcome
-  /** Where the branches stand in git; null when one is gone. */
+  /** The tips of the branches in git; null when a branch does not exist any more. */
   headTip: string | null
   baseTip: string | null
   /** Whether the head lacks commits of the base. */
   outdated: boolean
-  /** Whether the commits that the merge would bring to the tip of the base would be signed. */
+  /** Whether all commits that the merge would add to the base would be signed. */
   wouldBeSigned: boolean
-  /** Numbers of the issues that it depends on and that are open. */
+  /** The open issues that it depends on, like `#12`. */
   openDependencies: readonly string[]
 }
 
-/** The name of the style, when it is one. */
+/** Whether a text is a merge style. */
 export function isMergeStyle(style: string): style is MergeStyle {
   return MERGE_STYLES.some((known) => known === style)
 }
 
-/** A head that moved and is not recorded yet must not be merged unseen, nor must what it replaced. */
+/** The head has moved and the move is not recorded yet: neither the old nor the new head must be merged. */
 export const headHasMoved = refuse.conflict('the head branch has just moved; try again')
 
-/** Canceled just before its time: nobody wants that merge any more. */
+/** The schedule was canceled just before its merge. */
 export const scheduleIsGone = refuse.notFound('no merge is scheduled')
 
-/** Why the pull request can't be merged so, or undefined. What is not allowed comes before conflicts. */
+/** The reason why the pull request cannot be merged, or undefined. What is not allowed is checked before conflicts. */
 export function mergeRefusal(
   state: PullState,
   request: MergeRequest,
@@ -64,11 +64,11 @@ export function mergeRefusal(
   if (scheduledBy !== undefined && state.schedule?.by.id !== scheduledBy.id) return scheduleIsGone
   if (!facts.mayMerge) return refuse.notAllowed('you are not allowed to merge this pull request')
   const { style, expectedHead } = request
-  if (!isMergeStyle(style)) return refuse.notAllowed(`Do: "${style}" is no merge style`)
+  if (!isMergeStyle(style)) return refuse.notAllowed(`Do: "${style}" is not a merge style`)
   if (!facts.allowedStyles.includes(style)) {
     return refuse.notAllowed(`Do: ${style} is not allowed in this repository`)
   }
-  // A merge that was done elsewhere is not ours to prevent.
+  // A manual merge has happened already, so nothing can prevent it.
   if (style === 'manually-merged') return undefined
   if (isWorkInProgress(state.title)) return refuse.notAllowed('the pull request is a work in progress')
   if (facts.headTip === null) return notMergeable(`the head branch ${state.head.branch} is gone`)
@@ -78,14 +78,14 @@ export function mergeRefusal(
   }
   const protects = protectionRefusal(request, facts)
   if (protects !== undefined) return protects
-  // Conflicts (merge rule 7) come after all that is not allowed (merge rule 2).
+  // Conflicts (merge rule 7) come after everything that is not allowed (merge rule 2).
   if (expectedHead !== undefined && expectedHead !== state.head.sha) {
     return refuse.conflict(`head_commit_id: the head is at ${state.head.sha}`)
   }
   return facts.headTip === state.head.sha ? undefined : headHasMoved
 }
 
-const notMergeable = (reason: string) => refuse.notAllowed(`the pull request can not be merged: ${reason}`)
+const notMergeable = (reason: string) => refuse.notAllowed(`the pull request cannot be merged: ${reason}`)
 
 function protectionRefusal(
   { force, scheduling }: MergeRequest,
@@ -94,7 +94,9 @@ function protectionRefusal(
   if (protection === undefined) return undefined
   const { rule } = protection
   if (protection.requireSigned && !wouldBeSigned) {
-    return refuse.notAllowed(`protection "${rule}": requires signed commits, and this merge would have none`)
+    return refuse.notAllowed(
+      `protection "${rule}": requires signed commits, and this merge would add unsigned ones`,
+    )
   }
   if (force && !protection.blockAdminOverride) return undefined
   if (protection.statusCheck && !scheduling && checks !== 'success') {

@@ -1,4 +1,4 @@
-/** What a merge is decided on, gathered from git, from the log and from the repository's settings. */
+/** Gathers the facts for the decision on a merge: from git, the log and the settings of the repository. */
 import { checksStream } from '../../events/streams.ts'
 import { commitRange } from '../../git/commit-range.ts'
 import { RepositoryMissing } from '../../git/errors.ts'
@@ -16,9 +16,10 @@ import { checksDecider } from '../statuses/checks.ts'
 import type { MergeFacts } from './merge-checks.ts'
 import type { ActivePull } from './pull-request.ts'
 
-/** More commits than these are not asked for their signatures. */
+/** The signatures of at most this many commits are verified; a merge of more counts as unsigned. */
 const MAX_VERIFIED = 10_000
 
+/** The facts for the decision on a merge. `style`: any text. */
 export async function mergeFacts(
   services: Services,
   pull: ActivePull,
@@ -30,12 +31,12 @@ export async function mergeFacts(
   const { head, base } = pull
   const protection = protectionOf(repository.protections, base.branch)
   const [tips, dependencies, checks] = await Promise.all([
-    tipsOf(services, pull),
+    gitTips(services, pull),
     openDependencies(services, pull.dependencies),
     checksOf(services, repository, pull),
   ])
   const { baseTip } = tips
-  // Only some protections need to know, and asking git takes as long as the merge itself.
+  // Ask git only when a protection needs the answer: it takes as long as the merge itself.
   const asks = protection?.blockOutdated || protection?.requireSigned
   const includesBase = !asks || (baseTip !== null && (await isAncestor(dir, baseTip, head.sha)))
   return {
@@ -53,8 +54,8 @@ export async function mergeFacts(
   }
 }
 
-/** Where head and base stand in git; null when the branch, or its repository, is gone. */
-export async function tipsOf(
+/** The tips of head and base in git; null when the branch or its repository does not exist any more. */
+export async function gitTips(
   services: Services,
   { head, base }: Pick<ActivePull, 'head' | 'base'>,
 ): Promise<{ headTip: string | null; baseTip: string | null }> {
@@ -80,7 +81,7 @@ async function refsOf(services: Services, repoId: number, refs: readonly string[
   }
 }
 
-/** What the statuses of the head say, against the contexts that the base branch requires, if it does. */
+/** The outcome of the checks of the head: only of the contexts that the base branch requires, if it requires any. */
 export async function checksOf({ events }: Services, repository: RepositoryDocument, pull: ActivePull) {
   const protection = protectionOf(repository.protections, pull.base.branch)
   const contexts = protection?.statusCheck ? protection.contexts : []
@@ -89,8 +90,9 @@ export async function checksOf({ events }: Services, repository: RepositoryDocum
 }
 
 /**
- * Commits that the merge makes are signed with the server's key. A fast-forward makes none, and neither does a
- * rebase of what stands on the base already: then the commits themselves must be signed by a trusted key.
+ * Whether all commits that the merge adds would be signed. The server signs the commits that it makes. A fast-forward
+ * makes none, and neither does a rebase when the head includes the base: then a trusted key must have signed the
+ * commits themselves.
  */
 async function wouldBeSigned(
   { config }: Services,

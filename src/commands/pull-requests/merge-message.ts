@@ -1,4 +1,4 @@
-/** What the commit of a merge says: merge rule 5. Pure. */
+/** The message of a merge commit: merge rule 5. Pure. */
 import type { MergeStyle } from '../../events/domain-events.ts'
 import type { Signature } from '../../git/commits.ts'
 import type { ActivePull } from './pull-request.ts'
@@ -11,8 +11,8 @@ export interface MessageFields {
 }
 
 /**
- * The given title or the default one, and the given message after a blank line. `headLabel`: the head branch,
- * with its repository in front when that is a fork. `coAuthors`: who else wrote what a squash makes one of.
+ * The given title or the default one, then a blank line and the given message. `headLabel`: the head branch, after its
+ * repository when that is a fork. `coAuthors`: the other authors of the commits that a squash combines.
  */
 export function mergeMessage(
   style: MergeStyle,
@@ -30,7 +30,7 @@ export function mergeMessage(
   return `${parts.join('\n\n')}\n`
 }
 
-/** Those who wrote the commits besides the author of the squash, each once, in the order of their commits. */
+/** The authors of the commits other than the author of the squash: each once, in the order of the commits. */
 export function coAuthorsOf(
   authors: readonly Pick<Signature, 'name' | 'email'>[],
   author: Pick<Signature, 'email'>,

@@ -1,4 +1,4 @@
-/** One merge, from the request to its outcome: by a client, or by the process that merges when checks succeed. */
+/** Merges a pull request: for a client, or for the process that merges when checks succeed. */
 import type { MergeStyle, PullRequestEvent } from '../../events/domain-events.ts'
 import { pullStream } from '../../events/streams.ts'
 import { commitFacts } from '../../git/commits.ts'
@@ -8,13 +8,13 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { gitDirOf, type Services } from '../../services.ts'
+import { signatureOf } from '../accounts/signature.ts'
 import { type CommandContext, type Decision, execute } from '../execute.ts'
-import { signatureOf } from '../signature.ts'
 import { buildMerge } from './build-merge.ts'
 import { deleteHeadBranch } from './delete-head-branch.ts'
-import { finishMerge, releaseTargets } from './finish-merge.ts'
+import { finishMerge, releaseHeadBase } from './finish-merge.ts'
 import { isMergeStyle, type MergeRequest, mergeRefusal } from './merge-checks.ts'
-import { mergeFacts, tipsOf } from './merge-facts.ts'
+import { gitTips, mergeFacts } from './merge-facts.ts'
 import type { MessageFields } from './merge-message.ts'
 import {
   type ActivePull,
@@ -22,7 +22,7 @@ import {
   decideStartMerge,
   type PullState,
   pullDecider,
-  sameButForFindings,
+  sameApartFromCommitFacts,
 } from './pull-request.ts'
 
 export interface Merge {
@@ -34,18 +34,19 @@ export interface Merge {
   /** `MergeCommitID`: the commit of a manual merge. */
   manualCommit: string
   deleteBranch: boolean
-  /** It is the repository that has its head branches deleted, not the request: one that must stay just stays. */
+  /** The repository's settings ask for the deletion, not the request: then it is not an error to keep the branch. */
   deletionIsDefault?: boolean
 }
 
 /**
- * Intent, branch, outcome, head branch; one merge of a repository at a time, so only in its turn (`mergeTurn`).
+ * Records the intent, moves the base branch, records the outcome, and deletes the head branch. To be called only in
+ * the turn of the repository's merges (`mergeTurn`).
  *
- * @throws Refused, also when the merge is done and its head branch could not be deleted (merge rule 8)
+ * @throws Refused, even after a successful merge when its head branch could not be deleted (merge rule 8)
  */
 export async function mergePull(services: Services, context: CommandContext, merge: Merge): Promise<void> {
   const { index, merger } = merge
-  // Its settings may have changed while the merge waited for its turn.
+  // The settings may have changed while the merge waited for its turn.
   const repository = await services.views.repositories.get(`${merge.repository.id}`)
   if (repository === undefined) throw new Refused(refuse.notFound('repository not found'))
   const state = await execute(services.events, context, {
@@ -53,23 +54,23 @@ export async function mergePull(services: Services, context: CommandContext, mer
     step: 'merge',
     decider: pullDecider,
     decide: (current) => decideMerge(services, context, current, { ...merge, repository }),
-    // The tips are read from git, and compared again when the base moves.
-    stands: sameButForFindings,
+    // The decision uses the tips in git, which are compared again when the base branch is moved.
+    isStillValid: sameApartFromCommitFacts,
   })
   const refusal = await finishMerge(services, context, state)
   if (refusal !== undefined) throw new Refused(refusal)
   if (state.status === 'none') return
   if (state.status !== 'merged' && state.merging === null) {
-    // Only a retried request comes here: the merge that it asked for before has failed.
+    // Only a retried request comes here: its first attempt has failed.
     throw new Refused(refuse.conflict('this merge has failed; try again with another Idempotency-Key'))
   }
-  if (state.status === 'merged') await releaseTargets(services, context, state)
+  if (state.status === 'merged') await releaseHeadBase(services, context, state)
   if (!merge.deleteBranch || state.headBranchDeleted) return
   const kept = await deleteHeadBranch(services, context, state, { id: merger.id, login: merger.login })
   if (kept !== undefined && !merge.deletionIsDefault) throw new Refused(kept)
 }
 
-/** Checks first, then the commit, built against the tips as git has them now. */
+/** Checks whether the merge is allowed, then builds its commit from the present tips in git. */
 async function decideMerge(
   services: Services,
   context: CommandContext,
@@ -101,7 +102,7 @@ async function decideMerge(
     }),
     mergeBase(dir, baseTip, state.head.sha),
   ])
-  // What the base has already brings nothing to it, in any style: as git, it makes no commit of it.
+  // Already in the base: like git, make no commit.
   const result = ancestor === state.head.sha ? { commit: baseTip, message: '' } : built
   if (isRefusal(result)) return result
   return decideStartMerge(state, {
@@ -116,17 +117,17 @@ async function decideMerge(
   })
 }
 
-/** Merge rule 3: it counts as merged by a commit that the base branch has. */
+/** Merge rule 3: the pull request counts as merged by the given commit, which the base branch must have. */
 async function decideManualMerge(
   services: Services,
   state: ActivePull,
   { repository, merger, manualCommit, deleteBranch }: Merge,
 ): Promise<Decision<PullRequestEvent>> {
   const commit = manualCommit.trim().toLowerCase()
-  const wrong = refuse.conflict(`MergeCommitID: is no commit of the base branch ${state.base.branch}`)
+  const wrong = refuse.conflict(`MergeCommitID: is not a commit of the base branch ${state.base.branch}`)
   if (!isObjectId(commit)) return wrong
   const dir = gitDirOf(services, repository.id)
-  const { baseTip: tip } = await tipsOf(services, state)
+  const { baseTip: tip } = await gitTips(services, state)
   if (tip === null || !(await commitFacts(dir, [commit])).has(commit)) return wrong
   if (!(await isAncestor(dir, commit, tip))) return wrong
   const style: MergeStyle = 'manually-merged'
@@ -141,7 +142,7 @@ async function decideManualMerge(
   })
 }
 
-/** The head branch as a message names it: that of a fork with its repository. */
+/** The name of the head branch in a message; for a fork with its repository. */
 async function headLabelOf({ views }: Services, { head, base }: ActivePull): Promise<string> {
   if (head.repoId === base.repoId) return head.branch
   const fork = await views.repositories.get(`${head.repoId}`)

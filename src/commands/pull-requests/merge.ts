@@ -1,4 +1,4 @@
-/** Merging a pull request, now or when its checks succeed: `POST` and `DELETE …/pulls/{index}/merge`. */
+/** Merges a pull request, at once or when its checks succeed: `POST` and `DELETE …/pulls/{index}/merge`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -16,7 +16,7 @@ import { type Merge, mergePull } from './merge-pull.ts'
 import { decideCancelSchedule, pullDecider } from './pull-request.ts'
 import { scheduleMerge } from './schedule.ts'
 
-export const MergePullRequestOption = Type.Object({
+const MergePullRequestOption = Type.Object({
   Do: Type.Optional(Type.String()),
   MergeTitleField: Type.Optional(Type.String()),
   MergeMessageField: Type.Optional(Type.String()),
@@ -47,7 +47,7 @@ export function mergePullRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { index } = await pullFor(services, repository.id, request.params.index)
         const body = request.body ?? {}
         const context = commandContext(request)
-        // Merge rule 1: who merges has read it, whatever comes of the merge.
+        // Merge rule 1: the merger has read the pull request, even if the merge fails.
         const user = { id: merger.id, login: merger.login }
         const read = { type: 'IssueRead', data: { repoId: repository.id, index, user } } as const
         await append(events, context, readsStream(user.id), 'read', [read], 'any')
@@ -57,7 +57,7 @@ export function mergePullRoutes(services: Services): FastifyPluginAsyncTypebox {
           index,
           merger,
           request: {
-            // Merge rule 4: the plain style when none is given.
+            // Merge rule 4: the style `merge` when none is given.
             style: body.Do || 'merge',
             force: body.force_merge === true && access === 'admin',
             scheduling: body.merge_when_checks_succeed === true,
@@ -91,7 +91,7 @@ export function mergePullRoutes(services: Services): FastifyPluginAsyncTypebox {
         const requester = signedIn(request)
         const { index } = await pullFor(services, repository.id, request.params.index)
         const context = commandContext(request)
-        // In turn: a merge that has begun has its outcome first, and none begins that is canceled.
+        // In turn: a merge that has begun gets its outcome first, and a canceled merge does not begin.
         await inTurn(mergeTurn(repository.id), () =>
           execute(events, context, {
             stream: pullStream(repository.id, index),

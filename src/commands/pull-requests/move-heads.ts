@@ -1,4 +1,4 @@
-/** A branch moved: the open pull requests from it have a new head, and those into it may have a new merge base. */
+/** Brings open pull requests up to date after a branch has moved: their heads, and the merge bases with their bases. */
 
 import type { IssueRef } from '../../events/domain-events.ts'
 import { pullStream } from '../../events/streams.ts'
@@ -11,14 +11,14 @@ import { branchKey } from '../../projections/pulls.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
-import { type MovedRef, recordRefs } from '../refs-updated.ts'
-import { branchesOf, tipOf } from './branch-tip.ts'
+import { type MovedRef, recordRefs } from '../git/record-refs.ts'
+import { branchNames, recordedTip } from './branch-tips.ts'
 import { checkMergeability } from './check-mergeability.ts'
 import { decideHeadMoved, decideMergeBaseMoved, pullDecider } from './pull-request.ts'
 
 /**
- * Records what git has done to branches, before the client is told: events, read models, and the heads of
- * the pull requests from them.
+ * Records moves of refs and moves the heads of the pull requests from these branches. Ends when queries see both, so
+ * that the client gets its answer after that.
  */
 export async function recordAndMoveHeads(
   services: Services,
@@ -29,7 +29,7 @@ export async function recordAndMoveHeads(
 ): Promise<void> {
   const { projector, config } = services
   await recordRefs(services, context, repoId, cause, moved)
-  // It is recorded: a projection that lags does not make it fail, and the process catches up.
+  // The moves are recorded, so a projection that lags is not a failure. The process `pull_heads` does the rest.
   if (!(await projector.waitFor(context.written, config.projectionWaitMs))) return
   const refs = moved.map(({ ref }) => ref)
   await moveHeads(services, context, repoId, refs).catch((error: unknown) =>
@@ -38,14 +38,14 @@ export async function recordAndMoveHeads(
   await projector.waitFor(context.written, config.projectionWaitMs)
 }
 
-/** Open pull requests whose head is one of the branches that moved take over its tip. */
+/** Gives the open pull requests from the moved branches their new heads. */
 export async function moveHeads(
   services: Services,
   context: CommandContext,
   repoId: number,
   refs: readonly string[],
 ): Promise<void> {
-  const branches = branchesOf(refs)
+  const branches = branchNames(refs)
   if (branches.length === 0) return
   const moved = await services.views.pulls.find({
     headKey: { $in: branches.map((branch) => branchKey(repoId, branch)) },
@@ -55,13 +55,13 @@ export async function moveHeads(
   for (const pull of moved) {
     await moveHead(services, context, pull).catch((error: unknown) => failures.push(error))
   }
-  // One that can't be moved now does not hold up the others.
+  // Move the others even when one fails.
   if (failures.length > 0) throw failures[0]
 }
 
 /**
- * The commits come to the base repository first, which shows and merges them. In turn: of two moves of a branch
- * the earlier one must not have the last word.
+ * Records the new head of one pull request. Before that, its commits are fetched into the base repository, which
+ * shows and merges them. In turn: of two moves of a branch, the earlier one must not be recorded last.
  */
 async function moveHead(
   services: Services,
@@ -72,14 +72,14 @@ async function moveHead(
   await inTurn(`head of ${stream}`, async () => {
     const { state } = await load(services.events, stream, pullDecider)
     if (state.status !== 'open') return
-    const to = await tipOf(services, state.head)
+    const to = await recordedTip(services, state.head)
     if (to === undefined || to === state.head.sha) return
-    // A base that is gone does not keep the head where it was: it may come back.
-    const base = (await tipOf(services, state.base)) ?? state.base.sha
+    // The head moves even when the base branch is gone: the base branch may come back.
+    const base = (await recordedTip(services, state.base)) ?? state.base.sha
     const dir = gitDirOf(services, repoId)
     if (state.head.repoId !== repoId) await fetchObjects(dir, gitDirOf(services, state.head.repoId), to)
     const ancestor = await mergeBase(dir, base, to)
-    // Nothing shared any more: the head's whole content is the difference.
+    // When the two share no history any more, the difference is between the whole trees.
     const diff = await diffStat(dir, ancestor ?? base, to)
     const ref = `refs/pull/${index}/head`
     await execute(services.events, context, {
@@ -87,8 +87,8 @@ async function moveHead(
       step: `head ${to}`,
       decider: pullDecider,
       decide: async (current) => {
-        // Another server may have been faster with a later move.
-        if ((await tipOf(services, state.head)) !== to) return []
+        // Another server may have recorded a later move already.
+        if ((await recordedTip(services, state.head)) !== to) return []
         await updateRef(dir, ref, { from: await resolveRef(dir, ref), to })
         return decideHeadMoved(current, { to, mergeBase: ancestor ?? state.mergeBase, diff })
       },
@@ -96,12 +96,12 @@ async function moveHead(
   }).catch(unlessDeleted)
 }
 
-/** Deleted meanwhile: nothing is left to keep up to date. */
+/** Ignores the error that a repository was deleted: then there is nothing to bring up to date. */
 export function unlessDeleted(error: unknown): void {
   if (!(error instanceof RepositoryMissing)) throw error
 }
 
-/** One that was opened again, or has another base, takes over what its head and base came to meanwhile. */
+/** Brings one pull request up to date with its branches: after it was reopened, or has a new base branch. */
 export async function catchUp(
   services: Services,
   context: CommandContext,
@@ -113,8 +113,26 @@ export async function catchUp(
 }
 
 /**
- * What an open pull request changes follows from what its head and base have in common: when the base takes in
- * some of its commits (of a pull request that it stands on, say), it changes less.
+ * Brings a reopened pull request up to date before the client gets its answer. A failure is only logged: the
+ * process `pull_heads` tries again.
+ */
+export async function catchUpAfterReopening(
+  services: Services,
+  context: CommandContext,
+  { repoId, index }: IssueRef,
+): Promise<void> {
+  await catchUp(services, context, repoId, index).catch((error: unknown) =>
+    services.log.warn(
+      { err: error, repoId, index },
+      'the head of a reopened pull request is left to the process',
+    ),
+  )
+  await services.projector.waitFor(context.written, services.config.projectionWaitMs)
+}
+
+/**
+ * Finds the new merge bases of the open pull requests into a branch that has moved. A pull request changes less when
+ * its base branch gets some of its commits: for example from another pull request that it builds on.
  */
 export async function moveMergeBases(
   services: Services,
@@ -122,10 +140,10 @@ export async function moveMergeBases(
   repoId: number,
   { ref, from, to }: MovedRef,
 ): Promise<void> {
-  const [branch] = branchesOf([ref])
+  const [branch] = branchNames([ref])
   if (branch === undefined || from === null || to === null) return
   const open = await services.views.pulls.find({ baseKey: branchKey(repoId, branch), status: 'open' })
-  // Whose base is known to be there has been compared with it.
+  // The others were compared with this tip already.
   const into = open.filter((pull) => pull.base.sha !== to)
   if (into.length === 0) return
   const dir = gitDirOf(services, repoId)
@@ -144,7 +162,7 @@ async function moveMergeBase(
   const stream = pullStream(repoId, index)
   const { state } = await load(services.events, stream, pullDecider)
   if (state.status !== 'open') return
-  const base = await tipOf(services, state.base)
+  const base = await recordedTip(services, state.base)
   if (base === undefined) return
   const dir = gitDirOf(services, repoId)
   const head = state.head.sha
@@ -156,7 +174,7 @@ async function moveMergeBase(
     step: `merge base ${ancestor} ${head}`,
     decider: pullDecider,
     decide: (current) => {
-      // With another base by now it has been compared with that one.
+      // When the base has changed since, the head has been compared with the new one already.
       if (current.status === 'none' || current.base.branch !== state.base.branch) return []
       return decideMergeBaseMoved(current, { head, to: ancestor, diff })
     },

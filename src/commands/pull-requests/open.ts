@@ -1,4 +1,4 @@
-/** Opening a pull request: `POST /repos/{owner}/{repo}/pulls`. */
+/** Opens a pull request: `POST /repos/{owner}/{repo}/pulls`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -25,9 +25,9 @@ import { assigneeRefs, labelRefs, milestoneRef } from '../issues/fields.ts'
 import { titleOf } from '../issues/title.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
-import { branchTip } from './branch-tip.ts'
+import { requireTip } from './branch-tips.ts'
+import { duplicateRefusal, headBaseClaim, refuseDuplicate } from './duplicate-pull.ts'
 import { decideOpen, pullDecider } from './pull-request.ts'
-import { refuseTwin, targetsClaim, twinExists } from './targets.ts'
 
 export const CreatePullRequestOption = Type.Object({
   head: Type.String(),
@@ -56,8 +56,9 @@ interface Opening {
 }
 
 /**
- * Create rules 2 and 3: the repository and branch of `<branch>` or `<user>:<branch>`, for a requester who
- * may read them. @throws Refused (not found)
+ * Create rules 2 and 3: the repository and the branch that `<branch>` or `<user>:<branch>` names.
+ *
+ * @throws Refused (not found), also when the requester may not read the repository
  */
 async function headOf(
   services: Services,
@@ -78,7 +79,7 @@ async function headOf(
   return { headRepository: fork, headBranch: branch }
 }
 
-async function open(services: Services, context: CommandContext, opening: Opening): Promise<number> {
+async function openPull(services: Services, context: CommandContext, opening: Opening): Promise<number> {
   const { events } = services
   const { repository, headRepository, headBranch, baseBranch, ...discussion } = opening
   const { actor } = context
@@ -89,13 +90,13 @@ async function open(services: Services, context: CommandContext, opening: Openin
   if (earlier !== undefined) return earlier
 
   const [baseSha, headSha] = await Promise.all([
-    branchTip(services, repoId, baseBranch),
-    branchTip(services, headRepository.id, headBranch),
+    requireTip(services, repoId, baseBranch),
+    requireTip(services, headRepository.id, headBranch),
   ])
   const head = { repoId: headRepository.id, branch: headBranch, sha: headSha }
   const base = { repoId, branch: baseBranch, sha: baseSha }
   const key = claimKeys.pull(head, base)
-  if (context.retry === undefined) await refuseTwin(services, context, key)
+  if (context.retry === undefined) await refuseDuplicate(services, context, key)
   if (headRepository.id !== repoId) {
     await fetchObjects(dir, gitDirOf(services, headRepository.id), headSha)
   }
@@ -108,11 +109,11 @@ async function open(services: Services, context: CommandContext, opening: Openin
     takeNumber(events, context, idsStream('issue')),
   ])
   const stream = pullStream(repoId, index)
-  const claimed = await takeClaim(events, context, { ...targetsClaim(services, key), holder: stream })
-  if (!claimed.taken) throw new Refused(twinExists(claimed.holder))
+  const claimed = await takeClaim(events, context, { ...headBaseClaim(services, key), holder: stream })
+  if (!claimed.taken) throw new Refused(duplicateRefusal(claimed.holder))
 
   const ref = `refs/pull/${index}/head`
-  // A request that is sent again may find the ref that it has left, and the head elsewhere by now.
+  // A retried request may find the ref of its first attempt, with another head.
   await updateRef(dir, ref, { from: context.retry ? await resolveRef(dir, ref) : null, to: headSha })
   await execute(events, context, {
     stream,
@@ -135,7 +136,7 @@ async function open(services: Services, context: CommandContext, opening: Openin
   return index
 }
 
-/** The number of the pull request that a retried request has opened before. */
+/** The number of the pull request that the first attempt of a retried request opened, if it did. */
 async function openedBefore(
   { events }: Services,
   context: CommandContext,
@@ -173,14 +174,14 @@ export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { headRepository, headBranch } = await headOf(services, requester, repository, body.head)
         if (headRepository.id === repository.id && headBranch === body.base) {
           throw new Refused(
-            refuse.unprocessable('head and base are the same: there are no changes between them'),
+            refuse.unprocessable('head and base are the same, so there are no changes between them'),
           )
         }
         const title = titleOf(body.title)
         if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
 
         const context = commandContext(request)
-        const index = await open(services, context, {
+        const index = await openPull(services, context, {
           repository,
           headRepository,
           headBranch,
@@ -194,7 +195,7 @@ export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         })
         await settled(services, context, reply)
         const pull = await pullFor(services, repository.id, `${index}`)
-        // As it is now: it counts its open pull requests.
+        // Read it again: its number of open pull requests has changed.
         const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
         return reply
           .code(201)

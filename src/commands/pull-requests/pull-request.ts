@@ -1,4 +1,4 @@
-/** The pull request aggregate. Pure: facts of git come in with the command. */
+/** The pull request aggregate. Pure: commands bring the facts from git. */
 import type {
   AccountRef,
   BranchPoint,
@@ -19,10 +19,10 @@ export interface ActivePull extends Discussion {
   head: BranchPoint
   base: BranchPoint
   mergeBase: string
-  /** For the pair of commits that was tried last. */
+  /** The outcome for the pair of commits that was tried last. */
   mergeability: { head: string; base: string; mergeable: boolean }
   allowMaintainerEdit: boolean
-  /** A merge whose intent is recorded and whose outcome is not. */
+  /** The merge under way: its intent is recorded, its outcome is not. */
   merging: MergeIntent | null
   schedule: ScheduledMerge | null
   headBranchDeleted: boolean
@@ -68,7 +68,7 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = deciderOf({
     PullRequestMerged: (pull, { data: { head, mergeBase } }) => ({
       status: 'merged' as const,
       closed: true,
-      // What was merged, though the branch has moved on meanwhile: it must not be deleted then.
+      // The head that was merged. When the branch has moved on since, it must not be deleted.
       head: { ...pull.head, sha: head },
       mergeBase: mergeBase ?? pull.mergeBase,
       merging: null,
@@ -81,8 +81,8 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = deciderOf({
   },
 })
 
-/** Whether two states differ in nothing but what the background has found out about their commits. */
-export function sameButForFindings(a: PullState, b: PullState): boolean {
+/** Whether two states are the same apart from facts that processes find out about their commits. */
+export function sameApartFromCommitFacts(a: PullState, b: PullState): boolean {
   if (a.status === 'none' || b.status === 'none') return a === b
   const { mergeability: _a, mergeBase: _aBase, base: aBase, ...rest } = a
   const other: object = b
@@ -102,7 +102,7 @@ export function decideOpen(
   return [{ type: 'PullRequestOpened', data: opened }]
 }
 
-/** The head branch came to another commit. One that is closed keeps the head that it was closed with. */
+/** Records a new head. A closed pull request keeps the head that it had when it was closed. */
 export function decideHeadMoved(
   state: PullState,
   moved: { to: string; mergeBase: string; diff: DiffStat },
@@ -112,7 +112,7 @@ export function decideHeadMoved(
   return [{ type: 'PullRequestHeadMoved', data: { repoId, index, from: head.sha, ...moved } }]
 }
 
-/** What the head and the base have in common has changed with the base; `head`: for which head. */
+/** Records a new merge base after the base branch has moved. `head`: the head that it was computed for. */
 export function decideMergeBaseMoved(
   state: PullState,
   moved: { head: string; to: string; diff: DiffStat },
@@ -123,7 +123,7 @@ export function decideMergeBaseMoved(
   return [{ type: 'MergeBaseMoved', data: { repoId, index, from, to, diff } }]
 }
 
-/** Recorded for the pair of commits that was tried; the same answer for the same pair is no event. */
+/** Records whether a pair of commits can be merged; no event when that is known already. */
 export function decideMergeability(
   state: PullState,
   checked: { head: string; base: string; mergeable: boolean; conflicts: string[] },
@@ -134,7 +134,7 @@ export function decideMergeability(
   return [{ type: 'MergeabilityChecked', data: { repoId: state.repoId, index: state.index, ...checked } }]
 }
 
-/** Edit rule 6: another base branch, and what the change is against it. */
+/** Edit rule 6: changes the base branch. `target`: the new base, compared with the head. */
 export function decideTargetBranch(
   state: PullState,
   target: {
@@ -160,7 +160,7 @@ export function decideTargetBranch(
   ]
 }
 
-/** Edit rules 4 and 5. A merge that is scheduled does not outlive the closing. */
+/** Edit rules 4 and 5: closes or reopens. Closing also cancels a scheduled merge. */
 export function decidePullStatus(
   state: PullState,
   change: StatusChange,
@@ -168,7 +168,7 @@ export function decidePullStatus(
 ): Decision<PullRequestEvent> {
   if (state.status === 'none') return gone
   if (state.status === 'merged') {
-    return refuse.preconditionFailed('state: a merged pull request can not be closed or opened')
+    return refuse.preconditionFailed('state: a merged pull request cannot be closed or reopened')
   }
   if (state.merging !== null) return refuse.conflict('a merge of this pull request is under way')
   const decision = decideStatus(state, change)
@@ -187,20 +187,20 @@ export function decideMaintainerEdit(state: PullState, allowed: boolean): Decisi
   return [{ type: 'MaintainerEditChanged', data: { repoId, index, allowed } }]
 }
 
-/** The intent, with the commit that was built: from here on the merge is finished or recorded as failed. */
+/** Records the intent to merge, with the built commit. From now on the merge gets an outcome: merged or failed. */
 export function decideStartMerge(state: PullState, merge: MergeIntent): Decision<PullRequestEvent> {
   if (state.status !== 'open') return gone
   if (state.merging !== null) return refuse.conflict('another merge of this pull request is under way')
   return [{ type: 'MergeStarted', data: { repoId: state.repoId, index: state.index, ...merge } }]
 }
 
-/** The base branch has the commit: the merge under way is done. */
+/** Records that the merge under way succeeded: the base branch has its commit. */
 export function decideMerged(state: PullState, commit: string): Decision<PullRequestEvent> {
   if (state.status !== 'open' || state.merging?.commit !== commit) return []
   return [merged(state, state.merging)]
 }
 
-/** Somebody has merged it by other means, with the commit that was named: merge rule 3. */
+/** Merge rule 3: the pull request was merged outside of this server, by the given commit. */
 export function decideManuallyMerged(
   state: PullState,
   merge: Omit<MergeIntent, 'baseBranch' | 'from' | 'message'>,
@@ -220,7 +220,7 @@ function merged(
   }
 }
 
-/** The base branch went elsewhere: the merge under way did not happen. */
+/** Records that the merge under way failed, since the base branch has moved. */
 export function decideMergeFailed(
   state: PullState,
   commit: string,
@@ -230,7 +230,7 @@ export function decideMergeFailed(
   return [{ type: 'MergeFailed', data: { repoId: state.repoId, index: state.index, commit, reason } }]
 }
 
-/** Merge rule 8: the comment on the deletion of the head branch. */
+/** Merge rule 8: records the deletion of the head branch, with its comment. */
 export function decideHeadBranchDeleted(state: PullState, commentId: number): Decision<PullRequestEvent> {
   if (state.status !== 'merged' || state.headBranchDeleted) return []
   const { repoId, index, head: branch } = state
@@ -244,7 +244,7 @@ export function decideSchedule(state: PullState, schedule: ScheduledMerge): Deci
   return [{ type: 'MergeScheduled', data: { repoId: state.repoId, index: state.index, ...schedule } }]
 }
 
-/** For the one who scheduled the merge, and for admins of the repository. */
+/** Cancels the schedule, for the user who scheduled the merge and for admins of the repository. */
 export function decideCancelSchedule(
   state: PullState,
   by: AccountRef,
@@ -253,13 +253,15 @@ export function decideCancelSchedule(
   if (state.status === 'none') return gone
   if (state.schedule === null) return refuse.notFound('no merge is scheduled')
   if (!isAdmin && state.schedule.by.id !== by.id) {
-    return refuse.forbidden('only who scheduled the merge and admins of the repository may cancel it')
+    return refuse.forbidden(
+      'only the user who scheduled the merge and admins of the repository may cancel it',
+    )
   }
   if (state.merging !== null) return refuse.notFound('the scheduled merge is under way already')
   return [{ type: 'MergeScheduleCanceled', data: { repoId: state.repoId, index: state.index, by } }]
 }
 
-/** A refusal of the scheduled merge ends the schedule, for the head that it was tried with. */
+/** Ends the schedule after its merge was refused, unless the head has changed since. */
 export function decideScheduleRefused(
   state: PullState,
   refused: { head: string; reason: string; errors: string[] },

@@ -1,4 +1,4 @@
-/** A merge that waits for its checks: merge rule 6, and DESIGN section 8 "scheduled merge". */
+/** Schedules a merge that waits for its checks: merge rule 6, and `docs/architecture.md#scheduled-merge`. */
 import type { PullRequestEvent } from '../../events/domain-events.ts'
 import { pullStream } from '../../events/streams.ts'
 import { isRefusal, refuse } from '../../refusal.ts'
@@ -10,10 +10,10 @@ import type { Merge } from './merge-pull.ts'
 import { decideSchedule, type PullState, pullDecider } from './pull-request.ts'
 
 /**
- * Schedules the merge. When the checks of the head have succeeded already it schedules nothing and resolves to
- * what is to be merged at once: that head and no other. Runs in the merge's turn.
+ * Schedules the merge. When the checks of the head have succeeded already, it schedules nothing and resolves to the
+ * merge to carry out at once: of that head only. Runs in the turn of the merge.
  *
- * @throws Refused as a merge is, and when one is scheduled
+ * @throws Refused for the same reasons as a merge, and when a merge is scheduled already
  */
 export async function scheduleMerge(
   services: Services,
@@ -22,7 +22,7 @@ export async function scheduleMerge(
 ): Promise<Merge | undefined> {
   const { request } = merge
   if (await hasMergedBefore(services, context, merge)) return merge
-  // A retried request is not decided again: it has scheduled the merge before.
+  // A retried request that has scheduled the merge before is not decided again.
   let ready: Merge | undefined
   await execute(services.events, context, {
     stream: pullStream(merge.repository.id, merge.index),
@@ -39,7 +39,7 @@ export async function scheduleMerge(
   return ready
 }
 
-/** Whether the same request, sent before, has found its checks green and gone on to merge. */
+/** Whether the first attempt of a retried request found that the checks had succeeded and merged at once. */
 async function hasMergedBefore(
   { events }: Services,
   context: CommandContext,
@@ -66,12 +66,12 @@ async function decideScheduleOf(
 ): Promise<Decision<PullRequestEvent>> {
   if (state.status === 'none') return refuse.notFound('pull request not found')
   const { style } = request
-  // Its settings may have changed while the request waited for its turn.
+  // The settings may have changed while the request waited for its turn.
   const current = (await services.views.repositories.get(`${repository.id}`)) ?? repository
   const facts = await mergeFacts(services, state, current, merger, style)
   const refusal = mergeRefusal(state, request, facts)
   if (refusal !== undefined) return refusal
-  // A manual merge has happened already: there is nothing to wait for.
+  // A manual merge has happened already, so there is nothing to wait for.
   if (!isMergeStyle(style) || style === 'manually-merged') return []
   if (state.schedule === null && facts.checks === 'success') return []
   const by = { id: merger.id, login: merger.login }

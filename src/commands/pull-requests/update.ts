@@ -1,4 +1,4 @@
-/** Bringing the base branch into the head branch: `POST /repos/{owner}/{repo}/pulls/{index}/update`. */
+/** Updates the head branch with the base branch: `POST /repos/{owner}/{repo}/pulls/{index}/update`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -20,14 +20,14 @@ import { signedIn } from '../../rights/requester.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { PullParams, pullFor } from '../../wire/pulls.ts'
+import { signatureOf } from '../accounts/signature.ts'
 import { type CommandContext, load } from '../execute.ts'
-import { journaled } from '../refs-updated.ts'
+import { moveRefs } from '../git/record-refs.ts'
 import { requestContext, settled } from '../request-context.ts'
-import { signatureOf } from '../signature.ts'
 import { cleanTree, rebasedTip } from './build-merge.ts'
 import { mergeTurn } from './finish-merge.ts'
 import { headHasMoved } from './merge-checks.ts'
-import { tipsOf } from './merge-facts.ts'
+import { gitTips } from './merge-facts.ts'
 import { recordAndMoveHeads } from './move-heads.ts'
 import { type ActivePull, pullDecider } from './pull-request.ts'
 
@@ -37,7 +37,7 @@ interface Update {
   style: UpdateStyle
 }
 
-/** Update rule 2: who may push to the head branch may update it; a rebase is a push by force. */
+/** Update rule 2: an update needs the right to push to the head branch. A rebase is like a force-push. */
 async function requireUpdateRight(services: Services, pull: ActivePull, update: Update): Promise<void> {
   const { repository, updater, style } = update
   const headRepository = await services.views.repositories.get(`${pull.head.repoId}`)
@@ -50,7 +50,7 @@ async function requireUpdateRight(services: Services, pull: ActivePull, update: 
   }
   if (protection?.requireSigned && services.config.signingKey === undefined) {
     throw new Refused(
-      refuse.forbidden('the head branch takes signed commits only, and this server signs none'),
+      refuse.forbidden('the head branch accepts signed commits only, and this server has no signing key'),
     )
   }
   if (style === 'rebase' && (protection !== undefined || !repository.allowRebaseUpdate)) {
@@ -58,7 +58,7 @@ async function requireUpdateRight(services: Services, pull: ActivePull, update: 
   }
 }
 
-/** The tip that the head branch gets. @throws Refused (conflict) */
+/** Builds the new tip of the head branch. @throws Refused (conflict) */
 async function buildUpdate(
   services: Services,
   context: CommandContext,
@@ -83,7 +83,7 @@ async function buildUpdate(
   return commitTree(dir, { tree, parents: [head.sha, base], message, ...people })
 }
 
-/** One update or merge of a repository at a time. Changes nothing when the head has all of the base. */
+/** Updates the head branch, unless it includes the base. One update or merge of a repository at a time. */
 async function updatePull(
   services: Services,
   context: CommandContext,
@@ -99,7 +99,7 @@ async function updatePull(
     if (state.status !== 'open')
       throw new Refused(refuse.unprocessable(`the pull request is ${state.status}`))
     await requireUpdateRight(services, state, update)
-    const { headTip, baseTip } = await tipsOf(services, state)
+    const { headTip, baseTip } = await gitTips(services, state)
     if (headTip === null || baseTip === null) throw new Refused(refuse.notFound('branch not found'))
     if (headTip !== state.head.sha) throw new Refused(headHasMoved)
     const { head, base } = state
@@ -109,14 +109,10 @@ async function updatePull(
     const tip = await buildUpdate(services, context, state, update, baseTip)
 
     const ref = `refs/heads/${head.branch}`
-    // In turn with pushes: the log tells of the moves of a branch in the order in which git made them.
-    await inTurn(dir, () =>
-      journaled(services, head.repoId, async () => {
-        if ((await updateRef(dir, ref, { from: headTip, to: tip })) !== 'moved')
-          throw new Refused(headHasMoved)
-        await recordAndMoveHeads(services, context, head.repoId, 'update', [{ ref, from: headTip, to: tip }])
-      }),
-    )
+    await moveRefs(services, head.repoId, async () => {
+      if ((await updateRef(dir, ref, { from: headTip, to: tip })) !== 'moved') throw new Refused(headHasMoved)
+      await recordAndMoveHeads(services, context, head.repoId, 'update', [{ ref, from: headTip, to: tip }])
+    })
   })
 }
 
@@ -137,7 +133,7 @@ export function updatePullRoutes(services: Services): FastifyPluginAsyncTypebox 
         const { repository } = await onRepository(services, request, 'read')
         const updater = signedIn(request)
         const { index } = await pullFor(services, repository.id, request.params.index)
-        // Sent again it finds the base in the head; if that has moved on, it is another update.
+        // A retried request finds the base in the head. If the base has moved since, it is another update.
         const context = requestContext(request)
         const style = request.query.style === 'rebase' ? 'rebase' : 'merge'
         await updatePull(services, context, index, { repository, updater, style })

@@ -1,4 +1,4 @@
-/** Who else may work with a repository: `/repos/{owner}/{repo}/collaborators`. */
+/** Sets and removes collaborators of a repository: `/repos/{owner}/{repo}/collaborators`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -9,13 +9,12 @@ import { onRepository } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
 import { CollaboratorParams, collaboratorNamed } from '../../wire/collaborators.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
-import { execute } from '../execute.ts'
-import { commandContext, settled } from '../request-context.ts'
+import { executeRequest } from '../request-context.ts'
 import { decideRemoveCollaborator, decideSetCollaborator, repositoryDecider } from './repository.ts'
 
 const PERMISSIONS: readonly Permission[] = ['read', 'write', 'admin']
 
-/** An unknown permission is an error, no permission is `write`, as in Gitea. */
+/** Without a permission it is `write`, as in Gitea. @throws Refused (unprocessable) for an unknown permission */
 function permissionOf(text: string | undefined): Permission {
   if (text === undefined || text === '') return 'write'
   const permission = PERMISSIONS.find((known) => known === text)
@@ -41,14 +40,12 @@ export function collaboratorRoutes(services: Services): FastifyPluginAsyncTypebo
         const { repository } = await onRepository(services, request, 'admin')
         const permission = permissionOf(request.body?.permission)
         const user = await collaboratorNamed(services, request.params.collaborator)
-        const context = commandContext(request)
-        await execute(services.events, context, {
+        await executeRequest(services, request, reply, {
           stream: repositoryStream(repository.id),
           step: 'set collaborator',
           decider: repositoryDecider,
           decide: (state) => decideSetCollaborator(state, { id: user.id, login: user.login }, permission),
         })
-        await settled(services, context, reply)
         return reply.code(204).send(null)
       },
     )
@@ -59,14 +56,12 @@ export function collaboratorRoutes(services: Services): FastifyPluginAsyncTypebo
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'admin')
         const user = await collaboratorNamed(services, request.params.collaborator)
-        const context = commandContext(request)
-        await execute(services.events, context, {
+        await executeRequest(services, request, reply, {
           stream: repositoryStream(repository.id),
           step: 'remove collaborator',
           decider: repositoryDecider,
           decide: (state) => decideRemoveCollaborator(state, { id: user.id, login: user.login }),
         })
-        await settled(services, context, reply)
         return reply.code(204).send(null)
       },
     )

@@ -1,4 +1,4 @@
-/** Making a repository: `POST /user/repos`, `POST /orgs/{org}/repos`. */
+/** Creates a repository: `POST /user/repos`, `POST /orgs/{org}/repos`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -14,16 +14,16 @@ import { signedIn } from '../../rights/requester.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { organizationFor } from '../../wire/organizations.ts'
 import { RepositoryWire, repositoryWire } from '../../wire/repositories.ts'
+import { signatureOf } from '../accounts/signature.ts'
 import { takeClaim } from '../claims.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
-import { journaled, recordRefs } from '../refs-updated.ts'
+import { moveRefs, recordRefs } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
-import { signatureOf } from '../signature.ts'
 import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
-export const CreateRepoOption = Type.Object({
+const CreateRepoOption = Type.Object({
   name: Type.String(),
   description: Type.Optional(Type.String({ maxLength: 2048 })),
   private: Type.Optional(Type.Boolean()),
@@ -31,13 +31,13 @@ export const CreateRepoOption = Type.Object({
   default_branch: Type.Optional(Type.String()),
 })
 
-/** Whether the repository in a stream has that name now; for claims that a crash left behind. */
+/** Whether the repository in a stream has that name now. Used for claims that a crash may have left behind. */
 async function holdsRepositoryName(services: Services, holder: string, key: string): Promise<boolean> {
   const { state } = await load(services.events, holder, repositoryDecider)
   return state.status === 'active' && claimKeys.repository(state.owner.id, state.settings.name) === key
 }
 
-/** Claims a name among the repositories of an owner. @throws Refused (conflict) when another one has it */
+/** Claims a name among the repositories of an owner. @throws Refused (conflict) when another repository has it */
 export async function claimRepositoryName(
   services: Services,
   context: CommandContext,
@@ -64,6 +64,13 @@ export async function organizationToCreateIn(
   return organization
 }
 
+/** The status of the repository that a request creates. A retried request may find it created, or deleted since. */
+export async function statusBefore(services: Services, context: CommandContext, repoId: number) {
+  if (context.retry === undefined) return 'none'
+  const command = { stream: repositoryStream(repoId), step: 'create', decider: repositoryDecider }
+  return (await execute(services.events, context, { ...command, decide: () => [] })).status
+}
+
 async function createOwned(
   services: Services,
   context: CommandContext,
@@ -74,17 +81,15 @@ async function createOwned(
 ): Promise<number> {
   const repoId = await takeNumber(services.events, context, idsStream('repository'))
   const stream = repositoryStream(repoId)
-  const command = { stream, step: 'create', decider: repositoryDecider }
-  // A retried request may find its repository made, and even renamed or deleted since.
-  const { status } = context.retry
-    ? await execute(services.events, context, { ...command, decide: () => [] })
-    : repositoryDecider.initialState
+  const status = await statusBefore(services, context, repoId)
   if (status === 'none') {
     const key = claimKeys.repository(owner.id, settings.name)
     await claimRepositoryName(services, context, key, stream)
     await createRepository(gitDirOf(services, repoId), { defaultBranch: settings.defaultBranch })
     await execute(services.events, context, {
-      ...command,
+      stream,
+      step: 'create',
+      decider: repositoryDecider,
       decide: (state) =>
         decideCreate(state, {
           repoId,
@@ -97,7 +102,7 @@ async function createOwned(
   return repoId
 }
 
-/** The first commit: a README. */
+/** Makes the first commit: a README. */
 async function initialize(
   services: Services,
   context: CommandContext,
@@ -106,7 +111,7 @@ async function initialize(
   { name, description, defaultBranch }: RepositorySettings,
 ): Promise<void> {
   const signature = signatureOf(creator, context.at)
-  await journaled(services, repoId, async () => {
+  await moveRefs(services, repoId, async () => {
     const { sha, outcome } = await createFirstCommit(gitDirOf(services, repoId), {
       branch: defaultBranch,
       files: new Map([['README.md', `# ${name}\n${description === '' ? '' : `\n${description}\n`}`]]),
@@ -114,7 +119,7 @@ async function initialize(
       author: signature,
       committer: signature,
     })
-    // A retried request, or a push that was faster: the branch has its first commit.
+    // The branch has its first commit already: this is a retried request, or a push was faster.
     if (outcome !== 'moved') return
     const ref = `refs/heads/${defaultBranch}`
     await recordRefs(services, context, repoId, 'auto-init', [{ ref, from: null, to: sha }])

@@ -1,10 +1,10 @@
-/** Changing and deleting a repository: `PATCH` and `DELETE /repos/{owner}/{repo}`. */
+/** Changes a repository: `PATCH /repos/{owner}/{repo}`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { MERGE_STYLES, type MergeStyle } from '../../events/domain-events.ts'
 import { claimKeys, repositoryStream } from '../../events/streams.ts'
-import { deleteRepository, setDefaultBranch } from '../../git/repository.ts'
+import { setDefaultBranch } from '../../git/repository.ts'
 import { branchId } from '../../projections/branches.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
@@ -14,7 +14,7 @@ import { releaseClaim } from '../claims.ts'
 import { execute, load } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { claimRepositoryName } from './create.ts'
-import { decideDelete, decideEdit, type RepositoryEdit, repositoryDecider } from './repository.ts'
+import { decideEdit, type RepositoryEdit, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
 export const EditRepoOption = Type.Object({
@@ -34,7 +34,7 @@ export const EditRepoOption = Type.Object({
   default_delete_branch_after_merge: Type.Optional(Type.Boolean()),
 })
 
-/** What allows each merge style on the wire. */
+/** The field on the wire that allows each merge style. */
 const STYLE_FIELDS = {
   merge: 'allow_merge_commits',
   rebase: 'allow_rebase',
@@ -44,7 +44,7 @@ const STYLE_FIELDS = {
   'manually-merged': 'allow_manual_merge',
 } as const satisfies Record<MergeStyle, keyof Static<typeof EditRepoOption>>
 
-/** The changes that a body asks for. @throws Refused (unprocessable) */
+/** The changes in a request. @throws Refused (unprocessable) */
 function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
   const edit: RepositoryEdit = {}
   if (body.name !== undefined) edit.name = requireRepositoryName(body.name)
@@ -92,9 +92,10 @@ export function editRepositoryRoutes(services: Services): FastifyPluginAsyncType
         const context = commandContext(request)
         if (wanted.defaultBranch !== undefined) {
           const branch = await views.branches.get(branchId(repository.id, wanted.defaultBranch))
-          if (branch === undefined) throw new Refused(refuse.unprocessable('default_branch: no such branch'))
+          if (branch === undefined)
+            throw new Refused(refuse.unprocessable('default_branch: the branch does not exist'))
         }
-        // What is refused anyway must not claim a name first.
+        // An edit that will be refused must not claim a name first.
         const before = await load(events, stream, repositoryDecider)
         const foreseen = decideEdit(before.state, wanted)
         if (isRefusal(foreseen)) throw new Refused(foreseen)
@@ -108,7 +109,7 @@ export function editRepositoryRoutes(services: Services): FastifyPluginAsyncType
           decider: repositoryDecider,
           decide: (state) => decideEdit(state, wanted),
         })
-        // Also when nothing changed: an earlier request may have died before this line.
+        // Even when nothing changed: the process may have died before this line in an earlier request.
         if (wanted.defaultBranch !== undefined && after.status === 'active') {
           await setDefaultBranch(gitDirOf(services, repository.id), after.settings.defaultBranch)
         }
@@ -118,30 +119,6 @@ export function editRepositoryRoutes(services: Services): FastifyPluginAsyncType
         const edited = await views.repositories.get(`${repository.id}`)
         if (edited === undefined) throw new Refused(refuse.notFound('repository not found'))
         return repositoryPage(services, edited, 'admin', request.requester)
-      },
-    )
-
-    app.delete(
-      '/repos/:owner/:repo',
-      { schema: { tags: ['repository'], params: RepositoryParams, response: { 204: Type.Null() } } },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'admin')
-        const stream = repositoryStream(repository.id)
-        const context = commandContext(request)
-        await execute(events, context, {
-          stream,
-          step: 'delete',
-          decider: repositoryDecider,
-          decide: decideDelete,
-        })
-        // The event decides; a crash from here on leaves claims that the next one can take, and objects
-        // that the next start removes.
-        const { ownerId, name, parentId } = repository
-        await releaseClaim(events, context, claimKeys.repository(ownerId, name), stream)
-        if (parentId !== null) await releaseClaim(events, context, claimKeys.fork(parentId, ownerId), stream)
-        await deleteRepository(gitDirOf(services, repository.id))
-        await settled(services, context, reply)
-        return reply.code(204).send(null)
       },
     )
   }

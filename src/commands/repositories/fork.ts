@@ -1,4 +1,4 @@
-/** Forking a repository: `POST /repos/{owner}/{repo}/forks`. */
+/** Forks a repository: `POST /repos/{owner}/{repo}/forks`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -18,14 +18,14 @@ import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
 import { releaseClaim, takeClaim } from '../claims.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
-import { journaled, recordRefs } from '../refs-updated.ts'
+import { moveRefs, recordRefs } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
-import { claimRepositoryName, organizationToCreateIn } from './create.ts'
+import { claimRepositoryName, organizationToCreateIn, statusBefore } from './create.ts'
 import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
-export const CreateForkOption = Type.Object({
+const CreateForkOption = Type.Object({
   name: GivenOrNull(Type.String()),
   organization: GivenOrNull(Type.String()),
 })
@@ -37,29 +37,23 @@ interface Fork {
 }
 
 /**
- * Makes a fork; resolves to its id. The claims come first, then the objects, then the event that makes it
- * known, then its refs: whatever a crash cuts off is taken over (claims) or recorded (refs) afterwards.
+ * Makes a fork. Resolves to its id. The order is: claims, objects, the event of the creation, the refs. After a crash
+ * the claims can be taken over, and recovery records the refs.
  */
 async function createFork(services: Services, context: CommandContext, fork: Fork): Promise<number> {
   const repoId = await takeNumber(services.events, context, idsStream('repository'))
   const stream = repositoryStream(repoId)
-  // A request that is sent twice at once must not give back claims that its twin relies on.
+  // One at a time: of two copies of a request, one must not release claims that the other one relies on.
   await inTurn(stream, async () => {
-    const status = context.retry ? await statusOfRetried(services, context, repoId) : 'none'
-    if (status === 'none') await prepare(services, context, repoId, fork)
-    if (status !== 'deleted') await establish(services, context, repoId, fork)
+    const status = await statusBefore(services, context, repoId)
+    if (status === 'none') await prepareFork(services, context, repoId, fork)
+    if (status !== 'deleted') await recordFork(services, context, repoId, fork)
   })
   return repoId
 }
 
-/** A retried request may find its fork made, and even renamed or deleted since. */
-async function statusOfRetried(services: Services, context: CommandContext, repoId: number) {
-  const command = { stream: repositoryStream(repoId), step: 'create', decider: repositoryDecider }
-  return (await execute(services.events, context, { ...command, decide: () => [] })).status
-}
-
-/** Claims the fork and its name, and copies the objects. Gives the claims back when that fails. */
-async function prepare(
+/** Claims the fork and its name, and copies the objects. Releases the claims when that fails. */
+async function prepareFork(
   services: Services,
   context: CommandContext,
   repoId: number,
@@ -82,17 +76,17 @@ async function prepare(
     await claimRepositoryName(services, context, nameKey, stream)
     const dir = gitDirOf(services, repoId)
     await forkRepository(gitDirOf(services, base.id), dir)
-    // What clones check out is what the log says; git's own word may be a moment older.
+    // The default branch comes from the log: in git's copy it may be a moment older.
     await setDefaultBranch(dir, base.defaultBranch)
   } catch (error) {
-    // No event tells of the fork, so nobody relies on them. One that can't be given back now expires.
+    // There is no event of the fork yet, so nobody relies on the claims. A claim whose release fails can be taken over.
     await Promise.allSettled([forkKey, nameKey].map((key) => releaseClaim(events, context, key, stream)))
     throw error
   }
 }
 
-/** Makes the fork known, with its branches. Pushes wait until these are recorded. */
-async function establish(
+/** Records the fork and its branches. Pushes wait until the branches are recorded. */
+async function recordFork(
   services: Services,
   context: CommandContext,
   repoId: number,
@@ -102,33 +96,31 @@ async function establish(
   const stream = repositoryStream(repoId)
   const dir = gitDirOf(services, repoId)
   const { id, ownerId, ownerLogin, description, private: isPrivate, defaultBranch } = base
-  await inTurn(dir, () =>
-    journaled(services, repoId, async () => {
-      try {
-        await execute(events, context, {
-          stream,
-          step: 'create',
-          decider: repositoryDecider,
-          decide: (state) =>
-            decideCreate(state, {
-              repoId,
-              owner: { id: owner.id, login: owner.login, kind: owner.kind },
-              parent: { repoId: id, owner: { id: ownerId, login: ownerLogin }, name: base.name },
-              settings: { name, description, website: '', private: isPrivate, defaultBranch },
-            }),
-        })
-      } catch (error) {
-        // The copy took so long that others took the claims over: it will never be a repository.
-        if (error instanceof Refused && (await load(events, stream, repositoryDecider)).abandoned) {
-          await deleteRepository(dir)
-        }
-        throw error
+  await moveRefs(services, repoId, async () => {
+    try {
+      await execute(events, context, {
+        stream,
+        step: 'create',
+        decider: repositoryDecider,
+        decide: (state) =>
+          decideCreate(state, {
+            repoId,
+            owner: { id: owner.id, login: owner.login, kind: owner.kind },
+            parent: { repoId: id, owner: { id: ownerId, login: ownerLogin }, name: base.name },
+            settings: { name, description, website: '', private: isPrivate, defaultBranch },
+          }),
+      })
+    } catch (error) {
+      // The copy took so long that others took the claims over: this fork can never be made.
+      if (error instanceof Refused && (await load(events, stream, repositoryDecider)).abandoned) {
+        await deleteRepository(dir)
       }
-      if (await hasEvents(services, gitStream(repoId))) return
-      const refs = (await listRefs(dir)).map(({ ref, sha }) => ({ ref, from: null, to: sha }))
-      await recordRefs(services, context, repoId, 'fork', refs)
-    }),
-  )
+      throw error
+    }
+    if (await hasEvents(services, gitStream(repoId))) return
+    const refs = (await listRefs(dir)).map(({ ref, sha }) => ({ ref, from: null, to: sha }))
+    await recordRefs(services, context, repoId, 'fork', refs)
+  })
 }
 
 async function hasEvents(services: Services, stream: string): Promise<boolean> {
@@ -157,7 +149,7 @@ export function forkRoutes(services: Services): FastifyPluginAsyncTypebox {
           organization === undefined || organization === null
             ? requester
             : await organizationToCreateIn(services, request, organization)
-        if (base.empty) throw new Refused(refuse.forbidden('an empty repository can not be forked'))
+        if (base.empty) throw new Refused(refuse.forbidden('an empty repository cannot be forked'))
         if (owner.id === base.ownerId) {
           throw new Refused(refuse.conflict(`${owner.login} owns the repository; a fork needs another owner`))
         }

@@ -12,6 +12,7 @@ import {
 } from '../../events/domain-events.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../../events/repository-settings.ts'
 import { refuse } from '../../refusal.ts'
+import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
@@ -76,13 +77,13 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
 
 const gone = refuse.notFound('repository not found')
 
-/** A repository is made once; its name was claimed before. */
+/** Creates the repository. Its name is claimed before this. */
 export function decideCreate(
   state: RepositoryState,
   created: {
     repoId: number
     owner: AccountRef & { kind: AccountKind }
-    /** Of a fork. */
+    /** The repository that it is a fork of. */
     parent?: { repoId: number; owner: AccountRef; name: string }
     settings: RepositorySettings
   },
@@ -92,15 +93,15 @@ export function decideCreate(
   return [{ type: 'RepositoryCreated', data: { ...identity, ...settings } }]
 }
 
-/** A change of some settings. */
+/** An edit of settings. A field that is absent does not change. */
 export interface RepositoryEdit extends Partial<RepositorySettings & Omit<MergeSettings, 'mergeStyles'>> {
-  /** Merge styles to allow or not; the others stay as they are. */
+  /** Which merge styles to allow or forbid. The others do not change. */
   allow?: Partial<Record<MergeStyle, boolean>>
 }
 
 /**
- * Only what differs is recorded; an edit that changes nothing is no event. The default merge style is always
- * one that is allowed: when the one of before no longer is, the first that is takes its place.
+ * Records only the settings that change; no event when none does. The default merge style is always an allowed one:
+ * when it is not allowed any more, the first allowed style replaces it.
  */
 export function decideEdit(state: RepositoryState, edit: RepositoryEdit): Decision<RepositoryEvent> {
   if (state.status !== 'active') return gone
@@ -115,19 +116,8 @@ export function decideEdit(state: RepositoryState, edit: RepositoryEdit): Decisi
   }
   const before = named ?? state.settings.defaultMergeStyle
   const defaultMergeStyle = mergeStyles.includes(before) ? before : (mergeStyles[0] ?? before)
-  return recordEdit(state, { ...settings, mergeStyles, defaultMergeStyle })
-}
-
-function recordEdit(
-  state: Extract<RepositoryState, { status: 'active' }>,
-  wanted: Partial<RepositorySettings & MergeSettings>,
-): Decision<RepositoryEvent> {
-  const before = new Map(Object.entries(state.settings).map(([key, value]) => [key, JSON.stringify(value)]))
-  const differing = Object.entries(wanted).filter(
-    ([key, value]) => value !== undefined && before.get(key) !== JSON.stringify(value),
-  )
-  if (differing.length === 0) return []
-  const changes: Partial<RepositorySettings & MergeSettings> = Object.fromEntries(differing)
+  const changes = changedFields(state.settings, { ...settings, mergeStyles, defaultMergeStyle })
+  if (Object.keys(changes).length === 0) return []
   return [{ type: 'RepositoryEdited', data: { repoId: state.id, changes } }]
 }
 
@@ -138,19 +128,19 @@ export function decideDelete(state: RepositoryState): Decision<RepositoryEvent> 
   return [{ type: 'RepositoryDeleted', data: parentId === null ? data : { ...data, parentId } }]
 }
 
-/** The owner has every right already and can't be a collaborator as well. */
+/** Sets the permission of a collaborator. The owner cannot be one: it has all rights already. */
 export function decideSetCollaborator(
   state: RepositoryState,
   user: AccountRef,
   permission: Permission,
 ): Decision<RepositoryEvent> {
   if (state.status !== 'active') return gone
-  if (user.id === state.owner.id) return refuse.unprocessable('the owner can not be a collaborator')
+  if (user.id === state.owner.id) return refuse.unprocessable('the owner cannot be a collaborator')
   if (state.collaborators[`${user.id}`] === permission) return []
   return [{ type: 'CollaboratorSet', data: { repoId: state.id, user, permission } }]
 }
 
-/** Removing one who is none changes nothing, as in Gitea. */
+/** Removes a collaborator. For a user who is not a collaborator nothing changes, as in Gitea. */
 export function decideRemoveCollaborator(
   state: RepositoryState,
   user: AccountRef,

@@ -1,14 +1,14 @@
-/** What others say of a commit: the statuses that were posted on it. Pure. */
+/** The aggregate of a commit's statuses. Pure. */
 import type { CheckEvent, CommitState } from '../../events/domain-events.ts'
 import { refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
-/** Of one commit; a server that checks has dozens at most. */
+/** Contexts of one commit. CI servers use dozens at most. */
 export const MAX_CONTEXTS = 1000
 
-export interface ChecksState {
+interface ChecksState {
   /** The latest state of each context. */
   readonly posted: ReadonlyMap<string, CommitState>
 }
@@ -24,10 +24,10 @@ export const checksDecider: Decider<ChecksState, CheckEvent> = deciderOf({
   },
 })
 
-/** Every post is an event, also one that says the same again: it is later, and may describe more. */
+/** Each post is an event, even when the state is the same: it is later, and its description may differ. */
 export function decidePost(state: ChecksState, status: CheckEvent['data']): Decision<CheckEvent> {
   if (!state.posted.has(status.context) && state.posted.size >= MAX_CONTEXTS) {
-    return refuse.unprocessable(`context: a commit has statuses of ${MAX_CONTEXTS} contexts at most`)
+    return refuse.unprocessable(`context: a commit can have statuses of at most ${MAX_CONTEXTS} contexts`)
   }
   return [{ type: 'CommitStatusPosted', data: status }]
 }

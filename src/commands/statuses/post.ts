@@ -1,4 +1,4 @@
-/** Saying how a commit does: `POST /repos/{owner}/{repo}/statuses/{sha}`. */
+/** Posts a status of a commit: `POST /repos/{owner}/{repo}/statuses/{sha}`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -16,10 +16,10 @@ import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { checksDecider, decidePost } from './checks.ts'
 
-/** What Gitea calls the status of one who gives no name. */
+/** Gitea's name for a status without a context. */
 const DEFAULT_CONTEXT = 'default'
 
-export const CreateStatusOption = Type.Object({
+const CreateStatusOption = Type.Object({
   state: Type.String(),
   target_url: Type.Optional(Type.String({ maxLength: 2048 })),
   description: Type.Optional(Type.String({ maxLength: 1024 })),
@@ -31,12 +31,12 @@ function stateOf(text: string): CommitState {
   if (state !== undefined) return state
   throw new Refused(
     refuse.unprocessable(
-      `state: ${JSON.stringify(text.slice(0, 50))} is none of ${COMMIT_STATES.join(', ')}`,
+      `state: ${JSON.stringify(text.slice(0, 50))} is not one of ${COMMIT_STATES.join(', ')}`,
     ),
   )
 }
 
-/** Pages show it as a link, so it must not be one that runs a script. */
+/** Web pages show it as a link, so it must not be a URL that runs a script. */
 function targetUrlOf(text: string): string {
   const protocol = URL.canParse(text) ? new URL(text).protocol : undefined
   if (text === '' || protocol === 'http:' || protocol === 'https:') return text
@@ -62,7 +62,7 @@ export function postStatusRoutes(services: Services): FastifyPluginAsyncTypebox 
         const { target_url: targetUrl = '', description = '', context: name = '' } = request.body
         const context = commandContext(request)
         const sha = await commitOf(services, repository, request.params.sha)
-        // A name may mean another commit when the request comes again.
+        // A branch or tag may name another commit when the request is retried.
         if (context.retry !== undefined && sha !== request.params.sha.toLowerCase()) {
           throw new Refused(refuse.unprocessable('sha: with an Idempotency-Key it must be a whole commit id'))
         }
@@ -77,7 +77,7 @@ export function postStatusRoutes(services: Services): FastifyPluginAsyncTypebox 
         }
         const id = await takeNumber(events, context, idsStream('status'))
         const stream = checksStream(repository.id, sha)
-        // Dozens of jobs begin on a commit at once; in turn, none of them meets another.
+        // Dozens of jobs begin on a commit at the same time. In turn, they do not conflict.
         await inTurn(stream, () =>
           execute(events, context, {
             stream,

@@ -1,4 +1,4 @@
-/** What may happen to the upgrades of the chain: the rules of its own upgrade module. */
+/** The aggregate of the chain's upgrades, with the rules of the chain's upgrade module. Pure. */
 import { isBelow, isPositive } from '../../events/int64.ts'
 import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/upgrade-events.ts'
 import { refuse } from '../../refusal.ts'
@@ -8,11 +8,11 @@ import { snapshots } from '../snapshots.ts'
 
 export interface ChainState {
   plan: UpgradePlan | null
-  /** Height at which a plan was applied, by its name. */
+  /** The height at which a plan was applied, by the name of the plan. */
   applied: ReadonlyMap<string, string>
   moduleVersions: readonly ModuleVersion[]
   authority: string
-  /** Base64, by the last height of the chain. */
+  /** Consensus states as base64, by the last height of the chain. */
   consensusStates: ReadonlyMap<string, string>
 }
 
@@ -42,11 +42,11 @@ export const chainDecider: Decider<ChainState, UpgradeEvent> = deciderOf({
   },
 })
 
-/** Half a character, as JSON can carry it, has no bytes in UTF-8: no protobuf message could hold it. */
+/** Half of a character (a lone surrogate): JSON can hold it, but UTF-8 and so a protobuf message cannot. */
 const isBroken = (text: string) => /\p{Surrogate}/u.test(text)
 const brokenText = (field: string) => refuse.unprocessable(`${field}: holds half of a character`)
 
-/** Schedules a plan; one that is scheduled already gives way to it. */
+/** Schedules a plan. It replaces a plan that is scheduled already. */
 export function decideSchedulePlan(state: ChainState, plan: UpgradePlan): Decision<UpgradeEvent> {
   if (plan.name === '') return refuse.unprocessable('name: must not be empty')
   if (isBroken(plan.name)) return brokenText('name')
@@ -68,7 +68,7 @@ export function decideCancelPlan({ plan }: ChainState): Decision<UpgradeEvent> {
   return [{ type: 'PlanCanceled', data: { name: plan.name } }]
 }
 
-/** Records at which height the scheduled plan was applied (its own by default) and clears it. */
+/** Records that the scheduled plan was applied, at `height` or at the height of the plan, and clears it. */
 export function decideApplyPlan({ plan }: ChainState, height = plan?.height): Decision<UpgradeEvent> {
   if (plan === null || height === undefined) return refuse.notFound('no upgrade plan is scheduled')
   if (isBelow(height, plan.height)) {
@@ -77,10 +77,10 @@ export function decideApplyPlan({ plan }: ChainState, height = plan?.height): De
   return [{ type: 'PlanApplied', data: { name: plan.name, height } }]
 }
 
-/** One event and one answer hold them all: EventStoreDB and gRPC refuse what is over 1 MiB. */
+/** All names must fit into one event and one answer: EventStoreDB and gRPC refuse more than 1 MiB. */
 const MAX_NAMES_BYTES = 400_000
 
-/** Says which modules there are, and their versions; others are no more. */
+/** Sets the list of modules with their versions. It replaces the previous list. */
 export function decideSetModuleVersions(
   state: ChainState,
   moduleVersions: readonly ModuleVersion[],
@@ -108,7 +108,7 @@ function isSameList(before: readonly ModuleVersion[], after: readonly ModuleVers
   return before.length === after.length && after.every(same)
 }
 
-/** Says which account may conduct upgrades. */
+/** Sets the account that may conduct upgrades. */
 export function decideChangeAuthority(state: ChainState, address: string): Decision<UpgradeEvent> {
   if (address === '') return refuse.unprocessable('address: must not be empty')
   if (isBroken(address)) return brokenText('address')

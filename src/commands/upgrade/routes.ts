@@ -1,4 +1,4 @@
-/** What site admins say of the chain's upgrades: `/admin/upgrade/…`. The Query service answers from it. */
+/** Site admins enter the data of the chain's upgrades: `/admin/upgrade/…`. The Query service answers from it. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -11,8 +11,8 @@ import { siteAdmin } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { Nullable } from '../../wire/nullable.ts'
 import { ModuleVersionsWire, PlanWire, planWire } from '../../wire/upgrades.ts'
-import { type Decision, execute } from '../execute.ts'
-import { commandContext, settled } from '../request-context.ts'
+import type { Decision } from '../execute.ts'
+import { executeRequest } from '../request-context.ts'
 import {
   type ChainState,
   chainDecider,
@@ -24,7 +24,7 @@ import {
   decideStoreConsensusState,
 } from './chain.ts'
 
-/** A number of 64 bits: JSON numbers are exact up to 2^53 only, so that larger ones come as strings. */
+/** A number of 64 bits. Numbers above 2^53 must be strings, since JSON numbers are not exact there. */
 const Number64 = Type.Union([Type.String(), Type.Integer()])
 
 const PlanOption = Type.Object({
@@ -43,47 +43,44 @@ const ModuleVersionsOption = Type.Object({
 
 const AuthorityOption = Type.Object({ address: Type.String({ maxLength: 1000 }) })
 
-/** Whole: what was cut off in transfer is not taken for all of it. Padding may be left out. */
+/** Complete groups only, so that a text that was cut off is refused. Padding is optional. */
 const BASE64 = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$'
 
 const ConsensusStateOption = Type.Object({
   upgraded_consensus_state: Type.String({ description: 'base64', pattern: BASE64, maxLength: 1_000_000 }),
 })
 
-/** @throws Refused (invalid) when it is no number of that kind, or one that JSON has rounded */
+/** The number in decimal digits. @throws Refused (invalid) for other texts, and for a number that JSON has rounded */
 function number64(field: string, given: string | number, parse: typeof parseInt64, kind: string): string {
   const isExact = typeof given === 'string' || Number.isSafeInteger(given)
   const number = isExact ? parse(`${given}`) : undefined
   if (number !== undefined) return number
-  throw new Refused(refuse.invalid(`${field}: must be an ${kind}; beyond 2^53 as a string`))
+  throw new Refused(refuse.invalid(`${field}: must be an ${kind}, and a string above 2^53`))
 }
 
 const heightOf = (field: string, given: string | number) => number64(field, given, parseInt64, 'int64')
 
 export function upgradeRoutes(services: Services): FastifyPluginAsyncTypebox {
-  /** Carries out a command; resolves to the chain after it, when queries see it. */
-  async function change(
+  /** Carries out a command. Resolves to the chain after it, once queries see the change. */
+  function change(
     request: FastifyRequest,
     reply: FastifyReply,
     step: string,
     decide: (state: ChainState) => Decision<UpgradeEvent>,
   ): Promise<ChainState> {
-    const context = commandContext(request)
-    const state = await execute(services.events, context, {
+    return executeRequest(services, request, reply, {
       stream: UPGRADE_STREAM,
       step,
       decider: chainDecider,
       decide,
     })
-    await settled(services, context, reply)
-    return state
   }
 
   return async (app) => {
     const tags = ['admin', 'upgrade']
     const config = { scope: 'admin' } as const
     app.addHook('preValidation', async (request) => {
-      siteAdmin(request, 'say what is so of upgrades')
+      siteAdmin(request, 'change the data of upgrades')
     })
 
     app.put(
@@ -164,7 +161,7 @@ export function upgradeRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const lastHeight = heightOf('last_height', request.params.last_height)
         const { upgraded_consensus_state } = request.body
-        // Decoded and encoded again: one spelling for the same bytes.
+        // Decode and encode again: the same bytes get the same spelling.
         const state = Buffer.from(upgraded_consensus_state, 'base64').toString('base64')
         await change(request, reply, 'store consensus state', (chain) =>
           decideStoreConsensusState(chain, lastHeight, state),

@@ -1,4 +1,4 @@
-/** Making a user: `POST /admin/users`, and the site admin of the first start. */
+/** Creates a user: `POST /admin/users`. The first start creates the site admin in the same way. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { claimKeys, idsStream, userStream } from '../../events/streams.ts'
@@ -8,15 +8,15 @@ import { siteAdmin } from '../../rights/requester.ts'
 import { keepPassword } from '../../rights/secrets.ts'
 import type { Services } from '../../services.ts'
 import { UserWire, userWire } from '../../wire/users.ts'
-import { takeEmail, takeLogin } from '../account-claims.ts'
+import { takeEmail, takeLogin } from '../accounts/claims.ts'
+import { createdAccount } from '../accounts/created-account.ts'
 import { releaseClaim } from '../claims.ts'
-import { createdAccount } from '../created-account.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { decideCreateUser, type UserDetails, userDecider, userProblem } from './user.ts'
 
-export const CreateUserOption = Type.Object({
+const CreateUserOption = Type.Object({
   username: Type.String(),
   email: Type.String(),
   password: Type.Optional(Type.String()),
@@ -25,14 +25,14 @@ export const CreateUserOption = Type.Object({
   visibility: Type.Optional(Type.String()),
 })
 
-/** What is needed of the services: the first start has no more yet. */
+/** The stores that creating a user needs. The first start has no other services yet. */
 type Stores = Pick<Services, 'events' | 'secrets'>
 
 /**
- * Makes a user who signs in with the password. Resolves to its id.
+ * Creates a user who signs in with the password. Resolves to the user's id.
  *
- * In this order, so that a crash leaves nothing half visible: number, claims of login and e-mail address,
- * secret, event. Whoever retries with the same Idempotency-Key goes on where the first attempt stopped.
+ * The order is number, claims of login and e-mail address, secret, event: after a crash no half of a user is visible.
+ * A retry with the same Idempotency-Key continues where the first attempt stopped.
  *
  * @throws Refused (unprocessable) for a bad or taken login or address, or a password that is too short
  */
@@ -47,7 +47,7 @@ export async function createUser(
   if (problem !== undefined) throw new Refused(problem)
   const id = await takeNumber(events, context, idsStream('account'))
   const stream = userStream(id)
-  // A retried request finds its user there: neither its names nor its password are touched again.
+  // A retried request finds its user and must change neither the names nor the password.
   const { revision } = await load(events, stream, userDecider)
   if (revision === null) {
     await takeNames(events, context, details, stream)
@@ -93,7 +93,7 @@ export function createUserRoutes(services: Services): FastifyPluginAsyncTypebox 
         const requester = siteAdmin(request, 'create users')
         const { password = '', ...rest } = request.body
         const { username, email, full_name, restricted, visibility } = rest
-        // Refused rather than ignored: the caller counts on a limit that does not exist here.
+        // Refuse it instead of ignoring it: the caller would rely on a limit that does not exist here.
         if (restricted === true) throw new Refused(refuse.unprocessable('restricted: is not supported'))
         if (visibility !== undefined && visibility !== '' && visibility !== 'public') {
           throw new Refused(refuse.unprocessable('visibility: users are always public'))

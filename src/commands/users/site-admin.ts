@@ -1,19 +1,19 @@
-/** The site admin that the first start makes. */
+/** Creates the site admin at the first start. */
 import { randomBytes } from 'node:crypto'
 import { decode } from '../../events/codec.ts'
 import { type EventStore, LOG_START } from '../../events/event-store.ts'
 import { claimKeys, claimStream } from '../../events/streams.ts'
 import type { Services } from '../../services.ts'
-import { FIRST_ADMIN } from '../account-names.ts'
+import { FIRST_ADMIN } from '../accounts/names.ts'
 import type { CommandContext } from '../execute.ts'
 import { createUser } from './create.ts'
 
-/** A start that was killed in the middle is continued by the next one: both append the same events. */
+/** The next start continues a first start that was killed: both append the same events. */
 const FIRST_START = { namespace: '0b7c1c0e-6f0f-4a57-8f0e-7f4f3c1d2a90', digest: 'first-start' }
 
 /**
- * Makes the site admin `admin` unless it exists, with ADMIN_PASSWORD or a random password. Resolves to the
- * password when this call made the account and chose it: it can't be told again.
+ * Creates the site admin `admin` unless it exists, with ADMIN_PASSWORD or a random password. Resolves to the password
+ * when this call has chosen it: it is not stored, so it can be shown only now.
  */
 export async function ensureSiteAdmin(
   services: Pick<Services, 'config' | 'events' | 'secrets'>,
@@ -33,7 +33,7 @@ export async function ensureSiteAdmin(
   return services.config.adminPassword === undefined ? chosen : undefined
 }
 
-/** From the log, not from a view: the projections may not have come so far yet. */
+/** Whether the site admin exists. Reads the log, since the read models may lag. */
 async function exists(events: EventStore): Promise<boolean> {
   const claim = claimStream(claimKeys.login(FIRST_ADMIN))
   for await (const recorded of events.readStream(claim, { direction: 'backwards', maxCount: 1 })) {

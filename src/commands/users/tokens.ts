@@ -1,4 +1,4 @@
-/** Access tokens: `/users/{username}/tokens`. */
+/** Creates and deletes access tokens: `/users/{username}/tokens`. */
 import { createHash, randomBytes } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -10,7 +10,7 @@ import { normalScopes, unknownScopes } from '../../rights/token-scopes.ts'
 import type { Services } from '../../services.ts'
 import { AccessTokenWire, tokenOwner } from '../../wire/tokens.ts'
 import { UsernameParams } from '../../wire/users.ts'
-import { textProblem } from '../account-names.ts'
+import { textProblem } from '../accounts/names.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
@@ -18,12 +18,12 @@ import { decideCreateToken, decideDeleteToken, type Token, tokenCalled, userDeci
 
 const MAX_SCOPES = 50
 
-export const CreateAccessTokenOption = Type.Object({
+const CreateAccessTokenOption = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 255 }),
   scopes: Type.Optional(Type.Array(Type.String({ maxLength: 50 }), { maxItems: MAX_SCOPES })),
 })
 
-/** The scopes asked for, in their normal form; a token without any is good for nothing. */
+/** The requested scopes in their normal form. @throws Refused (invalid) for unknown scopes and for none */
 function requireScopes(scopes: readonly string[]): string[] {
   const unknown = unknownScopes(scopes)
   if (unknown.length > 0) {
@@ -33,7 +33,7 @@ function requireScopes(scopes: readonly string[]): string[] {
   return normalScopes(scopes)
 }
 
-/** 40 hexadecimal digits; the last eight are no secret. */
+/** A token of 40 hexadecimal digits. The last eight are not secret. */
 function newToken(context: CommandContext, tokenId: number): { token: string; lastEight: string } {
   const lastEight =
     context.retry === undefined
@@ -43,12 +43,12 @@ function newToken(context: CommandContext, tokenId: number): { token: string; la
 }
 
 /**
- * Makes a token. In this order, so that a crash leaves nothing half visible: number, secret, event; a secret
- * is worth nothing before its token's event.
+ * Creates a token. The order is number, secret, event: after a crash no half of a token is visible, since a secret is
+ * valid only once its token has an event.
  *
- * The token is never stored, so a retry with the same Idempotency-Key can't tell it again: the answer is
- * another secret of the same token (with the same last eight digits, which the event has), and the one
- * before, whose answer was lost, ends.
+ * The text of a token is never stored, so a retry with the same Idempotency-Key cannot answer with it again. The
+ * answer is a new secret of the same token, with the same last eight digits, which the event has. The first secret,
+ * whose answer was lost, becomes invalid.
  */
 async function createToken(
   services: Services,
@@ -70,10 +70,10 @@ async function createToken(
       decide: (user) => decideCreateToken(user, made),
     })
     if (tokenCalled(state, `${tokenId}`)?.id !== tokenId) {
-      throw new Refused(refuse.conflict('the access token that this request made has been deleted'))
+      throw new Refused(refuse.conflict('the access token that this request created has been deleted'))
     }
   } catch (error) {
-    // Refused: nothing tells of the secret. After any other failure the event may be there; it keeps it.
+    // After a refusal there is no event, so the secret is removed. After any other failure the event may exist.
     if (error instanceof Refused) await forgetSecret(secrets, secret)
     throw error
   }

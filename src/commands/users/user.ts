@@ -1,7 +1,7 @@
-/** A user: who it is and which access tokens it has. Pure. */
+/** The user aggregate, with its access tokens. Pure. */
 import type { AccountRef, UserEvent } from '../../events/domain-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
-import { emailProblem, loginProblem, textProblem } from '../account-names.ts'
+import { emailProblem, loginProblem, textProblem } from '../accounts/names.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
@@ -20,7 +20,7 @@ export interface Token {
   scopes: readonly string[]
 }
 
-export type UserState =
+type UserState =
   | { status: 'missing' }
   | { status: 'active'; user: AccountRef; tokens: ReadonlyMap<number, Token> }
 
@@ -47,7 +47,7 @@ export const userDecider: Decider<UserState, UserEvent> = deciderOf({
   },
 })
 
-/** What is wrong with a user to be made, whoever else there is. */
+/** What is wrong with the details of a new user, apart from names that are taken. */
 export function userProblem({ login, email, fullName, siteAdmin }: UserDetails): Refusal | undefined {
   const errors = [
     ['username', loginProblem(login, siteAdmin)],
@@ -62,7 +62,7 @@ export function decideCreateUser(state: UserState, id: number, details: UserDeta
   return userProblem(details) ?? [{ type: 'UserCreated', data: { id, ...details } }]
 }
 
-/** A token's name is its owner's way to find it again: no two have the same. */
+/** Creates a token. The tokens of a user have different names, since the user finds them by name. */
 export function decideCreateToken(state: UserState, token: Token): Decision<UserEvent> {
   if (state.status === 'missing') return refuse.notFound('user not found')
   if ([...state.tokens.values()].some(({ name }) => name === token.name)) {
@@ -72,7 +72,7 @@ export function decideCreateToken(state: UserState, token: Token): Decision<User
   return [{ type: 'TokenCreated', data: { user: state.user, tokenId, name, lastEight, scopes: [...scopes] } }]
 }
 
-/** The token with that id or, when there is none, with that name. */
+/** The token with that id or, if there is none, with that name. */
 export function tokenCalled(state: UserState, idOrName: string): Token | undefined {
   if (state.status === 'missing') return undefined
   const byId = /^[1-9]\d{0,15}$/.test(idOrName) ? state.tokens.get(Number(idOrName)) : undefined

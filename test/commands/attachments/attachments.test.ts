@@ -234,7 +234,7 @@ t.test('attachment rule 4: only the first part of that name counts, others are i
   t.equal((await post('alice', id, many)).status, 400)
 })
 
-t.test('a file larger than allowed gives 413, and nothing of it stays', async (t) => {
+t.test('a file larger than allowed gives 413 and leaves nothing', async (t) => {
   const { say, post } = await attachmentRepository(server, 'large')
   const id = await say()
   const limit = 2 ** 20
@@ -318,7 +318,7 @@ t.test('a refused upload leaves its connection fit for the next request', async 
   t.equal(sockets.size, 1)
 })
 
-t.test('a client that goes away in the middle leaves nothing behind', async (t) => {
+t.test('a client that goes away during an upload leaves nothing', async (t) => {
   const { say, pathOf } = await attachmentRepository(server, 'away')
   const id = await say()
   const before = await storedFiles(server)
@@ -383,7 +383,7 @@ t.test('attachment rule 6: DELETE removes the attachment and its stored file', a
   t.same((await bob.repos.issueListIssueCommentAttachments('alice', 'rule6', id)).data, [stays])
 })
 
-t.test('the files of a deleted comment, and of a deleted repository, go with it', async (t) => {
+t.test('the files of a deleted comment or repository are deleted with it', async (t) => {
   const { say, post } = await attachmentRepository(server, 'going')
   const [first, second] = [await say(), await say()]
   const { body: a } = await post('alice', first, formWith('x', 'a.txt'))
@@ -422,7 +422,7 @@ t.test('an upload sent again with its Idempotency-Key is the same attachment', a
   t.equal((await storedFiles(server)).length, before + 1)
 })
 
-t.test('many uploads at once are all there', async (t) => {
+t.test('many uploads at the same time are all kept', async (t) => {
   const { say, post } = await attachmentRepository(server, 'crowd')
   const id = await say()
   const made = await Promise.all(

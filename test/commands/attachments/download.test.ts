@@ -22,7 +22,7 @@ async function attach(content: string | Buffer, name: string) {
   return { ...body, get }
 }
 
-t.test('browser_download_url gives the file byte for byte, and says how it may be used', async (t) => {
+t.test('browser_download_url gives the file byte for byte, with safe headers', async (t) => {
   const content = randomBytes(100_000)
   const { browser_download_url: url, size } = await attach(content, 'Größe “1”.zip')
   t.ok(url.startsWith(`${server.url}/attachments/`))
@@ -44,7 +44,7 @@ t.test('browser_download_url gives the file byte for byte, and says how it may b
   t.ok(headers.get('last-modified'))
 })
 
-t.test('what could run in a browser is text or bytes, never shown; pictures are shown', async (t) => {
+t.test('files that a browser could run are sent as text or bytes; pictures are shown', async (t) => {
   const cases: [content: string | Buffer, name: string, type: string, disposition: RegExp][] = [
     [
       '<html><script>alert(1)</script>',
@@ -77,7 +77,7 @@ t.test('what could run in a browser is text or bytes, never shown; pictures are 
   }
 })
 
-t.test('a part of the file is given to who asks for a part', async (t) => {
+t.test('a range request gives a part of the file', async (t) => {
   const { get } = await attach('0123456789', 'a.txt')
   const cases: [range: string, status: number, text: string, contentRange: string | null][] = [
     ['bytes=2-4', 206, '234', 'bytes 2-4/10'],
@@ -99,7 +99,7 @@ t.test('a part of the file is given to who asks for a part', async (t) => {
   t.match(beyond.headers.get('content-type'), /^application\/json/)
 })
 
-t.test('who has it already is told so, and may go on where the transfer broke off', async (t) => {
+t.test('conditional requests give 304, and a broken transfer can be continued', async (t) => {
   const { get: ask } = await attach('0123456789', 'a.txt')
   // Else fetch asks for no cached answer whenever it is given a condition.
   const get = (headers = {}) => ask({ ...headers, 'cache-control': 'max-age=0' })
@@ -116,7 +116,7 @@ t.test('who has it already is told so, and may go on where the transfer broke of
   t.equal((await get({ range: 'bytes=5-', 'if-range': '"another"' })).status, 200)
 })
 
-t.test('HEAD says the same without the content', async (t) => {
+t.test('HEAD gives the same headers without the content', async (t) => {
   const { get } = await attach('0123456789', 'a.txt')
   const [full, head] = [await get(), await get({}, 'HEAD')]
   t.equal(head.status, 200)
@@ -142,7 +142,7 @@ t.test('a file is read by whoever may read its repository, and by no one else', 
   t.equal((await server.fetch(null, `/attachments/${body.uuid}`, { headers: bad })).status, 401)
 })
 
-t.test('what is no uuid, or nobody’s, is not found', async (t) => {
+t.test('an invalid or unknown uuid is not found', async (t) => {
   const { uuid } = await attach('x', 'a.txt')
   const odd = [
     'x',
@@ -170,7 +170,7 @@ t.test('an attachment whose file is lost is not found', async (t) => {
   t.equal(await status(), 404)
 })
 
-t.test('a client that stops in the middle of a download disturbs nobody', async (t) => {
+t.test('a client that stops during a download disturbs no other client', async (t) => {
   const { get, uuid } = await attach(Buffer.alloc(20_000_000), 'large.bin')
   for (let i = 0; i < 10; i++) {
     await new Promise<void>((resolve, reject) => {

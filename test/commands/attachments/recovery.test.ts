@@ -59,7 +59,7 @@ t.test('a file whose event was never written is gone after the next start', asyn
   t.same(JSON.parse(await (await next.fetch('alice', pathOf(id))).text()).length, 1)
 })
 
-t.test('a file whose event was written stays, though its uploader never heard of it', async (t) => {
+t.test('a file with an event stays, even when its upload got no answer', async (t) => {
   const { start } = await restartable(t)
   const server = await start()
   const { say, post, pathOf } = await attachmentRepository(server, 'app', { others: false })
@@ -85,7 +85,7 @@ t.test('a file whose event was written stays, though its uploader never heard of
   t.same(await storedFiles(next), [file.uuid])
 })
 
-t.test('a deletion that a crash cut off behind its event is finished by the next start', async (t) => {
+t.test('the next start finishes a deletion that a crash cut off after its event', async (t) => {
   const { start } = await restartable(t)
   const server = await start()
   const { say, post, pathOf } = await attachmentRepository(server, 'app', { others: false })
@@ -113,7 +113,7 @@ t.test('a deletion that a crash cut off behind its event is finished by the next
 })
 
 t.test(
-  'stray files and what was on its way are gone after a start; other things are left alone',
+  'a start removes stray files and files of unfinished uploads, and it leaves all other files alone',
   async (t) => {
     const { DATA_DIR, start } = await restartable(t)
     const server = await start()
@@ -146,7 +146,7 @@ t.test('a start with another log removes nothing', async (t) => {
   t.ok(await isStored(await start(), kept.uuid))
 })
 
-t.test('a start whose read models were thrown away waits for new ones, and removes nothing', async (t) => {
+t.test('a start without read models waits for new ones, and removes nothing', async (t) => {
   const { DATA_DIR, start } = await restartable(t)
   const server = await start()
   const { say, post } = await attachmentRepository(server, 'app', { others: false })

@@ -21,7 +21,7 @@ t.test('branch protections over HTTP', async (t) => {
     return { status: answer.status, json }
   }
 
-  await t.test('a rule is made with what it says, and what nobody says asks for nothing', async (t) => {
+  await t.test('a rule has the given settings, and absent settings require nothing', async (t) => {
     const { status, data } = await alice.repos.repoCreateBranchProtection('alice', 'app', {
       rule_name: 'release/**',
       enable_push: true,
@@ -116,7 +116,7 @@ t.test('branch protections over HTTP', async (t) => {
     )
   })
 
-  await t.test('what would not be enforced is refused with its name: 422', async (t) => {
+  await t.test('settings that are not enforced give 422 with the field', async (t) => {
     const wanted: [string, unknown][] = [
       ['required_approvals', 1],
       ['enable_approvals_whitelist', true],
@@ -150,7 +150,7 @@ t.test('branch protections over HTTP', async (t) => {
     t.equal((await call('DELETE', '/neutral')).status, 204)
   })
 
-  await t.test('rules, users and contexts that can not be: 422 naming the field', async (t) => {
+  await t.test('invalid rules, users and contexts give 422 with the field', async (t) => {
     const wrong: [string, object][] = [
       ['rule_name', {}],
       ['rule_name', { rule_name: '' }],
@@ -216,7 +216,7 @@ t.test('branch protections over HTTP', async (t) => {
   })
 })
 
-t.test('what a protected branch does not let through', async (t) => {
+t.test('pushes that a protected branch refuses', async (t) => {
   const server = await startTestServer(t)
   const alice = await server.as('alice')
   const bob = await server.as('bob')
@@ -241,7 +241,7 @@ t.test('what a protected branch does not let through', async (t) => {
     (await server.anonymous.repos.repoGetBranch('alice', 'app', branch)).data.commit?.id
   const second = await work.commit('Second', { 'b.txt': 'b\n' })
 
-  await t.test('pushes of those who may not, admins among them; one refuses the whole push', async (t) => {
+  await t.test('pushes without permission, also by admins; one bad ref refuses all of a push', async (t) => {
     for (const [remote, branch] of [
       ['origin', 'main'],
       ['bob', 'main'],
@@ -256,7 +256,7 @@ t.test('what a protected branch does not let through', async (t) => {
     t.equal(await tipOf('topic'), first)
   })
 
-  await t.test('those whom it names push, and others to what is not protected', async (t) => {
+  await t.test('users on the whitelist push, and others push only to other branches', async (t) => {
     await work.git('push', '-q', 'bob', 'HEAD:refs/heads/release/1', 'HEAD:refs/heads/release/2')
     t.equal(await tipOf('release/1'), second)
     t.equal(await tipOf('release/2'), second)
@@ -266,7 +266,7 @@ t.test('what a protected branch does not let through', async (t) => {
   })
 
   await t.test(
-    'nobody rewrites its history; beside it, and alone, other branches are as git has it',
+    "its history is not rewritten; other branches follow git's rules, in the same push or alone",
     async (t) => {
       await work.git('checkout', '-q', '--detach', first)
       const other = await work.commit('Another second', { 'c.txt': 'c\n' })
@@ -289,7 +289,7 @@ t.test('what a protected branch does not let through', async (t) => {
     },
   )
 
-  await t.test('who may no longer write does not push, though the rule names him', async (t) => {
+  await t.test('a user on the whitelist without write access cannot push', async (t) => {
     await alice.repos.repoDeleteCollaborator('alice', 'app', 'bob')
     await t.rejects(work.git('push', '-q', 'bob', 'HEAD:refs/heads/release/3'))
     await alice.repos.repoAddCollaborator('alice', 'app', 'bob', { permission: 'write' })
@@ -297,14 +297,14 @@ t.test('what a protected branch does not let through', async (t) => {
 
   await t.test('deletions, by a push or over HTTP', async (t) => {
     const push = work.git('push', '-q', 'bob', ':refs/heads/release/2')
-    await t.rejects(push, /a protected branch can not be deleted/)
+    await t.rejects(push, /a protected branch cannot be deleted/)
     t.equal(await statusOf(bob.repos.repoDeleteBranch('alice', 'app', 'release/2')), 403)
     t.equal(await statusOf(alice.repos.repoDeleteBranch('alice', 'app', 'release/2')), 403)
     t.equal(await tipOf('release/2'), second)
     t.equal(await statusOf(bob.repos.repoDeleteBranch('alice', 'app', 'release/a/b')), 204)
   })
 
-  await t.test('branches say what protects them, and what the requester may do', async (t) => {
+  await t.test('a branch shows its protection and what the requester may do', async (t) => {
     const shown = async (api: typeof alice) => {
       const { data } = await api.repos.repoListBranches('alice', 'app')
       return new Map(data.map((branch) => [branch.name, branch]))

@@ -56,7 +56,7 @@ function set(rule: string, more: Partial<ProtectionSettings> = {}, updatedAt = A
   }
 }
 
-t.test('a rule is made once, and one without a priority comes behind all others', async (t) => {
+t.test('a rule is created once, and one without a priority comes after all others', async (t) => {
   const { given } = specify(t, repositoryDecider)
   given(created)
     .when((state) => decideAddProtection(state, settings('main'), AT))
@@ -72,7 +72,7 @@ t.test('a rule is made once, and one without a priority comes behind all others'
     .thenRefused('forbidden', 'branch protection "main" already exists')
 })
 
-t.test('an edit keeps when the rule was made; one that changes nothing is no event', async (t) => {
+t.test('an edit keeps the time of creation; one that changes nothing is no event', async (t) => {
   const { given } = specify(t, repositoryDecider)
   given(created, set('main'))
     .when((state) => decideEditProtection(state, 'main', (rule) => ({ ...rule, push: true }), LATER))
@@ -85,7 +85,7 @@ t.test('an edit keeps when the rule was made; one that changes nothing is no eve
     .thenRefused('notFound')
 })
 
-t.test('a rule that is removed is gone, and can be made again', async (t) => {
+t.test('a removed rule can be created again', async (t) => {
   const { given } = specify(t, repositoryDecider)
   const removed: RepositoryEvent = { type: 'BranchProtectionRemoved', data: { repoId: 5, rule: 'main' } }
   given(created, set('main'))
@@ -114,12 +114,12 @@ t.test('a repository that is gone or never was has no rules', async (t) => {
   }
 })
 
-t.test('rules are bounded: in number, in what they say together, and in their patterns', async (t) => {
+t.test('rules have limits: their number, their total size, and the size of their patterns', async (t) => {
   const { given } = specify(t, repositoryDecider)
   const full = Array.from({ length: MAX_RULES }, (_, i) => set(`branch-${i}`))
   given(created, ...full)
     .when((state) => decideAddProtection(state, settings('one more'), AT))
-    .thenRefused('unprocessable', `a repository has ${MAX_RULES} branch protections at most`)
+    .thenRefused('unprocessable', `a repository can have at most ${MAX_RULES} branch protections`)
   given(created, ...full)
     .when((state) => decideEditProtection(state, 'branch-7', (rule) => ({ ...rule, push: true }), LATER))
     .thenEvents(set('branch-7', { push: true }, LATER))
@@ -128,7 +128,7 @@ t.test('rules are bounded: in number, in what they say together, and in their pa
   const large = Array.from({ length: 7 }, (_, i) => set(`large-${i}`, { contexts }))
   given(created, ...large)
     .when((state) => decideAddProtection(state, settings('large', { contexts }), AT))
-    .thenRefused('unprocessable', 'the branch protections of the repository are too large together')
+    .thenRefused('unprocessable', 'the branch protections of the repository together are too large')
 
   const patterns = Array.from({ length: 4 }, (_, i) => set(`${i}${'a'.repeat(240)}*`))
   given(created, ...patterns)

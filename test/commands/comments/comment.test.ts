@@ -90,7 +90,7 @@ t.test('attachments rule 4: after an upload the comment is updated with its unch
     .thenEvents(attached(7, 1), edited(7, 'b'))
 })
 
-t.test('a comment has a hundred attachments at most', async (t) => {
+t.test('a comment has at most a hundred attachments', async (t) => {
   const { given } = specify(t, commentDecider(7))
   given(added(7), ...Array.from({ length: 100 }, (_, i) => attached(7, i + 1)))
     .when((state) => decideAddAttachment(state, file(101)))

@@ -190,7 +190,7 @@ t.test('a text of a megabyte is kept byte for byte', async (t) => {
   t.ok(listed?.body === other)
 })
 
-t.test('twenty people comment at once: all are heard, each with an id of its own', async (t) => {
+t.test('twenty comments at the same time are all kept, each with its own id', async (t) => {
   const { say, issue } = await repository('crowd')
   const made = await Promise.all(Array.from({ length: 20 }, (_, i) => say(`no. ${i}`, i % 2 ? bob : carol)))
   const ids = made.map(({ id = 0 }) => id)
@@ -204,7 +204,7 @@ t.test('twenty people comment at once: all are heard, each with an id of its own
 })
 
 t.test(
-  'comments of one issue are edited at once, while others are made: none gets in the way of another',
+  'comments of one issue are edited and created at the same time, and no change gets a conflict',
   async (t) => {
     const { say, issue } = await repository('busy')
     const ids: number[] = []
@@ -226,7 +226,7 @@ t.test(
   },
 )
 
-t.test('a comment that is deleted twice at once is deleted once', async (t) => {
+t.test('of two deletions of a comment at the same time, one succeeds', async (t) => {
   const { say, issue, events } = await repository('twice')
   await say('stays')
   const { id = 0 } = await say('goes')

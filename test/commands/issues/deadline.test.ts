@@ -16,7 +16,7 @@ t.test('edit rule 3: a deadline is 23:59:59 of its date, in the zone in which it
     t.equal(deadlineOf('due_date', given), stored, given)
 })
 
-t.test('edit rule 3: null, nothing and the zero value are none', async (t) => {
+t.test('edit rule 3: null, an empty text and the zero value mean no deadline', async (t) => {
   for (const none of [
     null,
     '',
@@ -28,7 +28,7 @@ t.test('edit rule 3: null, nothing and the zero value are none', async (t) => {
   }
 })
 
-t.test('what is no date-time, or no day of the calendar, is refused by the name of its field', async (t) => {
+t.test('an invalid date-time or a day that does not exist is refused with the field', async (t) => {
   const odd = [
     'tomorrow',
     '2026-12-31',

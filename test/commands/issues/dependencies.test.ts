@@ -65,7 +65,7 @@ t.test('a dependency is added, listed on both sides, and removed', async (t) => 
   t.strictSame(await changes(2), [])
 })
 
-t.test('blocks says the same from the other side', async (t) => {
+t.test('blocks shows the same dependencies from the other side', async (t) => {
   const { changes, id } = await withPulls(t, 'sides', 2)
   const blocks = path('sides', 2, 'blocks')
   t.match(await call('alice', 'POST', blocks, { index: 1 }), { status: 201, body: { number: 2 } })
@@ -81,7 +81,7 @@ t.test('blocks says the same from the other side', async (t) => {
   )
 })
 
-t.test('itself and circles give 422, a second time 409, and none to remove 404', async (t) => {
+t.test('itself or a circle gives 422, a duplicate 409, removing a missing one 404', async (t) => {
   const { changes } = await withPulls(t, 'circles', 4)
   const add = async (index: number, on: number) =>
     (await call('alice', 'POST', path('circles', index, 'dependencies'), { index: on })).status
@@ -101,7 +101,7 @@ t.test('itself and circles give 422, a second time 409, and none to remove 404',
   )
 })
 
-t.test('of 10 that add the same one at once one gives 201 and nine give 409', async (t) => {
+t.test('10 requests for the same dependency at the same time: one gives 201, nine give 409', async (t) => {
   const { changes } = await withPulls(t, 'rush', 2)
   const answers = await Promise.all(
     Array.from({ length: 10 }, () => call('alice', 'POST', path('rush', 1, 'dependencies'), { index: 2 })),
@@ -110,7 +110,7 @@ t.test('of 10 that add the same one at once one gives 201 and nine give 409', as
   t.equal((await changes(1)).length, 1)
 })
 
-t.test('of dependencies that are added at the same time no circle comes', async (t) => {
+t.test('dependencies that are added at the same time make no circle', async (t) => {
   const { changes } = await withPulls(t, 'race', 3)
   const add = async (index: number, on: number) =>
     (await call('alice', 'POST', path('race', index, 'dependencies'), { index: on })).status
@@ -134,7 +134,7 @@ t.test('of dependencies that are added at the same time no circle comes', async 
   )
 })
 
-t.test('what does not exist gives 404, what is no issue 422', async (t) => {
+t.test('an issue that does not exist gives 404, an invalid reference 422', async (t) => {
   await withPulls(t, 'missing', 1)
   const add = async (index: string, meta: unknown, side: Side = 'dependencies') =>
     (
@@ -157,7 +157,7 @@ t.test('what does not exist gives 404, what is no issue 422', async (t) => {
   }
 })
 
-t.test('changing takes write where the blocked one is and read where the other one is', async (t) => {
+t.test('a change needs write access to the blocked issue and read access to the other', async (t) => {
   await withPulls(t, 'open', 1, { writers: ['dave'] })
   const { writer } = await withPulls(t, 'secret', 1, { private: true })
   const there = { owner: 'alice', repo: 'secret', index: 1 }
@@ -206,7 +206,7 @@ t.test('a token needs the scope of issues', async (t) => {
 })
 
 t.test(
-  'the lists come in pages, across repositories, without those that the requester may not read',
+  'the lists are paged, across repositories, without issues that the requester may not read',
   async (t) => {
     const { label, edit, milestone } = await withPulls(t, 'many', 5, { writers: ['carol'] })
     await withPulls(t, 'far', 1)
@@ -251,7 +251,7 @@ t.test(
   },
 )
 
-t.test('many that depend on one are listed page by page, each once', async (t) => {
+t.test('many dependents of one issue are listed page by page, each once', async (t) => {
   const { repoId } = await withPulls(t, 'crowd', 1)
   const { body } = await call('alice', 'GET', 'repos/alice/crowd/pulls/1')
   const context = aContext()
@@ -303,7 +303,7 @@ t.test('many that depend on one are listed page by page, each once', async (t) =
   )
 })
 
-t.test('a merged one is listed as it is', async (t) => {
+t.test('a merged pull request is listed as merged', async (t) => {
   const { merge } = await withPulls(t, 'merged', 2)
   await call('alice', 'POST', path('merged', 1, 'dependencies'), { index: 2 })
   t.equal((await merge(2)).status, 200)
@@ -311,7 +311,7 @@ t.test('a merged one is listed as it is', async (t) => {
   t.match(body, [{ number: 2, state: 'closed', pull_request: { merged: true, merged_at: /^20/ } }])
 })
 
-t.test('with an Idempotency-Key a dependency that is added twice is added once', async (t) => {
+t.test('with an Idempotency-Key, a request sent twice adds one dependency', async (t) => {
   const { changes } = await withPulls(t, 'once', 2)
   const send = async (index: number) =>
     (

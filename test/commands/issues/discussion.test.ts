@@ -54,7 +54,7 @@ function active(state: PullState) {
 }
 const edit = (change: DiscussionEdit) => (state: PullState) => decideEditDiscussion(active(state), change)
 
-t.test('an edit is one event for each thing that differs, with what was before', async (t) => {
+t.test('an edit is one event for each changed field, with the old value', async (t) => {
   const { given } = specify(t, pullDecider)
   const to = { id: 22, title: '2.0' }
   given(opened)
@@ -119,7 +119,7 @@ t.test('empty sets and null clear; a member that is named twice counts once', as
     .thenEvents({ type: 'MilestoneChanged', data: { ...id, from: milestone, to: null, closed: true } })
 })
 
-t.test('closing and opening happen once, with a comment, and tell the milestone', async (t) => {
+t.test('closing and reopening are recorded once, with a comment and the milestone', async (t) => {
   const { given } = specify(t, pullDecider)
   const opening = { closed: false, commentId: 6, openDependencies: [other] }
   given(opened)
@@ -139,7 +139,7 @@ t.test('closing and opening happen once, with a comment, and tell the milestone'
     .thenEvents()
 })
 
-t.test('edit rule 4: one open dependency keeps it open', async (t) => {
+t.test('edit rule 4: an issue with an open dependency cannot be closed', async (t) => {
   const { given } = specify(t, pullDecider)
   given(opened, depends)
     .when((state) => decideStatus(active(state), { ...closing, openDependencies: [other] }))
@@ -152,7 +152,7 @@ t.test('edit rule 4: one open dependency keeps it open', async (t) => {
     .thenEvents()
 })
 
-t.test('a dependency is added once, is not itself, and makes no circle', async (t) => {
+t.test('a dependency is added once, and not to itself or in a circle', async (t) => {
   const { given } = specify(t, pullDecider)
   given(opened)
     .when((state) => decideAddDependency(active(state), other, false))
@@ -162,7 +162,7 @@ t.test('a dependency is added once, is not itself, and makes no circle', async (
     .thenRefused('conflict')
   given(opened)
     .when((state) => decideAddDependency(active(state), id, true))
-    .thenRefused('unprocessable', 'an issue can not depend on itself')
+    .thenRefused('unprocessable', 'an issue cannot depend on itself')
   given(opened)
     .when((state) => decideAddDependency(active(state), other, true))
     .thenRefused('unprocessable', 'the other issue depends on this one')
@@ -172,7 +172,7 @@ t.test('a dependency is added once, is not itself, and makes no circle', async (
     .thenEvents({ type: 'DependencyAdded', data: { ...id, dependency: elsewhere } })
 })
 
-t.test('there are 100 dependencies at most', async (t) => {
+t.test('an issue has at most 100 dependencies', async (t) => {
   const { given } = specify(t, pullDecider)
   const many = Array.from(
     { length: 100 },
@@ -189,7 +189,7 @@ t.test('there are 100 dependencies at most', async (t) => {
     .thenEvents(depends)
 })
 
-t.test('a dependency that there is can be removed, and added again', async (t) => {
+t.test('an existing dependency can be removed, and added again', async (t) => {
   const { given } = specify(t, pullDecider)
   const removed: PullRequestEvent = { type: 'DependencyRemoved', data: { ...id, dependency: other } }
   given(opened, depends)

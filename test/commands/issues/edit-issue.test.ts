@@ -47,7 +47,7 @@ async function withPulls(test: Parameters<typeof workTree>[0], name: string, cou
   }
 }
 
-t.test('edit rule 1: neither the poster nor a writer gives 403, no issue 404', async (t) => {
+t.test('edit rule 1: 403 for others than the poster and writers, 404 without an issue', async (t) => {
   const { edit, get, issues } = await bobsIssue('rights')
   const { edit: hidden, open } = await repository('private', { private: true })
   await open()
@@ -149,7 +149,7 @@ t.test(
   },
 )
 
-t.test('edit rule 3: null leaves what is there; milestone 0 clears, an unknown one gives 404', async (t) => {
+t.test('edit rule 3: null changes nothing; milestone 0 clears, an unknown one gives 404', async (t) => {
   const { edit, milestone, open } = await repository('milestones')
   const far = await (await repository('far')).milestone('Far')
   const [one, two] = [await milestone('One'), await milestone('Two')]
@@ -163,7 +163,7 @@ t.test('edit rule 3: null leaves what is there; milestone 0 clears, an unknown o
   t.equal((await edit(1, { milestone: 'One' })).status, 422)
 })
 
-t.test('edit rule 3: assignees are replaced by those given; an empty array clears them', async (t) => {
+t.test('edit rule 3: the given assignees replace the old ones; an empty array clears them', async (t) => {
   const { edit, open } = await repository('assignees', { private: true })
   await open({ assignees: ['alice'] })
   await alice.repos.repoAddCollaborator('alice', 'assignees', 'dave', { permission: 'read' })
@@ -329,7 +329,7 @@ t.test('closing the issue behind a pull request ends its schedule', async (t) =>
   t.same(await pullEvents(2), ['MergeScheduled', 'StatusChanged', 'MergeScheduleCanceled'])
 })
 
-t.test('of many that edit at the same time each is heard', async (t) => {
+t.test('many edits at the same time are all kept', async (t) => {
   const { edit, get, events } = await bobsIssue('rush')
   const answers = await Promise.all(
     Array.from({ length: 5 }, (_, i) =>
@@ -361,7 +361,7 @@ t.test('deadline: only writers set it, 403 for others', async (t) => {
   t.equal((await get(1)).due_date, '2027-03-04T23:59:59-08:00')
 })
 
-t.test('deadline: null and the zero value remove it; what is no date gives 422', async (t) => {
+t.test('deadline: null and the zero value remove it; an invalid date gives 422', async (t) => {
   const { issues, get, open, events } = await repository('null')
   await open({ due_date: '2027-03-04T01:00:00Z' })
   const set = async (body: unknown) => {
@@ -399,7 +399,7 @@ t.test('deadline: a pull request has one, too', async (t) => {
   t.equal((await server.services.views.issues.get(`${repoId}.2`))?.deadline, '2027-03-04T23:59:59Z')
 })
 
-t.test('what was deleted with its repository is gone', async (t) => {
+t.test('an issue is deleted with its repository', async (t) => {
   const { issues, open, edit } = await repository('gone')
   await open()
   await alice.repos.repoDelete('alice', 'gone')

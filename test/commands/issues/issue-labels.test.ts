@@ -7,7 +7,7 @@ const { server, alice, bob, carol, call, repository } = await startIssues(t)
 
 const names = (labels: readonly { name?: string }[]) => labels.map(({ name }) => name)
 
-t.test('labels are given, replaced, taken and cleared, by id or by name', async (t) => {
+t.test('labels are added, replaced, removed and cleared, by id or by name', async (t) => {
   const { open, label, get, events } = await repository('crud')
   const [bug, idea, later] = [await label('bug'), await label('idea'), await label('Later')]
   await open()
@@ -53,7 +53,7 @@ t.test('labels are given, replaced, taken and cleared, by id or by name', async 
   )
 })
 
-t.test('labels are for writers: 403 for others, the poster among them', async (t) => {
+t.test('only writers change labels: 403 for others, also for the poster', async (t) => {
   const { open, label, issues } = await repository('rights')
   const bug = await label('bug')
   await open({ labels: [bug] }, 'carol')
@@ -80,7 +80,7 @@ t.test('labels are for writers: 403 for others, the poster among them', async (t
   t.same((await bob.repos.issueGetLabels('alice', 'rights', 2)).data, [])
 })
 
-t.test('unknown labels are left out; what is none gives 422', async (t) => {
+t.test('unknown labels are ignored; a value that is not a label gives 422', async (t) => {
   const { open, label, issues } = await repository('odd')
   const far = await (await repository('far')).label('far')
   const own = await label('own')
@@ -104,7 +104,7 @@ t.test('unknown labels are left out; what is none gives 422', async (t) => {
   for (const id of ['0', '-1', 'own', '9223372036854775808']) t.equal(await remove(id), 404)
 })
 
-t.test('of exclusive labels of one scope the one that came last stays', async (t) => {
+t.test('of exclusive labels of one scope, the last one remains', async (t) => {
   const { open, label, issues } = await repository('exclusive')
   const [low, high] = [await label('p/low', { exclusive: true }), await label('p/high', { exclusive: true })]
   const bug = await label('bug')
@@ -144,7 +144,7 @@ t.test('a pull request has labels, too', async (t) => {
   t.same((await alice.repos.repoGetPullRequest('alice', 'pulls', 1)).data.labels, [])
 })
 
-t.test('a label that was deleted or renamed is so on its issues, too', async (t) => {
+t.test('deleting or renaming a label changes its issues, too', async (t) => {
   const { open, label, get } = await repository('changes')
   const [bug, idea] = [await label('bug'), await label('idea')]
   await open({ labels: [bug, idea] })
@@ -158,7 +158,7 @@ t.test('a label that was deleted or renamed is so on its issues, too', async (t)
   t.same(names(data), ['thought', 'later'])
 })
 
-t.test('labels that many give at the same time are all there', async (t) => {
+t.test('labels that are added at the same time are all kept', async (t) => {
   const { open, label, issues, get } = await repository('rush')
   const labels = await Promise.all(['a', 'b', 'c', 'd'].map((name) => label(name)))
   await open()

@@ -5,7 +5,7 @@ import { startIssues } from './setup.ts'
 
 const { server, alice, bob, call, repository } = await startIssues(t)
 
-t.test('an issue is opened with all that its poster says', async (t) => {
+t.test('an issue is opened with all given fields', async (t) => {
   const { repoId, label, milestone, counts, events, get } = await repository('whole')
   const [bug, one] = [await label('bug'), await milestone('One')]
   const { data: issue, status } = await alice.repos.issueCreateIssue('alice', 'whole', {
@@ -47,7 +47,7 @@ t.test('an issue is opened with all that its poster says', async (t) => {
 })
 
 t.test(
-  'create rule 1: what is for writers is cleared and ignored for others, whatever it says',
+  'create rule 1: fields for writers are ignored in requests of others, even when they are invalid',
   async (t) => {
     const { label, milestone, tryOpen, counts } = await repository('readers')
     const [bug, one] = [await label('bug'), await milestone('One')]
@@ -118,7 +118,7 @@ t.test('create rule 2: only the date of a deadline counts, in its own zone', asy
 })
 
 t.test(
-  'create rule 3: an unknown assignee gives 422, one who can not be assigned 422, one without access 400',
+  'create rule 3: 422 for an unknown assignee or one who cannot be assigned, 400 without access',
   async (t) => {
     const { tryOpen } = await repository('assignees', { private: true })
     await alice.orgs.orgCreate({ username: 'assigned' })
@@ -142,7 +142,7 @@ t.test(
   },
 )
 
-t.test('create rule 4: an issue may be closed from its beginning, by whoever opens it', async (t) => {
+t.test('create rule 4: a new issue may be closed at once, by anyone who may open it', async (t) => {
   const { tryOpen, milestone, counts, events } = await repository('closed')
   const one = await milestone('One')
   const { status, body } = await tryOpen({ title: 'Done', closed: true, milestone: one })
@@ -192,7 +192,7 @@ t.test('create rule 4: open dependencies give 412; the issue exists and stays op
   t.match(await get(2), { title: 'Second', state: 'open' })
 })
 
-t.test('a title must say something, in one line', async (t) => {
+t.test('a title must not be blank and is one line', async (t) => {
   const { tryOpen } = await repository('titles')
   for (const title of ['', '   ', '\n\t', '\u0000', '\u2028', null, 7]) {
     t.equal((await tryOpen({ title })).status, 422)
@@ -210,7 +210,7 @@ t.test('a title must say something, in one line', async (t) => {
   }
 })
 
-t.test('what names too much gives 422', async (t) => {
+t.test('too many labels or assignees give 422', async (t) => {
   const { tryOpen, label } = await repository('many')
   const many = Array.from({ length: 2000 }, (_, i) => i + 1)
   t.equal((await tryOpen({ title: 't', labels: many })).status, 422)
@@ -267,7 +267,7 @@ t.test('bodies up to 1 MB are kept byte for byte', async (t) => {
   }
 })
 
-t.test('of 20 that are opened at the same time each has a number and an id of its own', async (t) => {
+t.test('20 issues opened at the same time get different numbers and ids', async (t) => {
   const { tryOpen } = await repository('rush')
   const answers = await Promise.all(
     Array.from({ length: 20 }, (_, i) => tryOpen({ title: `Issue ${i}`, closed: i % 2 === 0 })),
@@ -287,7 +287,7 @@ t.test('of 20 that are opened at the same time each has a number and an id of it
   t.equal(headers.get('x-total-count'), '10')
 })
 
-t.test('with an Idempotency-Key an issue that is sent twice is opened once', async (t) => {
+t.test('with an Idempotency-Key, a request sent twice opens one issue', async (t) => {
   const { tryOpen, edit, events } = await repository('once')
   const key = { 'idempotency-key': 'k1' }
   const option = { title: 'Once', body: 'b', closed: true }

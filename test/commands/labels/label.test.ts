@@ -67,7 +67,7 @@ t.test('a label needs a name of one line and a color; the refusal names the fiel
   }
 })
 
-t.test('an edit records what is different alone', async (t) => {
+t.test('an edit records only what changes', async (t) => {
   const { given } = specify(t, labelDecider)
   given(created)
     .when((state) => decideEditLabel(state, scope, { ...bug, color: '#FF0000', description: 'd' }))
@@ -89,7 +89,7 @@ t.test('a label is deleted under its last name', async (t) => {
     .thenEvents({ type: 'LabelDeleted', data: { id: 3, scope, name: 'b' } })
 })
 
-t.test('a label that is missing, deleted or of somewhere else is not found', async (t) => {
+t.test('a missing or deleted label, or one of another owner, is not found', async (t) => {
   const { given } = specify(t, labelDecider)
   const cases: [LabelEvent[], LabelScope][] = [
     [[], scope],

@@ -101,7 +101,7 @@ t.test('labels of an organization are its own', async (t) => {
   t.equal(await statusOf(alice.orgs.orgGetLabel('acme', id)), 404)
 })
 
-t.test('who may not write changes nothing', async (t) => {
+t.test('users without write access change nothing', async (t) => {
   await repository('open')
   await repository('secret', { private: true })
   await organization('guild')
@@ -136,7 +136,7 @@ t.test('who may not write changes nothing', async (t) => {
   t.equal(await position(), before)
 })
 
-t.test('an id that is no positive int64 is that of no label', async (t) => {
+t.test('an id that is not a positive int64 gives 404', async (t) => {
   await repository('ids')
   await organization('idorg')
   const before = await position()
@@ -163,7 +163,7 @@ t.test('an id that is no positive int64 is that of no label', async (t) => {
   t.equal(await position(), before)
 })
 
-t.test('a bad label is refused by the field at fault and leaves no event', async (t) => {
+t.test('an invalid label is refused with the name of the field and leaves no event', async (t) => {
   await repository('bad')
   await organization('badorg')
   const good = await alice.repos.issueCreateLabel('alice', 'bad', { name: 'good', color: '#123456' })
@@ -202,7 +202,7 @@ t.test('a bad label is refused by the field at fault and leaves no event', async
   t.equal(await position(), before)
 })
 
-t.test('a label whose text is no Unicode does not stop the server', async (t) => {
+t.test('a label with invalid Unicode does not stop the server', async (t) => {
   await repository('odd')
   const made = await server.fetch('alice', '/api/v1/repos/alice/odd/labels', {
     method: 'POST',
@@ -250,7 +250,7 @@ t.test('create rule 5: labels are resolved among those of the repository and its
 })
 
 t.test(
-  'a token needs the issue scope for labels of repositories, that of organizations for theirs',
+  'labels of repositories need the issue scope, labels of organizations the organization scope',
   async (t) => {
     await repository('scoped')
     await organization('scopedorg')

@@ -56,7 +56,7 @@ t.test('the zero time and the year 9999 mean: no due date', async (t) => {
 })
 
 t.test(
-  'a milestone needs a title of one line; a due date that is none is refused by its field',
+  'a milestone needs a title of one line; an invalid due date is refused with the name of its field',
   async (t) => {
     const { given } = specify(t, milestoneDecider)
     const bad = [
@@ -85,7 +85,7 @@ t.test(
   },
 )
 
-t.test('an edit records what is different alone', async (t) => {
+t.test('an edit records only what changes', async (t) => {
   const { given } = specify(t, milestoneDecider)
   const dueOn = '2026-05-01T00:00:00.000Z'
   given(created)

@@ -145,7 +145,7 @@ t.test('milestones are listed by due date, those without one last, in pages', as
   t.same(await titles('name=%F0%9F%98%80'), ['', '0'])
 })
 
-t.test('who may not write changes nothing', async (t) => {
+t.test('users without write access change nothing', async (t) => {
   await repository('open')
   await repository('secret', { private: true })
   const shown = await milestone('open', { title: 'v1' })
@@ -197,7 +197,7 @@ t.test('a bad milestone is refused by the field at fault and leaves no event', a
   t.equal(await position(), before)
 })
 
-t.test('a title that is no Unicode does not stop the server', async (t) => {
+t.test('a title with invalid Unicode does not stop the server', async (t) => {
   await repository('odd')
   const made = await server.fetch('alice', '/api/v1/repos/alice/odd/milestones', {
     method: 'POST',
@@ -219,7 +219,7 @@ t.test('a retried request makes one milestone', async (t) => {
   t.equal((await alice.repos.issueGetMilestonesList('alice', 'retry')).data.length, 1)
 })
 
-t.test('two edits of a milestone at once both count', async (t) => {
+t.test('two edits of a milestone at the same time are both kept', async (t) => {
   await repository('race')
   const { id } = await milestone('race', { title: 'a' })
   const edits = [{ title: 'b' }, { description: 'c' }, { state: 'closed' }]

@@ -35,7 +35,7 @@ const removed = (user: typeof alice): OrganizationEvent => ({
   data: { organization, user },
 })
 
-t.test('whoever makes an organization is its admin', async (t) => {
+t.test('the creator of an organization is its admin', async (t) => {
   const { given } = specify(t, organizationDecider)
   given()
     .when((state) => decideCreateOrganization(state, 9, details, alice))
@@ -46,7 +46,7 @@ t.test('whoever makes an organization is its admin', async (t) => {
 })
 
 t.test(
-  'an organization needs a name that is free to use; an address and a website must be such',
+  'an organization needs a valid name; its e-mail address and its website must be valid when given',
   async (t) => {
     const { given } = specify(t, organizationDecider)
     const bad = [{ login: 'admin' }, { login: '../x' }, { email: 'x' }, { website: 'javascript:alert(1)' }]
@@ -84,7 +84,7 @@ t.test('setting what is set already changes nothing', async (t) => {
     .thenEvents()
 })
 
-t.test('the last admin is neither lowered nor removed, by nobody', async (t) => {
+t.test('nobody can remove the last admin or lower their permission', async (t) => {
   const { given } = specify(t, organizationDecider)
   for (const actor of [asAlice, asSiteAdmin]) {
     given(created, set(alice, 'admin'), set(bob, 'write'))
@@ -100,7 +100,7 @@ t.test('the last admin is neither lowered nor removed, by nobody', async (t) => 
 })
 
 t.test(
-  'a member leaves by itself or is removed by an admin; others may not, and strangers can not',
+  'a member may leave or be removed by an admin; others may not remove members, nor may strangers',
   async (t) => {
     const { given } = specify(t, organizationDecider)
     const members = [created, set(alice, 'admin'), set(bob, 'write')]

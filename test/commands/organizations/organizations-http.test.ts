@@ -6,7 +6,7 @@ const bob = basic('bob', passwordOf('bob'))
 const logins = (users: { login: string }[]) => users.map(({ login }) => login)
 const names = (organizations: { name: string }[]) => organizations.map(({ name }) => name)
 
-t.test('a user makes an organization and is its first admin', async (t) => {
+t.test('the creator of an organization is its first admin', async (t) => {
   const { call, signUp } = await identityApp(t)
   await signUp('alice', 'bob')
   const made = await call('POST', '/orgs', {
@@ -28,7 +28,7 @@ t.test('a user makes an organization and is its first admin', async (t) => {
   t.equal((await call('GET', '/users/acme')).body.login, 'Acme')
 })
 
-t.test('an organization that can not be is refused and leaves no event', async (t) => {
+t.test('an invalid organization is refused and leaves no event', async (t) => {
   const { call, signUp, log } = await identityApp(t)
   await signUp('alice')
   const before = (await log()).filter(({ type }) => type !== 'NumberTaken')
@@ -68,7 +68,7 @@ t.test('a retried request answers with the same organization', async (t) => {
   t.same(await log(), events)
 })
 
-t.test('members come, change and go by the hand of an admin', async (t) => {
+t.test('an admin adds, changes and removes members', async (t) => {
   const { call, signUp, admin, services, log } = await identityApp(t)
   await signUp('alice', 'bob', 'carol')
   await call('POST', '/orgs', { as: alice, body: { username: 'acme' } })
@@ -126,7 +126,7 @@ t.test('members and organizations are listed in pages', async (t) => {
   t.equal((await call('GET', '/users/one/orgs')).status, 404)
 })
 
-t.test('a private organization does not exist for others, a limited one not for strangers', async (t) => {
+t.test('a private organization is 404 for others than members, a limited one for anonymous', async (t) => {
   const { call, signUp, admin } = await identityApp(t)
   await signUp('alice', 'bob')
   await call('POST', '/orgs', { as: alice, body: { username: 'hidden', visibility: 'private' } })

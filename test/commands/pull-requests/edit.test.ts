@@ -13,7 +13,7 @@ const titled = (labels: { name?: string }[]) => labels.map(({ name }) => name).s
 // Without it gitea-js sends these bodies as plain text, which Gitea refuses, too.
 const json = { type: ContentType.Json }
 
-t.test('edit rule 1: who is neither the poster nor a writer gets 403', async (t) => {
+t.test('edit rule 1: 403 for others than the poster and writers', async (t) => {
   const { edit, open, branches, changes } = await repository(t, 'rule1', { writers: ['carol'] })
   await branches('topic')
   await open('topic', {}, 'bob')
@@ -30,7 +30,7 @@ t.test('edit rule 1: who is neither the poster nor a writer gets 403', async (t)
   }
 })
 
-t.test('edit rule 1: a poster who may no longer read the repository gets 404', async (t) => {
+t.test('edit rule 1: a poster who cannot read the repository any more gets 404', async (t) => {
   const { edit, open, branches } = await repository(t, 'rule1-private')
   await branches('topic')
   await open('topic', {}, 'bob')
@@ -38,7 +38,7 @@ t.test('edit rule 1: a poster who may no longer read the repository gets 404', a
   t.equal((await edit(1, { title: 'x' }, 'bob')).status, 404)
 })
 
-t.test('edit rule 2: labels, milestone and assignees stay as they are when no writer asks', async (t) => {
+t.test('edit rule 2: only writers change labels, milestone and assignees', async (t) => {
   const { edit, open, branches, label, milestone, changes, counts } = await repository(t, 'rule2', {
     writers: ['carol'],
   })
@@ -136,7 +136,7 @@ t.test('edit rule 2: labels are replaced when present, and [] clears them', asyn
   t.equal((await edit(1, { labels: Array.from({ length: 2000 }, (_, i) => i) })).status, 422)
 })
 
-t.test('edit rule 2: of the exclusive labels of a scope the last one counts', async (t) => {
+t.test('edit rule 2: the last of the exclusive labels of a scope counts', async (t) => {
   const { edit, openPull, branches, label } = await repository(t, 'exclusive')
   await branches('topic')
   const names = ['kind/bug', 'kind/idea', 'other/bug', 'plain', '/odd', 'odd/']
@@ -287,7 +287,7 @@ t.test('edit rule 4: closing with open dependencies gives 412, and 201 once they
 })
 
 t.test(
-  'edit rule 4: a dependency that is merged, or whose repository is gone, holds nobody up',
+  'edit rule 4: a merged dependency, or one in a deleted repository, does not block closing',
   async (t) => {
     const here = await repository(t, 'waits')
     const there = await repository(t, 'vanishes')
@@ -387,7 +387,7 @@ t.test('edit rule 5: an edit that changes nothing is no event', async (t) => {
   t.strictSame(await changes(1), [])
 })
 
-t.test('edit rule 6: the base can be another branch, from which the changes are told anew', async (t) => {
+t.test('edit rule 6: the base branch can be changed, and the changes are computed again', async (t) => {
   const { edit, work, changes, openPull } = await repository(t, 'base', { writers: ['carol'] })
   await work.git('checkout', '-q', '-b', 'release')
   const release = await work.commit('On release', { 'r.txt': 'r\n' })
@@ -412,7 +412,7 @@ t.test('edit rule 6: the base can be another branch, from which the changes are 
 })
 
 t.test(
-  'edit rule 6: 404 for no branch, 409 for a twin, 422 when it is closed or the head itself',
+  'edit rule 6: 404 without the branch, 409 for a duplicate, 422 when closed or the head itself',
   async (t) => {
     const { edit, open, branches, merge, changes, get, close } = await repository(t, 'rule6')
     await branches('topic', 'next', 'other')
@@ -456,7 +456,7 @@ t.test('edit rule 6: the old head and base are free for others, the new ones are
   t.equal((await edit(1, { base: 'main' })).status, 409)
 })
 
-t.test('edit rule 6: a claim that a crash left keeps nobody out for longer than a minute', async (t) => {
+t.test('edit rule 6: a claim that a crash left blocks others for at most a minute', async (t) => {
   const { edit, open, tryOpen, branches, repoId } = await repository(t, 'crashed')
   await branches('topic', 'next', 'other')
   await open('topic')
@@ -484,7 +484,7 @@ t.test('edit rule 6: a claim that a crash left keeps nobody out for longer than 
   t.equal((await edit(1, { base: 'fourth' })).status, 201, 'one that was never opened')
 })
 
-t.test('edit rule 6: of bases that are changed at the same time no two are alike', async (t) => {
+t.test('edit rule 6: bases that are changed at the same time are all different', async (t) => {
   const { edit, open, tryOpen, branches, get } = await repository(t, 'base-race')
   await branches('topic', 'next', 'other')
   await open('topic')
@@ -506,7 +506,7 @@ t.test('edit rule 6: of bases that are changed at the same time no two are alike
 })
 
 t.test(
-  'edit rule 7: allow_maintainer_edit is set by a poster who can push to the head, others get 403',
+  'edit rule 7: only a poster with write access to the head sets allow_maintainer_edit: else 403',
   async (t) => {
     const { edit, open, branches, changes, get, fork, id } = await repository(t, 'rule7', {
       writers: ['carol'],
@@ -576,7 +576,7 @@ t.test('closing and opening: counters and lists follow', async (t) => {
   t.strictSame(await seen(), [2, [[2, 1], '2'], [[], '0'], [[2, 1], '2']])
 })
 
-t.test('closing ends a scheduled merge, and says so', async (t) => {
+t.test('closing ends a scheduled merge, and records that', async (t) => {
   const { edit, open, branches, changes, merge, call, id } = await repository(t, 'scheduled', {
     writers: ['carol'],
   })
@@ -609,7 +609,7 @@ t.test('a closed pull request keeps its head; opened again it takes over the new
   t.equal(await tip('refs/pull/1/head'), after)
 })
 
-t.test('of edits at the same time none is lost', async (t) => {
+t.test('edits at the same time are all kept', async (t) => {
   const { edit, open, branches, changes, get } = await repository(t, 'crowd')
   await branches('topic')
   await open('topic')

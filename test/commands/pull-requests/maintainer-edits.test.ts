@@ -65,7 +65,7 @@ t.test('edit rule 7: nothing else in the fork can be pushed, and the branch not 
 })
 
 t.test(
-  'edit rule 7: only writers of the base are let in, and protected branches stay protected',
+  'edit rule 7: only writers of the base may push, and the protected branches remain protected',
   async (t) => {
     const { edit } = await withFork(t, 'who')
     await edit(1, { allow_maintainer_edit: true }, 'bob')
@@ -82,7 +82,7 @@ t.test(
   },
 )
 
-t.test('edit rule 7: a closed pull request lets nobody in, and a private fork stays closed', async (t) => {
+t.test('edit rule 7: a closed pull request allows no pushes, and a private fork stays private', async (t) => {
   const { edit, close, reopen } = await withFork(t, 'closed')
   await edit(1, { allow_maintainer_edit: true }, 'bob')
   const { work } = await contributor(t, 'carol', 'closed')

@@ -84,7 +84,7 @@ const protectedBy = (rules: Partial<BranchProtection>, facts: Partial<MergeFacts
   protection: { ...protection, ...rules },
 })
 
-t.test('merge rule 2: nothing speaks against a merge', async (t) => {
+t.test('merge rule 2: the reasons against a merge', async (t) => {
   for (const style of DEFAULT_MERGE_SETTINGS.mergeStyles) {
     t.equal(mergeRefusal(open, { ...plain, style }, fine), undefined, style)
   }
@@ -100,8 +100,8 @@ t.test(
       ['merged', /merged already/, fold(opened(), merged), fine],
       ['not a merger', /not allowed to merge/, open, { ...fine, mayMerge: false }],
       ['a work in progress', /work in progress/, fold(opened('WIP: later')), fine],
-      ['no head branch', /can not be merged: the head branch topic/, open, { ...fine, headTip: null }],
-      ['no base branch', /can not be merged: the base branch main/, open, { ...fine, baseTip: null }],
+      ['no head branch', /cannot be merged: the head branch topic/, open, { ...fine, headTip: null }],
+      ['no base branch', /cannot be merged: the base branch main/, open, { ...fine, baseTip: null }],
       ['dependencies', /depends/, open, { ...fine, openDependencies: ['#1', '#2'] }],
     ]
     for (const [name, message, state, facts] of notAllowed) {
@@ -112,7 +112,7 @@ t.test(
   },
 )
 
-t.test('merge rule 2: protection rules hold, and name themselves', async (t) => {
+t.test('merge rule 2: protection rules apply, and the refusal names the rule', async (t) => {
   const refusals: [string, RegExp, MergeFacts, MergeFacts][] = [
     [
       'checks',
@@ -163,7 +163,7 @@ t.test('merge rule 6: a merge that waits for its checks does not need them yet',
   t.match(mergeRefusal(open, scheduling, outdated), { refused: 'notAllowed' })
 })
 
-t.test('merge rule 3: of a manual merge only state, permission and style count', async (t) => {
+t.test('merge rule 3: a manual merge depends only on state, permission and style', async (t) => {
   const manual = { ...plain, style: 'manually-merged' }
   t.match(mergeRefusal(open, manual, fine), { refused: 'notAllowed', message: /manually-merged/ })
   const allowed = { ...fine, allowedStyles: ['manually-merged' as const], headTip: null }
@@ -182,7 +182,7 @@ t.test('merge rule 7: styles that are unknown or switched off are not allowed', 
   t.equal(mergeRefusal(open, { ...plain, style: 'squash' }, squashOnly), undefined)
 })
 
-t.test('merge rule 7: another head is a conflict, after all that is not allowed', async (t) => {
+t.test('merge rule 7: another head is a conflict, checked after what is not allowed', async (t) => {
   const stale = { ...plain, expectedHead: sha('f') }
   t.match(mergeRefusal(open, stale, fine), { refused: 'conflict', message: /head_commit_id/ })
   t.equal(mergeRefusal(open, { ...plain, expectedHead: sha('a') }, fine), undefined)

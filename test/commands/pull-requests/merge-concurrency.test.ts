@@ -13,7 +13,7 @@ async function movesOfMain(repoId: number) {
 }
 
 t.test(
-  'of concurrent merges of one pull request, by any style, one gives 200 and the others 405',
+  'concurrent merges of one pull request, by any style: one of them gives 200, the others give 405',
   async (t) => {
     const { branch, open, merge, typesOf, repoId } = await repository(t, 'rush')
     await branch('topic', { a: 'a' })
@@ -27,7 +27,7 @@ t.test(
 )
 
 t.test(
-  'of 50 pull requests merged at once between pushes all land, and the base loses no commit',
+  '50 pull requests merged at the same time, between pushes: all succeed and no commit is lost',
   async (t) => {
     const { open, merge, work, tip, repoId, branches } = await repository(t, 'crowd')
     const PULLS = 50
@@ -83,7 +83,7 @@ t.test(
 )
 
 t.test(
-  'with an Idempotency-Key a merge of any style is carried out once, and answers every time',
+  'with an Idempotency-Key, a merge of any style happens once, and each retry gets its answer',
   async (t) => {
     const settings = { allow_manual_merge: true }
     const { branch, open, merge, tip, work, typesOf, repoId } = await repository(t, 'once', settings)
@@ -117,7 +117,7 @@ t.test(
 )
 
 t.test(
-  'a retried request whose merge had failed never deletes the branch of what was closed since',
+  'a retry of a failed merge never deletes the head branch of a pull request closed since',
   async (t) => {
     const { branch, open, merge, dir, tip, work, close } = await repository(t, 'failed')
     const head = await branch('topic', { a: 'a' })

@@ -6,7 +6,7 @@ import { startPulls } from './pull-repository.ts'
 const { server, alice, bob, repository } = await startPulls(t)
 const DELETE = { delete_branch_after_merge: true }
 
-t.test('merge rule 8: the head branch is deleted, and a comment tells of it', async (t) => {
+t.test('merge rule 8: the head branch is deleted, and a comment records that', async (t) => {
   for (const Do of ['merge', 'squash', 'fast-forward-only']) {
     const { branch, open, merge, tip, get, eventsOf } = await repository(t, `deleted-${Do}`)
     const head = await branch('topic', { a: 'a' })
@@ -26,7 +26,7 @@ t.test('merge rule 8: the head branch is deleted, and a comment tells of it', as
   }
 })
 
-t.test('merge rule 8: without the wish, or after a merge that failed, it stays', async (t) => {
+t.test('merge rule 8: it is kept without a request to delete it, and after a failed merge', async (t) => {
   const { branch, open, merge, tip } = await repository(t, 'stays')
   await branch('a', { x: 'a' })
   const b = await branch('b', { x: 'b' })
@@ -56,7 +56,7 @@ t.test('merge rule 8: it is kept while another unmerged pull request uses it as 
   t.notOk((await typesOf(index)).includes('HeadBranchDeleted'))
 })
 
-t.test('merge rule 8: of merges at once from one head branch the last one deletes it', async (t) => {
+t.test('merge rule 8: the last of several merges from one head branch deletes it', async (t) => {
   const { branches, open, merge, tip } = await repository(t, 'at-once')
   const bases = ['one', 'two', 'three', 'four']
   await branches(...bases, 'topic')
@@ -70,7 +70,7 @@ t.test('merge rule 8: of merges at once from one head branch the last one delete
   t.equal(await tip('topic'), undefined)
 })
 
-t.test('merge rule 8: a missing branch gives 404, and the merge is done', async (t) => {
+t.test('merge rule 8: a missing branch gives 404 after the merge', async (t) => {
   const settings = { allow_manual_merge: true }
   const { branch, open, merge, get, work } = await repository(t, 'missing', settings)
   await branch('topic', { a: 'a' })
@@ -82,7 +82,7 @@ t.test('merge rule 8: a missing branch gives 404, and the merge is done', async 
 })
 
 t.test(
-  'merge rule 8: the default branch and protected branches stay: 403, and the merge is done',
+  'merge rule 8: the default branch and protected branches are kept: 403, but the merge is done',
   async (t) => {
     const { branch, open, merge, get, tip, protect } = await repository(t, 'kept')
     await branch('other', { o: 'o' })
@@ -100,7 +100,7 @@ t.test(
   },
 )
 
-t.test("merge rule 8: a fork's head branch goes when who merges may write there", async (t) => {
+t.test("merge rule 8: a fork's head branch is deleted when the merger may write there", async (t) => {
   const { merge, get, name, open, fork: forkAs } = await repository(t, 'forked')
   const fork = await forkAs('bob')
   await fork.branches('strange', 'trusted')
@@ -114,7 +114,7 @@ t.test("merge rule 8: a fork's head branch goes when who merges may write there"
   t.notMatch(await heads(), 'refs/heads/trusted')
 })
 
-t.test('the default of the repository deletes what may be deleted, and is no error otherwise', async (t) => {
+t.test("the repository's default deletes the head branch, and keeping it is not an error", async (t) => {
   const settings = { default_delete_branch_after_merge: true }
   const { branches, open, merge, tip, protect } = await repository(t, 'default', settings)
   await branches('goes', 'stays', 'release')

@@ -22,7 +22,7 @@ t.test('merge rule 5: title and message are trimmed, and the message comes after
   t.equal(own(' ', 'Body'), `${MERGE}\n\nBody\n`)
 })
 
-t.test('merge rule 5: a squash names who else wrote it, last', async (t) => {
+t.test('merge rule 5: a squash names its co-authors at the end', async (t) => {
   const coAuthors = [
     { name: 'Bob', email: 'bob@example.org' },
     { name: 'Carol C.', email: 'carol@example.org' },
@@ -33,7 +33,7 @@ t.test('merge rule 5: a squash names who else wrote it, last', async (t) => {
   t.equal(mergeMessage('squash', pull, fields, 'topic', coAuthors), `Own\n\nBody\n\n${trailers}`)
 })
 
-t.test('co-authors are named once each, in order, and the author of the squash is none', async (t) => {
+t.test('co-authors are named once each, in order, without the author of the squash', async (t) => {
   const alice = { name: 'Alice', email: 'alice@example.org' }
   const bob = { name: 'Bob', email: 'bob@example.org' }
   const carol = { name: 'Carol', email: 'carol@example.org' }

@@ -64,7 +64,7 @@ t.test('merge rule 2: force_merge of an admin passes protections, unless they bi
   t.equal((await merge(next, { force_merge: true }, 'admin')).status, 200, 'nor is a site admin bound')
 })
 
-t.test('merge rule 2: a head that lacks commits of a branch that blocks such gives 405', async (t) => {
+t.test('merge rule 2: an outdated head gives 405 when the branch blocks it', async (t) => {
   const { branches, open, merge, protect, work } = await repository(t, 'outdated')
   await branches('topic', 'first')
   await protect('main', { block_on_outdated_branch: true })

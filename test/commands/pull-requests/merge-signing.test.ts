@@ -65,7 +65,7 @@ t.test('merge rule 2: without a signing key a branch that requires signed commit
   t.equal(await tip('main'), main)
 })
 
-t.test('merge rule 2: what makes no commit needs commits that are signed by who may', async (t) => {
+t.test('merge rule 2: a merge without a new commit needs commits with trusted signatures', async (t) => {
   const { branch, open, merge, protect, work, tip } = await signing.repository(t, 'forward')
   await branch('unsigned', { a: 'a' })
   await signedCommit(work, strangerKey.path, 'strange', 'main')

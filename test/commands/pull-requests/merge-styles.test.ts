@@ -117,7 +117,7 @@ t.test('merge rule 4: fast-forward-only makes no commit', async (t) => {
   t.equal(await work.git('rev-list', '--count', `${main}..${head}`), '2')
 })
 
-t.test('merge rule 4: what stands on the base already is rebased as it is', async (t) => {
+t.test('merge rule 4: commits that are on top of the base already are not changed by a rebase', async (t) => {
   const { branch, open, merge, tip, work } = await repository(t, 'linear')
   const head = await branch('topic', { a: 'a' })
   t.equal((await merge(await open('topic'), { Do: 'rebase' })).status, 200)
@@ -128,7 +128,7 @@ t.test('merge rule 4: what stands on the base already is rebased as it is', asyn
   t.equal(await work.git('log', '-1', '--format=%P', 'origin/main'), `${head} ${next}`)
 })
 
-t.test('merge rule 4: what the base has already is merged without a commit, by any style', async (t) => {
+t.test('merge rule 4: a head that the base includes is merged without a commit, by any style', async (t) => {
   const { branch, push, open, merge, get, work, tip, typesOf } = await repository(t, 'nothing')
   await work.git('checkout', '-q', 'main')
   await work.commit('Empty', {})
@@ -179,7 +179,7 @@ t.test('merge rule 4: styles that the repository does not allow give 405', async
     'without Do it is the plain style, whatever the default',
   )
   for (const Do of ['octopus', 'Squash', '__proto__', ' ']) {
-    t.match(await merge(index, { Do }), { status: 405, message: /is no merge style/ }, Do)
+    t.match(await merge(index, { Do }), { status: 405, message: /is not a merge style/ }, Do)
   }
   t.equal((await merge(index, { Do: 'squash' })).status, 200)
 })
@@ -229,7 +229,7 @@ t.test('merge rule 5: a squash is called by its title and names its other author
   t.equal(await message(), `alice: Own\n\nBody\n\n${trailers}`)
 })
 
-t.test('merge rule 5: a message with characters that no commit can have is refused', async (t) => {
+t.test('merge rule 5: a message with characters that a commit cannot have is refused', async (t) => {
   const { branch, open, merge, work } = await repository(t, 'characters')
   await branch('topic', { a: 'a' })
   const index = await open('topic')

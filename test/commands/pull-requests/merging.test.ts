@@ -11,7 +11,7 @@ async function readsOf(reader: Gitea): Promise<unknown[]> {
   return (await eventsIn(server, readsStream(id))).map(({ data }) => data)
 }
 
-t.test('merge rule 1: who merges, or tries to, has read the pull request', async (t) => {
+t.test('merge rule 1: a merge, even a failed one, marks the pull request as read', async (t) => {
   const { branch, open, merge, repoId } = await repository(t, 'reads')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
@@ -53,7 +53,7 @@ t.test('merge rule 2: readers, merged ones and works in progress give 405 with t
   t.equal((await merge(b)).status, 200)
 })
 
-t.test('merge rule 2: without its head branch or its base branch it is not mergeable: 405', async (t) => {
+t.test('merge rule 2: without its head branch or its base branch it gives 405', async (t) => {
   const { branches, open, merge, push, fork } = await repository(t, 'gone')
   await branches('topic', 'other', 'target')
   await (await fork('bob')).branch('afar', { f: 'f' })
@@ -62,10 +62,10 @@ t.test('merge rule 2: without its head branch or its base branch it is not merge
   t.match(await merge(forked), { status: 405, message: /the head branch afar is gone/ }, 'its repository')
   const [headless, baseless] = [await open('topic'), await open('other', { base: 'target' })]
   await push(':topic', ':target')
-  t.match(await merge(headless), { status: 405, message: /can not be merged: the head branch topic is gone/ })
+  t.match(await merge(headless), { status: 405, message: /cannot be merged: the head branch topic is gone/ })
   t.match(await merge(baseless), {
     status: 405,
-    message: /can not be merged: the base branch target is gone/,
+    message: /cannot be merged: the base branch target is gone/,
   })
 })
 
@@ -99,7 +99,7 @@ t.test('merge rule 3: a manual merge is 405 unless the repository allows it', as
 })
 
 t.test(
-  'merge rule 3: a manual merge marks it merged by a commit of the base, and moves nothing',
+  'merge rule 3: a manual merge marks it as merged by a commit of the base, and moves no branch',
   async (t) => {
     const settings = { allow_manual_merge: true }
     const { branch, open, merge, get, work, tip, typesOf } = await repository(t, 'by-hand', settings)
@@ -185,7 +185,7 @@ t.test('merge rule 7: a rebase may conflict where a merge does not', async (t) =
   t.equal(await work.git('show', 'origin/main:x.txt'), 'three')
 })
 
-t.test('merge rule 7: histories with nothing in common give 409', async (t) => {
+t.test('merge rule 7: unrelated histories give 409', async (t) => {
   const { branch, open, merge, work, get } = await repository(t, 'strangers')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
@@ -220,7 +220,7 @@ t.test(
   },
 )
 
-t.test('merge rule 7: what a push overtakes is out of date: 409, and nothing is lost', async (t) => {
+t.test('merge rule 7: a merge after a push to the base gives 409, and nothing is lost', async (t) => {
   const { branch, open, merge, dir, tip, work, typesOf } = await repository(t, 'overtaken')
   await branch('topic', { a: 'a' })
   const pushed = await branch('elsewhere', { b: 'b' })
@@ -244,7 +244,7 @@ t.test('merge rule 7: what a push overtakes is out of date: 409, and nothing is 
   t.equal((await merge(index)).status, 200, 'tried again')
 })
 
-t.test('a body that makes no sense is refused by its field, and nothing is merged', async (t) => {
+t.test('an invalid body is refused with the field, and nothing is merged', async (t) => {
   const { branch, open, merge, call, tip } = await repository(t, 'nonsense')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
@@ -270,7 +270,7 @@ t.test('a body that makes no sense is refused by its field, and nothing is merge
   t.equal(await tip('main'), main)
 })
 
-t.test('branches and files with any name that git allows are merged, deleted and told of', async (t) => {
+t.test('branches and files with any name that git allows are merged, deleted and recorded', async (t) => {
   const { branch, open, merge, tip, work } = await repository(t, 'names')
   const odd = `feature/"quoted"-$(id);'é|&%41#`
   const file = 'naïve "file"\twith\nlines.txt'

@@ -82,7 +82,7 @@ t.test('create rule 3: what the requester may not read gives 404', async (t) => 
   t.match(seen.head, { ref: 'idea', repo: null, repo_id: -1 }, 'others are not told of the private fork')
 })
 
-t.test('create rule 4: an unmerged twin gives 409 and is named, also when it is closed', async (t) => {
+t.test('create rule 4: an unmerged duplicate gives 409 with its number, also when closed', async (t) => {
   const { tryOpen, open, branches, edit, merge } = await repository(t, 'rule4')
   await branches('topic', 'other')
   await open('other')
@@ -102,7 +102,7 @@ t.test('create rule 4: an unmerged twin gives 409 and is named, also when it is 
   t.equal((await tryOpen('topic')).status, 201, 'a merged one is no twin')
 })
 
-t.test('create rule 4: of 20 twins opened at once one gives 201 and nineteen give 409', async (t) => {
+t.test('create rule 4: of 20 duplicates at the same time, one gives 201 and nineteen give 409', async (t) => {
   const { tryOpen, branches, fork } = await repository(t, 'twins')
   await branches('topic')
   const own = await fork('bob')
@@ -229,7 +229,7 @@ t.test('create: too many labels or assignees, and blank or long titles, give 422
   )
 })
 
-t.test('create: null stands for what is left out, as Go clients send it', async (t) => {
+t.test('create: null is the same as absent, as Go clients send it', async (t) => {
   const { tryOpen, branches } = await repository(t, 'nulls')
   await branches('topic')
   const nothing = {
@@ -246,7 +246,7 @@ t.test('create: null stands for what is left out, as Go clients send it', async 
   t.match(body, { body: '', labels: [], milestone: null, assignee: null, assignees: null, due_date: null })
 })
 
-t.test('create: the event says all of it, and counts where it is to be counted', async (t) => {
+t.test('create: the event has all fields, and the counters follow', async (t) => {
   const { branches, milestone, label, counts, changes, repoId, work, openPull, eventsOf } = await repository(
     t,
     'events',

@@ -10,7 +10,7 @@ import {
   decideStartMerge,
   type PullState,
   pullDecider,
-  sameButForFindings,
+  sameApartFromCommitFacts,
 } from '../../../src/commands/pull-requests/pull-request.ts'
 import type { MergeIntent, PullRequestEvent } from '../../../src/events/domain-events.ts'
 import { isWorkInProgress } from '../../../src/work-in-progress.ts'
@@ -130,7 +130,7 @@ t.test('a merge is an intent with exactly one outcome', async (t) => {
     .thenEvents(started)
 })
 
-t.test('a merge under way is finished or failed by its own commit alone', async (t) => {
+t.test('only the commit of a merge under way can finish or fail it', async (t) => {
   const { given } = specify(t, pullDecider)
   given(opened, started)
     .when((state) => decideMerged(state, sha('d')))
@@ -143,7 +143,7 @@ t.test('a merge under way is finished or failed by its own commit alone', async 
     .thenEvents()
 })
 
-t.test('what is not open is not merged', async (t) => {
+t.test('only an open pull request is merged', async (t) => {
   const { given } = specify(t, pullDecider)
   const closed: PullRequestEvent = {
     type: 'StatusChanged',
@@ -212,7 +212,7 @@ t.test('titles that begin with WIP: or [WIP] are work in progress', async (t) =>
   t.notOk(isWorkInProgress('Wipe the disk'))
 })
 
-t.test('a decision to merge stands on what the background finds out, and on nothing else', async (t) => {
+t.test('a decision to merge is still valid only when nothing but commit facts changed', async (t) => {
   const after = (state: PullState, ...events: PullRequestEvent[]) =>
     events.reduce((now, event) => pullDecider.evolve(now, event), state)
   const state = after(pullDecider.initialState, opened)
@@ -223,7 +223,7 @@ t.test('a decision to merge stands on what the background finds out, and on noth
     },
     { type: 'MergeBaseMoved', data: { ...id, from: sha('b'), to: sha('e'), diff } },
   ]
-  t.ok(sameButForFindings(state, after(state, ...found)))
+  t.ok(sameApartFromCommitFacts(state, after(state, ...found)))
   const others: PullRequestEvent[] = [
     {
       type: 'PullRequestHeadMoved',
@@ -243,6 +243,6 @@ t.test('a decision to merge stands on what the background finds out, and on noth
     },
     started,
   ]
-  for (const event of others) t.notOk(sameButForFindings(state, after(state, event)), event.type)
-  t.notOk(sameButForFindings(pullDecider.initialState, state))
+  for (const event of others) t.notOk(sameApartFromCommitFacts(state, after(state, event)), event.type)
+  t.notOk(sameApartFromCommitFacts(pullDecider.initialState, state))
 })

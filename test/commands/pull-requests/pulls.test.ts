@@ -117,7 +117,7 @@ t.test('a limit above the maximum gives the maximum', async (t) => {
   t.strictSame([await length(50), await length(2), await length(0)], [2, 2, 1])
 })
 
-t.test('an index that is no positive int64, or has no pull request, gives 404', async (t) => {
+t.test('an index that is not a positive int64, or has no pull request, gives 404', async (t) => {
   await repository(t, 'indexes')
   const indexes = [
     '0',
@@ -216,7 +216,7 @@ t.test('with an Idempotency-Key a retried request is carried out once', async (t
   t.strictSame([(await retried()).status, (await retried()).status], [409, 409])
 })
 
-t.test('a merge whose repository was deleted meanwhile has failed, and is no burden', async (t) => {
+t.test('a merge fails when its repository is deleted during it, and blocks nothing', async (t) => {
   const { branch, open, merge } = await repository(t, 'vanishing')
   await branch('topic', { a: 'a' })
   await open('topic')

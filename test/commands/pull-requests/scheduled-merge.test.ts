@@ -10,7 +10,7 @@ import { scheduleMerge } from '../../../src/commands/pull-requests/schedule.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { openSqliteEventStore } from '../../../src/events/sqlite.ts'
 import { checksStream, pullStream } from '../../../src/events/streams.ts'
-import { contextOf } from '../../../src/processes/follower.ts'
+import { contextOf } from '../../../src/processes/process-manager.ts'
 import { scheduledMerges } from '../../../src/processes/scheduled-merges.ts'
 import type { Services } from '../../../src/services.ts'
 import { inTurn } from '../../../src/turns.ts'
@@ -51,7 +51,7 @@ t.test('merge rule 6: a merge is scheduled with 201 and no body, and nothing is 
   })
 })
 
-t.test('merge rule 6: a second schedule gives 409, whoever asks for it', async (t) => {
+t.test('merge rule 6: a second schedule gives 409, for any user', async (t) => {
   const { branch, open, merge, writer, typesOf, postStatus } = await repository(t, 'rule6-twice')
   const head = await branch('topic', { a: 'a' })
   await open('topic')
@@ -71,7 +71,7 @@ t.test('merge rule 6: a second schedule gives 409, whoever asks for it', async (
   t.equal((await merge(1, WHEN_GREEN)).status, 405, 'merged')
 })
 
-t.test('merge rule 6: with green checks it is merged at once, with 200', async (t) => {
+t.test('merge rule 6: when the checks have succeeded it is merged at once, with 200', async (t) => {
   const { branch, open, merge, get, postStatus, typesOf } = await repository(t, 'rule6-green')
   const head = await branch('topic', { a: 'a' })
   await open('topic')
@@ -82,7 +82,7 @@ t.test('merge rule 6: with green checks it is merged at once, with 200', async (
   t.notOk((await typesOf(1)).includes('MergeScheduled'))
 })
 
-t.test('merge rule 6: what can not be merged can not be scheduled', async (t) => {
+t.test('merge rule 6: a merge that is not allowed cannot be scheduled', async (t) => {
   const { branches, open, merge, typesOf, close } = await repository(t, 'rule6-refused')
   await branches('one', 'two', 'three')
   await open('one')
@@ -98,7 +98,7 @@ t.test('merge rule 6: what can not be merged can not be scheduled', async (t) =>
   t.strictSame(await typesOf(1), ['PullRequestOpened'])
 })
 
-t.test('a head that moves while green checks are merged at once is not merged', async (t) => {
+t.test('a head that moves during an immediate merge is not merged', async (t) => {
   const { branch, open, merge, get, postStatus, repoId } = await repository(t, 'at-once')
   const green = await branch('topic', { a: 'a' })
   await open('topic')
@@ -153,7 +153,7 @@ t.test(
 )
 
 t.test(
-  'scheduled merge: canceled with 204 by who scheduled it and by admins, 403 by others, 404 without',
+  'scheduled merge: 204 when its user or an admin cancels it, 403 for others, 404 without one',
   async (t) => {
     const { branch, open, merge, writer, call, postStatus, get, eventsOf } = await repository(t, 'cancel', {
       writers: ['bob', 'carol'],
@@ -184,7 +184,7 @@ t.test(
 )
 
 t.test(
-  'scheduled merge: merges as who scheduled it, with its style, title, message and delete flag',
+  'scheduled merge: merges as the user who scheduled it, with the style, title, message and flag',
   async (t) => {
     const { branch, open, merge, writer, postStatus, get, work, tip, eventsOf } = await repository(t, 'whose')
     await branch('topic', { a: 'a' })
@@ -219,7 +219,7 @@ t.test(
 )
 
 t.test(
-  'scheduled merge: contexts that the base branch requires must succeed, whatever others say',
+  'scheduled merge: the contexts that the base branch requires must succeed, and no other contexts',
   async (t) => {
     const { branch, open, merge, protect, postStatus, get, call } = await repository(t, 'required')
     await protect('main', {
@@ -291,7 +291,7 @@ t.test('scheduled merge: a new head whose checks succeed is merged', async (t) =
   )
 })
 
-t.test('scheduled merge: another base branch, which requires less, is merged into', async (t) => {
+t.test('scheduled merge: merges into a new base branch that requires less', async (t) => {
   const { branch, open, merge, postStatus, get, protect, edit } = await repository(t, 'new-base')
   await branch('dev', { d: 'd' })
   const head = await branch('topic', { a: 'a' })
@@ -305,7 +305,7 @@ t.test('scheduled merge: another base branch, which requires less, is merged int
 })
 
 t.test(
-  'scheduled merge: runs once though several events ask for it at once, and one comes twice',
+  'scheduled merge: runs once although several events start it, and one of the events comes twice',
   async (t) => {
     const { branch, open, merge, call, get, typesOf, work, eventsOf } = await repository(t, 'once')
     const head = await branch('topic', { a: 'a' })
@@ -418,7 +418,7 @@ t.test(
   },
 )
 
-t.test('scheduled merge: a merge by hand ends it', async (t) => {
+t.test('scheduled merge: an ordinary merge ends it', async (t) => {
   const { branch, open, merge, postStatus, get, call, typesOf } = await repository(t, 'by-hand')
   const head = await branch('topic', { a: 'a' })
   await open('topic')
@@ -498,7 +498,7 @@ t.test('scheduled merge: a push into the base at the same moment does not lose i
   t.equal(await work.git('log', '-1', '--format=%P', 'origin/main'), `${pushed} ${head}`)
 })
 
-t.test('scheduled merge: one that is canceled while it is being tried does not happen', async (t) => {
+t.test('scheduled merge: one that is canceled during an attempt does not happen', async (t) => {
   const repo = await repository(t, 'canceled')
   const { branch, open, merge, get, typesOf, postStatus, repoId } = repo
   const head = await branch('topic', { a: 'a' })
@@ -521,7 +521,7 @@ t.test('scheduled merge: one that is canceled while it is being tried does not h
 })
 
 t.test(
-  'scheduled merge: a merge that was cut off gets its outcome first, and ends no schedule',
+  'scheduled merge: a merge that was cut off gets its outcome first, and the schedule is kept',
   async (t) => {
     const { branch, open, merge, postStatus, get, call, eventsOf, typesOf, repoId, work } = await repository(
       t,
@@ -565,7 +565,7 @@ t.test(
   },
 )
 
-t.test('scheduled merge: of a head in a fork, on the checks that the base repository has', async (t) => {
+t.test('scheduled merge: a head in a fork needs the checks of the base repository', async (t) => {
   const { open, merge, postStatus, get, repoId, fork } = await repository(t, 'forked')
   const own = await fork('bob')
   const head = await own.branch('topic', { a: 'a' })
@@ -580,7 +580,7 @@ t.test('scheduled merge: of a head in a fork, on the checks that the base reposi
   t.equal(pull?.schedule, null)
 })
 
-t.test('scheduled merge: of a repository that is deleted nothing is tried', async (t) => {
+t.test('scheduled merge: nothing is tried in a deleted repository', async (t) => {
   const { branch, open, merge, name, eventsOf } = await repository(t, 'deleted')
   await branch('topic', { a: 'a' })
   await open('topic')
@@ -592,7 +592,7 @@ t.test('scheduled merge: of a repository that is deleted nothing is tried', asyn
   t.equal((await eventsOf(1)).at(-1)?.type, 'MergeScheduled')
 })
 
-t.test('scheduled merge: survives a restart, and a status that nobody had seen before it', async (t) => {
+t.test('scheduled merge: survives a restart, and then sees a status from before it', async (t) => {
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-scheduled-'))
   t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
   const first = await startPulls(t, { DATA_DIR })

@@ -43,7 +43,7 @@ t.test('update rule 1: a merged or a closed pull request gives 422', async (t) =
   t.match(await update(2, '?style=rebase'), { status: 422 })
 })
 
-t.test('update rule 2: who may not push to the head branch gets 403', async (t) => {
+t.test('update rule 2: 403 without the right to push to the head branch', async (t) => {
   const { writer, protect, get, head, update } = await behind(t, 'rule2')
   t.equal(await statusOf(update(1, '', null)), 401)
   t.equal(await statusOf(update(1, '', 'carol')), 403, 'a reader')
@@ -60,7 +60,7 @@ t.test('update rule 2: who may not push to the head branch gets 403', async (t) 
 })
 
 t.test(
-  'update rule 2: a head branch that nobody may push to, or that must be signed, gives 403',
+  'update rule 2: 403 when the protection of the head branch allows no pushes, or signed commits only',
   async (t) => {
     const { protect, call, update } = await behind(t, 'rule2-closed')
     await protect('topic', { enable_push: false })
@@ -75,7 +75,7 @@ t.test(
   },
 )
 
-t.test('update rule 2: by rebase gives 403 where that is off, and for a protected head branch', async (t) => {
+t.test('update rule 2: a rebase gives 403 where it is off, and for a protected head branch', async (t) => {
   const { name, protect, call, update } = await behind(t, 'rule2-rebase')
   await alice.repos.repoEdit('alice', name, { allow_rebase_update: false })
   t.match(await update(1, '?style=rebase'), { status: 403, message: /rebase/ })
@@ -100,7 +100,7 @@ t.test(
   },
 )
 
-t.test('update rule 3: by merge the base comes into the head with the default message', async (t) => {
+t.test('update rule 3: a merge brings the base into the head, with the default message', async (t) => {
   const { head, base, work, get, tip, typesOf, update, eventsOf } = await behind(t, 'rule3')
   t.match(await update(1), { status: 200, text: '' })
   const pull = await get(1)
@@ -186,7 +186,7 @@ t.test('an update of what does not exist gives 404', async (t) => {
 })
 
 t.test(
-  'an update of a head in a fork lands in the fork, and in the base as the head of the pull request',
+  "an update of a head in a fork moves the fork's branch and the head of the pull request",
   async (t) => {
     const { own, branch, get, head, base, tip, work, name, update } = await forkBehind(t, 'fork')
     t.equal(await statusOf(update(1, '', 'bob')), 200)
@@ -217,7 +217,7 @@ t.test(
   },
 )
 
-t.test('updates and pushes at once lose nothing', async (t) => {
+t.test('updates and pushes at the same time lose nothing', async (t) => {
   const { work, get, tip, repoId, update } = await behind(t, 'rush')
   const pusher = await workTree(t, server.gitUrl('alice', 'alice/rush'))
   const pushed: string[] = []
@@ -266,7 +266,7 @@ t.test('updates and pushes at once lose nothing', async (t) => {
   )
 })
 
-t.test('an update that git has made and the log has not, is recorded by the recovery', async (t) => {
+t.test('recovery records an update that git has and the log does not have', async (t) => {
   const { head, get, tip, eventsOf, update } = await behind(t, 'cut-off')
   const { events } = server.services
   const { append } = events
@@ -296,7 +296,7 @@ t.test('an update that git has made and the log has not, is recorded by the reco
   t.equal(await statusOf(update(1)), 200, 'and is up to date')
 })
 
-t.test('an update with the files of the repository gone is no 500', async (t) => {
+t.test('an update of a repository without files does not give 500', async (t) => {
   const { dir, update } = await behind(t, 'gone')
   await rename(dir, `${dir}.away`)
   t.teardown(() => rename(`${dir}.away`, dir))

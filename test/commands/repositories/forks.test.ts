@@ -129,7 +129,7 @@ t.test('the name and the organization of a fork can be chosen', async (t) => {
   t.match(byMember.data, { full_name: 'acme/nulls', permissions: { admin: false, push: true } })
 })
 
-t.test('what is refused says why and makes nothing', async (t) => {
+t.test('a refused fork has a reason and leaves nothing', async (t) => {
   await base('guarded')
   await base('secret', { private: true })
   await alice.user.createCurrentUserRepo({ name: 'bare' })
@@ -172,7 +172,7 @@ t.test('what is refused says why and makes nothing', async (t) => {
   t.equal(await forksCount('alice', 'guarded'), 1)
 })
 
-t.test('of twenty forks of one repository by one user at once, one is made', async (t) => {
+t.test('of twenty forks of one repository by one user at the same time, one is made', async (t) => {
   const { id } = await base('rushed')
   const statuses = await Promise.all(
     Array.from({ length: 20 }, (_, i) =>
@@ -203,7 +203,7 @@ t.test('the fork of a private repository is private, and seen by those who may r
 })
 
 t.test(
-  'the list of forks has the ones that the requester may read, in pages, with their number',
+  'the list of forks is paged and counted, and has only forks that the requester may read',
   async (t) => {
     await base('popular')
     const list = async (login: string | null, query = '') => {
@@ -267,7 +267,7 @@ t.test(
 )
 
 t.test(
-  'a deleted fork counts no more and can be made again; a fork of a fork counts where it was made',
+  'a deleted fork is not counted and can be made again; a fork of a fork counts for its parent',
   async (t) => {
     const { id } = await base('tree')
     await bob.repos.createFork('alice', 'tree', {})
@@ -287,7 +287,7 @@ t.test(
   },
 )
 
-t.test('forks work on when their base is gone', async (t) => {
+t.test('forks still work when their base is deleted', async (t) => {
   const { tip } = await base('mortal')
   await bob.repos.createFork('alice', 'mortal', {})
   t.equal((await alice.repos.repoDelete('alice', 'mortal')).status, 204)
@@ -307,7 +307,7 @@ t.test('forks work on when their base is gone', async (t) => {
   t.equal(await forksCount('alice', 'mortal'), 0, 'a new one of that name has none of them')
 })
 
-t.test('more branches than fit into one event are all there', async (t) => {
+t.test('more branches than fit into one event are all recorded', async (t) => {
   const { push } = await base('wide')
   await push(...Array.from({ length: 510 }, (_, i) => `main:refs/heads/b/${i}`))
   t.equal((await bob.repos.createFork('alice', 'wide', {})).status, 202)
@@ -382,7 +382,7 @@ t.test('a fork whose claims were taken over while it was copied leaves nothing',
   t.equal(await forksCount('alice', 'slow'), 0)
 })
 
-t.test('a crash anywhere while forking leaves no half fork, and the retry makes it whole', async (t) => {
+t.test('a crash at any point of forking leaves no half fork, and a retry completes it', async (t) => {
   const DATA_DIR = t.testdir()
   const first = await startTestServer(t, { DATA_DIR, LOG_LEVEL: 'fatal' })
   const owner = await first.as('olga')

@@ -69,7 +69,7 @@ t.test('an edit without merge settings, or one that changes nothing, leaves them
 })
 
 t.test(
-  'a default merge style that is unknown or not allowed gives 422, names the field, changes nothing',
+  'an unknown or forbidden default merge style gives 422 with the field, and changes nothing',
   async (t) => {
     await create('strict')
     const bad = [

@@ -6,7 +6,7 @@ const server = await startTestServer(t)
 const [admin, alice, bob] = await Promise.all([server.as('admin'), server.as('alice'), server.as('bob')])
 const create = (name: string, options: object = {}) => alice.user.createCurrentUserRepo({ name, ...options })
 
-t.test('creating a repository gives 201, with the settings that were asked for', async (t) => {
+t.test('creating a repository gives 201, with the requested settings', async (t) => {
   const plain = await create('plain', { description: 'A plain one' })
   t.equal(plain.status, 201)
   t.match(plain.data, {
@@ -35,7 +35,7 @@ t.test('creating a repository gives 201, with the settings that were asked for',
   t.equal(await work.git('show', 'HEAD:README.md'), '# full\n\nWords')
 })
 
-t.test('a name that is taken, in whatever case, gives 409, also when many ask at once', async (t) => {
+t.test('a taken name gives 409, in any case, also for many requests at the same time', async (t) => {
   await create('Taken')
   t.equal(await statusOf(create('Taken')), 409)
   t.equal(await statusOf(create('tAKEN')), 409)
@@ -92,7 +92,7 @@ t.test('creating with the same Idempotency-Key again gives the same repository',
   t.equal((await create('once')).status, 201, 'the retries hold no name')
 })
 
-t.test('an organization has repositories, made by members who may write', async (t) => {
+t.test('members who may write create repositories of an organization', async (t) => {
   await alice.orgs.orgCreate({ username: 'acme' })
   const made = await alice.orgs.createOrgRepo('acme', { name: 'tool', private: true })
   t.equal(made.status, 201)
@@ -222,7 +222,7 @@ t.test('collaborators have the permission that they were given, in the API and i
   t.equal((await server.fetch('alice', '/api/v1/repos/alice/shared/collaborators/carol', odd)).status, 422)
 })
 
-t.test('who is no admin sees no permissions but the own, and anonymous sees no collaborators', async (t) => {
+t.test('users see only their own permission unless they are admins, and anonymous sees none', async (t) => {
   await create('open')
   t.equal((await bob.repos.repoGetRepoPermissions('alice', 'open', 'bob')).data.permission, 'read')
   t.equal(await statusOf(bob.repos.repoGetRepoPermissions('alice', 'open', 'alice')), 403)

@@ -34,7 +34,7 @@ t.test('a repository is created once', async (t) => {
     .thenRefused('conflict')
 })
 
-t.test('an edit records what differs and nothing else', async (t) => {
+t.test('an edit records only what changes', async (t) => {
   const { given } = specify(t, repositoryDecider)
   given(created)
     .when((state) => decideEdit(state, { name: 'app', private: true }))
@@ -47,7 +47,7 @@ t.test('an edit records what differs and nothing else', async (t) => {
     .thenRefused('notFound')
 })
 
-t.test('a merge style is allowed or not by itself, and the default one is always allowed', async (t) => {
+t.test('each merge style is allowed on its own, and the default style is always allowed', async (t) => {
   const { given } = specify(t, repositoryDecider)
   const changed = (changes: object): RepositoryEvent => ({
     type: 'RepositoryEdited',
@@ -97,7 +97,7 @@ t.test('a deleted repository stays deleted', async (t) => {
   given(created, deleted).when(decideDelete).thenRefused('notFound')
 })
 
-t.test('a collaborator is set, changed and removed; the owner is none', async (t) => {
+t.test('a collaborator is set, changed and removed; the owner cannot be one', async (t) => {
   const { given } = specify(t, repositoryDecider)
   given(created)
     .when((state) => decideSetCollaborator(state, bob, 'write'))

@@ -19,7 +19,7 @@ function posted(context: string, state: CommitState, id = 1): CheckEvent {
   }
 }
 
-t.test('every status is an event, also one that says the same again', async (t) => {
+t.test('every status is an event, even with the same state', async (t) => {
   const { given } = specify(t, checksDecider)
   const again = posted('ci', 'success', 2)
   given()
@@ -30,7 +30,7 @@ t.test('every status is an event, also one that says the same again', async (t) 
     .thenEvents(again)
 })
 
-t.test('of each context the last state counts', async (t) => {
+t.test('the last state of each context counts', async (t) => {
   const events = [posted('ci', 'pending'), posted('lint', 'success'), posted('ci', 'failure')]
   const state = events.reduce(checksDecider.evolve, checksDecider.initialState)
   t.same(
@@ -49,12 +49,12 @@ t.test('names that objects have are names like others', async (t) => {
   t.equal(state.posted.get('constructor'), undefined)
 })
 
-t.test('a commit has so many contexts and no more; those that it has go on', async (t) => {
+t.test('a commit has a limited number of contexts; its present contexts still change', async (t) => {
   const full = Array.from({ length: MAX_CONTEXTS }, (_, i) => posted(`ci-${i}`, 'pending'))
   const { given } = specify(t, checksDecider)
   given(...full)
     .when((state) => decidePost(state, posted('one more', 'success').data))
-    .thenRefused('unprocessable', `context: a commit has statuses of ${MAX_CONTEXTS} contexts at most`)
+    .thenRefused('unprocessable', `context: a commit can have statuses of at most ${MAX_CONTEXTS} contexts`)
   given(...full)
     .when((state) => decidePost(state, posted('ci-7', 'success').data))
     .thenEvents(posted('ci-7', 'success'))

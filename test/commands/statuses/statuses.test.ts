@@ -35,7 +35,7 @@ t.test('statuses of commits over HTTP', async (t) => {
     t.same(await get(`commits/${first}/statuses`), { status: 200, json: [], total: '0' })
   })
 
-  await t.test('writers post statuses: 201 with all that was said', async (t) => {
+  await t.test('writers post statuses: 201 with all given fields', async (t) => {
     const { status, data } = await alice.repos.repoCreateStatus('alice', 'app', head, {
       state: 'pending',
       context: 'ci',
@@ -153,7 +153,7 @@ t.test('statuses of commits over HTTP', async (t) => {
     t.match(json, { state: 'failure', total_count: 3, statuses: [{ context: 'ci' }] })
   })
 
-  await t.test('states, links and lengths that can not be: 422 naming the field', async (t) => {
+  await t.test('invalid states, links and lengths give 422 with the field', async (t) => {
     const refused: [string, object][] = [
       ['state', {}],
       ['state', { state: 'green' }],
@@ -172,7 +172,7 @@ t.test('statuses of commits over HTTP', async (t) => {
     t.equal((await get(`statuses/${head}`)).total, '7')
   })
 
-  await t.test('only writers post; who may not read the repository finds nothing', async (t) => {
+  await t.test('only writers post; a user who may not read the repository gets 404', async (t) => {
     t.equal(await statusOf(bob.repos.repoCreateStatus('alice', 'app', head, { state: 'success' })), 403)
     t.equal(
       await statusOf(server.anonymous.repos.repoCreateStatus('alice', 'app', head, { state: 'success' })),
@@ -200,7 +200,7 @@ t.test('statuses of commits over HTTP', async (t) => {
     t.equal((await post('main', { state: 'success' }, 'alice', headers)).status, 422)
   })
 
-  await t.test('thirty posts at once are all kept', async (t) => {
+  await t.test('thirty posts at the same time are all kept', async (t) => {
     const before = Number((await get(`statuses/${head}`)).total)
     const answers = await Promise.all(
       Array.from({ length: 30 }, (_, i) => post(head, { state: 'success', context: `parallel/${i}` })),
@@ -224,7 +224,7 @@ t.test('statuses of commits over HTTP', async (t) => {
   )
 })
 
-t.test('what states say together', async (t) => {
+t.test('several states give one combined state', async (t) => {
   t.equal(combinedState([]), 'pending')
   t.equal(combinedState(['success', 'success']), 'success')
   t.equal(combinedState(['success', 'warning']), 'success')

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { takeLogin } from '../../../src/commands/account-claims.ts'
+import { takeLogin } from '../../../src/commands/accounts/claims.ts'
 import type { CommandContext } from '../../../src/commands/execute.ts'
 import { ensureSiteAdmin } from '../../../src/commands/users/site-admin.ts'
 import { loadConfig } from '../../../src/config.ts'
@@ -46,7 +46,7 @@ t.test('only site admins create users', async (t) => {
   t.same(await log(), before)
 })
 
-t.test('a user that can not be is refused with the field at fault, and leaves no event', async (t) => {
+t.test('an invalid user is refused with the name of the field, and leaves no event', async (t) => {
   const { call, admin, log } = await identityApp(t)
   const before = await log()
   const bad: [field: RegExp, body: unknown][] = [
@@ -94,7 +94,7 @@ t.test('a taken login or address is refused, in any case, and the other one stay
   t.equal((await call('GET', '/user', { as: alice })).body.email, 'alice@example.org')
 })
 
-t.test('of many who want one name at once, one gets it', async (t) => {
+t.test('of many requests for one name at the same time, one gets it', async (t) => {
   const { call, admin } = await identityApp(t)
   const many = Array.from({ length: 8 }, (_, i) =>
     call('POST', '/admin/users', { as: admin, body: { ...bob, email: `bob${i}@example.org` } }),
@@ -139,7 +139,7 @@ t.test('no event depends on the password, not even through the digest of a reque
   for (const secret of [bob.password, other.password, 'scrypt']) t.notMatch(events, secret)
 })
 
-t.test('when the projections lag, the answer still says what was made', async (t) => {
+t.test('when the projections lag, the answer still shows the new user', async (t) => {
   const { call, admin, services } = await identityApp(t, { projectionWaitMs: 10 })
   await services.projector.stop()
   const { status, body, headers } = await call('POST', '/admin/users', { as: admin, body: bob })
@@ -157,7 +157,7 @@ const at = (msAgo: number): CommandContext => ({
 })
 
 t.test(
-  'a name that a crash left claimed is free again after a while, and its first claimer is too late',
+  'a claim that a crash left is free after the grace period, and its first request is too late',
   async (t) => {
     const { call, admin, services } = await identityApp(t)
     await takeLogin(services.events, at(0), 'bob', userStream(77))
@@ -172,12 +172,12 @@ t.test(
   },
 )
 
-t.test('a login whose holder exists is never taken over, however old the claim', async (t) => {
+t.test('a login whose holder exists is never taken over, even if its claim is old', async (t) => {
   const { services } = await identityApp(t)
   t.equal(await takeLogin(services.events, at(-120_000), 'Admin', userStream(77)), false)
 })
 
-t.test('whichever write a first start dies at, the next one makes one admin', async (t) => {
+t.test('after a first start dies at any write, the next start creates one admin', async (t) => {
   for (let writes = 0; writes <= 4; writes++) {
     await t.test(`after ${writes} writes`, async (t) => {
       const dir = t.testdir()

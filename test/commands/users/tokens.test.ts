@@ -67,7 +67,7 @@ t.test('tokens are managed by their user and by site admins, with a password', a
   t.equal((await call('DELETE', `/users/alice/tokens/${made.body.id}`, { as: admin })).status, 204)
 })
 
-t.test('a token needs a name of its own and scopes that exist', async (t) => {
+t.test('a token needs a unique name and known scopes', async (t) => {
   const { call, signUp, tokenOf, log } = await identityApp(t)
   await signUp('alice')
   await tokenOf('alice', 'all')
@@ -99,7 +99,7 @@ t.test('a token needs a name of its own and scopes that exist', async (t) => {
   t.equal((await call('GET', '/users/alice/tokens', { as: alice })).headers['x-total-count'], '1')
 })
 
-t.test('a token is deleted by its id or its name, by nobody who does not own it', async (t) => {
+t.test('a token is deleted by its id or its name, and only by its owner', async (t) => {
   const { call, signUp, tokenOf } = await identityApp(t)
   await signUp('alice', 'bob')
   const kept = await tokenOf('alice', 'read:user')
@@ -114,7 +114,7 @@ t.test('a token is deleted by its id or its name, by nobody who does not own it'
 })
 
 t.test(
-  'a retry gives another secret of the same token, and ends the one whose answer was lost',
+  'a retry gives a new secret of the same token, and the secret of the lost answer becomes invalid',
   async (t) => {
     const { call, signUp, log } = await identityApp(t)
     await signUp('alice')
@@ -141,7 +141,7 @@ t.test(
   },
 )
 
-t.test('retries at once leave one secret that works', async (t) => {
+t.test('of retries at the same time, one secret remains valid', async (t) => {
   const { call, signUp } = await identityApp(t)
   await signUp('alice')
   const request = {
@@ -161,7 +161,7 @@ t.test('retries at once leave one secret that works', async (t) => {
   t.equal(works.filter(Boolean).length, 1)
 })
 
-t.test('a secret that a crash left without its event opens nothing', async (t) => {
+t.test('a secret without an event after a crash is not valid', async (t) => {
   const { call, signUp, services } = await identityApp(t)
   await signUp('alice')
   const token = 'ab'.repeat(20)

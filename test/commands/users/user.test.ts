@@ -30,7 +30,7 @@ t.test('a user is created once', async (t) => {
     .thenRefused('conflict')
 })
 
-t.test('everything that is wrong with a user is said at once, field by field', async (t) => {
+t.test('one refusal names all invalid fields of a user', async (t) => {
   const { given } = specify(t, userDecider)
   given()
     .when((state) =>
@@ -38,7 +38,7 @@ t.test('everything that is wrong with a user is said at once, field by field', a
     )
     .thenRefused(
       'unprocessable',
-      "username: may have letters, digits, '-', '_' and '.' only, and begins with a letter or a digit; email: is not an e-mail address; full_name: must not have control characters",
+      "username: may only have letters, digits, '-', '_' and '.', and must begin with a letter or a digit; email: is not an e-mail address; full_name: must not have control characters",
     )
 })
 

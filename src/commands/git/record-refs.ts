@@ -1,10 +1,11 @@
-/** Refs that git has moved, as an event: with the commit that each branch came to. */
+/** Records refs that git has moved: an event names each ref and, for a branch, its new commit. */
 import { v5 as uuidV5 } from 'uuid'
-import type { GitEvent, RefUpdate } from '../events/domain-events.ts'
-import { gitStream } from '../events/streams.ts'
-import { commitFacts } from '../git/commits.ts'
-import { gitDirOf, type Services } from '../services.ts'
-import { append, type CommandContext } from './execute.ts'
+import type { GitEvent, RefUpdate } from '../../events/domain-events.ts'
+import { gitStream } from '../../events/streams.ts'
+import { commitFacts } from '../../git/commits.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { inTurn } from '../../turns.ts'
+import { append, type CommandContext } from '../execute.ts'
 
 export interface MovedRef {
   ref: string
@@ -12,14 +13,14 @@ export interface MovedRef {
   to: string | null
 }
 
-/** So many refs go into one event; a push of more is several events of one append. */
+/** At most this many refs go into one event; a larger push is several events in one append. */
 const REFS_PER_EVENT = 500
-/** A commit message in a list is a summary; the whole one is in git. */
+/** Characters of a commit message in an event. Lists show only its beginning, and git has all of it. */
 const MAX_MESSAGE = 64 * 1024
 
 const MOVE_NAMESPACE = '0a3e3f0b-6c0f-4f4e-9a53-5a3a2f3f7c52'
 
-/** Appends what git has done already, so no revision is expected. */
+/** Appends the moves of refs. They have happened in git already, so no revision is expected. */
 export async function recordRefs(
   services: Services,
   context: CommandContext,
@@ -49,8 +50,8 @@ export async function recordRefs(
 }
 
 /**
- * The move that merges a pull request. A pull request is merged once, so recording this again (recovery
- * after a crash) is the same event.
+ * Records the move that merges a pull request. A pull request is merged once. So when recovery records the move
+ * again after a crash, it is the same event.
  */
 export async function recordMerge(
   services: Services,
@@ -65,21 +66,24 @@ export async function recordMerge(
   context.written = Math.max(context.written, own.written)
 }
 
-/** Not a process that a recovery could wait for: the refs move in this one. */
+/** The refs move in this process, so a recovery has no other process to wait for. */
 const NO_PROCESS = 0
 
 /**
- * Moves refs and records them in `work`. A crash or a failure in between leaves a marker, and the next
- * recovery records what git has.
+ * Runs `work`, which moves refs of a repository and records the moves. It waits for its turn with pushes, so that
+ * the log has the moves of a branch in git's order. A crash or a failure between the two leaves a marker: the next
+ * recovery then records the refs that git has.
  */
-export async function journaled<T>(services: Services, repoId: number, work: () => Promise<T>): Promise<T> {
-  const marker = await services.pushJournal.begin(`${repoId}`, NO_PROCESS)
-  try {
-    const result = await work()
-    await services.pushJournal.finish(marker)
-    return result
-  } catch (error) {
-    services.pushJournal.abandon(marker)
-    throw error
-  }
+export function moveRefs<T>(services: Services, repoId: number, work: () => Promise<T>): Promise<T> {
+  return inTurn(gitDirOf(services, repoId), async () => {
+    const marker = await services.pushJournal.begin(`${repoId}`, NO_PROCESS)
+    try {
+      const result = await work()
+      await services.pushJournal.finish(marker)
+      return result
+    } catch (error) {
+      services.pushJournal.abandon(marker)
+      throw error
+    }
+  })
 }

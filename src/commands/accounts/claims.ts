@@ -1,11 +1,11 @@
-/** The names that only one account has: logins, which users and organizations share, and e-mail addresses. */
-import { decode } from '../events/codec.ts'
-import type { EventStore } from '../events/event-store.ts'
-import { claimKeys } from '../events/streams.ts'
-import { takeClaim } from './claims.ts'
-import type { CommandContext } from './execute.ts'
+/** Claims of names that only one account can have: logins (of users and organizations alike) and e-mail addresses. */
+import { decode } from '../../events/codec.ts'
+import type { EventStore } from '../../events/event-store.ts'
+import { claimKeys } from '../../events/streams.ts'
+import { takeClaim } from '../claims.ts'
+import type { CommandContext } from '../execute.ts'
 
-/** Takes a login for the stream of a new account; false when another account has it. */
+/** Claims a login for the stream of a new account. Resolves to false when another account has it. */
 export function takeLogin(
   store: EventStore,
   context: CommandContext,
@@ -16,7 +16,7 @@ export function takeLogin(
   return take(store, context, key, holder, (account) => claimKeys.login(account.login) === key)
 }
 
-/** Takes an e-mail address for the stream of a new user; false when another user has it. */
+/** Claims an e-mail address for the stream of a new user. Resolves to false when another user has it. */
 export function takeEmail(
   store: EventStore,
   context: CommandContext,
@@ -42,7 +42,7 @@ async function take(
   return taken
 }
 
-/** The account whose creation stands first in a stream. */
+/** The account that the first event of a stream creates. */
 async function createdIn(store: EventStore, stream: string) {
   for await (const recorded of store.readStream(stream, { maxCount: 1 })) {
     const event = decode(recorded)

@@ -1,11 +1,11 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { decode } from '../../src/events/codec.ts'
-import type { GitEvent } from '../../src/events/domain-events.ts'
-import { StoreUnavailable } from '../../src/events/event-store.ts'
-import { workTree } from '../git-client.ts'
-import { startTestServer, statusOf } from '../start-server.ts'
-import { until } from '../until.ts'
+import { decode } from '../../../src/events/codec.ts'
+import type { GitEvent } from '../../../src/events/domain-events.ts'
+import { StoreUnavailable } from '../../../src/events/event-store.ts'
+import { workTree } from '../../git-client.ts'
+import { startTestServer, statusOf } from '../../start-server.ts'
+import { until } from '../../until.ts'
 
 const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
 const { services } = server
@@ -27,7 +27,7 @@ async function refsEvents(repoId: number): Promise<GitEvent['data'][]> {
   return found
 }
 
-t.test('anyone clones a public repository; only who may write pushes', async (t) => {
+t.test('anyone clones a public repository; only writers push', async (t) => {
   const { url } = await repository(t, 'open')
   const anonymous = await workTree(t, url)
   await anonymous.commit('Mine', { 'a.txt': 'a\n' })
@@ -81,7 +81,7 @@ t.test('an access token is a password', async (t) => {
   await t.rejects(workTree(t, withToken('0'.repeat(40))), /Authentication failed/)
 })
 
-t.test('every push is one event that tells what moved, and is read at once', async (t) => {
+t.test('every push is one event with the moved refs, and can be read at once', async (t) => {
   const { id, work } = await repository(t, 'events')
   const first = await work.git('rev-parse', 'HEAD')
   const second = await work.commit('Second', { 'a.txt': 'a\n' })
@@ -127,10 +127,10 @@ t.test('every push is one event that tells what moved, and is read at once', asy
   })
 })
 
-t.test('the default branch and refs that are not the client’s are refused with the reason', async (t) => {
+t.test('deleting the default branch and pushing internal refs are refused with a reason', async (t) => {
   const { work } = await repository(t, 'refused')
   await work.commit('More', { 'a.txt': 'a\n' })
-  await t.rejects(work.git('push', 'origin', ':main'), /the default branch can not be deleted/)
+  await t.rejects(work.git('push', 'origin', ':main'), /the default branch cannot be deleted/)
   for (const ref of ['refs/pull/1/head', 'refs/notes/commits', 'refs/changes/1']) {
     await t.rejects(work.git('push', 'origin', `HEAD:${ref}`), /only branches and tags can be pushed/, ref)
   }
@@ -170,7 +170,7 @@ t.test('shallow and partial clones work, in protocol 2 and in the older ones', a
   t.equal(await partial.git('-C', 'inner', 'show', 'HEAD:a.txt'), '4')
 })
 
-t.test('a compressed body is read, and one that only says so gives 400', async (t) => {
+t.test('a compressed body is read, and an invalid one gives 400', async (t) => {
   await repository(t, 'packed')
   const line = (text: string) => `${(text.length + 4).toString(16).padStart(4, '0')}${text}`
   const request = `${line('command=ls-refs\n')}${line('object-format=sha1')}0001${line('peel\n')}0000`
@@ -192,7 +192,7 @@ t.test('a compressed body is read, and one that only says so gives 400', async (
 })
 
 t.test(
-  'a push that the log can not take fails for the client, and is recorded when it can again',
+  'a push fails when the log cannot record it, and is recorded as soon as the log works again',
   async (t) => {
     const { id, work } = await repository(t, 'outage')
     const tip = await work.commit('Into the dark', { 'a.txt': 'a\n' })

@@ -1,34 +1,38 @@
-/** Git over HTTP at `/{owner}/{repo}.git`: the same credentials and rights as the API. */
+/** The routes of git's smart HTTP protocol, `/{owner}/{repo}.git`: with the credentials and rights of the API. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import type { Permission } from '../events/domain-events.ts'
-import { receivePack } from '../git/receive-pack.ts'
-import type { RefChange } from '../git/refs.ts'
-import { decodeBody } from '../git/request-body.ts'
-import { advertiseRefs, type GitService, isGitService, uploadPack } from '../git/smart-http.ts'
-import { clientGone } from '../http/client-gone.ts'
-import type { AccountDocument } from '../projections/accounts.ts'
-import { Refused, refuse } from '../refusal.ts'
-import { atLeast } from '../rights/access.ts'
-import { requireScope } from '../rights/auth.ts'
-import { mayPush, protectionOf } from '../rights/protection-rules.ts'
-import { type RepositoryAccess, repositoryFor } from '../rights/repository-access.ts'
-import { signedIn } from '../rights/requester.ts'
-import { gitDirOf, type Services } from '../services.ts'
-import { mayPushSome, pushableRefs } from './pull-requests/maintainer-edits.ts'
-import { recordAndMoveHeads } from './pull-requests/move-heads.ts'
-import { requestContext } from './request-context.ts'
+import type { Permission } from '../../events/domain-events.ts'
+import { receivePack } from '../../git/receive-pack.ts'
+import type { RefChange } from '../../git/refs.ts'
+import { decodeBody } from '../../git/request-body.ts'
+import { advertiseRefs, type GitService, isGitService, uploadPack } from '../../git/smart-http.ts'
+import { clientGone } from '../../http/client-gone.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { atLeast } from '../../rights/access.ts'
+import { requireScope } from '../../rights/auth.ts'
+import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
+import { type RepositoryAccess, repositoryFor } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { mayPushAnyBranch, pushableRefs } from '../pull-requests/maintainer-edits.ts'
+import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
+import { requestContext } from '../request-context.ts'
 
 const GitParams = Type.Object({ owner: Type.String(), repo: Type.String() })
 type GitPath = { owner: string; repo: string }
 
-const NEEDED: Record<GitService, Permission> = { 'git-upload-pack': 'read', 'git-receive-pack': 'write' }
+const REQUIRED_PERMISSION: Record<GitService, Permission> = {
+  'git-upload-pack': 'read',
+  'git-receive-pack': 'write',
+}
 
 /**
- * The repository, for who may use it so. An anonymous client is asked for credentials whether or not there
- * is a repository, since git sends them only then; a signed-in one that may not read it gets 404.
+ * The repository, for a client that may use the service. An anonymous client is asked for credentials, whether the
+ * repository exists or not: git sends credentials only when it is asked. A signed-in client that may not read the
+ * repository gets 404.
  */
 async function gitRepository(
   services: Services,
@@ -36,13 +40,14 @@ async function gitRepository(
   { owner, repo }: GitPath,
   service: GitService,
 ): Promise<RepositoryAccess> {
-  const needed = NEEDED[service]
+  const needed = REQUIRED_PERMISSION[service]
   requireScope(request, ['repository'], needed === 'read' ? 'read' : 'write')
   try {
     const path = { owner, repo: repo.replace(/\.git$/, '') }
     const found = await repositoryFor(services, request.requester, path, 'read')
     const { repository, access } = found
-    if (atLeast(access, needed) || (await mayPushSome(services, repository, request.requester))) return found
+    if (atLeast(access, needed) || (await mayPushAnyBranch(services, repository, request.requester)))
+      return found
     return await repositoryFor(services, request.requester, path, needed)
   } catch (error) {
     const missing = error instanceof Refused && error.refusal.refused === 'notFound'
@@ -51,25 +56,25 @@ async function gitRepository(
   }
 }
 
-/** Who pushes, to what. */
+/** Who pushes, and to which repository. */
 interface Pusher extends RepositoryAccess {
   requester: AccountDocument
 }
 
-/** What a push must keep to. */
+/** The rules that a push must obey. */
 interface PushRules {
-  /** Why a ref may not be pushed: what git itself would let through. */
+  /** Why a ref may not be pushed, by the full name of the ref. git itself would accept it. */
   problems: Map<string, string>
   /** Full names of the refs whose new commits must be signed. */
   requireSigned: string[]
-  /** Full names of the refs that are protected: their history is not rewritten. */
+  /** Full names of the protected refs: their history must not be rewritten. */
   forwardOnly: string[]
 }
 
-/** Other requests wait no longer than this, in milliseconds, for a push of many refs to be looked through. */
-const TURN = 20
+/** The check of a push of many refs lets other requests run after this time, in milliseconds. */
+const MAX_TURN_MS = 20
 
-/** Fills in what the push must keep to, before git sees it. */
+/** Fills in the rules of a push, before git gets it. */
 async function checkPush(
   services: Services,
   pusher: Pusher,
@@ -87,7 +92,7 @@ async function checkPush(
     else if (change.to !== null && invited.has(change.ref)) {
       checkChange({ ...pusher, access: 'write' }, change, rules)
     } else rules.problems.set(change.ref, 'you may not push to it')
-    if (performance.now() - turn < TURN) continue
+    if (performance.now() - turn < MAX_TURN_MS) continue
     await nextTurn()
     turn = performance.now()
   }
@@ -106,9 +111,9 @@ function checkChange(
   const branch = ref.slice('refs/heads/'.length)
   const protection = protectionOf(repository.protections, branch)
   if (to === null && branch === repository.defaultBranch) {
-    problems.set(ref, 'the default branch can not be deleted')
+    problems.set(ref, 'the default branch cannot be deleted')
   } else if (protection !== undefined && to === null) {
-    problems.set(ref, 'a protected branch can not be deleted')
+    problems.set(ref, 'a protected branch cannot be deleted')
   } else if (protection !== undefined && !mayPush(protection, requester, access)) {
     problems.set(ref, 'the branch is protected: you may not push to it')
   } else if (protection !== undefined) {
@@ -125,7 +130,7 @@ export function gitHttpRoutes(services: Services): FastifyPluginAsyncTypebox {
 
   return async (app) => {
     const hidden = { schema: { params: GitParams, hide: true } }
-    // git decides by itself how much of a body it reads and when; any other kind of body gives 415.
+    // git itself reads the body, as much of it and when it wants. Any other content type gives 415.
     app.removeAllContentTypeParsers()
     app.addContentTypeParser(
       ['application/x-git-upload-pack-request', 'application/x-git-receive-pack-request'],
@@ -138,7 +143,7 @@ export function gitHttpRoutes(services: Services): FastifyPluginAsyncTypebox {
           ? request.query.service
           : undefined
       if (!isGitService(service))
-        throw new Refused(refuse.forbidden('only the smart HTTP protocol is spoken here'))
+        throw new Refused(refuse.forbidden('only the smart HTTP protocol is supported'))
       const { repository } = await gitRepository(services, request, request.params, service)
       const signal = clientGone(reply)
       const dir = gitDirOf(services, repository.id)

@@ -1,11 +1,11 @@
-/** The answer to a command that made an account. */
-import { decode } from '../events/codec.ts'
-import { type AccountDocument, accountFold } from '../projections/accounts.ts'
-import type { Services } from '../services.ts'
+/** The account for the answer of the command that created it. */
+import { decode } from '../../events/codec.ts'
+import { type AccountDocument, accountFold } from '../../projections/accounts.ts'
+import type { Services } from '../../services.ts'
 
 /**
- * The document of an account that exists. When the projections lag it is folded here, from the account's own
- * events, so that a command that succeeded can say what it made.
+ * The document of an account that exists. When the projections lag, the document is folded from the account's own
+ * events, so that a command that succeeded can still show what it created.
  */
 export async function createdAccount(
   services: Services,

@@ -1,11 +1,11 @@
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
-import { rebuildRoutes } from '../../src/commands/rebuild.ts'
-import { registerErrors } from '../../src/http/errors.ts'
-import { type Rebuilder, type RebuildProgress, SharedReadModels } from '../../src/projections/rebuild.ts'
-import { modelsNamed, READ_MODELS } from '../../src/projections/views.ts'
-import { startTestServer } from '../start-server.ts'
-import { until } from '../until.ts'
+import { rebuildRoutes } from '../../../src/commands/administration/rebuild.ts'
+import { registerErrors } from '../../../src/http/errors.ts'
+import { type Rebuilder, type RebuildProgress, SharedReadModels } from '../../../src/projections/rebuild.ts'
+import { modelsNamed, READ_MODELS } from '../../../src/projections/views.ts'
+import { startTestServer } from '../../start-server.ts'
+import { until } from '../../until.ts'
 
 const PATH = '/api/v1/admin/rebuild'
 const NAMES = READ_MODELS.map(({ name }) => name)
@@ -15,7 +15,7 @@ const linesOf = (text: string) =>
     .slice(0, -1)
     .map((line) => JSON.parse(line))
 
-t.test('a site admin has read models made anew, and sees how far it has come', async (t) => {
+t.test('a site admin rebuilds read models and sees the progress', async (t) => {
   const server = await startTestServer(t)
   const alice = await server.as('alice')
   await alice.user.createCurrentUserRepo({ name: 'app' })
@@ -26,7 +26,7 @@ t.test('a site admin has read models made anew, and sees how far it has come', a
       ...(body !== undefined && { body: JSON.stringify(body) }),
     })
 
-  await t.test('nobody else does', async (t) => {
+  await t.test('other users cannot', async (t) => {
     t.equal((await rebuild(null)).status, 401)
     const refused = await rebuild('alice', { models: ['issues'] })
     t.equal(refused.status, 403)
@@ -39,7 +39,7 @@ t.test('a site admin has read models made anew, and sees how far it has come', a
     t.equal((await server.fetch(null, PATH, { method: 'POST', headers })).status, 403, 'nor with any token')
   })
 
-  await t.test('those that the body names', async (t) => {
+  await t.test('only the models in the body', async (t) => {
     const answer = await rebuild('admin', { models: ['issues', 'pulls'] })
     t.equal(answer.status, 200)
     t.match(answer.headers.get('content-type'), /^application\/x-ndjson/)
@@ -57,7 +57,7 @@ t.test('a site admin has read models made anew, and sees how far it has come', a
     t.match(data, [{ title: 'Here' }])
   })
 
-  await t.test('all, if it names none', async (t) => {
+  await t.test('all models when the body names none', async (t) => {
     for (const body of [undefined, null, {}, { models: null }, { models: [] }]) {
       const answer = await rebuild('admin', body)
       t.equal(answer.status, 200)
@@ -121,7 +121,7 @@ t.test('read models that several servers share are not rebuilt under them', asyn
   t.match(await answer.json(), { message: /^MONGODB_URL is set: / })
 })
 
-t.test('what goes wrong on the way is the last line', async (t) => {
+t.test('a failure during the rebuild is the last line', async (t) => {
   const url = await routeOf(t, {
     async *rebuild() {
       yield step
@@ -131,7 +131,7 @@ t.test('what goes wrong on the way is the last line', async (t) => {
   t.same(linesOf(await (await post(url)).text()), [step, { failed: 'the fold is broken' }])
 })
 
-t.test('a rebuild that the end of the server ends has no outcome', async (t) => {
+t.test('a rebuild that ends with the server has no outcome', async (t) => {
   const stopping = new AbortController()
   const url = await routeOf(t, {
     async *rebuild() {

@@ -1,7 +1,8 @@
 /**
- * A process manager: reacts to events with commands, at least once, in order, after the read models have
- * passed the event. What it does must therefore be safe to do twice; ids that derive from the event see to it.
+ * Process managers: a process manager reacts to events with commands. It gets each event at least once, in order, and
+ * after the read models. So its commands must be safe to repeat: their ids derive from the event.
  */
+
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import type { CommandContext } from '../commands/execute.ts'
@@ -14,12 +15,12 @@ import type { Checkpoint, ReadStore } from '../projections/read-store.ts'
 
 export interface ProcessManager {
   name: string
-  /** Whether it reacts to an event at all. */
+  /** Whether it reacts to an event of this type. */
   handles(event: { type: string }): boolean
   react(event: Recorded<DomainEvent>, context: CommandContext): Promise<void>
 }
 
-/** A process manager by the types of events that it reacts to. */
+/** Makes a process manager from its reactions by event type. */
 export function processManager<T extends EventType>(
   name: string,
   reactions: Handlers<T, CommandContext, Promise<void>, Envelope>,
@@ -34,7 +35,7 @@ export function processManager<T extends EventType>(
   }
 }
 
-export interface Follower {
+interface ProcessRunner {
   start(): Promise<void>
   stop(): Promise<void>
   position(): Position
@@ -44,7 +45,7 @@ const RETRY_MS = [100, 500, 2000, 5000]
 const VERSION = 1
 const CHECKPOINT_EVERY = 1000
 
-/** The request that an event stands for when a process acts on it: same actor, same correlation. */
+/** The context of a command that reacts to an event: with the actor and the correlation id of the event. */
 export function contextOf(event: Recorded<DomainEvent>): CommandContext {
   return {
     actor: event.metadata.actor,
@@ -58,18 +59,18 @@ export function contextOf(event: Recorded<DomainEvent>): CommandContext {
 
 const checkpointName = (manager: string) => `process_${manager}`
 
-/** What says that a process has reacted to all events up to a position. */
+/** The checkpoint of a process that has reacted to all events up to a position. */
 export function processCheckpoint(manager: string, position: Position): [name: string, Checkpoint] {
   return [checkpointName(manager), { position, version: VERSION }]
 }
 
-export function createFollower(
+export function createProcessRunner(
   log: FastifyBaseLogger,
   events: EventStore,
   checkpoints: ReadStore,
   projector: Projector,
   manager: ProcessManager,
-): Follower {
+): ProcessRunner {
   const stopping = new AbortController()
   const { signal } = stopping
   const name = checkpointName(manager.name)
@@ -77,7 +78,7 @@ export function createFollower(
   let passed = 0
   let following: Promise<void> = Promise.resolve()
 
-  /** Tries again after a failure; one that stays is logged and does not hold up the events behind it. */
+  /** Retries after a failure. After the last retry the failure is logged and the next event follows. */
   async function reactTo(event: Recorded<DomainEvent>): Promise<void> {
     for (const wait of [...RETRY_MS, undefined]) {
       try {
@@ -109,14 +110,18 @@ export function createFollower(
             position = recorded.position
             if (signal.aborted) break
           }
-          // Passing over an event again costs nothing, so only those acted on are worth a write each.
+          // To skip an event again is cheap. So each event with a reaction is worth a write of the checkpoint, and
+          // the others only once for many.
           if (passed < CHECKPOINT_EVERY) continue
           await checkpoints.apply([], new Map([processCheckpoint(manager.name, position)]))
           passed = 0
         }
       } catch (error) {
         if (signal.aborted) return
-        log.warn({ err: error, process: manager.name }, 'a process lost a store and tries again')
+        log.warn(
+          { err: error, process: manager.name },
+          'a process lost its connection to a store and tries again',
+        )
         await delay(500, undefined, { signal }).catch(() => {})
       }
     }

@@ -1,35 +1,35 @@
-/** `POST /admin/rebuild`: makes read models anew, and tells line by line how far it has come. */
+/** `POST /admin/rebuild`: rebuilds read models and reports its progress line by line. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyBaseLogger } from 'fastify'
 import { Type } from 'typebox'
-import { NDJSON } from '../http/ndjson.ts'
-import { sendStreamedText } from '../http/streamed-text.ts'
-import type { ReadModel } from '../projections/read-model.ts'
-import { type RebuildProgress, RebuildUnderWay, SharedReadModels } from '../projections/rebuild.ts'
-import { modelsNamed, UnknownReadModel } from '../projections/views.ts'
-import { Refused, refuse } from '../refusal.ts'
-import { siteAdmin } from '../rights/requester.ts'
-import type { Services } from '../services.ts'
-import { GivenOrNull } from '../wire/nullable.ts'
+import { NDJSON } from '../../http/ndjson.ts'
+import { sendStreamedText } from '../../http/streamed-text.ts'
+import type { ReadModel } from '../../projections/read-model.ts'
+import { type RebuildProgress, RebuildUnderWay, SharedReadModels } from '../../projections/rebuild.ts'
+import { modelsNamed, UnknownReadModel } from '../../projections/views.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { siteAdmin } from '../../rights/requester.ts'
+import type { Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 
 const RebuildOption = Type.Object({
   models: GivenOrNull(
-    Type.Array(Type.String(), { description: 'names of read models; all if none is named' }),
+    Type.Array(Type.String(), { description: 'names of read models; all when the list is empty or absent' }),
   ),
 })
 
 const ANSWER = {
   200: {
     description:
-      'A line for each step: the model, its events so far, their position in the log and the end of the log; `done` ' +
-      'when queries read the new documents. The last line is the outcome: `rebuilt`, or `failed` with the reason. ' +
-      'Without such a line the server stopped before it was done. A client that goes away ends the rebuild: the ' +
-      'model that it was at stays as it was',
+      'A line for each step: the model, the number of its events so far, their position in the log and the end of ' +
+      'the log; `done` is true when queries read the new documents. The last line is the outcome: `rebuilt`, or ' +
+      '`failed` with the reason. Without an outcome the server stopped before the end. The rebuild ends when its ' +
+      'client goes away: the model that was being rebuilt keeps its old documents',
     content: { [NDJSON]: { schema: Type.String() } },
   },
 }
 
-/** @throws Refused (unprocessable) for a name that is not a read model's */
+/** @throws Refused (unprocessable) for a name that no read model has */
 function modelsIn(names: readonly string[]): readonly ReadModel[] {
   try {
     return modelsNamed(names)
@@ -76,7 +76,7 @@ export function rebuildRoutes({
   }
 }
 
-/** A line for each step, then the outcome; no outcome when the server's end was the end. */
+/** A line for each step, then the outcome. There is no outcome when the server stops first. */
 async function* linesOf(
   progress: AsyncIterable<RebuildProgress>,
   log: FastifyBaseLogger,

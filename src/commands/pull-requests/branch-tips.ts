@@ -1,4 +1,4 @@
-/** Where a branch stands: as git has it, or as the log tells it. */
+/** Tips of branches: as git has them, or as the log has them. */
 import type { BranchPoint } from '../../events/domain-events.ts'
 import { branchNameProblem } from '../../git/names.ts'
 import { resolveRef } from '../../git/refs.ts'
@@ -8,12 +8,12 @@ import { gitDirOf, type Services } from '../../services.ts'
 
 const HEADS = 'refs/heads/'
 
-/** The branches among refs, by name. */
-export const branchesOf = (refs: readonly string[]) =>
+/** The names of the branches among full names of refs. */
+export const branchNames = (refs: readonly string[]) =>
   refs.filter((ref) => ref.startsWith(HEADS)).map((ref) => ref.slice(HEADS.length))
 
-/** Where a branch stands as the log tells it; undefined when it, or its repository, is gone. */
-export async function tipOf(
+/** The tip of a branch as the log has it; undefined when the branch or its repository does not exist any more. */
+export async function recordedTip(
   { views }: Services,
   { repoId, branch }: BranchPoint,
 ): Promise<string | undefined> {
@@ -24,8 +24,8 @@ export async function tipOf(
   return repository && found?.commit.sha
 }
 
-/** Asks git. A name that no branch can have is the name of none. @throws Refused (not found) */
-export async function branchTip(services: Services, repoId: number, branch: string): Promise<string> {
+/** The tip of a branch as git has it. @throws Refused (not found), also for a name that no branch can have */
+export async function requireTip(services: Services, repoId: number, branch: string): Promise<string> {
   const problem = branchNameProblem(branch)
   const tip = problem ? null : await resolveRef(gitDirOf(services, repoId), `refs/heads/${branch}`)
   if (tip === null) throw new Refused(refuse.notFound(`branch ${branch} not found`))

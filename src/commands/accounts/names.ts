@@ -1,9 +1,9 @@
-/** What a user or an organization may be called, and what an e-mail address looks like: Gitea's rules. */
+/** Gitea's rules for logins of users and organizations and for e-mail addresses. */
 
 const MAX_LOGIN = 40
 const MAX_EMAIL = 254
 
-/** Names that are paths of the server (or of a Gitea that a client believes to talk to). */
+/** Names that are paths of this server, or of Gitea, which a client may take this server for. */
 const RESERVED = new Set([
   '.well-known',
   'admin',
@@ -46,18 +46,18 @@ const RESERVED = new Set([
   'v2',
 ])
 
-/** Endings that mean a feed, a key file or a clone URL behind `/{login}`. */
+/** Endings that mean a feed, a key file or a clone URL after `/{login}`. */
 const RESERVED_ENDINGS = ['.git', '.wiki', '.keys', '.gpg', '.rss', '.atom', '.png']
 
-/** The login of the site admin that the first start makes: reserved for everyone else. */
+/** The login of the site admin that the first start creates. Nobody else can have it. */
 export const FIRST_ADMIN = 'admin'
 
-/** Why nobody can be called so; undefined when the login is fine. */
+/** What is wrong with a login; undefined when it is valid. */
 export function loginProblem(login: string, siteAdmin = false): string | undefined {
   if (login === '') return 'must not be empty'
   if (login.length > MAX_LOGIN) return `must have at most ${MAX_LOGIN} characters`
   if (!/^[0-9A-Za-z][-.\w]*$/.test(login)) {
-    return "may have letters, digits, '-', '_' and '.' only, and begins with a letter or a digit"
+    return "may only have letters, digits, '-', '_' and '.', and must begin with a letter or a digit"
   }
   if (/[-._]{2}|[-._]$/.test(login)) return "must not end with '-', '_' or '.', or have two of them in a row"
   const key = login.toLowerCase()
@@ -70,7 +70,7 @@ export function loginProblem(login: string, siteAdmin = false): string | undefin
 const LOCAL_PART = /^[0-9A-Za-z!#$%&'*+/=?^_`{|}~][-.0-9A-Za-z!#$%&'*+/=?^_`{|}~]{0,63}$/
 const DOMAIN_LABEL = /^[0-9A-Za-z]([-0-9A-Za-z]{0,61}[0-9A-Za-z])?$/
 
-/** Why mail can't be sent there; undefined when the address is fine. `admin@localhost` is. */
+/** What is wrong with an e-mail address; undefined when it is valid. `admin@localhost` is valid. */
 export function emailProblem(email: string): string | undefined {
   if (email === '') return 'must not be empty'
   const at = email.lastIndexOf('@')
@@ -82,8 +82,8 @@ export function emailProblem(email: string): string | undefined {
   return isAddress ? undefined : 'is not an e-mail address'
 }
 
-/** Free text of an account: one line, nothing that a terminal would obey. */
+/** What is wrong with a free text: it must be one line without control characters, which a terminal would obey. */
 export function textProblem(text: string): string | undefined {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: this looks for control characters
   return /[\u0000-\u001f\u007f]/.test(text) ? 'must not have control characters' : undefined
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { emailProblem, loginProblem } from '../../src/commands/account-names.ts'
+import { emailProblem, loginProblem } from '../../../src/commands/accounts/names.ts'
 
 t.test('letters, digits and single dots, dashes and underscores make a login', async (t) => {
   for (const login of ['a', 'alice', 'Al.ice-2_x', '0day', 'a'.repeat(40), 'adminer', 'git']) {
@@ -7,7 +7,7 @@ t.test('letters, digits and single dots, dashes and underscores make a login', a
   }
 })
 
-t.test('what a path, a shell or git could misread is no login', async (t) => {
+t.test('a login is nothing that a path, a shell or git could misread', async (t) => {
   const bad = [
     '',
     '.',

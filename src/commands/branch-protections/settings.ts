@@ -1,0 +1,166 @@
+/** The settings of a branch protection from what a client sends, with all its limits. */
+import { type Static, Type } from 'typebox'
+import { Refused, refuse } from '../../refusal.ts'
+import { globProblem, isPattern } from '../../rights/glob.ts'
+import type { Services } from '../../services.ts'
+import { NEUTRAL, ProtectionFields } from '../../wire/branch-protections.ts'
+import type { ProtectionSettings } from './protections.ts'
+
+export const ProtectionOptions = Type.Partial(Type.Object(ProtectionFields))
+
+/** `rule_name` and the older `branch_name` mean the same; one of them must be there. */
+export const CreateProtectionOptions = Type.Partial(
+  Type.Object({ rule_name: Type.String(), branch_name: Type.String(), ...ProtectionFields }),
+)
+
+type Options = Static<typeof ProtectionOptions>
+
+const MAX_RULE_LENGTH = 255
+const MAX_NAMES = 100
+/** Characters of all patterns among the contexts of a rule: each is matched against all statuses of a commit. */
+const MAX_CONTEXT_PATTERNS_LENGTH = 500
+
+/** The settings of a new rule, before the options change them: nobody pushes, and writers merge. */
+export const NEW_PROTECTION: Omit<ProtectionSettings, 'rule'> = {
+  priority: 0,
+  push: false,
+  pushers: null,
+  mergers: null,
+  statusCheck: false,
+  contexts: [],
+  requireSigned: false,
+  blockOutdated: false,
+  blockAdminOverride: false,
+}
+
+function unprocessable(problem: string): Refused {
+  return new Refused(refuse.unprocessable(problem))
+}
+
+/** The branch name or pattern that the rule is for. @throws Refused (unprocessable) */
+export function ruleOf(body: { rule_name?: string; branch_name?: string }): string {
+  const [field, rule] =
+    body.rule_name === undefined || body.rule_name === ''
+      ? ['branch_name', body.branch_name ?? '']
+      : ['rule_name', body.rule_name]
+  if (rule === '') throw unprocessable('rule_name: must not be empty')
+  if (rule.length > MAX_RULE_LENGTH)
+    throw unprocessable(`${field}: has more than ${MAX_RULE_LENGTH} characters`)
+  const problem = globProblem(rule)
+  if (problem !== undefined) throw unprocessable(`${field}: ${problem}`)
+  return rule
+}
+
+/** Refuses a protection that this server does not enforce, instead of ignoring it. */
+function requireEnforced(options: Options): void {
+  for (const [field, neutral] of Object.entries(NEUTRAL)) {
+    const wanted: unknown = Reflect.get(options, field)
+    if (wanted !== undefined && JSON.stringify(wanted) !== JSON.stringify(neutral)) {
+      throw unprocessable(`${field}: is not supported, only ${JSON.stringify(neutral)} is`)
+    }
+  }
+}
+
+function requireContexts(contexts: readonly string[]): void {
+  const field = 'status_check_contexts'
+  if (contexts.length > MAX_NAMES) throw unprocessable(`${field}: has more than ${MAX_NAMES} contexts`)
+  let length = 0
+  for (const context of contexts) {
+    if (context === '' || context.length > MAX_RULE_LENGTH) {
+      throw unprocessable(`${field}: a context has 1 to ${MAX_RULE_LENGTH} characters`)
+    }
+    const problem = globProblem(context)
+    if (problem !== undefined) throw unprocessable(`${field}: ${JSON.stringify(context)} ${problem}`)
+    if (isPattern(context)) length += context.length
+  }
+  if (length > MAX_CONTEXT_PATTERNS_LENGTH) {
+    throw unprocessable(
+      `${field}: its patterns together can have at most ${MAX_CONTEXT_PATTERNS_LENGTH} characters`,
+    )
+  }
+}
+
+/** Ids of the users that the options name. */
+interface NamedUsers {
+  pushers: number[] | undefined
+  mergers: number[] | undefined
+}
+
+/**
+ * The ids on a whitelist: null without a whitelist, empty when it is enabled and names no users. Names without an
+ * enabled whitelist would have no effect, so they are refused.
+ */
+function whitelistOf(
+  before: number[] | null,
+  field: string,
+  {
+    enable,
+    named,
+    possible,
+  }: { enable: boolean | undefined; named: number[] | undefined; possible: boolean },
+): number[] | null {
+  const enabled = possible && (enable ?? before !== null)
+  if (enabled) return named ?? before ?? []
+  if (named !== undefined && named.length > 0) {
+    throw unprocessable(`${field}_whitelist_usernames: needs enable_${field}_whitelist`)
+  }
+  return null
+}
+
+/** The settings after the options change them. @throws Refused for options that contradict each other */
+export function withOptions(
+  before: ProtectionSettings,
+  options: Options,
+  named: NamedUsers,
+): ProtectionSettings {
+  const push = options.enable_push ?? before.push
+  return {
+    rule: before.rule,
+    priority: options.priority ?? before.priority,
+    push,
+    pushers: whitelistOf(before.pushers, 'push', {
+      enable: options.enable_push_whitelist,
+      named: named.pushers,
+      possible: push,
+    }),
+    mergers: whitelistOf(before.mergers, 'merge', {
+      enable: options.enable_merge_whitelist,
+      named: named.mergers,
+      possible: true,
+    }),
+    statusCheck: options.enable_status_check ?? before.statusCheck,
+    contexts: [...new Set(options.status_check_contexts ?? before.contexts)],
+    requireSigned: options.require_signed_commits ?? before.requireSigned,
+    blockOutdated: options.block_on_outdated_branch ?? before.blockOutdated,
+    blockAdminOverride: options.block_admin_merge_override ?? before.blockAdminOverride,
+  }
+}
+
+async function userIdsNamed(
+  { views }: Services,
+  field: string,
+  logins: readonly string[] | undefined,
+): Promise<number[] | undefined> {
+  if (logins === undefined) return undefined
+  if (logins.length > MAX_NAMES) throw unprocessable(`${field}: has more than ${MAX_NAMES} users`)
+  const keys = [...new Set(logins.map((login) => login.toLowerCase()))]
+  const found = keys.length === 0 ? [] : await views.accounts.find({ loginKey: { $in: keys } })
+  const ids = new Map(
+    found.flatMap(({ kind, login, id }) => (kind === 'user' ? [[login.toLowerCase(), id]] : [])),
+  )
+  return keys.map((key) => {
+    const id = ids.get(key)
+    if (id === undefined) throw unprocessable(`${field}: user "${key}" does not exist`)
+    return id
+  })
+}
+
+/** Checks the options that do not depend on other settings. Resolves to the users that they name. */
+export async function checkOptions(services: Services, options: Options): Promise<NamedUsers> {
+  requireEnforced(options)
+  requireContexts(options.status_check_contexts ?? [])
+  return {
+    pushers: await userIdsNamed(services, 'push_whitelist_usernames', options.push_whitelist_usernames),
+    mergers: await userIdsNamed(services, 'merge_whitelist_usernames', options.merge_whitelist_usernames),
+  }
+}
