@@ -13,7 +13,7 @@ import { readableBy } from '../rights/readable.ts'
 import { signedIn } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
 import { IssueWire, issueWires } from '../wire/issues.ts'
-import { named } from '../wire/labels.ts'
+import { labelNameFilter } from '../wire/labels.ts'
 import { issuePage, kindOf, namesIn, stateOf, updatedWithin, wordsAsked } from './issue-pages.ts'
 
 const SearchQuery = Type.Object({
@@ -42,7 +42,7 @@ async function labelIdsIn(
   names: readonly string[],
 ): Promise<number[]> {
   if (names.length === 0) return []
-  const labels = await views.labels.getMany(await views.labels.ids(named(names)))
+  const labels = await views.labels.getMany(await views.labels.ids(labelNameFilter(names)))
   const readable = new Set(await views.repositories.ids(readableBy(requester)))
   const isSeen = async (scope: LabelScope) =>
     scope.kind === 'repository'

@@ -10,13 +10,13 @@ import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import {
-  type LabelHome,
+  type LabelOwner,
   LabelParams,
   LabelWire,
   labelWire,
   OrganizationLabelParams,
-  organizationHome,
-  repositoryHome,
+  organizationAsLabelOwner,
+  repositoryAsLabelOwner,
 } from '../wire/labels.ts'
 import { OrganizationParams, organizationFor } from '../wire/organizations.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
@@ -30,11 +30,11 @@ const BY_NAME: Sort<LabelDocument> = [
 export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { labels } = services.views
 
-  async function labelIn(home: LabelHome, id: string): Promise<Static<typeof LabelWire>> {
+  async function labelIn(owner: LabelOwner, id: string): Promise<Static<typeof LabelWire>> {
     const number = pathNumber(id)
     const label = number === undefined ? undefined : await labels.get(`${number}`)
-    if (label?.scopeKey !== scopeKey(home.scope)) throw new Refused(refuse.notFound('label not found'))
-    return labelWire(label, home, services.publicUrl())
+    if (label?.scopeKey !== scopeKey(owner.scope)) throw new Refused(refuse.notFound('label not found'))
+    return labelWire(label, owner, services.publicUrl())
   }
 
   return async (app) => {
@@ -48,7 +48,7 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       { config: repository, schema: { ...list, tags: ['issue'], params: RepositoryParams } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const filter = { scopeKey: scopeKey(repositoryHome(repository).scope) }
+        const filter = { scopeKey: scopeKey(repositoryAsLabelOwner(repository).scope) }
         const page = { view: labels, filter, sort: BY_NAME, query: request.query }
         const found = await pagedList(services, request, reply, page)
         return found.map((label) => labelWire(label, repository, services.publicUrl()))
@@ -60,7 +60,7 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       { config: repository, schema: { ...one, tags: ['issue'], params: LabelParams } },
       async (request) => {
         const { repository } = await onRepository(services, request, 'read')
-        return labelIn(repositoryHome(repository), request.params.id)
+        return labelIn(repositoryAsLabelOwner(repository), request.params.id)
       },
     )
 
@@ -68,11 +68,11 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       '/orgs/:org/labels',
       { config: organization, schema: { ...list, tags: ['organization'], params: OrganizationParams } },
       async (request, reply) => {
-        const home = organizationHome(await organizationFor(services, request, request.params.org))
-        const filter = { scopeKey: scopeKey(home.scope) }
+        const owner = organizationAsLabelOwner(await organizationFor(services, request, request.params.org))
+        const filter = { scopeKey: scopeKey(owner.scope) }
         const page = { view: labels, filter, sort: BY_NAME, query: request.query }
         const found = await pagedList(services, request, reply, page)
-        return found.map((label) => labelWire(label, home, services.publicUrl()))
+        return found.map((label) => labelWire(label, owner, services.publicUrl()))
       },
     )
 
@@ -80,8 +80,8 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       '/orgs/:org/labels/:id',
       { config: organization, schema: { ...one, tags: ['organization'], params: OrganizationLabelParams } },
       async (request) => {
-        const home = organizationHome(await organizationFor(services, request, request.params.org))
-        return labelIn(home, request.params.id)
+        const owner = organizationAsLabelOwner(await organizationFor(services, request, request.params.org))
+        return labelIn(owner, request.params.id)
       },
     )
   }

@@ -10,8 +10,7 @@ import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { present } from '../wire/discussions.ts'
-import { onPull, PullParams, PullRequestWire, pullWire, surroundings } from '../wire/pulls.ts'
+import { onPull, PullParams, PullRequestWire, pullWire, pullWires } from '../wire/pulls.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 
 const NEWEST: Sort<PullDocument> = [['index', -1]]
@@ -70,7 +69,7 @@ function selectionOf(repoId: number, query: Static<typeof ListQuery>): Filter<Pu
   else if (query.state !== 'all') filter.state = 'open'
   const milestone = pathNumber(query.milestone ?? '')
   if (milestone !== undefined) filter.milestoneId = milestone
-  const labels = present([query.labels ?? []].flat().map(pathNumber))
+  const labels = [query.labels ?? []].flat().flatMap((label) => pathNumber(label) ?? [])
   if (labels.length > 0) filter.labelIds = { $all: labels.slice(0, MAX_LABELS) }
   return filter
 }
@@ -103,7 +102,7 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository, access } = await onRepository(services, request, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const page = pageOf(request.query, services.config)
         const filter = selectionOf(repository.id, request.query)
         const sort = SORTS.get(request.query.sort ?? '') ?? NEWEST
@@ -111,9 +110,8 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
           services.views.pulls.find(filter, { sort, skip: page.skip, limit: page.limit }),
           totalOf(services, repository, filter),
         ])
-        const around = await surroundings(services, repository, access, found, request.requester)
-        sendPaging(request, reply, around.publicUrl, page, total)
-        return found.map((pull) => pullWire(pull, around))
+        sendPaging(request, reply, services.publicUrl(), page, total)
+        return pullWires(services, repository, found, request.requester)
       },
     )
 
@@ -121,8 +119,8 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/pulls/:index',
       { schema: { tags: ['repository'], params: PullParams, response: { 200: PullRequestWire } } },
       async (request) => {
-        const { repository, access, pull } = await onPull(services, request, 'read')
-        return pullWire(pull, await surroundings(services, repository, access, [pull], request.requester))
+        const { repository, pull } = await onPull(services, request, 'read')
+        return pullWire(services, repository, pull, request.requester)
       },
     )
 

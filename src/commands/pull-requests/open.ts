@@ -16,7 +16,7 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
-import { PullRequestWire, pullFor, pullWire, surroundings } from '../../wire/pulls.ts'
+import { PullRequestWire, pullFor, pullWire } from '../../wire/pulls.ts'
 import { forkOf, RepositoryParams } from '../../wire/repositories.ts'
 import { takeClaim } from '../claims.ts'
 import { type CommandContext, execute } from '../execute.ts'
@@ -196,9 +196,7 @@ export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         const pull = await pullFor(services, repository.id, `${index}`)
         // As it is now: it counts its open pull requests.
         const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
-        return reply
-          .code(201)
-          .send(pullWire(pull, await surroundings(services, now, access, [pull], requester)))
+        return reply.code(201).send(await pullWire(services, now, pull, requester))
       },
     )
   }

@@ -16,12 +16,12 @@ import type { Fold } from '../../projections/read-model.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import type { RepositoryAccess } from '../../rights/repository-access.ts'
 import type { AnswerServices } from '../../services.ts'
-import type { NamedDocuments } from '../../wire/discussions.ts'
 import { type IssueWire, issueFor, issueWires } from '../../wire/issues.ts'
-import { type PullRequestWire, pullFor, pullWire, surroundings } from '../../wire/pulls.ts'
+import { type PullRequestWire, pullFor, pullWire } from '../../wire/pulls.ts'
+import type { DocumentSource } from '../../wire/related-documents.ts'
 import type { StreamPoint } from './document-at.ts'
 import { lastRevision } from './last-revision.ts'
-import { namedThen } from './named-documents.ts'
+import { pastDocuments } from './past-documents.ts'
 import { rangeOf, replayStream } from './replay-stream.ts'
 import { createSnapshots, type Snapshots } from './snapshots.ts'
 
@@ -49,7 +49,7 @@ interface Replayable<D extends object, W> {
   id: string
   stream: string
   snapshots: Snapshots<D>
-  wire(document: D, named: NamedDocuments): Promise<W>
+  wire(document: D, source: DocumentSource): Promise<W>
 }
 
 function replayer<D extends object, W>(
@@ -83,9 +83,9 @@ function replayer<D extends object, W>(
     moment: Moment,
   ): Promise<Replay<W>> {
     const { position } = last
-    // At a time, also what it names is as it was then, though nothing happened to the thing itself since.
-    const named = namedThen(services, 'at' in moment ? { at: moment.at, position } : { position })
-    return { body: await wire(document, named), last }
+    // A time may be later than the last event: related documents may have changed between the two.
+    const source = pastDocuments(services, 'at' in moment ? { at: moment.at, position } : { position })
+    return { body: await wire(document, source), last }
   }
 
   return {
@@ -106,7 +106,7 @@ function replayer<D extends object, W>(
 /** @throws Refused (not found) when there is no such pull request */
 export async function pullReplayer(
   services: AnswerServices,
-  { repository, access }: RepositoryAccess,
+  { repository }: RepositoryAccess,
   index: string,
   requester: AccountDocument | null,
 ): Promise<Replayer<Static<typeof PullRequestWire>>> {
@@ -116,10 +116,10 @@ export async function pullReplayer(
     snapshots: pullSnapshots,
     id: pullId(pull.repoId, pull.index),
     stream: pullStream(pull.repoId, pull.index),
-    async wire(document, named) {
-      const [then] = await named.repositories.getMany([`${document.repoId}`])
-      if (then === undefined) throw new Refused(refuse.notFound('repository not found'))
-      return pullWire(document, await surroundings(services, then, access, [document], requester, named))
+    async wire(document, source) {
+      const [past] = await source.repositories.getMany([`${document.repoId}`])
+      if (past === undefined) throw new Refused(refuse.notFound('repository not found'))
+      return pullWire(services, past, document, requester, source)
     },
   })
 }
@@ -137,8 +137,8 @@ export async function issueReplayer(
     snapshots: issueSnapshots,
     id: issueId(issue.repoId, issue.index),
     stream: discussionStream(issue),
-    async wire(document, named) {
-      const [wire] = await issueWires(services, [document], requester, named)
+    async wire(document, source) {
+      const [wire] = await issueWires(services, [document], requester, source)
       if (wire === undefined) throw new Refused(refuse.notFound('repository not found'))
       return wire
     },
