@@ -166,7 +166,7 @@ export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository, access } = await onRepository(services, request, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const requester = signedIn(request)
         const { body } = request
         if (repository.empty) throw new Refused(refuse.notFound('the repository has no commits'))
