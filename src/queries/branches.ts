@@ -1,4 +1,4 @@
-/** Branches on the wire: listing and reading them asks git nothing. */
+/** Reading branches: from the read model, without asking git. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'

@@ -1,4 +1,4 @@
-/** Who else may work with a repository: reading `/repos/{owner}/{repo}/collaborators`. */
+/** Reading the collaborators of a repository: `/repos/{owner}/{repo}/collaborators`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -70,7 +70,7 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
         const requester = signedIn(request)
         const user = await collaboratorNamed(services, request.params.collaborator)
         if (access !== 'admin' && requester.id !== user.id) {
-          throw new Refused(refuse.forbidden('only repository admins see the permissions of others'))
+          throw new Refused(refuse.forbidden('only repository admins may see the permissions of others'))
         }
         const permission = user.id === repository.ownerId ? 'owner' : accessTo(repository, user)
         return { permission, role_name: permission, user: userWire(user, services.publicUrl()) }

@@ -1,4 +1,4 @@
-/** What an issue depends on, and what depends on it: lists that may cross repositories. */
+/** The issues that an issue depends on, and those that depend on it. They may be in other repositories. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -10,10 +10,10 @@ import { accessTo, atLeast } from '../rights/access.ts'
 import type { Services } from '../services.ts'
 import { IssueParams, IssueWire, issueWires, onIssue } from '../wire/issues.ts'
 
-/** So many are read at a time: their texts may be long. */
+/** Issues that are read at one time. It is small because their texts may be long. */
 const CHUNK = 50
 
-/** Those that the issue depends on, in the order in which they were added. */
+/** The dependencies of the issue, in the order in which they were added. */
 async function* dependenciesOf({ views }: Services, issue: IssueDocument): AsyncGenerator<IssueDocument> {
   const { dependencyKeys } = issue
   for (let i = 0; i < dependencyKeys.length; i += CHUNK) {
@@ -21,7 +21,7 @@ async function* dependenciesOf({ views }: Services, issue: IssueDocument): Async
   }
 }
 
-/** Those that depend on the issue, oldest first. */
+/** The issues that depend on this one, oldest first. */
 async function* blockedBy({ views }: Services, issue: IssueDocument): AsyncGenerator<IssueDocument> {
   const filter = { dependencyKeys: issueId(issue.repoId, issue.index) }
   for (let skip = 0; ; skip += CHUNK) {
@@ -31,7 +31,7 @@ async function* blockedBy({ views }: Services, issue: IssueDocument): AsyncGener
   }
 }
 
-/** The page asked for, of those that the requester may see: neither rows nor counts tell of the others. */
+/** One page of the issues that the requester may read. Neither the rows nor the total include the others. */
 async function sendPage(
   services: Services,
   request: FastifyRequest,

@@ -1,4 +1,4 @@
-/** Labels on the wire, and reading those of a repository or an organization. */
+/** Reading the labels of a repository or of an organization. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'

@@ -1,4 +1,4 @@
-/** Organizations on the wire, and reading them: `/orgs/{org}`, its members, and the organizations of a user. */
+/** Reading organizations: `/orgs/{org}`, its members, and the organizations of a user. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -28,10 +28,10 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
     query: { page?: string; limit?: string },
   ): Promise<Static<typeof OrganizationWire>[]> {
     const all = await accounts.getMany(Object.keys(user.memberships))
-    const seen = all.filter((organization) => canSee(organization, request.requester))
+    const visible = all.filter((organization) => canSee(organization, request.requester))
     const page = pageOf(query, services.config)
-    sendPaging(request, reply, services.publicUrl(), page, seen.length)
-    return seen.slice(page.skip, page.skip + page.limit).map(organizationWire)
+    sendPaging(request, reply, services.publicUrl(), page, visible.length)
+    return visible.slice(page.skip, page.skip + page.limit).map(organizationWire)
   }
 
   return async (app) => {

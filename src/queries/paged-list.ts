@@ -1,11 +1,11 @@
-/** A page of a view, with the headers that say where the rest is. */
+/** One page of a view, with the paging headers. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { pageOf, sendPaging } from '../http/paging.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { View } from '../projections/view.ts'
 import type { Services } from '../services.ts'
 
-export interface ListQuery<D extends object> {
+interface ListQuery<D extends object> {
   view: View<D>
   filter: Filter<D>
   sort: Sort<D>
@@ -13,7 +13,7 @@ export interface ListQuery<D extends object> {
   query: { page?: string; limit?: string }
 }
 
-/** The documents of the page asked for; `X-Total-Count` and `Link` go on the reply. */
+/** The documents of the requested page. Sets `X-Total-Count` and `Link` on the reply. */
 export async function pagedList<D extends object>(
   services: Services,
   request: FastifyRequest,

@@ -59,7 +59,7 @@ export function pullCommitsRoutes(services: Services): FastifyPluginAsyncTypebox
           tags: ['repository'],
           params: PullParams,
           querystring: Type.Object({
-            verification: FlagQuery('whether to say how each commit is signed (default true)'),
+            verification: FlagQuery('whether to verify the signature of each commit (default true)'),
             files: FlagQuery('whether to list the files of each commit (default true)'),
             ...PageQuery,
           }),

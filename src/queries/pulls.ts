@@ -1,4 +1,4 @@
-/** Pull requests on the wire: one, and lists of them. A list is one indexed read; no git process is started. */
+/** Reading one pull request, and listing them. A list is one indexed read, without git. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
@@ -53,17 +53,14 @@ const ListQuery = Type.Object({
   milestone: Type.Optional(Type.String({ description: 'id of a milestone' })),
   labels: Type.Optional(
     Type.Union([Type.String(), Type.Array(Type.String())], {
-      description: 'ids of labels, all of which it must have; repeatable',
+      description: 'ids of labels; the pull request must have all of them. Repeatable',
     }),
   ),
   ...PageQuery,
 })
 
-/**
- * What a list shows. Unknown states select the open ones, as in Gitea; milestones and labels that are no
- * positive whole number select nothing more than if they were not there.
- */
-function selectionOf(repoId: number, query: Static<typeof ListQuery>): Filter<PullDocument> {
+/** As in Gitea: an unknown state means open; a milestone or label that is not a positive whole number is ignored. */
+function filterOf(repoId: number, query: Static<typeof ListQuery>): Filter<PullDocument> {
   const filter: Filter<PullDocument> = { repoId }
   if (query.state === 'closed') filter.state = 'closed'
   else if (query.state !== 'all') filter.state = 'open'
@@ -76,7 +73,7 @@ function selectionOf(repoId: number, query: Static<typeof ListQuery>): Filter<Pu
 
 const MAX_LABELS = 50
 
-/** How many there are: counters where there are some, since counting many rows takes its time. */
+/** The total of a list: from the repository's counters if possible, because counting many rows is slow. */
 async function totalOf(
   services: Services,
   { openPulls, closedPulls }: RepositoryDocument,
@@ -104,7 +101,7 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const page = pageOf(request.query, services.config)
-        const filter = selectionOf(repository.id, request.query)
+        const filter = filterOf(repository.id, request.query)
         const sort = SORTS.get(request.query.sort ?? '') ?? NEWEST
         const [found, total] = await Promise.all([
           services.views.pulls.find(filter, { sort, skip: page.skip, limit: page.limit }),

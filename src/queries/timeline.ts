@@ -1,4 +1,4 @@
-/** All that happened in an issue or pull request: `GET /repos/{owner}/{repo}/issues/{index}/timeline`. */
+/** The timeline of an issue or pull request: `GET /repos/{owner}/{repo}/issues/{index}/timeline`. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
@@ -21,16 +21,16 @@ import { IssueParams, IssueWire, issueFor, issueWires } from '../wire/issues.ts'
 import { LabelWire, labelWire } from '../wire/labels.ts'
 import { MilestoneWire, milestoneWire } from '../wire/milestones.ts'
 import { Nullable } from '../wire/nullable.ts'
-import { UserWire, userWire } from '../wire/users.ts'
+import { UserWire, usersById } from '../wire/users.ts'
 import { evolveTimeline, type TimelineRow } from './timeline-rows.ts'
 
-export const TimelineWire = Type.Object({
+const TimelineWire = Type.Object({
   id: Type.Integer(),
   type: Type.String(),
   html_url: Type.String(),
   pull_request_url: Type.String(),
   issue_url: Type.String(),
-  /** Null: the server itself. */
+  /** Null when the server itself did it. */
   user: Nullable(UserWire),
   body: Type.String(),
   created_at: Type.String(),
@@ -57,32 +57,32 @@ export const TimelineWire = Type.Object({
   dependent_issue: Nullable(IssueWire),
 })
 
-/** What the rows of one page name, in wire form. */
-interface TimelineSurroundings {
+/** The documents that the rows of one page name, in wire form. */
+interface RelatedToRows {
   people: ReadonlyMap<number, Static<typeof UserWire>>
   label(label: LabelRef): Static<typeof LabelWire>
   milestone(milestone: MilestoneRef | null): Static<typeof MilestoneWire> | null
-  /** By repository and number; those that the requester may not see are not there. */
+  /** By `issueId`, without issues that the requester may not read. */
   dependencies: ReadonlyMap<string, Static<typeof IssueWire>>
   /** Texts of comments by their ids. */
   texts: ReadonlyMap<number, string>
 }
 
-/** The fields in which rows of different types differ: in the places where Gitea has them. */
-function fieldsOf(row: TimelineRow, around: TimelineSurroundings): Partial<Static<typeof TimelineWire>> {
+/** The fields that depend on the type of the row, where Gitea has them. */
+function fieldsOf(row: TimelineRow, related: RelatedToRows): Partial<Static<typeof TimelineWire>> {
   switch (row.type) {
     case 'comment':
-      return { body: around.texts.get(row.id) ?? '' }
+      return { body: related.texts.get(row.id) ?? '' }
     case 'close':
     case 'reopen':
     case 'pull_scheduled_merge':
       return {}
     case 'label':
-      return { body: row.added ? '1' : '', label: around.label(row.label) }
+      return { body: row.added ? '1' : '', label: related.label(row.label) }
     case 'milestone':
-      return { old_milestone: around.milestone(row.from), milestone: around.milestone(row.to) }
+      return { old_milestone: related.milestone(row.from), milestone: related.milestone(row.to) }
     case 'assignees':
-      return { assignee: around.people.get(row.assignee.id) ?? null, removed_assignee: row.removed }
+      return { assignee: related.people.get(row.assignee.id) ?? null, removed_assignee: row.removed }
     case 'change_title':
       return { old_title: row.from, new_title: row.to }
     case 'added_deadline':
@@ -92,7 +92,7 @@ function fieldsOf(row: TimelineRow, around: TimelineSurroundings): Partial<Stati
     case 'add_dependency':
     case 'remove_dependency': {
       const { repoId, index } = row.dependency
-      return { dependent_issue: around.dependencies.get(issueId(repoId, index)) ?? null }
+      return { dependent_issue: related.dependencies.get(issueId(repoId, index)) ?? null }
     }
     case 'change_target_branch':
       return { old_ref: row.from, new_ref: row.to }
@@ -114,13 +114,13 @@ function fieldsOf(row: TimelineRow, around: TimelineSurroundings): Partial<Stati
 function timelineWire(
   row: TimelineRow,
   urls: ReturnType<typeof discussionUrls>,
-  around: TimelineSurroundings,
+  related: RelatedToRows,
 ): Static<typeof TimelineWire> {
   return {
     id: row.id,
     type: row.type,
     ...urls,
-    user: row.by === null ? null : (around.people.get(row.by.id) ?? null),
+    user: row.by === null ? null : (related.people.get(row.by.id) ?? null),
     body: '',
     created_at: row.at,
     updated_at: row.updatedAt,
@@ -144,26 +144,25 @@ function timelineWire(
     removed_assignee: false,
     resolve_doer: null,
     dependent_issue: null,
-    ...fieldsOf(row, around),
+    ...fieldsOf(row, related),
   }
 }
 
-/** Reads at once, whatever the number of rows, what they name. */
-async function surroundings(
+/** Reads all documents that the rows name, with one look-up for each kind. */
+async function relatedToRows(
   services: Services,
   repository: RepositoryDocument,
   rows: readonly TimelineRow[],
   requester: AccountDocument | null,
-): Promise<TimelineSurroundings> {
+): Promise<RelatedToRows> {
   const { views } = services
   const publicUrl = services.publicUrl()
-  const idsOf = (named: (row: TimelineRow) => readonly (string | number | undefined)[]) => [
-    ...new Set(rows.flatMap((row) => named(row).flatMap((id) => (id === undefined ? [] : [`${id}`])))),
+  const idsOf = (idsOfRow: (row: TimelineRow) => readonly (string | number | undefined)[]) => [
+    ...new Set(rows.flatMap((row) => idsOfRow(row).flatMap((id) => (id === undefined ? [] : [`${id}`])))),
   ]
-  const [accounts, labels, milestones, comments, issues] = await Promise.all([
-    views.accounts.getMany(
-      idsOf((row) => [row.by?.id, row.type === 'assignees' ? row.assignee.id : undefined]),
-    ),
+  const people = rows.flatMap((row) => [row.by?.id, row.type === 'assignees' ? row.assignee.id : undefined])
+  const [peopleById, labels, milestones, comments, issues] = await Promise.all([
+    usersById(services, people),
     views.labels.getMany(idsOf((row) => (row.type === 'label' ? [row.label.id] : []))),
     views.milestones.getMany(idsOf((row) => (row.type === 'milestone' ? [row.from?.id, row.to?.id] : []))),
     views.comments.getMany(idsOf((row) => (row.type === 'comment' ? [row.id] : []))),
@@ -176,7 +175,7 @@ async function surroundings(
   const labelsById = new Map(labels.map((label) => [label.id, labelWire(label, repository, publicUrl)]))
   const milestonesById = new Map(milestones.map((milestone) => [milestone.id, milestoneWire(milestone)]))
   return {
-    people: new Map(accounts.map((account) => [account.id, userWire(account, publicUrl)])),
+    people: peopleById,
     label: (label) => labelsById.get(label.id) ?? deletedLabel(label, repository, publicUrl),
     milestone: (milestone) =>
       milestone === null ? null : (milestonesById.get(milestone.id) ?? deletedMilestone(milestone)),
@@ -185,7 +184,7 @@ async function surroundings(
   }
 }
 
-/** Of what is gone, the event still has the name. */
+/** A deleted label: the event still has its name. */
 function deletedLabel(label: LabelRef, repository: RepositoryDocument, publicUrl: string) {
   const scope = { kind: 'repository', repoId: repository.id } as const
   const rest = { scope, exclusive: false, archived: false, color: '', description: '' }
@@ -199,16 +198,16 @@ function deletedMilestone({ id, title }: MilestoneRef): Static<typeof MilestoneW
 
 interface Timeline {
   rows: ReadonlyMap<number, TimelineRow>
-  /** Of the last event that is in them. */
+  /** Revision of the last event in the rows. */
   revision: number
 }
 
-/** Rows that are kept in memory, of all timelines: some 200 bytes each. */
+/** Rows of all timelines that are kept in memory: about 200 bytes each. */
 const MAX_ROWS = 100_000
-/** So many events are folded in one turn: a millisecond's work or two. */
+/** Events that are folded in one turn of the event loop: one or two milliseconds of work. */
 const EVENTS_PER_TURN = 250
 
-/** Reads timelines; of one that was read before only the events that came since. */
+/** Reads timelines. For a cached timeline it reads only the events that came since. */
 function timelineReader({ events }: Services): (issue: IssueDocument) => Promise<Timeline['rows']> {
   const known = new LRUCache<string, Timeline>({
     maxSize: MAX_ROWS,
@@ -220,7 +219,7 @@ function timelineReader({ events }: Services): (issue: IssueDocument) => Promise
     let rows: Map<number, TimelineRow> | undefined
     let revision = before?.revision ?? -1
     for await (const recorded of events.readStream(stream, { from: revision + 1 })) {
-      // What others have read already stays as it is.
+      // A copy: other requests may still use the rows that were read before.
       rows ??= new Map(before?.rows)
       evolveTimeline(rows, decode(recorded))
       revision = recorded.revision
@@ -254,12 +253,12 @@ export function timelineRoutes(services: Services): FastifyPluginAsyncTypebox {
         const issue = await issueFor(services, repository.id, request.params.index)
         const rows = [...(await rowsOf(issue)).values()].filter(({ updatedAt }) => isWithin(range, updatedAt))
         const shown = rows.slice(page.skip, page.skip + page.limit)
-        const around = await surroundings(services, repository, shown, requester)
+        const related = await relatedToRows(services, repository, shown, requester)
         const publicUrl = services.publicUrl()
         sendPaging(request, reply, publicUrl, page, rows.length)
         return shown.map((row) => {
           const urls = discussionUrls(repository, { ...issue, id: row.id }, publicUrl)
-          return timelineWire(row, urls, around)
+          return timelineWire(row, urls, related)
         })
       },
     )

@@ -151,7 +151,7 @@ t.test('who may not read, and what does not exist, gives 404', async (t) => {
   await rm(objectFile(head))
   const gone = await download(`${index}/files`)
   t.equal(gone.status, 404, 'its commits are gone')
-  t.match(await gone.json(), { message: /not there any more/ })
+  t.match(await gone.json(), { message: /no longer exist/ })
 })
 
 t.test('files rule: lines, files and characters per line are bounded by settings', async (t) => {
