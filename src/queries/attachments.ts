@@ -79,7 +79,7 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
   }
 
   async function readable(request: FastifyRequest, uuid: string): Promise<AttachmentOfDocument> {
-    const comment = isUuid(uuid) ? await views.comments.findOne({ attachmentUuids: uuid }) : undefined
+    const [comment] = isUuid(uuid) ? await views.comments.find({ attachmentUuids: uuid }, { limit: 1 }) : []
     const file = comment?.attachments.find((one) => one.uuid === uuid)
     const repository = comment && (await views.repositories.get(`${comment.repoId}`))
     const access = repository === undefined ? 'none' : accessTo(repository, request.requester)

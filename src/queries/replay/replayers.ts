@@ -1,9 +1,9 @@
 /**
- * Issues and pull requests as they were: what `GET` of one would have answered at a moment of its life, and what
- * changed between two. Made of the same folds and the same wire functions as the answers of now.
+ * Replays of issues and pull requests: the answer of `GET` as it would have been at a moment. They use the same folds and
+ * wire functions as the present answers.
  *
- * What an answer names (labels, the milestone, repositories and their names, accounts) is as it was, too. Counters
- * of milestones and repositories are those of now, and so are the requester's rights: see `named-documents.ts`.
+ * Related documents (labels, the milestone, repositories, accounts) are also shown as they were. Counters of milestones
+ * and repositories, and the requester's rights, are as they are now: see `past-documents.ts`.
  */
 
 import type { Static } from 'typebox'
@@ -28,16 +28,16 @@ import { createSnapshots, type Snapshots } from './snapshots.ts'
 /** A revision of the stream, or a time: ISO 8601 in UTC with milliseconds. */
 export type Moment = { revision: number } | { at: string }
 
-/** An answer as it was, and the last event that is in it. */
+/** An answer as it was, and the last event that it includes. */
 export interface Replay<W> {
   body: W
   last: StreamPoint
 }
 
-/** Replays one issue or pull request. All of them throw Refused (not found) with the range that there is. */
+/** Replays one issue or pull request. @throws Refused (not found) with the range of the stream, for a moment outside it */
 export interface Replayer<W> {
   at(moment: Moment): Promise<Replay<W>>
-  /** Both revisions. */
+  /** The answers at two revisions, in any order. */
   between(from: number, to: number): Promise<{ from: Replay<W>; to: Replay<W> }>
 }
 
@@ -69,16 +69,15 @@ function replayer<D extends object, W>(
     const { events } = services
     const revision = 'revision' in moment ? moment.revision : await lastRevision(events, stream, moment)
     const start = snapshots.before(events, stream, revision)
-    const replayed = await replayStream(events, stream, fold, id, { revision }, start, (passed) =>
-      snapshots.keep(events, stream, passed),
+    const replayed = await replayStream(events, stream, fold, id, { revision }, start, (replay) =>
+      snapshots.keep(events, stream, replay),
     )
     const { document, last } = replayed
-    if (document === undefined || last === undefined) throw await outOfRange()
-    if (last.revision !== revision) throw await outOfRange()
+    if (document === undefined || last?.revision !== revision) throw await outOfRange()
     return { document, last }
   }
 
-  async function shown(
+  async function replayOf(
     { document, last }: { document: D; last: StreamPoint },
     moment: Moment,
   ): Promise<Replay<W>> {
@@ -90,14 +89,14 @@ function replayer<D extends object, W>(
 
   return {
     async at(moment) {
-      return shown(await replayedAt(moment), moment)
+      return replayOf(await replayedAt(moment), moment)
     },
     async between(from, to) {
       const earlier = { revision: Math.min(from, to) }
       const later = { revision: Math.max(from, to) }
       const first = await replayedAt(earlier)
       const second = await replayedAt(later)
-      const [before, after] = [await shown(first, earlier), await shown(second, later)]
+      const [before, after] = [await replayOf(first, earlier), await replayOf(second, later)]
       return from <= to ? { from: before, to: after } : { from: after, to: before }
     },
   }
