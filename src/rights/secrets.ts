@@ -21,7 +21,7 @@ interface TokenSecret {
 /** By user id. */
 const passwordHashes: Collection<PasswordHash> = { name: 'password_hashes', indexes: [], arrays: [] }
 /** By SHA-256 of the token. A token is random, so a slow hash would not be safer. */
-const tokenHashes: Collection<TokenSecret> = {
+export const tokenHashes: Collection<TokenSecret> = {
   name: 'token_hashes',
   indexes: [[['tokenId', 1]]],
   arrays: [],
