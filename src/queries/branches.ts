@@ -29,7 +29,6 @@ export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox
           view: services.views.branches,
           filter: { repoId: repository.id },
           sort: [['name', 1]],
-          query: request.query,
         })
         const publicUrl = services.publicUrl()
         const viewer = { requester: request.requester, access }

@@ -2,7 +2,7 @@
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { PageQuery } from '../http/paging.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { accessTo } from '../rights/access.ts'
 import { onRepository } from '../rights/repository-access.ts'
@@ -11,10 +11,9 @@ import type { Services } from '../services.ts'
 import { CollaboratorParams, collaboratorNamed } from '../wire/collaborators.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 import { UserWire, userWire } from '../wire/users.ts'
+import { pagedRows } from './paged-list.ts'
 
 export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { views } = services
-
   return async (app) => {
     const tags = ['repository']
 
@@ -31,11 +30,9 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         signedIn(request)
-        const page = pageOf(request.query, services.config)
-        const ids = Object.keys(repository.collaborators)
+        const ids = pagedRows(services, request, reply, Object.keys(repository.collaborators))
         const publicUrl = services.publicUrl()
-        sendPaging(request, reply, publicUrl, page, ids.length)
-        const found = await views.accounts.getMany(ids.slice(page.skip, page.skip + page.limit))
+        const found = await services.views.accounts.getMany(ids)
         return found.map((account) => userWire(account, publicUrl))
       },
     )

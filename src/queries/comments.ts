@@ -80,12 +80,10 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const { query } = request
         const found = await pagedList(services, request, reply, {
           view: comments,
-          filter: { repoId: repository.id, ...changedIn(timeRange(query)) },
+          filter: { repoId: repository.id, ...changedIn(timeRange(request.query)) },
           sort: [['id', 1]],
-          query,
         })
         return commentWires(services, repository, found)
       },

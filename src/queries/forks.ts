@@ -28,7 +28,6 @@ export function forkQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
           view: services.views.repositories,
           filter: { parentId: repository.id, ...readableBy(requester) },
           sort: [['id', 1]],
-          query: request.query,
         })
         return repositoryWires(services, forks, requester)
       },

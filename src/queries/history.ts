@@ -75,13 +75,13 @@ type Query = Static<typeof HistoryQuery>
 export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { config, events, projector, publicUrl } = services
 
-  /** Resolves to the rows of a page; undefined when the answer is streamed. */
+  /** Resolves to the rows of a page, or to the reply when the answer is streamed. */
   async function send(
     request: FastifyRequest,
     reply: FastifyReply,
     query: Query,
     { history, rights }: VisibleHistory,
-  ): Promise<Static<typeof HistoryWire>[] | undefined> {
+  ): Promise<Static<typeof HistoryWire>[] | FastifyReply> {
     reply.header('Vary', 'Accept')
     const filter = historyFilter(query)
     switch (preferredType(request.headers.accept, [JSON_TYPE, NDJSON, EVENT_STREAM], NAMED)) {
@@ -98,12 +98,12 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
         // Reading a long history takes a while; events that are appended during that time are not sent.
         const last = await history.last()
         sendLines(request, reply, () => linesOf(history, last, historyRequest))
-        return undefined
+        return reply
       }
       case EVENT_STREAM: {
         const beginning = beginningOf(request, query.after)
         await sendLive(services, request, reply, { history, filter, rights, beginning })
-        return undefined
+        return reply
       }
     }
   }
@@ -125,11 +125,10 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
           repository,
           pull: { index },
         } = await onPull(services, request, 'read')
-        const rows = await send(request, reply, request.query, {
+        return send(request, reply, request.query, {
           history: streamHistory(events, pullStream(repository.id, index)),
           rights: discussionRights(services, request, repository.id),
         })
-        return rows ?? reply
       },
     )
 
@@ -147,11 +146,10 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
       async (request, reply) => {
         const { repository, issue } = await onIssue(services, request, 'read')
-        const rows = await send(request, reply, request.query, {
+        return send(request, reply, request.query, {
           history: streamHistory(events, discussionStream(issue)),
           rights: discussionRights(services, request, repository.id),
         })
-        return rows ?? reply
       },
     )
 
@@ -168,11 +166,10 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const rows = await send(request, reply, request.query, {
+        return send(request, reply, request.query, {
           history: indexedHistory(services, repository.id),
           rights: repositoryRights(services, request, repository.id),
         })
-        return rows ?? reply
       },
     )
 
@@ -184,11 +181,10 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
       async (request, reply) => {
         siteAdmin(request, 'read the history of the server')
-        const rows = await send(request, reply, request.query, {
+        return send(request, reply, request.query, {
           history: indexedHistory(services),
           rights: siteAdminRights(services, request),
         })
-        return rows ?? reply
       },
     )
   }

@@ -1,6 +1,7 @@
 /** Finding a page of issues, in one repository or in many. */
-import type { Page } from '../http/paging.ts'
-import { timeRange } from '../http/time-range.ts'
+import { type Static, Type } from 'typebox'
+import { type Page, PageQuery } from '../http/paging.ts'
+import { TimeRangeQuery, timeRange } from '../http/time-range.ts'
 import { type IssueSelection, issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import type { Filter } from '../projections/read-store.ts'
@@ -20,20 +21,39 @@ interface IssuePage {
 
 type Slice = Pick<Page, 'skip' | 'limit'>
 
+/** The part of the query that lists of issues and searches share. */
+export const IssueListQuery = {
+  state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),
+  labels: Type.Optional(
+    Type.String({ description: 'names, separated by commas; the issue must have at least one' }),
+  ),
+  q: Type.Optional(Type.String({ description: 'words in the title, the body or the comments' })),
+  type: Type.Optional(Type.String({ description: 'issues or pulls; both when left out' })),
+  ...TimeRangeQuery,
+  ...PageQuery,
+}
+
+/** The filter of the shared part, without labels. @throws Refused (unprocessable) for an invalid date-time */
+export function sharedFilter(
+  query: Static<ReturnType<typeof Type.Object<typeof IssueListQuery>>>,
+): Filter<IssueSelection> {
+  return { ...stateOf(query.state), ...kindOf(query.type), ...updatedBetween(query) }
+}
+
 /** Search rule 1: `closed` or `all`; anything else means open. */
-export function stateOf(state: string | undefined): Pick<Filter<IssueSelection>, 'state'> {
+function stateOf(state: string | undefined): Pick<Filter<IssueSelection>, 'state'> {
   if (state === 'all') return {}
   return { state: state === 'closed' ? 'closed' : 'open' }
 }
 
 /** `issues` or `pulls`; anything else means both. */
-export function kindOf(type: string | undefined): Pick<Filter<IssueSelection>, 'isPull'> {
+function kindOf(type: string | undefined): Pick<Filter<IssueSelection>, 'isPull'> {
   if (type === 'issues') return { isPull: false }
   return type === 'pulls' ? { isPull: true } : {}
 }
 
-/** Issues updated from `since` to `before`, both inclusive. @throws Refused (unprocessable) for an invalid date-time */
-export function updatedBetween(query: {
+/** Issues updated from `since` to `before`, both inclusive. */
+function updatedBetween(query: {
   since?: string
   before?: string
 }): Pick<Filter<IssueSelection>, 'updatedAt'> {

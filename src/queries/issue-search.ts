@@ -3,9 +3,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import type { LabelScope } from '../events/domain-events.ts'
 import { FlagQuery, flagOf } from '../http/flag.ts'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { pageOf, sendPaging } from '../http/paging.ts'
 import { pathNumber } from '../http/path-number.ts'
-import { TimeRangeQuery } from '../http/time-range.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { IssueSelection } from '../projections/issue-selection.ts'
 import type { Filter } from '../projections/read-store.ts'
@@ -14,26 +13,19 @@ import { signedIn } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
 import { IssueWire, issueWires } from '../wire/issues.ts'
 import { labelNameFilter } from '../wire/labels.ts'
-import { issuePage, kindOf, namesIn, searchedWords, stateOf, updatedBetween } from './issue-pages.ts'
+import { IssueListQuery, issuePage, namesIn, searchedWords, sharedFilter } from './issue-pages.ts'
 
 const SearchQuery = Type.Object({
-  state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),
-  labels: Type.Optional(
-    Type.String({ description: 'names, separated by commas; the issue must have at least one' }),
-  ),
+  ...IssueListQuery,
   milestones: Type.Optional(
     Type.String({ description: 'titles, separated by commas; the issue must have one of them' }),
   ),
-  q: Type.Optional(Type.String({ description: 'words in the title, the body or the comments' })),
-  type: Type.Optional(Type.String({ description: 'issues or pulls; both when left out' })),
   created: FlagQuery('opened by the requester'),
   assigned: FlagQuery('assigned to the requester'),
   owner: Type.Optional(Type.String({ description: 'login of the owner of the repositories' })),
   priority_repo_id: Type.Optional(
     Type.String({ description: 'id of the repository whose issues come first' }),
   ),
-  ...TimeRangeQuery,
-  ...PageQuery,
 })
 
 /**
@@ -63,11 +55,7 @@ async function filterOf(
   repoIds: readonly number[],
   query: Static<typeof SearchQuery>,
 ): Promise<Filter<IssueSelection>> {
-  const filter: Filter<IssueSelection> = {
-    ...stateOf(query.state),
-    ...kindOf(query.type),
-    ...updatedBetween(query),
-  }
+  const filter = sharedFilter(query)
   const labelIds = await labelIdsIn(services, requester, namesIn(query.labels))
   if (labelIds.length > 0) filter.labelIds = { $in: labelIds }
   const titles = namesIn(query.milestones)

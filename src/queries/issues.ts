@@ -2,10 +2,7 @@
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
-import { TimeRangeQuery } from '../http/time-range.ts'
-import type { IssueSelection } from '../projections/issue-selection.ts'
-import type { Filter } from '../projections/read-store.ts'
+import { pageOf, sendPaging } from '../http/paging.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
@@ -14,27 +11,19 @@ import { IssueParams, IssueWire, issueWires, onIssue } from '../wire/issues.ts'
 import { labelIdsNamed } from '../wire/labels.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 import {
+  IssueListQuery,
   type IssueQuery,
   issuePage,
-  kindOf,
   namesIn,
   searchedWords,
-  stateOf,
-  updatedBetween,
+  sharedFilter,
 } from './issue-pages.ts'
 
 const ListQuery = Type.Object({
-  state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),
-  labels: Type.Optional(
-    Type.String({ description: 'names, separated by commas; the issue must have at least one' }),
-  ),
-  q: Type.Optional(Type.String({ description: 'words in the title, the body or the comments' })),
-  type: Type.Optional(Type.String({ description: 'issues or pulls; both when left out' })),
+  ...IssueListQuery,
   milestones: Type.Optional(Type.String({ description: 'ids or titles, separated by commas' })),
   created_by: Type.Optional(Type.String({ description: 'login' })),
   assigned_by: Type.Optional(Type.String({ description: 'login' })),
-  ...TimeRangeQuery,
-  ...PageQuery,
 })
 
 /** Ids of the milestones in a list. Each is named by its title or, if no title matches, by its id. Unknown ones are discarded. */
@@ -61,7 +50,7 @@ async function queryOf(
   repository: RepositoryDocument,
   query: Static<typeof ListQuery>,
 ): Promise<IssueQuery> {
-  const filter: Filter<IssueSelection> = { ...stateOf(query.state), ...kindOf(query.type) }
+  const filter = sharedFilter(query)
   // Search rule 3.
   const labelIds = await labelIdsNamed(services, repository, namesIn(query.labels))
   if (labelIds.length > 0) filter.labelIds = { $in: labelIds }
@@ -69,7 +58,6 @@ async function queryOf(
   if (milestoneIds.length > 0) filter.milestoneId = { $in: milestoneIds }
   if (query.created_by) filter.posterId = await accountIdNamed(services, query.created_by)
   if (query.assigned_by) filter.assigneeIds = await accountIdNamed(services, query.assigned_by)
-  Object.assign(filter, updatedBetween(query))
   return { filter, words: searchedWords(query.q) }
 }
 

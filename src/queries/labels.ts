@@ -49,7 +49,7 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const filter = { scopeKey: scopeKey(repositoryAsLabelOwner(repository).scope) }
-        const page = { view: labels, filter, sort: BY_NAME, query: request.query }
+        const page = { view: labels, filter, sort: BY_NAME }
         const found = await pagedList(services, request, reply, page)
         return found.map((label) => labelWire(label, repository, services.publicUrl()))
       },
@@ -70,7 +70,7 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       async (request, reply) => {
         const owner = organizationAsLabelOwner(await organizationFor(services, request, request.params.org))
         const filter = { scopeKey: scopeKey(owner.scope) }
-        const page = { view: labels, filter, sort: BY_NAME, query: request.query }
+        const page = { view: labels, filter, sort: BY_NAME }
         const found = await pagedList(services, request, reply, page)
         return found.map((label) => labelWire(label, owner, services.publicUrl()))
       },

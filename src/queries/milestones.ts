@@ -49,9 +49,8 @@ export function milestoneQueryRoutes(services: Services): FastifyPluginAsyncType
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const { query } = request
-        const filter = filterOf(repository.id, query)
-        const page = { view: services.views.milestones, filter, sort: BY_DUE_DATE, query }
+        const filter = filterOf(repository.id, request.query)
+        const page = { view: services.views.milestones, filter, sort: BY_DUE_DATE }
         const found = await pagedList(services, request, reply, page)
         return found.map(milestoneWire)
       },

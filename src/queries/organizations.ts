@@ -1,8 +1,8 @@
 /** Reading organizations: `/orgs/{org}`, its members, and the organizations of a user. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { PageQuery } from '../http/paging.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
@@ -16,6 +16,7 @@ import {
   organizationWire,
 } from '../wire/organizations.ts'
 import { UsernameParams, UserWire, userNamed, userWire } from '../wire/users.ts'
+import { type PageRequest, pagedRows } from './paged-list.ts'
 
 export function organizationQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { accounts } = services.views
@@ -23,15 +24,12 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
   /** A page of the organizations that a user is a member of and the requester may see. */
   async function organizationsOf(
     user: AccountDocument,
-    request: FastifyRequest,
+    request: PageRequest,
     reply: FastifyReply,
-    query: { page?: string; limit?: string },
   ): Promise<Static<typeof OrganizationWire>[]> {
     const all = await accounts.getMany(Object.keys(user.memberships))
     const visible = all.filter((organization) => canSee(organization, request.requester))
-    const page = pageOf(query, services.config)
-    sendPaging(request, reply, services.publicUrl(), page, visible.length)
-    return visible.slice(page.skip, page.skip + page.limit).map(organizationWire)
+    return pagedRows(services, request, reply, visible).map(organizationWire)
   }
 
   return async (app) => {
@@ -58,10 +56,8 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
       },
       async (request, reply) => {
         const { members } = await organizationFor(services, request, request.params.org)
-        const page = pageOf(request.query, services.config)
+        const shown = pagedRows(services, request, reply, members)
         const publicUrl = services.publicUrl()
-        sendPaging(request, reply, publicUrl, page, members.length)
-        const shown = members.slice(page.skip, page.skip + page.limit)
         const users = await accounts.getMany(shown.map(({ id }) => `${id}`))
         return users.map((user) => userWire(user, publicUrl, request.requester))
       },
@@ -93,7 +89,7 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
       },
       async (request, reply) => {
         const user = await userNamed(services, request.params.username)
-        return organizationsOf(user, request, reply, request.query)
+        return organizationsOf(user, request, reply)
       },
     )
 
@@ -107,7 +103,7 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
           response: { 200: Type.Array(OrganizationWire) },
         },
       },
-      async (request, reply) => organizationsOf(signedIn(request), request, reply, request.query),
+      async (request, reply) => organizationsOf(signedIn(request), request, reply),
     )
   }
 }

@@ -1,30 +1,37 @@
-/** One page of a view, with the paging headers. */
+/** One page of a list, with the paging headers. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { pageOf, sendPaging } from '../http/paging.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { View } from '../projections/view.ts'
 import type { Services } from '../services.ts'
 
-interface ListQuery<D extends object> {
-  view: View<D>
-  filter: Filter<D>
-  sort: Sort<D>
-  /** The request's `page` and `limit`. */
-  query: { page?: string; limit?: string }
-}
+/** A request for a page: its query has `page` and `limit`. */
+export type PageRequest = FastifyRequest & { query: { page?: string; limit?: string } }
 
-/** The documents of the requested page. Sets `X-Total-Count` and `Link` on the reply. */
+/** The documents of the requested page of a view. Sets `X-Total-Count` and `Link` on the reply. */
 export async function pagedList<D extends object>(
   services: Services,
-  request: FastifyRequest,
+  request: PageRequest,
   reply: FastifyReply,
-  { view, filter, sort, query }: ListQuery<D>,
+  { view, filter, sort }: { view: View<D>; filter: Filter<D>; sort: Sort<D> },
 ): Promise<D[]> {
-  const page = pageOf(query, services.config)
+  const page = pageOf(request.query, services.config)
   const [found, total] = await Promise.all([
     view.find(filter, { sort, skip: page.skip, limit: page.limit }),
     view.count(filter),
   ])
   sendPaging(request, reply, services.publicUrl(), page, total)
   return found
+}
+
+/** The requested page of rows that are all in memory. Sets `X-Total-Count` and `Link` on the reply. */
+export function pagedRows<T>(
+  services: Services,
+  request: PageRequest,
+  reply: FastifyReply,
+  rows: readonly T[],
+): T[] {
+  const page = pageOf(request.query, services.config)
+  sendPaging(request, reply, services.publicUrl(), page, rows.length)
+  return rows.slice(page.skip, page.skip + page.limit)
 }

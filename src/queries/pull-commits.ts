@@ -67,7 +67,7 @@ export function pullCommitsRoutes(services: Services): FastifyPluginAsyncTypebox
         },
       },
       async (request, reply) => {
-        const { repository, pull, dir } = await pullInGit(services, request, request.params)
+        const { repository, pull, dir } = await pullInGit(services, request)
         const page = pageOf(request.query, services.config)
         const { total, commits, changes } = await askGit(request, async () => {
           const range = await commitRange(dir, startOf(pull), pull.head.sha)

@@ -29,7 +29,7 @@ export function pullDiffRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { diffType: kind } = request.params
         if (kind !== 'diff' && kind !== 'patch')
           throw new Refused(refuse.notFound('the path must end with .diff or .patch'))
-        const { pull, dir } = await pullInGit(services, request, request.params)
+        const { pull, dir } = await pullInGit(services, request)
         const binary = flagOf(request.query.binary, false)
         const from = pull.mergeBase
         const to = pull.head.sha

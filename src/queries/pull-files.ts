@@ -30,7 +30,7 @@ export function pullFilesRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository, pull, dir } = await pullInGit(services, request, request.params)
+        const { repository, pull, dir } = await pullInGit(services, request)
         const { query } = request
         const page = pageOf(query, services.config)
         const whitespace = isWhitespace(query.whitespace) ? query.whitespace : 'show-all'

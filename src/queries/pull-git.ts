@@ -4,9 +4,8 @@ import { GitFailed } from '../git/errors.ts'
 import type { PullDocument } from '../projections/pulls.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
 import { gitDirOf, type Services } from '../services.ts'
-import { pullFor } from '../wire/pulls.ts'
+import { onPull } from '../wire/pulls.ts'
 
 interface PullInGit {
   repository: RepositoryDocument
@@ -18,11 +17,9 @@ interface PullInGit {
 /** The pull request in the path, if the requester may read it. @throws Refused (not found) */
 export async function pullInGit(
   services: Services,
-  request: FastifyRequest,
-  path: { owner: string; repo: string; index: string },
+  request: Parameters<typeof onPull>[1],
 ): Promise<PullInGit> {
-  const { repository } = await repositoryFor(services, request.requester, path, 'read')
-  const pull = await pullFor(services, repository.id, path.index)
+  const { repository, pull } = await onPull(services, request, 'read')
   return { repository, pull, dir: gitDirOf(services, pull.repoId) }
 }
 

@@ -25,6 +25,7 @@ import {
   StatusParams,
   statusWires,
 } from '../wire/statuses.ts'
+import { pagedRows } from './paged-list.ts'
 
 const OLDEST: Sort<CommitStatusDocument> = [['id', 1]]
 const NEWEST: Sort<CommitStatusDocument> = [['id', -1]]
@@ -76,15 +77,13 @@ export function statusQueryRoutes(services: Services): FastifyPluginAsyncTypebox
     reply: FastifyReply,
     { repository, access, sha }: CommitInRepository,
   ): Promise<Static<typeof CombinedStatusWire>> {
-    const page = pageOf(request.query, services.config)
     const [checks, owner] = await Promise.all([
       views.commitChecks.get(commitChecksId(repository.id, sha)),
       ownerOf(services, repository),
     ])
     const latest = checks?.latest ?? []
-    const ids = latest.slice(page.skip, page.skip + page.limit).map(({ id }) => `${id}`)
+    const ids = pagedRows(services, request, reply, latest).map(({ id }) => `${id}`)
     const publicUrl = services.publicUrl()
-    sendPaging(request, reply, publicUrl, page, latest.length)
     const commitUrl = `${repositoryUrl(repository, publicUrl)}/commits/${sha}`
     return {
       state: combinedState(latest.map(({ state }) => state)),

@@ -6,11 +6,12 @@ import { LRUCache } from 'lru-cache'
 import { Type } from 'typebox'
 import { decode } from '../events/codec.ts'
 import { discussionStream } from '../events/streams.ts'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { PageQuery } from '../http/paging.ts'
 import { isWithin, TimeRangeQuery, timeRange } from '../http/time-range.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import type { Services } from '../services.ts'
 import { IssueParams, onIssue } from '../wire/issues.ts'
+import { pagedRows } from './paged-list.ts'
 import { evolveTimeline, type TimelineRow } from './timeline-rows.ts'
 import { TimelineWire, timelineWires } from './timeline-wire.ts'
 
@@ -64,14 +65,11 @@ export function timelineRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { query, requester } = request
         const { repository, issue } = await onIssue(services, request, 'read')
-        const range = timeRange(query)
-        const page = pageOf(query, services.config)
+        const range = timeRange(request.query)
         const rows = [...(await rowsOf(issue)).values()].filter(({ updatedAt }) => isWithin(range, updatedAt))
-        const shown = rows.slice(page.skip, page.skip + page.limit)
-        sendPaging(request, reply, services.publicUrl(), page, rows.length)
-        return timelineWires(services, repository, issue, shown, requester)
+        const shown = pagedRows(services, request, reply, rows)
+        return timelineWires(services, repository, issue, shown, request.requester)
       },
     )
   }

@@ -26,7 +26,6 @@ export function tokenQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
           view: services.views.tokens,
           filter: { userId: owner.id },
           sort: [['id', 1]],
-          query: request.query,
         })
         return tokens.map(({ id, name, lastEight, scopes }) => ({
           id,

@@ -15,12 +15,12 @@ export function accessTo(repository: RepositoryDocument, requester: AccountDocum
   const anyone: Access = repository.private ? 'none' : 'read'
   if (requester === null) return anyone
   if (requester.siteAdmin || requester.id === repository.ownerId) return 'admin'
-  const given: Access[] = [
+  const granted: Access[] = [
     anyone,
     requester.memberships[`${repository.ownerId}`] ?? 'none',
     repository.collaborators[`${requester.id}`]?.permission ?? 'none',
   ]
-  return given.reduce((most, access) => (RANK[access] > RANK[most] ? access : most))
+  return granted.reduce((most, access) => (RANK[access] > RANK[most] ? access : most))
 }
 
 export function atLeast(access: Access, needed: Permission): boolean {

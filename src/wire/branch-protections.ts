@@ -1,5 +1,6 @@
 /** Branch protections on the wire, and the look-up of the protection in a path. */
 import { type Static, Type } from 'typebox'
+import { Value } from 'typebox/value'
 import type { BranchProtection } from '../events/domain-events.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -58,27 +59,8 @@ export const BranchProtectionWire = Type.Object({
   updated_at: Type.String(),
 })
 
-/** The neutral values of the settings that are not enforced. */
-export const NEUTRAL = {
-  push_whitelist_teams: [],
-  push_whitelist_deploy_keys: false,
-  enable_force_push: false,
-  enable_force_push_allowlist: false,
-  force_push_allowlist_usernames: [],
-  force_push_allowlist_teams: [],
-  force_push_allowlist_deploy_keys: false,
-  merge_whitelist_teams: [],
-  required_approvals: 0,
-  enable_approvals_whitelist: false,
-  approvals_whitelist_username: [],
-  approvals_whitelist_teams: [],
-  block_on_rejected_reviews: false,
-  block_on_official_review_requests: false,
-  dismiss_stale_approvals: false,
-  ignore_stale_approvals: false,
-  protected_file_patterns: '',
-  unprotected_file_patterns: '',
-} satisfies Static<ReturnType<typeof Type.Object<typeof NOT_ENFORCED>>>
+/** The neutral values of the settings that are not enforced: empty, false or 0. */
+export const NEUTRAL = Value.Create(Type.Object(NOT_ENFORCED))
 
 /** Rules as Gitea's `BranchProtection`. All users that they name are read with one look-up. */
 export async function protectionWires(

@@ -105,7 +105,7 @@ function replayer<D extends object, W>(
 /** @throws Refused (not found) when there is no such pull request */
 export async function pullReplayer(
   services: AnswerServices,
-  { repository }: RepositoryAccess,
+  { repository }: Pick<RepositoryAccess, 'repository'>,
   index: string,
   requester: AccountDocument | null,
 ): Promise<Replayer<Static<typeof PullRequestWire>>> {
@@ -126,7 +126,7 @@ export async function pullReplayer(
 /** @throws Refused (not found) when there is no such issue or pull request */
 export async function issueReplayer(
   services: AnswerServices,
-  { repository }: RepositoryAccess,
+  { repository }: Pick<RepositoryAccess, 'repository'>,
   index: string,
   requester: AccountDocument | null,
 ): Promise<Replayer<Static<typeof IssueWire>>> {
