@@ -4,7 +4,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { PageQuery } from '../http/paging.ts'
 import { sendStreamedList } from '../http/streamed-list.ts'
-import { type TimeRange, TimeRangeQuery, timeRange } from '../http/time-range.ts'
+import { TimeRangeQuery } from '../http/time-range.ts'
 import type { CommentDocument } from '../projections/comments.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
@@ -13,14 +13,7 @@ import type { Services } from '../services.ts'
 import { CommentParams, CommentWire, commentFor, commentWire, commentWires } from '../wire/comments.ts'
 import { IssueParams, issueFor } from '../wire/issues.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { pagedList } from './paged-list.ts'
-
-function changedIn({ since, before }: TimeRange): Filter<CommentDocument> {
-  if (since === undefined && before === undefined) return {}
-  return {
-    updatedAt: { ...(since !== undefined && { $gte: since }), ...(before !== undefined && { $lte: before }) },
-  }
-}
+import { pagedList, updatedBetween } from './paged-list.ts'
 
 /** Comments that are read and held at one time. It is small because their texts may be long. */
 const CHUNK = 20
@@ -56,9 +49,9 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const range = timeRange(request.query)
+        const updated = updatedBetween(request.query)
         const { index } = await issueFor(services, repository.id, request.params.index)
-        const filter = { repoId: repository.id, index, ...changedIn(range) }
+        const filter = { repoId: repository.id, index, ...updated }
         // Like Gitea: all comments on one page.
         reply.header('X-Total-Count', await comments.count(filter))
         reply.header('Access-Control-Expose-Headers', 'X-Total-Count')
@@ -82,7 +75,7 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
         const { repository } = await onRepository(services, request, 'read')
         const found = await pagedList(services, request, reply, {
           view: comments,
-          filter: { repoId: repository.id, ...changedIn(timeRange(request.query)) },
+          filter: { repoId: repository.id, ...updatedBetween(request.query) },
           sort: [['id', 1]],
         })
         return commentWires(services, repository, found)

@@ -70,23 +70,20 @@ interface VisibleHistory {
   rights: Rights
 }
 
-type Query = Static<typeof HistoryQuery>
-
 export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { config, events, projector, publicUrl } = services
 
   /** Resolves to the rows of a page, or to the reply when the answer is streamed. */
   async function send(
-    request: FastifyRequest,
+    request: FastifyRequest & { query: Static<typeof HistoryQuery> },
     reply: FastifyReply,
-    query: Query,
     { history, rights }: VisibleHistory,
   ): Promise<Static<typeof HistoryWire>[] | FastifyReply> {
     reply.header('Vary', 'Accept')
-    const filter = historyFilter(query)
+    const filter = historyFilter(request.query)
     switch (preferredType(request.headers.accept, [JSON_TYPE, NDJSON, EVENT_STREAM], NAMED)) {
       case JSON_TYPE: {
-        const page = pageOf(query, config)
+        const page = pageOf(request.query, config)
         const visible = await visibleFilter(rights, filter)
         const { events: found, total } = await history.page(visible, page, clientGone(reply))
         sendPaging(request, reply, publicUrl(), page, total)
@@ -101,7 +98,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
         return reply
       }
       case EVENT_STREAM: {
-        const beginning = beginningOf(request, query.after)
+        const beginning = beginningOf(request, request.query.after)
         await sendLive(services, request, reply, { history, filter, rights, beginning })
         return reply
       }
@@ -109,24 +106,17 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
   }
 
   return async (app) => {
+    const schema = { description: DESCRIPTION, querystring: HistoryQuery, response: ANSWER }
+
     app.get(
       '/repos/:owner/:repo/pulls/:index/history',
       {
-        schema: {
-          tags: ['repository'],
-          description: DESCRIPTION,
-          params: PullParams,
-          querystring: HistoryQuery,
-          response: ANSWER,
-        },
+        schema: { ...schema, tags: ['repository'], params: PullParams },
       },
       async (request, reply) => {
-        const {
-          repository,
-          pull: { index },
-        } = await onPull(services, request, 'read')
-        return send(request, reply, request.query, {
-          history: streamHistory(events, pullStream(repository.id, index)),
+        const { repository, pull } = await onPull(services, request, 'read')
+        return send(request, reply, {
+          history: streamHistory(events, pullStream(repository.id, pull.index)),
           rights: discussionRights(services, request, repository.id),
         })
       },
@@ -136,17 +126,11 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/issues/:index/history',
       {
         config: { scope: 'issue' },
-        schema: {
-          tags: ['issue'],
-          description: DESCRIPTION,
-          params: IssueParams,
-          querystring: HistoryQuery,
-          response: ANSWER,
-        },
+        schema: { ...schema, tags: ['issue'], params: IssueParams },
       },
       async (request, reply) => {
         const { repository, issue } = await onIssue(services, request, 'read')
-        return send(request, reply, request.query, {
+        return send(request, reply, {
           history: streamHistory(events, discussionStream(issue)),
           rights: discussionRights(services, request, repository.id),
         })
@@ -156,17 +140,11 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
     app.get(
       '/repos/:owner/:repo/history',
       {
-        schema: {
-          tags: ['repository'],
-          description: DESCRIPTION,
-          params: RepositoryParams,
-          querystring: HistoryQuery,
-          response: ANSWER,
-        },
+        schema: { ...schema, tags: ['repository'], params: RepositoryParams },
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        return send(request, reply, request.query, {
+        return send(request, reply, {
           history: indexedHistory(services, repository.id),
           rights: repositoryRights(services, request, repository.id),
         })
@@ -177,11 +155,11 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/admin/history',
       {
         config: { scope: 'admin' },
-        schema: { tags: ['admin'], description: DESCRIPTION, querystring: HistoryQuery, response: ANSWER },
+        schema: { ...schema, tags: ['admin'] },
       },
       async (request, reply) => {
         siteAdmin(request, 'read the history of the server')
-        return send(request, reply, request.query, {
+        return send(request, reply, {
           history: indexedHistory(services),
           rights: siteAdminRights(services, request),
         })

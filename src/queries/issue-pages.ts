@@ -1,12 +1,13 @@
 /** Finding a page of issues, in one repository or in many. */
 import { type Static, Type } from 'typebox'
 import { type Page, PageQuery } from '../http/paging.ts'
-import { TimeRangeQuery, timeRange } from '../http/time-range.ts'
+import { TimeRangeQuery } from '../http/time-range.ts'
 import { type IssueSelection, issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import type { Filter } from '../projections/read-store.ts'
 import { wordsOf } from '../projections/words.ts'
 import type { Services } from '../services.ts'
+import { updatedBetween } from './paged-list.ts'
 
 export interface IssueQuery {
   filter: Filter<IssueSelection>
@@ -50,18 +51,6 @@ function stateOf(state: string | undefined): Pick<Filter<IssueSelection>, 'state
 function kindOf(type: string | undefined): Pick<Filter<IssueSelection>, 'isPull'> {
   if (type === 'issues') return { isPull: false }
   return type === 'pulls' ? { isPull: true } : {}
-}
-
-/** Issues updated from `since` to `before`, both inclusive. */
-function updatedBetween(query: {
-  since?: string
-  before?: string
-}): Pick<Filter<IssueSelection>, 'updatedAt'> {
-  const { since, before } = timeRange(query)
-  if (since === undefined && before === undefined) return {}
-  return {
-    updatedAt: { ...(since !== undefined && { $gte: since }), ...(before !== undefined && { $lte: before }) },
-  }
 }
 
 /** A query has at most this many words; further ones are discarded. */

@@ -1,6 +1,7 @@
 /** Reading the labels of a repository or of an organization. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { PageQuery } from '../http/paging.ts'
 import { pathNumber } from '../http/path-number.ts'
@@ -20,7 +21,7 @@ import {
 } from '../wire/labels.ts'
 import { OrganizationParams, organizationFor } from '../wire/organizations.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { pagedList } from './paged-list.ts'
+import { type PageRequest, pagedList } from './paged-list.ts'
 
 const BY_NAME: Sort<LabelDocument> = [
   ['nameKey', 1],
@@ -37,6 +38,12 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
     return labelWire(label, owner, services.publicUrl())
   }
 
+  async function labelsOf(owner: LabelOwner, request: PageRequest, reply: FastifyReply) {
+    const page = { view: labels, filter: { scopeKey: scopeKey(owner.scope) }, sort: BY_NAME }
+    const found = await pagedList(services, request, reply, page)
+    return found.map((label) => labelWire(label, owner, services.publicUrl()))
+  }
+
   return async (app) => {
     const list = { querystring: Type.Object(PageQuery), response: { 200: Type.Array(LabelWire) } }
     const one = { response: { 200: LabelWire } }
@@ -48,10 +55,7 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       { config: repository, schema: { ...list, tags: ['issue'], params: RepositoryParams } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const filter = { scopeKey: scopeKey(repositoryAsLabelOwner(repository).scope) }
-        const page = { view: labels, filter, sort: BY_NAME }
-        const found = await pagedList(services, request, reply, page)
-        return found.map((label) => labelWire(label, repository, services.publicUrl()))
+        return labelsOf(repositoryAsLabelOwner(repository), request, reply)
       },
     )
 
@@ -68,11 +72,8 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       '/orgs/:org/labels',
       { config: organization, schema: { ...list, tags: ['organization'], params: OrganizationParams } },
       async (request, reply) => {
-        const owner = organizationAsLabelOwner(await organizationFor(services, request, request.params.org))
-        const filter = { scopeKey: scopeKey(owner.scope) }
-        const page = { view: labels, filter, sort: BY_NAME }
-        const found = await pagedList(services, request, reply, page)
-        return found.map((label) => labelWire(label, owner, services.publicUrl()))
+        const organization = await organizationFor(services, request, request.params.org)
+        return labelsOf(organizationAsLabelOwner(organization), request, reply)
       },
     )
 
@@ -80,8 +81,8 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       '/orgs/:org/labels/:id',
       { config: organization, schema: { ...one, tags: ['organization'], params: OrganizationLabelParams } },
       async (request) => {
-        const owner = organizationAsLabelOwner(await organizationFor(services, request, request.params.org))
-        return labelIn(owner, request.params.id)
+        const organization = await organizationFor(services, request, request.params.org)
+        return labelIn(organizationAsLabelOwner(organization), request.params.id)
       },
     )
   }

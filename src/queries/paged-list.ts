@@ -1,9 +1,21 @@
-/** One page of a list, with the paging headers. */
+/** The parameters that many lists share: the page, with its headers, and the time of the last update. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { pageOf, sendPaging } from '../http/paging.ts'
+import { timeRange } from '../http/time-range.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { View } from '../projections/view.ts'
 import type { Services } from '../services.ts'
+
+/** The filter for `since` and `before`, both inclusive. @throws Refused (unprocessable) for an invalid date-time */
+export function updatedBetween(query: { since?: string; before?: string }): {
+  updatedAt?: { $gte?: string; $lte?: string }
+} {
+  const { since, before } = timeRange(query)
+  if (since === undefined && before === undefined) return {}
+  return {
+    updatedAt: { ...(since !== undefined && { $gte: since }), ...(before !== undefined && { $lte: before }) },
+  }
+}
 
 /** A request for a page: its query has `page` and `limit`. */
 export type PageRequest = FastifyRequest & { query: { page?: string; limit?: string } }

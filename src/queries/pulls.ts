@@ -14,36 +14,16 @@ import { onPull, PullParams, PullRequestWire, pullWire, pullWires } from '../wir
 import { RepositoryParams } from '../wire/repositories.ts'
 
 const NEWEST: Sort<PullDocument> = [['index', -1]]
+const by = (field: 'updatedAt' | 'comments', direction: 1 | -1): Sort<PullDocument> => [
+  [field, direction],
+  ['index', direction],
+]
 const SORTS: ReadonlyMap<string, Sort<PullDocument>> = new Map([
   ['oldest', [['index', 1]]],
-  [
-    'recentupdate',
-    [
-      ['updatedAt', -1],
-      ['index', -1],
-    ],
-  ],
-  [
-    'leastupdate',
-    [
-      ['updatedAt', 1],
-      ['index', 1],
-    ],
-  ],
-  [
-    'mostcomment',
-    [
-      ['comments', -1],
-      ['index', -1],
-    ],
-  ],
-  [
-    'leastcomment',
-    [
-      ['comments', 1],
-      ['index', 1],
-    ],
-  ],
+  ['recentupdate', by('updatedAt', -1)],
+  ['leastupdate', by('updatedAt', 1)],
+  ['mostcomment', by('comments', -1)],
+  ['leastcomment', by('comments', 1)],
   ['priority', NEWEST],
 ])
 
