@@ -2,7 +2,6 @@
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { PageQuery } from '../http/paging.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { accessTo } from '../rights/access.ts'
 import { onRepository } from '../rights/repository-access.ts'
@@ -11,7 +10,7 @@ import type { Services } from '../services.ts'
 import { CollaboratorParams, collaboratorNamed } from '../wire/collaborators.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 import { UserWire, userWire } from '../wire/users.ts'
-import { pagedRows } from './paged-list.ts'
+import { listSchema, pagedRows } from './paged-list.ts'
 
 export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
@@ -19,14 +18,7 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
 
     app.get(
       '/repos/:owner/:repo/collaborators',
-      {
-        schema: {
-          tags,
-          params: RepositoryParams,
-          querystring: Type.Object(PageQuery),
-          response: { 200: Type.Array(UserWire) },
-        },
-      },
+      { schema: { tags, params: RepositoryParams, ...listSchema(UserWire) } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         signedIn(request)

@@ -1,26 +1,17 @@
 /** The forks of a repository: `GET /repos/{owner}/{repo}/forks`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { Type } from 'typebox'
-import { PageQuery } from '../http/paging.ts'
 import { readableBy } from '../rights/readable.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { RepositoryParams, RepositoryWire, repositoryWires } from '../wire/repositories.ts'
-import { pagedList } from './paged-list.ts'
+import { listSchema, pagedList } from './paged-list.ts'
 
 export function forkQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
     app.get(
       '/repos/:owner/:repo/forks',
-      {
-        schema: {
-          tags: ['repository'],
-          params: RepositoryParams,
-          querystring: Type.Object(PageQuery),
-          response: { 200: Type.Array(RepositoryWire) },
-        },
-      },
+      { schema: { tags: ['repository'], params: RepositoryParams, ...listSchema(RepositoryWire) } },
       async (request, reply) => {
         const { requester } = request
         const { repository } = await onRepository(services, request, 'read')

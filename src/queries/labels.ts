@@ -2,8 +2,7 @@
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
-import { type Static, Type } from 'typebox'
-import { PageQuery } from '../http/paging.ts'
+import type { Static } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import type { Sort } from '../projections/read-store.ts'
@@ -21,7 +20,7 @@ import {
 } from '../wire/labels.ts'
 import { OrganizationParams, organizationFor } from '../wire/organizations.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { type PageRequest, pagedList } from './paged-list.ts'
+import { listSchema, type PageRequest, pagedList } from './paged-list.ts'
 
 const BY_NAME: Sort<LabelDocument> = [
   ['nameKey', 1],
@@ -45,7 +44,7 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
   }
 
   return async (app) => {
-    const list = { querystring: Type.Object(PageQuery), response: { 200: Type.Array(LabelWire) } }
+    const list = listSchema(LabelWire)
     const one = { response: { 200: LabelWire } }
     const repository = { scope: 'issue' } as const
     const organization = { scope: 'organization' } as const

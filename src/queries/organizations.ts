@@ -2,7 +2,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { PageQuery } from '../http/paging.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
@@ -16,7 +15,7 @@ import {
   organizationWire,
 } from '../wire/organizations.ts'
 import { UsernameParams, UserWire, userNamed, userWire } from '../wire/users.ts'
-import { type PageRequest, pagedRows } from './paged-list.ts'
+import { listSchema, type PageRequest, pagedRows } from './paged-list.ts'
 
 export function organizationQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { accounts } = services.views
@@ -45,15 +44,7 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
 
     app.get(
       '/orgs/:org/members',
-      {
-        config,
-        schema: {
-          tags,
-          params: OrganizationParams,
-          querystring: Type.Object(PageQuery),
-          response: { 200: Type.Array(UserWire) },
-        },
-      },
+      { config, schema: { tags, params: OrganizationParams, ...listSchema(UserWire) } },
       async (request, reply) => {
         const { members } = await organizationFor(services, request, request.params.org)
         const shown = pagedRows(services, request, reply, members)
@@ -78,15 +69,7 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
 
     app.get(
       '/users/:username/orgs',
-      {
-        config: listConfig,
-        schema: {
-          tags,
-          params: UsernameParams,
-          querystring: Type.Object(PageQuery),
-          response: { 200: Type.Array(OrganizationWire) },
-        },
-      },
+      { config: listConfig, schema: { tags, params: UsernameParams, ...listSchema(OrganizationWire) } },
       async (request, reply) => {
         const user = await userNamed(services, request.params.username)
         return organizationsOf(user, request, reply)
@@ -95,14 +78,7 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
 
     app.get(
       '/user/orgs',
-      {
-        config: listConfig,
-        schema: {
-          tags,
-          querystring: Type.Object(PageQuery),
-          response: { 200: Type.Array(OrganizationWire) },
-        },
-      },
+      { config: listConfig, schema: { tags, ...listSchema(OrganizationWire) } },
       async (request, reply) => organizationsOf(signedIn(request), request, reply),
     )
   }

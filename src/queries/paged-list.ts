@@ -1,6 +1,7 @@
 /** The parameters that many lists share: the page, with its headers, and the time of the last update. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { pageOf, sendPaging } from '../http/paging.ts'
+import { type TSchema, Type } from 'typebox'
+import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
 import { timeRange } from '../http/time-range.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { View } from '../projections/view.ts'
@@ -16,6 +17,12 @@ export function updatedBetween(query: { since?: string; before?: string }): {
     updatedAt: { ...(since !== undefined && { $gte: since }), ...(before !== undefined && { $lte: before }) },
   }
 }
+
+/** The schema of a paged list: its query and its answer. */
+export const listSchema = <T extends TSchema>(row: T) => ({
+  querystring: Type.Object(PageQuery),
+  response: { 200: Type.Array(row) },
+})
 
 /** A request for a page: its query has `page` and `limit`. */
 export type PageRequest = FastifyRequest & { query: { page?: string; limit?: string } }

@@ -1,7 +1,8 @@
 /** Access tokens on the wire, and the look-up of their owner in a path. */
 import type { FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
+import type { TokenDocument } from '../projections/tokens.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
@@ -15,6 +16,19 @@ export const AccessTokenWire = Type.Object({
   token_last_eight: Type.String(),
   scopes: Type.Array(Type.String()),
 })
+
+/** A token as Gitea's `AccessToken`. `secret`: the token itself, only in the answer to its creation. */
+export function accessTokenWire(
+  {
+    id,
+    name,
+    lastEight,
+    scopes,
+  }: Pick<TokenDocument, 'id' | 'name' | 'lastEight'> & { scopes: readonly string[] },
+  secret = '',
+): Static<typeof AccessTokenWire> {
+  return { id, name, sha1: secret, token_last_eight: lastEight, scopes: [...scopes] }
+}
 
 /**
  * The user in the path. The requester must be that user or a site admin, and must have signed in with the password:
