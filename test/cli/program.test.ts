@@ -40,7 +40,7 @@ t.test('wrong use is one line on standard error and exit code 2', async (t) => {
     [['history', 'alice/app#0'], /^mergelog: .*OWNER\/REPO#NUMBER/],
     [['history', 'a/b#1', 'c/d#2'], /^mergelog: too many arguments/],
     [['history', 'a/b#1', '--since', 'soon'], /^mergelog: since: must be a date-time/],
-    [['history', 'a/b#1', '--type', 'Nope'], /^mergelog: type: Nope is no type/],
+    [['history', 'a/b#1', '--type', 'Nope'], /^mergelog: type: Nope is not a type/],
     [['replay', 'a/b#1'], /^mergelog: revision: either this or at must be given/],
     [['replay', 'a/b#1', '--at', 'soon'], /^mergelog: at: must be a date-time/],
     [['replay', 'a/b#1', '--revision', 'x'], /^mergelog: revision: must be a whole number/],
