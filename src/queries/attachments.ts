@@ -1,4 +1,4 @@
-/** Files of comments: what they are, and their contents for whoever may read the repository. */
+/** Attachments of comments: their descriptions, and their contents for readers of the repository. */
 
 import { once } from 'node:events'
 import { ReadStream } from 'node:fs'
@@ -56,10 +56,10 @@ export function attachmentQueryRoutes(services: Services): FastifyPluginAsyncTyp
 
 const DownloadParams = Type.Object({ uuid: Type.String() })
 
-/** `/attachments/{uuid}`: where `browser_download_url` leads, outside of the API. */
+/** `GET /attachments/{uuid}`: the address in `browser_download_url`, outside the API. */
 export function attachmentDownloadRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { attachments, views, log } = services
-  /** By uuid: the first bytes of a file never change. */
+  /** By uuid. The kind can be kept, because the first bytes of a file never change. */
   const kinds = new LRUCache<string, { sniffed: string | undefined }>({ max: MAX_KINDS })
 
   async function kindOf(uuid: string): Promise<string | undefined> {
@@ -72,9 +72,9 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
     return sniffed
   }
 
-  /** It may have been deleted a moment ago. */
+  /** The refusal for a file that is not on disk: it may just have been deleted. */
   function lost(uuid: string): Refused {
-    log.warn({ uuid }, 'the file of an attachment is not there')
+    log.warn({ uuid }, 'the file of an attachment is missing')
     return noSuchFile()
   }
 
@@ -101,10 +101,13 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
       contentType: false,
     })
     if (statusCode === 404) throw lost(uuid)
-    if (statusCode === 412) throw new Refused(refuse.preconditionFailed('the file is not the one you expect'))
+    if (statusCode === 412)
+      throw new Refused(
+        refuse.preconditionFailed('the file does not match the If-Match or If-Unmodified-Since header'),
+      )
     if (statusCode === 416) {
       reply.header('Content-Range', headers['Content-Range'])
-      throw Object.assign(new Error('the file has no such bytes'), { statusCode })
+      throw Object.assign(new Error('the file does not have the requested range'), { statusCode })
     }
     if (statusCode >= 400) throw new Error(`sending ${uuid} failed with ${statusCode}`)
     if (stream instanceof ReadStream) {

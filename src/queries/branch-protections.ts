@@ -1,4 +1,4 @@
-/** Branch protections on the wire, and reading them. They are part of the repository's document. */
+/** Reading branch protections. They are part of the repository's document. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'

@@ -1,35 +1,25 @@
-/** Branches on the wire: listing and reading them asks git nothing. */
+/** Reading branches: from the read model, without asking git. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { Type } from 'typebox'
-import { PageQuery } from '../http/paging.ts'
 import { branchId } from '../projections/branches.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { BranchParams, BranchWire, branchWire } from '../wire/branches.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { pagedList } from './paged-list.ts'
+import { listSchema, pagedList } from './paged-list.ts'
 
 export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
     app.get(
       '/repos/:owner/:repo/branches',
-      {
-        schema: {
-          tags: ['repository'],
-          params: RepositoryParams,
-          querystring: Type.Object(PageQuery),
-          response: { 200: Type.Array(BranchWire) },
-        },
-      },
+      { schema: { tags: ['repository'], params: RepositoryParams, ...listSchema(BranchWire) } },
       async (request, reply) => {
         const { repository, access } = await onRepository(services, request, 'read')
         const found = await pagedList(services, request, reply, {
           view: services.views.branches,
           filter: { repoId: repository.id },
           sort: [['name', 1]],
-          query: request.query,
         })
         const publicUrl = services.publicUrl()
         const viewer = { requester: request.requester, access }

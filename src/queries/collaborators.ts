@@ -1,8 +1,7 @@
-/** Who else may work with a repository: reading `/repos/{owner}/{repo}/collaborators`. */
+/** Reading the collaborators of a repository: `/repos/{owner}/{repo}/collaborators`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { accessTo } from '../rights/access.ts'
 import { onRepository } from '../rights/repository-access.ts'
@@ -11,31 +10,21 @@ import type { Services } from '../services.ts'
 import { CollaboratorParams, collaboratorNamed } from '../wire/collaborators.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 import { UserWire, userWire } from '../wire/users.ts'
+import { listSchema, pagedRows } from './paged-list.ts'
 
 export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { views } = services
-
   return async (app) => {
     const tags = ['repository']
 
     app.get(
       '/repos/:owner/:repo/collaborators',
-      {
-        schema: {
-          tags,
-          params: RepositoryParams,
-          querystring: Type.Object(PageQuery),
-          response: { 200: Type.Array(UserWire) },
-        },
-      },
+      { schema: { tags, params: RepositoryParams, ...listSchema(UserWire) } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         signedIn(request)
-        const page = pageOf(request.query, services.config)
-        const ids = Object.keys(repository.collaborators)
+        const ids = pagedRows(services, request, reply, Object.keys(repository.collaborators))
         const publicUrl = services.publicUrl()
-        sendPaging(request, reply, publicUrl, page, ids.length)
-        const found = await views.accounts.getMany(ids.slice(page.skip, page.skip + page.limit))
+        const found = await services.views.accounts.getMany(ids)
         return found.map((account) => userWire(account, publicUrl))
       },
     )
@@ -70,7 +59,7 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
         const requester = signedIn(request)
         const user = await collaboratorNamed(services, request.params.collaborator)
         if (access !== 'admin' && requester.id !== user.id) {
-          throw new Refused(refuse.forbidden('only repository admins see the permissions of others'))
+          throw new Refused(refuse.forbidden('only repository admins may see the permissions of others'))
         }
         const permission = user.id === repository.ownerId ? 'owner' : accessTo(repository, user)
         return { permission, role_name: permission, user: userWire(user, services.publicUrl()) }

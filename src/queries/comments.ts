@@ -1,10 +1,10 @@
-/** Comments of issues and pull requests on the wire, and reading them. */
+/** Reading the comments of issues and pull requests. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { PageQuery } from '../http/paging.ts'
 import { sendStreamedList } from '../http/streamed-list.ts'
-import { type TimeRange, TimeRangeQuery, timeRange } from '../http/time-range.ts'
+import { TimeRangeQuery } from '../http/time-range.ts'
 import type { CommentDocument } from '../projections/comments.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
@@ -13,23 +13,15 @@ import type { Services } from '../services.ts'
 import { CommentParams, CommentWire, commentFor, commentWire, commentWires } from '../wire/comments.ts'
 import { IssueParams, issueFor } from '../wire/issues.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { userWire } from '../wire/users.ts'
-import { pagedList } from './paged-list.ts'
+import { pagedList, updatedBetween } from './paged-list.ts'
 
-function changedIn({ since, before }: TimeRange): Filter<CommentDocument> {
-  if (since === undefined && before === undefined) return {}
-  return {
-    updatedAt: { ...(since !== undefined && { $gte: since }), ...(before !== undefined && { $lte: before }) },
-  }
-}
-
-/** Comments that are read, and held, at once: their texts may be long. */
+/** Comments that are read and held at one time. It is small because their texts may be long. */
 const CHUNK = 20
 
 export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { comments } = services.views
 
-  /** Each read goes on behind the last of the one before, so that comments made meanwhile move nothing. */
+  /** All comments in parts. Each read starts after the last id of the read before: new comments shift nothing. */
   async function* inOrder(filter: Filter<CommentDocument>, repository: RepositoryDocument) {
     let last = 0
     for (;;) {
@@ -57,10 +49,10 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const range = timeRange(request.query)
+        const updated = updatedBetween(request.query)
         const { index } = await issueFor(services, repository.id, request.params.index)
-        const filter = { repoId: repository.id, index, ...changedIn(range) }
-        // Gitea gives all of them on one page.
+        const filter = { repoId: repository.id, index, ...updated }
+        // Like Gitea: all comments on one page.
         reply.header('X-Total-Count', await comments.count(filter))
         reply.header('Access-Control-Expose-Headers', 'X-Total-Count')
         sendStreamedList(reply, inOrder(filter, repository))
@@ -81,12 +73,10 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const { query } = request
         const found = await pagedList(services, request, reply, {
           view: comments,
-          filter: { repoId: repository.id, ...changedIn(timeRange(query)) },
+          filter: { repoId: repository.id, ...updatedBetween(request.query) },
           sort: [['id', 1]],
-          query,
         })
         return commentWires(services, repository, found)
       },
@@ -98,10 +88,7 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
       async (request) => {
         const { repository } = await onRepository(services, request, 'read')
         const comment = await commentFor(services, repository.id, request.params.id)
-        const author = await services.views.accounts.get(`${comment.author.id}`)
-        const publicUrl = services.publicUrl()
-        const wire = author === undefined ? null : userWire(author, publicUrl)
-        return commentWire(comment, repository, wire, publicUrl)
+        return commentWire(services, repository, comment)
       },
     )
   }

@@ -1,19 +1,20 @@
-/** What an issue depends on, and what depends on it: lists that may cross repositories. */
+/** The issues that an issue depends on, and those that depend on it. They may be in other repositories. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import type { FastifyReply } from 'fastify'
+import type { Static } from 'typebox'
+import { pageOf, sendPaging } from '../http/paging.ts'
 import { issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
 import type { Services } from '../services.ts'
 import { IssueParams, IssueWire, issueWires, onIssue } from '../wire/issues.ts'
+import { listSchema, type PageRequest } from './paged-list.ts'
 
-/** So many are read at a time: their texts may be long. */
+/** Issues that are read at one time. It is small because their texts may be long. */
 const CHUNK = 50
 
-/** Those that the issue depends on, in the order in which they were added. */
+/** The dependencies of the issue, in the order in which they were added. */
 async function* dependenciesOf({ views }: Services, issue: IssueDocument): AsyncGenerator<IssueDocument> {
   const { dependencyKeys } = issue
   for (let i = 0; i < dependencyKeys.length; i += CHUNK) {
@@ -21,7 +22,7 @@ async function* dependenciesOf({ views }: Services, issue: IssueDocument): Async
   }
 }
 
-/** Those that depend on the issue, oldest first. */
+/** The issues that depend on this one, oldest first. */
 async function* blockedBy({ views }: Services, issue: IssueDocument): AsyncGenerator<IssueDocument> {
   const filter = { dependencyKeys: issueId(issue.repoId, issue.index) }
   for (let skip = 0; ; skip += CHUNK) {
@@ -31,15 +32,14 @@ async function* blockedBy({ views }: Services, issue: IssueDocument): AsyncGener
   }
 }
 
-/** The page asked for, of those that the requester may see: neither rows nor counts tell of the others. */
+/** One page of the issues that the requester may read. Neither the rows nor the total include the others. */
 async function sendPage(
   services: Services,
-  request: FastifyRequest,
+  request: PageRequest,
   reply: FastifyReply,
-  query: { page?: string; limit?: string },
   issues: AsyncIterable<IssueDocument>,
 ): Promise<Static<typeof IssueWire>[]> {
-  const page = pageOf(query, services.config)
+  const page = pageOf(request.query, services.config)
   const shown: IssueDocument[] = []
   let total = 0
   for await (const issue of issues) {
@@ -59,17 +59,12 @@ export function dependencyQueryRoutes(services: Services): FastifyPluginAsyncTyp
       app.get(
         `/repos/:owner/:repo/issues/:index/${name}`,
         {
-          schema: {
-            tags: ['issue'],
-            params: IssueParams,
-            querystring: Type.Object(PageQuery),
-            response: { 200: Type.Array(IssueWire) },
-          },
+          schema: { tags: ['issue'], params: IssueParams, ...listSchema(IssueWire) },
           config: { scope: 'issue' },
         },
         async (request, reply) => {
           const { issue } = await onIssue(services, request, 'read')
-          return sendPage(services, request, reply, request.query, list(services, issue))
+          return sendPage(services, request, reply, list(services, issue))
         },
       )
     }

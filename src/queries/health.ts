@@ -9,16 +9,16 @@ export interface Health {
   /** Position of the last event of the log; null when the log does not answer. */
   log: Position | null
   readStore: 'ok' | 'unreachable'
-  /** Between the log's end and the slowest running read model, in positions. */
+  /** Distance between the end of the log and the slowest running read model, in positions; null when unknown. */
   lag: number | null
   readModels: ReadModelStatus[]
 }
 
-/** A read model that passes the log's end of now within this time is current. */
-const CURRENT_WITHIN_MS = 1000
+/** The projections have caught up when they reach the log's present end within this time. */
+const CATCH_UP_MS = 1000
 
-/** How the server stands. `recovered`: what a crash left behind has been worked off. */
-export async function healthOf(services: Services, recovered: boolean): Promise<Health> {
+/** The state of the server. `recovered`: the work that a crash left unfinished is done. */
+async function healthOf(services: Services, recovered: boolean): Promise<Health> {
   const { events, readStore, projector } = services
   const [last, answers] = await Promise.all([
     events.lastPosition().catch(() => null),
@@ -27,7 +27,7 @@ export async function healthOf(services: Services, recovered: boolean): Promise<
       () => false,
     ),
   ])
-  const current = last !== null && answers && (await projector.waitFor(last, CURRENT_WITHIN_MS))
+  const current = last !== null && answers && (await projector.waitFor(last, CATCH_UP_MS))
   const readModels = projector.status()
   const lag = last === null ? null : Math.max(0, last - projector.position())
   const broken = last === null || !answers || readModels.some((model) => model.stopped !== undefined)

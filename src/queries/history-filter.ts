@@ -1,4 +1,4 @@
-/** Which events of a history are asked for: `type`, `actor`, `since`, `before`. */
+/** The filter of a history: `type`, `actor`, `since`, `before`. */
 
 import { type Static, Type } from 'typebox'
 import { schemaOf } from '../events/codec.ts'
@@ -11,11 +11,11 @@ import { namesIn } from './issue-pages.ts'
 
 export const HistoryFilterQuery = Type.Object({
   type: Type.Optional(Type.String({ description: 'types of events, separated by commas' })),
-  actor: Type.Optional(Type.String({ description: 'login of who did it' })),
+  actor: Type.Optional(Type.String({ description: 'login of the account that did it' })),
   ...TimeRangeQuery,
 })
 
-/** All conditions must hold; what is left out is none. */
+/** All conditions must hold. A missing field is not a condition. */
 export interface HistoryFilter {
   types?: ReadonlySet<string>
   /** Login in lower case. */
@@ -23,16 +23,16 @@ export interface HistoryFilter {
   /** Both inclusive, in milliseconds since 1970. */
   since?: number
   before?: number
-  /** False: without what only admins of the repository may see. */
+  /** False: without events that only admins of the repository may see. */
   adminsOnly?: false
 }
 
-/** @throws Refused (unprocessable) for what is no date-time, and for types that no history has */
+/** The filter in a query. @throws Refused (unprocessable) for an invalid date-time, and for types that no history has */
 export function historyFilter(query: Static<typeof HistoryFilterQuery>): HistoryFilter {
   const types = namesIn(query.type)
   const unknown = types.filter((type) => !isEventType(type) || !isInHistory({ type }))
   if (unknown.length > 0) {
-    const reasons = unknown.map((type) => `type: ${type} is no type of event that a history has`)
+    const reasons = unknown.map((type) => `type: ${type} is not a type of event in a history`)
     throw new Refused(refuse.unprocessable(reasons.join('; '), reasons))
   }
   return {
@@ -46,8 +46,8 @@ function isEventType(type: string): type is DomainEvent['type'] {
   return Object.hasOwn(schemaOf, type)
 }
 
-/** Whether the document's event is asked for. */
-export function isAskedFor(
+/** Whether the event of the document matches the filter. */
+export function matchesFilter(
   filter: HistoryFilter,
   { type, actor, at }: Pick<HistoryDocument, 'type' | 'actor' | 'at'>,
 ): boolean {
@@ -60,7 +60,7 @@ export function isAskedFor(
   )
 }
 
-/** The same for the event itself. */
-export function isEventAskedFor(filter: HistoryFilter, { type, metadata }: RecordedEvent): boolean {
-  return isAskedFor(filter, { type, actor: actorOf(metadata), at: Date.parse(metadata.at) })
+/** Whether the event matches the filter. */
+export function eventMatchesFilter(filter: HistoryFilter, { type, metadata }: RecordedEvent): boolean {
+  return matchesFilter(filter, { type, actor: actorOf(metadata), at: Date.parse(metadata.at) })
 }

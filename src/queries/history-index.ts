@@ -1,28 +1,28 @@
-/** The history of a repository, or of the server: found by its read model, read from the log. */
+/** The history of a repository or of the server. The read model finds the events; the log contains them. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
 import { type HistoryDocument, isForAdmins } from '../projections/history.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { Views } from '../projections/views.ts'
 import type { Services } from '../services.ts'
-import { type HistoryFilter, isAskedFor } from './history-filter.ts'
+import { type HistoryFilter, matchesFilter } from './history-filter.ts'
 import type { History, Slice } from './history-source.ts'
 
-/** Documents that an index leads to. */
+/** A filter that one index answers. */
 type Selection = Filter<HistoryDocument>
 
 const OLDEST: Sort<HistoryDocument> = [['position', 1]]
-/** Documents that are looked at in one turn. */
+/** Documents that are read in one turn of the event loop. */
 const CHUNK = 500
 
-/** `repoId` undefined: of all repositories, and of what belongs to none. */
+/** The history of a repository. `repoId` undefined: of the server, that is all events, also those of no repository. */
 export function indexedHistory(
   services: Pick<Services, 'events'> & { views: Pick<Views, 'history'> },
   repoId?: number,
 ): History {
   const { events, views } = services
 
-  /** All of these hold what is asked for. The server's history has the index of the log's order alone. */
+  /** Each of these selections contains all events that match. The server's history has only the index of positions. */
   function selections({ types, actor, adminsOnly }: HistoryFilter): Selection[] {
     if (repoId === undefined) return [{}]
     const visible = adminsOnly === undefined ? {} : { adminsOnly }
@@ -52,7 +52,7 @@ export function indexedHistory(
       if (found.length > 0) yield found
       if (found.length < CHUNK) return
       last = found.at(-1)?.position ?? last
-      // An embedded store answers within the turn that asks it: others have theirs now.
+      // An embedded store answers within the same turn, so give other requests a turn.
       await nextTurn()
     }
   }
@@ -64,7 +64,7 @@ export function indexedHistory(
   ): AsyncGenerator<RecordedEvent> {
     for await (const found of documents(await narrowest(filter), Math.max(after, LOG_START))) {
       const positions = found
-        .filter((document) => isAskedFor(filter, document))
+        .filter((document) => matchesFilter(filter, document))
         .map(({ position }) => position)
       yield* events.readPositions(positions.filter((position) => position <= upTo))
       if ((found.at(-1)?.position ?? upTo) >= upTo) return
@@ -88,7 +88,7 @@ export function indexedHistory(
     let total = 0
     for await (const found of documents(selection, LOG_START)) {
       if (signal.aborted) break
-      for (const { position } of found.filter((document) => isAskedFor(filter, document))) {
+      for (const { position } of found.filter((document) => matchesFilter(filter, document))) {
         if (total >= skip && positions.length < limit) positions.push(position)
         total += 1
       }
@@ -102,8 +102,8 @@ export function indexedHistory(
     has: (live) => repoId === undefined || live.repoId === repoId,
     last: () => events.lastPosition(),
     read,
-    async page(asked, slice, signal) {
-      const filter = withVisibleTypes(asked)
+    async page(requested, slice, signal) {
+      const filter = withVisibleTypes(requested)
       if (filter.types?.size === 0) return { events: [], total: 0 }
       const selection = await narrowest(filter)
       const { positions, total } = isExactly(filter, selection)
@@ -116,7 +116,7 @@ export function indexedHistory(
   }
 }
 
-/** Whether a selection that holds what is asked for holds nothing else. */
+/** Whether a selection that contains all matching events contains no others. */
 function isExactly({ types, actor, since, before }: HistoryFilter, selection: Selection): boolean {
   return (
     (types === undefined || 'type' in selection) &&
@@ -126,7 +126,7 @@ function isExactly({ types, actor, since, before }: HistoryFilter, selection: Se
   )
 }
 
-/** Names only types that the requester may see, so that the index of types leads to nothing else. */
+/** The filter without types that the requester may not see, so that the index of types finds no such events. */
 function withVisibleTypes(filter: HistoryFilter): HistoryFilter {
   const { types, adminsOnly } = filter
   if (types === undefined || adminsOnly === undefined) return filter

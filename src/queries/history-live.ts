@@ -1,4 +1,4 @@
-/** A history that goes on: what was, then what comes, each event once. */
+/** A live history: the past events, then new ones as they come, each event once. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Position, StoreUnavailable } from '../events/event-store.ts'
 import { clientGone } from '../http/client-gone.ts'
@@ -10,19 +10,19 @@ import {
 } from '../http/event-stream.ts'
 import type { Subscriber } from '../projections/live-events.ts'
 import type { Services } from '../services.ts'
-import { type HistoryRequest, seenOf } from './history-rights.ts'
+import { type HistoryRequest, visibleOf } from './history-rights.ts'
 import { BEGINNING, type Delivery, type History, inBatches } from './history-source.ts'
 
-export interface SubscriptionRequest extends HistoryRequest {
+interface SubscriptionRequest extends HistoryRequest {
   history: History
   beginning: Beginning
   subscriber: Subscriber
 }
 
 /**
- * Answers with a history and what comes after it, for ever.
- * @throws Refused when it is to begin behind an event that there is not (unprocessable), when the client follows too
- *   much already (tooManyRequests), or all clients together do (unavailable)
+ * Answers with a history and then with new events, until the client leaves.
+ * @throws Refused when the event to begin after does not exist (unprocessable), when the client has too many
+ *   subscriptions already (tooManyRequests), or all clients together have (unavailable)
  */
 export async function sendLive(
   { live, projector }: Pick<Services, 'live' | 'projector'>,
@@ -37,11 +37,11 @@ export async function sendLive(
   if (signal.aborted) subscriber.leave()
   else reply.raw.once('close', () => subscriber.leave())
   const subscription = { ...requested, subscriber, projector, signal }
-  sendEventStream(request, reply, () => untilLost(subscription), live.ending)
+  sendEventStream(request, reply, () => untilUnavailable(subscription), live.ending)
 }
 
-/** Ends, instead of failing, when a store is lost: the client connects again, and goes on where it was. */
-async function* untilLost(request: SubscriptionRequest): AsyncGenerator<StreamedEvent[]> {
+/** Ends instead of failing when a store is unavailable: the client then connects again and continues. */
+async function* untilUnavailable(request: SubscriptionRequest): AsyncGenerator<StreamedEvent[]> {
   try {
     yield* followHistory(request)
   } catch (error) {
@@ -50,23 +50,24 @@ async function* untilLost(request: SubscriptionRequest): AsyncGenerator<Streamed
 }
 
 /**
- * Batches for an event stream; an empty one says that nothing has come for a while. Ends when the rights end,
- * and when the log is lost: the client then connects again.
+ * Batches for an event stream; an empty batch means that no event has come for a while. Ends when the requester loses
+ * the right to see the history.
  *
- * Recent events come from the subscriber's memory; older ones are read from the stores, up to where the memory begins.
- * Both go by the events' ids, so an event that is in both comes once.
+ * Recent events come from the subscriber's memory; older ones are read from the stores, up to the start of the memory.
+ * Both are compared by their ids, so an event that is in both comes once.
+ * @throws StoreUnavailable
  */
 export async function* followHistory(request: SubscriptionRequest): AsyncGenerator<StreamedEvent[]> {
   const { history, filter, beginning, subscriber, signal } = request
-  /** Everything in the subscriber's memory up to here is done; undefined: the stores come first. */
+  /** The subscriber's memory is sent up to this position; undefined: read from the stores first. */
   let joined = beginning === 'now' ? subscriber.position() : undefined
-  /** Id of the last event that has been dealt with. */
+  /** Id of the last event that was sent or filtered out. */
   let last = await firstId(beginning, history)
   let woken = false
 
   async function shown(batch: readonly Delivery[]): Promise<StreamedEvent[] | undefined> {
-    const seen = await seenOf(batch, request)
-    return seen?.map(({ event, json }) => ({ id: event[history.id], data: json }))
+    const visible = await visibleOf(batch, request)
+    return visible?.map(({ event, json }) => ({ id: event[history.id], data: json }))
   }
 
   while (!signal.aborted) {

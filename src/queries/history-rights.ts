@@ -1,4 +1,4 @@
-/** Who may see a history, and what of it: asked when it is opened, and again while it is read or followed. */
+/** Which part of a history a requester may see. It is checked at the start, and again before each batch. */
 
 import type { FastifyRequest } from 'fastify'
 import { LOG_START } from '../events/event-store.ts'
@@ -6,19 +6,19 @@ import type { AccountDocument } from '../projections/accounts.ts'
 import type { Projector } from '../projections/projector.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
 import type { Services } from '../services.ts'
-import { type HistoryFilter, isEventAskedFor } from './history-filter.ts'
+import { eventMatchesFilter, type HistoryFilter } from './history-filter.ts'
 import type { Delivery } from './history-source.ts'
 
 /**
- * The part of a history that the requester may see, as the rights are now: a condition for every filter. Undefined:
- * nothing may be seen any more.
+ * Reads the present rights of the requester, as a condition to add to the filter. Undefined: the requester may not see
+ * the history any more.
  */
 export type Rights = () => Promise<Pick<HistoryFilter, 'adminsOnly'> | undefined>
 
 export function repositoryRights(services: Services, request: FastifyRequest, repoId: number): Rights {
   return async () => {
     const [requester, repository] = await Promise.all([
-      requesterNow(services, request),
+      currentRequester(services, request),
       services.views.repositories.get(`${repoId}`),
     ])
     if (requester === undefined || repository === undefined) return undefined
@@ -28,29 +28,30 @@ export function repositoryRights(services: Services, request: FastifyRequest, re
   }
 }
 
-/** Whoever may read the repository sees all of an issue or pull request. */
+/** Readers of the repository see the whole history of an issue or pull request. */
 export function discussionRights(services: Services, request: FastifyRequest, repoId: number): Rights {
   const rights = repositoryRights(services, request, repoId)
   return async () => ((await rights()) === undefined ? undefined : {})
 }
 
 export function siteAdminRights(services: Services, request: FastifyRequest): Rights {
-  return async () => ((await requesterNow(services, request))?.siteAdmin ? {} : undefined)
+  return async () => ((await currentRequester(services, request))?.siteAdmin ? {} : undefined)
 }
 
 export interface HistoryRequest {
   filter: HistoryFilter
   rights: Rights
   projector: Pick<Projector, 'waitFor'>
-  /** The client is gone, or the server stops. */
+  /** Aborted when the client is gone or the server stops. */
   signal: AbortSignal
 }
 
 /**
- * What the requester may see of a batch, by the rights as all of its events left them or later: to be asked for
- * just before the batch is sent. Undefined: nothing may be seen any more, or nobody waits for it.
+ * The events of a batch that the requester may see. Call it just before sending: it waits until the read models have
+ * all events of the batch, because these may change rights. Undefined: the requester may not see the history any more,
+ * or the client is gone.
  */
-export async function seenOf(
+export async function visibleOf(
   batch: readonly Delivery[],
   { filter, rights, projector, signal }: HistoryRequest,
 ): Promise<Delivery[] | undefined> {
@@ -58,12 +59,12 @@ export async function seenOf(
   while (!(await projector.waitFor(position, 1000)) && !signal.aborted);
   const visible = await rights()
   if (visible === undefined || signal.aborted) return undefined
-  const asked = { ...filter, ...visible }
-  return batch.filter(({ event }) => isEventAskedFor(asked, event))
+  const visibleFilter = { ...filter, ...visible }
+  return batch.filter(({ event }) => eventMatchesFilter(visibleFilter, event))
 }
 
-/** Null: anonymous; undefined: the account or the token is gone. */
-async function requesterNow(
+/** The requester as of now. Null: anonymous; undefined: the account or the token was deleted. */
+async function currentRequester(
   { views }: Services,
   { requester, tokenId }: FastifyRequest,
 ): Promise<AccountDocument | null | undefined> {

@@ -1,10 +1,10 @@
-/** A history, whatever it is of: what a page, lines and a live stream are made from. And that of one stream. */
+/** A history, as pages, JSON lines and live streams read it; and the history of one stream. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { EventStore, RecordedEvent } from '../events/event-store.ts'
 import type { LiveEvent, Topic } from '../projections/live-events.ts'
 import { historyJson } from '../wire/history.ts'
-import { type HistoryFilter, isAskedFor, isEventAskedFor } from './history-filter.ts'
+import { eventMatchesFilter, type HistoryFilter, matchesFilter } from './history-filter.ts'
 import { factsOf } from './stream-facts.ts'
 
 export interface Slice {
@@ -13,17 +13,17 @@ export interface Slice {
 }
 
 export interface History {
-  /** What grows from event to event, and is their id on an event stream. */
+  /** The field that grows from event to event. It is the id of an event in server-sent events. */
   readonly id: 'revision' | 'position'
   readonly topic: Topic
   has(live: LiveEvent): boolean
-  /** Oldest first; `total`: of all that are asked for. Ends early when the signal says so. */
+  /** A page of the matching events, oldest first; `total` counts all of them. The signal ends the counting early. */
   page(
     filter: HistoryFilter,
     slice: Slice,
     signal: AbortSignal,
   ): Promise<{ events: RecordedEvent[]; total: number }>
-  /** All that are asked for and have a larger id, oldest first; none with a larger one than `upTo`. */
+  /** The matching events with ids from `after` (exclusive) to `upTo` (inclusive), oldest first. */
   read(filter: HistoryFilter, after: number, upTo?: number): AsyncIterable<RecordedEvent>
   /** The id of the last event; -1 when there is none. */
   last(): Promise<number>
@@ -32,10 +32,10 @@ export interface History {
 /** Before the first id. */
 export const BEGINNING = -1
 
-/** So many events are looked at in one turn: a millisecond's work or two. */
+/** Events that are read in one turn of the event loop: one or two milliseconds of work. */
 const EVENTS_PER_TURN = 250
 
-/** The history of an issue or pull request: its own stream, every event of which tells something. */
+/** The history of an issue or pull request: all events of its own stream. */
 export function streamHistory(events: EventStore, stream: string): History {
   async function last(): Promise<number> {
     for await (const { revision } of events.readStream(stream, { direction: 'backwards', maxCount: 1 })) {
@@ -51,7 +51,7 @@ export function streamHistory(events: EventStore, stream: string): History {
   ): AsyncGenerator<RecordedEvent> {
     for await (const event of events.readStream(stream, { from: after + 1 })) {
       if (event.revision > upTo) return
-      if (isEventAskedFor(filter, event)) yield event
+      if (eventMatchesFilter(filter, event)) yield event
       if (event.revision % EVENTS_PER_TURN === 0) await nextTurn()
     }
   }
@@ -70,21 +70,21 @@ export function streamHistory(events: EventStore, stream: string): History {
         if (skip < total) for await (const event of events.readStream(stream, wanted)) page.push(event)
         return { events: page, total }
       }
-      const asked = (await factsOf(events, stream, signal)).filter((facts) => isAskedFor(filter, facts))
-      const positions = asked.slice(skip, skip + limit).map(({ position }) => position)
+      const matching = (await factsOf(events, stream, signal)).filter((facts) => matchesFilter(filter, facts))
+      const positions = matching.slice(skip, skip + limit).map(({ position }) => position)
       for await (const event of events.readPositions(positions)) page.push(event)
-      return { events: page, total: asked.length }
+      return { events: page, total: matching.length }
     },
   }
 }
 
-/** An event as it is sent: with its form on the wire. */
+/** An event with its JSON as it is sent. */
 export type Delivery = Pick<LiveEvent, 'event' | 'json'>
 
-/** A part of a streamed answer: no more than this is held at once, in characters. */
+/** Size of a batch in characters: a streamed answer holds about this much at one time. */
 const BATCH_CHARACTERS = 64 * 1024
 
-/** Events in non-empty batches that are worth sending. */
+/** Collects events into non-empty batches of about `BATCH_CHARACTERS`. */
 export async function* inBatches(events: AsyncIterable<RecordedEvent>): AsyncGenerator<Delivery[]> {
   let batch: Delivery[] = []
   let characters = 0

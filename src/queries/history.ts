@@ -1,6 +1,6 @@
 /**
- * What was recorded: of an issue or pull request, of a repository, of the whole server. Each as a page, as all of
- * it in lines of JSON, or live, as server-sent events: the `Accept` header says which.
+ * The recorded events of an issue or pull request, of a repository, or of the server. The `Accept` header chooses one
+ * page, all events as lines of JSON, or live server-sent events.
  */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
@@ -28,14 +28,14 @@ import {
   type HistoryRequest,
   type Rights,
   repositoryRights,
-  seenOf,
   siteAdminRights,
+  visibleOf,
 } from './history-rights.ts'
 import { BEGINNING, type History, inBatches, streamHistory } from './history-source.ts'
 
 const JSON_TYPE = 'application/json'
 const EVENT_STREAM = 'text/event-stream'
-/** Who takes anything wants an answer that ends. */
+/** A client must name this type: with a wildcard it gets an answer that ends. */
 const NAMED = [EVENT_STREAM] as const
 
 const HistoryQuery = Type.Object({
@@ -43,14 +43,15 @@ const HistoryQuery = Type.Object({
   ...PageQuery,
   after: Type.Optional(
     Type.String({
-      description: `${EVENT_STREAM}: begin behind the event with this id; \`now\`: only what comes. Last-Event-ID goes before it`,
+      description: `${EVENT_STREAM}: begin after the event with this id; \`now\`: only new events. Last-Event-ID overrides it`,
     }),
   ),
 })
 
 const ANSWER = {
   200: {
-    description: 'Oldest first: a page, or all of it, one event a line, or what was and what comes, for ever',
+    description:
+      'Oldest first: a page; or all events, one a line; or all events and then new ones as they come',
     content: {
       [JSON_TYPE]: { schema: Type.Array(HistoryWire) },
       [NDJSON]: { schema: Type.String() },
@@ -60,75 +61,64 @@ const ANSWER = {
 }
 
 const DESCRIPTION =
-  'What was recorded, and nothing is taken out of it later: texts of comments that were deleted stay readable. ' +
-  'Ids of other repositories are shown (of a dependency, of the head of a pull request; of a fork also the name of ' +
-  'its parent), also of those that the requester may not read.'
+  'The recorded events. Nothing is removed from them: texts of deleted comments stay readable. They may show ids of ' +
+  'repositories that the requester may not read: of a dependency, or of the head of a pull request. A fork also ' +
+  'shows the name of its parent.'
 
-interface Opened {
+interface VisibleHistory {
   history: History
   rights: Rights
 }
 
-type Query = Static<typeof HistoryQuery>
-
 export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { config, events, projector, publicUrl } = services
 
-  /** Resolves to the rows of a page; undefined: the answer is on its way. */
+  /** Resolves to the rows of a page, or to the reply when the answer is streamed. */
   async function send(
-    request: FastifyRequest,
+    request: FastifyRequest & { query: Static<typeof HistoryQuery> },
     reply: FastifyReply,
-    query: Query,
-    { history, rights }: Opened,
-  ): Promise<Static<typeof HistoryWire>[] | undefined> {
+    { history, rights }: VisibleHistory,
+  ): Promise<Static<typeof HistoryWire>[] | FastifyReply> {
     reply.header('Vary', 'Accept')
-    const filter = historyFilter(query)
+    const filter = historyFilter(request.query)
     switch (preferredType(request.headers.accept, [JSON_TYPE, NDJSON, EVENT_STREAM], NAMED)) {
       case JSON_TYPE: {
-        const page = pageOf(query, config)
-        const asked = await seenBy(rights, filter)
-        const { events: found, total } = await history.page(asked, page, clientGone(reply))
+        const page = pageOf(request.query, config)
+        const visible = await visibleFilter(rights, filter)
+        const { events: found, total } = await history.page(visible, page, clientGone(reply))
         sendPaging(request, reply, publicUrl(), page, total)
         return found.map(historyWire)
       }
       case NDJSON: {
         const signal = clientGone(reply)
-        const asked = { filter, rights, projector, signal }
-        // Of a long history the end comes much later: what is appended until then is not part of the answer.
+        const historyRequest = { filter, rights, projector, signal }
+        // Reading a long history takes a while; events that are appended during that time are not sent.
         const last = await history.last()
-        sendLines(request, reply, () => linesOf(history, last, asked))
-        return undefined
+        sendLines(request, reply, () => linesOf(history, last, historyRequest))
+        return reply
       }
       case EVENT_STREAM: {
-        const beginning = requestedBeginning(request, query.after)
+        const beginning = requestedBeginning(request, request.query.after)
         await sendLive(services, request, reply, { history, filter, rights, beginning })
-        return undefined
+        return reply
       }
     }
   }
 
   return async (app) => {
+    const schema = { description: DESCRIPTION, querystring: HistoryQuery, response: ANSWER }
+
     app.get(
       '/repos/:owner/:repo/pulls/:index/history',
       {
-        schema: {
-          tags: ['repository'],
-          description: DESCRIPTION,
-          params: PullParams,
-          querystring: HistoryQuery,
-          response: ANSWER,
-        },
+        schema: { ...schema, tags: ['repository'], params: PullParams },
       },
       async (request, reply) => {
-        const {
-          repository,
-          pull: { index },
-        } = await onPull(services, request, 'read')
-        const rows = await send(request, reply, request.query, {
-          history: streamHistory(events, pullStream(repository.id, index)),
+        const { repository, pull } = await onPull(services, request, 'read')
+        return send(request, reply, {
+          history: streamHistory(events, pullStream(repository.id, pull.index)),
           rights: discussionRights(services, request, repository.id),
         })
-        return rows ?? reply
       },
     )
 
@@ -136,42 +126,28 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/issues/:index/history',
       {
         config: { scope: 'issue' },
-        schema: {
-          tags: ['issue'],
-          description: DESCRIPTION,
-          params: IssueParams,
-          querystring: HistoryQuery,
-          response: ANSWER,
-        },
+        schema: { ...schema, tags: ['issue'], params: IssueParams },
       },
       async (request, reply) => {
         const { repository, issue } = await onIssue(services, request, 'read')
-        const rows = await send(request, reply, request.query, {
+        return send(request, reply, {
           history: streamHistory(events, discussionStream(issue)),
           rights: discussionRights(services, request, repository.id),
         })
-        return rows ?? reply
       },
     )
 
     app.get(
       '/repos/:owner/:repo/history',
       {
-        schema: {
-          tags: ['repository'],
-          description: DESCRIPTION,
-          params: RepositoryParams,
-          querystring: HistoryQuery,
-          response: ANSWER,
-        },
+        schema: { ...schema, tags: ['repository'], params: RepositoryParams },
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const rows = await send(request, reply, request.query, {
+        return send(request, reply, {
           history: indexedHistory(services, repository.id),
           rights: repositoryRights(services, request, repository.id),
         })
-        return rows ?? reply
       },
     )
 
@@ -179,32 +155,31 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/admin/history',
       {
         config: { scope: 'admin' },
-        schema: { tags: ['admin'], description: DESCRIPTION, querystring: HistoryQuery, response: ANSWER },
+        schema: { ...schema, tags: ['admin'] },
       },
       async (request, reply) => {
         siteAdmin(request, 'read the history of the server')
-        const rows = await send(request, reply, request.query, {
+        return send(request, reply, {
           history: indexedHistory(services),
           rights: siteAdminRights(services, request),
         })
-        return rows ?? reply
       },
     )
   }
 }
 
-/** The filter, for what the requester may see. */
-async function seenBy(rights: Rights, filter: HistoryFilter): Promise<HistoryFilter> {
-  // Allowed when the route asked; a requester who has lost the right since then sees nothing.
+/** The filter, restricted to the events that the requester may see. */
+async function visibleFilter(rights: Rights, filter: HistoryFilter): Promise<HistoryFilter> {
+  // The route has checked the rights before; a requester who has lost them since then sees nothing.
   return { ...filter, ...((await rights()) ?? { types: new Set() }) }
 }
 
-/** Breaks off when the right to see it ends: a part must not look like all of it. */
-async function* linesOf(history: History, last: number, asked: HistoryRequest): AsyncGenerator<string[]> {
-  for await (const batch of inBatches(history.read(asked.filter, BEGINNING, last))) {
-    const seen = await seenOf(batch, asked)
-    if (asked.signal.aborted) return
-    if (seen === undefined) throw new Refused(refuse.notFound('this history may not be read any more'))
-    yield seen.map(({ json }) => json)
+/** Fails when the requester loses the right to read: the client must not take a part for the whole history. */
+async function* linesOf(history: History, last: number, request: HistoryRequest): AsyncGenerator<string[]> {
+  for await (const batch of inBatches(history.read(request.filter, BEGINNING, last))) {
+    const visible = await visibleOf(batch, request)
+    if (request.signal.aborted) return
+    if (visible === undefined) throw new Refused(refuse.notFound('you may not read this history any more'))
+    yield visible.map(({ json }) => json)
   }
 }

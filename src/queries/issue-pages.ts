@@ -1,55 +1,64 @@
-/** Finding a page of issues, in one repository or across many. */
-import type { Page } from '../http/paging.ts'
-import { timeRange } from '../http/time-range.ts'
+/** Finding a page of issues, in one repository or in many. */
+import { type Static, Type } from 'typebox'
+import { type Page, PageQuery } from '../http/paging.ts'
+import { TimeRangeQuery } from '../http/time-range.ts'
 import { type IssueSelection, issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import type { Filter } from '../projections/read-store.ts'
 import { wordsOf } from '../projections/words.ts'
 import type { Services } from '../services.ts'
+import { updatedBetween } from './paged-list.ts'
 
 export interface IssueQuery {
   filter: Filter<IssueSelection>
-  /** Every one of them begins a word of the issue; none when no keyword was given. */
+  /** Each of them must begin a word of the issue; empty when no keyword was given. */
   words: readonly string[]
 }
 
-export interface IssuePage {
+interface IssuePage {
   found: IssueDocument[]
   total: number
 }
 
 type Slice = Pick<Page, 'skip' | 'limit'>
 
-/** Search rule 1: closed, all, and anything else is open. */
-export function stateOf(state: string | undefined): Pick<Filter<IssueSelection>, 'state'> {
+/** The part of the query that lists of issues and searches share. */
+export const IssueListQuery = {
+  state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),
+  labels: Type.Optional(
+    Type.String({ description: 'names, separated by commas; the issue must have at least one' }),
+  ),
+  q: Type.Optional(Type.String({ description: 'words in the title, the body or the comments' })),
+  type: Type.Optional(Type.String({ description: 'issues or pulls; both when left out' })),
+  ...TimeRangeQuery,
+  ...PageQuery,
+}
+
+/** The filter of the shared part, without labels. @throws Refused (unprocessable) for an invalid date-time */
+export function sharedFilter(
+  query: Static<ReturnType<typeof Type.Object<typeof IssueListQuery>>>,
+): Filter<IssueSelection> {
+  return { ...stateOf(query.state), ...kindOf(query.type), ...updatedBetween(query) }
+}
+
+/** Search rule 1: `closed` or `all`; anything else means open. */
+function stateOf(state: string | undefined): Pick<Filter<IssueSelection>, 'state'> {
   if (state === 'all') return {}
   return { state: state === 'closed' ? 'closed' : 'open' }
 }
 
-/** `issues` or `pulls`; both for anything else. */
-export function kindOf(type: string | undefined): Pick<Filter<IssueSelection>, 'isPull'> {
+/** `issues` or `pulls`; anything else means both. */
+function kindOf(type: string | undefined): Pick<Filter<IssueSelection>, 'isPull'> {
   if (type === 'issues') return { isPull: false }
   return type === 'pulls' ? { isPull: true } : {}
 }
 
-/** Between `since` and `before`, both included. @throws Refused (unprocessable) for what is no date-time */
-export function updatedWithin(query: {
-  since?: string
-  before?: string
-}): Pick<Filter<IssueSelection>, 'updatedAt'> {
-  const { since, before } = timeRange(query)
-  if (since === undefined && before === undefined) return {}
-  return {
-    updatedAt: { ...(since !== undefined && { $gte: since }), ...(before !== undefined && { $lte: before }) },
-  }
-}
-
-/** Most words that a query can ask for: more are discarded. */
-const MOST_WORDS = 50
+/** A query has at most this many words; further ones are discarded. */
+const MAX_WORDS = 50
 
 /** Search rule 2: a keyword is trimmed; one with a NUL character counts as empty. */
-export function wordsAsked(q: string | undefined): string[] {
-  return q === undefined || q.includes('\0') ? [] : wordsOf(q).slice(0, MOST_WORDS)
+export function searchedWords(q: string | undefined): string[] {
+  return q === undefined || q.includes('\0') ? [] : wordsOf(q).slice(0, MAX_WORDS)
 }
 
 /** Names in a comma separated list, trimmed. */
@@ -60,10 +69,7 @@ export function namesIn(list: string | undefined): string[] {
 
 const NEWEST = [['id', -1]] as const
 
-/**
- * A page of the issues in these repositories, newest first; those of the repository `first` come before the
- * others.
- */
+/** A page of the issues in these repositories, newest first. The issues of repository `first` come before all others. */
 export async function issuePage(
   services: Services,
   repoIds: readonly number[],
@@ -107,7 +113,7 @@ async function pageByWords(
   return { found: await views.issues.getMany(ids), total }
 }
 
-/** Whether an index leads to the few that match, so that the repositories only sort out. */
+/** Whether an index finds few issues, so that the condition on repositories only has to filter these. */
 function isNarrow(filter: Filter<IssueSelection>): boolean {
   if (typeof filter.repoId === 'number') return true
   return ['labelIds', 'assigneeIds', 'milestoneId', 'posterId'].some((field) => Object.hasOwn(filter, field))
@@ -117,9 +123,9 @@ const CHUNK = 100
 const MAX_CHUNKS = 20
 
 /**
- * Across many repositories the newest issues are looked through until the page is full: with most of them
- * readable that is soon, while looking up each repository costs as much as all of them have. Undefined when
- * it was not soon.
+ * Looks through the newest issues of all repositories until the page is full. When the requester can read most of them,
+ * this is much faster than looking up the issues of each repository. Undefined when the page is not full after
+ * `MAX_CHUNKS` reads.
  */
 async function walk(
   { views }: Services,

@@ -1,11 +1,10 @@
-/** Issues across all repositories that the requester can read: `GET /repos/issues/search`. */
+/** Searching issues in all repositories that the requester can read: `GET /repos/issues/search`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import type { LabelScope } from '../events/domain-events.ts'
 import { FlagQuery, flagOf } from '../http/flag.ts'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { pageOf, sendPaging } from '../http/paging.ts'
 import { pathNumber } from '../http/path-number.ts'
-import { TimeRangeQuery } from '../http/time-range.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { IssueSelection } from '../projections/issue-selection.ts'
 import type { Filter } from '../projections/read-store.ts'
@@ -13,28 +12,25 @@ import { readableBy } from '../rights/readable.ts'
 import { signedIn } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
 import { IssueWire, issueWires } from '../wire/issues.ts'
-import { named } from '../wire/labels.ts'
-import { issuePage, kindOf, namesIn, stateOf, updatedWithin, wordsAsked } from './issue-pages.ts'
+import { labelNameFilter } from '../wire/labels.ts'
+import { IssueListQuery, issuePage, namesIn, searchedWords, sharedFilter } from './issue-pages.ts'
 
 const SearchQuery = Type.Object({
-  state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),
-  labels: Type.Optional(Type.String({ description: 'comma separated names, any of which it must have' })),
+  ...IssueListQuery,
   milestones: Type.Optional(
-    Type.String({ description: 'comma separated titles, any of which it must have' }),
+    Type.String({ description: 'titles, separated by commas; the issue must have one of them' }),
   ),
-  q: Type.Optional(Type.String({ description: 'words of the title, the body or the comments' })),
-  type: Type.Optional(Type.String({ description: 'issues or pulls; both when left out' })),
   created: FlagQuery('opened by the requester'),
   assigned: FlagQuery('assigned to the requester'),
   owner: Type.Optional(Type.String({ description: 'login of the owner of the repositories' })),
-  priority_repo_id: Type.Optional(Type.String({ description: 'whose issues come first' })),
-  ...TimeRangeQuery,
-  ...PageQuery,
+  priority_repo_id: Type.Optional(
+    Type.String({ description: 'id of the repository whose issues come first' }),
+  ),
 })
 
 /**
- * Search rule 3 across repositories. A name that only repositories out of the requester's sight have is one that
- * does not exist: otherwise the answer would tell of it.
+ * Search rule 3 for many repositories. A label counts as unknown when the requester can read no repository that has it:
+ * otherwise the answer would show that the label exists.
  */
 async function labelIdsIn(
   { views }: Services,
@@ -42,15 +38,15 @@ async function labelIdsIn(
   names: readonly string[],
 ): Promise<number[]> {
   if (names.length === 0) return []
-  const labels = await views.labels.getMany(await views.labels.ids(named(names)))
+  const labels = await views.labels.getMany(await views.labels.ids(labelNameFilter(names)))
   const readable = new Set(await views.repositories.ids(readableBy(requester)))
-  const isSeen = async (scope: LabelScope) =>
+  const isVisible = async (scope: LabelScope) =>
     scope.kind === 'repository'
       ? readable.has(`${scope.repoId}`)
       : (await views.repositories.count({ ...readableBy(requester), ownerId: scope.organizationId })) > 0
-  const seen: number[] = []
-  for (const { id, scope } of labels) if (await isSeen(scope)) seen.push(id)
-  return seen
+  const visible: number[] = []
+  for (const { id, scope } of labels) if (await isVisible(scope)) visible.push(id)
+  return visible
 }
 
 async function filterOf(
@@ -59,11 +55,7 @@ async function filterOf(
   repoIds: readonly number[],
   query: Static<typeof SearchQuery>,
 ): Promise<Filter<IssueSelection>> {
-  const filter: Filter<IssueSelection> = {
-    ...stateOf(query.state),
-    ...kindOf(query.type),
-    ...updatedWithin(query),
-  }
+  const filter = sharedFilter(query)
   const labelIds = await labelIdsIn(services, requester, namesIn(query.labels))
   if (labelIds.length > 0) filter.labelIds = { $in: labelIds }
   const titles = namesIn(query.milestones)
@@ -77,8 +69,8 @@ async function filterOf(
   return filter
 }
 
-/** The repositories that are searched: what the requester can read, of one owner or of all. */
-async function searchedBy(
+/** Ids of the repositories to search: those that the requester can read, of one owner or of all. */
+async function searchedRepositories(
   { views }: Services,
   requester: AccountDocument,
   owner: string | undefined,
@@ -102,11 +94,11 @@ export function issueSearchRoutes(services: Services): FastifyPluginAsyncTypebox
         const requester = signedIn(request)
         const { query } = request
         const page = pageOf(query, services.config)
-        const repoIds = await searchedBy(services, requester, query.owner)
+        const repoIds = await searchedRepositories(services, requester, query.owner)
         const { found, total } = await issuePage(
           services,
           repoIds,
-          { filter: await filterOf(services, requester, repoIds, query), words: wordsAsked(query.q) },
+          { filter: await filterOf(services, requester, repoIds, query), words: searchedWords(query.q) },
           page,
           pathNumber(query.priority_repo_id ?? ''),
         )

@@ -1,11 +1,8 @@
-/** Issues on the wire: one, and the list of a repository. Pull requests are among them, as in Gitea. */
+/** Reading one issue, and listing the issues of a repository. Pull requests are included, as in Gitea. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
-import { TimeRangeQuery } from '../http/time-range.ts'
-import type { IssueSelection } from '../projections/issue-selection.ts'
-import type { Filter } from '../projections/read-store.ts'
+import { pageOf, sendPaging } from '../http/paging.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
@@ -14,28 +11,22 @@ import { IssueParams, IssueWire, issueWires, onIssue } from '../wire/issues.ts'
 import { labelIdsNamed } from '../wire/labels.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 import {
+  IssueListQuery,
   type IssueQuery,
   issuePage,
-  kindOf,
   namesIn,
-  stateOf,
-  updatedWithin,
-  wordsAsked,
+  searchedWords,
+  sharedFilter,
 } from './issue-pages.ts'
 
 const ListQuery = Type.Object({
-  state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),
-  labels: Type.Optional(Type.String({ description: 'comma separated names, any of which it must have' })),
-  q: Type.Optional(Type.String({ description: 'words of the title, the body or the comments' })),
-  type: Type.Optional(Type.String({ description: 'issues or pulls; both when left out' })),
-  milestones: Type.Optional(Type.String({ description: 'comma separated ids or titles' })),
+  ...IssueListQuery,
+  milestones: Type.Optional(Type.String({ description: 'ids or titles, separated by commas' })),
   created_by: Type.Optional(Type.String({ description: 'login' })),
   assigned_by: Type.Optional(Type.String({ description: 'login' })),
-  ...TimeRangeQuery,
-  ...PageQuery,
 })
 
-/** Ids of milestones that a list names by title or, when none has it, by id; unknown ones are discarded. */
+/** Ids of the milestones in a list. Each is named by its title or, if no title matches, by its id. Unknown ones are discarded. */
 async function milestoneIdsNamed(
   { views }: Services,
   repoId: number,
@@ -49,7 +40,7 @@ async function milestoneIdsNamed(
   return [...byTitle, ...byId.filter((milestone) => milestone.repoId === repoId)].map(({ id }) => id)
 }
 
-/** The id of an account that a query names; 0, which nobody has, for an unknown one. */
+/** The id of the account; 0, which is never an id, when the login is unknown. */
 async function accountIdNamed({ views }: Services, login: string): Promise<number> {
   return (await views.accounts.findOne({ loginKey: login.toLowerCase() }))?.id ?? 0
 }
@@ -59,7 +50,7 @@ async function queryOf(
   repository: RepositoryDocument,
   query: Static<typeof ListQuery>,
 ): Promise<IssueQuery> {
-  const filter: Filter<IssueSelection> = { ...stateOf(query.state), ...kindOf(query.type) }
+  const filter = sharedFilter(query)
   // Search rule 3.
   const labelIds = await labelIdsNamed(services, repository, namesIn(query.labels))
   if (labelIds.length > 0) filter.labelIds = { $in: labelIds }
@@ -67,8 +58,7 @@ async function queryOf(
   if (milestoneIds.length > 0) filter.milestoneId = { $in: milestoneIds }
   if (query.created_by) filter.posterId = await accountIdNamed(services, query.created_by)
   if (query.assigned_by) filter.assigneeIds = await accountIdNamed(services, query.assigned_by)
-  Object.assign(filter, updatedWithin(query))
-  return { filter, words: wordsAsked(query.q) }
+  return { filter, words: searchedWords(query.q) }
 }
 
 export function issueQueryRoutes(services: Services): FastifyPluginAsyncTypebox {

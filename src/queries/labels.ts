@@ -1,8 +1,8 @@
-/** Labels on the wire, and reading those of a repository or an organization. */
+/** Reading the labels of a repository or of an organization. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { type Static, Type } from 'typebox'
-import { PageQuery } from '../http/paging.ts'
+import type { FastifyReply } from 'fastify'
+import type { Static } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import type { Sort } from '../projections/read-store.ts'
@@ -10,17 +10,17 @@ import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import {
-  type LabelHome,
+  type LabelOwner,
   LabelParams,
   LabelWire,
   labelWire,
   OrganizationLabelParams,
-  organizationHome,
-  repositoryHome,
+  organizationAsLabelOwner,
+  repositoryAsLabelOwner,
 } from '../wire/labels.ts'
 import { OrganizationParams, organizationFor } from '../wire/organizations.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { pagedList } from './paged-list.ts'
+import { listSchema, type PageRequest, pagedList } from './paged-list.ts'
 
 const BY_NAME: Sort<LabelDocument> = [
   ['nameKey', 1],
@@ -30,15 +30,21 @@ const BY_NAME: Sort<LabelDocument> = [
 export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { labels } = services.views
 
-  async function labelIn(home: LabelHome, id: string): Promise<Static<typeof LabelWire>> {
+  async function labelIn(owner: LabelOwner, id: string): Promise<Static<typeof LabelWire>> {
     const number = pathNumber(id)
     const label = number === undefined ? undefined : await labels.get(`${number}`)
-    if (label?.scopeKey !== scopeKey(home.scope)) throw new Refused(refuse.notFound('label not found'))
-    return labelWire(label, home, services.publicUrl())
+    if (label?.scopeKey !== scopeKey(owner.scope)) throw new Refused(refuse.notFound('label not found'))
+    return labelWire(label, owner, services.publicUrl())
+  }
+
+  async function labelsOf(owner: LabelOwner, request: PageRequest, reply: FastifyReply) {
+    const page = { view: labels, filter: { scopeKey: scopeKey(owner.scope) }, sort: BY_NAME }
+    const found = await pagedList(services, request, reply, page)
+    return found.map((label) => labelWire(label, owner, services.publicUrl()))
   }
 
   return async (app) => {
-    const list = { querystring: Type.Object(PageQuery), response: { 200: Type.Array(LabelWire) } }
+    const list = listSchema(LabelWire)
     const one = { response: { 200: LabelWire } }
     const repository = { scope: 'issue' } as const
     const organization = { scope: 'organization' } as const
@@ -48,10 +54,7 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       { config: repository, schema: { ...list, tags: ['issue'], params: RepositoryParams } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const filter = { scopeKey: scopeKey(repositoryHome(repository).scope) }
-        const page = { view: labels, filter, sort: BY_NAME, query: request.query }
-        const found = await pagedList(services, request, reply, page)
-        return found.map((label) => labelWire(label, repository, services.publicUrl()))
+        return labelsOf(repositoryAsLabelOwner(repository), request, reply)
       },
     )
 
@@ -60,7 +63,7 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       { config: repository, schema: { ...one, tags: ['issue'], params: LabelParams } },
       async (request) => {
         const { repository } = await onRepository(services, request, 'read')
-        return labelIn(repositoryHome(repository), request.params.id)
+        return labelIn(repositoryAsLabelOwner(repository), request.params.id)
       },
     )
 
@@ -68,11 +71,8 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       '/orgs/:org/labels',
       { config: organization, schema: { ...list, tags: ['organization'], params: OrganizationParams } },
       async (request, reply) => {
-        const home = organizationHome(await organizationFor(services, request, request.params.org))
-        const filter = { scopeKey: scopeKey(home.scope) }
-        const page = { view: labels, filter, sort: BY_NAME, query: request.query }
-        const found = await pagedList(services, request, reply, page)
-        return found.map((label) => labelWire(label, home, services.publicUrl()))
+        const organization = await organizationFor(services, request, request.params.org)
+        return labelsOf(organizationAsLabelOwner(organization), request, reply)
       },
     )
 
@@ -80,8 +80,8 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       '/orgs/:org/labels/:id',
       { config: organization, schema: { ...one, tags: ['organization'], params: OrganizationLabelParams } },
       async (request) => {
-        const home = organizationHome(await organizationFor(services, request, request.params.org))
-        return labelIn(home, request.params.id)
+        const organization = await organizationFor(services, request, request.params.org)
+        return labelIn(organizationAsLabelOwner(organization), request.params.id)
       },
     )
   }

@@ -1,4 +1,4 @@
-/** Milestones on the wire, and reading those of a repository. */
+/** Reading the milestones of a repository. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -11,8 +11,8 @@ import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../
 import { RepositoryParams } from '../wire/repositories.ts'
 import { pagedList } from './paged-list.ts'
 
-/** Unknown states are `open`; `name` is a part of the title, whatever its case, as in Gitea. */
-function selection(
+/** As in Gitea: an unknown state means open; `name` is a part of the title, and case does not matter. */
+function filterOf(
   repoId: number,
   { state, name = '' }: { state?: string; name?: string },
 ): Filter<MilestoneDocument> {
@@ -49,9 +49,8 @@ export function milestoneQueryRoutes(services: Services): FastifyPluginAsyncType
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const { query } = request
-        const filter = selection(repository.id, query)
-        const page = { view: services.views.milestones, filter, sort: BY_DUE_DATE, query }
+        const filter = filterOf(repository.id, request.query)
+        const page = { view: services.views.milestones, filter, sort: BY_DUE_DATE }
         const found = await pagedList(services, request, reply, page)
         return found.map(milestoneWire)
       },

@@ -1,8 +1,7 @@
-/** Organizations on the wire, and reading them: `/orgs/{org}`, its members, and the organizations of a user. */
+/** Reading organizations: `/orgs/{org}`, its members, and the organizations of a user. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
@@ -16,6 +15,7 @@ import {
   organizationWire,
 } from '../wire/organizations.ts'
 import { UsernameParams, UserWire, userNamed, userWire } from '../wire/users.ts'
+import { listSchema, type PageRequest, pagedRows } from './paged-list.ts'
 
 export function organizationQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { accounts } = services.views
@@ -23,15 +23,12 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
   /** A page of the organizations that a user is a member of and the requester may see. */
   async function organizationsOf(
     user: AccountDocument,
-    request: FastifyRequest,
+    request: PageRequest,
     reply: FastifyReply,
-    query: { page?: string; limit?: string },
   ): Promise<Static<typeof OrganizationWire>[]> {
     const all = await accounts.getMany(Object.keys(user.memberships))
-    const seen = all.filter((organization) => canSee(organization, request.requester))
-    const page = pageOf(query, services.config)
-    sendPaging(request, reply, services.publicUrl(), page, seen.length)
-    return seen.slice(page.skip, page.skip + page.limit).map(organizationWire)
+    const visible = all.filter((organization) => canSee(organization, request.requester))
+    return pagedRows(services, request, reply, visible).map(organizationWire)
   }
 
   return async (app) => {
@@ -47,21 +44,11 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
 
     app.get(
       '/orgs/:org/members',
-      {
-        config,
-        schema: {
-          tags,
-          params: OrganizationParams,
-          querystring: Type.Object(PageQuery),
-          response: { 200: Type.Array(UserWire) },
-        },
-      },
+      { config, schema: { tags, params: OrganizationParams, ...listSchema(UserWire) } },
       async (request, reply) => {
         const { members } = await organizationFor(services, request, request.params.org)
-        const page = pageOf(request.query, services.config)
+        const shown = pagedRows(services, request, reply, members)
         const publicUrl = services.publicUrl()
-        sendPaging(request, reply, publicUrl, page, members.length)
-        const shown = members.slice(page.skip, page.skip + page.limit)
         const users = await accounts.getMany(shown.map(({ id }) => `${id}`))
         return users.map((user) => userWire(user, publicUrl, request.requester))
       },
@@ -82,32 +69,17 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
 
     app.get(
       '/users/:username/orgs',
-      {
-        config: listConfig,
-        schema: {
-          tags,
-          params: UsernameParams,
-          querystring: Type.Object(PageQuery),
-          response: { 200: Type.Array(OrganizationWire) },
-        },
-      },
+      { config: listConfig, schema: { tags, params: UsernameParams, ...listSchema(OrganizationWire) } },
       async (request, reply) => {
         const user = await userNamed(services, request.params.username)
-        return organizationsOf(user, request, reply, request.query)
+        return organizationsOf(user, request, reply)
       },
     )
 
     app.get(
       '/user/orgs',
-      {
-        config: listConfig,
-        schema: {
-          tags,
-          querystring: Type.Object(PageQuery),
-          response: { 200: Type.Array(OrganizationWire) },
-        },
-      },
-      async (request, reply) => organizationsOf(signedIn(request), request, reply, request.query),
+      { config: listConfig, schema: { tags, ...listSchema(OrganizationWire) } },
+      async (request, reply) => organizationsOf(signedIn(request), request, reply),
     )
   }
 }

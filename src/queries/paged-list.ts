@@ -1,30 +1,56 @@
-/** A page of a view, with the headers that say where the rest is. */
+/** The parameters that many lists share: the page, with its headers, and the time of the last update. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { pageOf, sendPaging } from '../http/paging.ts'
+import { type TSchema, Type } from 'typebox'
+import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { timeRange } from '../http/time-range.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { View } from '../projections/view.ts'
 import type { Services } from '../services.ts'
 
-export interface ListQuery<D extends object> {
-  view: View<D>
-  filter: Filter<D>
-  sort: Sort<D>
-  /** The request's `page` and `limit`. */
-  query: { page?: string; limit?: string }
+/** The filter for `since` and `before`, both inclusive. @throws Refused (unprocessable) for an invalid date-time */
+export function updatedBetween(query: { since?: string; before?: string }): {
+  updatedAt?: { $gte?: string; $lte?: string }
+} {
+  const { since, before } = timeRange(query)
+  if (since === undefined && before === undefined) return {}
+  return {
+    updatedAt: { ...(since !== undefined && { $gte: since }), ...(before !== undefined && { $lte: before }) },
+  }
 }
 
-/** The documents of the page asked for; `X-Total-Count` and `Link` go on the reply. */
+/** The schema of a paged list: its query and its answer. */
+export const listSchema = <T extends TSchema>(row: T) => ({
+  querystring: Type.Object(PageQuery),
+  response: { 200: Type.Array(row) },
+})
+
+/** A request for a page: its query has `page` and `limit`. */
+export type PageRequest = FastifyRequest & { query: { page?: string; limit?: string } }
+
+/** The documents of the requested page of a view. Sets `X-Total-Count` and `Link` on the reply. */
 export async function pagedList<D extends object>(
   services: Services,
-  request: FastifyRequest,
+  request: PageRequest,
   reply: FastifyReply,
-  { view, filter, sort, query }: ListQuery<D>,
+  { view, filter, sort }: { view: View<D>; filter: Filter<D>; sort: Sort<D> },
 ): Promise<D[]> {
-  const page = pageOf(query, services.config)
+  const page = pageOf(request.query, services.config)
   const [found, total] = await Promise.all([
     view.find(filter, { sort, skip: page.skip, limit: page.limit }),
     view.count(filter),
   ])
   sendPaging(request, reply, services.publicUrl(), page, total)
   return found
+}
+
+/** The requested page of rows that are all in memory. Sets `X-Total-Count` and `Link` on the reply. */
+export function pagedRows<T>(
+  services: Services,
+  request: PageRequest,
+  reply: FastifyReply,
+  rows: readonly T[],
+): T[] {
+  const page = pageOf(request.query, services.config)
+  sendPaging(request, reply, services.publicUrl(), page, rows.length)
+  return rows.slice(page.skip, page.skip + page.limit)
 }

@@ -10,19 +10,20 @@ import { FlagQuery, flagOf } from '../http/flag.ts'
 import { PageQuery, pageOf, sendCommitPaging } from '../http/paging.ts'
 import type { PullDocument } from '../projections/pulls.ts'
 import type { Services } from '../services.ts'
-import { type CommitSurroundings, CommitWire, commitWire } from '../wire/commits.ts'
+import { type CommitContext, CommitWire, commitWire } from '../wire/commits.ts'
 import { PullParams } from '../wire/pulls.ts'
 import { userWire } from '../wire/users.ts'
 import { askGit, pullInGit } from './pull-git.ts'
 
-/** Rules for commits: of a merged pull request from the stored merge base, of another from its base. */
+/** The commit that the list starts after: the merge base of a merged pull request, the base of an open one. */
 function startOf({ merged, mergeBase, base }: PullDocument): string {
   return merged === null ? base.sha : mergeBase
 }
 
+/** By repository, keys and commits: which commits are well signed. */
 const verdicts = createAnswerCache<ReadonlySet<string>>(10_000, ({ size }) => 1 + size)
 
-/** Those of the commits that are well signed, by the server or by an allowed signer. */
+/** Ids of the commits with a good signature of the server or of an allowed signer. */
 async function verifiedOf(
   { config }: Services,
   dir: string,
@@ -37,10 +38,11 @@ async function verifiedOf(
   })
 }
 
+/** Users by the e-mail addresses of authors and committers. */
 async function peopleOf(
   { views, publicUrl }: Services,
   commits: readonly CommitFacts[],
-): Promise<CommitSurroundings['people']> {
+): Promise<CommitContext['people']> {
   const emails = new Set(commits.flatMap(({ author, committer }) => [author.email, committer.email]))
   emails.delete('')
   if (emails.size === 0) return new Map()
@@ -57,7 +59,7 @@ export function pullCommitsRoutes(services: Services): FastifyPluginAsyncTypebox
           tags: ['repository'],
           params: PullParams,
           querystring: Type.Object({
-            verification: FlagQuery('whether to say how each commit is signed (default true)'),
+            verification: FlagQuery('whether to verify the signature of each commit (default true)'),
             files: FlagQuery('whether to list the files of each commit (default true)'),
             ...PageQuery,
           }),
@@ -65,7 +67,7 @@ export function pullCommitsRoutes(services: Services): FastifyPluginAsyncTypebox
         },
       },
       async (request, reply) => {
-        const { repository, pull, dir } = await pullInGit(services, request, request.params)
+        const { repository, pull, dir } = await pullInGit(services, request)
         const page = pageOf(request.query, services.config)
         const { total, commits, changes } = await askGit(request, async () => {
           const range = await commitRange(dir, startOf(pull), pull.head.sha)
@@ -81,8 +83,8 @@ export function pullCommitsRoutes(services: Services): FastifyPluginAsyncTypebox
         const wanted = flagOf(request.query.verification, true)
         const verified = wanted ? await verifiedOf(services, dir, commits) : null
         const files = flagOf(request.query.files, true)
-        const around = { repository, publicUrl, people, changes, verified, files }
-        return commits.map((commit) => commitWire(commit, around))
+        const context = { repository, publicUrl, people, changes, verified, files }
+        return commits.map((commit) => commitWire(commit, context))
       },
     )
   }

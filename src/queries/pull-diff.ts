@@ -1,4 +1,4 @@
-/** A pull request as text: `GET /repos/{owner}/{repo}/pulls/{index}.diff` and `….patch`. */
+/** A pull request as a diff or a patch: `GET /repos/{owner}/{repo}/pulls/{index}.diff` and `….patch`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { diffText } from '../git/diff.ts'
@@ -20,7 +20,7 @@ export function pullDiffRoutes(services: Services): FastifyPluginAsyncTypebox {
           tags: ['repository'],
           params: DiffParams,
           querystring: Type.Object({
-            binary: FlagQuery('whether the diff holds the content of binary files; a patch always does'),
+            binary: FlagQuery('whether the diff contains binary files; a patch always contains them'),
           }),
           produces: ['text/plain'],
         },
@@ -28,15 +28,15 @@ export function pullDiffRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { diffType: kind } = request.params
         if (kind !== 'diff' && kind !== 'patch')
-          throw new Refused(refuse.notFound('neither .diff nor .patch'))
-        const { pull, dir } = await pullInGit(services, request, request.params)
+          throw new Refused(refuse.notFound('the path must end with .diff or .patch'))
+        const { pull, dir } = await pullInGit(services, request)
         const binary = flagOf(request.query.binary, false)
         const from = pull.mergeBase
         const to = pull.head.sha
-        // Weak: another git may write the same differences in other words.
+        // A weak tag, because another version of git may write the same differences as another text.
         const tag = `W/"${from}-${to}.${kind}${binary ? '.binary' : ''}"`
         reply.headers({ ETag: tag, 'Cache-Control': 'private, no-cache' })
-        if (isKnown(request.headers['if-none-match'], tag)) return reply.code(304).send()
+        if (matches(request.headers['if-none-match'], tag)) return reply.code(304).send()
 
         const signal = clientGone(reply)
         try {
@@ -52,8 +52,8 @@ export function pullDiffRoutes(services: Services): FastifyPluginAsyncTypebox {
   }
 }
 
-/** Whether a client that sends this `If-None-Match` has what `tag` names. */
-function isKnown(header: string | undefined, tag: string): boolean {
+/** Whether `tag` matches this `If-None-Match` header. */
+function matches(header: string | undefined, tag: string): boolean {
   if (header === undefined) return false
   const weak = (text: string) => text.trim().replace(/^W\//, '')
   return header.trim() === '*' || header.split(',').some((known) => weak(known) === weak(tag))

@@ -20,7 +20,7 @@ export function pullFilesRoutes(services: Services): FastifyPluginAsyncTypebox {
           tags: ['repository'],
           params: PullParams,
           querystring: Type.Object({
-            'skip-to': Type.Optional(Type.String({ description: 'file that the list begins with' })),
+            'skip-to': Type.Optional(Type.String({ description: 'the first file of the list' })),
             whitespace: Type.Optional(
               Type.String({ description: 'ignore-all, ignore-change, ignore-eol or show-all (default)' }),
             ),
@@ -30,7 +30,7 @@ export function pullFilesRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository, pull, dir } = await pullInGit(services, request, request.params)
+        const { repository, pull, dir } = await pullInGit(services, request)
         const { query } = request
         const page = pageOf(query, services.config)
         const whitespace = isWhitespace(query.whitespace) ? query.whitespace : 'show-all'

@@ -1,38 +1,35 @@
-/** What of a pull request only git knows, and is asked when somebody looks. */
+/** Reading the parts of a pull request that only git knows. */
 import type { FastifyRequest } from 'fastify'
 import { GitFailed } from '../git/errors.ts'
 import type { PullDocument } from '../projections/pulls.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
 import { gitDirOf, type Services } from '../services.ts'
-import { pullFor } from '../wire/pulls.ts'
+import { onPull } from '../wire/pulls.ts'
 
-export interface PullInGit {
+interface PullInGit {
   repository: RepositoryDocument
   pull: PullDocument
-  /** The base repository's: it has the commits of forks, too, and those of branches that are gone. */
+  /** The git directory of the base repository. It also has commits of forks and of deleted branches. */
   dir: string
 }
 
-/** The pull request in the path for who may read it, or 404. */
+/** The pull request in the path, if the requester may read it. @throws Refused (not found) */
 export async function pullInGit(
   services: Services,
-  request: FastifyRequest,
-  path: { owner: string; repo: string; index: string },
+  request: Parameters<typeof onPull>[1],
 ): Promise<PullInGit> {
-  const { repository } = await repositoryFor(services, request.requester, path, 'read')
-  const pull = await pullFor(services, repository.id, path.index)
+  const { repository, pull } = await onPull(services, request, 'read')
   return { repository, pull, dir: gitDirOf(services, pull.repoId) }
 }
 
-/** Asks git something that it can always answer of commits that are there; 404 when they are gone. */
+/** Asks git about commits of a pull request. git fails only when they are gone. @throws Refused (not found) */
 export async function askGit<T>(request: FastifyRequest, question: () => Promise<T>): Promise<T> {
   try {
     return await question()
   } catch (error) {
     if (!(error instanceof GitFailed)) throw error
-    request.log.warn({ err: error }, 'commits of a pull request are gone')
-    throw new Refused(refuse.notFound('the commits of this pull request are not there any more'))
+    request.log.warn({ err: error }, 'the commits of a pull request are gone')
+    throw new Refused(refuse.notFound('the commits of this pull request no longer exist'))
   }
 }

@@ -1,4 +1,4 @@
-/** Pull requests on the wire: one, and lists of them. A list is one indexed read; no git process is started. */
+/** Reading one pull request, and listing them. A list is one indexed read, without git. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
@@ -10,41 +10,20 @@ import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { present } from '../wire/discussions.ts'
-import { onPull, PullParams, PullRequestWire, pullWire, surroundings } from '../wire/pulls.ts'
+import { onPull, PullParams, PullRequestWire, pullWire, pullWires } from '../wire/pulls.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 
 const NEWEST: Sort<PullDocument> = [['index', -1]]
+const by = (field: 'updatedAt' | 'comments', direction: 1 | -1): Sort<PullDocument> => [
+  [field, direction],
+  ['index', direction],
+]
 const SORTS: ReadonlyMap<string, Sort<PullDocument>> = new Map([
   ['oldest', [['index', 1]]],
-  [
-    'recentupdate',
-    [
-      ['updatedAt', -1],
-      ['index', -1],
-    ],
-  ],
-  [
-    'leastupdate',
-    [
-      ['updatedAt', 1],
-      ['index', 1],
-    ],
-  ],
-  [
-    'mostcomment',
-    [
-      ['comments', -1],
-      ['index', -1],
-    ],
-  ],
-  [
-    'leastcomment',
-    [
-      ['comments', 1],
-      ['index', 1],
-    ],
-  ],
+  ['recentupdate', by('updatedAt', -1)],
+  ['leastupdate', by('updatedAt', 1)],
+  ['mostcomment', by('comments', -1)],
+  ['leastcomment', by('comments', 1)],
   ['priority', NEWEST],
 ])
 
@@ -54,30 +33,27 @@ const ListQuery = Type.Object({
   milestone: Type.Optional(Type.String({ description: 'id of a milestone' })),
   labels: Type.Optional(
     Type.Union([Type.String(), Type.Array(Type.String())], {
-      description: 'ids of labels, all of which it must have; repeatable',
+      description: 'ids of labels; the pull request must have all of them. Repeatable',
     }),
   ),
   ...PageQuery,
 })
 
-/**
- * What a list shows. Unknown states select the open ones, as in Gitea; milestones and labels that are no
- * positive whole number select nothing more than if they were not there.
- */
-function selectionOf(repoId: number, query: Static<typeof ListQuery>): Filter<PullDocument> {
+/** As in Gitea: an unknown state means open; a milestone or label that is not a positive whole number is ignored. */
+function filterOf(repoId: number, query: Static<typeof ListQuery>): Filter<PullDocument> {
   const filter: Filter<PullDocument> = { repoId }
   if (query.state === 'closed') filter.state = 'closed'
   else if (query.state !== 'all') filter.state = 'open'
   const milestone = pathNumber(query.milestone ?? '')
   if (milestone !== undefined) filter.milestoneId = milestone
-  const labels = present([query.labels ?? []].flat().map(pathNumber))
+  const labels = [query.labels ?? []].flat().flatMap((label) => pathNumber(label) ?? [])
   if (labels.length > 0) filter.labelIds = { $all: labels.slice(0, MAX_LABELS) }
   return filter
 }
 
 const MAX_LABELS = 50
 
-/** How many there are: counters where there are some, since counting many rows takes its time. */
+/** The total of a list: from the repository's counters if possible, because counting many rows is slow. */
 async function totalOf(
   services: Services,
   { openPulls, closedPulls }: RepositoryDocument,
@@ -103,17 +79,16 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository, access } = await onRepository(services, request, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const page = pageOf(request.query, services.config)
-        const filter = selectionOf(repository.id, request.query)
+        const filter = filterOf(repository.id, request.query)
         const sort = SORTS.get(request.query.sort ?? '') ?? NEWEST
         const [found, total] = await Promise.all([
           services.views.pulls.find(filter, { sort, skip: page.skip, limit: page.limit }),
           totalOf(services, repository, filter),
         ])
-        const around = await surroundings(services, repository, access, found, request.requester)
-        sendPaging(request, reply, around.publicUrl, page, total)
-        return found.map((pull) => pullWire(pull, around))
+        sendPaging(request, reply, services.publicUrl(), page, total)
+        return pullWires(services, repository, found, request.requester)
       },
     )
 
@@ -121,8 +96,8 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/pulls/:index',
       { schema: { tags: ['repository'], params: PullParams, response: { 200: PullRequestWire } } },
       async (request) => {
-        const { repository, access, pull } = await onPull(services, request, 'read')
-        return pullWire(pull, await surroundings(services, repository, access, [pull], request.requester))
+        const { repository, pull } = await onPull(services, request, 'read')
+        return pullWire(services, repository, pull, request.requester)
       },
     )
 

@@ -1,4 +1,4 @@
-/** Repositories on the wire, and reading one. */
+/** Reading one repository: `GET /repos/{owner}/{repo}`. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { onRepository } from '../rights/repository-access.ts'

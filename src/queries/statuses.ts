@@ -1,4 +1,4 @@
-/** Statuses of commits on the wire: each one posted, and what the latest of each context say together. */
+/** Reading the statuses of a commit: all of them, or the combined state of the latest one of each context. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -25,10 +25,11 @@ import {
   StatusParams,
   statusWires,
 } from '../wire/statuses.ts'
+import { pagedRows } from './paged-list.ts'
 
 const OLDEST: Sort<CommitStatusDocument> = [['id', 1]]
 const NEWEST: Sort<CommitStatusDocument> = [['id', -1]]
-/** A status never changes, so its id tells all of its times. */
+/** A status never changes, so ids are in the order of both times, creation and update. */
 const SORTS: ReadonlyMap<string, Sort<CommitStatusDocument>> = new Map([
   ['oldest', OLDEST],
   ['recentupdate', NEWEST],
@@ -44,8 +45,8 @@ const ListQuery = {
 }
 type ListQuery = Static<ReturnType<typeof Type.Object<typeof ListQuery>>>
 
-/** One commit's statuses for a request. */
-interface Asked {
+/** The commit whose statuses are read. */
+interface CommitInRepository {
   repository: RepositoryDocument
   access: Access
   sha: string
@@ -57,7 +58,7 @@ export function statusQueryRoutes(services: Services): FastifyPluginAsyncTypebox
   async function list(
     request: FastifyRequest<{ Querystring: ListQuery }>,
     reply: FastifyReply,
-    { repository, sha }: Asked,
+    { repository, sha }: CommitInRepository,
   ): Promise<Static<typeof CommitStatusWire>[]> {
     const page = pageOf(request.query, services.config)
     const state = COMMIT_STATES.find((known) => known === request.query.state)
@@ -74,17 +75,15 @@ export function statusQueryRoutes(services: Services): FastifyPluginAsyncTypebox
   async function combined(
     request: FastifyRequest<{ Querystring: ListQuery }>,
     reply: FastifyReply,
-    { repository, access, sha }: Asked,
+    { repository, access, sha }: CommitInRepository,
   ): Promise<Static<typeof CombinedStatusWire>> {
-    const page = pageOf(request.query, services.config)
     const [checks, owner] = await Promise.all([
       views.commitChecks.get(commitChecksId(repository.id, sha)),
       ownerOf(services, repository),
     ])
     const latest = checks?.latest ?? []
-    const ids = latest.slice(page.skip, page.skip + page.limit).map(({ id }) => `${id}`)
+    const ids = pagedRows(services, request, reply, latest).map(({ id }) => `${id}`)
     const publicUrl = services.publicUrl()
-    sendPaging(request, reply, publicUrl, page, latest.length)
     const commitUrl = `${repositoryUrl(repository, publicUrl)}/commits/${sha}`
     return {
       state: combinedState(latest.map(({ state }) => state)),
@@ -122,26 +121,25 @@ export function statusQueryRoutes(services: Services): FastifyPluginAsyncTypebox
       {
         schema: {
           tags,
-          description: '`{ref}/status`: combined, `{ref}/statuses`: all; a ref may have slashes',
+          description:
+            '`{ref}/status`: the combined state; `{ref}/statuses`: all statuses. A ref may contain slashes',
           params: Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() }),
           querystring: Type.Object(ListQuery),
           response: { 200: Type.Union([Type.Array(CommitStatusWire), CombinedStatusWire]) },
         },
       },
       async (request, reply) => {
-        const [, ref, asked] = /^(.+)\/(status|statuses)$/s.exec(request.params['*']) ?? []
+        const [, ref, kind] = /^(.+)\/(status|statuses)$/s.exec(request.params['*']) ?? []
         if (ref === undefined) return reply.callNotFound()
         const found = await onRepository(services, request, 'read')
         const commit = { ...found, sha: await commitOf(services, found.repository, ref) }
-        return asked === 'status'
-          ? await combined(request, reply, commit)
-          : await list(request, reply, commit)
+        return kind === 'status' ? await combined(request, reply, commit) : await list(request, reply, commit)
       },
     )
   }
 }
 
-/** How many statuses a list has over all of its pages. */
+/** The number of statuses on all pages of a list. */
 function totalOf(checks: CommitChecksDocument | undefined, state: CommitState | undefined): number {
   if (checks === undefined) return 0
   if (state !== undefined) return checks.posted[state]

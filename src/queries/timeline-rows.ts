@@ -1,4 +1,4 @@
-/** What an issue's or pull request's timeline shows of its events: rows, as Gitea has them. Pure. */
+/** The rows of a timeline, as Gitea has them: the fold of the events of an issue or pull request. Pure. */
 import type {
   AccountRef,
   DomainEvent,
@@ -9,16 +9,16 @@ import type {
 } from '../events/domain-events.ts'
 import type { Position } from '../events/event-store.ts'
 
-/** What happened, under Gitea's name for it. */
-export type RowDetail =
-  /** Its text is in the comment's document: it may be long, and most rows are not on the page asked for. */
+/** What happened; `type` is Gitea's name for it. */
+type RowDetail =
+  /** The text is only in the comment's document: it may be long, and most rows are not on the requested page. */
   | { type: 'comment' }
   | { type: 'close' | 'reopen' }
   | { type: 'label'; label: LabelRef; added: boolean }
   | { type: 'milestone'; from: MilestoneRef | null; to: MilestoneRef | null }
   | { type: 'assignees'; assignee: AccountRef; removed: boolean }
   | { type: 'change_title'; from: string; to: string }
-  /** `dates`: the new one, or what was removed; of a change the new and the old one, with a bar between. */
+  /** `dates`: the added or removed date; for a change the new and the old date, separated by `|`. */
   | { type: 'added_deadline' | 'modified_deadline' | 'removed_deadline'; dates: string }
   | { type: 'add_dependency' | 'remove_dependency'; dependency: IssueRef }
   | { type: 'change_target_branch'; from: string; to: string }
@@ -26,34 +26,35 @@ export type RowDetail =
   | { type: 'pull_push'; commit: string }
   | { type: 'merge_pull'; commit: string }
   | { type: 'pull_scheduled_merge' }
-  /** `reason`: why the server gave up the schedule; empty when somebody did. */
+  /** `reason`: why the server canceled the schedule; empty when a user did. */
   | { type: 'pull_cancel_scheduled_merge'; reason: string }
 
 export type TimelineRow = {
   id: number
-  /** Null: the server itself. */
+  /** Null when the server itself did it. */
   by: AccountRef | null
   at: string
-  /** Of a comment, when its text was changed last. */
+  /** For a comment, when its text was last changed. */
   updatedAt: string
 } & RowDetail
 
 /**
- * Comments, changes of state and deletions of branches have ids of the comments' sequence, which grows from 1.
- * All other rows have theirs from where the event stands in the log, in the upper half of the safe integers: so
- * the two can't meet, and an id stays what it is however often the rows are made. An event is up to two
- * thousand rows (labels and assignees that one request can name), which leaves room for positions to 2^41.
+ * Comments, changes of state and deletions of branches have ids from the sequence of comments, which grows from 1. The
+ * id of any other row is computed from the position of its event, in the upper half of the safe integers. So the two
+ * kinds never collide, and an id stays the same when the rows are built again. One event gives at most 2,048 rows (the
+ * labels and assignees in one request), so positions may go up to 2^41.
  */
 const FIRST_OWN_ID = 2 ** 52
 const ROWS_PER_EVENT = 2 ** 11
 
+/** The id of a row: `row` counts the rows of one event from 0. */
 export function rowId(position: Position, row: number): number {
   return FIRST_OWN_ID + position * ROWS_PER_EVENT + row
 }
 
 /**
- * Takes the event into the rows of its stream, by their ids, in the order of the log. Changes the given map: a
- * copy for each of ten thousand events would take its time.
+ * Applies the event to the rows of its stream. Rows are kept by their ids, in the order of the log. It changes the given
+ * map, because a copy for each of thousands of events would be slow.
  */
 export function evolveTimeline(rows: Map<number, TimelineRow>, event: Recorded<DomainEvent>): void {
   const { actor, at } = event.metadata
@@ -95,7 +96,7 @@ export function evolveTimeline(rows: Map<number, TimelineRow>, event: Recorded<D
   }
 }
 
-/** What the actor of an event did, one thing a row. */
+/** What the actor of an event did: one element for each row. */
 function detailsOf(event: DomainEvent): RowDetail[] {
   switch (event.type) {
     case 'IssueOpened':
@@ -142,7 +143,7 @@ function detailsOf(event: DomainEvent): RowDetail[] {
 }
 
 function deadlineDetails({ from, to }: { from: string | null; to: string | null }): RowDetail[] {
-  // Only the date of a deadline counts, in the zone in which it was given.
+  // Only the date of a deadline matters, in the time zone in which it was given.
   const [before, after] = [from?.slice(0, 10), to?.slice(0, 10)]
   if (before !== undefined && after !== undefined) {
     return [{ type: 'modified_deadline', dates: `${after}|${before}` }]

@@ -1,214 +1,32 @@
-/** All that happened in an issue or pull request: `GET /repos/{owner}/{repo}/issues/{index}/timeline`. */
+/** The timeline of an issue or pull request: `GET /repos/{owner}/{repo}/issues/{index}/timeline`. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { LRUCache } from 'lru-cache'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { decode } from '../events/codec.ts'
-import type { LabelRef, MilestoneRef } from '../events/domain-events.ts'
 import { discussionStream } from '../events/streams.ts'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { PageQuery } from '../http/paging.ts'
 import { isInTimeRange, TimeRangeQuery, timeRange } from '../http/time-range.ts'
-import type { AccountDocument } from '../projections/accounts.ts'
-import { issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
-import type { RepositoryDocument } from '../projections/repositories.ts'
-import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { ZERO_TIME } from '../times.ts'
-import { discussionUrls } from '../wire/comments.ts'
-import { IssueParams, IssueWire, issueFor, issueWires } from '../wire/issues.ts'
-import { LabelWire, labelWire } from '../wire/labels.ts'
-import { MilestoneWire, milestoneWire } from '../wire/milestones.ts'
-import { Nullable } from '../wire/nullable.ts'
-import { UserWire, userWire } from '../wire/users.ts'
+import { IssueParams, onIssue } from '../wire/issues.ts'
+import { pagedRows } from './paged-list.ts'
 import { evolveTimeline, type TimelineRow } from './timeline-rows.ts'
-
-export const TimelineWire = Type.Object({
-  id: Type.Integer(),
-  type: Type.String(),
-  html_url: Type.String(),
-  pull_request_url: Type.String(),
-  issue_url: Type.String(),
-  /** Null: the server itself. */
-  user: Nullable(UserWire),
-  body: Type.String(),
-  created_at: Type.String(),
-  updated_at: Type.String(),
-  old_project_id: Type.Integer(),
-  project_id: Type.Integer(),
-  old_milestone: Nullable(MilestoneWire),
-  milestone: Nullable(MilestoneWire),
-  tracked_time: Type.Null(),
-  old_title: Type.String(),
-  new_title: Type.String(),
-  old_ref: Type.String(),
-  new_ref: Type.String(),
-  ref_issue: Type.Null(),
-  ref_comment: Type.Null(),
-  ref_action: Type.String(),
-  ref_commit_sha: Type.String(),
-  review_id: Type.Integer(),
-  label: Nullable(LabelWire),
-  assignee: Nullable(UserWire),
-  assignee_team: Type.Null(),
-  removed_assignee: Type.Boolean(),
-  resolve_doer: Type.Null(),
-  dependent_issue: Nullable(IssueWire),
-})
-
-/** What the rows of one page name, in wire form. */
-interface TimelineSurroundings {
-  people: ReadonlyMap<number, Static<typeof UserWire>>
-  label(label: LabelRef): Static<typeof LabelWire>
-  milestone(milestone: MilestoneRef | null): Static<typeof MilestoneWire> | null
-  /** By repository and number; those that the requester may not see are not there. */
-  dependencies: ReadonlyMap<string, Static<typeof IssueWire>>
-  /** Texts of comments by their ids. */
-  texts: ReadonlyMap<number, string>
-}
-
-/** The fields in which rows of different types differ: in the places where Gitea has them. */
-function fieldsOf(row: TimelineRow, around: TimelineSurroundings): Partial<Static<typeof TimelineWire>> {
-  switch (row.type) {
-    case 'comment':
-      return { body: around.texts.get(row.id) ?? '' }
-    case 'close':
-    case 'reopen':
-    case 'pull_scheduled_merge':
-      return {}
-    case 'label':
-      return { body: row.added ? '1' : '', label: around.label(row.label) }
-    case 'milestone':
-      return { old_milestone: around.milestone(row.from), milestone: around.milestone(row.to) }
-    case 'assignees':
-      return { assignee: around.people.get(row.assignee.id) ?? null, removed_assignee: row.removed }
-    case 'change_title':
-      return { old_title: row.from, new_title: row.to }
-    case 'added_deadline':
-    case 'modified_deadline':
-    case 'removed_deadline':
-      return { body: row.dates }
-    case 'add_dependency':
-    case 'remove_dependency': {
-      const { repoId, index } = row.dependency
-      return { dependent_issue: around.dependencies.get(issueId(repoId, index)) ?? null }
-    }
-    case 'change_target_branch':
-      return { old_ref: row.from, new_ref: row.to }
-    case 'delete_branch':
-      return { old_ref: row.branch }
-    case 'pull_push':
-      return {
-        body: JSON.stringify({ is_force_push: false, commit_ids: [row.commit] }),
-        ref_commit_sha: row.commit,
-      }
-    case 'merge_pull':
-      return { ref_commit_sha: row.commit }
-    case 'pull_cancel_scheduled_merge':
-      return { body: row.reason }
-  }
-}
-
-/** The row as Gitea's `TimelineComment`. */
-function timelineWire(
-  row: TimelineRow,
-  urls: ReturnType<typeof discussionUrls>,
-  around: TimelineSurroundings,
-): Static<typeof TimelineWire> {
-  return {
-    id: row.id,
-    type: row.type,
-    ...urls,
-    user: row.by === null ? null : (around.people.get(row.by.id) ?? null),
-    body: '',
-    created_at: row.at,
-    updated_at: row.updatedAt,
-    old_project_id: 0,
-    project_id: 0,
-    old_milestone: null,
-    milestone: null,
-    tracked_time: null,
-    old_title: '',
-    new_title: '',
-    old_ref: '',
-    new_ref: '',
-    ref_issue: null,
-    ref_comment: null,
-    ref_action: 'none',
-    ref_commit_sha: '',
-    review_id: 0,
-    label: null,
-    assignee: null,
-    assignee_team: null,
-    removed_assignee: false,
-    resolve_doer: null,
-    dependent_issue: null,
-    ...fieldsOf(row, around),
-  }
-}
-
-/** Reads at once, whatever the number of rows, what they name. */
-async function surroundings(
-  services: Services,
-  repository: RepositoryDocument,
-  rows: readonly TimelineRow[],
-  requester: AccountDocument | null,
-): Promise<TimelineSurroundings> {
-  const { views } = services
-  const publicUrl = services.publicUrl()
-  const idsOf = (named: (row: TimelineRow) => readonly (string | number | undefined)[]) => [
-    ...new Set(rows.flatMap((row) => named(row).flatMap((id) => (id === undefined ? [] : [`${id}`])))),
-  ]
-  const [accounts, labels, milestones, comments, issues] = await Promise.all([
-    views.accounts.getMany(
-      idsOf((row) => [row.by?.id, row.type === 'assignees' ? row.assignee.id : undefined]),
-    ),
-    views.labels.getMany(idsOf((row) => (row.type === 'label' ? [row.label.id] : []))),
-    views.milestones.getMany(idsOf((row) => (row.type === 'milestone' ? [row.from?.id, row.to?.id] : []))),
-    views.comments.getMany(idsOf((row) => (row.type === 'comment' ? [row.id] : []))),
-    views.issues.getMany(
-      idsOf((row) => ('dependency' in row ? [issueId(row.dependency.repoId, row.dependency.index)] : [])),
-    ),
-  ])
-  const keys = new Map(issues.map(({ id, repoId, index }) => [id, issueId(repoId, index)]))
-  const shown = await issueWires(services, issues, requester)
-  const labelsById = new Map(labels.map((label) => [label.id, labelWire(label, repository, publicUrl)]))
-  const milestonesById = new Map(milestones.map((milestone) => [milestone.id, milestoneWire(milestone)]))
-  return {
-    people: new Map(accounts.map((account) => [account.id, userWire(account, publicUrl)])),
-    label: (label) => labelsById.get(label.id) ?? deletedLabel(label, repository, publicUrl),
-    milestone: (milestone) =>
-      milestone === null ? null : (milestonesById.get(milestone.id) ?? deletedMilestone(milestone)),
-    dependencies: new Map(shown.map((issue) => [keys.get(issue.id) ?? '', issue])),
-    texts: new Map(comments.map(({ id, body }) => [id, body])),
-  }
-}
-
-/** Of what is gone, the event still has the name. */
-function deletedLabel(label: LabelRef, repository: RepositoryDocument, publicUrl: string) {
-  const scope = { kind: 'repository', repoId: repository.id } as const
-  const rest = { scope, exclusive: false, archived: false, color: '', description: '' }
-  return labelWire({ ...label, ...rest }, repository, publicUrl)
-}
-
-function deletedMilestone({ id, title }: MilestoneRef): Static<typeof MilestoneWire> {
-  const none = { description: '', open_issues: 0, closed_issues: 0, closed_at: null, due_on: null }
-  return { id, title, state: 'open', created_at: ZERO_TIME, updated_at: ZERO_TIME, ...none }
-}
+import { TimelineWire, timelineWires } from './timeline-wire.ts'
 
 interface Timeline {
   rows: ReadonlyMap<number, TimelineRow>
-  /** Of the last event that is in them. */
+  /** Revision of the last event in the rows. */
   revision: number
 }
 
-/** Rows that are kept in memory, of all timelines: some 200 bytes each. */
+/** Rows of all timelines that are kept in memory: about 200 bytes each. */
 const MAX_ROWS = 100_000
-/** So many events are folded in one turn: a millisecond's work or two. */
+/** Events that are folded in one turn of the event loop: one or two milliseconds of work. */
 const EVENTS_PER_TURN = 250
 
-/** Reads timelines; of one that was read before only the events that came since. */
+/** Reads timelines. For a cached timeline it reads only the events that came since. */
 function timelineReader({ events }: Services): (issue: IssueDocument) => Promise<Timeline['rows']> {
   const known = new LRUCache<string, Timeline>({
     maxSize: MAX_ROWS,
@@ -220,7 +38,7 @@ function timelineReader({ events }: Services): (issue: IssueDocument) => Promise
     let rows: Map<number, TimelineRow> | undefined
     let revision = before?.revision ?? -1
     for await (const recorded of events.readStream(stream, { from: revision + 1 })) {
-      // What others have read already stays as it is.
+      // A copy: other requests may still use the rows that were read before.
       rows ??= new Map(before?.rows)
       evolveTimeline(rows, decode(recorded))
       revision = recorded.revision
@@ -247,22 +65,13 @@ export function timelineRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { query, requester } = request
-        const { repository } = await onRepository(services, request, 'read')
-        const range = timeRange(query)
-        const page = pageOf(query, services.config)
-        const issue = await issueFor(services, repository.id, request.params.index)
+        const { repository, issue } = await onIssue(services, request, 'read')
+        const range = timeRange(request.query)
         const rows = [...(await rowsOf(issue)).values()].filter(({ updatedAt }) =>
           isInTimeRange(range, updatedAt),
         )
-        const shown = rows.slice(page.skip, page.skip + page.limit)
-        const around = await surroundings(services, repository, shown, requester)
-        const publicUrl = services.publicUrl()
-        sendPaging(request, reply, publicUrl, page, rows.length)
-        return shown.map((row) => {
-          const urls = discussionUrls(repository, { ...issue, id: row.id }, publicUrl)
-          return timelineWire(row, urls, around)
-        })
+        const shown = pagedRows(services, request, reply, rows)
+        return timelineWires(services, repository, issue, shown, request.requester)
       },
     )
   }

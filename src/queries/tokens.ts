@@ -1,11 +1,9 @@
 /** The access tokens of a user: `GET /users/{username}/tokens`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { Type } from 'typebox'
-import { PageQuery } from '../http/paging.ts'
 import type { Services } from '../services.ts'
-import { AccessTokenWire, tokenOwner } from '../wire/tokens.ts'
+import { AccessTokenWire, accessTokenWire, tokenOwner } from '../wire/tokens.ts'
 import { UsernameParams } from '../wire/users.ts'
-import { pagedList } from './paged-list.ts'
+import { listSchema, pagedList } from './paged-list.ts'
 
 export function tokenQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
@@ -13,12 +11,7 @@ export function tokenQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       '/users/:username/tokens',
       {
         config: { scope: 'user' },
-        schema: {
-          tags: ['user'],
-          params: UsernameParams,
-          querystring: Type.Object(PageQuery),
-          response: { 200: Type.Array(AccessTokenWire) },
-        },
+        schema: { tags: ['user'], params: UsernameParams, ...listSchema(AccessTokenWire) },
       },
       async (request, reply) => {
         const owner = await tokenOwner(services, request, request.params.username)
@@ -26,15 +19,8 @@ export function tokenQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
           view: services.views.tokens,
           filter: { userId: owner.id },
           sort: [['id', 1]],
-          query: request.query,
         })
-        return tokens.map(({ id, name, lastEight, scopes }) => ({
-          id,
-          name,
-          sha1: '',
-          token_last_eight: lastEight,
-          scopes,
-        }))
+        return tokens.map((token) => accessTokenWire(token))
       },
     )
   }

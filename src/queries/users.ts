@@ -1,4 +1,4 @@
-/** Users on the wire, and reading them: `/user`, `/users/{username}`. */
+/** Reading users: `/user`, `/users/{username}`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'

@@ -1,4 +1,4 @@
-/** Who may do what with a repository: decided from the requester's and the repository's documents. */
+/** What a requester may do with a repository. Pure. */
 import type { Permission } from '../events/domain-events.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
@@ -8,19 +8,19 @@ export type Access = 'none' | Permission
 const RANK: Record<Access, number> = { none: 0, read: 1, write: 2, admin: 3 }
 
 /**
- * The requester's access: the most of what being a site admin, the owner, a member of the owning
- * organization, a collaborator, or (in a public repository) anyone gives. Null is an anonymous requester.
+ * The requester's access: the highest one that the requester has as a site admin, as the owner, as a member of the owning
+ * organization, as a collaborator or, in a public repository, as anyone. Null is an anonymous requester.
  */
 export function accessTo(repository: RepositoryDocument, requester: AccountDocument | null): Access {
   const anyone: Access = repository.private ? 'none' : 'read'
   if (requester === null) return anyone
   if (requester.siteAdmin || requester.id === repository.ownerId) return 'admin'
-  const given: Access[] = [
+  const granted: Access[] = [
     anyone,
     requester.memberships[`${repository.ownerId}`] ?? 'none',
     repository.collaborators[`${requester.id}`]?.permission ?? 'none',
   ]
-  return given.reduce((most, access) => (RANK[access] > RANK[most] ? access : most))
+  return granted.reduce((most, access) => (RANK[access] > RANK[most] ? access : most))
 }
 
 export function atLeast(access: Access, needed: Permission): boolean {

@@ -1,4 +1,4 @@
-/** Signs every request in, and keeps access tokens to their scopes. */
+/** Signs in every request, and checks the scopes of access tokens. */
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Refused, refuse } from '../refusal.ts'
@@ -8,9 +8,9 @@ import { missingScopes, type ScopeCategory, type ScopeLevel } from './token-scop
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** What an access token needs for this route: all of these. Default: repository. */
+    /** The categories that an access token needs for this route, all of them. Default: repository. */
     scope?: ScopeCategory | readonly ScopeCategory[]
-    /** Default: read for GET and HEAD, write for the rest. */
+    /** Default: read for GET and HEAD, write for all other methods. */
     scopeLevel?: ScopeLevel
   }
   interface FastifyRequest {
@@ -22,8 +22,8 @@ declare module 'fastify' {
 }
 
 /**
- * Decorates requests with `requester` and `tokenScopes`, for all routes of the app that it is registered on.
- * Bad credentials are refused everywhere, also where none are needed.
+ * Sets `requester`, `tokenScopes` and `tokenId` on the requests of all routes of the app. Bad credentials are refused on
+ * every route, also on routes that need none.
  */
 export function authPlugin(services: Pick<Services, 'views' | 'secrets'>, limits = SIGN_IN_LIMITS) {
   const authenticate = createAuthenticate(services, limits)
@@ -55,8 +55,9 @@ export function authPlugin(services: Pick<Services, 'views' | 'secrets'>, limits
 }
 
 /**
- * For routes that know only while they run what they do (git's `info/refs`).
- * @throws Refused (forbidden) when the request has a token whose scopes do not suffice
+ * Checks the scopes of a request's token. Handlers call it where the needed level depends on the request (git's
+ * `info/refs`).
+ * @throws Refused (forbidden) when the token lacks a scope
  */
 export function requireScope(
   request: FastifyRequest,

@@ -1,40 +1,40 @@
 /**
- * Patterns of branch names and of status contexts, as Gitea reads them. `*` is any number of characters and `?`
- * one, neither of them the separator; `**` is any number of any characters; `[a-z]` and `[!a-z]` are one
- * character of a set; `{a,b}` is one of several patterns; `\` takes the meaning off the next character.
+ * Patterns of branch names and of status contexts, with Gitea's syntax. `*` matches any number of characters and `?` one
+ * character, but not the separator. `**` matches any number of any characters. `[a-z]` and `[!a-z]` match one character
+ * of a set, `{a,b}` one of several patterns. `\` makes the next character literal.
  *
- * Patterns come from users. Regular expressions, and the libraries that turn patterns into them, try one way
- * after another and can take time exponential in the pattern. This follows all ways at once: its time is at
- * most the length of the pattern times the length of the name.
+ * Patterns come from users. Regular expressions, and the libraries that use them, try the possible matches one after
+ * another, and their time can be exponential in the pattern. This matcher follows all possible matches together: its
+ * time is at most the length of the pattern times the length of the name. See `docs/decisions/glob-matcher.md`.
  */
 import { LRUCache } from 'lru-cache'
 
-/** Where a match can stand in a pattern, in the order of the pattern. */
+/** A step of a pattern, in the order of the pattern. A match in progress is at one or more steps. */
 type Step =
-  /** Takes a character and goes to the next step. */
+  /** Takes one character and goes to the next step. */
   | { kind: 'one'; takes: (character: number) => boolean }
   | { kind: 'literal'; character: number }
-  /** Takes characters and stays; or goes to the next step without one. */
+  /** Takes characters and stays at this step, or goes to the next step without a character. */
   | { kind: 'many'; separator: boolean }
-  /** Goes on at one of these steps, all of them later ones, without a character. */
+  /** Goes to one of these steps without a character. All of them are later steps. */
   | { kind: 'choice'; next: number[] }
 
-/** A pattern ready to match; undefined when it is none. */
+/** A pattern that is ready to match; undefined when it is malformed. */
 type Compiled = readonly Step[] | undefined
 
-/** Whether all of `name` matches. A pattern that is not well formed matches the name that it spells. */
+/** Whether the whole `name` matches. A malformed pattern matches only the name that equals it. */
 export function globMatches(pattern: string, name: string, separator?: string): boolean {
   if (!isPattern(pattern)) return pattern === name
   const steps = compiled(pattern, separator)
   return steps === undefined ? pattern === name : runs(steps, name, separator)
 }
 
-/** Whether the text says more than the one name that it spells. */
+/** Whether the text contains special characters of patterns. */
 export function isPattern(text: string): boolean {
   return /[*?[\]{}\\]/.test(text)
 }
 
-/** Why the text is no pattern, or undefined when it is one. */
+/** Why the pattern is malformed; undefined when it is not. */
 export function globProblem(pattern: string): string | undefined {
   const parsed = parse(pattern, undefined)
   return 'problem' in parsed ? parsed.problem : undefined
@@ -55,16 +55,16 @@ function compiled(pattern: string, separator: string | undefined): Compiled {
 function runs(steps: readonly Step[], name: string, separator: string | undefined): boolean {
   const end = steps.length
   const separating = separator?.codePointAt(0)
-  // Whether a match of what was read so far can stand at that step.
+  // By step: 1 when a match of the characters so far is at that step.
   let here = new Uint8Array(end + 1)
   let there = new Uint8Array(end + 1)
   here[0] = 1
-  for (let at = 0; at < end; at++) if (here[at] === 1) goOn(steps[at], at, here)
+  for (let at = 0; at < end; at++) if (here[at] === 1) followFree(steps[at], at, here)
   for (const text of name) {
     const character = text.codePointAt(0) ?? 0
     there.fill(0)
     let alive = false
-    // Every way leads to the same step or a later one, so one pass sees a step when all that lead to it are seen.
+    // A step goes only to itself or to later steps, so one pass in order reaches all of them.
     for (let at = 0; at < end; at++) {
       if (here[at] === 0 && there[at] === 0) continue
       const step = steps[at]
@@ -72,7 +72,7 @@ function runs(steps: readonly Step[], name: string, separator: string | undefine
         there[step.kind === 'many' ? at : at + 1] = 1
         alive = true
       }
-      if (there[at] === 1) goOn(step, at, there)
+      if (there[at] === 1) followFree(step, at, there)
     }
     if (!alive) return false
     const spare = here
@@ -95,15 +95,15 @@ function takes(step: Step, character: number, separating: number | undefined): b
   }
 }
 
-/** Where a match that stands at a step can stand as well. */
-function goOn(step: Step | undefined, at: number, standing: Uint8Array): void {
-  if (step?.kind === 'many') standing[at + 1] = 1
-  else if (step?.kind === 'choice') for (const next of step.next) standing[next] = 1
+/** Marks the steps that a match at this step reaches without a character. */
+function followFree(step: Step | undefined, at: number, reached: Uint8Array): void {
+  if (step?.kind === 'many') reached[at + 1] = 1
+  else if (step?.kind === 'choice') for (const next of step.next) reached[next] = 1
 }
 
 type Parsed = { steps: readonly Step[] } | { problem: string }
 
-/** A `{…}` that is still open: its choice, and the ends of its alternatives, which lead behind it. */
+/** A `{…}` that is still open. `alternatives`: where each begins; `ends`: filled with the step after the `}`. */
 interface OpenGroup {
   alternatives: number[]
   ends: number[][]
@@ -175,7 +175,7 @@ function literal(character: string): Step {
   return { kind: 'literal', character: character.codePointAt(0) ?? 0 }
 }
 
-/** The set that begins at `start`, behind its `[`; `end` is where its `]` stands. */
+/** The set that begins at `start`, after its `[`; `end` is the index of its `]`. A string is the problem. */
 function parseSet(
   characters: readonly string[],
   start: number,

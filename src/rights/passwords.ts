@@ -1,31 +1,31 @@
-/** Passwords as scrypt hashes. Hashing is slow on purpose: only so many at once, and only so many waiting. */
+/** Passwords as scrypt hashes. Hashing is slow on purpose, so running and waiting hashes are limited in number. */
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { Refused, refuse } from '../refusal.ts'
 import { createSlots } from '../turns.ts'
 
 export const MIN_PASSWORD = 8
-/** A password is hashed whole; this bounds the work before it. */
+/** In characters. It limits the work of normalizing and hashing a password. */
 export const MAX_PASSWORD = 1024
 
-export interface Cost {
+interface Cost {
   N: number
   r: number
   p: number
 }
 
-/** OWASP's least for 16 MiB of memory each. */
+/** OWASP's minimum for scrypt with 16 MiB of memory. */
 const COST: Cost = { N: 16384, r: 8, p: 5 }
 const SALT_BYTES = 16
 const HASH_BYTES = 32
 
-/** Two of libuv's four threads: files and name look-ups always find one free. */
+/** Two of libuv's four threads: two stay free for files and DNS. */
 const slots = createSlots(2)
 const MAX_WAITING = 100
 let waiting = 0
 
 /**
- * The hash with all that is needed to check a password against it: `scrypt$N$r$p$salt$hash`.
- * @throws Refused (too many requests) when too many passwords wait to be hashed already
+ * The hash of a password, with the parameters for checking it: `scrypt$N$r$p$salt$hash`.
+ * @throws Refused (too many requests) when too many passwords are waiting
  */
 export async function hashPassword(password: string, cost: Cost = COST): Promise<string> {
   const salt = randomBytes(SALT_BYTES)
@@ -34,7 +34,7 @@ export async function hashPassword(password: string, cost: Cost = COST): Promise
   return ['scrypt', N, r, p, salt.toString('base64'), hash.toString('base64')].join('$')
 }
 
-/** Whether it is the password, in a time that does not tell how much of it is right. */
+/** Whether the password is right. The time it takes does not show how much of it is right. */
 export async function isPassword(password: string, stored: string): Promise<boolean> {
   const [kind, N, r, p, salt, hash] = stored.split('$')
   if (kind !== 'scrypt' || salt === undefined || hash === undefined) {
@@ -46,8 +46,8 @@ export async function isPassword(password: string, stored: string): Promise<bool
   return timingSafeEqual(actual, expected)
 }
 
-/** A hash that no password has, for logins that do not exist: checking it takes as long as a real one. */
-export const NOBODYS_HASH = [
+/** A hash of no password, for unknown logins: checking it takes as long as checking a real one. */
+export const DUMMY_HASH = [
   'scrypt',
   COST.N,
   COST.r,
@@ -62,7 +62,7 @@ async function derive(password: string, salt: Buffer, length: number, cost: Cost
   waiting += 1
   const give = await slots.take()
   try {
-    // Gitea's clients may type the same characters in another normal form.
+    // Keyboards and clients may send the same characters in different Unicode forms.
     return await scryptAsync(password.normalize('NFKC'), salt, length, cost)
   } finally {
     waiting -= 1

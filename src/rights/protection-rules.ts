@@ -1,12 +1,12 @@
-/** What a branch protection means: which rule holds for a branch, who may push and merge, what checks say. Pure. */
+/** Branch protection: which rule protects a branch, who may push and merge, and whether checks passed. Pure. */
 import type { BranchProtection, CommitState } from '../events/domain-events.ts'
 import { type Access, atLeast } from './access.ts'
 import { globMatches, isPattern } from './glob.ts'
 
 /**
- * The rule that holds for a branch: the one with exactly its name, or else the first that matches.
- * `protections` are in the order in which they are asked. A rule that is no pattern matches in any case, as in
- * Gitea; in a pattern `*` stops at slashes and `**` does not.
+ * The rule that protects a branch: the one with exactly its name, otherwise the first that matches, in the order of
+ * `protections`. As in Gitea, a rule without special characters ignores case. In a pattern, `*` does not match slashes
+ * and `**` does.
  */
 export function protectionOf(
   protections: readonly BranchProtection[],
@@ -20,7 +20,7 @@ export function protectionOf(
   )
 }
 
-/** Writers may push; to a protected branch only when it allows pushes, and those whom it names if it names any. */
+/** Writers may push. A protected branch must also allow pushes, and it may name the only users who may push. */
 export function mayPush(
   protection: Pick<BranchProtection, 'push' | 'pushers'> | undefined,
   requester: { id: number },
@@ -31,7 +31,7 @@ export function mayPush(
   return protection.push && (protection.pushers === null || protection.pushers.includes(requester.id))
 }
 
-/** Writers may merge; into a protected branch those whom it names if it names any. */
+/** Writers may merge. A protected branch may name the only users who may merge into it. */
 export function mayMerge(
   protection: Pick<BranchProtection, 'mergers'> | undefined,
   userId: number,
@@ -45,16 +45,15 @@ export function mayMerge(
 export type ChecksOutcome = 'success' | 'pending' | 'failed'
 
 /**
- * What the statuses of a commit, the latest of each context, say together. Each required context (patterns, in
- * which `*` matches slashes too) must be posted, and all that match it must be `success`; with none required
- * all that were posted must be, and there must be one. `warning` is no success. One that failed decides,
- * though others are pending.
+ * The outcome of the latest statuses of a commit, by context. Required contexts are patterns, in which `*` also matches
+ * slashes. Each must match at least one posted context, and all that it matches must be `success`. With no required
+ * contexts, at least one status must be posted and all must be `success`. `warning` is not a success. A failed status
+ * decides even if others are pending.
  */
 export function checksOutcome(
-  required: { contexts: readonly string[] },
+  { contexts }: { contexts: readonly string[] },
   posted: ReadonlyMap<string, CommitState>,
 ): ChecksOutcome {
-  const { contexts } = required
   if (contexts.length === 0) return worst(posted.size === 0 ? ['pending'] : [...posted.values()])
   return worst(contexts.flatMap((context) => statesOf(context, posted)))
 }

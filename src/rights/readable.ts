@@ -1,9 +1,9 @@
-/** Which repositories somebody may read: what `accessTo` says of one, as a filter for many. */
+/** The repositories that a requester may read, as a filter. It agrees with `accessTo`. */
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { Filter } from '../projections/read-store.ts'
 import { ANYONE, type RepositoryDocument } from '../projections/repositories.ts'
 
-/** `null`: an anonymous requester. */
+/** Null is an anonymous requester. */
 export function readableBy(requester: AccountDocument | null): Filter<RepositoryDocument> {
   if (requester === null) return { readers: ANYONE }
   if (requester.siteAdmin) return {}

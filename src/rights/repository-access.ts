@@ -1,4 +1,4 @@
-/** The repository in a path, for whoever may use it so. */
+/** The look-up of the repository in a path, with a check of the requester's permission. */
 
 import type { Permission } from '../events/domain-events.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
@@ -25,9 +25,9 @@ export interface RepositoryRequest {
 }
 
 /**
- * The repository in the request's path, for a requester who has at least that permission.
- * @throws Refused: not found when it does not exist or the requester may not even read it; unauthenticated or
- * forbidden when the permission is too low
+ * The repository in the request's path. The requester must have at least the needed permission.
+ * @throws Refused: not found when the repository does not exist or the requester may not read it; unauthenticated or
+ *   forbidden when the permission is too low
  */
 export function onRepository(
   services: Pick<Services, 'views'>,
@@ -37,7 +37,7 @@ export function onRepository(
   return repositoryFor(services, request.requester, request.params, needed)
 }
 
-/** The same for a repository that something other than the request's path names. */
+/** Like `onRepository`, for a repository that is not in the request's path. */
 export async function repositoryFor(
   { views }: Pick<Services, 'views'>,
   requester: AccountDocument | null,

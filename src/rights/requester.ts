@@ -1,4 +1,4 @@
-/** Who asks: what a handler takes from its request after sign-in. */
+/** The requester of a request, as sign-in found it. */
 import type { FastifyRequest } from 'fastify'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -10,13 +10,13 @@ declare module 'fastify' {
   }
 }
 
-/** The signed-in requester, or 401. */
+/** The signed-in requester. @throws Refused (unauthenticated) for an anonymous request */
 export function signedIn({ requester }: Pick<FastifyRequest, 'requester'>): AccountDocument {
   if (requester === null) throw new Refused(refuse.unauthenticated('sign in first'))
   return requester
 }
 
-/** The signed-in requester, who must be a site admin. `what` says what only they do. */
+/** The requester, who must be a site admin. `what` ends the message "only site admins …". @throws Refused */
 export function siteAdmin(request: FastifyRequest, what: string): AccountDocument {
   const requester = signedIn(request)
   if (!requester.siteAdmin) throw new Refused(refuse.forbidden(`only site admins ${what}`))

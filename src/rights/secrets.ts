@@ -9,8 +9,8 @@ interface PasswordHash {
   hash: string
 }
 
-export interface TokenSecret {
-  /** SHA-256 of the token, hexadecimal: what it is found by. */
+interface TokenSecret {
+  /** SHA-256 of the token, hexadecimal. It is also the document's id. */
   hash: string
   userId: number
   tokenId: number
@@ -20,30 +20,30 @@ export interface TokenSecret {
 
 /** By user id. */
 const passwordHashes: Collection<PasswordHash> = { name: 'password_hashes', indexes: [], arrays: [] }
-/** By SHA-256: a token is random, so that a slow hash would add nothing. */
+/** By SHA-256 of the token. A token is random, so a slow hash would not be safer. */
 export const tokenHashes: Collection<TokenSecret> = {
   name: 'token_hashes',
   indexes: [[['tokenId', 1]]],
   arrays: [],
 }
 
-/** What the secret store must be prepared for. */
+/** The collections that the secret store must prepare. */
 export const secretCollections: readonly AnyCollection[] = [passwordHashes, tokenHashes]
 
-/** These documents are written by hand, not folded from the log: they have no position. */
+/** Secrets are not folded from the log, so they have no real position. */
 const position = 0
 
-/** So long a secret that another node has replaced is still taken. A deleted token's document is gone at once. */
-const FOUND_FOR_MS = 5000
+/** How long this node still accepts a secret that another node replaced. A deleted token is refused immediately. */
+const CACHE_TTL_MS = 5000
 
-/** Tokens are looked up with every request, and what was found stays true until this process writes. */
-const foundTokens = perStore(
-  (): LRUCache<string, TokenSecret> => new LRUCache({ max: 10_000, ttl: FOUND_FOR_MS }),
+/** A cache, because every request looks up its token. Each write of this process clears it. */
+const cachedTokens = perStore(
+  (): LRUCache<string, TokenSecret> => new LRUCache({ max: 10_000, ttl: CACHE_TTL_MS }),
 )
 
 async function write(secrets: ReadStore, changes: readonly Change[]): Promise<void> {
   await secrets.apply(changes, new Map())
-  foundTokens(secrets).clear()
+  cachedTokens(secrets).clear()
 }
 
 /** Resolves when the hash is on disk. */
@@ -56,7 +56,7 @@ export async function passwordHashOf(secrets: ReadStore, userId: number): Promis
   return (await secrets.get(passwordHashes, `${userId}`))?.hash
 }
 
-/** Resolves when the token's hash is on disk. It is worth nothing before the token's event is. */
+/** Resolves when the token's hash is on disk. The token does not work before its event is recorded. */
 export async function keepToken(
   secrets: ReadStore,
   token: string,
@@ -69,7 +69,7 @@ export async function keepToken(
 
 export async function findToken(secrets: ReadStore, token: string): Promise<TokenSecret | undefined> {
   const hash = sha256(token)
-  const found = foundTokens(secrets)
+  const found = cachedTokens(secrets)
   const before = found.get(hash)
   if (before !== undefined) return before
   const secret = await secrets.get(tokenHashes, hash)
@@ -82,8 +82,8 @@ export async function forgetSecret(secrets: ReadStore, { hash }: TokenSecret): P
 }
 
 /**
- * Forgets the secrets that the same token had before this one. Of two that are made at once the one that
- * is later in this order stays, whoever calls first.
+ * Deletes the older secrets of the same token. When two secrets are made at the same time, the later one by `orderOf`
+ * stays, no matter which call comes first.
  */
 export async function forgetOlderSecrets(secrets: ReadStore, kept: TokenSecret): Promise<void> {
   const all = await secrets.find(tokenHashes, { tokenId: kept.tokenId })
@@ -91,7 +91,7 @@ export async function forgetOlderSecrets(secrets: ReadStore, kept: TokenSecret):
   if (older.length > 0) await write(secrets, older.map(deletion))
 }
 
-/** Forgets all that was ever kept of a token. */
+/** Deletes all secrets of a token. */
 export async function forgetToken(secrets: ReadStore, tokenId: number): Promise<void> {
   const all = await secrets.find(tokenHashes, { tokenId })
   if (all.length > 0) await write(secrets, all.map(deletion))

@@ -1,28 +1,28 @@
-/** From an `Authorization` header to who asks: passwords and access tokens. */
+/** Signing in with an `Authorization` header: passwords and access tokens. */
 import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
-import { isPassword, MAX_PASSWORD, NOBODYS_HASH } from './passwords.ts'
+import { DUMMY_HASH, isPassword, MAX_PASSWORD } from './passwords.ts'
 import { findToken, passwordHashOf } from './secrets.ts'
 import { createThrottle, type ThrottleLimits } from './throttle.ts'
 
-export interface Identity {
+interface Identity {
   account: AccountDocument
-  /** What the token may be used for; null when the requester signed in with the password. */
+  /** The scopes of the token; null when the requester signed in with the password. */
   tokenScopes: readonly string[] | null
   /** The token's id; null when the requester signed in with the password. */
   tokenId: number | null
 }
 
 /**
- * Who presents these credentials, from that address; null when there are none.
- * @throws Refused (unauthenticated) for bad ones, Throttled after too many bad passwords
+ * The identity for these credentials, sent from that address; null when there are no credentials.
+ * @throws Refused (unauthenticated) for bad credentials, Throttled after too many bad passwords
  */
-export type Authenticate = (authorization: string | undefined, ip: string) => Promise<Identity | null>
+type Authenticate = (authorization: string | undefined, ip: string) => Promise<Identity | null>
 
-/** Too many bad passwords: not even a right one is looked at for a while. */
+/** Too many bad passwords: for a while, no password is checked. */
 export class Throttled extends Refused {
   readonly retryAfterSeconds: number
 
@@ -35,7 +35,7 @@ export class Throttled extends Refused {
 export interface SignInLimits {
   /** Failures of one login from one address. */
   perLogin: ThrottleLimits
-  /** Failures from one address, whatever the logins. */
+  /** Failures from one address, for all logins together. */
   perAddress: ThrottleLimits
 }
 
@@ -46,14 +46,14 @@ export const SIGN_IN_LIMITS: SignInLimits = {
   perAddress: { failures: 100, windowMs: FIVE_MINUTES_MS },
 }
 
-/** Passwords that were right lately: 10,000 users who send theirs with every request. */
+/** Passwords that were right lately: enough for 10,000 users who send theirs with every request. */
 const MAX_VERIFIED = 10_000
 
 const TOKEN = /^[0-9a-f]{40}$/
 
 type Credentials = { token: string } | { login: string; password: string }
 
-/** One per server: it remembers who failed, and which passwords were right. */
+/** One for each server: it keeps the failures, and the passwords that were right lately. */
 export function createAuthenticate(
   services: Pick<Services, 'views' | 'secrets'>,
   limits: SignInLimits = SIGN_IN_LIMITS,
@@ -61,11 +61,11 @@ export function createAuthenticate(
   const { views, secrets } = services
   const loginFailures = createThrottle(limits.perLogin)
   const addressFailures = createThrottle(limits.perAddress)
-  // Memory that leaks tells no password: what is kept is keyed with a secret of this process.
-  const memoryKey = randomBytes(32)
-  /** The stored hash that a password was right for: worth nothing once that has changed. */
+  // Keys of `verified` are HMACs with this secret, so a leak of the memory does not reveal passwords.
+  const cacheSecret = randomBytes(32)
+  /** The stored hash that a password was right for. The entry is ignored when the stored hash has changed. */
   const verified = new LRUCache<string, string>({ max: MAX_VERIFIED, ttl: FIVE_MINUTES_MS })
-  const underWay = new Map<string, Promise<boolean>>()
+  const pendingChecks = new Map<string, Promise<boolean>>()
 
   async function byToken(token: string): Promise<Identity | undefined> {
     const secret = TOKEN.test(token) ? await findToken(secrets, token) : undefined
@@ -78,57 +78,58 @@ export function createAuthenticate(
     return { account, tokenScopes: document.scopes, tokenId: secret.tokenId }
   }
 
-  function throwIfThrottled(place: string, ip: string): void {
-    const wait = addressFailures.blockedFor(ip) ?? loginFailures.blockedFor(place)
+  function throwIfThrottled(loginAtAddress: string, ip: string): void {
+    const wait = addressFailures.blockedFor(ip) ?? loginFailures.blockedFor(loginAtAddress)
     if (wait !== undefined) throw new Throttled(wait)
   }
 
   async function byPassword(login: string, password: string, ip: string): Promise<Identity | undefined> {
     const loginKey = login.toLowerCase()
-    const place = JSON.stringify([ip, loginKey])
-    throwIfThrottled(place, ip)
+    const loginAtAddress = JSON.stringify([ip, loginKey])
+    throwIfThrottled(loginAtAddress, ip)
     if (password.length > MAX_PASSWORD) return undefined
 
     const account = await views.accounts.findOne({ loginKey })
     const stored = account?.kind === 'user' ? await passwordHashOf(secrets, account.id) : undefined
-    const hash = stored ?? NOBODYS_HASH
-    const memory = createHmac('sha256', memoryKey)
+    const hash = stored ?? DUMMY_HASH
+    const cacheKey = createHmac('sha256', cacheSecret)
       .update(JSON.stringify([loginKey, password, hash]))
       .digest('base64')
-    const right = verified.get(memory) === hash || (await check(memory, password, hash, [place, ip]))
+    const right =
+      verified.get(cacheKey) === hash || (await check(cacheKey, password, hash, [loginAtAddress, ip]))
     return right && stored !== undefined && account !== undefined
       ? { account, tokenScopes: null, tokenId: null }
       : undefined
   }
 
-  /** The same password for the same login, many times at once, is checked once. */
+  /** Equal requests that run at the same time share one check. */
   function check(
-    memory: string,
+    cacheKey: string,
     password: string,
     hash: string,
-    [place, ip]: [string, string],
+    [loginAtAddress, ip]: [string, string],
   ): Promise<boolean> {
-    const before = underWay.get(memory)
+    const before = pendingChecks.get(cacheKey)
     if (before !== undefined) return before
-    // Again: others may have failed while this one looked up the account.
-    throwIfThrottled(place, ip)
-    const forgive = [loginFailures.attempt(place), addressFailures.attempt(ip)]
+    // Check again: other requests may have failed while this one looked up the account.
+    throwIfThrottled(loginAtAddress, ip)
+    const forgive = [loginFailures.attempt(loginAtAddress), addressFailures.attempt(ip)]
     const checking = isPassword(password, hash)
       .then(
         (right) => {
           if (!right) return false
-          verified.set(memory, hash)
+          verified.set(cacheKey, hash)
           for (const undo of forgive) undo()
           return true
         },
         (error: unknown) => {
-          // Nobody knows whether it was right: not a failure of the client.
+          // The password was not checked, so this is not a failure of the client.
           for (const undo of forgive) undo()
           throw error
         },
       )
-      .finally(() => underWay.delete(memory))
-    underWay.set(memory, checking)
+      .finally(() => pendingChecks.delete(cacheKey))
+    pendingChecks.set(cacheKey, checking)
     return checking
   }
 
@@ -140,7 +141,7 @@ export function createAuthenticate(
     const identity =
       'token' in credentials
         ? await byToken(credentials.token)
-        : // A token may stand for the password, whatever the login: that is how git clients send it.
+        : // git clients send a token as the password, with any login.
           ((await byToken(credentials.password)) ??
           (await byPassword(credentials.login, credentials.password, ip)))
     if (identity === undefined) throw new Refused(refuse.unauthenticated('bad credentials'))

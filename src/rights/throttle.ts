@@ -1,25 +1,25 @@
-/** How often something may fail in a while before it is not tried any more. Bounded memory. */
+/** Limits how often something may fail within a time window. Its memory is bounded. */
 import { LRUCache } from 'lru-cache'
 
 export interface ThrottleLimits {
   failures: number
-  /** From the first failure on, in milliseconds; then counting begins again. */
+  /** In milliseconds, from the first failure; then counting starts again. */
   windowMs: number
 }
 
-export interface Throttle {
+interface Throttle {
   /** Seconds until the key may try again, at least 1; undefined when it may now. */
   blockedFor(key: string): number | undefined
   /**
-   * Counts an attempt as a failure before its outcome is known, so that many at once can't all pass.
-   * The returned function takes the count back.
+   * Counts an attempt as a failure before its outcome is known, so that many simultaneous attempts cannot all pass.
+   * The returned function removes the failure again.
    */
   attempt(key: string): () => void
 }
 
 interface Count {
   failures: number
-  /** When counting begins again, in milliseconds. */
+  /** When counting starts again, in milliseconds since 1970. */
   until: number
 }
 

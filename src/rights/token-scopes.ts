@@ -1,4 +1,4 @@
-/** What an access token may be used for: Gitea's scopes. Pure. */
+/** Scopes of access tokens, as in Gitea. Pure. */
 
 export const SCOPE_CATEGORIES = [
   'activitypub',
@@ -17,22 +17,22 @@ export type ScopeLevel = 'read' | 'write'
 
 const KNOWN = new Set(['all', ...SCOPE_CATEGORIES.flatMap((name) => [`read:${name}`, `write:${name}`])])
 
-/** The scopes that a token can't have. `public-only` is one: a restriction that is not enforced is a trap. */
+/** The scopes that a token cannot have. `public-only` is one of them: we don't enforce it, so accepting it would mislead. */
 export function unknownScopes(scopes: readonly string[]): string[] {
   return scopes.filter((scope) => !KNOWN.has(scope))
 }
 
-/** Each scope once, in Gitea's order: `write` implies `read`, and everything together is `all`. */
+/** Each scope once, in Gitea's order. `write` includes `read`, and `write` for all categories is `all`. */
 export function normalScopes(scopes: readonly string[]): string[] {
-  const given = new Set(scopes)
-  if (given.has('all') || SCOPE_CATEGORIES.every((name) => given.has(`write:${name}`))) return ['all']
+  const granted = new Set(scopes)
+  if (granted.has('all') || SCOPE_CATEGORIES.every((name) => granted.has(`write:${name}`))) return ['all']
   return SCOPE_CATEGORIES.flatMap((name) => {
-    if (given.has(`write:${name}`)) return [`write:${name}`]
-    return given.has(`read:${name}`) ? [`read:${name}`] : []
+    if (granted.has(`write:${name}`)) return [`write:${name}`]
+    return granted.has(`read:${name}`) ? [`read:${name}`] : []
   })
 }
 
-/** The scopes that a request needs and the token does not have. */
+/** The scopes that a request needs and the token lacks. */
 export function missingScopes(
   scopes: readonly string[],
   categories: readonly ScopeCategory[],

@@ -1,7 +1,7 @@
-/** Who may see an account. */
+/** Who may see an account. Pure. */
 import type { AccountDocument } from '../projections/accounts.ts'
 
-/** Whether an account may be seen: a limited one by whoever is signed in, a private one by its members. */
+/** Whether `viewer` may see the account: every user sees a limited one, only its members see a private one. */
 export function canSee(account: AccountDocument, viewer: AccountDocument | null): boolean {
   if (account.visibility === 'public') return true
   if (viewer === null) return false

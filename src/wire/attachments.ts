@@ -1,4 +1,4 @@
-/** Files of comments on the wire, and the one in a path. */
+/** Attachments of comments on the wire, and the look-up of the attachment in a path. */
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { CommentDocument } from '../projections/comments.ts'
@@ -15,7 +15,7 @@ export const AttachmentParams = Type.Object({
 
 export const noSuchFile = () => new Refused(refuse.notFound('attachment not found'))
 
-/** The comment's file with the id in a path, or 404: also when it is another comment's. */
+/** The comment's file with that id. @throws Refused (not found), also when another comment has the file */
 export function attachmentOf(comment: CommentDocument, id: string): AttachmentOfDocument {
   const number = pathNumber(id)
   const file = comment.attachments.find((one) => one.id === number)
@@ -34,10 +34,7 @@ export const AttachmentWire = Type.Object({
 })
 
 /** A file of a comment as Gitea's `Attachment`. Downloads are not counted. */
-export function attachmentWire(
-  file: CommentDocument['attachments'][number],
-  publicUrl: string,
-): Static<typeof AttachmentWire> {
+export function attachmentWire(file: AttachmentOfDocument, publicUrl: string): Static<typeof AttachmentWire> {
   return {
     id: file.id,
     name: file.name,

@@ -1,16 +1,17 @@
-/** Branch protections on the wire, and the one in a path. */
+/** Branch protections on the wire, and the look-up of the protection in a path. */
 import { type Static, Type } from 'typebox'
+import { Value } from 'typebox/value'
 import type { BranchProtection } from '../events/domain-events.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 
-/** Rules have slashes, so the name is all that follows. */
+/** `*`: the name of the rule, which may contain slashes. */
 export const ProtectionParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
 
-export const Names = Type.Array(Type.String())
+const Names = Type.Array(Type.String())
 
-/** Settings that are enforced. */
+/** The settings that we enforce. */
 const ENFORCED = {
   priority: Type.Integer({ minimum: 0, maximum: 1_000_000_000 }),
   enable_push: Type.Boolean(),
@@ -25,7 +26,7 @@ const ENFORCED = {
   block_admin_merge_override: Type.Boolean(),
 }
 
-/** Settings of Gitea that are not: each always has the value that asks for nothing. */
+/** Gitea's settings that we don't enforce: each always has the neutral value, which demands nothing. */
 const NOT_ENFORCED = {
   push_whitelist_teams: Names,
   push_whitelist_deploy_keys: Type.Boolean(),
@@ -47,7 +48,7 @@ const NOT_ENFORCED = {
   unprotected_file_patterns: Type.String(),
 }
 
-/** What a rule says, in answers and in requests. */
+/** The settings of a rule, in answers and in requests. */
 export const ProtectionFields = { ...ENFORCED, ...NOT_ENFORCED }
 
 export const BranchProtectionWire = Type.Object({
@@ -58,29 +59,10 @@ export const BranchProtectionWire = Type.Object({
   updated_at: Type.String(),
 })
 
-/** Of the settings that are not enforced. */
-export const NEUTRAL = {
-  push_whitelist_teams: [],
-  push_whitelist_deploy_keys: false,
-  enable_force_push: false,
-  enable_force_push_allowlist: false,
-  force_push_allowlist_usernames: [],
-  force_push_allowlist_teams: [],
-  force_push_allowlist_deploy_keys: false,
-  merge_whitelist_teams: [],
-  required_approvals: 0,
-  enable_approvals_whitelist: false,
-  approvals_whitelist_username: [],
-  approvals_whitelist_teams: [],
-  block_on_rejected_reviews: false,
-  block_on_official_review_requests: false,
-  dismiss_stale_approvals: false,
-  ignore_stale_approvals: false,
-  protected_file_patterns: '',
-  unprotected_file_patterns: '',
-} satisfies Static<ReturnType<typeof Type.Object<typeof NOT_ENFORCED>>>
+/** The neutral values of the settings that are not enforced: empty, false or 0. */
+export const NEUTRAL = Value.Create(Type.Object(NOT_ENFORCED))
 
-/** Rules as Gitea's `BranchProtection`; whom they name is read at once. */
+/** Rules as Gitea's `BranchProtection`. All users that they name are read with one look-up. */
 export async function protectionWires(
   services: Services,
   protections: readonly BranchProtection[],
@@ -110,7 +92,7 @@ export async function protectionWires(
   }))
 }
 
-export const unknown = refuse.notFound('there is no branch protection of that name')
+const unknown = refuse.notFound('there is no branch protection with that name')
 
 /** The rule with exactly that name. @throws Refused (not found) */
 export function protectionNamed({ protections }: RepositoryDocument, rule: string): BranchProtection {
@@ -119,7 +101,7 @@ export function protectionNamed({ protections }: RepositoryDocument, rule: strin
   return named
 }
 
-/** One rule on the wire. @throws Refused (not found) when there is none */
+/** One rule on the wire. @throws Refused (not found) when it is undefined */
 export async function protectionWire(
   services: Services,
   protection: BranchProtection | undefined,

@@ -7,7 +7,7 @@ import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Access } from '../rights/access.ts'
 import { mayMerge, mayPush, protectionOf } from '../rights/protection-rules.ts'
 
-/** Branch names have slashes, so the name is all that follows. */
+/** `*`: the name of the branch, which may contain slashes. */
 export const BranchParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
 
 const PersonWire = Type.Object({ name: Type.String(), email: Type.String(), username: Type.String() })

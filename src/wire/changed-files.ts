@@ -1,4 +1,4 @@
-/** Changed files on the wire. */
+/** The changed files of a pull request on the wire. */
 import { type Static, Type } from 'typebox'
 import type { ChangedFile } from '../git/diff-reader.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
@@ -15,7 +15,7 @@ export const ChangedFileWire = Type.Object({
   raw_url: Type.String(),
 })
 
-/** Gitea's words: a file without changed lines, as a binary one, is `unchanged`. */
+/** Gitea's word for the change. A modified file without changed lines, for example a binary file, is `unchanged`. */
 export function statusOf({ change, additions, deletions }: ChangedFile): string {
   if (change !== 'modified') return change
   return additions + deletions === 0 ? 'unchanged' : 'changed'

@@ -1,4 +1,4 @@
-/** Collaborators in a path. */
+/** The look-up of the collaborator in a path. */
 import { Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'

@@ -1,5 +1,4 @@
-/** Comments of issues and pull requests on the wire, and the one in a path. */
-
+/** Comments of issues and pull requests on the wire, and the look-up of the comment in a path. */
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { CommentDocument } from '../projections/comments.ts'
@@ -8,7 +7,7 @@ import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { AttachmentWire, attachmentWire } from './attachments.ts'
 import { Nullable } from './nullable.ts'
-import { UserWire, userWire } from './users.ts'
+import { UserWire, usersById } from './users.ts'
 
 export const CommentParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
 
@@ -26,7 +25,7 @@ export const CommentWire = Type.Object({
   updated_at: Type.String(),
 })
 
-/** Where people see what happened in a discussion: of the two pages that Gitea names, the other one is empty. */
+/** The web pages of a comment. Of the two pages that Gitea names, only the one of its kind is not empty. */
 export function discussionUrls(
   { ownerLogin, name }: Pick<RepositoryDocument, 'ownerLogin' | 'name'>,
   { index, isPull, id }: { index: number; isPull: boolean; id: number },
@@ -40,8 +39,8 @@ export function discussionUrls(
   }
 }
 
-/** The document as Gitea's `Comment`. */
-export function commentWire(
+/** The document as Gitea's `Comment`; `author` is null when the account is unknown. */
+function wireOf(
   comment: CommentDocument,
   repository: Pick<RepositoryDocument, 'ownerLogin' | 'name'>,
   author: Static<typeof UserWire> | null,
@@ -60,22 +59,34 @@ export function commentWire(
   }
 }
 
-/** Comments of one repository in their order; their authors are read at once. */
+/** Comments of one repository, in the given order. All authors are read with one look-up. */
 export async function commentWires(
   services: Services,
   repository: RepositoryDocument,
   comments: readonly CommentDocument[],
 ): Promise<Static<typeof CommentWire>[]> {
   const publicUrl = services.publicUrl()
-  const ids = new Set(comments.map(({ author }) => `${author.id}`))
-  const accounts = await services.views.accounts.getMany([...ids])
-  const people = new Map(accounts.map((account) => [account.id, userWire(account, publicUrl)]))
+  const people = await usersById(
+    services,
+    comments.map(({ author }) => author.id),
+  )
   return comments.map((comment) =>
-    commentWire(comment, repository, people.get(comment.author.id) ?? null, publicUrl),
+    wireOf(comment, repository, people.get(comment.author.id) ?? null, publicUrl),
   )
 }
 
-/** The repository's comment with the id in a path, or 404. */
+/** One comment. */
+export async function commentWire(
+  services: Services,
+  repository: RepositoryDocument,
+  comment: CommentDocument,
+): Promise<Static<typeof CommentWire>> {
+  const [wire] = await commentWires(services, repository, [comment])
+  if (wire === undefined) throw new Error(`comment ${comment.id} has no wire form`)
+  return wire
+}
+
+/** The repository's comment with that id. @throws Refused (not found) */
 export async function commentFor(services: Services, repoId: number, id: string): Promise<CommentDocument> {
   const number = pathNumber(id)
   const comment = number === undefined ? undefined : await services.views.comments.get(`${number}`)

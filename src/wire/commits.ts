@@ -1,4 +1,4 @@
-/** Commits on the wire. */
+/** The commits of a pull request on the wire. */
 
 import { type Static, Type } from 'typebox'
 import type { CommitChanges } from '../git/commit-range.ts'
@@ -43,19 +43,20 @@ export const CommitWire = Type.Object({
   stats: Type.Object({ total: Type.Integer(), additions: Type.Integer(), deletions: Type.Integer() }),
 })
 
-export interface CommitSurroundings {
+/** What the commits of one answer have in common. */
+export interface CommitContext {
   repository: RepositoryDocument
   publicUrl: string
   /** Users by their e-mail address. */
   people: ReadonlyMap<string, Static<typeof UserWire>>
   changes: ReadonlyMap<string, CommitChanges>
-  /** Commits with a good signature; null when nobody asked. */
+  /** Ids of commits with a good signature; null when the client does not want verifications. */
   verified: ReadonlySet<string> | null
-  /** Whether anyone asked. */
+  /** Whether the client wants the files of each commit. */
   files: boolean
 }
 
-/** Signatures are given with what they sign, for whoever knows other keys than the server. */
+/** Contains the signature and the signed text, so that clients can verify it with other keys than the server's. */
 function verificationWire(
   { sha, signed }: CommitFacts,
   verified: ReadonlySet<string>,
@@ -70,8 +71,8 @@ function verificationWire(
   }
 }
 
-export function commitWire(facts: CommitFacts, around: CommitSurroundings): Static<typeof CommitWire> {
-  const { repository, publicUrl, people, changes, verified, files } = around
+export function commitWire(facts: CommitFacts, context: CommitContext): Static<typeof CommitWire> {
+  const { repository, publicUrl, people, changes, verified, files } = context
   const { sha, author, committer, message, tree, parents } = facts
   const fullName = `${repository.ownerLogin}/${repository.name}`
   const api = `${publicUrl}/api/v1/repos/${fullName}/git`

@@ -1,7 +1,9 @@
 /**
- * A recorded event on the wire, with all of its data: ids of other repositories are shown (a dependency's, a pull
- * request's head; of a fork also its parent's name) though the requester may not read these, and the texts of deleted
- * comments stay readable, as the log is only ever appended to.
+ * Recorded events on the wire, with all their data.
+ *
+ * An event may show ids of repositories that the requester may not read: of a dependency, or of the head of a pull
+ * request. A fork also shows the name of its parent. Texts of deleted comments stay readable, because the log is only
+ * appended to.
  */
 
 import { type Static, Type } from 'typebox'
@@ -20,20 +22,20 @@ export const HistoryWire = Type.Object({
   }),
   stream: Type.String(),
   data: Type.Unsafe<object>({ type: 'object', additionalProperties: true }),
-  correlation_id: Type.String({ description: 'the same for all that one request led to' }),
-  causation_id: Type.String({ description: 'the request, or the id of the event that led to this one' }),
+  correlation_id: Type.String({ description: 'the same for all events that one request caused' }),
+  causation_id: Type.String({ description: 'the request, or the id of the event, that caused this one' }),
   hash: Nullable(Type.String(), {
     description:
-      'over the event as it was recorded, and so over all before it in its stream; null in old logs',
+      'over the recorded event and the hash before it, so it covers the whole stream up to here; null in old logs',
   }),
   previous_hash: Nullable(Type.String(), {
     description: 'hash of the event before it in its stream; null for the first',
   }),
 })
 
-/** In the shape that this version gives its data, whatever it was recorded in. */
+/** The event with its data upcast to the current schema. */
 export function historyWire(recorded: RecordedEvent): Static<typeof HistoryWire> {
-  const { revision, position, id, type, stream, data, metadata } = current(recorded)
+  const { revision, position, id, type, stream, data, metadata } = upcast(recorded)
   const { at, actor, correlationId, causationId, hash = null, previous = null } = metadata
   return {
     revision,
@@ -51,13 +53,13 @@ export function historyWire(recorded: RecordedEvent): Static<typeof HistoryWire>
   }
 }
 
-/** The same as one line of JSON. */
+/** The event as one line of JSON. */
 export function historyJson(recorded: RecordedEvent): string {
   return JSON.stringify(historyWire(recorded))
 }
 
-/** What a newer version recorded is shown as it is. */
-function current(recorded: RecordedEvent): RecordedEvent {
+/** The upcast event. An event that a newer version recorded is shown as it was recorded. */
+function upcast(recorded: RecordedEvent): RecordedEvent {
   try {
     return decode(recorded)
   } catch (error) {

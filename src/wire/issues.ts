@@ -1,4 +1,4 @@
-/** Issues on the wire, and the one in a path. Pull requests are issues too, as in Gitea. */
+/** Issues on the wire, and the look-up of the issue in a path. Pull requests are issues too, as in Gitea. */
 
 import { type Static, Type } from 'typebox'
 import type { Permission } from '../events/domain-events.ts'
@@ -6,25 +6,23 @@ import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
-import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { atLeast } from '../rights/access.ts'
 import { onRepository, type RepositoryAccess, type RepositoryRequest } from '../rights/repository-access.ts'
 import type { AnswerServices, Services } from '../services.ts'
 import { isWorkInProgress } from '../work-in-progress.ts'
-import {
-  DISCUSSION_WIRE,
-  type DiscussionSurroundings,
-  discussionWire,
-  namedNow,
-  present,
-} from './discussions.ts'
-import { givenIn, type LabelWire, labelWire } from './labels.ts'
-import { milestoneWire } from './milestones.ts'
+import { DISCUSSION_WIRE, discussionWire } from './discussions.ts'
+import { type LabelWire, labelWire } from './labels.ts'
 import { Nullable } from './nullable.ts'
-import { repositoryWire } from './repositories.ts'
-import { userWire } from './users.ts'
+import {
+  currentDocuments,
+  type RelatedDocuments,
+  readableRepositories,
+  relatedDocuments,
+} from './related-documents.ts'
+import type { PlainRepositoryWire } from './repositories.ts'
+
+export const IssueParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
 
 export const IssueWire = Type.Object({
   ...DISCUSSION_WIRE,
@@ -34,7 +32,7 @@ export const IssueWire = Type.Object({
   original_author_id: Type.Integer(),
   ref: Type.String(),
   assets: Type.Array(Type.Object({})),
-  /** Null for what is no pull request. */
+  /** Null if it is not a pull request. */
   pull_request: Nullable(
     Type.Object({
       merged: Type.Boolean(),
@@ -51,13 +49,17 @@ export const IssueWire = Type.Object({
   }),
 })
 
-/** An issue, or the issue behind a pull request, as Gitea's `Issue`. */
-function issueWire(issue: IssueDocument, around: DiscussionSurroundings): Static<typeof IssueWire> {
-  const { id, name, owner, full_name } = around.repository
-  const page = `${around.publicUrl}/${full_name}/${issue.isPull ? 'pulls' : 'issues'}/${issue.index}`
-  // A literal that begins with a spread and adds fields to it takes V8 thirty times as long.
-  return Object.assign(discussionWire(issue, around), {
-    url: `${around.publicUrl}/api/v1/repos/${full_name}/issues/${issue.index}`,
+/** An issue, or a pull request seen as an issue, as Gitea's `Issue`. */
+function issueWire(
+  issue: IssueDocument,
+  { id, name, owner, full_name }: Static<typeof PlainRepositoryWire>,
+  related: RelatedDocuments,
+): Static<typeof IssueWire> {
+  const { publicUrl } = related
+  const page = `${publicUrl}/${full_name}/${issue.isPull ? 'pulls' : 'issues'}/${issue.index}`
+  // V8 is about thirty times slower at a literal that begins with a spread and then adds fields.
+  return Object.assign(discussionWire(issue, related), {
+    url: `${publicUrl}/api/v1/repos/${full_name}/issues/${issue.index}`,
     html_url: page,
     original_author: '',
     original_author_id: 0,
@@ -75,9 +77,7 @@ function issueWire(issue: IssueDocument, around: DiscussionSurroundings): Static
   })
 }
 
-export const IssueParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
-
-/** The issue or pull request with that number, or 404. */
+/** The issue or pull request with that number. @throws Refused (not found) */
 export async function issueFor(
   services: AnswerServices,
   repoId: number,
@@ -90,60 +90,26 @@ export async function issueFor(
 }
 
 /**
- * Issues of any repositories, in their order, with all that they name read at once. Those of repositories
- * that the requester may not read are left out. `named`: by default of now.
+ * Issues of any repositories, in the given order. Issues of repositories that the requester may not read are left
+ * out. `source`: by default the documents as they are now.
  */
 export async function issueWires(
   services: AnswerServices,
   issues: readonly IssueDocument[],
   requester: AccountDocument | null,
-  named = namedNow(services),
+  source = currentDocuments(services),
 ): Promise<Static<typeof IssueWire>[]> {
-  const publicUrl = services.publicUrl()
-  const idsOf = (naming: (issue: IssueDocument) => readonly number[]) => [
-    ...new Set(issues.flatMap((issue) => naming(issue).map(String))),
-  ]
-  const repositories = (await named.repositories.getMany(idsOf(({ repoId }) => [repoId]))).filter(
-    (repository) => atLeast(named.access(repository, requester), 'read'),
-  )
-  const peopleIds = new Set([
-    ...idsOf(({ posterId, assigneeIds }) => [posterId, ...assigneeIds]),
-    ...repositories.map(({ ownerId }) => `${ownerId}`),
-  ])
-  const [accounts, labels, milestones] = await Promise.all([
-    named.accounts.getMany([...peopleIds]),
-    named.labels.getMany(idsOf(({ labelIds }) => labelIds)),
-    named.milestones.getMany(idsOf(({ milestoneId }) => (milestoneId === null ? [] : [milestoneId]))),
-  ])
-  const accountsById = new Map(accounts.map((account) => [account.id, account]))
-  const people = new Map(accounts.map((account) => [account.id, userWire(account, publicUrl)]))
-  const milestoneWires = new Map(milestones.map((milestone) => [milestone.id, milestoneWire(milestone)]))
-  const labelsOf = new Map<string, LabelDocument[]>()
-  for (const label of labels) {
-    const others = labelsOf.get(label.scopeKey) ?? []
-    others.push(label)
-    labelsOf.set(label.scopeKey, others)
-  }
-  const around = new Map(
-    repositories.flatMap((repository) => {
-      const owner = accountsById.get(repository.ownerId)
-      if (owner === undefined) return []
-      const wire = repositoryWire(repository, owner, named.access(repository, requester), publicUrl)
-      const given = givenIn(repository).flatMap((scope) => labelsOf.get(scopeKey(scope)) ?? [])
-      const own = given.map((label) => [label.id, labelWire(label, repository, publicUrl)] as const)
-      const names = { people, labels: new Map(own), milestones: milestoneWires, publicUrl }
-      return [[repository.id, { repository: wire, ...names }] as const]
-    }),
-  )
-  return present(
-    issues.map((issue) => {
-      const surroundings = around.get(issue.repoId)
-      return surroundings && issueWire(issue, surroundings)
-    }),
-  )
+  const repoIds = issues.map(({ repoId }) => repoId)
+  const repositories = await readableRepositories(source, repoIds, requester)
+  const shown = { repositories, requester, publicUrl: services.publicUrl() }
+  const related = await relatedDocuments(source, issues, shown)
+  return issues.flatMap((issue) => {
+    const repository = related.repositories.get(issue.repoId)
+    return repository ? [issueWire(issue, repository, related)] : []
+  })
 }
 
-/** The labels that the issue in the path has, without those that were deleted since. 404 when there is no issue. */
+/** The labels of the issue in the path, without deleted ones. @throws Refused (not found) when the issue is unknown */
 export async function labelsOfIssue(
   services: Services,
   repository: RepositoryDocument,
@@ -155,8 +121,8 @@ export async function labelsOfIssue(
 }
 
 /**
- * The issue or pull request in the request's path with its repository, for a requester who has at least that permission.
- * @throws Refused as `onRepository` does, and not found
+ * The issue or pull request in the request's path, with its repository. The requester must have the permission.
+ * @throws Refused as `onRepository` does; not found when the issue is unknown
  */
 export async function onIssue(
   services: AnswerServices,

@@ -21,20 +21,17 @@ export const LabelWire = Type.Object({
   url: Type.String(),
 })
 
-/** What of a label is on the wire. */
-type LabelFacts = Omit<LabelDocument, 'scopeKey' | 'nameKey' | 'createdAt' | 'updatedAt'>
+/** The fields of a label that its wire form needs. */
+type LabelFields = Omit<LabelDocument, 'scopeKey' | 'nameKey' | 'createdAt' | 'updatedAt'>
 
-/**
- * The label as Gitea's `Label`. `repository` is one that it can be given in: of an organization's label only
- * the owner counts.
- */
+/** The label as Gitea's `Label`. `repository` is one that can have it; an organization's label needs only its owner. */
 export function labelWire(
-  label: LabelFacts,
+  label: LabelFields,
   repository: { ownerLogin: string; name: string },
   publicUrl: string,
 ): Static<typeof LabelWire> {
   const { ownerLogin, name } = repository
-  const home = label.scope.kind === 'repository' ? `repos/${ownerLogin}/${name}` : `orgs/${ownerLogin}`
+  const owner = label.scope.kind === 'repository' ? `repos/${ownerLogin}/${name}` : `orgs/${ownerLogin}`
   return {
     id: label.id,
     name: label.name,
@@ -42,28 +39,28 @@ export function labelWire(
     is_archived: label.archived,
     color: label.color,
     description: label.description,
-    url: `${publicUrl}/api/v1/${home}/labels/${label.id}`,
+    url: `${publicUrl}/api/v1/${owner}/labels/${label.id}`,
   }
 }
 
-/** Where labels belong, with the names that their URLs have. */
-export interface LabelHome {
+/** The repository or organization that labels belong to, with the names in their URLs. */
+export interface LabelOwner {
   scope: LabelScope
   ownerLogin: string
   /** Empty for an organization. */
   name: string
 }
 
-export function repositoryHome({ id, ownerLogin, name }: RepositoryDocument): LabelHome {
+export function repositoryAsLabelOwner({ id, ownerLogin, name }: RepositoryDocument): LabelOwner {
   return { scope: { kind: 'repository', repoId: id }, ownerLogin, name }
 }
 
-export function organizationHome({ id, login }: AccountDocument): LabelHome {
+export function organizationAsLabelOwner({ id, login }: AccountDocument): LabelOwner {
   return { scope: { kind: 'organization', organizationId: id }, ownerLogin: login, name: '' }
 }
 
-/** Create rule 5: the labels that can be given in a repository are its own and those of its organization. */
-export function givenIn(repository: RepositoryDocument): LabelScope[] {
+/** Create rule 5: an issue can have the labels of its repository and of the organization that owns it. */
+export function labelScopesOf(repository: RepositoryDocument): LabelScope[] {
   const own: LabelScope = { kind: 'repository', repoId: repository.id }
   return repository.ownerKind === 'organization'
     ? [own, { kind: 'organization', organizationId: repository.ownerId }]
@@ -71,32 +68,32 @@ export function givenIn(repository: RepositoryDocument): LabelScope[] {
 }
 
 /**
- * The labels with these ids that can be given in the repository: its own and those of its organization. Each
- * once, in the order of the ids; unknown ids are left out. One read.
+ * The labels with these ids that issues of the repository can have. Each label once, in the order of the ids; unknown
+ * ids are left out.
  */
 export async function labelsByIds(
   services: Services,
   repository: RepositoryDocument,
   ids: readonly number[],
 ): Promise<LabelDocument[]> {
-  const keys = new Set(givenIn(repository).map(scopeKey))
+  const keys = new Set(labelScopesOf(repository).map(scopeKey))
   const found = await services.views.labels.getMany([...new Set(ids)].map(String))
   return found.filter((label) => keys.has(label.scopeKey))
 }
 
-/** Labels with these names, to the letter; the index knows them in lower case. */
-export function named(names: readonly string[]): Filter<LabelDocument> {
+/** Labels with exactly these names. The filter also has the lower-case names, because the index does. */
+export function labelNameFilter(names: readonly string[]): Filter<LabelDocument> {
   return { nameKey: { $in: names.map((name) => name.toLowerCase()) }, name: { $in: names } }
 }
 
-/** Ids of the repository's and its organization's labels with these names, to the letter; unknown ones are left out. */
+/** Ids of the labels with exactly these names that issues of the repository can have. Unknown names are left out. */
 export async function labelIdsNamed(
   services: Services,
   repository: RepositoryDocument,
   names: readonly string[],
 ): Promise<number[]> {
   if (names.length === 0) return []
-  const scopes = givenIn(repository).map(scopeKey)
-  const ids = await services.views.labels.ids({ ...named(names), scopeKey: { $in: scopes } })
+  const scopes = labelScopesOf(repository).map(scopeKey)
+  const ids = await services.views.labels.ids({ ...labelNameFilter(names), scopeKey: { $in: scopes } })
   return ids.map(Number)
 }

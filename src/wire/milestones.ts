@@ -1,5 +1,4 @@
-/** Milestones on the wire, and the one in a path. */
-
+/** Milestones on the wire, and the look-up of the milestone in a path. */
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { MilestoneDocument } from '../projections/milestones.ts'
@@ -39,7 +38,7 @@ export function milestoneWire(milestone: MilestoneDocument): Static<typeof Miles
   }
 }
 
-/** The milestone with that id, if it is one of the repository. */
+/** The milestone with that id; undefined when the repository does not have it. */
 export async function milestoneOf(
   services: Services,
   repoId: number,
@@ -49,7 +48,7 @@ export async function milestoneOf(
   return milestone?.repoId === repoId ? milestone : undefined
 }
 
-/** The repository's milestone in a path: by its id or, when none has it, by its title. 404 when there is none. */
+/** The repository's milestone with that id or, when no id matches, with that title. @throws Refused (not found) */
 export async function milestoneFor(
   services: Services,
   repoId: number,

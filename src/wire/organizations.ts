@@ -1,4 +1,4 @@
-/** Organizations on the wire, and the one in a path. */
+/** Organizations on the wire, and the look-up of the organization in a path. */
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'

@@ -1,4 +1,4 @@
-/** Repositories on the wire. */
+/** Repositories on the wire, with their owners and the repositories that they were forked from. */
 
 import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
@@ -16,7 +16,7 @@ const PermissionsWire = Type.Object({
   pull: Type.Boolean(),
 })
 
-export const fields = {
+const fields = {
   id: Type.Integer(),
   owner: UserWire,
   name: Type.String(),
@@ -68,7 +68,7 @@ export const fields = {
   object_format_name: Type.String(),
 }
 
-/** In lists and inside of others: what a fork came from is not read for each row. */
+/** A repository in a list or inside another answer: the parent of a fork is not read for each row. */
 export const PlainRepositoryWire = Type.Object({ ...fields, parent: Type.Null() })
 
 export const RepositoryWire = Type.Object({
@@ -143,7 +143,23 @@ export function repositoryWire(
   }
 }
 
-/** The same for a page of its own: of a fork with the repository that it came from, if the requester may see it. */
+/** Repositories of any owners, in the given order. All owners are read with one look-up. */
+export async function repositoryWires(
+  services: Services,
+  repositories: readonly RepositoryDocument[],
+  requester: AccountDocument | null,
+): Promise<Static<typeof PlainRepositoryWire>[]> {
+  const ids = new Set(repositories.map(({ ownerId }) => `${ownerId}`))
+  const owners = await services.views.accounts.getMany([...ids])
+  const ownerById = new Map(owners.map((owner) => [owner.id, owner]))
+  const publicUrl = services.publicUrl()
+  return repositories.flatMap((repository) => {
+    const owner = ownerById.get(repository.ownerId)
+    return owner ? [repositoryWire(repository, owner, accessTo(repository, requester), publicUrl)] : []
+  })
+}
+
+/** A single repository. A fork comes with its parent, if the requester may read the parent. */
 export async function repositoryPage(
   services: Services,
   repository: RepositoryDocument,
@@ -167,7 +183,7 @@ export async function ownerOf(services: Services, repository: RepositoryDocument
   return owner
 }
 
-/** The fork of a repository that an owner has; there is one at most. Only direct forks count. */
+/** The owner's fork of a repository; there is at most one. A fork of a fork does not count. */
 export async function forkOf(
   services: Services,
   baseRepoId: number,

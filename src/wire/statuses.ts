@@ -1,4 +1,4 @@
-/** Commit statuses on the wire, and the commit in a path. */
+/** Commit statuses on the wire, and the look-up of the commit in a path. */
 
 import { type Static, Type } from 'typebox'
 import type { CommitState } from '../events/domain-events.ts'
@@ -12,7 +12,7 @@ import { Refused, refuse } from '../refusal.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { Nullable } from './nullable.ts'
 import { RepositoryWire } from './repositories.ts'
-import { UserWire, userWire } from './users.ts'
+import { UserWire, usersById } from './users.ts'
 
 export const StatusParams = Type.Object({ owner: Type.String(), repo: Type.String(), sha: Type.String() })
 
@@ -38,7 +38,7 @@ export const CombinedStatusWire = Type.Object({
   url: Type.String(),
 })
 
-/** The document as Gitea's `CommitStatus`. */
+/** The document as Gitea's `CommitStatus`; `creator` is null when the account is unknown. */
 export function statusWire(
   status: CommitStatusDocument,
   repository: RepositoryDocument,
@@ -58,29 +58,31 @@ export function statusWire(
   }
 }
 
-/** The same for several; who posted them is read at once. */
+/** Statuses of one repository, in the given order. All creators are read with one look-up. */
 export async function statusWires(
   services: Services,
   repository: RepositoryDocument,
   statuses: readonly CommitStatusDocument[],
 ): Promise<Static<typeof CommitStatusWire>[]> {
   const publicUrl = services.publicUrl()
-  const ids = new Set(statuses.map(({ creator }) => `${creator.id}`))
-  const accounts = await services.views.accounts.getMany([...ids])
-  const people = new Map(accounts.map((account) => [account.id, userWire(account, publicUrl)]))
+  const people = await usersById(
+    services,
+    statuses.map(({ creator }) => creator.id),
+  )
   return statuses.map((status) =>
     statusWire(status, repository, people.get(status.creator.id) ?? null, publicUrl),
   )
 }
 
+/** The repository's URL in the API. */
 export function repositoryUrl({ ownerLogin, name }: RepositoryDocument, publicUrl: string): string {
   return `${publicUrl}/api/v1/repos/${ownerLogin}/${name}`
 }
 
 /**
- * The commit that `ref` means: a whole commit id, a branch, a tag, or a commit id abbreviated to 7 digits and
- * more, in this order, so that no branch can take the place of a commit. For branches, and for whole ids of
- * commits that have statuses, git is not asked.
+ * The id of the commit that `ref` means. It is tried in this order: a full commit id, a branch, a tag, a commit id
+ * abbreviated to at least 7 digits. The order keeps a branch from hiding a commit. git is not asked about branches, or
+ * about full ids of commits that have statuses.
  * @throws Refused (not found)
  */
 export async function commitOf(
@@ -101,14 +103,14 @@ export async function commitOf(
     if (branch !== undefined) return branch.commit.sha
   }
   const sha = await commitOfTagOrId(dir, tag ?? ref)
-  if (sha === undefined) throw new Refused(refuse.notFound('no branch, tag or commit of that name'))
+  if (sha === undefined)
+    throw new Refused(refuse.notFound('there is no branch, tag or commit with that name'))
   return sha
 }
 
 /**
- * What the states say together, by Gitea's rule: failure if there is a failure or an error; pending if nothing
- * was posted or something is pending; or else success, for `warning` too. Merging asks for more: see
- * `checksOutcome`.
+ * The combined state, by Gitea's rule: failure if one is a failure or an error; otherwise pending if none was posted or
+ * one is pending; otherwise success, also with warnings. Merging is stricter: see `checksOutcome`.
  */
 export function combinedState(states: readonly CommitState[]): CommitState {
   if (states.includes('failure') || states.includes('error')) return 'failure'

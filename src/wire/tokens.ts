@@ -1,7 +1,8 @@
-/** Access tokens on the wire, and the user in a path whose tokens they are. */
+/** Access tokens on the wire, and the look-up of their owner in a path. */
 import type { FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
+import type { TokenDocument } from '../projections/tokens.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
@@ -10,15 +11,29 @@ import { userNamed } from './users.ts'
 export const AccessTokenWire = Type.Object({
   id: Type.Integer(),
   name: Type.String(),
-  /** Only in the answer that made the token; empty afterwards. */
+  /** The token itself, only in the answer to its creation; empty in all others. */
   sha1: Type.String(),
   token_last_eight: Type.String(),
   scopes: Type.Array(Type.String()),
 })
 
+/** A token as Gitea's `AccessToken`. `secret`: the token itself, only in the answer to its creation. */
+export function accessTokenWire(
+  {
+    id,
+    name,
+    lastEight,
+    scopes,
+  }: Pick<TokenDocument, 'id' | 'name' | 'lastEight'> & { scopes: readonly string[] },
+  secret = '',
+): Static<typeof AccessTokenWire> {
+  return { id, name, sha1: secret, token_last_eight: lastEight, scopes: [...scopes] }
+}
+
 /**
- * The user in the path, for a requester who is that user or a site admin and who signed in with the
- * password: a token, which may be limited, can't make one that is not.
+ * The user in the path. The requester must be that user or a site admin, and must have signed in with the password:
+ * otherwise a token with few scopes could create a token with all scopes.
+ * @throws Refused (unauthenticated, forbidden, not found)
  */
 export async function tokenOwner(
   services: Services,
@@ -32,7 +47,7 @@ export async function tokenOwner(
     )
   }
   if (!requester.siteAdmin && requester.loginKey !== username.toLowerCase()) {
-    throw new Refused(refuse.forbidden('only the user and site admins manage the tokens of a user'))
+    throw new Refused(refuse.forbidden('only the user and site admins may manage the tokens of a user'))
   }
   return userNamed(services, username)
 }

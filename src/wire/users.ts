@@ -1,4 +1,4 @@
-/** Users on the wire. */
+/** Users on the wire, and the look-up of the user in a path. */
 import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -33,8 +33,8 @@ export const UserWire = Type.Object({
 export const UsernameParams = Type.Object({ username: Type.String() })
 
 /**
- * An account as Gitea's `User`. The e-mail address and whether it is a site admin are for the account itself
- * and for site admins alone: pass who looks as `viewer`.
+ * An account as Gitea's `User`. Only the account itself and site admins see its e-mail address and whether it is a
+ * site admin: `viewer` is the account that asks.
  */
 export function userWire(
   account: AccountDocument,
@@ -68,7 +68,7 @@ export function userWire(
   }
 }
 
-/** Where commits of an account point to without giving its address away. */
+/** The address that is shown instead of the account's own one. */
 function noReplyAddress(login: string, publicUrl: string): string {
   if (parsed.publicUrl !== publicUrl) {
     parsed = { publicUrl, host: URL.canParse(publicUrl) ? new URL(publicUrl).hostname : 'localhost' }
@@ -76,17 +76,28 @@ function noReplyAddress(login: string, publicUrl: string): string {
   return `${login.toLowerCase()}@noreply.${parsed.host}`
 }
 
-/** A list names its server's URL dozens of times, and it is always the same. */
+/** The URL that was parsed last: all users of a list have the same one. */
 let parsed = { publicUrl: '', host: 'localhost' }
 
-/** The account with that login, in any case. @throws Refused (not found) */
+/** Users on the wire by their ids, read with one look-up. Unknown ids are left out. */
+export async function usersById(
+  services: Pick<Services, 'views' | 'publicUrl'>,
+  ids: readonly (number | undefined)[],
+): Promise<ReadonlyMap<number, Static<typeof UserWire>>> {
+  const known = ids.filter((id) => id !== undefined)
+  const accounts = await services.views.accounts.getMany([...new Set(known.map(String))])
+  const publicUrl = services.publicUrl()
+  return new Map(accounts.map((account) => [account.id, userWire(account, publicUrl)]))
+}
+
+/** The account with that login; case does not matter. @throws Refused (not found) */
 export async function accountNamed(services: Services, login: string): Promise<AccountDocument> {
   const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
   if (account === undefined) throw new Refused(refuse.notFound('user not found'))
   return account
 }
 
-/** The user with that login; an organization is none. @throws Refused (not found) */
+/** The user with that login; an organization is not a user. @throws Refused (not found) */
 export async function userNamed(services: Services, login: string): Promise<AccountDocument> {
   const account = await accountNamed(services, login)
   if (account.kind !== 'user') throw new Refused(refuse.notFound('user not found'))

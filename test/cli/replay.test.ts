@@ -33,11 +33,11 @@ t.test('an issue and a pull request as they were, beside a running server', asyn
   t.match(pull.stdout, /\nmerged {2,}false\n/)
 
   const cases: [args: string[], line: RegExp, code?: number][] = [
-    [[], /^mergelog: revision: this or at must be given\n$/, 2],
+    [[], /^mergelog: revision: either this or at must be given\n$/, 2],
     [['--at', 'yesterday'], /^mergelog: at: must be a date-time/, 2],
     [
       ['--revision', '0', '--at', '2026-01-01T00:00:00Z'],
-      /^mergelog: at: can not be given with a revision\n$/,
+      /^mergelog: at: cannot be given together with revision\n$/,
       2,
     ],
     [['--revision', '9'], /^mergelog: there is nothing at that moment \(revision: 0 to 1; at: from .*\)\n$/],

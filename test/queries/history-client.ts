@@ -1,4 +1,4 @@
-/** Reads histories as their clients do: pages, lines of JSON, and server-sent events. */
+/** Reads histories like a client: pages, lines of JSON, and server-sent events. */
 import type t from 'tap'
 import type { TestServer } from '../start-server.ts'
 
@@ -25,13 +25,13 @@ export interface StreamedRow {
 export interface EventStream {
   status: number
   headers: Headers
-  /** What has come so far. */
+  /** The events so far. */
   received: StreamedRow[]
   /** All text so far. */
   text(): string
   /** Resolves when this number of events has come. */
   has(count: number): Promise<StreamedRow[]>
-  /** Resolves when the server ends the stream, in order or not. */
+  /** Resolves when the server ends the stream, normally or with an error. */
   ended: Promise<void>
   close(): void
 }
@@ -105,7 +105,7 @@ export async function pageOf(
   return { status: answer.status, rows, total, link: answer.headers.get('link') }
 }
 
-/** All of it. */
+/** The whole history, as lines. */
 export async function linesOf(server: TestServer, login: string | null, path: string): Promise<HistoryRow[]> {
   const headers = { accept: 'application/x-ndjson' }
   const text = await (await server.fetch(login, `/api/v1${path}`, { headers })).text()

@@ -11,7 +11,7 @@ import { openStores } from '../stores.ts'
 const REPO = 1
 const NEVER = new AbortController().signal
 
-/** A repository whose history has events of these types, and a view that counts what it asks its store. */
+/** A repository whose history has events of these types, and a view that counts its reads. */
 async function setUp(t: Parameters<typeof openStores>[0], types: readonly string[]) {
   const { events, views: store } = openStores(t)
   const metadata = {
@@ -56,7 +56,7 @@ async function setUp(t: Parameters<typeof openStores>[0], types: readonly string
   return {
     shown,
     asked,
-    /** For somebody who is not an admin, with nothing remembered. */
+    /** A page for a requester who is not an admin, with an empty cache. */
     async page(
       skip: number,
       limit: number,
@@ -77,7 +77,7 @@ async function setUp(t: Parameters<typeof openStores>[0], types: readonly string
 
 const times = (n: number, type: string) => Array.from({ length: n }, () => type)
 
-t.test('a page among thousands of hidden events takes one count and one read of its own size', async (t) => {
+t.test('a page among thousands of hidden events costs one count and one read of that size', async (t) => {
   const written = [
     'RepositoryCreated',
     'LabelCreated',
@@ -101,20 +101,20 @@ t.test('a page among thousands of hidden events takes one count and one read of 
     }
   }
   t.strictSame(await page(803, 50), { found: [], total: 803 })
-  t.strictSame(await page(0, 50, { actor: '' }), { found: shown.slice(0, 50), total: 803 }, 'of an actor')
+  t.strictSame(await page(0, 50, { actor: '' }), { found: shown.slice(0, 50), total: 803 }, 'by actor')
   t.strictSame(asked, [0, 50])
   const types = (...names: string[]) => ({ types: new Set(names) })
   t.match(
     await page(0, 50, types('LabelCreated', 'CollaboratorSet')),
     { total: 802 },
-    'of a type, and a hidden one',
+    'by a visible and a hidden type',
   )
   t.strictSame(asked, [0, 50])
-  t.strictSame(await page(0, 50, types('CollaboratorSet')), { found: [], total: 0 }, 'of a hidden type')
+  t.strictSame(await page(0, 50, types('CollaboratorSet')), { found: [], total: 0 }, 'by a hidden type')
   t.strictSame(asked, [])
 })
 
-t.test('pages that lie side by side have every shown event once, wherever hidden ones stand', async (t) => {
+t.test('consecutive pages contain every visible event once, wherever the hidden events are', async (t) => {
   let seed = 7
   const next = () => {
     seed = (seed * 1103515245 + 12345) % 2 ** 31
@@ -130,7 +130,7 @@ t.test('pages that lie side by side have every shown event once, wherever hidden
 })
 
 t.test(
-  'others have a turn while a page is looked for, and a client that has gone ends the search',
+  'other work gets turns during the search for a page, and the search ends when the client leaves',
   async (t) => {
     const { shown, asked, page } = await setUp(t, times(5000, 'LabelCreated'))
     let turns = 0
@@ -140,12 +140,12 @@ t.test(
       if (running) setImmediate(turn)
     }
     setImmediate(turn)
-    // No index has times.
+    // No index contains times.
     const since = 0
     t.strictSame(await page(4990, 2, { since }), { found: shown.slice(4990, 4992), total: 5000 })
     running = false
     t.ok(turns >= 10, `${turns} turns`)
-    t.ok(Math.max(...asked) <= 500, 'no read of more than a chunk')
+    t.ok(Math.max(...asked) <= 500, 'no read is larger than a chunk')
     const whole = asked.length
     await page(4990, 2, { since, signal: AbortSignal.abort() })
     t.ok(asked.length < whole / 2, `${asked.length} reads instead of ${whole}`)

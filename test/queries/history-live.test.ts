@@ -21,7 +21,7 @@ async function repository(name: string, options: object = {}) {
   }
 }
 
-t.test('a live history begins with what was and goes on with what comes', async (t) => {
+t.test('a live history begins with the past events and continues with new ones', async (t) => {
   const { say, issue, path } = await repository('live')
   await say('before')
   const ofIssue = await listen(t, server, 'alice', issue)
@@ -53,7 +53,7 @@ t.test('a live history begins with what was and goes on with what comes', async 
   t.strictSame(ofServer.received, ofRepository.received.slice(3))
 })
 
-t.test('a client that connects again with any Last-Event-ID loses and doubles nothing', async (t) => {
+t.test('a client that reconnects with any Last-Event-ID misses no event and gets none twice', async (t) => {
   const { say, issue, path } = await repository('again')
   for (const body of ['a', 'b', 'c', 'd']) await say(body)
   for (const history of [issue, `${path}/history`]) {
@@ -74,7 +74,7 @@ t.test('a client that connects again with any Last-Event-ID loses and doubles no
   }
 })
 
-t.test('who joins while others write hears every event once, in order', async (t) => {
+t.test('a client that connects during writes gets every event once, in order', async (t) => {
   const { say, issue, path } = await repository('busy')
   const writers = Array.from({ length: 8 }, async (_, writer) => {
     for (let i = 0; i < 15; i++) await say(`${writer}.${i}`)
@@ -99,7 +99,7 @@ t.test('who joins while others write hears every event once, in order', async (t
   }
 })
 
-t.test('filters hold for what comes, too', async (t) => {
+t.test('filters also apply to new events', async (t) => {
   const { say, path, give } = await repository('sieved')
   const titles = await listen(t, server, 'alice', `${path}/history?type=CollaboratorSet`)
   const actors = await listen(t, server, 'alice', `${path}/history?actor=bob&after=now`)
@@ -111,7 +111,7 @@ t.test('filters hold for what comes, too', async (t) => {
   t.match(await actors.has(1), [{ event: { type: 'CommentAdded', actor: { login: 'bob' } } }])
 })
 
-t.test('a live history ends when the right to see it does', async (t) => {
+t.test('a live history ends when the requester loses the right to see it', async (t) => {
   const { say, path, issue, give } = await repository('private', { private: true })
   await give('bob', 'read')
   const ofIssue = await listen(t, server, 'bob', issue)
@@ -119,7 +119,7 @@ t.test('a live history ends when the right to see it does', async (t) => {
   await Promise.all([ofIssue.has(1), ofRepository.has(2)])
   t.notOk(
     ofRepository.received.some(({ event }) => event.type === 'CollaboratorSet'),
-    'what is for admins is not sent',
+    'events for admins are not sent',
   )
   await alice.repos.repoDeleteCollaborator('alice', 'private', 'bob')
   await say('a secret')
@@ -137,7 +137,7 @@ t.test('a live history of an anonymous client ends when the repository becomes p
   t.notMatch(stream.text(), /a secret/)
 })
 
-t.test('a live history ends with the token that it was asked for with', async (t) => {
+t.test('a live history ends when the token of its request is deleted', async (t) => {
   const { issue } = await repository('token')
   const body = JSON.stringify({ name: 'short-lived', scopes: ['all'] })
   const made = await server.fetch('alice', '/api/v1/users/alice/tokens', { method: 'POST', body })
@@ -149,7 +149,7 @@ t.test('a live history ends with the token that it was asked for with', async (t
   t.pass('it has ended')
 })
 
-t.test('what is no id of an event gives 422 and names the field', async (t) => {
+t.test('an invalid event id gives 422 with the name of the field', async (t) => {
   const { issue, path } = await repository('odd')
   for (const history of [issue, `${path}/history`]) {
     for (const odd of ['x', '-1', '1.5', '1e3', '99999999999999999999', 'NOW', '0x1']) {
@@ -166,7 +166,7 @@ t.test('what is no id of an event gives 422 and names the field', async (t) => {
   }
 })
 
-t.test('a live history can not begin behind an event that there is not yet', async (t) => {
+t.test('a live history cannot begin after an event that does not exist yet', async (t) => {
   const { issue, path, say } = await repository('beyond')
   const ends = { [issue]: 0, [`${path}/history`]: await server.services.events.lastPosition() }
   for (const [history, end] of Object.entries(ends)) {
@@ -186,7 +186,7 @@ t.test('a live history can not begin behind an event that there is not yet', asy
       }
     }
   }
-  // Of a filtered history the last event is seldom one that is asked for.
+  // The last event of a filtered history seldom matches the filter.
   const filtered = []
   for (const [history, end] of Object.entries(ends)) {
     filtered.push(await listen(t, server, null, `${history}?type=CommentAdded&after=${end}`))
@@ -197,7 +197,7 @@ t.test('a live history can not begin behind an event that there is not yet', asy
   t.equal(all.status, 422)
 })
 
-t.test('nobody takes all places: who has too many is told to come back, and others listen', async (t) => {
+t.test('a client with too many subscriptions is told to retry later; others can connect', async (t) => {
   const { issue } = await repository('crowded')
   const other = await server.as('carol').then(() => 'carol')
   const many = []
@@ -215,10 +215,10 @@ t.test('nobody takes all places: who has too many is told to come back, and othe
   t.equal((await listen(t, server, other, issue)).status, 429)
   t.equal((await listen(t, server, 'admin', '/admin/history')).status, 200)
   many[0]?.close()
-  await until('the place is free', async () => (await listen(t, server, null, issue)).status === 200)
+  await until('one is free again', async () => (await listen(t, server, null, issue)).status === 200)
 })
 
-t.test('a server that stops ends live histories at once, also of clients that take nothing', async (t) => {
+t.test('a server that stops ends live histories, also of clients that do not read', async (t) => {
   const stops: (() => unknown)[] = []
   const own = await startTestServer({ teardown: (stop: () => unknown) => stops.push(stop) })
   t.teardown(async () => {
@@ -237,7 +237,7 @@ t.test('a server that stops ends live histories at once, also of clients that ta
   await t.resolves(stream.ended)
 })
 
-t.test('streams that clients have left free their places', async (t) => {
+t.test('streams that clients have left free their subscriptions', async (t) => {
   const { issue, say } = await repository('left')
   for (let i = 0; i < 30; i++) {
     const stream = await listen(t, server, 'alice', issue)

@@ -1,4 +1,4 @@
-/** A filtered page of a stream's history looks at each of its events once, however often it is asked for. */
+/** Filtered pages of a stream's history read each event of the stream only once. */
 import t from 'tap'
 import { append } from '../../src/commands/execute.ts'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
@@ -28,7 +28,7 @@ async function historyOf(test: Parameters<typeof openStores>[0], count: number) 
   }
 }
 
-t.test('a second filtered page reads nothing but its events; what was appended since is on it', async (t) => {
+t.test('a second filtered page reads only its own events, and includes events appended since', async (t) => {
   const { page, more } = await historyOf(t, 600)
   t.strictSame(await page('alice', 0, 3), { revisions: [0, 1, 2], total: 600, reads: 600 })
   t.strictSame(await page('alice', 598, 3), { revisions: [598, 599], total: 600, reads: 0 })
@@ -38,7 +38,7 @@ t.test('a second filtered page reads nothing but its events; what was appended s
   t.strictSame(await page('bob', 2, 3), { revisions: [], total: 2, reads: 0 })
 })
 
-t.test('pages that are asked for at once agree, and what all have read is remembered', async (t) => {
+t.test('simultaneous pages agree, and the events that they read are cached', async (t) => {
   const { page, more } = await historyOf(t, 600)
   const [one, other] = await Promise.all([page('alice', 0, 1), page('alice', 599, 1)])
   t.strictSame([one.revisions, one.total], [[0], 600])
@@ -47,7 +47,7 @@ t.test('pages that are asked for at once agree, and what all have read is rememb
   t.strictSame(await page('alice', 600, 1), { revisions: [600], total: 601, reads: 1 })
 })
 
-t.test('who has gone meanwhile leaves nothing half read behind', async (t) => {
+t.test('a client that leaves during the reading leaves no incomplete cache entry', async (t) => {
   const { page } = await historyOf(t, 600)
   await page('alice', 0, 1, AbortSignal.abort())
   t.strictSame(await page('alice', 599, 1), { revisions: [599], total: 600, reads: 600 })

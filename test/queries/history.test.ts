@@ -32,7 +32,7 @@ async function repository(name: string, options: object = {}) {
   }
 }
 
-/** Appends past every rule: as fast as the log takes it. */
+/** Appends directly to the log, without the checks of commands, to be fast. */
 async function append(stream: string, events: readonly DomainEvent[], login = 'alice') {
   const { position } = await services.events.append(
     stream,
@@ -100,7 +100,7 @@ t.test("a pull request's history answers under its own path and under the issue'
   t.ok(typesOf(rows).includes('MergeStarted') && typesOf(rows).includes('PullRequestMerged'))
   t.strictSame((await page(`issues/${number}/history?limit=50`)).rows, rows)
   const issue = await open()
-  t.equal(await status(`pulls/${issue.number}/history`), 404, 'an issue is no pull request')
+  t.equal(await status(`pulls/${issue.number}/history`), 404, 'an issue is not a pull request')
   for (const index of ['99', '0', 'x', '9223372036854775808']) {
     t.equal(await status(`pulls/${index}/history`), 404)
     t.equal(await status(`issues/${index}/history`), 404)
@@ -141,7 +141,7 @@ t.test('pages, filters and totals of the history of an issue', async (t) => {
   t.equal(await status(`issues/${index}/history?since=never`), 422)
 })
 
-t.test('since and before of a history are taken at their word, also before 1970', async (t) => {
+t.test('since and before of a history are exact, also before 1970', async (t) => {
   const { open, page, lines, status } = await repository('dated')
   const { number: index = 0 } = await open()
   for (const [path, all] of [
@@ -162,7 +162,7 @@ t.test('since and before of a history are taken at their word, also before 1970'
   t.match(await issues.json(), { length: 1 }, 'lists of issues have them as Gitea does: none')
 })
 
-t.test('an unknown type of event gives 422 and is named', async (t) => {
+t.test('an unknown type of event gives 422 with its name', async (t) => {
   const { path } = await repository('unknown')
   for (const type of ['Nonsense', 'NumberTaken', '__proto__', 'toString']) {
     const answer = await server.fetch('alice', `/api/v1${path}/history?type=RepositoryCreated,${type}`)
@@ -171,7 +171,7 @@ t.test('an unknown type of event gives 422 and is named', async (t) => {
   }
 })
 
-t.test('the history of a repository tells all that happened in it, by type, actor and time', async (t) => {
+t.test('the history of a repository has all its events, filtered by type, actor and time', async (t) => {
   const { open, edit, say, page, lines, repoId } = await repository('whole', { auto_init: true })
   const { number: index = 0 } = await open()
   await alice.repos.issueCreateLabel('alice', 'whole', { name: 'bug', color: '#aabbcc' })
@@ -222,7 +222,7 @@ t.test('the history of a repository tells all that happened in it, by type, acto
 })
 
 t.test(
-  'who has access and how branches are protected is told to admins of the repository alone',
+  'only admins of a repository see the events about access and about the protection of branches',
   async (t) => {
     const { open, page, lines } = await repository('guarded')
     const give = (login: string, permission: 'read' | 'write') =>
@@ -255,7 +255,7 @@ t.test(
         t.equal(part.total, 4)
         paged.push(...part.rows)
       }
-      t.strictSame(paged, rows, 'pages neither skip nor repeat what stands between hidden events')
+      t.strictSame(paged, rows, 'pages neither skip nor repeat events between hidden ones')
       t.strictSame((await page('history?limit=3&page=1', login)).rows, rows.slice(0, 3))
       t.match(await page('history?type=CollaboratorSet', login), { rows: [], total: 0 })
       t.match(await page('history?type=CollaboratorSet,IssueOpened', login), { total: 3 })
@@ -266,7 +266,7 @@ t.test(
   },
 )
 
-t.test('who may not read a repository gets 404 for every history of it, in every form', async (t) => {
+t.test('a user who may not read a repository gets 404 for its histories, in every form', async (t) => {
   const { open, status } = await repository('secret', { private: true })
   const { number } = await open()
   for (const accept of ['application/json', 'application/x-ndjson', 'text/event-stream']) {
@@ -314,7 +314,7 @@ t.test('the history of the server is for site admins', async (t) => {
   t.equal((await server.fetch(null, path, { headers })).status, 403, 'the token needs the scope')
 })
 
-t.test('Accept chooses the form, and caches are told', async (t) => {
+t.test('Accept chooses the form, and Vary tells caches so', async (t) => {
   const { path } = await repository('formed')
   const form = async (accept: string, method = 'GET') => {
     const abort = new AbortController()
@@ -337,7 +337,7 @@ t.test('Accept chooses the form, and caches are told', async (t) => {
     t.equal(await form('text/event-stream', method), 'text/event-stream')
     t.equal(await form('application/x-ndjson;q=0.5, application/json', method), 'application/json')
     t.equal(await form('application/json;q=0.2, APPLICATION/X-NDJSON; q=0.9', method), 'application/x-ndjson')
-    t.equal(await form('text/*', method), 'application/json', 'a stream that does not end must be named')
+    t.equal(await form('text/*', method), 'application/json', 'the endless stream must be named')
     t.equal(await form('text/event-stream;q=0.5, */*', method), 'application/json')
   }
 })
@@ -398,7 +398,7 @@ t.test('a history of ten thousand events is paged from anywhere, filtered, and s
 })
 
 t.test(
-  'all of a long history is read as fast as it is taken, and no longer when nobody takes it',
+  'a long history is read only as fast as the client takes it, and not after the client has left',
   async (t) => {
     const { repoId, path, open } = await repository('long')
     const { number: index = 0 } = await open()
@@ -441,7 +441,7 @@ t.test(
   },
 )
 
-/** Opens all of a history in lines, of 20 MB that the client does not take yet. */
+/** Opens a history of 20 MB as lines; the client does not read them yet. */
 async function slowly(t: Parameters<typeof startTestServer>[0], name: string, login: string) {
   const made = await repository(name, { private: true })
   await alice.repos.repoAddCollaborator('alice', name, login, { permission: 'read' })
@@ -462,7 +462,7 @@ async function slowly(t: Parameters<typeof startTestServer>[0], name: string, lo
     })
     const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader()
     let text = (await reader?.read())?.value ?? ''
-    /** Takes the rest; says whether it came to its end in order. */
+    /** Reads the rest. Resolves to whether the answer was complete. */
     async function rest(): Promise<{ whole: boolean; text: string }> {
       try {
         for (;;) {
@@ -479,7 +479,7 @@ async function slowly(t: Parameters<typeof startTestServer>[0], name: string, lo
   return { ...made, index, begin }
 }
 
-t.test('lines that are taken slowly break off when the right to see them ends', async (t) => {
+t.test('lines to a slow client break off when the requester loses the right to read them', async (t) => {
   const { index, begin, say } = await slowly(t, 'taken', 'carol')
   const answers = await Promise.all([begin('history'), begin(`issues/${index}/history`)])
   await alice.repos.repoDeleteCollaborator('alice', 'taken', 'carol')
@@ -487,13 +487,13 @@ t.test('lines that are taken slowly break off when the right to see them ends', 
   for (const { status, rest } of answers) {
     t.equal(status, 200)
     const { whole, text } = await rest()
-    t.notOk(whole, 'a part does not look like all of it')
+    t.notOk(whole, 'the client can see that the answer is incomplete')
     t.ok(text.split('\n').length < 190, `${text.split('\n').length} of 202 lines`)
     t.notMatch(text.slice(-1000), /a secret/)
   }
 })
 
-t.test('lines end with the last event that there was when they were asked for', async (t) => {
+t.test('lines end with the event that was last when the request came', async (t) => {
   const { index, begin, say } = await slowly(t, 'ended', 'carol')
   const answers = await Promise.all([begin('history'), begin(`issues/${index}/history`)])
   await say(index, 'later')
@@ -506,11 +506,11 @@ t.test('lines end with the last event that there was when they were asked for', 
   }
 })
 
-t.test('of lines that are taken slowly those are left out that are hidden by now', async (t) => {
+t.test('lines to a slow client leave out events that became hidden in the meantime', async (t) => {
   const { repoId, open, lines } = await repository('lowered')
   const { number: index = 0 } = await open()
   await alice.repos.repoAddCollaborator('alice', 'lowered', 'carol', { permission: 'admin' })
-  t.ok(typesOf(await lines('history', 'carol')).includes('CollaboratorSet'), 'an admin sees who has access')
+  t.ok(typesOf(await lines('history', 'carol')).includes('CollaboratorSet'), 'an admin sees access changes')
   const changes = Array.from(
     { length: 100 },
     (): DomainEvent => ({ type: 'BodyChanged', data: { repoId, index, body: 'x'.repeat(100_000) } }),

@@ -8,7 +8,7 @@ import { aContext } from '../stores.ts'
 const { server, alice, call, repository } = await startIssues(t)
 const { events, projector } = server.services
 
-/** The same sequence every time: mulberry32. */
+/** mulberry32: random numbers that are the same in each run. */
 function random(seed: number) {
   let state = seed
   const next = () => {
@@ -56,7 +56,7 @@ interface Issue {
   assignee: string | null
   updatedAt: string
 }
-/** What there is, in the plainest form: searched by looking at all of it. */
+/** A simple model of the data. It is searched by looking at all of it. */
 interface Model {
   repositories: Map<number, Repository>
   labels: Map<number, Label>
@@ -94,7 +94,7 @@ function hasWords({ texts }: Issue, q: string): boolean {
   return asked.every((beginning) => words.some((word) => word.startsWith(beginning)))
 }
 
-/** Ids of the issues that a search should find, in their order. */
+/** Ids of the issues that a search should find, in order. */
 function expected({ repositories, labels, issues }: Model, login: string, query: Query): number[] {
   const readable = [...repositories.values()].filter((repository) => reads(login, repository))
   const seen = (label: Label) =>
@@ -126,7 +126,7 @@ const clients = new Map(
 )
 const logins = [...clients.keys()]
 
-/** Ids on one page, and how many the server counts on all. */
+/** Ids on one page, and the server's total for all pages. */
 async function search(login: string, query: Query & { page?: number; limit?: number }) {
   const client = clients.get(login)
   if (client === undefined) throw new Error(login)
@@ -134,7 +134,7 @@ async function search(login: string, query: Query & { page?: number; limit?: num
   return { ids: data.map(({ id }) => id ?? 0), total: Number(headers.get('x-total-count')) }
 }
 
-/** As the model has it: three pages, one of them beyond the last. */
+/** Compares three pages with the model, one of them after the last page. */
 async function compare(test: Test, model: Model, login: string, query: Query, limit: number, page: number) {
   const all = expected(model, login, query)
   const last = Math.max(1, Math.ceil(all.length / limit))
@@ -154,7 +154,7 @@ async function compare(test: Test, model: Model, login: string, query: Query, li
   test.pass(`${login}: ${all.length} for ${JSON.stringify(query)}`)
 }
 
-/** Writes events as they come, many at a time. */
+/** Writes events in their order, many in one append. */
 async function write(stories: readonly { stream: string; events: DomainEvent[]; at?: string }[]) {
   const context = aContext()
   for (let i = 0; i < stories.length; i += 200) {
@@ -166,7 +166,7 @@ async function write(stories: readonly { stream: string; events: DomainEvent[]; 
       }),
     )
   }
-  t.ok(await projector.waitFor(context.written, 60_000), 'the projections have it')
+  t.ok(await projector.waitFor(context.written, 60_000), 'the projections have all events')
 }
 
 const idsOf = new Map<string, number>()
@@ -197,7 +197,7 @@ const WORDS = [
 ]
 const NAMES = ['bug', 'idea', 'docs', 'secret']
 
-/** Repositories, labels and issues of all sorts. Most are hidden from most, and the newest issues from nearly all. */
+/** Repositories, labels and issues of all kinds. Most users see few of them, and almost none sees the newest issues. */
 async function seed({ below, chance, pick, some }: ReturnType<typeof random>): Promise<Model> {
   const model: Model = { repositories: new Map(), labels: new Map(), issues: [] }
   const stories: Parameters<typeof write>[0][number][] = []
@@ -227,7 +227,7 @@ async function seed({ below, chance, pick, some }: ReturnType<typeof random>): P
         ),
       ],
     })
-    // "secret" is the name of labels in private repositories alone.
+    // Only private repositories have labels with the name "secret".
     for (const [n, name] of NAMES.entries()) {
       if (name === 'secret' ? i === REPOSITORIES - 1 : chance(0.4)) {
         addLabel(FIRST_ID + 10 * (i + 1) + n, name, { kind: 'repository', repoId: id }, null)
@@ -327,18 +327,18 @@ async function compareAny(test: Test, times: number) {
 }
 
 t.test(
-  'search rule 4: a search covers every repository that its requester can read, and no other',
+  'search rule 4: a search covers all repositories that the requester can read, and no others',
   async (t) => {
     for (const login of logins) {
       for (const state of ['open', 'closed', 'all'] as const) await compare(t, model, login, { state }, 50, 2)
     }
     const totals = new Set(logins.map((login) => expected(model, login, { state: 'all' }).length))
-    t.equal(totals.size, logins.length, 'each of them sees something else')
+    t.equal(totals.size, logins.length, 'each user sees another number of issues')
     t.ok(expected(model, 'carol', { state: 'all' }).length > 0)
   },
 )
 
-t.test('search rules 1 to 5: any search finds what looking at everything finds', async (t) => {
+t.test('search rules 1 to 5: random searches find the same issues as the model', async (t) => {
   await compareAny(t, 100)
 })
 
@@ -356,7 +356,7 @@ t.test(
     t.same(
       (await search('bob', { state: 'all', priority_repo_id: hidden?.id ?? 0 })).ids,
       (await search('bob', { state: 'all' })).ids,
-      'one that the requester can not read is no one',
+      'a repository that the requester cannot read is ignored',
     )
     for (const odd of ['x', '-1', '0', '9223372036854775807', '']) {
       const { status, body } = await call(
@@ -369,12 +369,12 @@ t.test(
   },
 )
 
-t.test('search rule 4: it needs a signed-in user', async (t) => {
+t.test('search rule 4: a search needs a signed-in user', async (t) => {
   t.equal((await call(null, 'GET', 'repos/issues/search')).status, 401)
   t.equal((await call(null, 'GET', 'repos/issues/search?q=merge')).status, 401)
 })
 
-t.test('search rule 3: labels that a requester can not see are unknown to them', async (t) => {
+t.test('search rule 3: labels that the requester cannot see count as unknown', async (t) => {
   const last = model.repositories.get(FIRST_ID + REPOSITORIES - 1)
   const blind = logins.find((login) => last !== undefined && !reads(login, last)) ?? ''
   t.same(await search(blind, { labels: 'secret' }), await search(blind, { labels: 'unknown' }))
@@ -382,7 +382,7 @@ t.test('search rule 3: labels that a requester can not see are unknown to them',
   t.not((await search('admin', { labels: 'secret' })).total, (await search('admin', {})).total)
 })
 
-t.test('search rule 4: what is lost to a requester, or deleted, is neither found nor counted', async (t) => {
+t.test('search rule 4: deleted issues and unreadable ones are neither found nor counted', async (t) => {
   const issuesIn = (id: number) => model.issues.filter(({ repoId }) => repoId === id).length
   const all = [...model.repositories.values()].filter(({ id }) => issuesIn(id) > 0)
   const shared = all.find(({ private: hidden, readers }) => hidden && readers.size > 0)
@@ -417,7 +417,7 @@ t.test('search rule 4: what is lost to a requester, or deleted, is neither found
   await compareAny(t, 30)
 })
 
-t.test('search rule 3: a renamed label is found by its new name, a deleted one by none', async (t) => {
+t.test('search rule 3: a renamed label is found by its new name, a deleted one not at all', async (t) => {
   const [first, second] = [...model.labels.values()].filter(
     ({ id, repoId }) =>
       repoId !== null &&
@@ -450,7 +450,7 @@ t.test('search rule 3: a renamed label is found by its new name, a deleted one b
   }
 })
 
-t.test('what is written is found at once: issues, comments, labels, access', async (t) => {
+t.test('new issues, comments, labels and access rights are found immediately', async (t) => {
   const { open, issues, label } = await repository('fresh', { private: true })
   const index = await open({ title: 'Unheard-of zebra' })
   const zebras = async (login: string, query: Query = {}) =>
@@ -475,7 +475,7 @@ t.test('what is written is found at once: issues, comments, labels, access', asy
   t.same([await zebras('alice', { state: 'all' }), await zebras('admin', { state: 'all' })], [0, 0])
 })
 
-t.test('page by page everything is seen once, near and far from the newest', async (t) => {
+t.test('the pages show each issue once, near the newest and far from it', async (t) => {
   const { body, headers } = await call(
     'admin',
     'GET',

@@ -7,7 +7,7 @@ import { aContext } from '../stores.ts'
 
 const { server, alice, bob, call, repository } = await startIssues(t)
 
-/** Numbers of the issues that a list has, and how many there are. */
+/** Numbers of the issues on a page, and the total. */
 async function list(
   repo: string,
   query: Record<string, string> = {},
@@ -25,7 +25,7 @@ async function list(
   return numbers
 }
 
-t.test('search rule 1: closed, all, and anything else is open', async (t) => {
+t.test('search rule 1: closed or all; anything else means open', async (t) => {
   const { open, edit } = await repository('states')
   for (const title of ['a', 'b', 'c']) await open({ title })
   await edit(2, { state: 'closed' })
@@ -77,7 +77,7 @@ t.test('search rule 2: every word of q begins a word of the title, the body or t
   t.same(await find('merge reopen'), [4])
 })
 
-t.test('search rule 2: only issues that have the words and one of the labels are found', async (t) => {
+t.test('search rule 2: finds only issues that have the words and one of the labels', async (t) => {
   const { open, label } = await repository('both')
   const bug = await label('bug')
   await open({ title: 'Merge', labels: [bug] })
@@ -88,7 +88,7 @@ t.test('search rule 2: only issues that have the words and one of the labels are
   t.same(await list('both', { q: 'merge', labels: 'unknown' }), [2, 1])
 })
 
-t.test('search rule 3: labels select what has any of them; unknown names are discarded', async (t) => {
+t.test('search rule 3: finds issues with any of the labels; unknown names are discarded', async (t) => {
   const { open, label, edit } = await repository('labels')
   const [bug, idea] = [await label('bug'), await label('an idea')]
   await label('unused')
@@ -106,7 +106,7 @@ t.test('search rule 3: labels select what has any of them; unknown names are dis
   for (const none of ['', ',', 'unknown', 'far', 'BUG', `${bug}`])
     t.same(await find(none), [4, 3, 2, 1], none)
   const many = Array.from({ length: 1000 }, (_, i) => `n${i}`).join()
-  t.same(await find(`${many},bug`), [3, 1], 'however many there are before it')
+  t.same(await find(`${many},bug`), [3, 1], 'also after many unknown names')
 
   await alice.repos.issueEditLabel('alice', 'labels', bug, { name: 'defect' })
   t.same([await find('defect'), await find('bug,unused')], [[3, 1], []])
@@ -114,13 +114,13 @@ t.test('search rule 3: labels select what has any of them; unknown names are dis
   t.same(await find('defect'), [4, 3, 2, 1], 'a deleted one is unknown')
   t.same(await find('defect,an idea'), [3, 2])
   const again = await label('defect')
-  t.same(await find('defect'), [], 'a new one of its name is another')
+  t.same(await find('defect'), [], 'a new label with the same name is another label')
   await call('alice', 'POST', 'repos/alice/labels/issues/4/labels', { labels: [again] })
   await edit(4, { title: 'Still' })
   t.same(await find('defect'), [4])
 })
 
-t.test('search rule 3: labels of the organization are known by their names, too', async (t) => {
+t.test('search rule 3: labels of the organization are also found by their names', async (t) => {
   await alice.orgs.orgCreate({ username: 'guild' })
   const { data: wide } = await alice.orgs.orgCreateLabel('guild', { name: 'bug', color: '#fff' })
   const { open, label } = await repository('hall', {}, 'guild')
@@ -131,7 +131,7 @@ t.test('search rule 3: labels of the organization are known by their names, too'
   t.same(await list('hall', { labels: 'bug' }, 'bob', 'guild'), [2, 1])
 })
 
-t.test('search rule 4: the list of a repository has its own issues alone, for who may read it', async (t) => {
+t.test('search rule 4: the list of a repository has only its own issues, for its readers', async (t) => {
   const one = await repository('one')
   const two = await repository('two', { private: true })
   await one.open({ title: 'Mine' })
@@ -146,7 +146,7 @@ t.test('search rule 4: the list of a repository has its own issues alone, for wh
 })
 
 t.test(
-  'search rule 5: lists come in pages, newest first, with their total and the way to the others',
+  'search rule 5: lists come in pages, newest first, with the total and links to the other pages',
   async (t) => {
     const { repoId } = await repository('pages')
     const context = aContext()
@@ -201,7 +201,7 @@ t.test(
   },
 )
 
-t.test('lists have issues and pull requests, or one kind of them', async (t) => {
+t.test('lists have issues and pull requests, or only one of these kinds', async (t) => {
   const { open } = await repository('kinds', { auto_init: true })
   await open()
   const work = await workTree(t, server.gitUrl('alice', 'alice/kinds'))
@@ -231,7 +231,7 @@ t.test('lists have issues and pull requests, or one kind of them', async (t) => 
   })
 })
 
-t.test('lists are narrowed by milestone, poster, assignee and time', async (t) => {
+t.test('lists can be filtered by milestone, poster, assignee and time', async (t) => {
   const { open, milestone, get, edit } = await repository('narrow')
   const far = await (await repository('narrow-far')).milestone('Far')
   const [one, two] = [await milestone('One'), await milestone('2, or more')]

@@ -4,7 +4,7 @@ import { workTree } from '../git-client.ts'
 import { startTestServer, statusOf } from '../start-server.ts'
 
 t.test(
-  'reading pull requests and branches starts no git process: it works with the repositories gone',
+  'reading pull requests and branches does not use git: it works after the repositories are removed',
   async (t) => {
     const server = await startTestServer(t)
     const alice = await server.as('alice')
@@ -29,7 +29,7 @@ t.test(
     t.match(branches, [{ name: 'main' }, { name: 'topic', commit: { id: head, message: 'Add a file\n' } }])
 
     const merge = alice.repos.repoMergePullRequest('alice', 'app', 1, { Do: 'merge' })
-    t.not(await statusOf(merge), 200, 'what does need git can not work now')
+    t.not(await statusOf(merge), 200, 'a request that needs git fails now')
     t.equal(await statusOf(server.anonymous.repos.repoPullRequestIsMerged('alice', 'app', 1)), 404)
   },
 )

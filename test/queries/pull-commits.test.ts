@@ -7,7 +7,7 @@ import { startPulls } from '../commands/pull-requests/pull-repository.ts'
 import { statusOf } from '../start-server.ts'
 import { until } from '../until.ts'
 
-/** Compiles only while every field has a name that Gitea's clients know. */
+/** Compiles only if Gitea's client knows the name of every field. */
 type Known<Wire, Theirs> = Exclude<keyof Wire, keyof Theirs> extends never ? true : never
 export const knownToClients: Known<Static<typeof CommitWire>, Commit> = true
 
@@ -17,7 +17,7 @@ const commitsOf = async (name: string, index: number, query = {}) =>
 const idsOf = async (name: string, index: number, query = {}) =>
   (await commitsOf(name, index, query)).map(({ sha }) => sha)
 
-t.test("an open pull request's commits are those that its base has not, newest first", async (t) => {
+t.test("an open pull request's commits are those that its base does not have, newest first", async (t) => {
   const { work, commit, push, open } = await repository(t, 'app')
   await work.git('checkout', '-q', '-b', 'topic')
   await work.git('config', 'user.name', 'x')
@@ -72,7 +72,7 @@ t.test("an open pull request's commits are those that its base has not, newest f
     t.match(await answer.json(), [{ commit: { verification: null }, files: null, stats: { total: 1 } }, {}])
   }
 
-  // The base branch takes the first commit: it is no longer one of the pull request's own.
+  // The base branch gets the first commit, so the pull request no longer lists it.
   await push(`${first}:main`)
   await until('its merge base has moved', async () => (await idsOf('app', index)).length === 1)
   t.strictSame(await idsOf('app', index), [second])
@@ -105,13 +105,13 @@ t.test(
     t.equal(commits.length, 3)
 
     await rename(dir, `${dir}.away`)
-    t.strictSame(await commitsOf('merged', index), commits, 'the second time needs no git')
-    t.strictSame(await idsOf('merged', index, { limit: 2 }), ids.slice(0, 2), 'nor does another page of it')
+    t.strictSame(await commitsOf('merged', index), commits, 'the second request needs no git')
+    t.strictSame(await idsOf('merged', index, { limit: 2 }), ids.slice(0, 2), 'nor does another page')
     t.equal((await download('2/commits')).status, 404)
   },
 )
 
-t.test('commits are pages with four more headers', async (t) => {
+t.test('pages of commits have four more headers', async (t) => {
   const { work, commit, push, open, download } = await repository(t, 'pages')
   await work.git('checkout', '-q', '-b', 'topic')
   for (let i = 0; i < 5; i++) await commit(`${i}`, { a: `${i}\n` })
@@ -146,7 +146,7 @@ t.test('authors and committers are the users with their e-mail address', async (
   })
 })
 
-t.test('a signed commit is given with its signature and what it signs', async (t) => {
+t.test('a signed commit comes with its signature and the signed text', async (t) => {
   const { work, commit, open, push } = await repository(t, 'signed')
   await work.git('checkout', '-q', '-b', 'topic')
   const plain = await commit('x', { a: 'a' })
@@ -162,7 +162,7 @@ t.test('a signed commit is given with its signature and what it signs', async (t
   ])
 })
 
-t.test('who may not read, what does not exist, and commits that are gone give 404', async (t) => {
+t.test('404 if the user may not read, or the pull request or its commits do not exist', async (t) => {
   const { work, commit, push, open, download, objectFile } = await repository(t, 'private', { private: true })
   await work.git('checkout', '-q', '-b', 'topic')
   await commit('first', { a: 'a\n' })

@@ -10,11 +10,11 @@ import type { Test } from '../git-client.ts'
 import { statusOf } from '../start-server.ts'
 
 const { server, alice, repository } = await startPulls(t, { LOG_LEVEL: 'silent' })
-/** As `transferSlots` has it. */
+/** More than the number of `transferSlots`. */
 const MORE_THAN_AT_ONCE = Math.max(16, 8 * availableParallelism()) + 1
 const noise = (bytes: number) => randomBytes(bytes).toString('base64').replace(/.{60}/g, '$&\n')
 
-/** A topic with every kind of change; main goes on and is merged into it. */
+/** A topic with every kind of change. main gets new commits and is merged into it. */
 async function everyChange(t: Test, name: string) {
   const repo = await repository(t, name)
   const { work, commit } = repo
@@ -47,7 +47,7 @@ async function everyChange(t: Test, name: string) {
   return { ...repo, index: await repo.open('topic') }
 }
 
-t.test('diff rule: .diff is what git apply turns the merge base into the head with', async (t) => {
+t.test('diff rule: git apply with .diff turns the merge base into the head', async (t) => {
   const { work, download, index } = await everyChange(t, 'apply')
   const answer = await download(`${index}.diff`)
   t.equal(answer.status, 200)
@@ -59,7 +59,7 @@ t.test('diff rule: .diff is what git apply turns the merge base into the head wi
   t.equal(await work.git('write-tree'), await work.git('rev-parse', 'topic^{tree}'))
 })
 
-t.test('diff rule: with binary=true the diff applies with binary files too', async (t) => {
+t.test('diff rule: with binary=true the diff also applies to binary files', async (t) => {
   const { work, commit, push, open, download } = await repository(t, 'binary')
   await commit('Start', { image: randomBytes(3000), gone: Buffer.from([0, 1]) })
   await work.git('checkout', '-q', '-b', 'topic')
@@ -85,7 +85,7 @@ t.test('diff rule: with binary=true the diff applies with binary files too', asy
   t.not((await download(`${index}.diff?binary=true&binary=false`)).status, 500)
 })
 
-t.test('patch rule: .patch is what git am makes the same commits with', async (t) => {
+t.test('patch rule: git am with .patch makes the same commits', async (t) => {
   const { work, download, index } = await everyChange(t, 'am')
   const answer = await download(`${index}.patch`)
   t.equal(answer.status, 200)
@@ -115,7 +115,7 @@ t.test('a merged pull request keeps its diff and patch when its branches are gon
   )
 })
 
-t.test('what is neither .diff nor .patch, or no pull request, gives 404; other routes stay', async (t) => {
+t.test('another ending, or an unknown pull request, gives 404; other routes still work', async (t) => {
   const { download, commit, push, work, open } = await repository(t, 'paths', { private: true })
   await work.git('checkout', '-q', '-b', 'topic')
   await commit('x', { a: 'a\n' })
@@ -145,17 +145,17 @@ t.test('what is neither .diff nor .patch, or no pull request, gives 404; other r
   t.equal((await download('1/merge')).status, 404)
   t.equal((await alice.repos.repoDownloadPullDiffOrPatch('alice', 'paths', 1, 'diff')).status, 200)
   const asked = (login: string | null) => server.fetch(login, '/api/v1/repos/alice/paths/pulls/1.diff')
-  t.equal((await asked(null)).status, 404, 'who may not read the repository finds nothing')
+  t.equal((await asked(null)).status, 404, 'the requester may not read the repository')
 })
 
-t.test('an unchanged pair of commits comes from cache, or from the client itself', async (t) => {
+t.test('an unchanged pair of commits is answered from the cache, or with 304', async (t) => {
   const { download, index, dir } = await everyChange(t, 'cached')
   const first = await download(`${index}.diff`)
   const text = await first.text()
   const tag = first.headers.get('etag') ?? ''
   t.match(tag, /^W\/"/)
   await rename(dir, `${dir}.away`)
-  t.equal(await (await download(`${index}.diff`)).text(), text, 'it works with the repository gone')
+  t.equal(await (await download(`${index}.diff`)).text(), text, 'it works after the repository is removed')
   for (const known of [tag, tag.slice(2), `"x", ${tag}`, '*']) {
     const again = await download(`${index}.diff`, { headers: { 'if-none-match': known } })
     t.equal(again.status, 304, known)
@@ -166,12 +166,12 @@ t.test('an unchanged pair of commits comes from cache, or from the client itself
   t.equal(
     (await download(`${index}.patch`, { headers: { 'if-none-match': tag } })).status,
     404,
-    'it was never asked',
+    'this was never requested, so it is not in the cache',
   )
   t.equal((await download(`${index}.diff?binary=1`)).headers.get('etag'), null, 'an error has no tag')
 })
 
-t.test('objects that are gone give 404, and end a stream that has begun', async (t) => {
+t.test('missing objects give 404, and break off a stream that has begun', async (t) => {
   const { work, commit, push, open, download, objectFile } = await repository(t, 'gone')
   await work.git('checkout', '-q', '-b', 'topic')
   await commit('Large', { a: noise(3e6), b: noise(3e6), z: 'last\n' })
@@ -186,11 +186,11 @@ t.test('objects that are gone give 404, and end a stream that has begun', async 
     t.equal((await download(path)).status, 404, path)
   }
   const answer = await download(`${large}.diff`)
-  t.equal(answer.status, 200, 'the beginning was fine')
-  await t.rejects(answer.text(), 'and the end is missed')
+  t.equal(answer.status, 200, 'the beginning was sent')
+  await t.rejects(answer.text(), 'the client sees that the end is missing')
 })
 
-t.test('clients that go away in the middle keep no git', async (t) => {
+t.test('git processes of clients that leave early are stopped', async (t) => {
   const { work, commit, push, open, download } = await repository(t, 'away')
   await work.git('checkout', '-q', '-b', 'topic')
   await commit('Large', { a: noise(6e6) })

@@ -7,7 +7,7 @@ import type { ChangedFileWire } from '../../src/wire/changed-files.ts'
 import { startPulls } from '../commands/pull-requests/pull-repository.ts'
 import { statusOf } from '../start-server.ts'
 
-/** Compiles only while every field has a name and a type that Gitea's clients know. */
+/** Compiles only if Gitea's client knows the name and type of every field. */
 export const knownToClients: ChangedFile = {} satisfies Partial<Static<typeof ChangedFileWire>>
 
 const { server, alice, repository } = await startPulls(t, { LOG_LEVEL: 'silent' })
@@ -59,7 +59,7 @@ t.test('files rule: the diff runs from the merge base to the head', async (t) =>
   ])
 })
 
-t.test('files rule: whitespace and skip-to select; unknown words ignore nothing', async (t) => {
+t.test('files rule: whitespace and skip-to filter the files; unknown values do nothing', async (t) => {
   const { work, commit, push, open, download } = await repository(t, 'select')
   await commit('Start', { all: 'a b\n', change: 'a b\n', eol: 'a\n', real: 'a\n' })
   await work.git('checkout', '-q', '-b', 'topic')
@@ -86,7 +86,7 @@ t.test('files rule: whitespace and skip-to select; unknown words ignore nothing'
   for (const file of ['nowhere', 'eo', '--', '\0', '\n', '../all']) t.strictSame(await skipTo(file), [], file)
 })
 
-t.test('pages of files say where they are in four more headers, which browsers may read', async (t) => {
+t.test('pages of files have four more headers, which browsers may read', async (t) => {
   const { work, commit, push, open, download } = await repository(t, 'pages')
   await work.git('checkout', '-q', '-b', 'topic')
   await commit('Topic', Object.fromEntries(Array.from({ length: 7 }, (_, i) => [`f${i}`, 'x\n'])))
@@ -116,7 +116,7 @@ t.test('pages of files say where they are in four more headers, which browsers m
 })
 
 t.test(
-  'a merged pull request keeps its files when its branches are gone, from cache the second time',
+  'a merged pull request keeps its files after its branches are deleted; the second answer is cached',
   async (t) => {
     const { work, commit, push, open, dir, download } = await repository(t, 'merged')
     await work.git('checkout', '-q', '-b', 'topic')
@@ -132,12 +132,12 @@ t.test(
     t.equal(
       (await download(`${index}/files?whitespace=ignore-all`)).status,
       404,
-      'what was never asked is not there',
+      'an answer that is not cached fails',
     )
   },
 )
 
-t.test('who may not read, and what does not exist, gives 404', async (t) => {
+t.test('404 for a requester who may not read, and for an unknown pull request', async (t) => {
   const { work, commit, push, open, download, objectFile } = await repository(t, 'private', { private: true })
   await work.git('checkout', '-q', '-b', 'topic')
   const head = await commit('Topic', { a: 'a\n' })
@@ -151,10 +151,10 @@ t.test('who may not read, and what does not exist, gives 404', async (t) => {
   await rm(objectFile(head))
   const gone = await download(`${index}/files`)
   t.equal(gone.status, 404, 'its commits are gone')
-  t.match(await gone.json(), { message: /not there any more/ })
+  t.match(await gone.json(), { message: /no longer exist/ })
 })
 
-t.test('files rule: lines, files and characters per line are bounded by settings', async (t) => {
+t.test('files rule: settings limit lines, files and characters per line', async (t) => {
   const small = await startPulls(t, {
     MAX_DIFF_FILES: '3',
     MAX_DIFF_LINES: '5',

@@ -22,7 +22,7 @@ async function aliceAndBob(server: TestServer): Promise<{ alice: Gitea; bob: Git
 }
 
 t.test(
-  'repository listings rule 1: a user and site admins see private repositories, with their access to each',
+  'repository listings rule 1: only the user and site admins see private repositories; each row has the access',
   async (t) => {
     const server = await startTestServer(t)
     const { alice, bob } = await aliceAndBob(server)
@@ -32,15 +32,15 @@ t.test(
     t.same(access(await of(alice)), { 'alice/app': ADMIN, 'alice/vault': ADMIN })
     t.same(access(await of(admin)), { 'alice/app': ADMIN, 'alice/vault': ADMIN })
     t.same(access(await of(server.anonymous)), { 'alice/app': READ })
-    t.same(access(await of(bob)), { 'alice/app': READ }, 'nor does a collaborator see a private one here')
+    t.same(access(await of(bob)), { 'alice/app': READ }, 'a collaborator sees no private one here')
     t.match(await of(alice, 'ALICE'), [{ name: 'app', owner: { login: 'alice' } }, { name: 'vault' }])
-    t.same(await of(alice, 'bob'), [], 'none is an empty list')
+    t.same(await of(alice, 'bob'), [], 'an empty list when there are none')
     t.equal(await statusOf(alice.users.userListRepos('nobody')), 404)
   },
 )
 
 t.test(
-  'repository listings rule 2: own ones first, then those that one was given access to; for the signed-in',
+  'repository listings rule 2: own repositories first, then those with granted access; only for signed-in users',
   async (t) => {
     const server = await startTestServer(t)
     const { alice, bob } = await aliceAndBob(server)
@@ -59,7 +59,7 @@ t.test(
     t.same(names(hers), ['alice/app', 'alice/vault'], "strangers' public ones are not there")
     t.notOk(
       names((await admin.user.userCurrentListRepos()).data).includes('alice/vault'),
-      'nor all that a site admin may see',
+      'a site admin does not get all repositories here either',
     )
     t.equal(await statusOf(server.anonymous.user.userCurrentListRepos()), 401)
   },
@@ -88,17 +88,17 @@ t.test(
     t.same(
       names((await bob.users.userListRepos('acme')).data),
       ['acme/site'],
-      'and the same by the path of users',
+      'the same list under the path of users',
     )
     t.same(await of(alice, 'secret'), ['secret/site', 'secret/vault'])
-    t.equal(await statusOf(bob.orgs.orgListRepos('secret')), 404, 'who may not see it finds nothing')
+    t.equal(await statusOf(bob.orgs.orgListRepos('secret')), 404, 'the requester may not see it')
     t.equal(await statusOf(bob.users.userListRepos('secret')), 404)
-    t.equal(await statusOf(alice.orgs.orgListRepos('alice')), 404, 'a user is no organization')
+    t.equal(await statusOf(alice.orgs.orgListRepos('alice')), 404, 'a user is not an organization')
   },
 )
 
 t.test(
-  'repository listings rule 4: thousands of repositories come in one answer, each once and in order',
+  'repository listings rule 4: one answer has thousands of repositories, each once and in order',
   async (t) => {
     const server = await startTestServer(t)
     const { alice, bob } = await aliceAndBob(server)

@@ -11,7 +11,7 @@ const v1 = { id: 4, title: 'v1' }
 const sha = (digit: string) => digit.repeat(40)
 const at = (i: number) => new Date(Date.UTC(2026, 0, 2, 3, 4, i)).toISOString()
 
-/** The rows of a story whose events stand at the positions 10, 20, …, a second apart. */
+/** The rows of events at the positions 10, 20, …, one second apart. */
 function rowsOf(...events: DomainEvent[]): TimelineRow[] {
   const rows = new Map<number, TimelineRow>()
   events.forEach((event, i) => {
@@ -36,7 +36,7 @@ const comment = (commentId: number): DomainEvent => ({
   data: { ...place, commentId, author: bob, body: 'text' },
 })
 
-t.test('a comment is one row, with its own id and author, however often it is edited', async (t) => {
+t.test('a comment is one row with its own id and author, even after several edits', async (t) => {
   const edited: DomainEvent = { type: 'CommentEdited', data: { ...place, commentId: 7, body: 'b' } }
   t.same(rowsOf(comment(7), comment(6), edited), [
     { id: 7, by: bob, at: at(0), updatedAt: at(2), type: 'comment' },
@@ -44,13 +44,13 @@ t.test('a comment is one row, with its own id and author, however often it is ed
   ])
 })
 
-t.test('a deleted comment leaves no row, also when an edit came to it late', async (t) => {
+t.test('a deleted comment leaves no row, even if an edit comes after the deletion', async (t) => {
   const deleted: DomainEvent = { type: 'CommentDeleted', data: { ...place, commentId: 7 } }
   const edited: DomainEvent = { type: 'CommentEdited', data: { ...place, commentId: 7, body: 'b' } }
   t.same(rowsOf(comment(7), deleted, edited), [])
 })
 
-t.test('closing and opening are rows with the id of the comment that tells of them', async (t) => {
+t.test('closing and reopening are rows with the id of their comment', async (t) => {
   const status = (closed: boolean, id: number): DomainEvent => ({
     type: 'StatusChanged',
     data: { ...place, closed, comment: { id, kind: closed ? 'close' : 'reopen' }, milestone: null },
@@ -61,7 +61,7 @@ t.test('closing and opening are rows with the id of the comment that tells of th
   ])
 })
 
-t.test('an event that adds two labels and removes one is three rows with three ids', async (t) => {
+t.test('an event that adds two labels and removes one gives three rows with three ids', async (t) => {
   const event: DomainEvent = {
     type: 'LabelsChanged',
     data: { ...place, labels: [bug, idea], added: [bug, idea], removed: [{ id: 1, name: 'old' }] },
@@ -76,7 +76,7 @@ t.test('an event that adds two labels and removes one is three rows with three i
   )
 })
 
-t.test('ids of rows are safe integers apart from those of comments, and none comes twice', async (t) => {
+t.test('ids of rows are safe integers, differ from those of comments, and are unique', async (t) => {
   const most = 2 ** 41 - 1
   const ids = [rowId(1, 0), rowId(1, 2047), rowId(2, 0), rowId(most, 0), rowId(most, 2047)]
   t.same(
@@ -88,7 +88,7 @@ t.test('ids of rows are safe integers apart from those of comments, and none com
 })
 
 t.test(
-  'labels, milestone and assignees of an opening are rows; a pull request has its first push, too',
+  'labels, milestone and assignees of a new issue are rows; a pull request also has its first push',
   async (t) => {
     const given = { labels: [bug], milestone: v1, assignees: [bob], deadline: null }
     const texts = { id: 1, poster: alice, title: 'T', body: 'B' }
@@ -117,7 +117,7 @@ t.test(
   },
 )
 
-t.test('a deadline is added, modified and removed, told by the date in its own zone', async (t) => {
+t.test('added, modified and removed deadlines show the date in their own time zone', async (t) => {
   const change = (from: string | null, to: string | null): DomainEvent => ({
     type: 'DeadlineChanged',
     data: { ...place, from, to },
@@ -131,7 +131,7 @@ t.test('a deadline is added, modified and removed, told by the date in its own z
   ])
 })
 
-t.test('title, milestone, assignees and dependencies are rows that say what was and what is', async (t) => {
+t.test('rows of title, milestone, assignees and dependencies show the old and the new value', async (t) => {
   const dependency = { repoId: 5, index: 1 }
   t.same(
     details(
@@ -198,7 +198,7 @@ t.test('pushes, targets, schedules, merge and branch deletion of a pull request 
   ])
 })
 
-t.test('what only the server needs to know is no row', async (t) => {
+t.test('internal events give no row', async (t) => {
   const checked: DomainEvent = {
     type: 'MergeabilityChecked',
     data: { ...place, head: sha('a'), base: sha('b'), mergeable: true, conflicts: [] },

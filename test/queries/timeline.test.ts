@@ -38,7 +38,7 @@ async function repository(name: string, options: object = {}) {
   }
 }
 
-t.test("an issue's timeline tells all that happened to it, in order and in Gitea's words", async (t) => {
+t.test("an issue's timeline has all its events, in order and with Gitea's names", async (t) => {
   const { open, edit, say, label, milestone, timeline, depend } = await repository('issue')
   const [bug, v1, other] = [await label('bug'), await milestone('v1'), await open()]
   const { number: index = 0 } = await open({ title: 'Old', labels: [bug.id] })
@@ -105,7 +105,7 @@ t.test(
     const second = await push('b')
     const { repos } = alice
     await until(
-      'the push has come',
+      'the push is in the timeline',
       async () => (await repos.repoGetPullRequest('alice', 'pull', index)).data.head?.sha === second,
     )
     await repos.repoEditPullRequest('alice', 'pull', index, { base: 'next' })
@@ -154,7 +154,7 @@ t.test('comments are in the timeline as they are now, and deleted ones are not',
   t.equal(rows.length, 1)
 })
 
-t.test('labels and milestones that are gone are told by the name that they had', async (t) => {
+t.test('deleted labels and milestones are shown with their last name', async (t) => {
   const { open, label, milestone, timeline } = await repository('gone')
   const [bug, v1] = [await label('bug'), await milestone('v1')]
   await open({ labels: [bug.id], milestone: v1.id })
@@ -177,7 +177,7 @@ t.test('an issue that the requester may not see is not shown as a dependency', a
   t.match(shown, [{ type: 'add_dependency', dependent_issue: null }])
 })
 
-t.test('a timeline is paged, and narrowed by since and before', async (t) => {
+t.test('a timeline has pages, and can be filtered by since and before', async (t) => {
   const { open, say, edit, timeline, get } = await repository('paged')
   await open()
   const a = await say(1, 'a')
@@ -200,7 +200,7 @@ t.test('a timeline is paged, and narrowed by since and before', async (t) => {
   t.equal((await server.fetch(null, '/api/v1/repos/alice/unseen/issues/1/timeline')).status, 404)
 })
 
-t.test('a story of ten thousand events is read whole, and then only what came since', async (t) => {
+t.test('a timeline of ten thousand events is read once, and later only its new events', async (t) => {
   const { repoId, open, say, get } = await repository('epic')
   await open()
   const place = { repoId, index: 1 }

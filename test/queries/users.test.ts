@@ -6,7 +6,7 @@ import type { AccessTokenWire } from '../../src/wire/tokens.ts'
 import type { UserWire } from '../../src/wire/users.ts'
 import { basic, identityApp, passwordOf } from '../rights/identity-app.ts'
 
-/** Compiles only while every field has a name and a type that Gitea's clients know. */
+/** Compiles only if Gitea's client knows the name and type of every field. */
 type Known<Wire extends Theirs, Theirs> = Exclude<keyof Wire, keyof Theirs> extends never ? true : never
 export const knownToClients: [
   Known<Static<typeof UserWire>, User>,
@@ -14,7 +14,7 @@ export const knownToClients: [
   Known<Static<typeof AccessTokenWire>, AccessToken>,
 ] = [true, true, true]
 
-t.test('an e-mail address is for its user and for site admins alone', async (t) => {
+t.test('only the user and site admins see an e-mail address', async (t) => {
   const { call, signUp, admin } = await identityApp(t)
   await signUp('Alice', 'bob')
   const emailFor = async (as?: string) =>
@@ -25,14 +25,14 @@ t.test('an e-mail address is for its user and for site admins alone', async (t) 
   t.equal(await emailFor(admin), 'Alice@example.org')
 })
 
-t.test('who is a site admin is told to site admins alone', async (t) => {
+t.test('only site admins see who is a site admin', async (t) => {
   const { call, admin } = await identityApp(t)
   t.equal((await call('GET', '/users/admin')).body.is_admin, false)
   t.equal((await call('GET', '/users/admin', { as: admin })).body.is_admin, true)
   t.equal((await call('GET', '/user', { as: admin })).body.is_admin, true)
 })
 
-t.test('a user that does not exist is not found, whatever its name', async (t) => {
+t.test('an unknown user gives 404, also for unusual names', async (t) => {
   const { call } = await identityApp(t)
   for (const name of ['nobody', '%00', '..%2f..', "'%20OR%201=1--", `${'x'.repeat(90)}`, '%F0%9F%92%A9']) {
     t.equal((await call('GET', `/users/${name}`)).status, 404, name)

@@ -2,7 +2,7 @@ import t from 'tap'
 import { keepPassword } from '../../src/rights/secrets.ts'
 import { ADMIN_PASSWORD, basic, identityApp, passwordOf } from './identity-app.ts'
 
-t.test("a requester signs in with a password or with a token, in all of Gitea's ways", async (t) => {
+t.test("a requester can sign in with a password or a token, in all of Gitea's ways", async (t) => {
   const { call, signUp, tokenOf } = await identityApp(t)
   await signUp('Alice')
   const header = await tokenOf('Alice', 'all')
@@ -25,7 +25,7 @@ t.test("a requester signs in with a password or with a token, in all of Gitea's 
   }
 })
 
-t.test('no credentials are fine until somebody is needed', async (t) => {
+t.test('a request without credentials is fine unless the route needs a user', async (t) => {
   const { call } = await identityApp(t)
   t.same((await call('GET', '/repos/probe')).body, { login: null })
   const { status, body, headers } = await call('GET', '/user')
@@ -34,7 +34,7 @@ t.test('no credentials are fine until somebody is needed', async (t) => {
   t.match(headers['www-authenticate'], /^Basic /)
 })
 
-t.test('credentials that are malformed or wrong give 401, also where none are needed', async (t) => {
+t.test('malformed or wrong credentials give 401, also on routes that need none', async (t) => {
   const { call, signUp, admin } = await identityApp(t)
   await signUp('alice')
   const made = await call('POST', '/orgs', { as: admin, body: { username: 'acme' } })
@@ -67,19 +67,19 @@ t.test('credentials that are malformed or wrong give 401, also where none are ne
   t.same((await call('GET', '/nowhere', { as: basic('alice', passwordOf('alice')) })).status, 404)
 })
 
-t.test('a password counts until the stored hash changes, however often it was right before', async (t) => {
+t.test('a password is valid until its stored hash changes, even if it is cached', async (t) => {
   const { call, signUp, services } = await identityApp(t)
   await signUp('alice')
   const as = basic('alice', passwordOf('alice'))
   t.equal((await call('GET', '/user', { as })).status, 200)
   t.equal((await call('GET', '/user', { as })).status, 200)
-  // Of nobody's password.
+  // A hash of no user's password.
   await keepPassword(services.secrets, 2, `scrypt$2$1$1$c2FsdA==$${Buffer.alloc(32).toString('base64')}`)
   t.equal((await call('GET', '/user')).status, 401)
   t.equal((await call('GET', '/user', { as })).status, 401)
 })
 
-t.test('a token counts for what its scopes say, and nothing more', async (t) => {
+t.test('a token is valid only for its scopes', async (t) => {
   const { call, signUp, tokenOf } = await identityApp(t)
   await signUp('alice')
   const reads = await tokenOf('alice', 'read:repository')
@@ -91,19 +91,19 @@ t.test('a token counts for what its scopes say, and nothing more', async (t) => 
 
   t.equal(await status('GET', '/repos/probe', reads), 200)
   t.equal(await status('POST', '/repos/probe', reads), 403)
-  t.equal(await status('POST', '/repos/fetch', reads), 200, 'a route may say that its POST only reads')
+  t.equal(await status('POST', '/repos/fetch', reads), 200, 'a route may declare that its POST only reads')
   t.equal(await status('POST', '/repos/probe', writes), 200)
   t.equal(await status('GET', '/repos/probe', user), 403)
   t.equal(await status('GET', '/user', user), 200)
   t.equal(await status('GET', '/user', reads), 403)
-  t.equal(await status('GET', '/user/orgs', user), 403, 'this needs two')
+  t.equal(await status('GET', '/user/orgs', user), 403, 'this route needs two scopes')
   t.equal(await status('GET', '/user/orgs', both), 200)
   t.equal(await status('GET', '/nowhere', user), 404)
   const { body } = await call('POST', '/repos/probe', { as: reads })
   t.equal(body.message, 'token does not have at least one of required scope(s): write:repository')
 })
 
-t.test('a token of a site admin without the admin scope makes no users', async (t) => {
+t.test('a token of a site admin without the admin scope cannot create users', async (t) => {
   const { call, admin, log } = await identityApp(t)
   const { body } = await call('POST', '/users/admin/tokens', {
     as: admin,
@@ -115,7 +115,7 @@ t.test('a token of a site admin without the admin scope makes no users', async (
   t.equal((await log()).length, before)
 })
 
-t.test('a deleted token is worth nothing', async (t) => {
+t.test('a deleted token is refused', async (t) => {
   const { call, signUp, tokenOf } = await identityApp(t)
   await signUp('alice')
   const as = await tokenOf('alice', 'all')
@@ -131,7 +131,7 @@ const FEW = {
 }
 
 t.test(
-  'after too many bad passwords even the right one waits, from that address for that login',
+  'after too many bad passwords even the right one is refused, for that login from that address',
   async (t) => {
     const { call, signUp, tokenOf, admin } = await identityApp(t, { limits: FEW })
     await signUp('alice')
@@ -151,11 +151,11 @@ t.test(
 
     t.equal((await call('GET', '/user', { as: right, ip: '192.0.2.2' })).status, 200)
     t.equal((await call('GET', '/user', { as: admin, ip })).status, 200)
-    t.equal((await call('GET', '/user', { as: token, ip })).status, 200, 'tokens are not guessed')
+    t.equal((await call('GET', '/user', { as: token, ip })).status, 200, 'tokens still work')
   },
 )
 
-t.test('many bad passwords at once do not all pass before the first has failed', async (t) => {
+t.test('simultaneous bad passwords are limited even before the first one has failed', async (t) => {
   const { call } = await identityApp(t, { limits: FEW })
   const guesses = Array.from({ length: 20 }, (_, i) =>
     call('GET', '/user', { as: basic('admin', `guess ${i}`), ip: '192.0.2.1' }),
@@ -165,7 +165,7 @@ t.test('many bad passwords at once do not all pass before the first has failed',
   t.equal(statuses.filter((status) => status === 429).length, 17)
 })
 
-t.test('an address that tries one login after the other waits as well', async (t) => {
+t.test('an address that tries many logins is refused as well', async (t) => {
   const { call, admin } = await identityApp(t, { limits: FEW })
   const ip = '192.0.2.1'
   for (let i = 0; i < 5; i++) {
@@ -175,7 +175,7 @@ t.test('an address that tries one login after the other waits as well', async (t
   t.equal((await call('GET', '/user', { as: admin, ip: '192.0.2.2' })).status, 200)
 })
 
-t.test('the right password, sent many times at once or again and again, never waits', async (t) => {
+t.test('the right password is never refused, even if it is sent many times simultaneously', async (t) => {
   const { call, admin } = await identityApp(t, { limits: FEW })
   const ip = '192.0.2.1'
   const many = Array.from({ length: 50 }, () => call('GET', '/user', { as: admin, ip }))

@@ -1,4 +1,4 @@
-/** Users, tokens and organizations over HTTP, on embedded stores in a directory of the test's own. */
+/** Users, tokens and organizations over HTTP, on embedded stores in the test's own directory. */
 
 import { join } from 'node:path'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
@@ -131,7 +131,7 @@ export async function identityApp(
 
   const admin = basic('admin', ADMIN_PASSWORD)
 
-  /** With a password that is cheap to check: most tests are not about that. */
+  /** Makes a user with a password that is cheap to check, because most tests are not about passwords. */
   async function addUser(login: string, password: string, siteAdmin: boolean): Promise<void> {
     const context: CommandContext = {
       actor: null,
@@ -145,19 +145,19 @@ export async function identityApp(
     await projector.waitFor(context.written, 5000)
   }
 
-  /** Makes users whose passwords are `passwordOf(login)`, with ids from 2 on in this order. */
+  /** Makes users with passwords `passwordOf(login)`. Their ids start at 2, in this order. */
   async function signUp(...logins: string[]): Promise<void> {
     for (const login of logins) await addUser(login, passwordOf(login), false)
   }
 
-  /** Every event there is, for tests of what must not have changed. */
+  /** All events, for tests that nothing has changed. */
   async function log(): Promise<RecordedEvent[]> {
     const all: RecordedEvent[] = []
     for await (const event of events.readAll()) all.push(event)
     return all
   }
 
-  /** A token of a user, with those scopes, as the `Authorization` header that uses it. */
+  /** The `Authorization` header with a new token of the user that has these scopes. */
   async function tokenOf(login: string, ...scopes: string[]): Promise<string> {
     const { body } = await call('POST', `/users/${login}/tokens`, {
       as: basic(login, passwordOf(login)),

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { hashPassword, isPassword, NOBODYS_HASH } from '../../src/rights/passwords.ts'
+import { DUMMY_HASH, hashPassword, isPassword } from '../../src/rights/passwords.ts'
 
-t.test('a password is known by its hash, which tells nothing else and is never the same twice', async (t) => {
+t.test('a hash verifies its password, does not contain it, and is different each time', async (t) => {
   const [one, two] = await Promise.all([hashPassword('geheim äß'), hashPassword('geheim äß')])
   t.not(one, two)
   t.notMatch(one, 'geheim')
@@ -17,7 +17,7 @@ t.test('a password is known by its hash, which tells nothing else and is never t
   )
 })
 
-t.test('a hash says what it cost, so that the cost can change', async (t) => {
+t.test('a hash contains its cost, so that the cost can change later', async (t) => {
   const cheap = 'scrypt$2$1$1$c2FsdA==$bRu4eO7pzkp7d9ekQQNXTUy/48Fa45QPD/51zV4eCvo='
   t.equal(await isPassword('password', cheap), true)
   t.equal(await isPassword('Password', cheap), false)
@@ -26,11 +26,11 @@ t.test('a hash says what it cost, so that the cost can change', async (t) => {
   })
 })
 
-t.test('nobody has the password of a login that does not exist', async (t) => {
-  t.equal(await isPassword('', NOBODYS_HASH), false)
+t.test('no password matches the hash for unknown logins', async (t) => {
+  t.equal(await isPassword('', DUMMY_HASH), false)
 })
 
-t.test('a flood of passwords is refused before it is hashed', async (t) => {
+t.test('too many simultaneous passwords are refused before hashing', async (t) => {
   const flood = await Promise.allSettled(
     Array.from({ length: 104 }, () => isPassword('x', 'scrypt$2$1$1$c2FsdA==$aGFzaA==')),
   )
@@ -40,6 +40,6 @@ t.test('a flood of passwords is refused before it is hashed', async (t) => {
   t.equal(
     await isPassword('x', 'scrypt$2$1$1$c2FsdA==$aGFzaA=='),
     false,
-    'and afterwards there is room again',
+    'afterwards passwords are hashed again',
   )
 })

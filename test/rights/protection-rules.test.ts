@@ -22,13 +22,13 @@ function rule(name: string, more: Partial<BranchProtection> = {}): BranchProtect
   }
 }
 
-t.test('the rule with exactly the name of the branch holds, whatever its place', async (t) => {
+t.test('the rule with exactly the name of the branch applies, at any place in the order', async (t) => {
   const rules = [rule('**'), rule('Main'), rule('main')]
   t.equal(protectionOf(rules, 'main')?.rule, 'main')
   t.equal(protectionOf(rules, 'Main')?.rule, 'Main')
 })
 
-t.test('else the first that matches in the order in which they are given', async (t) => {
+t.test('otherwise the first rule that matches applies', async (t) => {
   const rules = [rule('release/1*'), rule('release/*'), rule('**')]
   t.equal(protectionOf(rules, 'release/12')?.rule, 'release/1*')
   t.equal(protectionOf(rules, 'release/2')?.rule, 'release/*')
@@ -37,64 +37,64 @@ t.test('else the first that matches in the order in which they are given', async
   t.equal(protectionOf([], 'main'), undefined)
 })
 
-t.test('a plain rule matches in any case, so that MAIN is no way around it', async (t) => {
+t.test('a rule without special characters ignores case, so that MAIN does not bypass it', async (t) => {
   t.equal(protectionOf([rule('main')], 'MAIN')?.rule, 'main')
   t.equal(protectionOf([rule('m*')], 'MAIN'), undefined)
 })
 
-t.test('writers may push to what is not protected, readers never', async (t) => {
+t.test('writers may push to unprotected branches, readers never', async (t) => {
   t.ok(mayPush(undefined, { id: 1 }, 'write'))
   t.ok(mayPush(undefined, { id: 1 }, 'admin'))
   t.notOk(mayPush(undefined, { id: 1 }, 'read'))
   t.notOk(mayPush(undefined, { id: 1 }, 'none'))
 })
 
-t.test('a protected branch takes pushes only if it allows them, of those whom it names', async (t) => {
+t.test('a protected branch accepts pushes only if it allows them, from users it names', async (t) => {
   t.notOk(mayPush(rule('main'), { id: 1 }, 'admin'))
   t.notOk(mayPush(rule('main', { push: false, pushers: [1] }), { id: 1 }, 'write'))
   t.ok(mayPush(rule('main', { push: true }), { id: 1 }, 'write'))
   t.ok(mayPush(rule('main', { push: true, pushers: [1] }), { id: 1 }, 'write'))
   t.notOk(mayPush(rule('main', { push: true, pushers: [1] }), { id: 2 }, 'admin'))
   t.notOk(mayPush(rule('main', { push: true, pushers: [] }), { id: 1 }, 'write'))
-  t.notOk(mayPush(rule('main', { push: true, pushers: [1] }), { id: 1 }, 'read'), 'no writer any more')
+  t.notOk(mayPush(rule('main', { push: true, pushers: [1] }), { id: 1 }, 'read'), 'not a writer any more')
 })
 
-t.test('writers may merge, or with a list they whom it names', async (t) => {
+t.test('writers may merge; if the rule names users, only those', async (t) => {
   t.ok(mayMerge(undefined, 1, 'write'))
   t.ok(mayMerge(rule('main'), 1, 'write'))
   t.notOk(mayMerge(rule('main'), 1, 'read'))
   t.ok(mayMerge(rule('main', { mergers: [1] }), 1, 'write'))
   t.notOk(mayMerge(rule('main', { mergers: [1] }), 2, 'admin'))
-  t.notOk(mayMerge(rule('main', { mergers: [1] }), 1, 'read'), 'no writer any more')
+  t.notOk(mayMerge(rule('main', { mergers: [1] }), 1, 'read'), 'not a writer any more')
 })
 
 t.test('checks', async (t) => {
   const outcome = (contexts: string[], posted: Record<string, CommitState>) =>
     checksOutcome({ contexts }, new Map(Object.entries(posted)))
 
-  t.test('with none required all that were posted must be success, and there must be one', async (t) => {
+  t.test('without required contexts, a status must be posted and all must be success', async (t) => {
     t.equal(outcome([], {}), 'pending')
     t.equal(outcome([], { a: 'success', b: 'success' }), 'success')
     t.equal(outcome([], { a: 'success', b: 'pending' }), 'pending')
     t.equal(outcome([], { a: 'success', b: 'failure' }), 'failed')
   })
 
-  t.test('required contexts must be posted and be success; others do not count', async (t) => {
+  t.test('required contexts must be posted and be success; others are ignored', async (t) => {
     t.equal(outcome(['ci'], { lint: 'success' }), 'pending')
     t.equal(outcome(['ci'], { ci: 'success', lint: 'failure' }), 'success')
     t.equal(outcome(['ci', 'lint'], { ci: 'success' }), 'pending')
     t.equal(outcome(['ci', 'lint'], { ci: 'success', lint: 'pending' }), 'pending')
-    t.equal(outcome(['ci'], { CI: 'success' }), 'pending', 'case counts')
+    t.equal(outcome(['ci'], { CI: 'success' }), 'pending', 'case matters')
   })
 
-  t.test('failure, error and warning are no success, and decide though others are pending', async (t) => {
+  t.test('failure, error and warning are not a success, and decide even if others are pending', async (t) => {
     for (const state of ['failure', 'error', 'warning'] as const) {
       t.equal(outcome(['ci', 'lint'], { ci: state }), 'failed', state)
       t.equal(outcome([], { ci: state, lint: 'pending' }), 'failed', state)
     }
   })
 
-  t.test('a required pattern needs one that matches, and all that match', async (t) => {
+  t.test('a required pattern must match a status, and all that it matches be success', async (t) => {
     t.equal(outcome(['ci/*'], { lint: 'success' }), 'pending')
     t.equal(outcome(['ci/*'], { 'ci/linux/x64': 'success' }), 'success', 'a star matches slashes here')
     t.equal(outcome(['ci/*'], { 'ci/a': 'success', 'ci/b': 'failure' }), 'failed')

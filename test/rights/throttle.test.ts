@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createThrottle } from '../../src/rights/throttle.ts'
 
-t.test('after so many failures a key waits until the window ends, and others do not', async (t) => {
+t.test('after too many failures only that key is blocked, until the window ends', async (t) => {
   let now = 1000
   const throttle = createThrottle({ failures: 2, windowMs: 10_000 }, () => now)
   throttle.attempt('a')
@@ -15,10 +15,10 @@ t.test('after so many failures a key waits until the window ends, and others do 
   now += 1
   t.equal(throttle.blockedFor('a'), undefined)
   throttle.attempt('a')
-  t.equal(throttle.blockedFor('a'), undefined, 'counting begins again')
+  t.equal(throttle.blockedFor('a'), undefined, 'counting starts again')
 })
 
-t.test('an attempt counts while its outcome is not known, and not when it succeeded', async (t) => {
+t.test('an attempt counts as a failure until it succeeds', async (t) => {
   const throttle = createThrottle({ failures: 1, windowMs: 10_000 })
   const forgive = throttle.attempt('a')
   t.type(throttle.blockedFor('a'), 'number')

@@ -6,14 +6,14 @@ import {
   unknownScopes,
 } from '../../src/rights/token-scopes.ts'
 
-t.test('scopes are told once each, write instead of read, and all of them as all', async (t) => {
+t.test('each scope is listed once, write replaces read, and all of them become all', async (t) => {
   t.same(normalScopes(['read:user', 'write:user', 'read:user', 'read:issue']), ['read:issue', 'write:user'])
   t.same(normalScopes(['read:user', 'all']), ['all'])
   t.same(normalScopes(SCOPE_CATEGORIES.map((name) => `write:${name}`)), ['all'])
   t.same(normalScopes([]), [])
 })
 
-t.test('a scope that is not enforced here is unknown, like a misspelled one', async (t) => {
+t.test('a scope that we do not enforce is unknown, like a misspelled one', async (t) => {
   t.same(unknownScopes(['all', 'public-only', 'write:repo', 'read:misc', '', 'admin']), [
     'public-only',
     'write:repo',
@@ -22,7 +22,7 @@ t.test('a scope that is not enforced here is unknown, like a misspelled one', as
   ])
 })
 
-t.test('write implies read, a category nothing of another, and all everything', async (t) => {
+t.test('write includes read, a category includes no other one, and all everything', async (t) => {
   t.same(missingScopes(['write:issue'], ['issue'], 'read'), [])
   t.same(missingScopes(['read:issue'], ['issue'], 'read'), [])
   t.same(missingScopes(['read:issue'], ['issue'], 'write'), ['write:issue'])

@@ -53,8 +53,8 @@ async function replayed(
     }
     const [admin] = await views.accounts.find({ siteAdmin: true }, { limit: 1 })
     const services = { events, views, publicUrl: () => publicUrl }
-    const found = { repository, access: 'admin' } as const
-    const replayer = await (isPull ? pullReplayer : issueReplayer)(services, found, `${index}`, admin ?? null)
+    const replayerOf = isPull ? pullReplayer : issueReplayer
+    const replayer = await replayerOf(services, { repository }, `${index}`, admin ?? null)
     return await replayer.at(moment)
   } finally {
     await readStore.close()

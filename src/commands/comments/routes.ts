@@ -11,7 +11,7 @@ import { atLeast } from '../../rights/access.ts'
 import { onRepository, repositoryFor } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
-import { CommentParams, CommentWire, commentFor, commentWires } from '../../wire/comments.ts'
+import { CommentParams, CommentWire, commentFor, commentWire } from '../../wire/comments.ts'
 import { IssueParams, issueFor } from '../../wire/issues.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
@@ -29,13 +29,7 @@ function textOf({ body }: Static<typeof CommentOption>): string {
 export function commentRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { events, views } = services
 
-  async function wireOf(repository: RepositoryDocument, comment: CommentDocument) {
-    const [wire] = await commentWires(services, repository, [comment])
-    if (wire === undefined) throw new Error(`comment ${comment.id} has no wire form`)
-    return wire
-  }
-
-  /** The comment in the path. Its author and writers of the repository may change it. @throws Refused */
+  /** The comment in the path, for its author and for those who may write to the repository. */
   async function commentToChange(
     request: FastifyRequest,
     path: Static<typeof CommentParams>,
@@ -75,7 +69,7 @@ export function commentRoutes(services: Services): FastifyPluginAsyncTypebox {
           attachments: [],
           attachmentUuids: [],
         }
-        return reply.code(201).send(await wireOf(repository, comment))
+        return reply.code(201).send(await commentWire(services, repository, comment))
       },
     )
 
@@ -96,7 +90,7 @@ export function commentRoutes(services: Services): FastifyPluginAsyncTypebox {
         await settled(services, context, reply)
         const updatedAt = context.written === before ? comment.updatedAt : context.at
         const now = { ...((await views.comments.get(`${comment.id}`)) ?? comment), body, updatedAt }
-        return wireOf(repository, now)
+        return commentWire(services, repository, now)
       },
     )
 

@@ -11,13 +11,13 @@ import { type RepositoryPath, repositoryFor } from '../../rights/repository-acce
 import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import {
-  type LabelHome,
+  type LabelOwner,
   LabelParams,
   LabelWire,
   labelWire,
   OrganizationLabelParams,
-  organizationHome,
-  repositoryHome,
+  organizationAsLabelOwner,
+  repositoryAsLabelOwner,
 } from '../../wire/labels.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
@@ -69,31 +69,31 @@ function changesOf(body: Static<typeof EditLabelOption>): Partial<LabelSettings>
 export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { events } = services
 
-  async function repositoryToWrite(request: FastifyRequest, path: RepositoryPath): Promise<LabelHome> {
+  async function repositoryToWrite(request: FastifyRequest, path: RepositoryPath): Promise<LabelOwner> {
     const { repository } = await repositoryFor(services, request.requester, path, 'write')
-    return repositoryHome(repository)
+    return repositoryAsLabelOwner(repository)
   }
 
-  async function organizationToWrite(request: FastifyRequest, login: string): Promise<LabelHome> {
+  async function organizationToWrite(request: FastifyRequest, login: string): Promise<LabelOwner> {
     const organization = await organizationFor(services, request, login)
     const { siteAdmin, memberships } = signedIn(request)
     const permission = memberships[`${organization.id}`]
     if (!siteAdmin && permission !== 'write' && permission !== 'admin') {
       throw new Refused(refuse.forbidden('only members who may write change the labels of an organization'))
     }
-    return organizationHome(organization)
+    return organizationAsLabelOwner(organization)
   }
 
-  /** The label from its own events, since the projection may lag. */
-  function wireOf(state: LabelState, home: LabelHome): Static<typeof LabelWire> {
+  /** From the label's own events, not from the projection, which may lag. */
+  function wireOf(state: LabelState, owner: LabelOwner): Static<typeof LabelWire> {
     if (state.status !== 'active') throw new Refused(refuse.notFound('label not found'))
-    return labelWire(state.label, home, services.publicUrl())
+    return labelWire(state.label, owner, services.publicUrl())
   }
 
   async function create(
     request: FastifyRequest,
     reply: FastifyReply,
-    home: LabelHome,
+    owner: LabelOwner,
     body: Static<typeof CreateLabelOption>,
   ) {
     const settings: LabelSettings = {
@@ -112,16 +112,16 @@ export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
       stream: labelStream(id),
       step: 'create',
       decider: labelDecider,
-      decide: (state) => decideCreateLabel(state, id, home.scope, settings),
+      decide: (state) => decideCreateLabel(state, id, owner.scope, settings),
     })
     await settled(services, context, reply)
-    return reply.code(201).send(wireOf(state, home))
+    return reply.code(201).send(wireOf(state, owner))
   }
 
   async function edit(
     request: FastifyRequest,
     reply: FastifyReply,
-    home: LabelHome,
+    owner: LabelOwner,
     id: string,
     body: Static<typeof EditLabelOption>,
   ) {
@@ -129,17 +129,17 @@ export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
       stream: streamOf(id),
       step: 'edit',
       decider: labelDecider,
-      decide: (state) => decideEditLabel(state, home.scope, changesOf(body)),
+      decide: (state) => decideEditLabel(state, owner.scope, changesOf(body)),
     })
-    return wireOf(state, home)
+    return wireOf(state, owner)
   }
 
-  async function remove(request: FastifyRequest, reply: FastifyReply, home: LabelHome, id: string) {
+  async function remove(request: FastifyRequest, reply: FastifyReply, owner: LabelOwner, id: string) {
     await executeRequest(services, request, reply, {
       stream: streamOf(id),
       step: 'delete',
       decider: labelDecider,
-      decide: (state) => decideDeleteLabel(state, home.scope),
+      decide: (state) => decideDeleteLabel(state, owner.scope),
     })
     return reply.code(204).send(null)
   }
@@ -163,8 +163,8 @@ export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/labels/:id',
       { config: repository, schema: { ...editing, tags: issue, params: LabelParams } },
       async (request, reply) => {
-        const home = await repositoryToWrite(request, request.params)
-        return edit(request, reply, home, request.params.id, request.body)
+        const owner = await repositoryToWrite(request, request.params)
+        return edit(request, reply, owner, request.params.id, request.body)
       },
     )
     app.delete(
@@ -184,8 +184,8 @@ export function labelRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/orgs/:org/labels/:id',
       { config: organization, schema: { ...editing, tags: org, params: OrganizationLabelParams } },
       async (request, reply) => {
-        const home = await organizationToWrite(request, request.params.org)
-        return edit(request, reply, home, request.params.id, request.body)
+        const owner = await organizationToWrite(request, request.params.org)
+        return edit(request, reply, owner, request.params.id, request.body)
       },
     )
     app.delete(

@@ -16,7 +16,7 @@ import { signedIn } from '../../rights/requester.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
-import { PullParams, PullRequestWire, pullFor, pullWire, surroundings } from '../../wire/pulls.ts'
+import { PullParams, PullRequestWire, pullFor, pullWire } from '../../wire/pulls.ts'
 import { releaseClaim, takeClaim } from '../claims.ts'
 import { type CommandContext, type Decision, execute, load } from '../execute.ts'
 import { deadlineOf } from '../issues/deadline.ts'
@@ -249,9 +249,7 @@ export function editPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         if (closed === false && pull.status === 'closed') await catchUpAfterReopening(services, context, pull)
         const edited = await pullFor(services, repository.id, request.params.index)
         const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
-        return reply
-          .code(201)
-          .send(pullWire(edited, await surroundings(services, now, access, [edited], requester)))
+        return reply.code(201).send(await pullWire(services, now, edited, requester))
       },
     )
   }

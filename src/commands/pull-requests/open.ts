@@ -16,7 +16,7 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
-import { PullRequestWire, pullFor, pullWire, surroundings } from '../../wire/pulls.ts'
+import { PullRequestWire, pullFor, pullWire } from '../../wire/pulls.ts'
 import { forkOf, RepositoryParams } from '../../wire/repositories.ts'
 import { takeClaim } from '../claims.ts'
 import { type CommandContext, execute } from '../execute.ts'
@@ -167,7 +167,7 @@ export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         },
       },
       async (request, reply) => {
-        const { repository, access } = await onRepository(services, request, 'read')
+        const { repository } = await onRepository(services, request, 'read')
         const requester = signedIn(request)
         const { body } = request
         if (repository.empty) throw new Refused(refuse.notFound('the repository has no commits'))
@@ -197,9 +197,7 @@ export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
         const pull = await pullFor(services, repository.id, `${index}`)
         // Read it again: its number of open pull requests has changed.
         const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
-        return reply
-          .code(201)
-          .send(pullWire(pull, await surroundings(services, now, access, [pull], requester)))
+        return reply.code(201).send(await pullWire(services, now, pull, requester))
       },
     )
   }

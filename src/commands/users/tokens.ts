@@ -8,7 +8,7 @@ import { Refused, refuse } from '../../refusal.ts'
 import { forgetOlderSecrets, forgetSecret, forgetToken, keepToken } from '../../rights/secrets.ts'
 import { normalScopes, unknownScopes } from '../../rights/token-scopes.ts'
 import type { Services } from '../../services.ts'
-import { AccessTokenWire, tokenOwner } from '../../wire/tokens.ts'
+import { AccessTokenWire, accessTokenWire, tokenOwner } from '../../wire/tokens.ts'
 import { UsernameParams } from '../../wire/users.ts'
 import { textProblem } from '../accounts/names.ts'
 import { type CommandContext, execute, load } from '../execute.ts'
@@ -125,13 +125,7 @@ export function tokenRoutes(services: Services): FastifyPluginAsyncTypebox {
         const context = commandContext(request)
         const { made, token } = await createToken(services, context, owner, name, requireScopes(scopes))
         await settled(services, context, reply)
-        return reply.code(201).send({
-          id: made.id,
-          name: made.name,
-          sha1: token,
-          token_last_eight: made.lastEight,
-          scopes: [...made.scopes],
-        })
+        return reply.code(201).send(accessTokenWire(made, token))
       },
     )
 

@@ -1,17 +1,16 @@
-/** What differs between two versions of a JSON object. Pure. */
+/** The differences between two versions of a JSON object. Pure. */
 import { isDeepStrictEqual } from 'node:util'
 
 export interface Change {
-  /** Names of fields from the outside in, with dots: `head.sha`. */
+  /** Path of the field, outermost name first: `head.sha`. */
   field: string
   before: unknown
   after: unknown
 }
 
 /**
- * The fields that differ, in the order in which the objects have them. Of objects inside only what differs in
- * them, to any depth, unless they have different ids: then they are other things, and given whole. Arrays are
- * given whole.
+ * The fields that differ, in the order of the objects. For a nested object it lists the nested fields that differ, at any
+ * depth. Arrays are listed whole; so are nested objects with different ids, because they are different things.
  */
 export function changesBetween(before: object, after: object): Change[] {
   const from = new Map(Object.entries(before))

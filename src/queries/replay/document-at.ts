@@ -1,9 +1,9 @@
-/** What a document was: the fold of its read model over a part of its stream. Pure. */
+/** A document as it was: the fold of its read model over a part of its stream. Pure. */
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
 import type { Position, RecordedEvent } from '../../events/event-store.ts'
 import type { Fold } from '../../projections/read-model.ts'
 
-/** The document with that id after the events; `before`: as it was before them. */
+/** The document with that id after the events. `before`: the document before them. */
 export function documentAt<D extends object>(
   fold: Fold<D>,
   id: string,
@@ -18,13 +18,13 @@ export function documentAt<D extends object>(
 }
 
 /**
- * The last event of a stream that is replayed: up to a revision of it; up to a position in the log; at a time,
- * ISO 8601 in UTC with milliseconds, of the server that decided it. Clocks of servers differ a little: events
- * before the last one of that time are in, and so is all up to `position`, if given.
+ * Where a replay of a stream ends: at a revision; at a position in the log; or at a time, ISO 8601 in UTC with
+ * milliseconds. The times of events come from the servers that decided them, and their clocks differ a little. So a
+ * replay to a time includes all events before the last one that is not later, and all up to `position`, if given.
  */
 export type Until = { revision: number } | { position: Position } | { at: string; position?: Position }
 
-/** Where an event is in its stream, in the log and in time: the place where a replay ends. */
+/** The place of an event in its stream, in the log and in time. */
 export interface StreamPoint {
   revision: number
   position: Position
@@ -38,6 +38,7 @@ export const pointOf = ({ revision, position, metadata }: RecordedEvent): Stream
   at: metadata.at,
 })
 
+/** Whether the replay includes an event at that place. */
 export function isUpTo({ revision, position, at }: StreamPoint, until: Until): boolean {
   if ('revision' in until) return revision <= until.revision
   if ('at' in until && at <= until.at) return true

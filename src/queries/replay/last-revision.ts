@@ -1,23 +1,23 @@
-/** Where the replay of a stream up to a time ends. */
+/** Finding the last event of a stream up to a time. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import type { EventStore } from '../../events/event-store.ts'
 import { perStore } from '../../per-store.ts'
 import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
 
-/** Events that are remembered together: one or two milliseconds of work. */
+/** Events in a segment: one or two milliseconds of work. */
 export const SEGMENT = 250
 const MAX_SEGMENTS = 20_000
 
 /**
- * By stream and last revision, as a stream's past never changes: the least revision, position and time of a segment,
- * which need not be one event's.
+ * By stream and last revision: the smallest revision, position and time in a segment, which may be of different events.
+ * They can be cached, because a stream's past never changes.
  */
 const segmentsOf = perStore((): LRUCache<string, StreamPoint> => new LRUCache({ max: MAX_SEGMENTS }))
 
 /**
- * The revision of the last event of a stream up to a time, -1 when there is none. Clocks of servers differ, so times
- * need not grow along the stream. It is therefore read from its end, except for segments that are known to be later.
+ * The revision of the last event of a stream up to a time, -1 when there is none. The clocks of servers differ, so times
+ * may go backwards along the stream. It is therefore read from its end, without segments that are known to be later.
  *
  * @throws StoreUnavailable
  */
@@ -41,7 +41,7 @@ export async function lastRevision(store: EventStore, stream: string, until: Unt
   return -1
 }
 
-/** Reads backwards to the first event up to `until`: its revision, or the least of all that were read. */
+/** Reads backwards until it finds an event up to `until`. Returns its revision, or the least values of all events read. */
 async function readBack(
   store: EventStore,
   stream: string,

@@ -1,4 +1,4 @@
-/** Reads a stream from its beginning up to a moment, and folds it. */
+/** Replaying a stream: it is read up to a moment, and folded. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { decode } from '../../events/codec.ts'
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
@@ -8,18 +8,18 @@ import { documentAt, isUpTo, pointOf, type StreamPoint, type Until } from './doc
 import { lastRevision } from './last-revision.ts'
 
 export interface Replayed<D extends object> {
-  /** Undefined: it was not there. */
+  /** Undefined when the document did not exist. */
   document: D | undefined
-  /** Undefined: nothing had happened. */
+  /** The last event that was folded; undefined when there was none. */
   last: StreamPoint | undefined
 }
 
-/** So many events are folded in one turn: a millisecond's work or two. */
+/** Events that are folded in one turn of the event loop: one or two milliseconds of work. */
 const EVENTS_PER_TURN = 250
 
 /**
- * The document with that id as the stream had it then. `start`: an earlier replay of the same, to go on from.
- * `passed`: told of replays on the way, after each turn.
+ * The document with that id after the events up to `until`. `start`: an earlier replay of the same stream to continue
+ * from. `onTurn` is called after each full turn with the replay up to there.
  *
  * @throws StoreUnavailable, UnreadableEvent
  */
@@ -30,7 +30,7 @@ export async function replayStream<D extends object>(
   id: string,
   until: Until,
   start: Replayed<D> = { document: undefined, last: undefined },
-  passed: (replayed: Replayed<D>) => void = () => {},
+  onTurn: (replayed: Replayed<D>) => void = () => {},
 ): Promise<Replayed<D>> {
   const end = 'at' in until ? { revision: await lastRevision(store, stream, until) } : until
   let { document, last } = start
@@ -43,12 +43,12 @@ export async function replayStream<D extends object>(
     document = documentAt(fold, id, events.slice(0, count), document)
     last = pointOf(latest)
     if (count < events.length) break
-    passed({ document, last })
+    onTurn({ document, last })
   }
   return { document, last }
 }
 
-/** A stream in parts, each in a turn of its own: a long one must let requests through. */
+/** Reads a stream in parts. Each part has its own turn, so that a long stream does not delay requests. */
 async function* inTurns(
   store: EventStore,
   stream: string,
@@ -65,7 +65,7 @@ async function* inTurns(
   if (part.length > 0) yield part
 }
 
-/** First and last event of a stream; undefined when it has none. */
+/** The first and the last event of a stream; undefined when it is empty. */
 export async function rangeOf(
   store: EventStore,
   stream: string,

@@ -1,9 +1,9 @@
 /**
- * Issues and pull requests as they were: what `GET` of one would have answered at a moment of its life, and what
- * changed between two. Made of the same folds and the same wire functions as the answers of now.
+ * Replays of issues and pull requests: the answer of `GET` as it would have been at a moment. They use the same folds and
+ * wire functions as the present answers.
  *
- * What an answer names (labels, the milestone, repositories and their names, accounts) is as it was, too. Counters
- * of milestones and repositories are those of now, and so are the requester's rights: see `named-documents.ts`.
+ * Related documents (labels, the milestone, repositories, accounts) are also shown as they were. Counters of milestones
+ * and repositories, and the requester's rights, are as they are now: see `past-documents.ts`.
  */
 
 import type { Static } from 'typebox'
@@ -16,28 +16,28 @@ import type { Fold } from '../../projections/read-model.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import type { RepositoryAccess } from '../../rights/repository-access.ts'
 import type { AnswerServices } from '../../services.ts'
-import type { NamedDocuments } from '../../wire/discussions.ts'
 import { type IssueWire, issueFor, issueWires } from '../../wire/issues.ts'
-import { type PullRequestWire, pullFor, pullWire, surroundings } from '../../wire/pulls.ts'
+import { type PullRequestWire, pullFor, pullWire } from '../../wire/pulls.ts'
+import type { DocumentSource } from '../../wire/related-documents.ts'
 import type { StreamPoint } from './document-at.ts'
 import { lastRevision } from './last-revision.ts'
-import { namedThen } from './named-documents.ts'
+import { pastDocuments } from './past-documents.ts'
 import { rangeOf, replayStream } from './replay-stream.ts'
 import { createSnapshots, type Snapshots } from './snapshots.ts'
 
 /** A revision of the stream, or a time: ISO 8601 in UTC with milliseconds. */
 export type Moment = { revision: number } | { at: string }
 
-/** An answer as it was, and the last event that is in it. */
+/** An answer as it was, and the last event that it includes. */
 export interface Replay<W> {
   body: W
   last: StreamPoint
 }
 
-/** Replays one issue or pull request. All of them throw Refused (not found) with the range that there is. */
+/** Replays one issue or pull request. @throws Refused (not found) with the range of the stream, for a moment outside it */
 export interface Replayer<W> {
   at(moment: Moment): Promise<Replay<W>>
-  /** Both revisions. */
+  /** The answers at two revisions, in any order. */
   between(from: number, to: number): Promise<{ from: Replay<W>; to: Replay<W> }>
 }
 
@@ -49,7 +49,7 @@ interface Replayable<D extends object, W> {
   id: string
   stream: string
   snapshots: Snapshots<D>
-  wire(document: D, named: NamedDocuments): Promise<W>
+  wire(document: D, source: DocumentSource): Promise<W>
 }
 
 function replayer<D extends object, W>(
@@ -69,35 +69,34 @@ function replayer<D extends object, W>(
     const { events } = services
     const revision = 'revision' in moment ? moment.revision : await lastRevision(events, stream, moment)
     const start = snapshots.before(events, stream, revision)
-    const replayed = await replayStream(events, stream, fold, id, { revision }, start, (passed) =>
-      snapshots.keep(events, stream, passed),
+    const replayed = await replayStream(events, stream, fold, id, { revision }, start, (replay) =>
+      snapshots.keep(events, stream, replay),
     )
     const { document, last } = replayed
-    if (document === undefined || last === undefined) throw await outOfRange()
-    if (last.revision !== revision) throw await outOfRange()
+    if (document === undefined || last?.revision !== revision) throw await outOfRange()
     return { document, last }
   }
 
-  async function shown(
+  async function replayOf(
     { document, last }: { document: D; last: StreamPoint },
     moment: Moment,
   ): Promise<Replay<W>> {
     const { position } = last
-    // At a time, also what it names is as it was then, though nothing happened to the thing itself since.
-    const named = namedThen(services, 'at' in moment ? { at: moment.at, position } : { position })
-    return { body: await wire(document, named), last }
+    // A time may be later than the last event: related documents may have changed between the two.
+    const source = pastDocuments(services, 'at' in moment ? { at: moment.at, position } : { position })
+    return { body: await wire(document, source), last }
   }
 
   return {
     async at(moment) {
-      return shown(await replayedAt(moment), moment)
+      return replayOf(await replayedAt(moment), moment)
     },
     async between(from, to) {
       const earlier = { revision: Math.min(from, to) }
       const later = { revision: Math.max(from, to) }
       const first = await replayedAt(earlier)
       const second = await replayedAt(later)
-      const [before, after] = [await shown(first, earlier), await shown(second, later)]
+      const [before, after] = [await replayOf(first, earlier), await replayOf(second, later)]
       return from <= to ? { from: before, to: after } : { from: after, to: before }
     },
   }
@@ -106,7 +105,7 @@ function replayer<D extends object, W>(
 /** @throws Refused (not found) when there is no such pull request */
 export async function pullReplayer(
   services: AnswerServices,
-  { repository, access }: RepositoryAccess,
+  { repository }: Pick<RepositoryAccess, 'repository'>,
   index: string,
   requester: AccountDocument | null,
 ): Promise<Replayer<Static<typeof PullRequestWire>>> {
@@ -116,10 +115,10 @@ export async function pullReplayer(
     snapshots: pullSnapshots,
     id: pullId(pull.repoId, pull.index),
     stream: pullStream(pull.repoId, pull.index),
-    async wire(document, named) {
-      const [then] = await named.repositories.getMany([`${document.repoId}`])
-      if (then === undefined) throw new Refused(refuse.notFound('repository not found'))
-      return pullWire(document, await surroundings(services, then, access, [document], requester, named))
+    async wire(document, source) {
+      const [past] = await source.repositories.getMany([`${document.repoId}`])
+      if (past === undefined) throw new Refused(refuse.notFound('repository not found'))
+      return pullWire(services, past, document, requester, source)
     },
   })
 }
@@ -127,7 +126,7 @@ export async function pullReplayer(
 /** @throws Refused (not found) when there is no such issue or pull request */
 export async function issueReplayer(
   services: AnswerServices,
-  { repository }: RepositoryAccess,
+  { repository }: Pick<RepositoryAccess, 'repository'>,
   index: string,
   requester: AccountDocument | null,
 ): Promise<Replayer<Static<typeof IssueWire>>> {
@@ -137,8 +136,8 @@ export async function issueReplayer(
     snapshots: issueSnapshots,
     id: issueId(issue.repoId, issue.index),
     stream: discussionStream(issue),
-    async wire(document, named) {
-      const [wire] = await issueWires(services, [document], requester, named)
+    async wire(document, source) {
+      const [wire] = await issueWires(services, [document], requester, source)
       if (wire === undefined) throw new Refused(refuse.notFound('repository not found'))
       return wire
     },

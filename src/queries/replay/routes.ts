@@ -1,4 +1,4 @@
-/** The routes of `/replay` and `/replay/diff`, of pull requests and of issues. What is replayed: `replayers.ts`. */
+/** `GET …/replay` and `GET …/replay/diff` of pull requests and issues. */
 
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -13,19 +13,19 @@ import { changesBetween } from './changes.ts'
 import type { StreamPoint } from './document-at.ts'
 import { issueReplayer, type Moment, pullReplayer, type Replayer } from './replayers.ts'
 
-/** The revision in a query, negative or beyond all that there can be, too. @throws Refused (unprocessable) */
+/** The revision in a query; it may be out of range. @throws Refused (unprocessable) when it is not a whole number */
 function revisionOf(field: string, text: string): number {
   if (!/^-?\d+$/.test(text)) throw new Refused(refuse.unprocessable(`${field}: must be a whole number`))
   return Math.max(-1, Math.min(Number(text), Number.MAX_SAFE_INTEGER - 1))
 }
 
-/** @throws Refused (unprocessable) */
+/** The moment in a query. @throws Refused (unprocessable) unless it has either a valid revision or a valid time */
 export function momentOf({ revision, at }: { revision?: string; at?: string }): Moment {
   if (revision !== undefined && at !== undefined) {
-    throw new Refused(refuse.unprocessable('at: can not be given with a revision'))
+    throw new Refused(refuse.unprocessable('at: cannot be given together with revision'))
   }
   if (revision !== undefined) return { revision: revisionOf('revision', revision) }
-  if (at === undefined) throw new Refused(refuse.unprocessable('revision: this or at must be given'))
+  if (at === undefined) throw new Refused(refuse.unprocessable('revision: either this or at must be given'))
   const instant = instantOf(at)
   if (instant === undefined) {
     throw new Refused(refuse.unprocessable('at: must be a date-time as in RFC 3339'))
@@ -34,8 +34,12 @@ export function momentOf({ revision, at }: { revision?: string; at?: string }): 
 }
 
 const ReplayQuery = Type.Object({
-  revision: Type.Optional(Type.String({ description: 'after this event of its history; the first is 0' })),
-  at: Type.Optional(Type.String({ description: 'RFC 3339: as it was then; this or a revision' })),
+  revision: Type.Optional(
+    Type.String({ description: 'state after the event with this revision; the first is 0' }),
+  ),
+  at: Type.Optional(
+    Type.String({ description: 'state at this time, RFC 3339; give either this or a revision' }),
+  ),
 })
 
 const DiffQuery = Type.Object({
@@ -43,15 +47,15 @@ const DiffQuery = Type.Object({
   to: Type.String({ description: 'a revision, later or earlier' }),
 })
 
-export const ReplayDiffWire = Type.Object({
+const ReplayDiffWire = Type.Object({
   from: Type.Integer(),
   to: Type.Integer(),
   changes: Type.Array(
     Type.Object({
       field: Type.String({
         description:
-          'a field of the answer, with dots where it is inside of others: head.sha. Arrays are given whole, and so ' +
-          'are objects that have another id than before',
+          'path of a field of the answer: head.sha. Arrays are given whole, and so are objects that have another id ' +
+          'than before',
       }),
       before: Type.Unknown(),
       after: Type.Unknown(),
@@ -84,9 +88,9 @@ async function replayAt<W extends object>(
 }
 
 export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
-  /** The replayer of what is in the path, for a requester who may read it. */
+  /** The replayer of the issue or pull request in the path, if the requester may read it. */
   async function replayerFor<W>(
-    replayerOf: (...asked: Parameters<typeof pullReplayer>) => Promise<Replayer<W>>,
+    replayerOf: (...args: Parameters<typeof pullReplayer>) => Promise<Replayer<W>>,
     request: FastifyRequest,
     params: Static<typeof PullParams>,
   ): Promise<Replayer<W>> {

@@ -1,7 +1,6 @@
 /**
- * Snapshots of documents along a stream, in memory. A stream's past never changes, so a replay of thousands of events
- * goes on from a snapshot that an earlier replay left. What a slider asks for, moment by moment, is then read in small
- * parts.
+ * Snapshots of documents, in memory. A stream's past never changes, so a replay of thousands of events can continue from
+ * a snapshot of an earlier replay. The replays of a slider, moment by moment, then read only few events each.
  */
 import { LRUCache } from 'lru-cache'
 import type { EventStore } from '../../events/event-store.ts'
@@ -11,19 +10,19 @@ import type { Replayed } from './replay-stream.ts'
 /** Events between two snapshots of a stream. */
 export const SNAPSHOT_INTERVAL = 1000
 const MAX_SNAPSHOTS = 2000
-/** Bytes that the documents of all snapshots take, roughly. */
+/** Approximate size of the documents of all snapshots, in bytes. */
 const MAX_SIZE = 32 * 1024 * 1024
 
 export interface Snapshots<D extends object> {
-  /** The last snapshot that is not after the revision. */
+  /** The latest snapshot up to the revision. */
   before(store: EventStore, stream: string, revision: number): Replayed<D> | undefined
-  /** Keeps the replay if it ends where a snapshot is due. */
+  /** Keeps the replay if it ends at a multiple of `SNAPSHOT_INTERVAL`. */
   keep(store: EventStore, stream: string, replayed: Replayed<D>): void
 }
 
 interface Kept<D extends object> {
   snapshots: LRUCache<string, Replayed<D>>
-  /** Of each stream, where its snapshots are: a client may ask for any number, so they must not be tried one by one. */
+  /** Revisions of the snapshots of each stream. A client may ask for any revision, so it is too slow to try them all. */
   revisions: Map<string, Set<number>>
 }
 
@@ -48,7 +47,7 @@ export function createSnapshots<D extends object>(maxSize = MAX_SIZE): Snapshots
       const key = keyOf(stream, last.revision)
       if (ofStore.snapshots.has(key)) return
       ofStore.snapshots.set(key, replayed)
-      // The cache does not take a document that is larger than all of its room.
+      // The cache rejects a document that is larger than the whole cache.
       if (!ofStore.snapshots.has(key)) return
       const revisions = ofStore.revisions.get(stream) ?? new Set()
       ofStore.revisions.set(stream, revisions.add(last.revision))

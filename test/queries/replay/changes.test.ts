@@ -1,12 +1,12 @@
 import t from 'tap'
 import { changesBetween } from '../../../src/queries/replay/changes.ts'
 
-t.test('what is equal to any depth has no changes', async (t) => {
+t.test('deeply equal objects have no changes', async (t) => {
   const thing = { a: 1, b: [{ c: null }], d: { e: { f: 'x' } } }
   t.strictSame(changesBetween(thing, structuredClone(thing)), [])
 })
 
-t.test('fields inside of objects are named with dots; arrays are whole', async (t) => {
+t.test('nested fields are named with dots; arrays are given whole', async (t) => {
   const before = { n: 1, list: [1, 2], head: { sha: 'a', repo: { id: 1, name: 'x', tags: [] } } }
   const after = { n: 2, list: [1, 3], head: { sha: 'b', repo: { id: 1, name: 'y', tags: ['z'] } } }
   t.strictSame(changesBetween(before, after), [
@@ -18,7 +18,7 @@ t.test('fields inside of objects are named with dots; arrays are whole', async (
   ])
 })
 
-t.test('another thing in a place, and something instead of nothing, is whole', async (t) => {
+t.test('an object with another id, and an object in place of null, is given whole', async (t) => {
   const first = { id: 1, title: 'first' }
   const second = { id: 2, title: 'second' }
   t.strictSame(changesBetween({ milestone: first, user: null }, { milestone: second, user: first }), [

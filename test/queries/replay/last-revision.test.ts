@@ -8,7 +8,7 @@ import { aContext, counted, openStores } from '../../stores.ts'
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
 const second = (n: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, n)).toISOString()
 
-/** A stream, with so many events at each time, and how many of its events were read. */
+/** A stream with the given number of events at each time, and a count of the events that were read. */
 async function streamOf(
   test: Parameters<typeof openStores>[0],
   parts: readonly [seconds: number, count: number][],
@@ -33,7 +33,7 @@ async function streamOf(
   }
 }
 
-t.test('the last event of a time counts, wherever it is: asked in any order, known or not', async (t) => {
+t.test('finds the last event up to a time, in any order of requests, cached or not', async (t) => {
   const parts = [
     [2, 700],
     [5, 700],
@@ -61,7 +61,7 @@ t.test('the last event of a time counts, wherever it is: asked in any order, kno
   }
 })
 
-t.test('a long past is not read again and again, and what came since is seen', async (t) => {
+t.test('a long past is not read again, and new events are seen', async (t) => {
   const seconds = [1, 2, 3, 4, 5, 6]
   const { points, ask, readsFor, append } = await streamOf(
     t,
@@ -73,14 +73,14 @@ t.test('a long past is not read again and again, and what came since is seen', a
     t.ok(reads <= 1 + SEGMENT, `${reads} reads of ${points.length}`)
   }
   await append(1)
-  t.equal(await ask({ at: second(1) }), 6 * SEGMENT, 'a clock that is behind')
+  t.equal(await ask({ at: second(1) }), 6 * SEGMENT, 'a clock that is slow')
   await append(7)
   t.equal(await ask({ at: second(1) }), 6 * SEGMENT)
   t.equal(await ask({ at: second(0) }), -1)
   t.equal(await ask({ at: second(9) }), 6 * SEGMENT + 1)
 })
 
-t.test('a stream that does not exist has none', async (t) => {
+t.test('a stream that does not exist has no last revision', async (t) => {
   const { events } = openStores(t)
   t.equal(await lastRevision(events, 'numbers-a', { at: second(1) }), -1)
 })

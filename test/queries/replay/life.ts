@@ -1,4 +1,4 @@
-/** Takes down, moment by moment, what `GET` of an issue or pull request answers, to compare replays with. */
+/** Records the answers of `GET` for an issue or pull request, step by step, to compare replays with them. */
 
 import { headBranches } from '../../../src/processes/head-branches.ts'
 import { pullHeads } from '../../../src/processes/pull-heads.ts'
@@ -6,22 +6,22 @@ import { scheduledMerges } from '../../../src/processes/scheduled-merges.ts'
 import type { TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
 
-/** What was answered after a step of a life. */
+/** The answer after one step. */
 export interface Moment {
   step: string
   revision: number
-  /** The answer came then, and nothing happened later in that millisecond. */
+  /** When the answer came. Nothing happened later in that millisecond. */
   at: string
-  /** Whether something happened to the thing itself, not only to what it names. */
+  /** Whether the step changed the issue or pull request itself, not only a related document. */
   changed: boolean
   answers: { kind: 'pulls' | 'issues'; body: unknown }[]
 }
 
-/** Resolves when no process has anything to do any more, and queries see all that they did. */
+/** Resolves when all processes are idle and queries see all their events. */
 export async function quiet({ services }: Pick<TestServer, 'services'>): Promise<void> {
   const { events, readStore, projector } = services
   const managers = [pullHeads, headBranches, scheduledMerges].map((manager) => manager(services))
-  await until('nothing goes on', async () => {
+  await until('all processes are idle', async () => {
     const last = await events.lastPosition()
     const awaited = new Map<string, number>()
     for await (const event of events.readAll()) {
@@ -38,8 +38,8 @@ export async function quiet({ services }: Pick<TestServer, 'services'>): Promise
 }
 
 /**
- * Without what replays have as it is now: counters of repositories and milestones, and when those were updated
- * last.
+ * Leaves out the values that a replay shows as they are now: counters of repositories and milestones, and when these
+ * were last updated.
  */
 export function withoutCounters(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutCounters)
@@ -54,7 +54,7 @@ export function withoutCounters(value: unknown): unknown {
   return Object.fromEntries(fields.map(([field, inner]) => [field, withoutCounters(inner)]))
 }
 
-/** The life of one thing, from when it is there. `path`: where it is now, as it may move: `alice/app`. */
+/** The life of one issue or pull request. `path`: its present repository, which may be renamed: `alice/app`. */
 export function lifeOf(
   server: TestServer,
   thing: { stream: string; index: number; kinds: ('pulls' | 'issues')[]; path: () => string },
@@ -78,7 +78,7 @@ export function lifeOf(
     moments,
     ask,
     revision,
-    /** Does something, and takes down how things are then. */
+    /** Does something, and records the answers after it. */
     async step(step: string, act: () => Promise<unknown> = async () => {}): Promise<void> {
       await act()
       await quiet(server)

@@ -27,12 +27,12 @@ async function named(test: Parameters<typeof openStores>[0], times: readonly str
 
 const second = (n: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, n)).toISOString()
 
-t.test('a document is as it was after a revision, at a position and at a time', async (t) => {
+t.test('replays a document to a revision, to a position and to a time', async (t) => {
   const { nameAt, replay, events } = await named(t, [second(1), second(2), second(3)])
   for (const revision of [0, 1, 2]) t.equal(await nameAt({ revision }), `${revision}`)
   t.equal(await nameAt({ revision: 9 }), '2')
   t.strictSame(await replay({ revision: -1 }), { document: undefined, last: undefined })
-  // Events of the other stream have the odd positions.
+  // The events of the other stream have the odd positions.
   const atPositions = await Promise.all([0, 1, 2, 3, 4, 5, 6, 7].map((position) => nameAt({ position })))
   t.strictSame(atPositions, [undefined, undefined, '0', '0', '1', '1', '2', '2'])
   const atTimes = await Promise.all([0, 1, 2, 3, 4].map((n) => nameAt({ at: second(n) })))
@@ -47,7 +47,7 @@ t.test('a document is as it was after a revision, at a position and at a time', 
 })
 
 t.test(
-  'clocks differ: the last event of a time counts, with all before it; a position is never lost',
+  'clocks differ: includes all events before the last one up to the time, and all up to the position',
   async (t) => {
     const { nameAt } = await named(t, [second(1), second(5), second(3), second(6)])
     t.equal(await nameAt({ at: second(2) }), '0')
@@ -58,7 +58,7 @@ t.test(
   },
 )
 
-t.test('a long stream is the same in parts as at once, and lets others have their turn', async (t) => {
+t.test('a long stream gives the same result in parts, and other work gets turns in between', async (t) => {
   const { events } = openStores(t)
   const count = 1777
   const created: LabelEvent = { type: 'LabelCreated', data: { id: 7, scope, name: '0', ...label } }

@@ -17,14 +17,14 @@ async function must(login: string, method: string, path: string, option?: object
   return answer.body
 }
 
-/** Every moment of the life, by its revision and by its time, answers what GET answered then. */
+/** Replays every moment, by revision and by time, and compares it with the answer of GET at that moment. */
 async function replaysAll(test: Pick<typeof t, 'strictSame' | 'equal' | 'ok'>, { moments, ask }: Life) {
   for (const { step, revision, at, changed, answers } of moments) {
     for (const { kind, body } of answers) {
       const byTime = await ask(kind, `/replay?at=${at}`)
       test.strictSame(withoutCounters(byTime.body), withoutCounters(body), `${kind} at the time of: ${step}`)
       test.equal(byTime.headers.get('mergelog-revision'), `${revision}`, step)
-      // A label that was renamed after an event is not a revision of what has it.
+      // Renaming a label makes no revision of the issues that have it.
       if (!changed) continue
       const { status, body: replayed, headers } = await ask(kind, `/replay?revision=${revision}`)
       test.equal(status, 200)
@@ -36,7 +36,7 @@ async function replaysAll(test: Pick<typeof t, 'strictSame' | 'equal' | 'ok'>, {
 }
 
 t.test(
-  'replay: a pull request was at every revision, and at every time, what GET answered then',
+  'replay: gives a pull request at every revision, and at every time, as GET answered it then',
   async (t) => {
     const app = await repository(t, 'app', { writers: ['carol'] })
     let path = 'alice/app'
@@ -125,13 +125,13 @@ t.test(
       }
       const now = await life.ask(kind)
       const replayed = await life.ask(kind, `/replay?at=${new Date().toISOString()}`)
-      t.strictSame(replayed.body, now.body, 'now is as GET answers now, counters and all')
+      t.strictSame(replayed.body, now.body, 'the last moment is equal to the present answer, with counters')
       t.equal(replayed.headers.get('mergelog-revision'), `${last}`)
       const { status } = await life.ask(kind, '/replay?revision=0', 'dave')
-      t.equal(status, 404, 'rights are those of now')
+      t.equal(status, 404, 'the present rights apply')
     }
 
-    await t.test('replay: the head repository is shown to whom it is shown now', async (t) => {
+    await t.test('replay: the head repository is shown to those who may read it now', async (t) => {
       const headOf = async (query: string) => (await life.ask('pulls', query)).body
       t.match(await headOf('/replay?revision=0'), { head: { repo: { full_name: 'bob/app' } } })
       await must('bob', 'PATCH', 'repos/bob/app-of-bob', { private: true })
@@ -143,7 +143,7 @@ t.test(
   },
 )
 
-t.test('replay: an issue was at every revision, and at every time, what GET answered then', async (t) => {
+t.test('replay: gives an issue at every revision and every time as GET answered then', async (t) => {
   const tracker = await repository(t, 'tracker', { writers: ['carol'] })
   let path = 'alice/tracker'
   const at = (rest: string) => `repos/${path}/${rest}`
@@ -189,10 +189,10 @@ t.test('replay: an issue was at every revision, and at every time, what GET answ
   await replaysAll(t, life)
   const now = await life.ask('issues')
   const last = await life.ask('issues', `/replay?at=9999-12-31T23:59:59-12:00`)
-  t.strictSame(last.body, now.body, 'the end of times')
+  t.strictSame(last.body, now.body, 'a time far in the future')
 })
 
-t.test('replay/diff: names the fields that changed, with dots inside of objects, arrays whole', async (t) => {
+t.test('replay/diff: names the changed fields, nested ones with dots; arrays are given whole', async (t) => {
   const app = await repository(t, 'diff')
   const bug = await app.label('bug')
   const [first, second] = [await app.milestone('first'), await app.milestone('second')]
@@ -250,7 +250,7 @@ t.test('replay/diff: names the fields that changed, with dots inside of objects,
   t.match(await diff('opened', 'labelled', 'issues'), [{ field: 'title' }, { field: 'labels' }])
 })
 
-t.test('replay: what is out of range gives 404 with the range, and what is no moment 422', async (t) => {
+t.test('replay: a moment out of range gives 404 with the range, an invalid moment 422', async (t) => {
   const app = await repository(t, 'range')
   const { number: index } = await must('alice', 'POST', 'repos/alice/range/issues', { title: 'A' })
   await must('alice', 'PATCH', `repos/alice/range/issues/${index}`, { title: 'B' })
@@ -319,7 +319,7 @@ t.test('replay: what is out of range gives 404 with the range, and what is no mo
   }
 })
 
-t.test('replay: after a replay of a long history, too, what is far behind its end gives 404', async (t) => {
+t.test('replay: a revision far after the end gives 404, also after a replay of a long history', async (t) => {
   const app = await repository(t, 'long')
   await app.branch('topic', { a: 'a' })
   const pull = await app.open('topic')

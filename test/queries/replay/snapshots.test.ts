@@ -16,7 +16,7 @@ const tally: Fold<{ count: number }> = {
 }
 
 t.test(
-  'a replay goes on from the last snapshot before it, and gives the same as one from the start',
+  'a replay continues from the latest snapshot, and gives the same result as one from the start',
   async (t) => {
     const { events } = openStores(t)
     await append(events, aContext(), 'numbers-a', 'take', Array(3 * SNAPSHOT_INTERVAL).fill(taken), 'any')
@@ -52,11 +52,11 @@ t.test(
       t.same([document, last?.revision], [{ count: revision + 1 }, revision])
     }
     t.same(reads, [0, 0, SNAPSHOT_INTERVAL, SNAPSHOT_INTERVAL, 2 * SNAPSHOT_INTERVAL, 0])
-    t.equal(snapshots.before(events, 'numbers-a', SNAPSHOT_INTERVAL), undefined, 'another store has others')
+    t.equal(snapshots.before(events, 'numbers-a', SNAPSHOT_INTERVAL), undefined, 'not in another store')
   },
 )
 
-t.test('what is asked for may be far behind the end: the last snapshot is found at once', async (t) => {
+t.test('for a revision far after the end, the latest snapshot is found immediately', async (t) => {
   const { events } = openStores(t)
   await append(events, aContext(), 'numbers-a', 'take', Array(2 * SNAPSHOT_INTERVAL + 1).fill(taken), 'any')
   const snapshots = createSnapshots<{ count: number }>()
@@ -74,14 +74,14 @@ t.test('what is asked for may be far behind the end: the last snapshot is found 
     )
   await replay(2 * SNAPSHOT_INTERVAL)
   t.match(snapshots.before(events, 'numbers-a', far), { last: { revision: 2 * SNAPSHOT_INTERVAL - 1 } })
-  t.equal(snapshots.before(events, 'numbers-b', far), undefined, 'another stream has others')
+  t.equal(snapshots.before(events, 'numbers-b', far), undefined, 'another stream has its own snapshots')
   t.match(await replay(far), {
     document: { count: 2 * SNAPSHOT_INTERVAL + 1 },
     last: { revision: 2 * SNAPSHOT_INTERVAL },
   })
 })
 
-t.test('snapshots take no more room than they may; what is forgotten is made again', async (t) => {
+t.test('snapshots stay within the size limit; a dropped one is made again', async (t) => {
   const { events } = openStores(t)
   const wide: Fold<{ text: string; count: number }> = {
     ...tally,

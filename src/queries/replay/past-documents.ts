@@ -1,4 +1,4 @@
-/** What documents name, as it was: labels, milestones, repositories and accounts from their own streams. */
+/** Related documents as they were: labels, milestones, repositories and accounts, replayed from their own streams. */
 import {
   labelStream,
   milestoneStream,
@@ -13,19 +13,21 @@ import type { Fold } from '../../projections/read-model.ts'
 import { type RepositoryDocument, repositoryFold } from '../../projections/repositories.ts'
 import { accessTo } from '../../rights/access.ts'
 import type { AnswerServices } from '../../services.ts'
-import type { NamedDocuments } from '../../wire/discussions.ts'
+import type { DocumentSource } from '../../wire/related-documents.ts'
 import type { Until } from './document-at.ts'
 import { replayStream } from './replay-stream.ts'
 
-/** Streams of one kind that are read at the same time. */
-const AT_ONCE = 8
+/** At most this many streams of one kind are read at the same time. */
+const CONCURRENT_READS = 8
 
 /**
- * Serves one replay; reads each stream once. Rights are those of now. So are counters, whether a repository is
- * empty, and when a milestone or repository was last updated: they come from many streams. What is counted of a
- * milestone that is gone is 0; a repository that is gone is not shown.
+ * The related documents of one replay, as they were at `until`. Each stream is read once.
+ *
+ * Some values are as they are now: the rights, the counters, whether a repository is empty, and when a milestone or
+ * repository was last updated. They come from many streams, and a replay reads only one. A deleted milestone has
+ * counters of 0; a deleted repository is not shown.
  */
-export function namedThen(services: AnswerServices, until: Until): NamedDocuments {
+export function pastDocuments(services: AnswerServices, until: Until): DocumentSource {
   const { events, views } = services
   const repositoriesNow = new Map<number, RepositoryDocument>()
 
@@ -34,8 +36,8 @@ export function namedThen(services: AnswerServices, until: Until): NamedDocument
     return {
       async getMany(ids: readonly string[]): Promise<D[]> {
         const missing = [...new Set(ids)].filter((id) => !known.has(id))
-        for (let i = 0; i < missing.length; i += AT_ONCE) {
-          const part = missing.slice(i, i + AT_ONCE)
+        for (let i = 0; i < missing.length; i += CONCURRENT_READS) {
+          const part = missing.slice(i, i + CONCURRENT_READS)
           await Promise.all(part.map(async (id) => known.set(id, await read(id))))
         }
         return ids.map((id) => known.get(id)).filter((document) => document !== undefined)
@@ -43,15 +45,19 @@ export function namedThen(services: AnswerServices, until: Until): NamedDocument
     }
   }
 
-  async function then<D extends object>(fold: Fold<D>, stream: string, id: string): Promise<D | undefined> {
+  async function replayed<D extends object>(
+    fold: Fold<D>,
+    stream: string,
+    id: string,
+  ): Promise<D | undefined> {
     return (await replayStream(events, stream, fold, id, until)).document
   }
 
   return {
-    labels: reader((id) => then(labelFold, labelStream(Number(id)), id)),
+    labels: reader((id) => replayed(labelFold, labelStream(Number(id)), id)),
     milestones: reader(async (id) => {
       const [milestone, now] = await Promise.all([
-        then(milestoneFold, milestoneStream(Number(id)), id),
+        replayed(milestoneFold, milestoneStream(Number(id)), id),
         views.milestones.get(id),
       ])
       if (milestone === undefined || now === undefined) return milestone
@@ -62,7 +68,7 @@ export function namedThen(services: AnswerServices, until: Until): NamedDocument
       const now = await views.repositories.get(id)
       if (now === undefined) return undefined
       repositoriesNow.set(now.id, now)
-      const repository = await then(repositoryFold, repositoryStream(now.id), id)
+      const repository = await replayed(repositoryFold, repositoryStream(now.id), id)
       if (repository === undefined) return undefined
       const { forks, openIssues, closedIssues, openPulls, closedPulls, empty, updatedAt } = now
       return { ...repository, forks, openIssues, closedIssues, openPulls, closedPulls, empty, updatedAt }
@@ -70,7 +76,7 @@ export function namedThen(services: AnswerServices, until: Until): NamedDocument
     accounts: reader(async (id) => {
       const now = await views.accounts.get(id)
       if (now === undefined) return undefined
-      return then(accountFold, (now.kind === 'user' ? userStream : organizationStream)(now.id), id)
+      return replayed(accountFold, (now.kind === 'user' ? userStream : organizationStream)(now.id), id)
     }),
     access(repository, requester) {
       const now = repositoriesNow.get(repository.id)

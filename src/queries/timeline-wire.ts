@@ -1,0 +1,205 @@
+/** Rows of a timeline on the wire. */
+
+import { type Static, Type } from 'typebox'
+import type { LabelRef, MilestoneRef } from '../events/domain-events.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
+import { issueId } from '../projections/issue-selection.ts'
+import type { IssueDocument } from '../projections/issues.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import type { Services } from '../services.ts'
+import { ZERO_TIME } from '../times.ts'
+import { discussionUrls } from '../wire/comments.ts'
+import { IssueWire, issueWires } from '../wire/issues.ts'
+import { LabelWire, labelWire } from '../wire/labels.ts'
+import { MilestoneWire, milestoneWire } from '../wire/milestones.ts'
+import { Nullable } from '../wire/nullable.ts'
+import { UserWire, usersById } from '../wire/users.ts'
+import type { TimelineRow } from './timeline-rows.ts'
+
+export const TimelineWire = Type.Object({
+  id: Type.Integer(),
+  type: Type.String(),
+  html_url: Type.String(),
+  pull_request_url: Type.String(),
+  issue_url: Type.String(),
+  /** Null when the server itself did it. */
+  user: Nullable(UserWire),
+  body: Type.String(),
+  created_at: Type.String(),
+  updated_at: Type.String(),
+  old_project_id: Type.Integer(),
+  project_id: Type.Integer(),
+  old_milestone: Nullable(MilestoneWire),
+  milestone: Nullable(MilestoneWire),
+  tracked_time: Type.Null(),
+  old_title: Type.String(),
+  new_title: Type.String(),
+  old_ref: Type.String(),
+  new_ref: Type.String(),
+  ref_issue: Type.Null(),
+  ref_comment: Type.Null(),
+  ref_action: Type.String(),
+  ref_commit_sha: Type.String(),
+  review_id: Type.Integer(),
+  label: Nullable(LabelWire),
+  assignee: Nullable(UserWire),
+  assignee_team: Type.Null(),
+  removed_assignee: Type.Boolean(),
+  resolve_doer: Type.Null(),
+  dependent_issue: Nullable(IssueWire),
+})
+
+/** The documents that the rows of one page name, in wire form. */
+interface RelatedToRows {
+  people: ReadonlyMap<number, Static<typeof UserWire>>
+  label(label: LabelRef): Static<typeof LabelWire>
+  milestone(milestone: MilestoneRef | null): Static<typeof MilestoneWire> | null
+  /** By `issueId`, without issues that the requester may not read. */
+  dependencies: ReadonlyMap<string, Static<typeof IssueWire>>
+  /** Texts of comments by their ids. */
+  texts: ReadonlyMap<number, string>
+}
+
+/** The fields that depend on the type of the row, where Gitea has them. */
+function fieldsOf(row: TimelineRow, related: RelatedToRows): Partial<Static<typeof TimelineWire>> {
+  switch (row.type) {
+    case 'comment':
+      return { body: related.texts.get(row.id) ?? '' }
+    case 'close':
+    case 'reopen':
+    case 'pull_scheduled_merge':
+      return {}
+    case 'label':
+      return { body: row.added ? '1' : '', label: related.label(row.label) }
+    case 'milestone':
+      return { old_milestone: related.milestone(row.from), milestone: related.milestone(row.to) }
+    case 'assignees':
+      return { assignee: related.people.get(row.assignee.id) ?? null, removed_assignee: row.removed }
+    case 'change_title':
+      return { old_title: row.from, new_title: row.to }
+    case 'added_deadline':
+    case 'modified_deadline':
+    case 'removed_deadline':
+      return { body: row.dates }
+    case 'add_dependency':
+    case 'remove_dependency': {
+      const { repoId, index } = row.dependency
+      return { dependent_issue: related.dependencies.get(issueId(repoId, index)) ?? null }
+    }
+    case 'change_target_branch':
+      return { old_ref: row.from, new_ref: row.to }
+    case 'delete_branch':
+      return { old_ref: row.branch }
+    case 'pull_push':
+      return {
+        body: JSON.stringify({ is_force_push: false, commit_ids: [row.commit] }),
+        ref_commit_sha: row.commit,
+      }
+    case 'merge_pull':
+      return { ref_commit_sha: row.commit }
+    case 'pull_cancel_scheduled_merge':
+      return { body: row.reason }
+  }
+}
+
+/** The row as Gitea's `TimelineComment`. */
+function wireOf(
+  row: TimelineRow,
+  urls: ReturnType<typeof discussionUrls>,
+  related: RelatedToRows,
+): Static<typeof TimelineWire> {
+  return {
+    id: row.id,
+    type: row.type,
+    ...urls,
+    user: row.by === null ? null : (related.people.get(row.by.id) ?? null),
+    body: '',
+    created_at: row.at,
+    updated_at: row.updatedAt,
+    old_project_id: 0,
+    project_id: 0,
+    old_milestone: null,
+    milestone: null,
+    tracked_time: null,
+    old_title: '',
+    new_title: '',
+    old_ref: '',
+    new_ref: '',
+    ref_issue: null,
+    ref_comment: null,
+    ref_action: 'none',
+    ref_commit_sha: '',
+    review_id: 0,
+    label: null,
+    assignee: null,
+    assignee_team: null,
+    removed_assignee: false,
+    resolve_doer: null,
+    dependent_issue: null,
+    ...fieldsOf(row, related),
+  }
+}
+
+/** Reads all documents that the rows name, with one look-up for each kind. */
+async function relatedToRows(
+  services: Services,
+  repository: RepositoryDocument,
+  rows: readonly TimelineRow[],
+  requester: AccountDocument | null,
+): Promise<RelatedToRows> {
+  const { views } = services
+  const publicUrl = services.publicUrl()
+  const idsOf = (idsOfRow: (row: TimelineRow) => readonly (string | number | undefined)[]) => [
+    ...new Set(rows.flatMap((row) => idsOfRow(row).flatMap((id) => (id === undefined ? [] : [`${id}`])))),
+  ]
+  const people = rows.flatMap((row) => [row.by?.id, row.type === 'assignees' ? row.assignee.id : undefined])
+  const [peopleById, labels, milestones, comments, issues] = await Promise.all([
+    usersById(services, people),
+    views.labels.getMany(idsOf((row) => (row.type === 'label' ? [row.label.id] : []))),
+    views.milestones.getMany(idsOf((row) => (row.type === 'milestone' ? [row.from?.id, row.to?.id] : []))),
+    views.comments.getMany(idsOf((row) => (row.type === 'comment' ? [row.id] : []))),
+    views.issues.getMany(
+      idsOf((row) => ('dependency' in row ? [issueId(row.dependency.repoId, row.dependency.index)] : [])),
+    ),
+  ])
+  const keys = new Map(issues.map(({ id, repoId, index }) => [id, issueId(repoId, index)]))
+  const shown = await issueWires(services, issues, requester)
+  const labelsById = new Map(labels.map((label) => [label.id, labelWire(label, repository, publicUrl)]))
+  const milestonesById = new Map(milestones.map((milestone) => [milestone.id, milestoneWire(milestone)]))
+  return {
+    people: peopleById,
+    label: (label) => labelsById.get(label.id) ?? deletedLabel(label, repository, publicUrl),
+    milestone: (milestone) =>
+      milestone === null ? null : (milestonesById.get(milestone.id) ?? deletedMilestone(milestone)),
+    dependencies: new Map(shown.map((issue) => [keys.get(issue.id) ?? '', issue])),
+    texts: new Map(comments.map(({ id, body }) => [id, body])),
+  }
+}
+
+/** A deleted label: the event still has its name. */
+function deletedLabel(label: LabelRef, repository: RepositoryDocument, publicUrl: string) {
+  const scope = { kind: 'repository', repoId: repository.id } as const
+  const rest = { scope, exclusive: false, archived: false, color: '', description: '' }
+  return labelWire({ ...label, ...rest }, repository, publicUrl)
+}
+
+function deletedMilestone({ id, title }: MilestoneRef): Static<typeof MilestoneWire> {
+  const none = { description: '', open_issues: 0, closed_issues: 0, closed_at: null, due_on: null }
+  return { id, title, state: 'open', created_at: ZERO_TIME, updated_at: ZERO_TIME, ...none }
+}
+
+/** Rows of one timeline, in the given order. The requester sees only dependencies that it may read. */
+export async function timelineWires(
+  services: Services,
+  repository: RepositoryDocument,
+  issue: IssueDocument,
+  rows: readonly TimelineRow[],
+  requester: AccountDocument | null,
+): Promise<Static<typeof TimelineWire>[]> {
+  const related = await relatedToRows(services, repository, rows, requester)
+  const publicUrl = services.publicUrl()
+  return rows.map((row) => {
+    const urls = discussionUrls(repository, { ...issue, id: row.id }, publicUrl)
+    return wireOf(row, urls, related)
+  })
+}

@@ -1,0 +1,102 @@
+/** Related documents: what issues and pull requests name by id. They are read once for all rows of an answer. */
+
+import type { Static } from 'typebox'
+import type { AccountDocument } from '../projections/accounts.ts'
+import type { Discussion } from '../projections/discussion.ts'
+import { type LabelDocument, scopeKey } from '../projections/labels.ts'
+import type { MilestoneDocument } from '../projections/milestones.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import type { View } from '../projections/view.ts'
+import { type Access, accessTo, atLeast } from '../rights/access.ts'
+import type { AnswerServices } from '../services.ts'
+import { type LabelWire, labelScopesOf, labelWire } from './labels.ts'
+import { type MilestoneWire, milestoneWire } from './milestones.ts'
+import { type PlainRepositoryWire, repositoryWire } from './repositories.ts'
+import { type UserWire, userWire } from './users.ts'
+
+type Lookup<D extends object> = Pick<View<D>, 'getMany'>
+
+/** Where related documents are read: as they are now, or as they were (`queries/replay/past-documents.ts`). */
+export interface DocumentSource {
+  repositories: Lookup<RepositoryDocument>
+  accounts: Lookup<AccountDocument>
+  labels: Lookup<LabelDocument>
+  milestones: Lookup<MilestoneDocument>
+  /** The access that the requester has now, also when the repository is shown as it was. */
+  access(repository: RepositoryDocument, requester: AccountDocument | null): Access
+}
+
+export function currentDocuments({ views }: Pick<AnswerServices, 'views'>): DocumentSource {
+  const { repositories, accounts, labels, milestones } = views
+  return { repositories, accounts, labels, milestones, access: accessTo }
+}
+
+/** Related documents by their ids, in wire form. A deleted one is missing. */
+export interface RelatedDocuments {
+  repositories: ReadonlyMap<number, Static<typeof PlainRepositoryWire>>
+  people: ReadonlyMap<number, Static<typeof UserWire>>
+  labels: ReadonlyMap<number, Static<typeof LabelWire>>
+  milestones: ReadonlyMap<number, Static<typeof MilestoneWire>>
+  publicUrl: string
+}
+
+const keysOf = (ids: readonly number[]) => [...new Set(ids.map(String))]
+
+/** The repositories with these ids that the requester may read, each once. */
+export async function readableRepositories(
+  source: DocumentSource,
+  ids: readonly number[],
+  requester: AccountDocument | null,
+): Promise<RepositoryDocument[]> {
+  const found = await source.repositories.getMany(keysOf(ids))
+  return found.filter((repository) => atLeast(source.access(repository, requester), 'read'))
+}
+
+/**
+ * Reads what issues or pull requests name: one look-up for each kind of document. `repositories`: those to show;
+ * labels that none of them can have are left out. `people`: ids of users to show besides posters and assignees.
+ */
+export async function relatedDocuments(
+  source: DocumentSource,
+  discussions: readonly Discussion[],
+  shown: {
+    repositories: readonly RepositoryDocument[]
+    people?: readonly number[]
+    requester: AccountDocument | null
+    publicUrl: string
+  },
+): Promise<RelatedDocuments> {
+  const { repositories, people = [], requester, publicUrl } = shown
+  const users = discussions.flatMap(({ poster, assignees }) => [poster.id, ...assignees.map(({ id }) => id)])
+  const owners = repositories.map(({ ownerId }) => ownerId)
+  const [accounts, labels, milestones] = await Promise.all([
+    source.accounts.getMany(keysOf([...users, ...people, ...owners])),
+    source.labels.getMany(keysOf(discussions.flatMap((discussion) => discussion.labels.map(({ id }) => id)))),
+    source.milestones.getMany(keysOf(discussions.flatMap(({ milestone }) => milestone?.id ?? []))),
+  ])
+  const accountById = new Map(accounts.map((account) => [account.id, account]))
+  const repositoryByScope = new Map(
+    repositories.flatMap((repository) =>
+      labelScopesOf(repository).map((scope) => [scopeKey(scope), repository] as const),
+    ),
+  )
+  return {
+    repositories: new Map(
+      repositories.flatMap((repository) => {
+        const owner = accountById.get(repository.ownerId)
+        if (owner === undefined) return []
+        const access = source.access(repository, requester)
+        return [[repository.id, repositoryWire(repository, owner, access, publicUrl)] as const]
+      }),
+    ),
+    people: new Map(accounts.map((account) => [account.id, userWire(account, publicUrl)])),
+    labels: new Map(
+      labels.flatMap((label) => {
+        const repository = repositoryByScope.get(label.scopeKey)
+        return repository ? [[label.id, labelWire(label, repository, publicUrl)] as const] : []
+      }),
+    ),
+    milestones: new Map(milestones.map((milestone) => [milestone.id, milestoneWire(milestone)])),
+    publicUrl,
+  }
+}
