@@ -15,6 +15,7 @@ import { dependencyRoutes } from './commands/issues/dependencies.ts'
 import { editIssueRoutes } from './commands/issues/edit.ts'
 import { issueLabelRoutes } from './commands/issues/labels.ts'
 import { openIssueRoutes } from './commands/issues/open.ts'
+import { setDeadlineRoutes } from './commands/issues/set-deadline.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
 import { milestoneRoutes } from './commands/milestones/routes.ts'
 import { createOrganizationRoutes } from './commands/organizations/create.ts'
@@ -25,6 +26,7 @@ import { openPullRoutes } from './commands/pull-requests/open.ts'
 import { updatePullRoutes } from './commands/pull-requests/update.ts'
 import { collaboratorRoutes } from './commands/repositories/collaborators.ts'
 import { createRepositoryRoutes } from './commands/repositories/create.ts'
+import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
@@ -83,6 +85,7 @@ const API_ROUTES = [
   // Repositories
   createRepositoryRoutes,
   editRepositoryRoutes,
+  deleteRepositoryRoutes,
   repositoryQueryRoutes,
   repositoryListRoutes,
   forkRoutes,
@@ -111,6 +114,7 @@ const API_ROUTES = [
   // Issues; pull requests are issues too
   openIssueRoutes,
   editIssueRoutes,
+  setDeadlineRoutes,
   issueQueryRoutes,
   issueSearchRoutes,
   issueLabelRoutes,

@@ -131,7 +131,9 @@ t.test("the README's table of commands names each command once", async (t) => {
   const readme = read('README.md')
   const table = readme.slice(readme.indexOf('| command |'), readme.indexOf('## History'))
   const named = found(table, /^\| (`.*?) \|/gm).flatMap((cell) => found(cell, /`([a-z]+)/g))
-  const files = readdirSync(at('src/cli/commands')).map((name) => name.replace(/\.ts$/, ''))
+  const files = readdirSync(at('src/cli/commands'))
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => name.replace(/\.ts$/, ''))
   t.strictSame(named.toSorted(), files.toSorted())
 })
 

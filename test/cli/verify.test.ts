@@ -66,7 +66,7 @@ t.test('mergelog verify finds one changed byte in the log, and a start that read
   bytes[at] = 0xf5
   await writeFile(file, bytes)
   const noText = await mergelog(['verify'], { DATA_DIR })
-  t.match(noText, { code: 1, stderr: /issue-1\.1@0: .* is broken: .*no UTF-8.*sound up to position \d+/ })
+  t.match(noText, { code: 1, stderr: /issue-1\.1@0: .* is broken: .*not UTF-8.*sound up to position \d+/ })
 
   bytes.write('\u0001', at)
   await writeFile(file, bytes)
