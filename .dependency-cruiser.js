@@ -48,6 +48,9 @@ const noImports = (name, other, comment) => ({
   to: { path: path(other) },
 })
 
+/** Files that Node starts. */
+const PROGRAMS = '^src/(main|cli/mergelog|verify/file-checks-process)[.]ts$'
+
 const DECIDERS_AND_FOLDS = [
   '^src/commands/users/user[.]ts$',
   '^src/commands/organizations/organization[.]ts$',
@@ -121,6 +124,14 @@ export default {
         ],
         dependencyTypesNot: ['type-only'],
       },
+    },
+    {
+      name: 'every file is used',
+      comment:
+        'No program imports this file, not even through others. Delete it; or, when it has routes, add them to app.ts.',
+      severity: 'error',
+      from: { path: PROGRAMS },
+      to: { path: '^src/', pathNot: PROGRAMS, reachable: false },
     },
     {
       name: 'src/ does not import tests or benchmarks',

@@ -1,5 +1,4 @@
 /** The HTTP application: its plugins and routes. It does not listen, so tests can inject requests. */
-
 import { randomUUID } from 'node:crypto'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'

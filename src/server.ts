@@ -1,5 +1,4 @@
 /** Builds a whole server from its configuration, starts it, and stops it in order. */
-
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'

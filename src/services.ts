@@ -1,5 +1,4 @@
 /** The services that every route and process uses. `server.ts` makes them once. */
-
 import type { FastifyBaseLogger } from 'fastify'
 import type { AttachmentFiles } from './attachments/files.ts'
 import type { Config } from './config.ts'

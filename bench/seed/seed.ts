@@ -1,5 +1,4 @@
 /** `npm run seed`: fills an empty data directory with many issues, pull requests and repositories. */
-
 import { randomBytes } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { parseArgs } from 'node:util'

@@ -1,5 +1,4 @@
 /** Load, fold, decide, append: each command reaches the log in this way. */
-
 import { randomUUID } from 'node:crypto'
 import { v5 as uuidV5 } from 'uuid'
 import { decode, schemaOf } from '../events/codec.ts'

@@ -6,7 +6,6 @@
  * The end of a stream is learned only from events that were read, never from events that were sent: the server
  * confirms a repeated append like the first one, and the stored events may come from an earlier try with other hashes.
  */
-
 import { LRUCache } from 'lru-cache'
 import { createTurns } from '../turns.ts'
 import { lastHashOf, linkAll, STREAM_START, type StreamEnd } from './chain.ts'

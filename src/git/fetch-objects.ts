@@ -1,5 +1,4 @@
 /** Copies commits from one repository of this server into another. */
-
 import { join } from 'node:path'
 import { exists, flush } from '../disk.ts'
 import { GitFailed, InvalidGitArgument, RepositoryMissing } from './errors.ts'

@@ -1,5 +1,4 @@
 /** A staging area for new objects. They become part of the repository only when the work succeeds. */
-
 import { randomUUID } from 'node:crypto'
 import { mkdir, opendir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'

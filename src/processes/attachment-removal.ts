@@ -1,5 +1,4 @@
 /** Removes files of deleted attachments, and files that a crash left behind. */
-
 import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush, isMissing } from '../disk.ts'

@@ -2,7 +2,6 @@
  * Process managers: a process manager reacts to events with commands. It gets each event at least once, in order, and
  * after the read models. So its commands must be safe to repeat: their ids derive from the event.
  */
-
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import type { CommandContext } from '../commands/execute.ts'

@@ -1,5 +1,4 @@
 /** Attachments of comments: their descriptions, and their contents for readers of the repository. */
-
 import { once } from 'node:events'
 import { ReadStream } from 'node:fs'
 import { send } from '@fastify/send'

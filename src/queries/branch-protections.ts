@@ -1,5 +1,4 @@
 /** Reading branch protections. They are part of the repository's document. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { onRepository } from '../rights/repository-access.ts'

@@ -1,5 +1,4 @@
 /** Reading branches: from the read model, without asking git. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { branchId } from '../projections/branches.ts'
 import { Refused, refuse } from '../refusal.ts'

@@ -1,5 +1,4 @@
 /** Reading the collaborators of a repository: `/repos/{owner}/{repo}/collaborators`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { Refused, refuse } from '../refusal.ts'

@@ -1,5 +1,4 @@
 /** Reading the comments of issues and pull requests. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { PageQuery } from '../http/paging.ts'

@@ -1,5 +1,4 @@
 /** The issues that an issue depends on, and those that depend on it. They may be in other repositories. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import type { Static } from 'typebox'

@@ -1,5 +1,4 @@
 /** The forks of a repository: `GET /repos/{owner}/{repo}/forks`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { readableBy } from '../rights/readable.ts'
 import { onRepository } from '../rights/repository-access.ts'

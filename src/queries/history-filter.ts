@@ -1,5 +1,4 @@
 /** The filter of a history: `type`, `actor`, `since`, `before`. */
-
 import { type Static, Type } from 'typebox'
 import { schemaOf } from '../events/codec.ts'
 import type { DomainEvent } from '../events/domain-events.ts'

@@ -1,5 +1,4 @@
 /** Which part of a history a requester may see. It is checked at the start, and again before each batch. */
-
 import type { FastifyRequest } from 'fastify'
 import { LOG_START } from '../events/event-store.ts'
 import type { AccountDocument } from '../projections/accounts.ts'

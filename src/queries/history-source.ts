@@ -1,5 +1,4 @@
 /** A history, as pages, JSON lines and live streams read it; and the history of one stream. */
-
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { EventStore, RecordedEvent } from '../events/event-store.ts'
 import type { LiveEvent, Topic } from '../projections/live-events.ts'

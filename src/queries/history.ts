@@ -2,7 +2,6 @@
  * The recorded events of an issue or pull request, of a repository, or of the server. The `Accept` header chooses one
  * page, all events as lines of JSON, or live server-sent events.
  */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'

@@ -1,5 +1,4 @@
 /** The labels of one issue or pull request: `GET /repos/{owner}/{repo}/issues/{index}/labels`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { onRepository } from '../rights/repository-access.ts'

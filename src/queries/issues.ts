@@ -1,5 +1,4 @@
 /** Reading one issue, and listing the issues of a repository. Pull requests are included, as in Gitea. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { pageOf, sendPaging } from '../http/paging.ts'

@@ -1,5 +1,4 @@
 /** Reading the labels of a repository or of an organization. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import type { Static } from 'typebox'

@@ -1,5 +1,4 @@
 /** Reading the milestones of a repository. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { PageQuery } from '../http/paging.ts'

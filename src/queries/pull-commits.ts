@@ -1,5 +1,4 @@
 /** The commits of a pull request: `GET /repos/{owner}/{repo}/pulls/{index}/commits`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { createAnswerCache } from '../git/answer-cache.ts'

@@ -1,5 +1,4 @@
 /** Reading one pull request, and listing them. A list is one indexed read, without git. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'

@@ -1,5 +1,4 @@
 /** Reading one repository: `GET /repos/{owner}/{repo}`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'

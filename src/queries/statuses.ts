@@ -1,5 +1,4 @@
 /** Reading the statuses of a commit: all of them, or the combined state of the latest one of each context. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'

@@ -1,5 +1,4 @@
 /** Rows of a timeline on the wire. */
-
 import { type Static, Type } from 'typebox'
 import type { LabelRef, MilestoneRef } from '../events/domain-events.ts'
 import type { AccountDocument } from '../projections/accounts.ts'

@@ -1,5 +1,4 @@
 /** The timeline of an issue or pull request: `GET /repos/{owner}/{repo}/issues/{index}/timeline`. */
-
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { LRUCache } from 'lru-cache'

@@ -1,5 +1,4 @@
 /** The secret store: hashes of passwords and of access tokens. They never enter an event or a read model. */
-
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { perStore } from '../per-store.ts'

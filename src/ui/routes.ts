@@ -1,5 +1,4 @@
 /** `GET /ui/{owner}/{repo}/pulls/{index}`: a web page that shows the history of a pull request. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'

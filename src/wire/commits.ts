@@ -1,5 +1,4 @@
 /** The commits of a pull request on the wire. */
-
 import { type Static, Type } from 'typebox'
 import type { CommitChanges } from '../git/commit-range.ts'
 import type { CommitFacts } from '../git/commits.ts'

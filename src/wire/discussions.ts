@@ -1,5 +1,4 @@
 /** The fields that issues and pull requests share on the wire. */
-
 import { type Static, Type } from 'typebox'
 import type { Discussion } from '../projections/discussion.ts'
 import type { IssueDocument } from '../projections/issues.ts'

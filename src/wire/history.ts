@@ -5,7 +5,6 @@
  * request. A fork also shows the name of its parent. Texts of deleted comments stay readable, because the log is only
  * appended to.
  */
-
 import { type Static, Type } from 'typebox'
 import { decode, UnreadableEvent } from '../events/codec.ts'
 import type { RecordedEvent } from '../events/event-store.ts'

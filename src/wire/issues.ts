@@ -1,5 +1,4 @@
 /** Issues on the wire, and the look-up of the issue in a path. Pull requests are issues too, as in Gitea. */
-
 import { type Static, Type } from 'typebox'
 import type { Permission } from '../events/domain-events.ts'
 import { pathNumber } from '../http/path-number.ts'

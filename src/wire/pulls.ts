@@ -1,5 +1,4 @@
 /** Pull requests on the wire, and the look-up of the pull request in a path. */
-
 import { type Static, Type } from 'typebox'
 import type { BranchPoint, Permission } from '../events/domain-events.ts'
 import { pathNumber } from '../http/path-number.ts'

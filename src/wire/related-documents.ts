@@ -1,5 +1,4 @@
 /** Related documents: what issues and pull requests name by id. They are read once for all rows of an answer. */
-
 import type { Static } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { Discussion } from '../projections/discussion.ts'

@@ -1,5 +1,4 @@
 /** Repositories on the wire, with their owners and the repositories that they were forked from. */
-
 import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'

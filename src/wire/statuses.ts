@@ -1,5 +1,4 @@
 /** Commit statuses on the wire, and the look-up of the commit in a path. */
-
 import { type Static, Type } from 'typebox'
 import type { CommitState } from '../events/domain-events.ts'
 import { commitFacts } from '../git/commits.ts'

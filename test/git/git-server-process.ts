@@ -2,7 +2,6 @@
  * The test server in its own process, so that a test can kill it and measure its memory. `startGitServerProcess`
  * starts it with the root directory as its argument.
  */
-
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

@@ -1,5 +1,4 @@
 /** Users, tokens and organizations over HTTP, on embedded stores in the test's own directory. */
-
 import { join } from 'node:path'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type InjectOptions } from 'fastify'

@@ -1,5 +1,4 @@
 /** A gRPC server whose answers the test chooses, and real clients of it. */
-
 import { fileURLToPath } from 'node:url'
 import {
   type CallOptions,

@@ -2,7 +2,6 @@
  * Compares what a chain's gateway shows with the log, and decides the events that bring the log up to date.
  * Pure.
  */
-
 import type { Decision } from '../../commands/execute.ts'
 import {
   type ChainState,

@@ -2,7 +2,6 @@
  * A client of the HTTP gateway of a Cosmos chain node. We don't trust the gateway: its answers are limited in
  * time and size, and checked against a schema.
  */
-
 import { type Static, Type } from 'typebox'
 import { type Check, checkOf, problemOf } from '../../checked-json.ts'
 import { parseInt64, parseUint64 } from '../../events/int64.ts'

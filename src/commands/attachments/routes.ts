@@ -1,5 +1,4 @@
 /** Adds files to comments, renames them and deletes them. */
-
 import { randomUUID } from 'node:crypto'
 import multipart from '@fastify/multipart'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'

@@ -1,5 +1,4 @@
 /** Creates, changes and removes branch protections: `/repos/{owner}/{repo}/branch_protections`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'

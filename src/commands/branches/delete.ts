@@ -1,5 +1,4 @@
 /** Deletes a branch: `DELETE /repos/{owner}/{repo}/branches/{branch}`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { branchId } from '../../projections/branches.ts'

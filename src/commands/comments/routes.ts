@@ -1,5 +1,4 @@
 /** Adds comments to issues and pull requests, changes and deletes them. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'

@@ -1,5 +1,4 @@
 /** Deadlines. A deadline is a day; a time of day has no effect. */
-
 import { Refused, refuse } from '../../refusal.ts'
 import { instantOf, ZERO_TIME } from '../../times.ts'
 

@@ -2,7 +2,6 @@
  * Adds and removes dependencies: `POST` and `DELETE /repos/{owner}/{repo}/issues/{index}/dependencies` and `/blocks`.
  * An issue can be closed only after the issues that it depends on.
  */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'

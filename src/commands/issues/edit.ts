@@ -1,5 +1,4 @@
 /** Changes an issue: `PATCH /repos/{owner}/{repo}/issues/{index}`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import type { AccountRef, DiscussionEvent, PullRequestEvent } from '../../events/domain-events.ts'

@@ -1,5 +1,4 @@
 /** Adds labels to an issue or pull request and removes them: `/repos/{owner}/{repo}/issues/{index}/labels`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'

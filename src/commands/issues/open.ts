@@ -1,5 +1,4 @@
 /** Opens an issue: `POST /repos/{owner}/{repo}/issues`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { IssueEvent } from '../../events/domain-events.ts'

@@ -1,5 +1,4 @@
 /** Sets or removes the deadline of an issue: `POST /repos/{owner}/{repo}/issues/{index}/deadline`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { Refused, refuse } from '../../refusal.ts'

@@ -1,5 +1,4 @@
 /** Creates, changes and deletes labels: `/repos/{owner}/{repo}/labels` and `/orgs/{org}/labels`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'

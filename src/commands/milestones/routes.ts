@@ -1,5 +1,4 @@
 /** Creates, changes and deletes milestones: `/repos/{owner}/{repo}/milestones`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { decode } from '../../events/codec.ts'

@@ -2,7 +2,6 @@
  * Sets and removes members of an organization: `PUT` and `DELETE /orgs/{org}/members/{username}`. Gitea adds members
  * to teams; here a member has one permission for all repositories of the organization.
  */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'

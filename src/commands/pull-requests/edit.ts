@@ -1,5 +1,4 @@
 /** Changes a pull request: `PATCH /repos/{owner}/{repo}/pulls/{index}`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts'

@@ -1,5 +1,4 @@
 /** Merges a pull request, at once or when its checks succeed: `POST` and `DELETE …/pulls/{index}/merge`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { pullStream, readsStream } from '../../events/streams.ts'

@@ -1,5 +1,4 @@
 /** Brings open pull requests up to date after a branch has moved: their heads, and the merge bases with their bases. */
-
 import type { IssueRef } from '../../events/domain-events.ts'
 import { pullStream } from '../../events/streams.ts'
 import { RepositoryMissing } from '../../git/errors.ts'

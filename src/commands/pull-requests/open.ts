@@ -1,5 +1,4 @@
 /** Opens a pull request: `POST /repos/{owner}/{repo}/pulls`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { AccountRef, LabelRef, MilestoneRef } from '../../events/domain-events.ts'

@@ -1,5 +1,4 @@
 /** Updates the head branch with the base branch: `POST /repos/{owner}/{repo}/pulls/{index}/update`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { UpdateStyle } from '../../events/domain-events.ts'

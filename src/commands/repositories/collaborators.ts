@@ -1,5 +1,4 @@
 /** Sets and removes collaborators of a repository: `/repos/{owner}/{repo}/collaborators`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { Permission } from '../../events/domain-events.ts'

@@ -1,5 +1,4 @@
 /** Deletes a repository: `DELETE /repos/{owner}/{repo}`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { claimKeys, repositoryStream } from '../../events/streams.ts'

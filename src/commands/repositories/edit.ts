@@ -1,5 +1,4 @@
 /** Changes a repository: `PATCH /repos/{owner}/{repo}`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { MERGE_STYLES, type MergeStyle } from '../../events/domain-events.ts'

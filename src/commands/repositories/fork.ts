@@ -1,5 +1,4 @@
 /** Forks a repository: `POST /repos/{owner}/{repo}/forks`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { claimKeys, gitStream, idsStream, repositoryStream } from '../../events/streams.ts'

@@ -1,5 +1,4 @@
 /** Posts a status of a commit: `POST /repos/{owner}/{repo}/statuses/{sha}`. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { COMMIT_STATES, type CommitState } from '../../events/domain-events.ts'

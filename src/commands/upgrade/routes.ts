@@ -1,5 +1,4 @@
 /** Site admins enter the data of the chain's upgrades: `/admin/upgrade/…`. The Query service answers from it. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'

@@ -5,7 +5,6 @@
  * Related documents (labels, the milestone, repositories, accounts) are also shown as they were. Counters of milestones
  * and repositories, and the requester's rights, are as they are now: see `past-documents.ts`.
  */
-
 import type { Static } from 'typebox'
 import { discussionStream, pullStream } from '../../events/streams.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'

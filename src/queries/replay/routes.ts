@@ -1,5 +1,4 @@
 /** `GET …/replay` and `GET …/replay/diff` of pull requests and issues. */
-
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'

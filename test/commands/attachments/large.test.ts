@@ -1,5 +1,4 @@
 /** Files that are far larger than what the server may use of memory, in a process that can be measured and killed. */
-
 import type { ChildProcess } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'

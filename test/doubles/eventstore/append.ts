@@ -1,5 +1,4 @@
 /** The methods Append, BatchAppend, Delete and Tombstone of the Streams service. */
-
 import codePb from '@eventstore/db-client/generated/code_pb.js'
 import sharedPb from '@eventstore/db-client/generated/shared_pb.js'
 import statusPb from '@eventstore/db-client/generated/status_pb.js'

@@ -1,5 +1,4 @@
 /** Converts messages of EventStoreDB's protocol to the double's types and back. */
-
 import sharedPb from '@eventstore/db-client/generated/shared_pb.js'
 import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
 import { Metadata, type StatusObject, status } from '@grpc/grpc-js'

@@ -1,5 +1,4 @@
 /** Cursors: results that are sent in batches. */
-
 import { LRUCache } from 'lru-cache'
 import { BSON } from 'mongodb'
 import { CommandFailure } from './failure.ts'

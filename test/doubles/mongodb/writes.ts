@@ -1,5 +1,4 @@
 /** The commands that write documents. Each write is complete in the file before it is answered, or not made at all. */
-
 import { BSON } from 'mongodb'
 import { badValue, CommandFailure, unsupported } from './failure.ts'
 import { projector, sorter } from './match.ts'

@@ -1,5 +1,4 @@
 /** Records the answers of `GET` for an issue or pull request, step by step, to compare replays with them. */
-
 import { headBranches } from '../../../src/processes/head-branches.ts'
 import { pullHeads } from '../../../src/processes/pull-heads.ts'
 import { scheduledMerges } from '../../../src/processes/scheduled-merges.ts'
