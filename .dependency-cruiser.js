@@ -8,7 +8,7 @@
  * below forbid imports within a layer.
  */
 const LAYERS = [
-  ['main.ts', 'server.ts', 'stores.ts', 'cli', 'backup', 'verify'],
+  ['main.ts', 'server.ts', 'stores.ts', 'cli', 'backup', 'transfer', 'verify'],
   ['app.ts'],
   ['ui'],
   ['processes'],
@@ -62,7 +62,7 @@ const DECIDERS_AND_FOLDS = [
   '^src/rights/(access|visibility|protection-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
-  '^src/events/(domain-events|upgrade-events|codec|streams|int64|repository-settings)[.]ts$',
+  '^src/events/(append-size|domain-events|upgrade-events|codec|streams|int64|repository-settings)[.]ts$',
 ]
 
 export default {

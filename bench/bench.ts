@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startChild } from './child.ts'
+import { measureEventStore } from './eventstore.ts'
 import { measureHistory } from './history.ts'
 import { measureIssues } from './issues.ts'
 import { measureLog } from './log.ts'
@@ -17,8 +18,21 @@ import { measureUpgrade } from './upgrade.ts'
 import { measureMerges, measurePosts } from './writes.ts'
 
 /** The groups of rows that `--only` accepts. */
-const GROUPS = ['get', 'list', 'create', 'merge', 'log', 'upgrade', 'memory', 'issues', 'history'] as const
+const GROUPS = [
+  'get',
+  'list',
+  'create',
+  'merge',
+  'log',
+  'upgrade',
+  'memory',
+  'issues',
+  'history',
+  'eventstore',
+] as const
 export type Group = (typeof GROUPS)[number]
+/** The groups that have logs of their own. The others share one. */
+const OWN_LOG: ReadonlySet<Group> = new Set(['issues', 'history', 'eventstore'])
 
 /** The amounts of data and work. */
 export interface Sizes {
@@ -87,10 +101,12 @@ async function run(sizes: Sizes): Promise<Row[]> {
   const directory = await mkdtemp(join(tmpdir(), 'mergelog-bench-'))
   try {
     const rows: Row[] = []
-    if (wanted.some((group) => group !== 'issues' && group !== 'history'))
+    if (wanted.some((group) => !OWN_LOG.has(group)))
       rows.push(...(await measurePulls(join(directory, 'pulls'), sizes)))
     if (wanted.includes('issues')) rows.push(...(await measureIssues(join(directory, 'issues'), sizes)))
     if (wanted.includes('history')) rows.push(...(await measureHistory(join(directory, 'history'), sizes)))
+    if (wanted.includes('eventstore'))
+      rows.push(...(await measureEventStore(join(directory, 'eventstore'), sizes)))
     return rows
   } finally {
     await rm(directory, { recursive: true, force: true })

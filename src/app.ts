@@ -14,7 +14,6 @@ import { dependencyRoutes } from './commands/issues/dependencies.ts'
 import { editIssueRoutes } from './commands/issues/edit.ts'
 import { issueLabelRoutes } from './commands/issues/labels.ts'
 import { openIssueRoutes } from './commands/issues/open.ts'
-import { setDeadlineRoutes } from './commands/issues/set-deadline.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
 import { milestoneRoutes } from './commands/milestones/routes.ts'
 import { createOrganizationRoutes } from './commands/organizations/create.ts'
@@ -40,25 +39,20 @@ import { branchQueryRoutes } from './queries/branches.ts'
 import { collaboratorQueryRoutes } from './queries/collaborators.ts'
 import { commentQueryRoutes } from './queries/comments.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
-import { forkQueryRoutes } from './queries/forks.ts'
-import { healthRoutes } from './queries/health.ts'
+import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
-import { issueLabelQueryRoutes } from './queries/issue-labels.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
 import { issueQueryRoutes } from './queries/issues.ts'
 import { labelQueryRoutes } from './queries/labels.ts'
 import { milestoneQueryRoutes } from './queries/milestones.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
-import { pullCommitsRoutes } from './queries/pull-commits.ts'
-import { pullDiffRoutes } from './queries/pull-diff.ts'
-import { pullFilesRoutes } from './queries/pull-files.ts'
+import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
 import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
 import { timelineRoutes } from './queries/timeline.ts'
-import { tokenQueryRoutes } from './queries/tokens.ts'
 import { userQueryRoutes } from './queries/users.ts'
 import { authPlugin } from './rights/auth.ts'
 import type { Services } from './services.ts'
@@ -76,7 +70,6 @@ const API_ROUTES = [
   createUserRoutes,
   userQueryRoutes,
   tokenRoutes,
-  tokenQueryRoutes,
   createOrganizationRoutes,
   memberRoutes,
   organizationQueryRoutes,
@@ -88,7 +81,6 @@ const API_ROUTES = [
   repositoryQueryRoutes,
   repositoryListRoutes,
   forkRoutes,
-  forkQueryRoutes,
   collaboratorRoutes,
   collaboratorQueryRoutes,
 
@@ -106,18 +98,14 @@ const API_ROUTES = [
   updatePullRoutes,
   mergePullRoutes,
   pullQueryRoutes,
-  pullCommitsRoutes,
-  pullFilesRoutes,
-  pullDiffRoutes,
+  pullGitRoutes,
 
   // Issues; pull requests are issues too
   openIssueRoutes,
   editIssueRoutes,
-  setDeadlineRoutes,
   issueQueryRoutes,
   issueSearchRoutes,
   issueLabelRoutes,
-  issueLabelQueryRoutes,
   dependencyRoutes,
   dependencyQueryRoutes,
   commentRoutes,
@@ -145,12 +133,12 @@ const API_ROUTES = [
  * Builds the application.
  *
  * @param upgrade answers the queries of the upgrade Query service
- * @param recovered whether the recovery from a crash is complete, for `/healthz`
+ * @param state what only the server knows, for `/healthz`
  */
 export async function buildApp(
   services: Services,
   upgrade: UpgradeAnswers,
-  recovered: () => boolean,
+  state: () => ServerState,
 ): Promise<FastifyInstance> {
   const { config } = services
   const docsUrl = () => `${services.publicUrl()}/api/docs`
@@ -211,7 +199,7 @@ export async function buildApp(
   await app.register(swaggerUi, { routePrefix: '/api/docs' })
   app.get('/api/openapi.json', { schema: { hide: true } }, async () => app.swagger())
 
-  await app.register(healthRoutes(services, recovered))
+  await app.register(healthRoutes(services, state))
   await app.register(upgradeHttpRoutes(upgrade))
   // A scope of its own: only these routes check credentials. The routes above are open to everyone.
   await app.register(async (signedIn) => {

@@ -1,4 +1,5 @@
 /** Reads the settings from the environment into one typed, validated, frozen object. Nothing else reads them. */
+import { OperatorError } from './operator-error.ts'
 import {
   bytes,
   eventStoreUrl,
@@ -79,6 +80,11 @@ const table = {
     default: '4MiB',
     meaning: 'Largest JSON body; a larger one is answered with 413',
   }),
+  maxTextCharacters: setting('MAX_TEXT_CHARACTERS', wholeNumber(1, 100_000), {
+    default: '65536',
+    meaning:
+      'Most characters of a text, as the body of an issue or comment; a longer one is answered with 422',
+  }),
   maxPushBytes: setting('MAX_PUSH_BYTES', bytes('(0 for no limit)', 0), {
     default: '4GiB',
     meaning: 'Largest git push; `0` means no limit',
@@ -136,13 +142,12 @@ export const settings = Object.values(table).map(({ name, row: { default: standa
   meaning,
 }))
 
-/** A setting has a value with which the server cannot start. The message is one line, for the administrator. */
-export class ConfigError extends Error {
+/** A setting has a value with which the server cannot start. */
+export class ConfigError extends OperatorError {
   readonly setting: SettingName
 
   constructor(setting: SettingName, problem: string) {
     super(`${setting} ${problem}`)
-    this.name = 'ConfigError'
     this.setting = setting
   }
 }
@@ -161,7 +166,14 @@ export function loadConfig(env: NodeJS.ProcessEnv): Config {
   const values = Object.fromEntries(
     Object.entries(table).map(([key, { name, kind, row }]) => {
       const text = env[name] || row.default
-      return [key, text === undefined ? undefined : valueIn(name, kind, text)]
+      if (text === undefined) return [key, undefined]
+      const problem = kind.problem?.(text)
+      if (problem !== undefined) throw new ConfigError(name, problem)
+      const value = kind.read(text)
+      if (value !== undefined) return [key, value]
+      const shown = kind.show === undefined ? text : kind.show(text)
+      // JSON escapes control characters, so the message stays one line.
+      throw new ConfigError(name, `is ${JSON.stringify(shown.slice(0, 200))}, but must be ${kind.allowed}`)
     }),
   )
   if (!isComplete(values)) throw new Error('a setting was not read')
@@ -180,12 +192,4 @@ export function loadConfig(env: NodeJS.ProcessEnv): Config {
     throw new ConfigError('PAGE_LIMIT_MAX', `is "${pageLimitMax}", but must be ${allowed}`)
   }
   return Object.freeze({ ...values, maxPushBytes: values.maxPushBytes || Number.POSITIVE_INFINITY })
-}
-
-function valueIn(name: SettingName, { allowed, read, show }: Kind<unknown>, text: string): unknown {
-  const value = read(text)
-  if (value !== undefined) return value
-  const shown = show ? show(text) : text
-  // JSON escapes control characters, so the message stays one line.
-  throw new ConfigError(name, `is ${JSON.stringify(shown.slice(0, 200))}, but must be ${allowed}`)
 }

@@ -1,16 +1,13 @@
 /** Allows one server per data directory. Two servers would overwrite each other's branches and views. */
 import { join } from 'node:path'
 import Database from 'libsql'
+import { OperatorError } from './operator-error.ts'
 import { isBusy } from './sqlite.ts'
 
-export class DataDirInUse extends Error {
-  override readonly name = 'DataDirInUse'
-}
+export class DataDirInUse extends OperatorError {}
 
 /** The directory cannot be locked: it doesn't exist, it may not be written, or the disk is full. */
-export class DataDirUnusable extends Error {
-  override readonly name = 'DataDirUnusable'
-}
+export class DataDirUnusable extends OperatorError {}
 
 /**
  * Locks a data directory for this process and returns a function that releases it. When the process ends or is

@@ -3,15 +3,11 @@ import { access, open, opendir } from 'node:fs/promises'
 
 /** Flushes a file, or the names in a directory, to disk. Does nothing when it no longer exists. */
 export async function flush(path: string): Promise<void> {
+  const handle = await unlessMissing(open(path, 'r'))
   try {
-    const handle = await open(path, 'r')
-    try {
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
-  } catch (error) {
-    if (!isMissing(error)) throw error
+    await handle?.sync()
+  } finally {
+    await handle?.close()
   }
 }
 
@@ -23,24 +19,24 @@ export function isMissing(error: unknown): boolean {
   return hasCode(error, 'ENOENT')
 }
 
+/** What `work` gives; undefined when it fails because a file or directory does not exist. */
+export async function unlessMissing<T>(work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work
+  } catch (error) {
+    if (isMissing(error)) return undefined
+    throw error
+  }
+}
+
 /** The names in a directory; an empty list when the directory does not exist. */
 export async function namesIn(directory: string): Promise<string[]> {
   const names: string[] = []
-  try {
-    for await (const { name } of await opendir(directory)) names.push(name)
-  } catch (error) {
-    if (!isMissing(error)) throw error
-  }
+  for await (const { name } of (await unlessMissing(opendir(directory))) ?? []) names.push(name)
   return names
 }
 
 /** Whether a file or directory exists at this path. */
 export async function exists(path: string): Promise<boolean> {
-  try {
-    await access(path)
-    return true
-  } catch (error) {
-    if (isMissing(error)) return false
-    throw error
-  }
+  return (await unlessMissing(access(path).then(() => true))) ?? false
 }

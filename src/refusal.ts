@@ -3,22 +3,8 @@
  * kind to an HTTP status.
  */
 
-export type RefusalKind =
-  | 'invalid'
-  | 'unauthenticated'
-  | 'forbidden'
-  | 'notFound'
-  | 'notAllowed'
-  | 'conflict'
-  | 'preconditionFailed'
-  | 'tooLarge'
-  | 'unsupported'
-  | 'unprocessable'
-  | 'tooManyRequests'
-  | 'unavailable'
-
-export interface Refusal {
-  readonly refused: RefusalKind
+interface RefusalOf<Kind> {
+  readonly refused: Kind
   readonly message: string
   /** Details for the client, such as the files in conflict or the wrong field. */
   readonly errors?: readonly string[]
@@ -26,8 +12,8 @@ export interface Refusal {
   readonly id?: string
 }
 
-function refusal(refused: RefusalKind) {
-  return (message: string, errors?: readonly string[]): Refusal =>
+function refusal<const Kind>(refused: Kind) {
+  return (message: string, errors?: readonly string[]): RefusalOf<Kind> =>
     errors === undefined ? { refused, message } : { refused, message, errors }
 }
 
@@ -45,7 +31,10 @@ export const refuse = {
   unprocessable: refusal('unprocessable'),
   tooManyRequests: refusal('tooManyRequests'),
   unavailable: refusal('unavailable'),
-} as const satisfies Record<RefusalKind, ReturnType<typeof refusal>>
+}
+
+export type RefusalKind = keyof typeof refuse
+export type Refusal = RefusalOf<RefusalKind>
 
 export function isRefusal(decision: object): decision is Refusal {
   return 'refused' in decision
@@ -53,12 +42,12 @@ export function isRefusal(decision: object): decision is Refusal {
 
 /** An error that carries the refusal for the client. Its own message is for the log. */
 export abstract class ErrorWithRefusal extends Error {
+  override readonly name: string = this.constructor.name
   abstract readonly refusal: Refusal
 }
 
 /** Throws a refusal up to the HTTP layer. It is a normal answer, not a failure of the server. */
 export class Refused extends ErrorWithRefusal {
-  override readonly name = 'Refused'
   readonly refusal: Refusal
 
   constructor(refusal: Refusal) {

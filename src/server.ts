@@ -1,4 +1,5 @@
 /** Builds a whole server from its configuration, starts it, and stops it in order. */
+import { setMaxListeners } from 'node:events'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -30,18 +31,7 @@ import { createUpgradeAnswers } from './upgrade/answers.ts'
 import { startGrpc } from './upgrade/grpc-server.ts'
 import { historyJson } from './wire/history.ts'
 
-export interface Server {
-  url: string
-  /** The address of the gRPC Query service: `127.0.0.1:9090`. */
-  grpcAddress: string
-  services: Services
-  /** The site admin's password, when this start made the account and chose a random password; shown once. */
-  newAdminPassword: string | undefined
-  /** Resolves when the recovery from a crash is complete. */
-  recovered: Promise<void>
-  /** Waits for running requests, then closes everything in order. */
-  stop(): Promise<void>
-}
+export type Server = Awaited<ReturnType<typeof startServer>>
 
 /** Checks the signing key at start, so that the first merge doesn't fail. @throws ConfigError */
 async function requireSigningKey({ signingKey }: Config): Promise<void> {
@@ -60,6 +50,9 @@ async function requireReadableEnd(events: EventStore): Promise<void> {
 /** How often the server looks for work that was left undone while a store was unavailable. */
 const RECOVERY_INTERVAL_MS = 5000
 
+/** How often the server looks whether another one has rebuilt read models of the same store. */
+const TAKE_REBUILT_INTERVAL_MS = 1000
+
 /** When to free what the rebuilds of an earlier process left behind. */
 const FREE_SPARES_AFTER_MS = 10_000
 
@@ -67,7 +60,7 @@ const FREE_SPARES_AFTER_MS = 10_000
  * Starts a server. It answers requests as soon as it listens. `/healthz` gives 200 when the read models are current
  * and the recovery from a crash is complete.
  */
-export async function startServer(config: Config, log: FastifyBaseLogger): Promise<Server> {
+export async function startServer(config: Config, log: FastifyBaseLogger) {
   const startedAt = Date.now()
   await requireSigningKey(config)
   const gitDir = join(config.dataDir, 'git')
@@ -77,8 +70,10 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
 
   const stopping = new AbortController()
   const { signal } = stopping
+  // Each rebuilt model waits with a listener to be freed. Without this, Node would warn about a leak.
+  setMaxListeners(0, signal)
   const events = await openEvents(config)
-  await requireReadableEnd(events)
+  if (config.eventStoreUrl === undefined) await requireReadableEnd(events)
   const { generations, readStore, secrets } = await openReadStores(config)
   const views = createViews(readStore)
   const projector = createProjector(log, events, readStore, READ_MODELS, (touched) => {
@@ -99,7 +94,6 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
     rebuilder: createRebuild({
       events,
       generations,
-      isShared: config.mongodbUrl !== undefined,
       projector,
       exchanged(collection) {
         for (const view of Object.values(views)) view.exchanged(collection)
@@ -122,11 +116,15 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
   await recoverPushes(services)
   const newAdminPassword = await ensureSiteAdmin(services)
 
+  const taking = takeRebuilt()
   // Delay the cleanup so that it doesn't slow the start. If it fails, the next start repeats it.
   services.rebuilder.freeSpares(READ_MODELS, FREE_SPARES_AFTER_MS).catch(() => {})
 
   let isRecovered = false
-  const app = await buildApp(services, upgrade, () => isRecovered)
+  const app = await buildApp(services, upgrade, () => ({
+    recovered: isRecovered,
+    processes: processes.map((runner) => runner.status()),
+  }))
   const url = await app.listen({ host: config.host, port: config.port })
   if (publicUrl === '') publicUrl = url
   const grpc = await startGrpc({
@@ -172,16 +170,30 @@ export async function startServer(config: Config, log: FastifyBaseLogger): Promi
   }
   const recovering = keepRecovered()
 
+  /** Takes what other servers have rebuilt in the same store. */
+  async function takeRebuilt(): Promise<void> {
+    while (!signal.aborted) {
+      await services.rebuilder.takeRebuilt(READ_MODELS).catch((error: unknown) => {
+        log.warn({ err: error }, 'what another server has rebuilt could not be taken; it will be tried again')
+      })
+      await delay(TAKE_REBUILT_INTERVAL_MS, undefined, { signal }).catch(() => {})
+    }
+  }
+
   return {
     url: publicUrl,
+    /** The address of the gRPC Query service: `127.0.0.1:9090`. */
     grpcAddress: grpc.address,
     services,
+    /** The site admin's password, when this start made the account and chose a random password; shown once. */
     newAdminPassword,
+    /** Resolves when the recovery from a crash is complete. */
     recovered,
-    async stop() {
+    /** Waits for running requests, then closes everything in order. */
+    async stop(): Promise<void> {
       stopping.abort()
       await Promise.all([app.close(), grpc.stop()])
-      await recovering
+      await Promise.all([recovering, taking])
       await Promise.all(processes.map((runner) => runner.stop()))
       await projector.stop()
       await objectReaders.close(gitDir)

@@ -1,12 +1,16 @@
 /** The kinds of values that settings take: how each is read from text, checked, and shown in an error. */
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
+import { EventStoreDbUrlProblem, parseEventStoreDbUrl } from './eventstoredb-url.ts'
+import { mongodbUrlProblem } from './mongodb-url.ts'
 
 export interface Kind<T> {
   /** The allowed values in words, for the error. */
   allowed: string
   /** The value of a text; undefined when the text is not allowed. */
   read: (text: string) => T | undefined
+  /** What exactly is wrong with a text that is not allowed, when more can be said than `allowed`. Has no secrets. */
+  problem?: (text: string) => string | undefined
   /** Hides the secrets in a refused text before it is printed. Without it, the text is printed unchanged. */
   show?: (text: string) => string
 }
@@ -70,11 +74,17 @@ export const fileTypes: Kind<readonly string[]> = {
   },
 }
 
-/** A URL without its secrets: credentials stand before the last @, and a query may hold passwords too. */
+/**
+ * A URL without its secrets: credentials stand before the last @, and a query may hold passwords too. Without an @, a
+ * name with something other than a port behind it may be a user with a password, too.
+ */
 function withoutSecrets(text: string): string {
   const at = text.lastIndexOf('@')
   const scheme = /^[a-z0-9+.-]*:\/\//i.exec(text)?.[0] ?? ''
-  const shown = at === -1 ? text : `${scheme}***${text.slice(at)}`
+  const shown =
+    at === -1
+      ? text.replace(/^([a-z0-9+.-]*:\/\/)[^:/?]*:(?!\d{1,5}(?:[,/?]|$)).*$/is, '$1***')
+      : `${scheme}***${text.slice(at)}`
   return shown.replace(/\?.*$/s, '?***')
 }
 
@@ -96,13 +106,30 @@ const MONGODB = String.raw`://${CREDENTIALS}${MEMBER}(?:,${MEMBER})*(?:/[^\s/?]*
 export const eventStoreUrl: Kind<string> = {
   allowed:
     'a connection string that begins with esdb://, esdb+discover://, kurrentdb:// or kurrentdb+discover://',
-  // esdb and kurrentdb name the same protocol. @eventstore/db-client knows only esdb, in lower case.
   read(text) {
-    const [, cluster = '', rest] =
-      new RegExp(`^(?:esdb|kurrentdb)(\\+discover)?(${EVENTSTORE})$`, 'i').exec(text) ?? []
-    return rest === undefined ? undefined : `esdb${cluster.toLowerCase()}${rest}`
+    const url = asEsdb(text)
+    return new RegExp(`^esdb(?:\\+discover)?${EVENTSTORE}$`).test(url) ? url : undefined
+  },
+  problem(text) {
+    const url = asEsdb(text)
+    if (!url.startsWith('esdb')) return undefined
+    try {
+      parseEventStoreDbUrl(url)
+      return undefined
+    } catch (error) {
+      if (error instanceof EventStoreDbUrlProblem) return error.message
+      throw error
+    }
   },
   show: withoutSecrets,
+}
+
+/** esdb and kurrentdb name the same protocol. @eventstore/db-client knows only esdb, in lower case. */
+function asEsdb(text: string): string {
+  return text.replace(
+    /^(?:esdb|kurrentdb)(\+discover)?:/i,
+    (_, cluster = '') => `esdb${cluster.toLowerCase()}:`,
+  )
 }
 
 export const mongodbUrl: Kind<string> = {
@@ -110,5 +137,6 @@ export const mongodbUrl: Kind<string> = {
     'a connection string that begins with mongodb:// or mongodb+srv://',
     new RegExp(`^mongodb(?:\\+srv)?${MONGODB}$`, 'i'),
   ),
+  problem: mongodbUrlProblem,
   show: withoutSecrets,
 }

@@ -1,6 +1,7 @@
 /** The SQLite driver for both embedded stores: opens files in one way, and gives rows types. */
 import { isAscii, isUtf8 } from 'node:buffer'
 import Database from 'libsql'
+import { OperatorError } from './operator-error.ts'
 
 export type Sqlite = Database.Database
 
@@ -10,8 +11,7 @@ export type Sqlite = Database.Database
 export type Durability = 'FULL' | 'NORMAL' | 'OFF'
 
 /** A file is not a SQLite database, or is damaged (cut off, overwritten). The server doesn't repair it. */
-export class BrokenFile extends Error {
-  override readonly name: string = 'BrokenFile'
+export class BrokenFile extends OperatorError {
   readonly file: string
 
   constructor(file: string, problem: string, options?: ErrorOptions) {
@@ -89,26 +89,15 @@ export interface Query<Parameters extends unknown[], Row> {
  * caller names the type beside the SQL.
  */
 export function select<Parameters extends unknown[], Row>(db: Sqlite, sql: string): Query<Parameters, Row> {
-  const statement = db.prepare(sql)
-  const get = getAfterErrors(statement, () => db.prepare(sql))
-  return {
-    get: (...parameters) => (get(parameters) ?? undefined) as Row | undefined,
-    all: (...parameters) => statement.all(...parameters) as Row[],
-    iterate: (...parameters) => statement.iterate(...parameters) as IterableIterator<Row>,
-  }
+  return queryOf(() => db.prepare(sql))
 }
 
 /** Prepares a SELECT whose rows are tuples. Use it for many rows: tuples are faster than objects. */
 export function selectTuples<Parameters extends unknown[], Tuple extends unknown[]>(
   db: Sqlite,
   sql: string,
-): Omit<Query<Parameters, Tuple>, 'all'> {
-  const statement = db.prepare(sql).raw()
-  const get = getAfterErrors(statement, () => db.prepare(sql).raw())
-  return {
-    get: (...parameters) => (get(parameters) ?? undefined) as Tuple | undefined,
-    iterate: (...parameters) => statement.iterate(...parameters) as IterableIterator<Tuple>,
-  }
+): Query<Parameters, Tuple> {
+  return queryOf(() => db.prepare(sql).raw())
 }
 
 /** Prepares a SELECT of one column and gives its values without rows. It takes half the time of `select`. */
@@ -116,30 +105,32 @@ export function selectColumn<Parameters extends unknown[], Value>(
   db: Sqlite,
   sql: string,
 ): Omit<Query<Parameters, Value>, 'iterate'> {
-  // The driver's types don't know that `raw` turns rows into arrays.
-  const statement = db.prepare(sql).raw()
-  const get = getAfterErrors(statement, () => db.prepare(sql).raw())
+  const { get, all } = selectTuples<Parameters, [Value]>(db, sql)
   return {
-    get: (...parameters) => (get(parameters) as [Value] | undefined)?.[0],
-    all: (...parameters) => (statement.all(...parameters) as [Value][]).map(([value]) => value),
+    get: (...parameters) => get(...parameters)?.[0],
+    all: (...parameters) => all(...parameters).map(([value]) => value),
   }
 }
 
 /**
- * Gets one row of a statement, and prepares the statement again after an error. The driver (libsql 0.5.29) doesn't
- * reset a statement that failed (a torn page, a lock): it would throw the same error for ever.
+ * Prepares a statement, and before `get` again after an error. The driver (libsql 0.5.29) doesn't reset a statement
+ * that failed (a torn page, a lock): it would throw the same error for ever.
  */
-function getAfterErrors(
-  prepared: Database.Statement,
+function queryOf<Parameters extends unknown[], Row>(
   prepare: () => Database.Statement,
-): (parameters: readonly unknown[]) => unknown {
-  let [statement, hasFailed] = [prepared, false]
-  return (parameters) => {
-    if (hasFailed) statement = prepare()
-    hasFailed = true
-    const row: unknown = statement.get(...parameters)
-    hasFailed = false
-    return row
+): Query<Parameters, Row> {
+  const first = prepare()
+  let [statement, hasFailed] = [first, false]
+  return {
+    get(...parameters) {
+      if (hasFailed) statement = prepare()
+      hasFailed = true
+      const row = statement.get(...parameters)
+      hasFailed = false
+      return (row ?? undefined) as Row | undefined
+    },
+    all: (...parameters) => first.all(...parameters) as Row[],
+    iterate: (...parameters) => first.iterate(...parameters) as IterableIterator<Row>,
   }
 }
 
@@ -162,6 +153,19 @@ function isWrongSql(error: unknown): error is Error {
   return (
     error instanceof Database.SqliteError && /^SQLITE_(ERROR|SCHEMA|CONSTRAINT|MISMATCH)/.test(error.code)
   )
+}
+
+/** Runs a check of a file in one read transaction. @throws BrokenFile when the file is not a database */
+export function checkFile<Problem>(file: string, check: (db: Sqlite) => Problem): Problem {
+  const db = openSqlite(file, 'NORMAL')
+  try {
+    db.exec('BEGIN')
+    return check(db)
+  } finally {
+    // A statement that returned a row keeps its read lock even after the connection is closed.
+    if (db.inTransaction) db.exec('ROLLBACK')
+    db.close()
+  }
 }
 
 /** The first damage that SQLite finds in its own structures, indexes included; undefined when there is none. */

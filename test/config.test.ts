@@ -27,6 +27,8 @@ interface Case {
 const wholeNumber = /must be a whole number from/
 const eventStore =
   /must be a connection string that begins with esdb:\/\/, esdb\+discover:\/\/, kurrentdb:\/\/ or/
+const eventStoreHost = /has a host that is not written as name or name:port/
+const mustEncode = /has a user or a password with a character that must be percent-encoded: % as %25/
 const mongodb = /must be a connection string that begins with mongodb:\/\/ or mongodb\+srv:\/\//
 const web = /must be an http:\/\/ or https:\/\/ URL without .*trailing slash/
 
@@ -157,13 +159,42 @@ const cases: Record<SettingName, Case> = {
       ['esdb://a:2113,b:2114?tls=true', 'esdb://a:2113,b:2114?tls=true'],
       ['kurrentdb://localhost:2113?tls=false', 'esdb://localhost:2113?tls=false'],
       ['kurrentdb+discover://cluster', 'esdb+discover://cluster'],
+      [
+        'esdb://a:p%40s%2Fs%25@b/?tls=true&tlsVerifyCert=true',
+        'esdb://a:p%40s%2Fs%25@b/?tls=true&tlsVerifyCert=true',
+      ],
+      [
+        'esdb://a?keep-alive_INTERVAL=-1&tlsCAFile=%2Fca.pem&nodePreference=Leader',
+        'esdb://a?keep-alive_INTERVAL=-1&tlsCAFile=%2Fca.pem&nodePreference=Leader',
+      ],
     ],
     invalid: [
       ['localhost:2113', eventStore],
       ['http://localhost:2113', eventStore],
-      ['esdb://', eventStore],
+      ['esdb://', eventStoreHost],
       ['esdb:// localhost', eventStore],
-      ['esdb://[::1]:2113', eventStore],
+      ['esdb://[::1]:2113', eventStoreHost],
+      ['esdb://a:70000', eventStoreHost],
+      ['esdb://admin@a', /names a user without a password/],
+      ['esdb://admin:pa%ss@a', mustEncode],
+      ['esdb://admin:pa/ss@a', mustEncode],
+      ['esdb://admin:p@ss@a', mustEncode],
+      ['esdb://admin:pa?ss@a', mustEncode],
+      ['esdb://admin:pa#ss@a', mustEncode],
+      [
+        'esdb://a?tlsVerfyCert=true',
+        /has the option "tlsVerfyCert", which does not exist; there are tls, tlsCAFile/,
+      ],
+      ['esdb://a?tls', /has the option tls, which must be true or false/],
+      ['esdb://a?tls=maybe', /has the option tls, which must be true or false/],
+      ['esdb://a?tls=true&TLS=false', /has the option "TLS" twice/],
+      [
+        'esdb://a?tlsVerifyCert=false',
+        /has the option tlsVerifyCert, which can only be true: name the certificate/,
+      ],
+      ['esdb://a?defaultDeadline=0', /has the option defaultDeadline, which must be a whole number from 1/],
+      ['esdb://a?nodePreference=best', /which must be one of leader, follower, read_only_replica, random/],
+      ['esdb://a?userKeyFile=k.pem', /must have both of the options userCertFile and userKeyFile, or none/],
     ],
   },
   MONGODB_URL: {
@@ -218,6 +249,19 @@ const cases: Record<SettingName, Case> = {
       ['4MB', /must be a number of bytes/],
       ['many', /must be a number of bytes/],
       ['1e6', /must be a number of bytes/],
+    ],
+  },
+  MAX_TEXT_CHARACTERS: {
+    key: 'maxTextCharacters',
+    unset: 65_536,
+    valid: [
+      ['1', 1],
+      ['100000', 100_000],
+    ],
+    invalid: [
+      ['0', wholeNumber],
+      ['100001', wholeNumber],
+      ['64KiB', wholeNumber],
     ],
   },
   MAX_PUSH_BYTES: {
@@ -363,7 +407,7 @@ for (const { name, default: text, meaning } of settings) {
       const error = refusal({ ...beside, [name]: value })
       t.equal(error.setting, name, `refuses ${JSON.stringify(value)}`)
       t.match(error.message, message, 'says what is allowed')
-      t.ok(error.message.startsWith(`${name} is `), 'names the variable first')
+      t.ok(error.message.startsWith(`${name} `), 'names the variable first')
       t.notMatch(error.message, /[\r\n]/, 'in one line')
     }
   })
@@ -399,6 +443,51 @@ t.test('PAGE_LIMIT_MAX is at least PAGE_LIMIT_DEFAULT, also when one of them is 
   t.equal(loadConfig({ PAGE_LIMIT_DEFAULT: '60', PAGE_LIMIT_MAX: '60' }).pageLimitMax, 60)
 })
 
+t.test(
+  'MONGODB_URL: an option that Mergelog does not take is one line with its name, and no password',
+  async (t) => {
+    const wrong: [string, RegExp][] = [
+      ['maxpool=5', /has the option "maxpool", which Mergelog does not take; there are appName, /],
+      ['w=0', /has the option w, which must be majority$/],
+      ['j=false', /has the option journal, which must be true$/],
+      ['readPreference=secondary', /has the option readPreference, which must be primary$/],
+      ['readConcernLevel=local', /has the option readConcernLevel, which must be majority$/],
+      ['tls=maybe', /has the option tls, which must be true or false$/],
+      [
+        'serverSelectionTimeoutMS=600000',
+        /serverSelectionTimeoutMS, which must be a whole number from 100 to 15000$/,
+      ],
+      ['wtimeoutMS=0', /wtimeoutMS, which must be a whole number from 1000 to 60000$/],
+      ['compressors=snappy', /compressors, which must be a list of none and zlib$/],
+      ['tls=true&TLS=true', /has the option "TLS" twice$/],
+      ['timeoutMS=1&tlsCertificateKeyFilePassword=hunter2', /"timeoutMS"/],
+    ]
+    for (const [options, message] of wrong) {
+      const error = refusal({ MONGODB_URL: `mongodb://root:hunter2@db/x?${options}` })
+      t.match(error.message, message)
+      t.match(error.message, /^MONGODB_URL has /)
+      t.notMatch(error.message, /hunter2|root|\n/)
+    }
+    for (const url of [
+      'mongodb://root:hun%ter2@db',
+      'mongodb://root:a@hunter2@db',
+      'mongodb://root:a/hunter2@db',
+    ]) {
+      const { message } = refusal({ MONGODB_URL: url })
+      t.match(message, /^MONGODB_URL has a user or a password with a character that must be percent-encoded/)
+      t.notMatch(message, /hun|root/)
+    }
+    t.match(
+      refusal({ MONGODB_URL: 'mongodb+srv://a.example.org:27017/x' }).message,
+      /exactly one host, without a port/,
+    )
+    const taken =
+      'mongodb://u:p%40@a,b:27018/x?replicaSet=rs&tls=true&tlsCAFile=%2Fca.pem&authSource=admin&maxPoolSize=20' +
+      '&compressors=zlib&w=majority&serverSelectionTimeoutMS=3000&wtimeoutMS=5000&retryWrites=false'
+    t.equal(loadConfig({ MONGODB_URL: taken }).mongodbUrl, taken)
+  },
+)
+
 t.test('an error shows no secret', async (t) => {
   const secrets: [SettingName, string][] = [
     ['MONGODB_URL', 'mongo://root:hunter2@db/x'],
@@ -409,6 +498,19 @@ t.test('an error shows no secret', async (t) => {
     ['MONGODB_URL', 'mongodb://db/ x?tlsCertificateKeyFilePassword=hunter2'],
     ['EVENTSTORE_URL', 'http://admin:hunter2@events:2113'],
     ['EVENTSTORE_URL', 'esdb://admin:hunter2\n@events:2113'],
+    ...[
+      'esdb://admin:hunter2@events?tlsVerfyCert=true',
+      'esdb://admin:hunter2@events?tlsVerifyCert=false',
+      'esdb://admin:hunter2@events?tls=maybe',
+      'esdb://admin:hunter2%@events',
+      'esdb://admin:hunter2/@events',
+      'esdb://admin:@hunter2@events',
+      'esdb://admin:hunter2?tls=hunter2@events',
+      'esdb://admin:hunter2@events:port',
+      'esdb://admin:hunter2',
+      'esdb:/admin:hunter2@events',
+    ].map((url): [SettingName, string] => ['EVENTSTORE_URL', url]),
+    ['MONGODB_URL', 'mongodb://root:hunter2'],
     ['PUBLIC_URL', 'https://me:hunter2@example.org'],
     ['ADMIN_PASSWORD', 'hunter2'],
   ]

@@ -40,6 +40,34 @@ t.test('a pull request is merged on EventStoreDB and MongoDB, with their real dr
   const { data: there } = await (await second.as('admin')).repos.repoGetPullRequest('alice', 'app', 1)
   t.match(there, { number: 1, merged: true, merge_commit_sha: await work.git('rev-parse', 'origin/main') })
 
+  // Rebuild while serving works on MongoDB: the other node takes the new documents, too.
+  const rebuilt = await second.fetch('admin', '/api/v1/admin/rebuild', { method: 'POST' })
+  t.equal(rebuilt.status, 200)
+  t.match((await rebuilt.text()).trim().split('\n').at(-1), /"rebuilt":/)
+  await alice.repos.issueCreateIssue('alice', 'app', { title: 'After the rebuild' })
+  for (const node of [server, second]) {
+    const found = async () => (await node.fetch('alice', '/api/v1/repos/alice/app/issues?q=rebuild')).json()
+    await until('both nodes show what came after it', async () =>
+      JSON.stringify(await found()).includes('After'),
+    )
+  }
+
+  // A list = one round trip to MongoDB. Beside it, the server only asks for checkpoints.
+  const asked = async (path: string) => {
+    const before = mongo.commands.length
+    t.equal((await server.fetch('alice', `/api/v1/repos/alice/app${path}`)).status, 200, path)
+    return mongo.commands.slice(before).filter((name) => name === 'aggregate').length
+  }
+  for (const path of [
+    '/issues?state=all',
+    '/pulls?state=all',
+    '/labels',
+    '/milestones',
+    '/issues/comments',
+  ]) {
+    t.equal(await asked(path), 1, path)
+  }
+
   // Without its log a server refuses writes and reports that it is unhealthy. It recovers without a restart.
   const { port } = eventStore
   await eventStore.close()

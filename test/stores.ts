@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type t from 'tap'
-import type { CommandContext } from '../src/commands/execute.ts'
-import { type EventStore, LOG_START } from '../src/events/event-store.ts'
+import { append, type CommandContext } from '../src/commands/execute.ts'
+import type { DomainEvent } from '../src/events/domain-events.ts'
+import { type Appended, type EventStore, LOG_START } from '../src/events/event-store.ts'
 import { openSqliteEventStore } from '../src/events/sqlite.ts'
 import type { ReadStore } from '../src/projections/read-store.ts'
 import { openSqliteReadStore } from '../src/projections/sqlite.ts'
@@ -35,6 +36,20 @@ export function counted(events: EventStore): { events: EventStore; reads: () => 
     },
   }
   return { events: watched, reads: () => reads }
+}
+
+/** Appends any number of small events, in several appends. Resolves to the place of the last one. */
+export async function appendMany(
+  store: EventStore,
+  stream: string,
+  events: readonly DomainEvent[],
+  context = aContext(),
+): Promise<Appended> {
+  const part = () => append(store, context, stream, 'many', events.slice(done, done + 1000), 'any')
+  let done = 0
+  let last = await part()
+  for (done = 1000; done < events.length; done += 1000) last = await part()
+  return last
 }
 
 /** The context of a request from alice. */

@@ -167,7 +167,7 @@ export async function seedEvents(
  * seeded repositories don't have. Only for a log in which all repositories come from `seedEvents`.
  */
 export async function skipProcesses(readStore: ReadStore, position: Position): Promise<void> {
-  const names = ['pull_heads', 'scheduled_merges', 'head_branches']
+  const names = ['pull_heads', 'scheduled_merges', 'head_branches'] as const
   await readStore.apply([], new Map(names.map((name) => processCheckpoint(name, position))))
 }
 

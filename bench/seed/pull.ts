@@ -32,14 +32,8 @@ export function pullFacts(repoId: number, index: number, id: number, poster: Acc
     data: {
       repoId,
       cause,
-      refs: [
-        {
-          ref: `refs/heads/${branch}`,
-          from,
-          to,
-          commit: { sha: to, message: `Change ${index}\n`, author: AUTHOR, committer: AUTHOR },
-        },
-      ],
+      refs: [{ ref: `refs/heads/${branch}`, from, to }],
+      commits: [{ sha: to, message: `Change ${index}\n`, author: AUTHOR, committer: AUTHOR }],
     },
   })
   const title = `Change number ${index} of many`

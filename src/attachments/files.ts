@@ -5,7 +5,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import { type FileHandle, mkdir, open, opendir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { flush, isMissing } from '../disk.ts'
+import { flush, unlessMissing } from '../disk.ts'
 import { HEAD_BYTES } from './file-kind.ts'
 
 /** A received file, flushed to disk under a temporary name. */
@@ -19,28 +19,7 @@ export interface ReceivedFile {
   digest: string | undefined
 }
 
-export interface AttachmentFiles {
-  /**
-   * Writes a stream to a temporary file. Passes on errors of the source, and leaves nothing behind then.
-   *
-   * @throws FileTooLarge
-   */
-  receive(uuid: string, source: AsyncIterable<Buffer>, options: ReceiveOptions): Promise<ReceivedFile>
-  /** Moves a received file to its final place. It survives a power cut when this resolves. */
-  keep(uuid: string): Promise<void>
-  /** Removes a received or kept file, if it exists. */
-  remove(uuid: string): Promise<void>
-  /** The first bytes of a kept file; undefined when it does not exist. */
-  head(uuid: string): Promise<Buffer | undefined>
-  /** The path of a kept file below `directory`. */
-  pathOf(uuid: string): string
-  readonly directory: string
-  /**
-   * Removes the files of earlier processes that `known` does not return, and resolves to their number. Call it
-   * once; new files may come in meanwhile. `known` gets uuids in batches.
-   */
-  removeUnknown(known: (uuids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<number>
-}
+export type AttachmentFiles = Awaited<ReturnType<typeof openAttachmentFiles>>
 
 export interface ReceiveOptions {
   /** In bytes. */
@@ -68,7 +47,7 @@ const BATCH = 500
 const FLUSH_EVERY = 64 * 1024 * 1024
 
 /** Opens (or makes) the directory; one process at a time may have it open. */
-export async function openAttachmentFiles(directory: string): Promise<AttachmentFiles> {
+export async function openAttachmentFiles(directory: string) {
   const incoming = join(directory, 'incoming')
   // Remove the half-received files of an earlier process.
   await rm(incoming, { recursive: true, force: true })
@@ -87,9 +66,19 @@ export async function openAttachmentFiles(directory: string): Promise<Attachment
 
   return {
     directory,
+    /** The path of a kept file below `directory`. */
     pathOf,
 
-    async receive(uuid, source, { maxSize, digest }) {
+    /**
+     * Writes a stream to a temporary file. Passes on errors of the source, and leaves nothing behind then.
+     *
+     * @throws FileTooLarge
+     */
+    async receive(
+      uuid: string,
+      source: AsyncIterable<Buffer>,
+      { maxSize, digest }: ReceiveOptions,
+    ): Promise<ReceivedFile> {
       const path = incomingPath(uuid)
       const handle = await open(path, 'wx')
       try {
@@ -105,7 +94,8 @@ export async function openAttachmentFiles(directory: string): Promise<Attachment
       }
     },
 
-    async keep(uuid) {
+    /** Moves a received file to its final place. It survives a power cut when this resolves. */
+    async keep(uuid: string): Promise<void> {
       keptHere?.add(uuid)
       const subdirectory = join(directory, subdirectoryOf(uuid))
       const made = await mkdir(subdirectory, { recursive: true })
@@ -114,27 +104,28 @@ export async function openAttachmentFiles(directory: string): Promise<Attachment
       if (made !== undefined) await flush(directory)
     },
 
-    async remove(uuid) {
+    /** Removes a received or kept file, if it exists. */
+    async remove(uuid: string): Promise<void> {
       await rm(incomingPath(uuid), { force: true })
       await rm(join(directory, pathOf(uuid)), { force: true })
     },
 
-    async head(uuid) {
+    /** The first bytes of a kept file; undefined when it does not exist. */
+    async head(uuid: string): Promise<Buffer | undefined> {
+      const handle = await unlessMissing(open(join(directory, pathOf(uuid))))
       try {
-        const handle = await open(join(directory, pathOf(uuid)))
-        try {
-          const { buffer, bytesRead } = await handle.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0)
-          return buffer.subarray(0, bytesRead)
-        } finally {
-          await handle.close()
-        }
-      } catch (error) {
-        if (isMissing(error)) return undefined
-        throw error
+        const { buffer, bytesRead } = (await handle?.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0)) ?? {}
+        return buffer?.subarray(0, bytesRead)
+      } finally {
+        await handle?.close()
       }
     },
 
-    async removeUnknown(known) {
+    /**
+     * Removes the files of earlier processes that `known` does not return, and resolves to their number. Call it
+     * once; new files may come in meanwhile. `known` gets uuids in batches.
+     */
+    async removeUnknown(known: (uuids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<number> {
       let removed = 0
       async function removeUnknownOf(batch: readonly string[]): Promise<void> {
         const kept = await known(batch)

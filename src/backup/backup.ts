@@ -1,5 +1,5 @@
 /**
- * A consistent backup of a data directory, with or without a running server. The backup is as of one moment:
+ * A consistent backup of an installation, with or without running servers. The backup is as of one moment:
  * the last event in the copy of the log, position P. The log refers to files outside of it. The steps are:
  *
  * 1. Copy the read models first, so that they are not ahead of P. The next start brings them up to date.
@@ -19,7 +19,7 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { exists, flush, hasCode } from '../disk.ts'
 import { GitUnavailable } from '../git/errors.ts'
-import type { BackupContext, Progress } from './context.ts'
+import type { BackupContext, Progress, StoreCopies } from './context.ts'
 import {
   addRemainingFiles,
   copyAttachments,
@@ -29,7 +29,7 @@ import {
   missingAttachments,
   removeUnnamed,
 } from './data-files.ts'
-import { copyLog, copyReadModels, copySecrets } from './database-copies.ts'
+import { databaseCopies } from './database-copies.ts'
 import { createFileCopier, flushTree, sumOf } from './file-copier.ts'
 import { refuseHalfRestored } from './half-restored.ts'
 import { BackupProblem, DATA, type Manifest, SUMS, writeManifest } from './manifest.ts'
@@ -59,20 +59,25 @@ const ROUNDS = 10
  * @throws BackupProblem, DataDirInUse (half restored), BrokenFile, UnreadableEvent, and errors of the file
  * system
  */
-export async function backup({
-  dataDir,
-  directory,
-  onProgress = () => {},
-}: BackupOptions): Promise<BackupResult> {
+export async function backup(options: BackupOptions): Promise<BackupResult> {
+  const { dataDir } = options
   await refuseHalfRestored(dataDir)
   if (!(await exists(join(dataDir, 'events.db')))) {
     throw new BackupProblem(`DATA_DIR: there is no log in ${dataDir}`)
   }
+  return backupWith(databaseCopies, options)
+}
+
+/** Makes a backup with the given copies of the stores. */
+export async function backupWith(
+  stores: StoreCopies,
+  { dataDir, directory, onProgress = () => {} }: BackupOptions,
+): Promise<BackupResult> {
   const target = await checkedTarget(directory, dataDir)
   const partial = `${target}.partial`
   const release = await lockPartial(partial, target)
   try {
-    const manifest = await fill(dataDir, partial, onProgress)
+    const manifest = await fill(stores, dataDir, partial, onProgress)
     // This fails when somebody has put files into the target meanwhile.
     await rename(partial, target)
     await flush(dirname(target))
@@ -92,6 +97,7 @@ export async function backup({
 }
 
 async function fill(
+  stores: StoreCopies,
   dataDir: string,
   partial: string,
   onProgress: BackupContext['onProgress'],
@@ -108,13 +114,13 @@ async function fill(
       onProgress,
       checked: new Map(),
     }
-    await copyReadModels(context)
+    await stores.copyBefore(context)
     await copyAttachments(context, 'files of comments, first pass')
     await copyRepositories(context, 'repositories, first pass')
-    const { named, missing, createdAt } = await copyUntilComplete(context)
+    const { named, missing, createdAt } = await copyUntilComplete(stores, context)
     const isNamed = isNamedBy(named)
     await removeUnnamed(context, isNamed)
-    await addRemainingFiles(context, isNamed)
+    await addRemainingFiles(context, isNamed, stores.files)
     const { files, bytes } = await draft.finish(isNamed)
     onProgress({ step: 'flushing', done: 0, total: 0 })
     await flushTree(partial)
@@ -132,7 +138,8 @@ async function fill(
       bytes,
       missing,
     }
-    await writeManifest(partial, { ...manifest, sums: (await sumOf(join(partial, SUMS))).sha256 })
+    const { sha256: sums } = await sumOf(join(partial, SUMS))
+    await writeManifest(partial, { format: stores.format, ...manifest, sums })
     await flush(partial)
     return manifest
   } finally {
@@ -145,13 +152,14 @@ async function fill(
  * missing twice in a row is missing from the data directory itself.
  */
 async function copyUntilComplete(
+  stores: StoreCopies,
   context: BackupContext,
 ): Promise<{ named: NamedByLog; missing: string[]; createdAt: string }> {
   let missingBefore = new Set<string>()
   for (let round = 0; round < ROUNDS; round++) {
     const createdAt = new Date().toISOString()
-    const named = await copyLog(context)
-    await copySecrets(context, named)
+    const named = await stores.copyLog(context)
+    await stores.copySecrets(context, named)
     await copyAttachments(context, 'files of comments')
     const missing = [
       ...(await missingAttachments(context, named)),

@@ -1,5 +1,6 @@
 /** The values that the steps of a backup share. */
 import type { FileCopier } from './file-copier.ts'
+import type { NamedByLog } from './named-by-log.ts'
 import type { Draft } from './sums.ts'
 
 /** The progress of a backup or a restore. */
@@ -9,6 +10,20 @@ export interface Progress {
   done: number
   /** 0 when it is unknown. */
   total: number
+}
+
+/** How the stores get into a backup: as database files, or as JSON lines. */
+export interface StoreCopies {
+  /** What the backup's manifest has as its format. */
+  format: number
+  /** The files below `data/` that it writes. One that it does not write is left out. */
+  files: readonly string[]
+  /** Copies what must not be ahead of the copied log. */
+  copyBefore(context: BackupContext): Promise<void>
+  /** Copies the log up to its end, as a whole or from where the last call ended. Resolves to what all of it names. */
+  copyLog(context: BackupContext): Promise<NamedByLog>
+  /** Copies the secrets of the accounts and tokens that the copied log names. */
+  copySecrets(context: BackupContext, named: NamedByLog): Promise<void>
 }
 
 export interface BackupContext {

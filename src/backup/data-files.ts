@@ -3,8 +3,9 @@ import { mkdir, readFile, rm, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isUuid } from '../attachments/files.ts'
 import { exists, namesIn } from '../disk.ts'
+import { forEachConcurrently } from '../turns.ts'
 import type { BackupContext } from './context.ts'
-import { forEachConcurrently, sumOf } from './file-copier.ts'
+import { sumOf } from './file-copier.ts'
 import type { NamedByLog, NamedRepository } from './named-by-log.ts'
 import { copyObjects, isConnected, REPOSITORY_FILES, writeRefs } from './repository-copy.ts'
 
@@ -113,7 +114,7 @@ export async function finishRepositories(
   return missing
 }
 
-/** Whether the log names a file. `path` is relative to `data/`. Databases always count as named. */
+/** Whether the log names a file. `path` is relative to `data/`. Files of stores always count as named. */
 export function isNamedBy({ repositories }: NamedByLog): (path: string) => boolean {
   const attachments = new Set<string>()
   for (const repository of repositories.values()) {
@@ -146,12 +147,13 @@ export async function removeUnnamed(
   }
 }
 
-/** Adds to the draft the files that may be written several times: databases, refs and configuration. */
+/** Adds to the draft the files that may be written several times: stores, refs and configuration. */
 export async function addRemainingFiles(
   { dataDir, data, draft }: BackupContext,
   isNamed: (path: string) => boolean,
+  storeFiles: readonly string[],
 ): Promise<void> {
-  const paths = ['events.db', 'secrets.db', 'views.db']
+  const paths = [...storeFiles]
   // This file names the log that the attachments belong to. It may be empty for a moment; the next start
   // writes it.
   const owner = await readFile(join(dataDir, 'attachments', 'log')).catch(() => Buffer.alloc(0))

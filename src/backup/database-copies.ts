@@ -6,12 +6,21 @@ import { openSqliteEventStore } from '../events/sqlite.ts'
 import { openSqliteReadStore } from '../projections/sqlite.ts'
 import { forgetToken, secretCollections, tokenHashes } from '../rights/secrets.ts'
 import { openSqlite } from '../sqlite.ts'
-import type { BackupContext } from './context.ts'
+import type { BackupContext, StoreCopies } from './context.ts'
 import { SnapshotFailed, snapshotDatabase } from './database-snapshot.ts'
+import { COPY_FORMAT } from './manifest.ts'
 import { type NamedByLog, namedByLog } from './named-by-log.ts'
 
+export const databaseCopies: StoreCopies = {
+  format: COPY_FORMAT,
+  files: ['events.db', 'secrets.db', 'views.db'],
+  copyBefore: copyReadModels,
+  copyLog,
+  copySecrets,
+}
+
 /** Copies the read models. Leaves them out when they are damaged: they can be rebuilt from the log. */
-export async function copyReadModels({ dataDir, data, onProgress }: BackupContext): Promise<void> {
+async function copyReadModels({ dataDir, data, onProgress }: BackupContext): Promise<void> {
   const from = join(dataDir, 'views.db')
   const to = join(data, 'views.db')
   if (!(await exists(from))) return
@@ -22,7 +31,7 @@ export async function copyReadModels({ dataDir, data, onProgress }: BackupContex
   })
 }
 
-export async function copyLog({ dataDir, data, onProgress }: BackupContext): Promise<NamedByLog> {
+async function copyLog({ dataDir, data, onProgress }: BackupContext): Promise<NamedByLog> {
   const file = join(data, 'events.db')
   onProgress({ step: 'log', done: 0, total: 0 })
   await snapshotDatabase(join(dataDir, 'events.db'), file)
@@ -36,10 +45,8 @@ export async function copyLog({ dataDir, data, onProgress }: BackupContext): Pro
   }
 }
 
-/**
- * Moves the contents of the WAL into the database and deletes the WAL: a backup has one file per database.
- */
-async function checkpointWal(file: string): Promise<void> {
+/** Moves the contents of the WAL into a database that nobody has open, and deletes the WAL: one file is left. */
+export async function checkpointWal(file: string): Promise<void> {
   const db = openSqlite(file, 'FULL')
   try {
     db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
@@ -53,7 +60,7 @@ async function checkpointWal(file: string): Promise<void> {
  * Copies the secrets, without those of tokens that are not in the copied log. After a restore, new tokens
  * will get the same ids, and must not get the old secrets.
  */
-export async function copySecrets(
+async function copySecrets(
   { dataDir, data, onProgress }: BackupContext,
   { tokens }: NamedByLog,
 ): Promise<void> {

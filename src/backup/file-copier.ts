@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto'
 import { link, mkdir, open, readdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { flush, isMissing } from '../disk.ts'
+import { flush, unlessMissing } from '../disk.ts'
+import { forEachConcurrently } from '../turns.ts'
 
 export interface CopiedFile {
   /** In bytes. */
@@ -19,9 +20,6 @@ export type FileCopier = (from: string, to: string) => Promise<CopiedFile | unde
 
 /** How many bytes of a file are held in memory. */
 const CHUNK = 1024 * 1024
-/** How many files are copied at the same time. It is small because the running server needs the disk too. */
-const CONCURRENT = 4
-
 /**
  * Hard links to one file become hard links to one copy, so that a backup is not larger than the original:
  * forks share objects as hard links. The copy itself is never a hard link to the original: damage to the
@@ -32,10 +30,7 @@ export function createFileCopier(): FileCopier {
   const shared = new Map<string, { copy: Promise<CopiedFile>; path: string; left: number }>()
 
   return async (from, to) => {
-    const source = await open(from, 'r').catch((error: unknown) => {
-      if (isMissing(error)) return undefined
-      throw error
-    })
+    const source = await unlessMissing(open(from, 'r'))
     if (source === undefined) return undefined
     try {
       const { dev, ino, nlink, size } = await source.stat()
@@ -72,11 +67,8 @@ export function createFileCopier(): FileCopier {
 type Handle = Awaited<ReturnType<typeof open>>
 
 async function createFile(path: string): Promise<Handle> {
-  try {
-    return await open(path, 'wx')
-  } catch (error) {
-    if (!isMissing(error)) throw error
-  }
+  const file = await unlessMissing(open(path, 'wx'))
+  if (file !== undefined) return file
   await mkdir(dirname(path), { recursive: true })
   return await open(path, 'wx')
 }
@@ -103,34 +95,6 @@ export async function sumOf(path: string): Promise<CopiedFile> {
   } finally {
     await file.close()
   }
-}
-
-/**
- * Calls `work` for each item in order, at most `limit` at a time. After the first failure it starts no
- * further item, waits for the running ones and rejects with that failure.
- */
-export async function forEachConcurrently<T>(
-  items: Iterable<T> | AsyncIterable<T>,
-  work: (item: T) => Promise<void>,
-  limit = CONCURRENT,
-): Promise<void> {
-  const running = new Set<Promise<void>>()
-  let failure: { error: unknown } | undefined
-  try {
-    for await (const item of items) {
-      const one = work(item)
-        .catch((error: unknown) => {
-          failure ??= { error }
-        })
-        .finally(() => running.delete(one))
-      running.add(one)
-      if (running.size >= limit) await Promise.race(running)
-      if (failure !== undefined) break
-    }
-  } finally {
-    await Promise.all(running)
-  }
-  if (failure !== undefined) throw failure.error
 }
 
 /**

@@ -1,10 +1,13 @@
-/** Refuses a data directory that a restore has begun to fill but not finished. */
+/** Refuses a data directory that a restore or an import has begun to fill but not finished. */
 import { join } from 'node:path'
 import { DataDirInUse } from '../data-lock.ts'
 import { exists } from '../disk.ts'
 
 /** The directory exists from before the first file is restored until after the last file is in its place. */
 export const RESTORING = 'restoring'
+
+/** The file in that directory that only an import has. */
+export const IMPORT_STATE = 'import.json'
 
 /**
  * Calls `unlock` and throws when the directory is half restored. A caller without the lock passes no
@@ -16,5 +19,10 @@ export async function refuseHalfRestored(dataDir: string, unlock?: () => void): 
   if (!(await exists(join(dataDir, RESTORING)))) return
   unlock?.()
   const is = unlock === undefined ? 'is not done or was cut off' : 'was cut off'
-  throw new DataDirInUse(`DATA_DIR: a restore into ${dataDir} ${is}; empty the directory and restore again`)
+  const isImport = await exists(join(dataDir, RESTORING, IMPORT_STATE))
+  throw new DataDirInUse(
+    isImport
+      ? `DATA_DIR: an import into ${dataDir} ${is}; run the same import again`
+      : `DATA_DIR: a restore into ${dataDir} ${is}; empty the directory and restore again`,
+  )
 }

@@ -7,11 +7,12 @@
  *     data/           the contents of the data directory
  */
 import { createHash } from 'node:crypto'
-import { open, readFile, stat } from 'node:fs/promises'
+import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { checkOf } from '../checked-json.ts'
 import { isMissing } from '../disk.ts'
+import { OperatorError } from '../operator-error.ts'
 import { sumOf } from './file-copier.ts'
 
 export const MANIFEST = 'manifest.json'
@@ -20,11 +21,14 @@ export const SUMS = 'SHA256SUMS'
 export const SUMS_DRAFT = `${SUMS}.draft`
 export const DATA = 'data'
 
-const FORMAT = 1
+/** The stores are files of SQLite: a copy of a data directory. */
+export const COPY_FORMAT = 1
+/** The stores are files of JSON lines, for an installation of any kind. */
+export const EXPORT_FORMAT = 2
 
 const Count = Type.Integer({ minimum: 0 })
 const Manifest = Type.Object({
-  /** The format of the backup. An earlier Mergelog can't restore a later format. */
+  /** `COPY_FORMAT` or `EXPORT_FORMAT`. A Mergelog that does not know it can't restore the backup. */
   format: Type.Integer({ minimum: 1 }),
   /** ISO 8601. */
   createdAt: Type.String(),
@@ -45,10 +49,8 @@ const isSealed = checkOf(Type.Object({ ...Manifest.properties, seal: Type.String
 
 export type Manifest = Static<typeof Manifest>
 
-/** A problem that the operator can fix. The message is one line. */
-export class BackupProblem extends Error {
-  override readonly name = 'BackupProblem'
-}
+/** Why a backup can't be made, or can't be restored. */
+export class BackupProblem extends OperatorError {}
 
 /** A hash over all other fields of the manifest, which shows whether the manifest itself is damaged. */
 function sealOf(manifest: Manifest): string {
@@ -57,16 +59,9 @@ function sealOf(manifest: Manifest): string {
 }
 
 /** Writes and flushes the manifest. It must be the last file of a backup. */
-export async function writeManifest(directory: string, given: Omit<Manifest, 'format'>): Promise<void> {
-  const manifest = { format: FORMAT, ...given }
+export async function writeManifest(directory: string, manifest: Manifest): Promise<void> {
   const text = `${JSON.stringify({ ...manifest, seal: sealOf(manifest) }, undefined, 2)}\n`
-  const file = await open(join(directory, MANIFEST), 'wx')
-  try {
-    await file.writeFile(text)
-    await file.sync()
-  } finally {
-    await file.close()
-  }
+  await writeFile(join(directory, MANIFEST), text, { flag: 'wx', flush: true })
 }
 
 /** Reads the manifest and checks it and the list of checksums. @throws BackupProblem */
@@ -93,7 +88,7 @@ export async function readManifest(directory: string): Promise<Manifest> {
   }
   if (typeof value === 'object' && value !== null && 'format' in value) {
     const { format } = value
-    if (typeof format === 'number' && format > FORMAT) {
+    if (typeof format === 'number' && format > EXPORT_FORMAT) {
       throw new BackupProblem(`${path} is of a later version of Mergelog (format ${format})`)
     }
   }

@@ -2,7 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { decode } from '../events/codec.ts'
 import type { DomainEvent } from '../events/domain-events.ts'
-import type { EventStore, Position } from '../events/event-store.ts'
+import type { EventStore, Position, RecordedEvent } from '../events/event-store.ts'
 
 export interface NamedRepository {
   defaultBranch: string
@@ -24,16 +24,29 @@ export interface NamedByLog {
 
 const EVENTS_PER_TURN = 1000
 
+/** What an empty log names. */
+export const namedByNothing = (): NamedByLog => ({
+  position: 0,
+  events: 0,
+  repositories: new Map(),
+  tokens: new Set(),
+})
+
+/** Adds the next event of the log to what it names. @throws UnreadableEvent */
+export function addEvent(named: NamedByLog, recorded: RecordedEvent): void {
+  apply(named, decode(recorded))
+  named.position = recorded.position
+  named.events += 1
+}
+
 /** Reads the whole log. @throws UnreadableEvent, and the errors of the store */
 export async function namedByLog(
   log: Pick<EventStore, 'readAll'>,
   onEvent: (position: Position) => void = () => {},
 ): Promise<NamedByLog> {
-  const named: NamedByLog = { position: 0, events: 0, repositories: new Map(), tokens: new Set() }
+  const named = namedByNothing()
   for await (const recorded of log.readAll()) {
-    apply(named, decode(recorded))
-    named.position = recorded.position
-    named.events += 1
+    addEvent(named, recorded)
     if (named.events % EVENTS_PER_TURN !== 0) continue
     onEvent(recorded.position)
     await nextTurn()

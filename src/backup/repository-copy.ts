@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { exists, isMissing, namesIn } from '../disk.ts'
 import { takeObjectFiles } from '../git/object-files.ts'
 import { git, gitOutput } from '../git/run.ts'
-import { type CopiedFile, type FileCopier, forEachConcurrently } from './file-copier.ts'
+import { forEachConcurrently } from '../turns.ts'
+import type { CopiedFile, FileCopier } from './file-copier.ts'
 import type { NamedRepository } from './named-by-log.ts'
 
 /** In milliseconds. Reading every object of a large repository takes hours. */

@@ -7,10 +7,11 @@ import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { lockDataDir } from '../data-lock.ts'
 import { exists, flush, namesIn } from '../disk.ts'
+import { forEachConcurrently } from '../turns.ts'
 import type { Progress } from './context.ts'
-import { createFileCopier, flushTree, forEachConcurrently } from './file-copier.ts'
+import { createFileCopier, flushTree, sumOf } from './file-copier.ts'
 import { RESTORING } from './half-restored.ts'
-import { BackupProblem, DATA, type Manifest, readManifest } from './manifest.ts'
+import { BackupProblem, COPY_FORMAT, DATA, type Manifest, readManifest } from './manifest.ts'
 import { REPOSITORY_DIRECTORIES } from './repository-copy.ts'
 import { listedFiles } from './sums.ts'
 
@@ -36,7 +37,8 @@ export async function restore({
   onProgress = () => {},
 }: RestoreOptions): Promise<RestoreResult> {
   const from = resolve(directory)
-  const { format: _format, sums: _sums, ...manifest } = await readManifest(from)
+  const { format, sums: _sums, ...manifest } = await readManifest(from)
+  if (format !== COPY_FORMAT) throw new BackupProblem(`${from} is an export: "mergelog import" is for it`)
   await requireEmpty(dataDir)
   await mkdir(dataDir, { recursive: true })
   const unlock = lockDataDir(dataDir)
@@ -64,11 +66,12 @@ export async function restore({
 }
 
 /**
- * Names that may be in an "empty" directory: the lock of a server or restore, and a file of the file system.
+ * Names that may be in an "empty" data directory: the lock of a server or restore, and a file of the file system.
  */
 const IGNORED = /^(?:lock\.db.*|lost\+found)$/
 
-async function requireEmpty(dataDir: string): Promise<void> {
+/** @throws BackupProblem when a data directory has anything else */
+export async function requireEmpty(dataDir: string): Promise<void> {
   const others: string[] = []
   for (const name of await namesIn(dataDir)) {
     if (IGNORED.test(name) || name === RESTORING) continue
@@ -79,22 +82,26 @@ async function requireEmpty(dataDir: string): Promise<void> {
   throw new BackupProblem(
     (await exists(join(dataDir, RESTORING)))
       ? `DATA_DIR: an earlier restore into ${dataDir} was cut off; empty the directory first`
-      : `DATA_DIR: ${dataDir} is not empty (it has ${others.sort()[0]}); a restore needs an empty directory`,
+      : `DATA_DIR: ${dataDir} is not empty (it has ${others.sort()[0]}); an empty directory is needed`,
   )
 }
 
-/** Copies all files of the backup to `draft`. Resolves when they are on disk. */
-async function copyFiles(
+/**
+ * Copies the files of the backup to `draft`, except those for which `isLeft` holds: they are only checked. Resolves when
+ * the copies are on disk.
+ */
+export async function copyFiles(
   from: string,
   draft: string,
   total: number,
   onProgress: (progress: Progress) => void,
+  isLeft: (path: string) => boolean = () => false,
 ): Promise<void> {
   const copy = createFileCopier()
   let done = 0
   await forEachConcurrently(listedFiles(from), async ({ path, sha256 }) => {
     const source = join(from, DATA, path)
-    const copied = await copy(source, join(draft, path))
+    const copied = isLeft(path) ? await sumIfThere(source) : await copy(source, join(draft, path))
     if (copied === undefined) throw new BackupProblem(`${source} is missing`)
     if (copied.sha256 !== sha256) throw new BackupProblem(`${source} is damaged: its SHA-256 differs`)
     done += 1
@@ -109,3 +116,5 @@ async function copyFiles(
   }
   await flushTree(draft)
 }
+
+const sumIfThere = async (path: string) => ((await exists(path)) ? sumOf(path) : undefined)

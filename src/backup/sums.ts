@@ -10,28 +10,19 @@ import { BackupProblem, DATA, SUMS, SUMS_DRAFT } from './manifest.ts'
 
 /** Every path that a backup can have below `data/`. No such path leads out of that directory. */
 const PATH =
-  /^(?:(?:events|views|secrets)\.db|attachments\/(?:log|[0-9a-f]{2}\/[0-9a-f-]{36})|git\/\d+\.git\/(?:HEAD|config|packed-refs|objects\/(?:pack|[0-9a-f]{2})\/[0-9a-z.-]+))$/
+  /^(?:(?:events|views|secrets)\.db|(?:log|secrets|processes)\.ndjson|attachments\/(?:log|[0-9a-f]{2}\/[0-9a-f-]{36})|git\/\d+\.git\/(?:HEAD|config|packed-refs|objects\/(?:pack|[0-9a-f]{2})\/[0-9a-z.-]+))$/
 const LINE = /^([0-9a-f]{64}) {2}data\/(.+)$/
 
 /** How many lines are held in memory before they are written. */
 const LINES = 1000
 
 /** Collects the copied files. It writes them to a file, because there may be millions. */
-export interface Draft {
-  /** Adds a file. `path` is relative to `data/`. */
-  add(path: string, file: CopiedFile): void
-  /** Writes the added files when there are enough of them, so that memory stays bounded. */
-  write(): Promise<void>
-  /** Writes the list of the kept files. Resolves to their number and size when the list is on disk. */
-  finish(isKept: (path: string) => boolean): Promise<{ files: number; bytes: number }>
-  /** Closes the draft's file. Call it also after a failure. */
-  close(): Promise<void>
-}
+export type Draft = Awaited<ReturnType<typeof openDraft>>
 
 /** Opens a draft in `directory`. The list will be written there too. */
-export async function openDraft(directory: string): Promise<Draft> {
-  const path = join(directory, SUMS_DRAFT)
-  const file = await open(path, 'wx')
+export async function openDraft(directory: string) {
+  const draft = join(directory, SUMS_DRAFT)
+  const file = await open(draft, 'wx')
   let lines: string[] = []
   let last: Promise<void> = Promise.resolve()
 
@@ -43,20 +34,23 @@ export async function openDraft(directory: string): Promise<Draft> {
   }
 
   return {
-    add(name, { size, sha256 }) {
-      lines.push(`${size} ${sha256}  ${DATA}/${name}\n`)
+    /** Adds a file. `path` is relative to `data/`. */
+    add(path: string, { size, sha256 }: CopiedFile): void {
+      lines.push(`${size} ${sha256}  ${DATA}/${path}\n`)
     },
-    async write() {
+    /** Writes the added files when there are enough of them, so that memory stays bounded. */
+    async write(): Promise<void> {
       if (lines.length >= LINES) await write()
     },
-    async finish(isKept) {
+    /** Writes the list of the kept files. Resolves to their number and size when the list is on disk. */
+    async finish(isKept: (path: string) => boolean): Promise<{ files: number; bytes: number }> {
       await write()
       await file.close()
       const list = await open(join(directory, SUMS), 'wx')
       let files = 0
       let bytes = 0
       try {
-        for await (const line of linesOf(path)) {
+        for await (const line of linesOf(draft)) {
           const space = line.indexOf(' ')
           const kept = line.slice(space + 1)
           if (!isKept(kept.slice(kept.indexOf('/') + 1))) continue
@@ -72,10 +66,11 @@ export async function openDraft(directory: string): Promise<Draft> {
       } finally {
         await list.close()
       }
-      await rm(path)
+      await rm(draft)
       return { files, bytes }
     },
-    async close() {
+    /** Closes the draft's file. Call it also after a failure. */
+    async close(): Promise<void> {
       await last.catch(() => undefined)
       await file.close()
     },

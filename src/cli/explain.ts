@@ -1,46 +1,28 @@
 /** Turns an error into the text that is printed before the process ends. */
 import { inspect } from 'node:util'
 import Database from 'libsql'
-import { ConfigError } from '../config.ts'
-import { DataDirInUse, DataDirUnusable } from '../data-lock.ts'
 import { UnreadableEvent } from '../events/codec.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
+import { OperatorError } from '../operator-error.ts'
 import { Refused } from '../refusal.ts'
-import { BrokenFile } from '../sqlite.ts'
 import { printable } from './terminal.ts'
-import { GatewayError } from './upgrade-follow/gateway-error.ts'
 
 /** A command failed for a reason that the operator can fix. The message says why. */
-export class CommandFailed extends Error {
-  override readonly name = 'CommandFailed'
-}
+export class CommandFailed extends OperatorError {}
 
 /** The arguments are wrong in a way that commander can't check. */
-export class WrongUse extends Error {
-  override readonly name = 'WrongUse'
-}
+export class WrongUse extends OperatorError {}
 
-/** Parses an argument with `read`. @throws WrongUse when `read` refuses it */
-export function argument<T>(read: () => T): T {
+/** Parses an argument with `read`. @throws WrongUse when `read` refuses it with an error of this class */
+export function argument<T>(read: () => T, refusal: new (...args: never[]) => Error = Refused): T {
   try {
     return read()
   } catch (error) {
-    throw error instanceof Refused ? new WrongUse(error.message, { cause: error }) : error
+    throw error instanceof refusal ? new WrongUse(error.message, { cause: error }) : error
   }
 }
 
-const OPERATOR_ERRORS = [
-  CommandFailed,
-  WrongUse,
-  ConfigError,
-  DataDirInUse,
-  DataDirUnusable,
-  StoreUnavailable,
-  BrokenFile,
-  UnreadableEvent,
-  GatewayError,
-  Refused,
-]
+const OPERATOR_ERRORS = [OperatorError, StoreUnavailable, UnreadableEvent, Refused]
 
 /** SQLite's primary codes for problems of the machine: perm, busy, read-only, I/O, full, can't open, auth. */
 const MACHINE_PROBLEM_CODES = new Set([3, 5, 8, 10, 13, 14, 23])

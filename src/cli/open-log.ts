@@ -28,6 +28,16 @@ export async function openLog(config: Config): Promise<EventStore> {
   return open(config)
 }
 
+/** Runs `work` with the log that the environment names, and closes the log. Throws the same errors as `requireLog`. */
+export async function withLog<T>(config: Config, work: (events: EventStore) => Promise<T>): Promise<T> {
+  const events = await openLog(config)
+  try {
+    return await work(events)
+  } finally {
+    await events.close()
+  }
+}
+
 /**
  * Opens the log for a command that may write the first event, and creates the log if needed.
  * @throws DataDirInUse when the data directory is half restored

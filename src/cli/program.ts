@@ -15,6 +15,8 @@ const COMMANDS = new Map<string, () => Promise<(program: Command) => void>>([
   ['rebuild', async () => (await import('./commands/rebuild.ts')).addRebuild],
   ['backup', async () => (await import('./commands/backup.ts')).addBackup],
   ['restore', async () => (await import('./commands/restore.ts')).addRestore],
+  ['export', async () => (await import('./commands/export.ts')).addExport],
+  ['import', async () => (await import('./commands/import.ts')).addImport],
 ])
 
 const FAILED = 1

@@ -1,11 +1,8 @@
 /** The progress bar of a long command. */
 import { Presets, SingleBar } from 'cli-progress'
+import type { Progress } from '../backup/context.ts'
 
-export interface Step {
-  step: string
-  done: number
-  /** 0 when it is unknown. */
-  total: number
+interface Step extends Progress {
   /** How many events the step has replayed so far, if it replays events. */
   events?: number
 }
@@ -20,24 +17,22 @@ export async function withProgressBar<T>(work: (onProgress: (step: Step) => void
   )
   let current = { name: '', began: 0 }
   try {
-    return await work(({ step, done, total, events }) => {
+    return await work((now) => {
+      const { step, done, total } = now
       if (step !== current.name) {
         // A new bar for each step: the remaining time is estimated per step.
         bar.start(Math.max(total, 1), 0, { step, counts: '' })
         current = { name: step, began: performance.now() }
       }
       bar.setTotal(Math.max(total, 1))
-      bar.update(done, { counts: countsOf({ done, total, events }, performance.now() - current.began) })
+      bar.update(done, { counts: countsOf(now, performance.now() - current.began) })
     })
   } finally {
     bar.stop()
   }
 }
 
-function countsOf(
-  { done, total, events }: { done: number; total: number; events: number | undefined },
-  milliseconds: number,
-): string {
+function countsOf({ done, total, events }: Step, milliseconds: number): string {
   if (events === undefined) return total === 0 ? '' : `${done}/${total}`
   const perSecond = Math.round((events * 1000) / Math.max(milliseconds, 1))
   return `${events.toLocaleString('en')} events, ${perSecond.toLocaleString('en')}/s`

@@ -62,11 +62,17 @@ export async function* askToRebuild(
   throw serverStopped()
 }
 
+/** @throws NoServer, or CommandFailed when the connection broke or the server refuses */
 async function post(url: string, authorization: string, body: object): Promise<ReadableStream<Uint8Array>> {
   const headers = { authorization, 'content-type': 'application/json' }
-  const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) }).catch(
-    noAnswer(url),
-  )
+  const asking = fetch(url, { method: 'POST', headers, body: JSON.stringify(body) })
+  const answer = await asking.catch((error: unknown) => {
+    const cause = error instanceof Error ? error.cause : undefined
+    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
+    if (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET') throw serverStopped(error)
+    const reason = cause instanceof Error && cause.message !== '' ? cause.message : (code ?? error)
+    throw new NoServer(`no server answers at ${new URL(url).origin}: ${reason}`, { cause: error })
+  })
   const isLines = answer.headers.get('content-type')?.startsWith('application/x-ndjson') === true
   if (answer.status === 200 && isLines && answer.body !== null) return answer.body
   const text = await answer.text().catch((error: unknown) => {
@@ -74,17 +80,6 @@ async function post(url: string, authorization: string, body: object): Promise<R
   })
   if (answer.status === STOPPING) throw serverStopped()
   throw new CommandFailed(`${url} answered ${answer.status}: ${messageIn(text).slice(0, 1000)}`)
-}
-
-/** @throws NoServer, or CommandFailed when the connection broke */
-function noAnswer(url: string) {
-  return (error: unknown): never => {
-    const cause = error instanceof Error ? error.cause : undefined
-    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
-    if (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET') throw serverStopped(error)
-    const reason = cause instanceof Error && cause.message !== '' ? cause.message : (code ?? error)
-    throw new NoServer(`no server answers at ${new URL(url).origin}: ${reason}`, { cause: error })
-  }
 }
 
 /**

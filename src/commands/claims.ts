@@ -35,17 +35,15 @@ export async function takeClaim(
   const { key, holder } = claim
   const stream = claimStream(key)
   for (;;) {
-    const last = await lastClaim(store, stream)
-    const current = last?.event.type === 'ClaimTaken' ? last.event.data.holder : undefined
+    const { holder: current, at, revision } = await lastClaim(store, stream)
     if (current === holder) return { taken: true }
     if (current !== undefined) {
-      const given = await isGivenUp(context, claim, last?.event.metadata.at ?? context.at, current)
+      const given = await isGivenUp(context, claim, at, current)
       if (!given || !(await closeUnwritten(store, context, key, current)))
         return { taken: false, holder: current }
     }
     try {
       const taken = { type: 'ClaimTaken', data: { key, holder } } as const
-      const revision = last?.event.revision ?? 'no-stream'
       // A retried request may take a key again that was released in between. So the step names the revision: it is
       // another event.
       await append(store, context, stream, `take ${holder} after ${revision}`, [taken], revision)
@@ -63,10 +61,8 @@ export async function claimHolder(
   context: CommandContext,
   claim: Pick<Claim, 'key' | 'stillHolds'>,
 ): Promise<string | undefined> {
-  const last = await lastClaim(store, claimStream(claim.key))
-  if (last?.event.type !== 'ClaimTaken') return undefined
-  const { holder } = last.event.data
-  return (await isGivenUp(context, claim, last.event.metadata.at, holder)) ? undefined : holder
+  const { holder, at } = await lastClaim(store, claimStream(claim.key))
+  return holder === undefined || (await isGivenUp(context, claim, at, holder)) ? undefined : holder
 }
 
 async function isGivenUp(
@@ -86,11 +82,10 @@ export async function releaseClaim(
   holder: string,
 ): Promise<void> {
   const stream = claimStream(key)
-  const last = await lastClaim(store, stream)
-  if (last?.event.type !== 'ClaimTaken' || last.event.data.holder !== holder) return
+  const { holder: current, revision } = await lastClaim(store, stream)
+  if (current !== holder) return
   try {
     const released = { type: 'ClaimReleased', data: { key, holder } } as const
-    const { revision } = last.event
     await append(store, context, stream, `release ${holder} after ${revision}`, [released], revision)
   } catch (error) {
     // Another holder took the key over in between: this one has nothing to release.
@@ -98,12 +93,14 @@ export async function releaseClaim(
   }
 }
 
+/** The last event of a claim: its revision, its time, and who has the key since then, if anybody. */
 async function lastClaim(store: EventStore, stream: string) {
   for await (const recorded of store.readStream(stream, { direction: 'backwards', maxCount: 1 })) {
     const event = decode(recorded)
-    if (event.type === 'ClaimTaken' || event.type === 'ClaimReleased') return { event }
+    const holder = event.type === 'ClaimTaken' ? event.data.holder : undefined
+    return { holder, at: event.metadata.at, revision: event.revision }
   }
-  return undefined
+  return { holder: undefined, at: '', revision: 'no-stream' as const }
 }
 
 /** True when the holder exists (then it has given up the key), or when its stream can never be written now. */

@@ -1,6 +1,7 @@
 /** Load, fold, decide, append: each command reaches the log in this way. */
 import { randomUUID } from 'node:crypto'
 import { v5 as uuidV5 } from 'uuid'
+import { requireAppendable } from '../events/append-size.ts'
 import { decode, schemaOf } from '../events/codec.ts'
 import type { AccountRef, DomainEvent } from '../events/domain-events.ts'
 import {
@@ -8,6 +9,7 @@ import {
   type EventMetadata,
   type EventStore,
   type ExpectedRevision,
+  LOG_START,
   type NewEvent,
   type Position,
   type RecordedEvent,
@@ -15,6 +17,7 @@ import {
 } from '../events/event-store.ts'
 import { isRefusal, type Refusal, Refused, refuse } from '../refusal.ts'
 import type { Decider } from './decider.ts'
+import type { Snapshot } from './snapshots.ts'
 
 /** What a command needs from its request. One per request. */
 export interface CommandContext {
@@ -27,6 +30,15 @@ export interface CommandContext {
   readonly retry?: { readonly namespace: string; readonly digest: string }
   /** Position of the last event that the request appended; reads of the same request wait for it. */
   written: Position
+}
+
+/** A context that begins now. `causationId`: what the commands follow from. */
+export function newContext(
+  actor: AccountRef | null,
+  correlationId: string,
+  causationId = correlationId,
+): CommandContext {
+  return { actor, at: new Date().toISOString(), correlationId, causationId, written: LOG_START }
 }
 
 const MAX_DECISIONS = 5
@@ -48,9 +60,26 @@ function eventId(context: CommandContext, stream: string, step: string, i: numbe
     : uuidV5(`${stream}#${step}#${i}`, context.retry.namespace)
 }
 
+/** The events of one step of a request, ready to append to a stream. */
+export function eventsOf(
+  context: CommandContext,
+  stream: string,
+  step: string,
+  events: readonly DomainEvent[],
+): NewEvent[] {
+  const { actor, at, correlationId, causationId, retry } = context
+  return events.map((event, i) => {
+    const metadata: EventMetadata = { actor, at, correlationId, causationId, schema: schemaOf[event.type] }
+    if (retry !== undefined) metadata.request = retry.digest
+    return { id: eventId(context, stream, step, i), type: event.type, data: event.data, metadata }
+  })
+}
+
 /**
  * Appends events that need no decision (a number is taken, git has moved refs already). `step` names this append
  * within its request: the ids of the events derive from it.
+ *
+ * @throws Refused (too large) when the events are too large for one append; nothing is written then
  */
 export async function append(
   store: EventStore,
@@ -60,31 +89,19 @@ export async function append(
   events: readonly DomainEvent[],
   expected: ExpectedRevision,
 ): Promise<Appended> {
-  const recorded = events.map((event, i): NewEvent => {
-    const metadata: EventMetadata = {
-      actor: context.actor,
-      at: context.at,
-      correlationId: context.correlationId,
-      causationId: context.causationId,
-      schema: schemaOf[event.type],
-    }
-    if (context.retry !== undefined) metadata.request = context.retry.digest
-    return { id: eventId(context, stream, step, i), type: event.type, data: event.data, metadata }
-  })
+  const recorded = eventsOf(context, stream, step, events)
+  requireAppendable(recorded)
   const appended = await store.append(stream, recorded, expected)
   context.written = Math.max(context.written, appended.position)
   return appended
 }
 
 /** An aggregate, folded from its stream. */
-export interface Loaded<State> {
-  state: State
+export interface Loaded<State> extends Omit<Snapshot<State>, 'revision'> {
   /** The last revision; null when the stream does not exist. */
   revision: number | null
   /** The event with the id `findId`, if the stream has it. */
   found: RecordedEvent | undefined
-  /** The stream was closed before its aggregate was created: see `claims.ts`. */
-  abandoned: boolean
 }
 
 /** Reads and folds a stream. `findId`: the id of an event to find in it. */

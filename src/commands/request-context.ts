@@ -2,11 +2,9 @@
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { v5 as uuidV5 } from 'uuid'
-import type { DomainEvent } from '../events/domain-events.ts'
-import { LOG_START } from '../events/event-store.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
-import { type Command, type CommandContext, execute } from './execute.ts'
+import { type CommandContext, newContext } from './execute.ts'
 
 /** Namespace of the ids that derive from Idempotency-Key headers. */
 const IDEMPOTENCY_NAMESPACE = '5f6f3f5e-7f0e-4c39-9e55-2f0b5c7f8a11'
@@ -16,13 +14,7 @@ const MAX_IDEMPOTENCY_KEY = 255
 /** Who acts, when, and under which ids. One context serves all that the request appends. */
 export function requestContext(request: FastifyRequest): CommandContext {
   const { requester } = request
-  return {
-    actor: requester === null ? null : { id: requester.id, login: requester.login },
-    at: new Date().toISOString(),
-    correlationId: request.id,
-    causationId: request.id,
-    written: LOG_START,
-  }
+  return newContext(requester && { id: requester.id, login: requester.login }, request.id)
 }
 
 /**
@@ -46,27 +38,17 @@ export function commandContext(request: FastifyRequest, body: unknown = request.
 }
 
 /**
- * Waits until queries see what the command appended. When the projections lag too far behind, the command has still
- * succeeded, and a header of the answer says that they lag.
+ * Waits until queries see what the command appended. When the projections lag too far behind, or a read model has
+ * stopped, the command has still succeeded, and a header of the answer says so. There is no wait for stopped models.
  */
 export async function settled(
   services: Services,
   context: CommandContext,
   reply: FastifyReply,
 ): Promise<void> {
-  const passed = await services.projector.waitFor(context.written, services.config.projectionWaitMs)
-  if (!passed) reply.header('Mergelog-Projection', 'lagging')
-}
-
-/** Executes the only command of a request and waits until queries see it. Resolves to the state after it. */
-export async function executeRequest<State, Event extends DomainEvent>(
-  services: Services,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  command: Command<State, Event>,
-): Promise<State> {
-  const context = commandContext(request)
-  const state = await execute(services.events, context, command)
-  await settled(services, context, reply)
-  return state
+  const { projector, config } = services
+  const stopped = () => projector.status().filter((model) => model.stopped !== undefined).length
+  const isRunning = stopped() < projector.status().length
+  const passed = isRunning && (await projector.waitFor(context.written, config.projectionWaitMs))
+  if (!passed || stopped() > 0) reply.header('Mergelog-Projection', 'lagging')
 }

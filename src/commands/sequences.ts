@@ -1,23 +1,84 @@
 /** Numbers that are given only once: the number is the revision of the event that takes it, plus one. */
-import type { EventStore } from '../events/event-store.ts'
-import { append, type CommandContext } from './execute.ts'
+import { type Appended, type EventStore, StoreUnavailable } from '../events/event-store.ts'
+import { perStore } from '../per-store.ts'
+import { append, type CommandContext, eventsOf } from './execute.ts'
+
+/** The most numbers that one append takes: about 500 bytes each, so an append stays far below 1 MiB. */
+const MOST = 250
+
+interface Waiter {
+  context: CommandContext
+  resolve(number: number): void
+  reject(error: unknown): void
+}
+
+/** Those who wait for a number, by sequence. A sequence that is not there has nobody who takes numbers now. */
+const waitersOf = perStore(() => new Map<string, Waiter[]>())
 
 /**
  * Takes the next number of a sequence, from 1. Gaps after a crash are fine; a number is never given twice.
  * A retried request (Idempotency-Key) takes the number that it took before.
+ *
+ * All who wait for a number of the same sequence get theirs from one append. A request with an Idempotency-Key appends
+ * alone, because its event must be recognised when it is repeated.
  */
 export async function takeNumber(
   store: EventStore,
   context: CommandContext,
   sequence: string,
 ): Promise<number> {
-  const { revision } = await append(
-    store,
-    context,
-    sequence,
-    'take',
-    [{ type: 'NumberTaken', data: { sequence } }],
-    'any',
-  )
-  return revision + 1
+  if (context.retry !== undefined) {
+    const { revision } = await append(store, context, sequence, 'take', [taken(sequence)], 'any')
+    return revision + 1
+  }
+  const waiters = waitersOf(store)
+  return new Promise((resolve, reject) => {
+    const waiter = { context, resolve, reject }
+    const waiting = waiters.get(sequence)
+    if (waiting !== undefined) waiting.push(waiter)
+    else {
+      waiters.set(sequence, [waiter])
+      // The requests of one tick share the first append. Later ones wait until it is done, and share the next.
+      setImmediate(takeForAll, store, waiters, sequence)
+    }
+  })
+}
+
+const taken = (sequence: string) => ({ type: 'NumberTaken', data: { sequence } }) as const
+
+/** Takes numbers for all who wait, until nobody does. Never rejects. */
+async function takeForAll(
+  store: EventStore,
+  waiters: Map<string, Waiter[]>,
+  sequence: string,
+): Promise<void> {
+  const waiting = waiters.get(sequence) ?? []
+  while (waiting.length > 0) {
+    const taking = waiting.splice(0, MOST)
+    try {
+      give(taking, await takeTogether(store, taking, sequence))
+    } catch (error) {
+      // The log does not answer: those who wait would only wait as long again for the same error.
+      if (error instanceof StoreUnavailable) taking.push(...waiting.splice(0))
+      for (const { reject } of taking) reject(error)
+    }
+  }
+  waiters.delete(sequence)
+}
+
+async function takeTogether(
+  store: EventStore,
+  taking: readonly Waiter[],
+  sequence: string,
+): Promise<Appended> {
+  const events = taking.flatMap(({ context }) => eventsOf(context, sequence, 'take', [taken(sequence)]))
+  return store.append(sequence, events, 'any')
+}
+
+/** Gives each its number: the last one has the revision of the append. */
+function give(taking: readonly Waiter[], { revision, position }: Appended): void {
+  for (const [i, { context, resolve }] of taking.entries()) {
+    context.written = Math.max(context.written, position)
+    resolve(revision + 2 + i - taking.length)
+  }
 }

@@ -6,7 +6,7 @@
  * after them names the hash that the last of them would have had.
  */
 import { hash as digest } from 'node:crypto'
-import type { EventMetadata, NewEvent, RecordedEvent } from './event-store.ts'
+import type { EventMetadata, NewEvent, RecordedEvent, StoredText } from './event-store.ts'
 
 /** The revision and hash of a stream's last event: the next event needs both. An empty stream has -1 and null. */
 export interface StreamEnd {
@@ -16,15 +16,11 @@ export interface StreamEnd {
 
 export const STREAM_START: StreamEnd = { revision: -1, hash: null }
 
-/** A linked event as a store writes it: its hash, and the JSON text that was hashed. */
-export interface LinkedText {
-  hash: string
-  data: string
-  metadata: string
-}
-
-/** Links an event to the end of its stream. If the event already has hashes, they are replaced. */
-export function link(stream: string, end: StreamEnd, event: NewEvent): LinkedText {
+/**
+ * Links an event to the end of its stream. If the event already has hashes, they are replaced. Returns its hash, and
+ * the JSON text that a store writes.
+ */
+export function link(stream: string, end: StreamEnd, event: NewEvent): StoredText & { hash: string } {
   const data = JSON.stringify(event.data)
   const hashed = JSON.stringify(withPrevious(event.metadata, end.hash))
   const hash = hashOfText(stream, end.revision + 1, event.id, event.type, data, hashed)
@@ -76,9 +72,9 @@ export function hashOf({ stream, revision, id, type, data, metadata, text }: Rec
  */
 export function chainProblem(event: RecordedEvent, end: StreamEnd, isLinked: boolean): string | undefined {
   if (event.revision !== end.revision + 1) {
-    return event.revision <= end.revision
-      ? `its revision ${event.revision} comes after revision ${end.revision}`
-      : missing(end.revision + 1, event.revision - 1)
+    const [first, last] = [end.revision + 1, event.revision - 1]
+    if (last < first) return `its revision ${event.revision} comes after revision ${end.revision}`
+    return first === last ? `revision ${first} is missing` : `revisions ${first} to ${last} are missing`
   }
   const { previous, hash } = event.metadata
   if (hash === undefined) {
@@ -90,10 +86,6 @@ export function chainProblem(event: RecordedEvent, end: StreamEnd, isLinked: boo
   if (hash !== hashOf(event)) return 'its hash does not match its contents'
   if (previous !== end.hash) return 'it does not follow the event before it: it names another hash'
   return undefined
-}
-
-function missing(first: number, last: number): string {
-  return first === last ? `revision ${first} is missing` : `revisions ${first} to ${last} are missing`
 }
 
 // JSON text stays the same when it is parsed and written again, so every store gives the same hash.

@@ -1,6 +1,9 @@
 /** Turns the log's JSON into domain events. Only here does recorded data get its type. */
-import type { DomainEvent, Recorded } from './domain-events.ts'
+import { ErrorWithRefusal, refuse } from '../refusal.ts'
+import type { CommitSummary, DomainEvent, Recorded } from './domain-events.ts'
+import { account, dataShapes } from './event-shapes.ts'
 import type { RecordedEvent } from './event-store.ts'
+import { orNull } from './shapes.ts'
 
 /** The current schema number of each event type's data. Older data needs an upcaster below. */
 export const schemaOf = {
@@ -25,7 +28,7 @@ export const schemaOf = {
   MilestoneDeleted: 1,
   CommitStatusPosted: 1,
   IssueRead: 1,
-  RefsUpdated: 1,
+  RefsUpdated: 2,
   TitleChanged: 1,
   BodyChanged: 1,
   StatusChanged: 1,
@@ -71,6 +74,7 @@ export const schemaOf = {
 const upcasters: Partial<Record<DomainEvent['type'], (data: object, schema: number) => object>> = {
   PullRequestOpened: (data) => ({ ...data, labels: [], milestone: null, assignees: [], deadline: null }),
   MergeStarted: (data) => ({ ...data, mergeBase: null, deleteBranch: false }),
+  RefsUpdated: liftCommits,
   PullRequestMerged: (data) => ({
     ...data,
     style: 'merge',
@@ -80,34 +84,62 @@ const upcasters: Partial<Record<DomainEvent['type'], (data: object, schema: numb
   }),
 }
 
-/** An event that this version of Mergelog cannot understand. A newer version or another program wrote it. */
-export class UnreadableEvent extends Error {
+/** Each update of a branch had the commit itself, also when many branches had the same one. */
+function liftCommits(data: object): object {
+  const updates: { commit?: CommitSummary | null }[] =
+    'refs' in data && Array.isArray(data.refs) ? data.refs : []
+  const commits = new Map(updates.flatMap(({ commit }) => (commit == null ? [] : [[commit.sha, commit]])))
+  return { ...data, refs: updates.map(({ commit: _, ...update }) => update), commits: [...commits.values()] }
+}
+
+/**
+ * An event that this version of Mergelog cannot understand: a newer version or another program wrote it, or its data is
+ * damaged. An operator must act; until then what needs the event cannot be done.
+ */
+export class UnreadableEvent extends ErrorWithRefusal {
   override readonly name = 'UnreadableEvent'
+  readonly refusal = refuse.unavailable(
+    'the log has an event here that this version of the server cannot read; its own log names it',
+  )
+}
+
+/** Whether this version knows events of a type. If not, nobody can say whom they concern. */
+export function isKnownType(type: string): type is DomainEvent['type'] {
+  return Object.hasOwn(schemaOf, type)
 }
 
 /**
  * Reads a recorded event as a domain event in its current shape.
- * @throws UnreadableEvent when the type is unknown or the schema is newer than this version's
+ * @throws UnreadableEvent when the type is unknown, the schema is newer than this version's, or the data or the actor
+ *   does not have the shape that the type says
  */
 export function decode(event: RecordedEvent): Recorded<DomainEvent> {
-  if (!isKnown(event)) {
-    throw new UnreadableEvent(
-      `event ${event.position} (${event.type} in ${event.stream}) has an unknown type or schema`,
-    )
+  const { type, data, metadata } = event
+  if (!isKnownType(type) || metadata.schema > schemaOf[type])
+    throw unreadable(event, ' has an unknown type or schema')
+  const lift = upcasters[type]
+  const schema = schemaOf[type]
+  if (lift !== undefined && metadata.schema !== schema) {
+    return decode({ ...event, data: lift(data, metadata.schema), metadata: { ...metadata, schema } })
   }
-  const lift = upcasters[event.type]
-  const schema = schemaOf[event.type]
-  if (lift === undefined || event.metadata.schema === schema) return event
-  return decode({
-    ...event,
-    data: lift(event.data, event.metadata.schema),
-    metadata: { ...event.metadata, schema },
-  })
+  if (!isDomainEvent(event)) throw unreadable(event, `: ${problemIn(event)}`)
+  return event
 }
 
-// Only Mergelog writes to its log: if the type and the schema are known, the data has that type's shape.
-function isKnown(event: RecordedEvent): event is Recorded<DomainEvent> {
-  if (!Object.hasOwn(schemaOf, event.type)) return false
-  const current: Record<string, number> = schemaOf
-  return event.metadata.schema <= (current[event.type] ?? 0)
+/** The data has its type's shape, and the metadata names an account as folds read it. */
+function isDomainEvent(event: RecordedEvent): event is Recorded<DomainEvent> {
+  return problemIn(event) === undefined
+}
+
+function problemIn({ type, data, metadata }: RecordedEvent): string | undefined {
+  const problem = dataShapes.get(type)?.(data)
+  if (problem !== undefined) return `data${problem}`
+  const inActor = actor(metadata.actor)
+  return inActor === undefined ? undefined : `metadata.actor${inActor}`
+}
+
+const actor = orNull(account)
+
+function unreadable({ position, type, stream }: RecordedEvent, problem: string): UnreadableEvent {
+  return new UnreadableEvent(`event ${position} (${type} in ${stream})${problem}`)
 }

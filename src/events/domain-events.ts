@@ -7,6 +7,11 @@
 import type { RecordedEvent } from './event-store.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
+/** The events of a kind of stream. `DataByType` has the data of each event type, and `Shared` what all of it has. */
+type Events<DataByType, Shared = unknown> = {
+  [Type in keyof DataByType]: { type: Type; data: Shared & DataByType[Type] }
+}[keyof DataByType]
+
 /** An account as events name it. The id identifies it; the login is for people who read the log. */
 export interface AccountRef {
   id: number
@@ -17,34 +22,27 @@ export type AccountKind = 'user' | 'organization'
 export type Permission = 'read' | 'write' | 'admin'
 
 /** `user-<id>` */
-export type UserEvent =
-  | {
-      type: 'UserCreated'
-      data: { id: number; login: string; email: string; fullName: string; siteAdmin: boolean }
-    }
-  | {
-      type: 'TokenCreated'
-      data: { user: AccountRef; tokenId: number; name: string; lastEight: string; scopes: string[] }
-    }
-  | { type: 'TokenDeleted'; data: { user: AccountRef; tokenId: number; name: string } }
+export type UserEvent = Events<{
+  UserCreated: { id: number; login: string; email: string; fullName: string; siteAdmin: boolean }
+  TokenCreated: { user: AccountRef; tokenId: number; name: string; lastEight: string; scopes: string[] }
+  TokenDeleted: { user: AccountRef; tokenId: number; name: string }
+}>
 
 /** `org-<id>` */
-export type OrganizationEvent =
-  | {
-      type: 'OrganizationCreated'
-      data: {
-        id: number
-        login: string
-        fullName: string
-        description: string
-        email: string
-        location: string
-        website: string
-        visibility: string
-      }
-    }
-  | { type: 'MemberSet'; data: { organization: AccountRef; user: AccountRef; permission: Permission } }
-  | { type: 'MemberRemoved'; data: { organization: AccountRef; user: AccountRef } }
+export type OrganizationEvent = Events<{
+  OrganizationCreated: {
+    id: number
+    login: string
+    fullName: string
+    description: string
+    email: string
+    location: string
+    website: string
+    visibility: string
+  }
+  MemberSet: { organization: AccountRef; user: AccountRef; permission: Permission }
+  MemberRemoved: { organization: AccountRef; user: AccountRef }
+}>
 
 /** The ways to merge a head branch into its base branch. The names are Gitea's. */
 export const MERGE_STYLES = [
@@ -103,34 +101,27 @@ export interface BranchProtection {
 }
 
 /** `repo-<id>` */
-export type RepositoryEvent =
-  | {
-      type: 'RepositoryCreated'
-      data: {
-        repoId: number
-        owner: AccountRef & { kind: AccountKind }
-        /** Present for a fork: the repository that it was forked from. */
-        parent?: { repoId: number; owner: AccountRef; name: string }
-      } & RepositorySettings
+export type RepositoryEvent = Events<
+  {
+    RepositoryCreated: RepositorySettings & {
+      owner: AccountRef & { kind: AccountKind }
+      /** Present for a fork: the repository that it was forked from. */
+      parent?: { repoId: number; owner: AccountRef; name: string }
     }
-  | {
-      type: 'RepositoryEdited'
-      data: { repoId: number; changes: Partial<RepositorySettings & MergeSettings> }
+    RepositoryEdited: { changes: Partial<RepositorySettings & MergeSettings> }
+    RepositoryDeleted: {
+      owner: AccountRef
+      name: string
+      /** Present when the repository was a fork: the repository that it was forked from. */
+      parentId?: number
     }
-  | {
-      type: 'RepositoryDeleted'
-      data: {
-        repoId: number
-        owner: AccountRef
-        name: string
-        /** Present when the repository was a fork: the repository that it was forked from. */
-        parentId?: number
-      }
-    }
-  | { type: 'CollaboratorSet'; data: { repoId: number; user: AccountRef; permission: Permission } }
-  | { type: 'CollaboratorRemoved'; data: { repoId: number; user: AccountRef } }
-  | { type: 'BranchProtectionSet'; data: { repoId: number; protection: BranchProtection } }
-  | { type: 'BranchProtectionRemoved'; data: { repoId: number; rule: string } }
+    CollaboratorSet: { user: AccountRef; permission: Permission }
+    CollaboratorRemoved: { user: AccountRef }
+    BranchProtectionSet: { protection: BranchProtection }
+    BranchProtectionRemoved: { rule: string }
+  },
+  { repoId: number }
+>
 
 /** The owner of a label. All repositories of an organization share the organization's labels. */
 export type LabelScope =
@@ -154,10 +145,14 @@ export interface LabelRef {
 }
 
 /** `label-<id>` */
-export type LabelEvent =
-  | { type: 'LabelCreated'; data: { id: number; scope: LabelScope } & LabelSettings }
-  | { type: 'LabelEdited'; data: { id: number; scope: LabelScope; changes: Partial<LabelSettings> } }
-  | { type: 'LabelDeleted'; data: { id: number; scope: LabelScope; name: string } }
+export type LabelEvent = Events<
+  {
+    LabelCreated: LabelSettings
+    LabelEdited: { changes: Partial<LabelSettings> }
+    LabelDeleted: { name: string }
+  },
+  { id: number; scope: LabelScope }
+>
 
 export interface MilestoneSettings {
   title: string
@@ -174,35 +169,36 @@ export interface MilestoneRef {
 }
 
 /** `milestone-<id>` */
-export type MilestoneEvent =
-  | { type: 'MilestoneCreated'; data: { id: number; repoId: number } & MilestoneSettings }
-  | {
-      type: 'MilestoneEdited'
-      data: { id: number; repoId: number; changes: Partial<MilestoneSettings> }
-    }
-  | { type: 'MilestoneDeleted'; data: { id: number; repoId: number; title: string } }
+export type MilestoneEvent = Events<
+  {
+    MilestoneCreated: MilestoneSettings
+    MilestoneEdited: { changes: Partial<MilestoneSettings> }
+    MilestoneDeleted: { title: string }
+  },
+  { id: number; repoId: number }
+>
 
 export const COMMIT_STATES = ['pending', 'success', 'error', 'failure', 'warning'] as const
 export type CommitState = (typeof COMMIT_STATES)[number]
 
-/** `checks-<repoId>.<sha>`: the statuses of a commit, posted by CI and other programs. */
-export type CheckEvent = {
-  type: 'CommitStatusPosted'
-  data: {
-    id: number
-    repoId: number
-    sha: string
-    /** The newest status of a context replaces the older ones. */
-    context: string
-    state: CommitState
-    description: string
-    targetUrl: string
-    creator: AccountRef
-  }
+/** A status of a commit, posted by CI or another program. */
+export interface CommitStatus {
+  id: number
+  repoId: number
+  sha: string
+  /** The newest status of a context replaces the older ones. */
+  context: string
+  state: CommitState
+  description: string
+  targetUrl: string
+  creator: AccountRef
 }
 
+/** `checks-<repoId>.<sha>` */
+export type CheckEvent = Events<{ CommitStatusPosted: CommitStatus }>
+
 /** `reads-<userId>`: the user has seen the issue or pull request as it was at the event's time. */
-export type ReadEvent = { type: 'IssueRead'; data: { repoId: number; index: number; user: AccountRef } }
+export type ReadEvent = Events<{ IssueRead: IssueRef & { user: AccountRef } }>
 
 export interface Signature {
   name: string
@@ -211,7 +207,10 @@ export interface Signature {
   date: string
 }
 
-/** The parts of a commit that lists show. They are recorded with the update of a ref, so that no list needs git. */
+/**
+ * The parts of a commit that lists show. They are recorded with the update of a ref, so that no list needs git. Of a
+ * long message, and of a long name, only the beginning is here.
+ */
 export interface CommitSummary {
   sha: string
   message: string
@@ -226,20 +225,19 @@ export interface RefUpdate {
   from: string | null
   /** The object after the update; null when the ref was deleted. */
   to: string | null
-  /** The new commit of a branch; null when there is none. */
-  commit: CommitSummary | null
 }
 
 /** `git-<repoId>`. Separate from `repo-<id>`, so that pushes never conflict with changes of settings. */
-export type GitEvent = {
-  type: 'RefsUpdated'
-  data: {
+export type GitEvent = Events<{
+  RefsUpdated: {
     repoId: number
     /** `recovered`: found when the server started, after a crash between the write to git and the write to the log. */
     cause: 'push' | 'merge' | 'update' | 'fork' | 'auto-init' | 'branch-deletion' | 'recovered'
     refs: RefUpdate[]
+    /** The new commits of the branches, each once. What is not a commit is missing. */
+    commits: CommitSummary[]
   }
-}
+}>
 
 /** The head or base of a pull request: a branch of a repository, and its commit at that time. */
 export interface BranchPoint {
@@ -264,52 +262,43 @@ export interface IssueRef {
  * The events that issues and pull requests share: in `issue-<repoId>.<index>` and in `pull-<repoId>.<index>`. Each
  * event holds the complete new value, and the difference to the old one.
  */
-export type DiscussionEvent =
-  | { type: 'TitleChanged'; data: IssueRef & { oldTitle: string; title: string } }
-  | { type: 'BodyChanged'; data: IssueRef & { body: string } }
-  | {
-      type: 'StatusChanged'
-      data: IssueRef & {
-        closed: boolean
-        /** The comment that shows the change in the timeline. */
-        comment: { id: number; kind: 'close' | 'reopen' }
-        /** The milestone that counts the issue. */
-        milestone: MilestoneRef | null
-      }
+export type DiscussionEvent = Events<
+  {
+    TitleChanged: { oldTitle: string; title: string }
+    BodyChanged: { body: string }
+    StatusChanged: {
+      closed: boolean
+      /** The comment that shows the change in the timeline. */
+      comment: { id: number; kind: 'close' | 'reopen' }
+      /** The milestone that counts the issue. */
+      milestone: MilestoneRef | null
     }
-  | {
-      type: 'LabelsChanged'
-      data: IssueRef & { labels: LabelRef[]; added: LabelRef[]; removed: LabelRef[] }
-    }
-  | {
-      type: 'MilestoneChanged'
-      data: IssueRef & { from: MilestoneRef | null; to: MilestoneRef | null; closed: boolean }
-    }
-  | {
-      type: 'AssigneesChanged'
-      data: IssueRef & { assignees: AccountRef[]; added: AccountRef[]; removed: AccountRef[] }
-    }
-  /** Deadlines are ISO 8601 in the zone in which they were given, at 23:59:59. */
-  | { type: 'DeadlineChanged'; data: IssueRef & { from: string | null; to: string | null } }
-  | { type: 'DependencyAdded'; data: IssueRef & { dependency: IssueRef } }
-  | { type: 'DependencyRemoved'; data: IssueRef & { dependency: IssueRef } }
+    LabelsChanged: { labels: LabelRef[]; added: LabelRef[]; removed: LabelRef[] }
+    MilestoneChanged: { from: MilestoneRef | null; to: MilestoneRef | null; closed: boolean }
+    AssigneesChanged: { assignees: AccountRef[]; added: AccountRef[]; removed: AccountRef[] }
+    DeadlineChanged: { from: string | null; to: string | null }
+    DependencyAdded: { dependency: IssueRef }
+    DependencyRemoved: { dependency: IssueRef }
+  },
+  IssueRef
+>
+
+/** What both issues and pull requests are opened with. */
+export interface Opened extends IssueRef {
+  /** Unique on the server. */
+  id: number
+  poster: AccountRef
+  title: string
+  body: string
+  labels: readonly LabelRef[]
+  milestone: MilestoneRef | null
+  assignees: readonly AccountRef[]
+  /** ISO 8601 at 23:59:59, in the time zone in which the client sent it. */
+  deadline: string | null
+}
 
 /** `issue-<repoId>.<index>` */
-export type IssueEvent =
-  | {
-      type: 'IssueOpened'
-      data: IssueRef & {
-        id: number
-        poster: AccountRef
-        title: string
-        body: string
-        labels: LabelRef[]
-        milestone: MilestoneRef | null
-        assignees: AccountRef[]
-        deadline: string | null
-      }
-    }
-  | DiscussionEvent
+export type IssueEvent = Events<{ IssueOpened: Opened }> | DiscussionEvent
 
 /** A file of a comment. */
 export interface Attachment {
@@ -324,20 +313,18 @@ export interface Attachment {
 }
 
 /** Comments, in the streams of issues and pull requests. */
-export type CommentEvent =
-  | { type: 'CommentAdded'; data: IssueRef & { commentId: number; author: AccountRef; body: string } }
-  /** Also recorded when a file is added to the comment: then the body is unchanged. */
-  | { type: 'CommentEdited'; data: IssueRef & { commentId: number; body: string } }
-  | { type: 'CommentDeleted'; data: IssueRef & { commentId: number } }
-  | { type: 'AttachmentAdded'; data: IssueRef & { commentId: number; attachment: Attachment } }
-  | {
-      type: 'AttachmentRenamed'
-      data: IssueRef & { commentId: number; attachmentId: number; name: string }
-    }
-  | {
-      type: 'AttachmentDeleted'
-      data: IssueRef & { commentId: number; attachmentId: number; uuid: string }
-    }
+export type CommentEvent = Events<
+  {
+    CommentAdded: { author: AccountRef; body: string }
+    /** Also recorded when a file is added to the comment: then the body is unchanged. */
+    CommentEdited: { body: string }
+    CommentDeleted: unknown
+    AttachmentAdded: { attachment: Attachment }
+    AttachmentRenamed: { attachmentId: number; name: string }
+    AttachmentDeleted: { attachmentId: number; uuid: string }
+  },
+  IssueRef & { commentId: number }
+>
 
 /** A merge whose intent is recorded: the base branch moves from `from` to `commit`, or the merge failed. */
 export interface MergeIntent {
@@ -365,73 +352,70 @@ export interface ScheduledMerge {
 
 /** `pull-<repoId>.<index>` */
 export type PullRequestEvent =
-  | {
-      type: 'PullRequestOpened'
-      data: IssueRef & {
-        id: number
-        poster: AccountRef
-        title: string
-        body: string
-        head: BranchPoint
-        base: BranchPoint
-        mergeBase: string
-        diff: DiffStat
-        mergeable: boolean
-        labels: LabelRef[]
-        milestone: MilestoneRef | null
-        assignees: AccountRef[]
-        deadline: string | null
-      }
-    }
-  | {
-      type: 'PullRequestHeadMoved'
-      data: IssueRef & { from: string; to: string; mergeBase: string; diff: DiffStat }
-    }
-  | {
-      type: 'MergeabilityChecked'
-      data: IssueRef & { head: string; base: string; mergeable: boolean; conflicts: string[] }
-    }
-  /** The base branch moved, and now contains more or fewer of the head's commits than before. */
-  | { type: 'MergeBaseMoved'; data: IssueRef & { from: string; to: string; diff: DiffStat } }
-  | {
-      type: 'TargetBranchChanged'
-      data: IssueRef & { from: BranchPoint; base: BranchPoint; mergeBase: string; diff: DiffStat }
-    }
-  | { type: 'MaintainerEditChanged'; data: IssueRef & { allowed: boolean } }
-  | { type: 'MergeStarted'; data: IssueRef & MergeIntent }
-  | { type: 'MergeFailed'; data: IssueRef & { commit: string; reason: string } }
-  | {
-      type: 'PullRequestMerged'
-      data: IssueRef & {
-        style: MergeStyle
-        /** The new commit of the base branch; for a manual merge, the commit that the request named. */
-        commit: string
-        head: string
-        mergeBase: string | null
-        mergedBy: AccountRef
-        milestone: MilestoneRef | null
-        /** Whether the head branch is deleted, too: directly after the merge, or later if that fails. */
-        deleteBranch: boolean
-      }
-    }
-  /** The comment on the deletion of the head branch after a merge. */
-  | { type: 'HeadBranchDeleted'; data: IssueRef & { commentId: number; branch: BranchPoint } }
-  | { type: 'MergeScheduled'; data: IssueRef & ScheduledMerge }
-  | { type: 'MergeScheduleCanceled'; data: IssueRef & { by: AccountRef } }
-  /** The scheduled merge was tried and refused. The schedule ends with it. */
-  | { type: 'ScheduledMergeRefused'; data: IssueRef & { head: string; reason: string; errors: string[] } }
+  | Events<
+      {
+        PullRequestOpened: Opened & {
+          head: BranchPoint
+          base: BranchPoint
+          mergeBase: string
+          diff: DiffStat
+          mergeable: boolean
+        }
+        PullRequestHeadMoved: { from: string; to: string; mergeBase: string; diff: DiffStat }
+        MergeabilityChecked: {
+          head: string
+          base: string
+          mergeable: boolean
+          /** The paths of the files in conflict. */
+          conflicts: string[]
+          /** How many files are in conflict. Present when they are too many to be listed. */
+          conflictCount?: number
+        }
+        /** The base branch moved, and now contains more or fewer of the head's commits than before. */
+        MergeBaseMoved: { from: string; to: string; diff: DiffStat }
+        TargetBranchChanged: { from: BranchPoint; base: BranchPoint; mergeBase: string; diff: DiffStat }
+        MaintainerEditChanged: { allowed: boolean }
+        MergeStarted: MergeIntent
+        MergeFailed: { commit: string; reason: string }
+        PullRequestMerged: {
+          style: MergeStyle
+          /** The new commit of the base branch; for a manual merge, the commit that the request named. */
+          commit: string
+          head: string
+          mergeBase: string | null
+          mergedBy: AccountRef
+          milestone: MilestoneRef | null
+          /** Whether the head branch is deleted, too: directly after the merge, or later if that fails. */
+          deleteBranch: boolean
+        }
+        /** The comment on the deletion of the head branch after a merge. */
+        HeadBranchDeleted: { commentId: number; branch: BranchPoint }
+        MergeScheduled: ScheduledMerge
+        MergeScheduleCanceled: { by: AccountRef }
+        /** The scheduled merge was tried and refused. The schedule ends with it. */
+        ScheduledMergeRefused: {
+          head: string
+          reason: string
+          errors: string[]
+          /** The number of the errors. Present when they are too many to be listed. */
+          errorCount?: number
+        }
+      },
+      IssueRef
+    >
   | DiscussionEvent
 
 /** `ids-<kind>` and `numbers-<repoId>`: the event's revision in its stream is the number that it takes. */
-export type SequenceEvent = { type: 'NumberTaken'; data: { sequence: string } }
+export type SequenceEvent = Events<{ NumberTaken: { sequence: string } }>
 
 /** `claim-<kind>-<key>`: the holder of a name that must be unique. */
-export type ClaimEvent =
-  | { type: 'ClaimTaken'; data: { key: string; holder: string } }
-  | { type: 'ClaimReleased'; data: { key: string; holder: string } }
+export type ClaimEvent = Events<
+  { ClaimTaken: unknown; ClaimReleased: unknown },
+  { key: string; holder: string }
+>
 
 /** The first event in the stream of something that got its name and number but was never created. */
-export type AbandonedEvent = { type: 'CreationAbandoned'; data: { key: string } }
+export type AbandonedEvent = Events<{ CreationAbandoned: { key: string } }>
 
 export type DomainEvent =
   | UserEvent

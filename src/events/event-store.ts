@@ -102,11 +102,26 @@ export interface SubscribeOptions {
   signal: AbortSignal
   /** The most events in one batch; default 1000. */
   batchSize?: number
+  /**
+   * Called with a position when every event up to it was delivered and the reader has asked for more. At the position
+   * may be an event of another application: so a reader knows that it has passed those, too. Each position is greater
+   * than the one before.
+   */
+  passed?: (position: Position) => void
+}
+
+/** What is wrong with a log that answers. */
+export interface LogProblems {
+  /** Why a write was denied a moment ago. */
+  denied: string | undefined
+  /** Events in our streams that others wrote, named by stream and revision. */
+  others: readonly string[]
 }
 
 export interface EventStore {
   /**
-   * Appends all events to one stream, or none. Resolves when they are durable.
+   * Appends all events to one stream, or none. Resolves when they are durable. The caller keeps to the limit of
+   * `append-size.ts`: EventStoreDB refuses an append of more than 1 MiB.
    *
    * Idempotent by event id, as in EventStoreDB. If the stream already has these ids at the place where they would be
    * written (for `any` and `stream-exists`: anywhere, in the same order), nothing is written and the result is that
@@ -129,8 +144,14 @@ export interface EventStore {
    * @throws StoreUnavailable when the connection is lost; the reader then subscribes again after its last event
    */
   subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]>
-  /** The position of the last event of the log; `LOG_START` when the log is empty. */
+  /**
+   * A position that no event of the log comes after, and that a subscription reports when it has passed it. It is the
+   * position of the last event, or of an event of another application after it; `LOG_START` when the log is empty.
+   * Takes the same time whatever else the server holds.
+   */
   lastPosition(): Promise<Position>
+  /** What an operator should know though the log answers. Without it, there is nothing. */
+  problems?(): LogProblems
   close(): Promise<void>
 }
 
@@ -152,6 +173,16 @@ export class WrongExpectedRevision extends Error {
 
 /** A store cannot answer now. The client gets 503 and may try again. */
 export class StoreUnavailable extends ErrorWithRefusal {
-  override readonly name = 'StoreUnavailable'
+  override readonly name: string = 'StoreUnavailable'
   readonly refusal = storeUnavailable
+}
+
+/** The server denies what Mergelog needs. An operator must change its settings or ours; it cannot heal by itself. */
+export class StoreDenied extends StoreUnavailable {
+  override readonly name = 'StoreDenied'
+}
+
+/** A stream cannot be used: it has a tombstone, or an event of ours in it is damaged. Other streams can. */
+export class StreamUnusable extends StoreUnavailable {
+  override readonly name = 'StreamUnusable'
 }

@@ -1,7 +1,4 @@
-/**
- * Reads from EventStoreDB in batches, with backpressure. A server that is slow or gone makes the read fail after a
- * timeout.
- */
+/** Reads from EventStoreDB in batches, with backpressure, and with a timeout for a server that is slow or gone. */
 import { setImmediate } from 'node:timers/promises'
 import { logIsClosed, toPortError, withTimeout } from './eventstoredb-errors.ts'
 
@@ -29,27 +26,32 @@ export interface ReadLimits {
    */
   deadline: number
   batchSize?: number
+  /** What is read, for the error when it is denied: "to read $all". */
+  what?: string
+  /** Called when all that has arrived was taken by the reader. */
+  drained?: () => void
   /** Whether this is a subscription: after its confirmation it waits for events without a timeout. */
   isSubscription?: boolean
 }
 
 /**
  * Yields events in non-empty batches as they arrive. The server sends no more until the reader has taken them.
+ * `open` gets a function that it may call when something other than an event has arrived: then `drained` is called.
  * @throws StoreUnavailable when the store is closed, the connection is lost, or the server is silent for too long
  */
 export async function* readBatches<E, Stream extends EventStream<E>>(
-  open: () => Stream & EventStream<E>,
+  open: (changed: () => void) => Stream & EventStream<E>,
   cancel: (stream: Stream) => Promise<void>,
-  { closing, signal, deadline, batchSize = BATCH_SIZE, isSubscription = false }: ReadLimits,
+  { closing, signal, deadline, batchSize = BATCH_SIZE, isSubscription = false, what, drained }: ReadLimits,
 ): AsyncIterable<E[]> {
   if (closing.aborted) throw logIsClosed()
   if (signal?.aborted) return
-  const stream = open()
   let failure: unknown
   let ended = false
   let hasTimeout = true
   let wake = () => {}
   const onChange = () => wake()
+  const stream = open(onChange)
   stream.on('readable', onChange)
   stream.on('confirmation', () => {
     hasTimeout = !isSubscription
@@ -69,7 +71,7 @@ export async function* readBatches<E, Stream extends EventStream<E>>(
   try {
     while (!signal?.aborted) {
       if (closing.aborted) throw logIsClosed()
-      if (failure !== undefined) throw toPortError(failure)
+      if (failure !== undefined) throw toPortError(failure, what)
       const batch: E[] = []
       while (batch.length < batchSize) {
         const item = stream.read()
@@ -80,6 +82,7 @@ export async function* readBatches<E, Stream extends EventStream<E>>(
         yield batch
         continue
       }
+      drained?.()
       if (ended) return
       const changed = new Promise<void>((resolve) => {
         wake = resolve

@@ -3,8 +3,9 @@
  * revision and the hash of the event before it. So every append names the revision that it follows. The server checks
  * that revision, which keeps the chain correct when several nodes write.
  *
- * The end of a stream is learned only from events that were read, never from events that were sent: the server
- * confirms a repeated append like the first one, and the stored events may come from an earlier try with other hashes.
+ * The server confirms a repeated append like the first one, and the stored events may come from an earlier try with
+ * other hashes. So the end of a stream is learned from events that were read. It is also learned from events that were
+ * sent, but only when no earlier try can exist: their ids are random, and this process has not sent them before.
  */
 import { LRUCache } from 'lru-cache'
 import { createTurns } from '../turns.ts'
@@ -27,6 +28,8 @@ const ENDS = 10_000
 const RECENT = 500
 /** The number of ids that are remembered for all streams together; about 100 bytes each. */
 const RECENT_IDS = 100_000
+/** The number of sent ids that are remembered; about 100 bytes each. Only a try again repeats one, so soon after. */
+const SENT_IDS = 50_000
 /** An append with any expected revision gives up when another writer was first in this many tries. */
 const MAX_TRIES = 50
 
@@ -40,16 +43,20 @@ export interface ChainWriter {
   readStream: EventStore['readStream']
   /** Appends linked events after exactly this revision. @throws WrongExpectedRevision when the stream ends elsewhere */
   write(stream: string, events: readonly NewEvent[], expected: number | 'no-stream'): Promise<Appended>
+  /** Whether a stream has none of our events at these revisions, and how many it has that others wrote. */
+  others(stream: string, from: number, to: number): Promise<{ onlyOthers: boolean; count: number }>
   /** How long an append may wait for its turn, in milliseconds. */
   turnTimeoutMs: number
 }
 
-export function createChainedAppend({ readStream, write, turnTimeoutMs }: ChainWriter) {
+export function createChainedAppend({ readStream, write, others, turnTimeoutMs }: ChainWriter) {
   const ends = new LRUCache<string, StreamEnd>({ max: ENDS })
   const recents = new LRUCache<string, Recent>({
     maxSize: RECENT_IDS,
     sizeCalculation: ({ revisions }) => 1 + revisions.size,
   })
+  /** The random ids that were sent. They may be in the log, even if the append failed. */
+  const sent = new LRUCache<string, true>({ max: SENT_IDS })
   /** Runs the appends to one stream one after another. */
   const inTurn = createTurns({
     timeoutMs: turnTimeoutMs,
@@ -65,7 +72,7 @@ export function createChainedAppend({ readStream, write, turnTimeoutMs }: ChainW
     const known = ends.get(stream)
     if (known?.revision === revision) return known
     for await (const event of readStream(stream, { from: revision, maxCount: 1 })) {
-      return { revision, hash: lastHashOf(event) }
+      if (event.revision === revision) return { revision, hash: lastHashOf(event) }
     }
     for await (const last of readStream(stream, { direction: 'backwards', maxCount: 1 })) {
       throw new WrongExpectedRevision(stream, revision, last.revision)
@@ -73,13 +80,90 @@ export function createChainedAppend({ readStream, write, turnTimeoutMs }: ChainW
     throw new WrongExpectedRevision(stream, revision, null)
   }
 
+  /** The end of the stream, as far as it is known; read when it is not. */
+  async function lastEnd(stream: string): Promise<StreamEnd> {
+    const known = ends.get(stream)
+    if (known !== undefined) return known
+    for await (const last of readStream(stream, { direction: 'backwards', maxCount: 1 })) {
+      return { revision: last.revision, hash: lastHashOf(last) }
+    }
+    return STREAM_START
+  }
+
+  /** Whether no earlier try to append these events can exist. */
+  const areNew = (events: readonly NewEvent[]) => events.every(({ id }) => isRandom(id) && !sent.has(id))
+
+  /** Appends after our last event. If the events are new, the last of them is the known end of the stream then. */
+  async function writeAfter(
+    stream: string,
+    end: StreamEnd,
+    events: readonly NewEvent[],
+    isNew: boolean,
+    mayLack = false,
+  ): Promise<Appended> {
+    for (const { id } of events) if (isRandom(id)) sent.set(id, true)
+    try {
+      const { appended, hash } = await writePastOthers(stream, end, events, mayLack)
+      if (isNew) ends.set(stream, { revision: appended.revision, hash })
+      return appended
+    } catch (error) {
+      // Another node was first, or the events are in the log although the append failed.
+      ends.delete(stream)
+      throw error
+    }
+  }
+
+  /**
+   * Links the events to our last event and writes them. Events that others wrote into the stream may follow it: they
+   * are passed over, and the chain goes on after them. `mayLack`: also when events that come after ours were deleted
+   * and cannot be read. Resolves to the place and the hash of the last event.
+   */
+  async function writePastOthers(
+    stream: string,
+    end: StreamEnd,
+    events: readonly NewEvent[],
+    mayLack: boolean,
+  ): Promise<{ appended: Appended; hash: string | null }> {
+    const writeAt = async (at: StreamEnd) => {
+      const linked = linkAll(stream, at, events)
+      const appended = await write(stream, linked, at.revision < 0 ? 'no-stream' : at.revision)
+      return { appended, hash: linked.at(-1)?.metadata.hash ?? null }
+    }
+    try {
+      return await writeAt(end)
+    } catch (error) {
+      if (!(error instanceof WrongExpectedRevision)) throw error
+      const { actual } = error
+      if (actual === null || actual <= end.revision) throw error
+      const { onlyOthers, count } = await others(stream, end.revision + 1, actual)
+      if (!onlyOthers || (count < actual - end.revision && !mayLack)) throw error
+      return writeAt({ revision: actual, hash: end.hash })
+    }
+  }
+
+  /** The end of the stream, and where the events are if they were appended before. */
+  async function repeatedIn(
+    stream: string,
+    events: readonly NewEvent[],
+    expected: 'any' | 'stream-exists',
+  ): Promise<{ end: StreamEnd; before?: Appended }> {
+    const recent = await recentOf(stream)
+    const { end } = recent
+    const revision = repeated(stream, events, expected, recent)
+    if (revision === undefined) return { end }
+    for await (const { position } of readStream(stream, { from: revision, maxCount: 1 })) {
+      return { end, before: { revision, position } }
+    }
+    return { end }
+  }
+
   /** Reads the stream's end and its last ids: only new events if the stream is known, else its last events. */
   async function recentOf(stream: string): Promise<Recent> {
     const known = recents.get(stream)
-    let end = known?.end ?? STREAM_START
-    const revisions = new Map(known?.revisions)
-    const events =
-      known === undefined ? await lastEvents(stream) : readStream(stream, { from: end.revision + 1 })
+    const isNear = known !== undefined && (ends.peek(stream)?.revision ?? -1) - known.end.revision <= RECENT
+    let end = isNear ? known.end : STREAM_START
+    const revisions = new Map(isNear ? known.revisions : [])
+    const events = isNear ? readStream(stream, { from: end.revision + 1 }) : await lastEvents(stream)
     for await (const event of events) {
       end = { revision: event.revision, hash: lastHashOf(event) }
       revisions.set(event.id, event.revision)
@@ -116,10 +200,11 @@ export function createChainedAppend({ readStream, write, turnTimeoutMs }: ChainW
 
   return {
     /** Remembers the end of a stream that was read: usually the next append follows it. */
-    seen(event: RecordedEvent): void {
-      const known = ends.peek(event.stream)
-      if (known !== undefined && known.revision >= event.revision) return
-      ends.set(event.stream, { revision: event.revision, hash: lastHashOf(event) })
+    seen,
+
+    /** Learns from a subscription where streams end that others write, too. Other streams are not remembered. */
+    followed(event: RecordedEvent): void {
+      if (ends.has(event.stream)) seen(event)
     },
 
     /** Appends after the given revision. @throws WrongExpectedRevision when the stream is not at it */
@@ -130,7 +215,7 @@ export function createChainedAppend({ readStream, write, turnTimeoutMs }: ChainW
     ): Promise<Appended> {
       return inTurn(stream, async () => {
         const end = expected === 'no-stream' ? STREAM_START : await endAt(stream, expected)
-        return write(stream, linkAll(stream, end, events), expected)
+        return writeAfter(stream, end, events, areNew(events))
       })
     },
 
@@ -141,21 +226,19 @@ export function createChainedAppend({ readStream, write, turnTimeoutMs }: ChainW
       expected: 'any' | 'stream-exists',
     ): Promise<Appended> {
       return inTurn(stream, async () => {
+        const isNew = areNew(events)
         for (let tries = 0; tries < MAX_TRIES; tries++) {
-          const recent = await recentOf(stream)
-          const { end } = recent
-          const revision = repeated(stream, events, expected, recent)
-          if (revision !== undefined) {
-            for await (const { position } of readStream(stream, { from: revision, maxCount: 1 })) {
-              return { revision, position }
-            }
-          }
+          // New events cannot be in the stream: only they need not look for themselves there.
+          const { end, before } = isNew
+            ? { end: await lastEnd(stream) }
+            : await repeatedIn(stream, events, expected)
+          if (before !== undefined) return before
           if (end.revision < 0 && expected === 'stream-exists') {
             throw new WrongExpectedRevision(stream, expected, null)
           }
           try {
-            const linked = linkAll(stream, end, events)
-            return await write(stream, linked, end.revision < 0 ? 'no-stream' : end.revision)
+            // Only an end that was just read is followed by nothing of ours but what was deleted.
+            return await writeAfter(stream, end, events, isNew, !isNew || tries > 0)
           } catch (error) {
             if (!(error instanceof WrongExpectedRevision)) throw error
             // Another node was first: try again. Or an id is in the stream, but too far back to be among the known
@@ -167,4 +250,13 @@ export function createChainedAppend({ readStream, write, turnTimeoutMs }: ChainW
       })
     },
   }
+
+  function seen(event: RecordedEvent): void {
+    const known = ends.peek(event.stream)
+    if (known !== undefined && known.revision >= event.revision) return
+    ends.set(event.stream, { revision: event.revision, hash: lastHashOf(event) })
+  }
 }
+
+/** Whether a UUID is random (version 4). Other ids derive from a request that may be repeated at any time. */
+const isRandom = (id: string) => id[14] === '4'

@@ -1,12 +1,14 @@
 /** The errors of EventStoreDB's client, as errors of the port. */
 import {
+  AccessDeniedError,
   CancelledError,
   DeadlineExceededError,
   NotLeaderError,
+  StreamDeletedError,
   TimeoutError,
   UnavailableError,
 } from '@eventstore/db-client'
-import { StoreUnavailable } from './event-store.ts'
+import { StoreDenied, StoreUnavailable, StreamUnusable } from './event-store.ts'
 
 export function logIsClosed(): StoreUnavailable {
   return new StoreUnavailable('the event log is closed')
@@ -32,9 +34,27 @@ const TEMPORARY: ReadonlySet<unknown> = new Set([1, 4, 8, 10, 14])
 // gRPC and the client throw plain errors with these messages when the connection breaks at certain moments.
 const CONNECTION_BROKEN = /channel has been shut down|failed to discover|RST_STREAM|write after end/i
 
-/** Turns a temporary failure of the client into StoreUnavailable. Other errors stay as they are. */
-export function toPortError(error: unknown): unknown {
+/** gRPC's status UNAUTHENTICATED. */
+const UNAUTHENTICATED = 16
+
+/**
+ * Turns the client's error into one of the port: a temporary failure, a denied access, or a stream with a tombstone.
+ * Other errors stay as they are. `what` was tried, as in "to read $all".
+ */
+export function toPortError(error: unknown, what = 'this'): unknown {
   if (!(error instanceof Error)) return new Error(String(error))
+  if (error instanceof AccessDeniedError) {
+    const reason =
+      error.code === UNAUTHENTICATED
+        ? 'does not know the user of EVENTSTORE_URL, or the password is wrong'
+        : `does not allow the user of EVENTSTORE_URL ${what}: grant it in the stream's ACL`
+    return new StoreDenied(`EventStoreDB ${reason}`, { cause: error })
+  }
+  if (error instanceof StreamDeletedError) {
+    return new StreamUnusable(`stream ${error.streamName} has a tombstone: it was deleted in EventStoreDB`, {
+      cause: error,
+    })
+  }
   const isTemporary =
     error instanceof UnavailableError ||
     error instanceof DeadlineExceededError ||

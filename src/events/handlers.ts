@@ -1,7 +1,4 @@
-/**
- * Maps from event type to function. They replace a switch: each type is named once, and the compiler checks all of
- * them.
- */
+/** Maps from event type to function. Unlike in a switch, the compiler checks that none is missing. */
 import type { DomainEvent, Envelope } from './domain-events.ts'
 
 type ByType = { [E in DomainEvent as E['type']]: E }
@@ -40,11 +37,12 @@ export function handledBy<T extends EventType, E = unknown>(
 }
 
 /** Calls the handler of the event's type. */
-export function handle<T extends EventType, Subject, Result, E>(
-  handlers: Handlers<T, Subject, Result, E>,
+export function handle<T extends EventType, Subject, Result, E, Rest extends unknown[] = []>(
+  handlers: Handlers<T, Subject, Result, E, Rest>,
   subject: Subject,
   event: EventOf<T, E>,
+  ...rest: Rest
 ): Result {
   const { type }: { type: T } = event
-  return handlers[type](subject, event)
+  return handlers[type](subject, event, ...rest)
 }

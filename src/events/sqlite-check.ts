@@ -1,5 +1,5 @@
 /** Checks the file of the embedded log: damage, and events that were removed from it. */
-import { type Bytes, integrityProblem, lossyText, openSqlite, type Sqlite, select } from '../sqlite.ts'
+import { type Bytes, checkFile, integrityProblem, lossyText, type Sqlite, select } from '../sqlite.ts'
 import type { Position } from './event-store.ts'
 
 /** A problem of the log, with its place as far as it is known. */
@@ -18,18 +18,12 @@ export interface LogProblem {
  * @throws BrokenFile when the file is not a database
  */
 export function checkSqliteLog(file: string): LogProblem | undefined {
-  const db = openSqlite(file, 'NORMAL')
-  try {
-    db.exec('BEGIN')
+  return checkFile(file, (db) => {
     const damage = integrityProblem(db)
     return damage === undefined
       ? (missingPosition(db) ?? strayEvent(db) ?? wrongEnd(db))
       : { problem: `${file} is damaged: ${damage}` }
-  } finally {
-    // A statement that returned a row keeps its read lock even after the connection is closed.
-    if (db.inTransaction) db.exec('ROLLBACK')
-    db.close()
-  }
+  })
 }
 
 function missingPosition(db: Sqlite): LogProblem | undefined {

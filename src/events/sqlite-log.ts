@@ -9,11 +9,9 @@ import {
   type Sqlite,
   selectColumn,
 } from '../sqlite.ts'
-import { isEventMetadata, type Position, type RecordedEvent } from './event-store.ts'
+import { isEventMetadata, type Position, type RecordedEvent, type StoredText } from './event-store.ts'
 
-/**
- * `streams.hash` repeats the hash of the stream's last event, so that an append need not read it. Null in older logs.
- */
+/** `streams.hash` repeats the hash of the stream's last event for the next append. Null in older logs. */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS streams (
     id INTEGER PRIMARY KEY,
@@ -47,9 +45,7 @@ export const EVENT_TEXTS = 'concat(name, events.id, events.type, data, metadata)
  */
 export const EVENT_COLUMNS = `${EVENT_HEAD}, CAST(${EVENT_TEXTS} AS BLOB)`
 
-/**
- * A row of `EVENT_COLUMNS`. `name`, `id`, `type` and `data` are lengths in bytes; a damaged row may have null there.
- */
+/** A row of `EVENT_COLUMNS`. `name` to `data` are lengths in bytes; a damaged row may have null there. */
 export type EventTuple = [
   position: number,
   revision: number,
@@ -101,17 +97,9 @@ function hasHashes(db: Sqlite): boolean {
   return selectColumn<[], number>(db, columns).get() === 1
 }
 
-/** An event with its texts as they are in the file. */
-interface EventTexts extends Place {
-  id: string
-  type: string
-  data: string
-  metadata: string
-}
-
-/** Splits the row's BLOB into its texts. @throws BrokenEvent when the row is damaged */
-function textsOf(file: string, tuple: EventTuple): EventTexts {
-  const [position, revision, name, id, type, data, isTyped, bytes] = tuple
+/** Reads a row of the file as an event. @throws BrokenEvent when the row is damaged */
+export function toEvent(file: string, tuple: EventTuple, withText = false): RecordedEvent {
+  const [position, revision, name, idLength, typeLength, dataLength, isTyped, bytes] = tuple
   const texts = isTyped === 1 ? readable(bytes) : undefined
   if (texts === undefined) {
     // One flipped bit can change the type of a column.
@@ -120,36 +108,28 @@ function textsOf(file: string, tuple: EventTuple): EventTexts {
     throw new BrokenEvent(file, { position, stream, revision }, problem)
   }
   const { buffer, encoding } = texts
-  const [idEnd, typeEnd] = [name + id, name + id + type]
-  return {
-    position,
-    stream: buffer.toString(encoding, 0, name),
-    revision,
-    id: buffer.toString(encoding, name, idEnd),
-    type: buffer.toString(encoding, idEnd, typeEnd),
-    data: buffer.toString(encoding, typeEnd, typeEnd + data),
-    metadata: buffer.toString(encoding, typeEnd + data),
+  const [idEnd, typeEnd] = [name + idLength, name + idLength + typeLength]
+  const stream = buffer.toString(encoding, 0, name)
+  const place = { position, stream, revision }
+  const id = buffer.toString(encoding, name, idEnd)
+  const type = buffer.toString(encoding, idEnd, typeEnd)
+  const text = {
+    data: buffer.toString(encoding, typeEnd, typeEnd + dataLength),
+    metadata: buffer.toString(encoding, typeEnd + dataLength),
   }
-}
-
-/** Reads a row of the file as an event. @throws BrokenEvent when the row is damaged */
-export function toEvent(file: string, tuple: EventTuple, withText = false): RecordedEvent {
-  const texts = textsOf(file, tuple)
-  const { position, stream, revision, id, type } = texts
-  const data = parsed(file, texts, 'data')
-  const metadata = parsed(file, texts, 'metadata')
-  if (!isEventMetadata(metadata)) throw new BrokenEvent(file, texts, 'has incomplete metadata')
+  const data = parsed(file, place, text, 'data')
+  const metadata = parsed(file, place, text, 'metadata')
+  if (!isEventMetadata(metadata)) throw new BrokenEvent(file, place, 'has incomplete metadata')
   if (!withText) return { position, stream, revision, id, type, data, metadata }
-  const text = { data: texts.data, metadata: texts.metadata }
   return { position, stream, revision, id, type, data, metadata, text }
 }
 
-function parsed(file: string, texts: EventTexts, column: 'data' | 'metadata'): object {
+function parsed(file: string, place: Place, text: StoredText, column: keyof StoredText): object {
   try {
-    const value: unknown = JSON.parse(texts[column])
+    const value: unknown = JSON.parse(text[column])
     if (typeof value === 'object' && value !== null) return value
   } catch {
     // The error is thrown below.
   }
-  throw new BrokenEvent(file, texts, `has ${column} that is not a JSON object`)
+  throw new BrokenEvent(file, place, `has ${column} that is not a JSON object`)
 }

@@ -36,18 +36,16 @@ interface Page {
 
 /** Prepares the reads of the store, and starts to watch for appends of other processes. */
 export function createReads(db: Sqlite, file: string) {
+  const ofStream = (revisions: string) =>
+    selectTuples<[string, number, number], EventTuple>(
+      db,
+      `SELECT ${EVENT_COLUMNS} FROM streams JOIN events ON events.stream = streams.id
+       WHERE name = ? AND events.revision ${revisions} LIMIT ?`,
+    )
   const statement = {
     last: select<[], { position: number }>(db, 'SELECT max(position) AS position FROM events'),
-    streamForwards: selectTuples<[string, number, number], EventTuple>(
-      db,
-      `SELECT ${EVENT_COLUMNS} FROM streams JOIN events ON events.stream = streams.id
-       WHERE name = ? AND events.revision >= ? ORDER BY events.revision LIMIT ?`,
-    ),
-    streamBackwards: selectTuples<[string, number, number], EventTuple>(
-      db,
-      `SELECT ${EVENT_COLUMNS} FROM streams JOIN events ON events.stream = streams.id
-       WHERE name = ? AND events.revision <= ? ORDER BY events.revision DESC LIMIT ?`,
-    ),
+    streamForwards: ofStream('>= ? ORDER BY events.revision'),
+    streamBackwards: ofStream('<= ? ORDER BY events.revision DESC'),
     allBackwards: selectTuples<[number, number], EventTuple>(
       db,
       `SELECT ${EVENT_COLUMNS} FROM events JOIN streams ON streams.id = events.stream

@@ -28,11 +28,6 @@ interface StreamRow {
   hash: Bytes | null
 }
 
-interface PlaceRow {
-  revision: number
-  position: number
-}
-
 interface PendingAppend {
   stream: string
   events: readonly NewEvent[]
@@ -41,28 +36,25 @@ interface PendingAppend {
   reject: (error: Error) => void
 }
 
-export interface SqliteEventStoreOptions {
-  /** Whether appended events are linked to the hash chain of their stream (the default), or stored unchanged. */
-  linked?: boolean
-}
-
-/** Opens or creates the log in `file`. @throws BrokenFile when it is not a log, or is damaged at its beginning */
-export function openSqliteEventStore(
-  file: string,
-  { linked = true }: SqliteEventStoreOptions = {},
-): EventStore {
+/**
+ * Opens or creates the log in `file`. `linked` is false to store events unchanged, without linking them to the hash
+ * chain of their stream.
+ * @throws BrokenFile when it is not a log, or is damaged at its beginning
+ */
+export function openSqliteEventStore(file: string, { linked = true } = {}): EventStore {
   const db = openLogFile(file)
   const { statement, reads } = closeOnError(file, [db], () => ({
     statement: prepareAppends(db),
     // Last, because it starts a timer.
     reads: createReads(db, file),
   }))
+  const { wake, close: endReads, ...reading } = reads
 
   let pending: PendingAppend[] = []
   let closed = false
 
   /** The place of the last event when this append was already made; undefined when it was not. */
-  function recordedBefore(stream: StreamRow, append: PendingAppend): PlaceRow | undefined {
+  function recordedBefore(stream: StreamRow, append: PendingAppend): Appended | undefined {
     const places = append.events.map((event) => statement.place.get(stream.id, event.id))
     const first = places[0]
     if (first === undefined) return undefined
@@ -144,7 +136,7 @@ export function openSqliteEventStore(
       return
     }
     for (const answer of answers) answer()
-    reads.wake()
+    wake()
   }
 
   /** The error for an append with an id that is already in the stream, but at another place than a repeated append. */
@@ -170,16 +162,12 @@ export function openSqliteEventStore(
         if (pending.length === 1) setImmediate(commitPending)
       })
     },
-    readStream: reads.readStream,
-    readAll: reads.readAll,
-    readPositions: reads.readPositions,
-    subscribe: reads.subscribe,
-    lastPosition: reads.lastPosition,
+    ...reading,
     async close() {
       if (closed) return
       if (pending.length > 0) commitPending()
       closed = true
-      reads.close()
+      endReads()
       db.close()
     },
   }
@@ -196,7 +184,7 @@ function prepareAppends(db: Sqlite) {
     addEvent: db.prepare(
       'INSERT INTO events (stream, revision, id, type, data, metadata) VALUES (?, ?, ?, ?, ?, ?)',
     ),
-    place: select<[number, string], PlaceRow>(
+    place: select<[number, string], Appended>(
       db,
       'SELECT CAST(revision AS INTEGER) AS revision, position FROM events WHERE stream = ? AND id = ?',
     ),
@@ -212,7 +200,7 @@ function prepareAppends(db: Sqlite) {
 }
 
 function unlinked({ data, metadata }: NewEvent) {
-  return { hash: null, data: JSON.stringify(data), metadata: JSON.stringify(metadata) }
+  return { hash: metadata.hash ?? null, data: JSON.stringify(data), metadata: JSON.stringify(metadata) }
 }
 
 function asError(error: unknown): Error {

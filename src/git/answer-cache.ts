@@ -10,19 +10,12 @@ import { LRUCache } from 'lru-cache'
  * another.
  */
 export function createAnswerCache<T extends object>(maxSize: number, sizeOf: (answer: T) => number) {
-  const known = new LRUCache<string, T>({ maxSize, sizeCalculation: (answer) => Math.max(1, sizeOf(answer)) })
-  const asked = new Map<string, Promise<T>>()
-  return async (key: string, ask: () => Promise<T>): Promise<T> => {
-    const answer = known.get(key) ?? asked.get(key)
-    if (answer !== undefined) return await answer
-    const asking = ask()
-    asked.set(key, asking)
-    try {
-      const fresh = await asking
-      known.set(key, fresh)
-      return fresh
-    } finally {
-      asked.delete(key)
-    }
-  }
+  const answers = new LRUCache<string, T, () => Promise<T>>({
+    maxSize,
+    sizeCalculation: (answer) => Math.max(1, sizeOf(answer)),
+    fetchMethod: (_key, _stale, { context: ask }) => ask(),
+    // A caller gets its answer also when the cache has no room for it any more.
+    ignoreFetchAbort: true,
+  })
+  return async (key: string, ask: () => Promise<T>) => await answers.forceFetch(key, { context: ask })
 }

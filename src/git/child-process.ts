@@ -1,16 +1,24 @@
-/** Helpers for all git processes: collect standard error, send signals, explain failures. */
-import type { ChildProcessWithoutNullStreams } from 'node:child_process'
-import { GitUnavailable, RepositoryMissing } from './errors.ts'
+/** Helpers for all git processes: start them, send signals, explain failures. */
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { GitFailed, GitUnavailable, RepositoryMissing } from './errors.ts'
 
 const MAX_STDERR = 64 * 1024
 
-/** Collects a process's standard error. The returned function gives the last 64 KB of it. */
-export function collectStderr(child: ChildProcessWithoutNullStreams): () => string {
+/** Starts a program. `stderr` gives the last 64 KB of its standard error. */
+export function startProcess(
+  program: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): { child: ChildProcessWithoutNullStreams; stderr: () => string } {
+  // A group of its own, so that one signal reaches its helper processes too, and Ctrl-C does not.
+  const child = spawn(program, args, { cwd: '/', env, stdio: 'pipe', detached: true })
   let tail = Buffer.alloc(0)
   child.stderr.on('data', (chunk: Buffer) => {
     tail = Buffer.concat([tail, chunk]).subarray(-MAX_STDERR)
   })
-  return () => tail.toString('utf8')
+  // It may end before it has read all input. Its exit code and output tell why.
+  child.stdin.on('error', () => undefined)
+  return { child, stderr: () => tail.toString('utf8') }
 }
 
 export function cannotStart(error: Error, program = 'git'): GitUnavailable {
@@ -26,17 +34,39 @@ export function signalGroup(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   }
 }
 
+/** Whether a process that was started has not ended. */
+export function isRunning({ pid, exitCode, signalCode }: ChildProcessWithoutNullStreams): boolean {
+  return pid !== undefined && exitCode === null && signalCode === null
+}
+
+/** Kills a process and its group at once, unless it has ended. */
+export function killNow(child: ChildProcessWithoutNullStreams): void {
+  if (child.pid !== undefined && isRunning(child)) signalGroup(child.pid, 'SIGKILL')
+}
+
 const NO_REPOSITORY = /not a git repository|does not appear to be a git repository/
 const NO_RESOURCES =
   /No space left on device|Disk quota exceeded|Read-only file system|Too many open files|Cannot allocate memory|out of memory|Resource temporarily unavailable/i
 
-/**
- * Throws when git's standard error shows that no command could have worked here and now.
- *
- * @throws RepositoryMissing, GitUnavailable when the machine lacks disk space, memory or the like
- */
-export function throwIfUnusable(stderr: string, dir: string | undefined): void {
-  if (NO_REPOSITORY.test(stderr)) throw new RepositoryMissing(`no repository at ${dir ?? 'that place'}`)
+/** How a process has ended. */
+export interface Ending {
+  /** Null when a signal ended it. */
+  code: number | null
+  /** The last 64 KB. */
+  stderr: string
+}
+
+/** The error when git's standard error shows that no command could have worked here and now. */
+export function unusable({ stderr }: Ending, dir?: string): RepositoryMissing | GitUnavailable | undefined {
+  if (NO_REPOSITORY.test(stderr)) return new RepositoryMissing(`no repository at ${dir ?? 'that place'}`)
   const lack = NO_RESOURCES.exec(stderr)
-  if (lack !== null) throw new GitUnavailable(`git can't work now: ${lack[0]}`)
+  return lack === null ? undefined : new GitUnavailable(`git can't work now: ${lack[0]}`)
+}
+
+/** The error for a git process that should not have ended like this. */
+export function failureOf(args: readonly string[], ending: Ending, dir?: string): Error {
+  const problem = unusable(ending, dir)
+  if (problem !== undefined) return problem
+  if (ending.code === null) return new GitUnavailable(`git ${args[0]} was ended by a signal`)
+  return new GitFailed(args, ending.code, ending.stderr)
 }

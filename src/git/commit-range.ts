@@ -4,27 +4,22 @@ import { createAnswerCache } from './answer-cache.ts'
 import { checkedId } from './names.ts'
 import { nearRange } from './near-history.ts'
 import { gitOutput } from './run.ts'
+import { splitAt } from './split.ts'
 
 /** Of a larger range, only the newest commits are listed. */
 const MAX_COMMITS = 1_000_000
 /** 40 hexadecimal digits and a newline. */
 const ID_LINE = 41
 
-/** Ids of commits, newest first. */
-export interface CommitRange {
-  /** The number of commits, at most a million. */
-  total: number
-  page(skip: number, limit: number): string[]
-}
-
 const ranges = createAnswerCache<Buffer>(128 * 1024 * 1024, (ids) => 200 + ids.length)
 
 /**
- * The commits that `git log from..to` lists: those that `to` has and `from` lacks.
+ * The commits that `git log from..to` lists: those that `to` has and `from` lacks. `total` is their number, at most a
+ * million; `page` gives ids, newest first.
  *
  * @throws GitFailed when a commit does not exist
  */
-export async function commitRange(dir: string, from: string, to: string): Promise<CommitRange> {
+export async function commitRange(dir: string, from: string, to: string) {
   const key = `${dir}\0${checkedId(from)}\0${checkedId(to)}`
   const ids = await ranges(key, async () => {
     const near = await nearRange(dir, from, to)
@@ -33,7 +28,7 @@ export async function commitRange(dir: string, from: string, to: string): Promis
   })
   return {
     total: ids.length / ID_LINE,
-    page(skip, limit) {
+    page(skip: number, limit: number): string[] {
       const text = ids.toString('latin1', skip * ID_LINE, (skip + limit) * ID_LINE)
       return text.split('\n').filter((id) => id !== '')
     },
@@ -76,7 +71,7 @@ export async function commitChanges(
   }
   if (unknown.length === 0) return result
   const args = ['diff-tree', '--stdin', '--root', '-r', '-M', '-z', '--raw', '--numstat']
-  const onOutput = splitTokens(changesReader(result, maxFiles))
+  const onOutput = splitAt(0, changesReader(result, maxFiles))
   await gitOutput([...args, '--no-ext-diff', '--no-textconv'], {
     dir,
     input: `${unknown.join('\n')}\n`,
@@ -90,6 +85,13 @@ export async function commitChanges(
   return result
 }
 
+/** The statuses of the names that follow a raw line with this letter. All other letters: one modified file. */
+const STATUSES: Readonly<Record<string, readonly AffectedStatus[]>> = {
+  A: ['added'],
+  D: ['removed'],
+  R: ['removed', 'added'],
+}
+
 /** Returns a function that takes the tokens of `diff-tree -z --raw --numstat` one by one and fills in `result`. */
 function changesReader(
   result: ReadonlyMap<string, CommitChanges>,
@@ -97,7 +99,7 @@ function changesReader(
 ): (token: Buffer) => void {
   let current: CommitChanges | undefined
   /** The statuses of the names that follow. */
-  let names: AffectedStatus[] = []
+  let names: readonly AffectedStatus[] = []
   let skipped = 0
 
   return (token) => {
@@ -105,8 +107,9 @@ function changesReader(
       skipped -= 1
       return
     }
-    const status = names.shift()
+    const [status, ...others] = names
     if (status !== undefined) {
+      names = others
       if (current !== undefined && current.files.length < maxFiles) {
         current.files.push({ name: token.toString('utf8'), status })
       }
@@ -114,7 +117,7 @@ function changesReader(
     }
     const text = token.toString('latin1')
     if (text.startsWith(':')) {
-      names = statusesOf(text.split(' ')[4] ?? '')
+      names = STATUSES[text.split(' ')[4]?.[0] ?? ''] ?? ['modified']
       return
     }
     const [, added, deleted, name] = /^(\d+|-)\t(\d+|-)\t(.*)$/s.exec(text) ?? []
@@ -128,33 +131,5 @@ function changesReader(
     }
     // The two names of a renamed file follow. The raw lines gave them already.
     if (name === '') skipped = 2
-  }
-}
-
-/** The statuses of the names that follow a raw line with this letter. */
-function statusesOf(letter: string): AffectedStatus[] {
-  switch (letter[0]) {
-    case 'A':
-      return ['added']
-    case 'D':
-      return ['removed']
-    case 'R':
-      return ['removed', 'added']
-    default:
-      return ['modified']
-  }
-}
-
-/** Splits the output at NUL bytes. */
-function splitTokens(found: (token: Buffer) => void): (chunk: Buffer) => void {
-  let held: Buffer[] = []
-  return (chunk) => {
-    let start = 0
-    for (let end = chunk.indexOf(0); end !== -1; end = chunk.indexOf(0, start)) {
-      found(Buffer.concat([...held, chunk.subarray(start, end)]))
-      held = []
-      start = end + 1
-    }
-    if (start < chunk.length) held.push(Buffer.from(chunk.subarray(start)))
   }
 }

@@ -106,13 +106,17 @@ async function readCommits(
   await gitOutput(['cat-file', '--batch'], { dir, input: input.join(''), onOutput })
 }
 
-function parseCommit(sha: string, content: Buffer): CommitFacts {
+/** Splits the content of a commit. `values` gives the values of all headers with a name, read as latin1. */
+export function splitCommit(content: Buffer) {
   const end = content.indexOf('\n\n')
-  const head = end === -1 ? content : content.subarray(0, end)
-  const body = end === -1 ? Buffer.alloc(0) : content.subarray(end + 2)
-  const headers = head.toString('latin1').split('\n')
+  const headers = content.toString('latin1', 0, end === -1 ? content.length : end).split('\n')
   const values = (key: string) =>
     headers.filter((line) => line.startsWith(`${key} `)).map((line) => line.slice(key.length + 1))
+  return { headers, values, body: end === -1 ? Buffer.alloc(0) : content.subarray(end + 2) }
+}
+
+function parseCommit(sha: string, content: Buffer): CommitFacts {
+  const { headers, values, body } = splitCommit(content)
   const decode = decoder(values('encoding')[0])
   const signature = (key: string) => parseSignature(decode(Buffer.from(values(key)[0] ?? '', 'latin1')))
   return {

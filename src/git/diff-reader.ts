@@ -1,13 +1,12 @@
 /** Reads the output of `git diff` while it arrives and counts the changes of each file, holding only a line of it. */
-
-export type FileChange = 'added' | 'deleted' | 'renamed' | 'modified'
+import { splitAt } from './split.ts'
 
 export interface ChangedFile {
   /** The new name; bytes that are not UTF-8 become U+FFFD. */
   name: string
   /** Only of a renamed file. */
   previousName?: string
-  change: FileChange
+  change: 'added' | 'deleted' | 'renamed' | 'modified'
   /** Added lines; 0 for a binary file. */
   additions: number
   deletions: number
@@ -23,23 +22,21 @@ export interface DiffBounds {
   maxLineCharacters: number
 }
 
-export interface DiffReader {
-  take(chunk: Buffer): void
-  /** The files that were read so far. The list is complete when git has ended, or when `isFull`. */
-  files(): ChangedFile[]
-  /** Whether more files follow than may be listed. */
-  isFull(): boolean
-}
-
 /** The limit for lines that name files. It doesn't depend on the limit for changed lines. */
 const MAX_HEADER_BYTES = 64 * 1024
 const HEADER = 'diff --git '
 const RENAME_FROM = 'rename from '
 const RENAME_TO = 'rename to '
 const FIRST_OF_HEADER = HEADER.charCodeAt(0)
+const PLUS = '+'.charCodeAt(0)
+const MINUS = '-'.charCodeAt(0)
+const NEWLINE = 0x0a
 
-/** Makes a reader for the output of `git diff --no-color -p` with the prefixes `a/` and `b/`. */
-export function readDiff({ maxLines, maxFiles, maxLineCharacters }: DiffBounds): DiffReader {
+/**
+ * Makes a reader for the output of `git diff --no-color -p` with the prefixes `a/` and `b/`. `isFull`: more files
+ * follow than may be listed. The list of files is complete then, or when git has ended.
+ */
+export function readDiff({ maxLines, maxFiles, maxLineCharacters }: DiffBounds) {
   const files: ChangedFile[] = []
   let file: ChangedFile | undefined
   let inHunks = false
@@ -70,49 +67,17 @@ export function readDiff({ maxLines, maxFiles, maxLineCharacters }: DiffBounds):
     else if (first === MINUS) file.deletions += 1
   }
 
-  const take = splitLines(
-    // No line of a hunk begins with the first letter of a header.
-    (first) => (inHunks && first !== FIRST_OF_HEADER ? maxLineCharacters : MAX_HEADER_BYTES),
+  const take = splitAt(
+    NEWLINE,
     (line) => {
       if (full) return
       if (inHunks && line[0] !== FIRST_OF_HEADER) changedLine(line[0])
       else header(line.toString('latin1'))
     },
+    // No line of a hunk begins with the first letter of a header.
+    (first) => (inHunks && first !== FIRST_OF_HEADER ? maxLineCharacters : MAX_HEADER_BYTES),
   )
   return { take, files: () => files, isFull: () => full }
-}
-
-const PLUS = '+'.charCodeAt(0)
-const MINUS = '-'.charCodeAt(0)
-const NEWLINE = 0x0a
-
-/** Splits into lines without their newline. `bytesHeld` limits the length of a line by its first byte. */
-function splitLines(
-  bytesHeld: (first: number) => number,
-  found: (line: Buffer) => void,
-): (chunk: Buffer) => void {
-  /** The beginning of a line whose end has not arrived yet. */
-  let held: Buffer[] = []
-  let left = 0
-
-  return (chunk) => {
-    let start = 0
-    while (start < chunk.length) {
-      const newline = chunk.indexOf(NEWLINE, start)
-      const end = newline === -1 ? chunk.length : newline
-      if (held.length === 0) left = bytesHeld(chunk[start] ?? NEWLINE)
-      const part = chunk.subarray(start, Math.min(end, start + left))
-      if (newline === -1) {
-        // Copy the part, so that the large chunk doesn't stay in memory.
-        if (part.length > 0) held.push(Buffer.from(part))
-        left -= part.length
-        return
-      }
-      found(held.length === 0 ? part : Buffer.concat([...held, part]))
-      held = []
-      start = newline + 1
-    }
-  }
 }
 
 /** The name in `diff --git a/NAME b/NAME`. Wrong for a renamed file, whose name other lines give. */
@@ -125,7 +90,7 @@ function nameInHeader(line: string): string {
 const ESCAPES: Record<string, number> = { a: 7, b: 8, t: 9, n: 10, v: 11, f: 12, r: 13 }
 
 /** Decodes a name that git printed, read as latin1. git quotes unusual characters as in C. */
-function unquoted(path: string): string {
+export function unquoted(path: string): string {
   const bytes =
     path.startsWith('"') && path.endsWith('"')
       ? path.slice(1, -1).replace(/\\([0-7]{3}|.)/gs, (_, escaped: string) => {

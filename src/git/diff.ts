@@ -1,8 +1,8 @@
 /** The difference between two commits as text, for `git apply` or `git am`. */
 import { Readable } from 'node:stream'
 import { LRUCache } from 'lru-cache'
-import { throwIfUnusable } from './child-process.ts'
-import { GitFailed, GitUnavailable } from './errors.ts'
+import { failureOf } from './child-process.ts'
+import { GitUnavailable } from './errors.ts'
 import { checkedId } from './names.ts'
 import { startStallTimer } from './request-body.ts'
 import { startTransfer } from './transfer.ts'
@@ -77,11 +77,8 @@ export async function diffText(
       signal?.throwIfAborted()
       throw new GitUnavailable('git was ended before its output was complete', { cause: error })
     }
-    const { code, stderr } = await transfer.ended
-    if (code === 0) return
-    throwIfUnusable(stderr, dir)
-    if (code === null) throw new GitUnavailable(`git ${args[0]} was ended by a signal`)
-    throw new GitFailed(args, code, stderr)
+    const ending = await transfer.ended
+    if (ending.code !== 0) throw failureOf(args, ending, dir)
   }
 
   try {

@@ -3,19 +3,15 @@ import { ErrorWithRefusal, refuse, storeUnavailable } from '../refusal.ts'
 
 /** An argument is malformed (a name, an id or a file name), so it must not reach git. */
 export class InvalidGitArgument extends ErrorWithRefusal {
-  override readonly name = 'InvalidGitArgument'
   /** Which argument: `branch`, `ref`, `object id`, … */
   readonly field: string
   readonly reason: string
+  readonly refusal = refuse.unprocessable(this.message)
 
   constructor(field: string, reason: string) {
     super(`${field}: ${reason}`)
     this.field = field
     this.reason = reason
-  }
-
-  get refusal() {
-    return refuse.unprocessable(this.message)
   }
 }
 
@@ -35,50 +31,37 @@ export class GitFailed extends Error {
 
 /** The directory does not contain a repository: it was never made, or it has been deleted. */
 export class RepositoryMissing extends ErrorWithRefusal {
-  override readonly name = 'RepositoryMissing'
   readonly refusal = refuse.notFound('repository not found')
 }
 
 /** git can't work now: the disk is full, no process can start, or a time limit has passed. */
 export class GitUnavailable extends ErrorWithRefusal {
-  override readonly name = 'GitUnavailable'
   readonly refusal = storeUnavailable
 }
 
 /** A commit can't be signed: the key is missing or unreadable, has a passphrase, or is not a private SSH key. */
 export class SigningFailed extends ErrorWithRefusal {
-  override readonly name = 'SigningFailed'
   readonly refusal = refuse.unavailable("the server's signing key cannot be used now; try again")
 }
 
 /** git's output is larger than the caller allows. */
 export class GitOutputTooLarge extends ErrorWithRefusal {
-  override readonly name = 'GitOutputTooLarge'
   readonly refusal = refuse.unprocessable('this is more than the server can process at once')
 }
 
 /** A git client's request breaks the protocol. */
 export class MalformedGitRequest extends ErrorWithRefusal {
-  override readonly name = 'MalformedGitRequest'
-  get refusal() {
-    return refuse.invalid(this.message)
-  }
+  readonly refusal = refuse.invalid(this.message)
 }
 
 /** A git client's request is larger than allowed. */
 export class GitRequestTooLarge extends ErrorWithRefusal {
-  override readonly name = 'GitRequestTooLarge'
-  get refusal() {
-    return refuse.tooLarge(this.message)
-  }
+  readonly refusal = refuse.tooLarge(this.message)
 }
 
 /** The Content-Encoding of a request is neither gzip nor identity. */
 export class UnknownContentEncoding extends ErrorWithRefusal {
-  override readonly name = 'UnknownContentEncoding'
-  get refusal() {
-    return refuse.unsupported(this.message)
-  }
+  readonly refusal = refuse.unsupported(this.message)
 }
 
 /** The client went away, or sent nothing for too long, before its request was complete. */
@@ -91,6 +74,5 @@ export class GitClientGone extends Error {
  * recovery records the push.
  */
 export class PushUnrecorded extends ErrorWithRefusal {
-  override readonly name = 'PushUnrecorded'
   readonly refusal = storeUnavailable
 }

@@ -1,10 +1,10 @@
 /** Copies commits from one repository of this server into another. */
 import { join } from 'node:path'
 import { exists, flush } from '../disk.ts'
-import { GitFailed, InvalidGitArgument, RepositoryMissing } from './errors.ts'
-import { checkedId, checkedRef } from './names.ts'
+import { GitFailed, RepositoryMissing } from './errors.ts'
+import { checkedId } from './names.ts'
 import { objectReaders } from './object-readers.ts'
-import { flushRefs, listRefs } from './refs.ts'
+import { listRefs } from './refs.ts'
 import { git, gitOutput } from './run.ts'
 import { quotedPath } from './staging.ts'
 
@@ -13,27 +13,14 @@ const PACKING_TIMEOUT = 30 * 60_000
 
 /**
  * Copies a commit with all its history from the repository `fromDir` into `intoDir`. Does little when `intoDir`
- * has the commit already. Then points `ref`, which must not be a branch, at the commit, whatever it pointed at
- * before. Everything is on disk when this resolves; a crash leaves all objects or none. Calls may run
- * concurrently.
+ * has the commit already. Everything is on disk when this resolves; a crash leaves all objects or none. Calls may
+ * run concurrently.
  *
  * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, or GitFailed when `fromDir` lacks the commit or an
  * object of its history
  */
-export async function fetchObjects(
-  intoDir: string,
-  fromDir: string,
-  sha: string,
-  ref?: string | undefined,
-): Promise<void> {
-  checkedId(sha)
-  if (ref !== undefined && checkedRef(ref).startsWith('refs/heads/')) {
-    throw new InvalidGitArgument('ref', 'is a branch, which only pushes and merges move')
-  }
-  if (!(await isComplete(intoDir, sha))) await copyHistory(intoDir, fromDir, sha)
-  if (ref === undefined) return
-  await gitOutput(['update-ref', '--no-deref', ref, sha], { dir: intoDir })
-  await flushRefs(intoDir, [ref])
+export async function fetchObjects(intoDir: string, fromDir: string, sha: string): Promise<void> {
+  if (!(await isComplete(intoDir, checkedId(sha)))) await copyHistory(intoDir, fromDir, sha)
 }
 
 /** Whether the repository has the commit with its whole history. The history of refs needs no check. */

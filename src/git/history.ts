@@ -32,15 +32,9 @@ export const mergeBase = cached(async (dir, a, b): Promise<string | undefined> =
 })
 
 /** Whether `ancestor` is an ancestor of `descendant`, or the same commit. */
-export const isAncestor = cached(async (dir, ancestor, descendant): Promise<boolean> => {
-  const near = await nearMergeBase(dir, ancestor, descendant)
-  if (near !== undefined) return near === ancestor
-  const args = ['merge-base', '--is-ancestor', ancestor, descendant]
-  const { code, stderr } = await git(args, { dir })
-  if (code === 0) return true
-  if (code === 1 && stderr === '') return false
-  throw new GitFailed(args, code, stderr)
-})
+export async function isAncestor(dir: string, ancestor: string, descendant: string): Promise<boolean> {
+  return (await mergeBase(dir, ancestor, descendant)) === ancestor
+}
 
 /**
  * Counts the lines and files that differ between two commits or trees. A renamed file counts once; binary files

@@ -1,8 +1,7 @@
 /** Removes what git processes leave behind when they are killed during a write. */
-import type { Dirent } from 'node:fs'
 import { opendir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isMissing } from '../disk.ts'
+import { namesIn, unlessMissing } from '../disk.ts'
 
 /**
  * Removes the locks of refs and the half-received objects that were last written before `before` (milliseconds
@@ -14,35 +13,24 @@ export async function removeLeftovers(dir: string, before: number): Promise<void
   for await (const path of filesBelow(join(dir, 'refs'))) {
     if (path.endsWith('.lock')) await removeOld(path, before)
   }
-  for await (const entry of entries(join(dir, 'objects'))) {
-    if (entry.name.startsWith('tmp_objdir-')) await removeOld(join(dir, 'objects', entry.name), before)
-  }
-  for await (const entry of entries(join(dir, 'objects', 'pack'))) {
-    if (entry.name.startsWith('tmp_')) await removeOld(join(dir, 'objects', 'pack', entry.name), before)
+  for (const [directory, prefix] of [
+    [join(dir, 'objects'), 'tmp_objdir-'],
+    [join(dir, 'objects', 'pack'), 'tmp_'],
+  ] as const) {
+    const names = (await namesIn(directory)).filter((name) => name.startsWith(prefix))
+    for (const name of names) await removeOld(join(directory, name), before)
   }
 }
 
 async function removeOld(path: string, before: number): Promise<void> {
-  try {
-    const { mtimeMs } = await stat(path)
-    if (mtimeMs < before) await rm(path, { recursive: true, force: true })
-  } catch (error) {
-    if (!isMissing(error)) throw error
-  }
+  const found = await unlessMissing(stat(path))
+  if (found !== undefined && found.mtimeMs < before) await rm(path, { recursive: true, force: true })
 }
 
 async function* filesBelow(directory: string): AsyncGenerator<string> {
-  for await (const entry of entries(directory)) {
+  for await (const entry of (await unlessMissing(opendir(directory))) ?? []) {
     const path = join(directory, entry.name)
     if (entry.isDirectory()) yield* filesBelow(path)
     else yield path
-  }
-}
-
-async function* entries(directory: string): AsyncGenerator<Dirent> {
-  try {
-    yield* await opendir(directory)
-  } catch (error) {
-    if (!isMissing(error)) throw error
   }
 }

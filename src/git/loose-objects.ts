@@ -1,6 +1,6 @@
 /** Writes objects as loose files in git's format, without a git process. */
 import { createHash, randomUUID } from 'node:crypto'
-import { mkdir, open, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { deflate } from 'node:zlib'
@@ -44,13 +44,7 @@ export async function storeObject(dir: string, type: ObjectType, content: Uint8A
   const draft = join(fan, `tmp_obj_${randomUUID()}`)
   try {
     const isNew = await makeDirectory(fan)
-    const handle = await open(draft, 'wx', 0o444)
-    try {
-      await handle.writeFile(await fileContent(type, content))
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
+    await writeFile(draft, await fileContent(type, content), { mode: 0o444, flag: 'wx', flush: true })
     await rename(draft, join(fan, sha.slice(2)))
     await flush(fan)
     if (isNew) await flush(objects)

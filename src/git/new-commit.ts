@@ -28,7 +28,10 @@ export interface NewCommit {
  */
 export async function commitTree(dir: string, commit: NewCommit): Promise<string> {
   const content = contentOf(commit)
-  await mustExist(dir, commit)
+  const { tree, parents } = commit
+  const [first, ...commits] = await objectReaders.headers(dir, [tree, ...parents])
+  const absent = first?.type === 'tree' ? parents.find((_, i) => commits[i]?.type !== 'commit') : tree
+  if (absent !== undefined) throw new GitFailed(['cat-file'], 0, `${absent} does not exist`)
   return await storeCommit(dir, content, commit.signingKey)
 }
 
@@ -37,22 +40,13 @@ function contentOf(commit: NewCommit): Buffer {
   const tree = checkedId(commit.tree)
   const parents = [...new Set(commit.parents.map(checkedId))]
   const message = commit.message.endsWith('\n') ? commit.message : `${commit.message}\n`
-  const author = identity(commit.author)
-  const committer = identity(commit.committer)
   const headers = [
     `tree ${tree}`,
     ...parents.map((parent) => `parent ${parent}`),
-    `author ${identityLine(author)}`,
-    `committer ${identityLine(committer)}`,
+    `author ${signatureLine(commit.author)}`,
+    `committer ${signatureLine(commit.committer)}`,
   ]
   return Buffer.from(`${headers.join('\n')}\n\n${message}`)
-}
-
-/** Checks that the tree and the parents of the commit exist. @throws GitFailed */
-async function mustExist(dir: string, { tree, parents }: NewCommit): Promise<void> {
-  const [first, ...commits] = await objectReaders.headers(dir, [tree, ...parents])
-  const absent = first?.type === 'tree' ? parents.find((_, i) => commits[i]?.type !== 'commit') : tree
-  if (absent !== undefined) throw new GitFailed(['cat-file'], 0, `${absent} does not exist`)
 }
 
 async function storeCommit(dir: string, content: Buffer, signingKey?: string): Promise<string> {
@@ -62,19 +56,10 @@ async function storeCommit(dir: string, content: Buffer, signingKey?: string): P
   return sha
 }
 
-/** An identity as git writes it; its `date` is in git's own form. */
-function identity({ name, email, date }: Signature): Signature {
-  const cleanEmail = cleanIdentity(email)
-  return { name: cleanIdentity(name) || cleanEmail || 'unknown', email: cleanEmail, date: rawDate(date) }
-}
-
 /** The value of a commit's `author` or `committer` header. */
-export function signatureLine(signature: Signature): string {
-  return identityLine(identity(signature))
-}
-
-function identityLine({ name, email, date }: Signature): string {
-  return `${name} <${email}> ${date}`
+export function signatureLine({ name, email, date }: Signature): string {
+  const cleanEmail = cleanIdentity(email)
+  return `${cleanIdentity(name) || cleanEmail || 'unknown'} <${cleanEmail}> ${rawDate(date)}`
 }
 
 /** git removes these characters from both ends of a name, and refuses an empty name. */
@@ -98,13 +83,10 @@ function rawDate(iso: string): string {
   return `${Math.floor(time / 1000)} ${sign}${hours}${minutes}`
 }
 
-export interface FirstCommit {
+export interface FirstCommit extends Omit<NewCommit, 'tree' | 'parents' | 'signingKey'> {
   branch: string
-  /** Content by file name, at the top level of the tree. */
+  /** Content by file name, at the top level of the tree. The names must be good ones. */
   files: ReadonlyMap<string, string | Uint8Array>
-  message: string
-  author: Signature
-  committer: Signature
 }
 
 /**
@@ -113,30 +95,16 @@ export interface FirstCommit {
  */
 export async function createFirstCommit(
   dir: string,
-  { branch, files, message, author, committer }: FirstCommit,
+  { branch, files, ...commit }: FirstCommit,
 ): Promise<{ sha: string; outcome: RefOutcome }> {
   const ref = branchRef(branch)
-  const entries: { name: Buffer; blob: string }[] = []
+  const entries: Buffer[] = []
   for (const [name, content] of files) {
-    const problem = fileNameProblem(name)
-    if (problem !== undefined) throw new InvalidGitArgument('file name', problem)
     const blob = await storeObject(dir, 'blob', Buffer.from(content))
-    entries.push({ name: Buffer.from(name), blob })
+    entries.push(Buffer.concat([Buffer.from(`100644 ${name}\0`), Buffer.from(blob, 'hex')]))
   }
-  entries.sort((a, b) => a.name.compare(b.name))
-  const tree = await storeObject(dir, 'tree', Buffer.concat(entries.flatMap(treeEntry)))
-  const sha = await storeCommit(dir, contentOf({ tree, parents: [], message, author, committer }))
+  // All begin with the same mode, so this is the order of their names.
+  const tree = await storeObject(dir, 'tree', Buffer.concat(entries.sort(Buffer.compare)))
+  const sha = await storeCommit(dir, contentOf({ ...commit, tree, parents: [] }))
   return { sha, outcome: await updateRef(dir, ref, { from: null, to: sha }) }
-}
-
-/** The entry of a file in a tree; the file is not executable. */
-function treeEntry({ name, blob }: { name: Buffer; blob: string }): Buffer[] {
-  return [Buffer.from('100644 '), name, Buffer.from([0]), Buffer.from(blob, 'hex')]
-}
-
-function fileNameProblem(name: string): string | undefined {
-  if (name === '' || name === '.' || name === '..') return 'is empty, . or ..'
-  if (name.toLowerCase() === '.git') return 'is .git'
-  if (/[/\0]/.test(name)) return "contains '/' or a NUL character"
-  return undefined
 }

@@ -2,13 +2,13 @@
  * Reads the objects of one repository through one git process that stays (`git cat-file --batch-command`).
  * Starting a process for each question would hold the event loop.
  */
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import { Socket } from 'node:net'
 import type { Slots } from '../turns.ts'
 import { type ObjectAnswer, splitAnswers } from './batch-answers.ts'
-import { cannotStart, collectStderr, signalGroup, throwIfUnusable } from './child-process.ts'
+import { cannotStart, failureOf, killNow, startProcess } from './child-process.ts'
 import { gitEnvironment } from './environment.ts'
-import { GitFailed, GitUnavailable } from './errors.ts'
+import { GitUnavailable } from './errors.ts'
 
 const ARGS = ['cat-file', '--batch-command', '--buffer'] as const
 /** Read larger objects with a process of their own: other questions would wait behind them. */
@@ -26,18 +26,9 @@ export interface Question {
 }
 
 /** Answers in the order of their questions; undefined for an object that does not exist. */
-export type Answers = (ObjectAnswer | undefined)[]
+type Answers = (ObjectAnswer | undefined)[]
 
-export interface ObjectReader {
-  /** Asks several questions together. @throws GitUnavailable, GitFailed, RepositoryMissing, or the signal's reason */
-  ask(questions: readonly Question[], signal: AbortSignal): Promise<Answers>
-  /** Lets the process answer what it was asked, then ends it. Resolves when it has ended. */
-  retire(): Promise<void>
-  /** Ends the process now. All open questions reject with the reason. */
-  fail(reason: unknown): void
-  /** Resolves when the process has ended; never rejects. */
-  ended: Promise<void>
-}
+export type ObjectReader = ReturnType<typeof startObjectReader>
 
 interface ObjectReaderOptions {
   /** The process starts when one of these slots is free, and gives the slot back when it has ended. */
@@ -52,17 +43,12 @@ interface ObjectReaderOptions {
 interface Call {
   questions: readonly Question[]
   answers: Answers
-  /** The caller has stopped waiting; the rest of git's answers is read and dropped. */
-  isAbandoned: boolean
   resolve(answers: Answers): void
   reject(reason: unknown): void
 }
 
 /** Starts a reader of the repository at `dir`. */
-export function startObjectReader(
-  dir: string,
-  { slots, idle, onRetired }: ObjectReaderOptions,
-): ObjectReader {
+export function startObjectReader(dir: string, { slots, idle, onRetired }: ObjectReaderOptions) {
   const calls: Call[] = []
   const unwanted = new AbortController()
   let unsent: string[] = []
@@ -73,18 +59,16 @@ export function startObjectReader(
 
   const takeOutput = splitAnswers({
     wants() {
-      const call = calls[0]
-      const question = call?.questions[call.answers.length]
-      if (question?.command !== 'contents') return undefined
-      return call?.isAbandoned ? 0 : MAX_READ_BYTES
+      const [call] = calls
+      return call?.questions[call.answers.length]?.command === 'contents' ? MAX_READ_BYTES : undefined
     },
     found(answer) {
-      const call = calls[0]
+      const [call] = calls
       const question = call?.questions[call.answers.length]
       if (call === undefined || question === undefined || !isAnswerTo(question, answer)) {
         throw new GitUnavailable(`git ${ARGS[0]} gave an answer without a question`)
       }
-      call.answers.push(typeof answer === 'string' || call.isAbandoned ? undefined : answer)
+      call.answers.push(typeof answer === 'string' ? undefined : answer)
       if (call.answers.length < call.questions.length) return
       calls.shift()
       call.resolve(call.answers)
@@ -101,7 +85,7 @@ export function startObjectReader(
   function stop(): void {
     unwanted.abort()
     // The process only reads, so killing it leaves nothing behind.
-    if (child?.pid !== undefined && child.exitCode === null) signalGroup(child.pid, 'SIGKILL')
+    if (child !== undefined) killNow(child)
   }
 
   function takeNoMore(): void {
@@ -110,6 +94,7 @@ export function startObjectReader(
     onRetired()
   }
 
+  /** Ends the process now. All open questions reject with the reason. */
   function fail(reason: unknown): void {
     takeNoMore()
     failure ??= { reason }
@@ -117,6 +102,7 @@ export function startObjectReader(
     stop()
   }
 
+  /** Lets the process answer what it was asked, then ends it. Resolves when it has ended. */
   async function retire(): Promise<void> {
     takeNoMore()
     stopIfDone()
@@ -127,15 +113,8 @@ export function startObjectReader(
     const release = await slots.take(unwanted.signal)
     try {
       await new Promise<void>((resolve, reject) => {
-        const started = spawn('git', ARGS, {
-          cwd: '/',
-          env: { ...environment, GIT_DIR: dir },
-          stdio: 'pipe',
-          // A group of its own: Ctrl-C ends the server, which lets its readers answer first.
-          detached: true,
-        })
+        const { child: started, stderr } = startProcess('git', ARGS, { ...environment, GIT_DIR: dir })
         child = started
-        const stderr = collectStderr(started)
         // The reader must not keep our process alive. A caller that waits for an answer has a timer that does.
         started.unref()
         for (const stream of started.stdio) if (stream instanceof Socket) stream.unref()
@@ -147,12 +126,10 @@ export function startObjectReader(
             fail(error)
           }
         })
-        // The process has ended; its exit code tells why.
-        started.stdin.on('error', () => undefined)
         started.on('error', (error) => reject(cannotStart(error)))
-        started.on('close', (code, killedBy) => {
+        started.on('close', (code) => {
           if (isRetired && calls.length === 0) resolve()
-          else reject(endError(dir, code, killedBy, stderr()))
+          else reject(failureOf(ARGS, { code, stderr: stderr() }, dir))
         })
         started.stdin.write(unsent.join(''))
         unsent = []
@@ -162,35 +139,18 @@ export function startObjectReader(
     }
   }
 
-  function ask(questions: readonly Question[], signal: AbortSignal): Promise<Answers> {
+  /** Asks several questions together. @throws GitUnavailable, GitFailed, RepositoryMissing */
+  function ask(questions: readonly Question[]): Promise<Answers> {
     return new Promise((resolve, reject) => {
-      signal.throwIfAborted()
       if (failure !== undefined) return reject(failure.reason)
-      const onAbort = () => {
-        call.isAbandoned = true
-        reject(signal.reason)
-      }
-      const call: Call = {
-        questions,
-        answers: [],
-        isAbandoned: false,
-        resolve(answers) {
-          signal.removeEventListener('abort', onAbort)
-          resolve(answers)
-        },
-        reject(reason) {
-          signal.removeEventListener('abort', onAbort)
-          reject(reason)
-        },
-      }
-      signal.addEventListener('abort', onAbort, { once: true })
-      calls.push(call)
+      calls.push({ questions, answers: [], resolve, reject })
       const lines = `${questions.map(({ command, name }) => `${command} ${name}\n`).join('')}flush\n`
       if (child === undefined) unsent.push(lines)
       else child.stdin.write(lines)
     })
   }
 
+  /** Resolves when the process has ended; never rejects. */
   const ended = run().catch(fail).finally(takeNoMore)
   return { ask, retire, fail, ended }
 }
@@ -198,14 +158,4 @@ export function startObjectReader(
 function isAnswerTo({ name }: Question, answer: ObjectAnswer | string): boolean {
   if (typeof answer === 'string') return answer === `${name} missing`
   return answer.sha === name || name.endsWith('^{commit}')
-}
-
-function endError(dir: string, code: number | null, killedBy: string | null, stderr: string): unknown {
-  try {
-    throwIfUnusable(stderr, dir)
-  } catch (error) {
-    return error
-  }
-  if (code === null) return new GitUnavailable(`git ${ARGS[0]} was ended by ${killedBy}`)
-  return new GitFailed(ARGS, code, stderr)
 }

@@ -7,13 +7,7 @@ import { createSlots } from '../turns.ts'
 import type { ObjectHeader } from './batch-answers.ts'
 import { GitOutputTooLarge, GitUnavailable, RepositoryMissing } from './errors.ts'
 import { checkedId } from './names.ts'
-import {
-  type Answers,
-  MAX_READ_BYTES,
-  type ObjectReader,
-  type Question,
-  startObjectReader,
-} from './object-reader.ts'
+import { MAX_READ_BYTES, type ObjectReader, type Question, startObjectReader } from './object-reader.ts'
 
 /** Limits of one call to a reader: the answers are held until they are read, and other calls wait behind it. */
 const MAX_QUESTIONS = 1000
@@ -30,33 +24,7 @@ export interface ReaderLimits {
   age?: number
 }
 
-export interface ObjectReaders {
-  /**
-   * The headers of the objects with these ids, in the same order; undefined for an object that does not exist.
-   * With `peel`, an id of a tag gives the header of the tag's commit; undefined when there is no commit.
-   *
-   * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, GitFailed, or the signal's reason
-   */
-  headers(
-    dir: string,
-    ids: readonly string[],
-    options?: { peel?: boolean; signal?: AbortSignal },
-  ): Promise<(ObjectHeader | undefined)[]>
-  /**
-   * Calls `found` with the content of each of these objects, in order. Each may have at most one megabyte.
-   * Objects that have been deleted since their headers were read are left out.
-   *
-   * @throws GitOutputTooLarge, and what `headers` throws
-   */
-  contents(
-    dir: string,
-    objects: readonly ObjectHeader[],
-    found: (header: ObjectHeader, content: Buffer) => void,
-    options?: { signal?: AbortSignal },
-  ): Promise<void>
-  /** Ends the processes of the repository at this path, or of all repositories below it, after their last answer. */
-  close(path: string): Promise<void>
-}
+export type ObjectReaders = ReturnType<typeof createObjectReaders>
 
 /** A reader, and what the pool must know of it. */
 interface PooledReader extends ObjectReader {
@@ -72,7 +40,7 @@ export function createObjectReaders({
   deadline = 60_000,
   idle = 30_000,
   age = 5 * 60_000,
-}: ReaderLimits = {}): ObjectReaders {
+}: ReaderLimits = {}) {
   const slots = createSlots(processes)
   /** The readers that take questions, by directory; the least recently asked one is first. */
   const current = new Map<string, PooledReader>()
@@ -97,64 +65,72 @@ export function createObjectReaders({
     if (known !== undefined && !fits) void known.retire()
     current.delete(dir)
     current.set(dir, reader)
-    if (current.size > processes) {
-      for (const leastRecentlyAsked of current.values()) {
-        void leastRecentlyAsked.retire()
-        break
-      }
-    }
+    const [leastRecentlyAsked] = current.values()
+    if (current.size > processes) void leastRecentlyAsked?.retire()
     return reader
   }
 
-  async function ask(
-    dir: string,
-    questions: readonly Question[],
-    signal: AbortSignal | undefined,
-  ): Promise<Answers> {
-    signal?.throwIfAborted()
+  async function ask(dir: string, questions: readonly Question[]) {
     const reader = readerOf(dir, await identityOf(dir))
-    const late = new AbortController()
     const timer = setTimeout(() => {
-      const reason = new GitUnavailable(`reading objects took more than ${deadline} ms`)
-      late.abort(reason)
-      reader.fail(reason)
+      reader.fail(new GitUnavailable(`reading objects took more than ${deadline} ms`))
     }, deadline)
     try {
-      return await reader.ask(questions, signal ? AbortSignal.any([signal, late.signal]) : late.signal)
+      return await reader.ask(questions)
     } finally {
       clearTimeout(timer)
     }
   }
 
   return {
-    async headers(dir, ids, { peel = false, signal } = {}) {
+    /**
+     * The headers of the objects with these ids, in the same order; undefined for an object that does not exist.
+     * With `peel`, an id of a tag gives the header of the tag's commit; undefined when there is no commit.
+     *
+     * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, GitFailed
+     */
+    async headers(
+      dir: string,
+      ids: readonly string[],
+      { peel = false } = {},
+    ): Promise<(ObjectHeader | undefined)[]> {
       const names = ids.map((id) => `${checkedId(id)}${peel ? '^{commit}' : ''}`)
       const found: (ObjectHeader | undefined)[] = []
       for (let i = 0; i < names.length; i += MAX_QUESTIONS) {
-        const questions = names
-          .slice(i, i + MAX_QUESTIONS)
-          .map((name): Question => ({ command: 'info', name }))
-        for (const answer of await ask(dir, questions, signal)) {
+        const asked = names.slice(i, i + MAX_QUESTIONS)
+        const questions = asked.map((name): Question => ({ command: 'info', name }))
+        for (const answer of await ask(dir, questions)) {
           found.push(answer && { sha: answer.sha, type: answer.type, size: answer.size })
         }
       }
       return found
     },
 
-    async contents(dir, objects, found, { signal } = {}) {
+    /**
+     * Calls `found` with the content of each of these objects, in order. Each may have at most one megabyte.
+     * Objects that have been deleted since their headers were read are left out.
+     *
+     * @throws GitOutputTooLarge, and what `headers` throws
+     */
+    async contents(
+      dir: string,
+      objects: readonly ObjectHeader[],
+      found: (header: ObjectHeader, content: Buffer) => void,
+    ): Promise<void> {
       const large = objects.find(({ size }) => size > MAX_READ_BYTES)
       if (large !== undefined) {
         throw new GitOutputTooLarge(`the object ${large.sha} has more than ${MAX_READ_BYTES} bytes`)
       }
       for (const batch of batchesOf(objects)) {
         const questions = batch.map(({ sha }): Question => ({ command: 'contents', name: checkedId(sha) }))
-        for (const answer of await ask(dir, questions, signal)) {
+        for (const answer of await ask(dir, questions)) {
           if (answer !== undefined) found(answer, answer.content)
         }
       }
     },
 
-    async close(path) {
+    /** Ends the processes of the repository at this path, or of all below it, after their last answer. */
+    async close(path: string): Promise<void> {
       const closing = [...running].filter(({ dir }) => dir === path || dir.startsWith(`${path}/`))
       // The readers don't keep our process alive until they have ended. This timer does.
       const stopTimer = new AbortController()

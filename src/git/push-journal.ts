@@ -3,10 +3,10 @@
  * not know yet. A marker is written before git gets its first byte, and removed when the moved refs are recorded.
  */
 import { randomUUID } from 'node:crypto'
-import { mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { flush, isMissing } from '../disk.ts'
+import { flush, unlessMissing } from '../disk.ts'
 import { signalGroup } from './child-process.ts'
 import { removeLeftovers } from './leftovers.ts'
 
@@ -16,25 +16,14 @@ export interface PushMarker {
   file: string
 }
 
-export interface PushJournal {
-  /** Writes a marker; it is on disk when this resolves. `pid` is the git process that leads its group. */
-  begin(key: string, pid: number): Promise<PushMarker>
-  /** Removes the marker: the push is recorded, or it did nothing. */
-  finish(marker: PushMarker): Promise<void>
-  /** Leaves the marker for the next recovery: the push is not recorded. */
-  abandon(marker: PushMarker): void
-  /**
-   * The markers of pushes that this process is not working on: those of earlier processes, and abandoned ones.
-   * For each marker, the caller calls `settle`, compares the repository's refs with the log, records the
-   * differences, and calls `finish`.
-   */
-  unfinished(): Promise<PushMarker[]>
-  /**
-   * Waits up to 10 seconds until the git process of a push has ended, and then ends it. Then removes what it left:
-   * locks and half-received objects. Call this for markers of an earlier process before requests are served.
-   */
-  settle(marker: PushMarker, dir: string): Promise<void>
+/** A push that git has done and that the log does not have. */
+export interface UnrecordedPush {
+  /** The caller's key of the repository. */
+  key: string
+  reason: string
 }
+
+export type PushJournal = Awaited<ReturnType<typeof openPushJournal>>
 
 const KEY = /^[A-Za-z0-9_.]{1,100}$/
 const MARKER = /^([A-Za-z0-9_.]{1,100})-[0-9a-f-]{36}\.json$/
@@ -44,28 +33,22 @@ const TIMEOUT_MS = 10_000
 const GRACE_MS = 2_000
 
 /** Opens (or makes) the journal in a directory; one process at a time may have it open. */
-export async function openPushJournal(
-  directory: string,
-  { timeout = TIMEOUT_MS }: { timeout?: number } = {},
-): Promise<PushJournal> {
+export async function openPushJournal(directory: string, { timeout = TIMEOUT_MS } = {}) {
   await mkdir(directory, { recursive: true })
   // Locks that are older than this belong to an earlier process.
   const openedAt = Date.now()
   const busy = new Set<string>()
+  /** Why the last recovery could not record a push, by the file of its marker. */
+  const failures = new Map<string, UnrecordedPush>()
 
   return {
-    async begin(key, pid) {
+    /** Writes a marker; it is on disk when this resolves. `pid` is the git process that leads its group. */
+    async begin(key: string, pid: number): Promise<PushMarker> {
       if (!KEY.test(key)) throw new TypeError('a push key is letters, digits, _ and .')
       const file = join(directory, `${key}-${randomUUID()}.json`)
       busy.add(file)
       try {
-        const handle = await open(file, 'wx')
-        try {
-          await handle.writeFile(JSON.stringify({ key, pid }))
-          await handle.sync()
-        } finally {
-          await handle.close()
-        }
+        await writeFile(file, JSON.stringify({ key, pid }), { flag: 'wx', flush: true })
         await flush(directory)
       } catch (error) {
         await rm(file, { force: true }).catch(() => undefined)
@@ -75,20 +58,38 @@ export async function openPushJournal(
       return { key, file }
     },
 
-    async finish({ file }) {
+    /** Removes the marker: the push is recorded, or it did nothing. */
+    async finish({ file }: PushMarker): Promise<void> {
       // No flush: when the marker reappears after a power cut, it only costs one comparison.
       try {
         await rm(file, { force: true })
       } finally {
         busy.delete(file)
+        failures.delete(file)
       }
     },
 
-    abandon({ file }) {
+    /** Notes why the push of a marker cannot be recorded now. Whether the reason is new. */
+    failed({ key, file }: PushMarker, reason: string): boolean {
+      const isNew = failures.get(file)?.reason !== reason
+      failures.set(file, { key, reason })
+      return isNew
+    },
+
+    /** The pushes that the last recovery could not record. */
+    unrecorded: (): UnrecordedPush[] => [...failures.values()],
+
+    /** Leaves the marker for the next recovery: the push is not recorded. */
+    abandon({ file }: PushMarker): void {
       busy.delete(file)
     },
 
-    async unfinished() {
+    /**
+     * The markers of pushes that this process is not working on: those of earlier processes, and abandoned ones.
+     * For each marker, the caller calls `settle`, compares the repository's refs with the log, records the
+     * differences, and calls `finish`.
+     */
+    async unfinished(): Promise<PushMarker[]> {
       const markers: PushMarker[] = []
       for (const name of (await readdir(directory)).sort()) {
         const key = MARKER.exec(name)?.[1]
@@ -98,7 +99,11 @@ export async function openPushJournal(
       return markers
     },
 
-    async settle({ file }, dir) {
+    /**
+     * Waits up to 10 seconds until the git process of a push has ended, and then ends it. Then removes what it left:
+     * locks and half-received objects. Call this for markers of an earlier process before requests are served.
+     */
+    async settle({ file }: PushMarker, dir: string): Promise<void> {
       const pid = await readPid(file)
       const isRunning = pid !== undefined && (await isReceivePack(pid, dir))
       if (isRunning) await endProcess(pid, dir, timeout)
@@ -109,16 +114,9 @@ export async function openPushJournal(
 
 /** The process id in a marker; undefined when the marker is not complete. Then git received nothing. */
 async function readPid(file: string): Promise<number | undefined> {
-  try {
-    const content: unknown = JSON.parse(await readFile(file, 'utf8'))
-    if (typeof content !== 'object' || content === null || !('pid' in content)) return undefined
-    return Number.isSafeInteger(content.pid) && typeof content.pid === 'number' && content.pid > 1
-      ? content.pid
-      : undefined
-  } catch (error) {
-    if (isMissing(error) || error instanceof SyntaxError) return undefined
-    throw error
-  }
+  const text = (await unlessMissing(readFile(file, 'utf8'))) ?? ''
+  const pid = Number(/^\{"key":"[^"]*","pid":(\d{1,15})\}$/.exec(text)?.[1])
+  return pid > 1 ? pid : undefined
 }
 
 /** Whether this process is git receiving a push. After git has ended, another process may get the same id. */

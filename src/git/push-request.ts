@@ -17,12 +17,7 @@ export interface PushRequest {
   front: Buffer
 }
 
-export interface PushLimits {
-  maxBytes: number
-  maxCommands: number
-}
-
-const DEFAULT_LIMITS: PushLimits = { maxBytes: 8 * 1024 * 1024, maxCommands: 100_000 }
+const DEFAULT_LIMITS = { maxBytes: 8 * 1024 * 1024, maxCommands: 100_000 }
 const COMMAND = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0]+)$/
 const MAX_REASON_LENGTH = 500
 

@@ -1,5 +1,5 @@
 /** Rebases commits without a work tree. */
-import { commitFacts, rawCommits, type Signature } from './commits.ts'
+import { commitFacts, rawCommits, type Signature, splitCommit } from './commits.ts'
 import type { GitConfig } from './environment.ts'
 import { GitFailed } from './errors.ts'
 import { mergeBase } from './history.ts'
@@ -7,7 +7,7 @@ import { mergeTrees } from './merge.ts'
 import { checkedId, EMPTY_TREE } from './names.ts'
 import { nearRange } from './near-history.ts'
 import { signatureLine } from './new-commit.ts'
-import { gitOutput } from './run.ts'
+import { gitLines, gitOutput } from './run.ts'
 import { signedContent } from './signatures.ts'
 import { type Staging, withStaging } from './staging.ts'
 
@@ -59,10 +59,8 @@ export async function rebase(
     const replayed = await replay(dir, staging, tip, rest)
     if (replayed.kind === 'conflicts') return replayed
     const { steps, scaffold } = replayed
-    const raw = await rawCommits(
-      dir,
-      steps.map(({ pick }) => pick.sha),
-    )
+    const originals = steps.map(({ pick }) => pick.sha)
+    const raw = await rawCommits(dir, originals)
     for (const { pick, tree } of steps) {
       const original = raw.get(pick.sha)
       if (original === undefined) continue
@@ -94,25 +92,13 @@ async function countCommits(dir: string, base: string, head: string): Promise<nu
 }
 
 async function listPicks(dir: string, base: string, head: string): Promise<Pick[]> {
-  const order = ['--topo-order', '--reverse', '--no-commit-header', '--format=%m %H %T %P']
-  const args = [
-    'rev-list',
-    '--cherry-mark',
-    '--right-only',
-    '--no-merges',
-    ...order,
-    `${base}...${head}`,
-    '--',
-  ]
-  const output = await gitOutput(args, { dir })
-  return output
-    .toString('latin1')
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => {
-      const [mark, sha = '', tree = '', parent] = line.split(' ')
-      return { sha, tree, parent: parent || undefined, isUpstream: mark === '=' }
-    })
+  const picked = ['--cherry-mark', '--right-only', '--no-merges', '--topo-order', '--reverse']
+  const format = ['--no-commit-header', '--format=%m %H %T %P']
+  const lines = await gitLines(['rev-list', ...picked, ...format, `${base}...${head}`, '--'], { dir })
+  return lines.map((line) => {
+    const [mark, sha = '', tree = '', parent] = line.split(' ')
+    return { sha, tree, parent: parent || undefined, isUpstream: mark === '=' }
+  })
 }
 
 /** Splits off the first commits, which are already in the right place. */
@@ -201,18 +187,11 @@ function rewritten(
   original: Buffer,
   { tree, parent, committer }: { tree: string; parent: string; committer: string },
 ): Buffer {
-  const end = original.indexOf('\n\n')
-  const headers = original.toString('latin1', 0, end === -1 ? original.length : end).split('\n')
-  const header = (key: string) => headers.find((line) => line.startsWith(`${key} `))?.slice(key.length + 1)
-  const author = header('author')
-  const text = inCommittersEncoding(
-    {
-      author: author === undefined ? Buffer.from(committer) : Buffer.from(author, 'latin1'),
-      message: end === -1 ? Buffer.alloc(0) : original.subarray(end + 2),
-      encoding: header('encoding'),
-    },
-    committer,
-  )
+  const { values, body: message } = splitCommit(original)
+  const [author] = values('author')
+  const [encoding] = values('encoding')
+  const authorBytes = author === undefined ? Buffer.from(committer) : Buffer.from(author, 'latin1')
+  const text = inCommittersEncoding({ author: authorBytes, message, encoding }, committer)
   return Buffer.concat([
     Buffer.from(`tree ${tree}\nparent ${parent}\nauthor `),
     text.author,

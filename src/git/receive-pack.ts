@@ -1,9 +1,9 @@
 /** Receives a push: refuses it before git sees it, or lets git do it, records it, and only then answers. */
 import type { Readable } from 'node:stream'
 import { inTurn } from '../turns.ts'
-import { throwIfUnusable } from './child-process.ts'
+import { failureOf } from './child-process.ts'
 import type { GitConfig } from './environment.ts'
-import { GitFailed, GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
+import { GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
 import { refNameProblem } from './names.ts'
 import type { PushJournal } from './push-journal.ts'
 import { type PushRequest, readPushRequest, refusalReport } from './push-request.ts'
@@ -133,7 +133,7 @@ async function runAndRecord(
     await transfer.ended
     throw new GitUnavailable("the push can't be written to the journal", { cause: error })
   })
-  const { answer, code, stderr, broken } = await runGit(transfer, push, body, options.signal)
+  const { answer, ending, broken } = await runGit(transfer, push, body, options.signal)
   try {
     await inTurn(dir, async () => {
       const updates = await appliedChanges(dir, push)
@@ -149,10 +149,7 @@ async function runAndRecord(
   await options.journal.finish(marker).catch(() => undefined)
   if (broken !== undefined) throw broken.reason
   if (answer === undefined) throw new GitOutputTooLarge(`git's answer has more than ${MAX_ANSWER} bytes`)
-  if (code !== 0 && answer.length === 0) {
-    throwIfUnusable(stderr, dir)
-    throw new GitFailed(args, code, stderr)
-  }
+  if (ending.code !== 0 && answer.length === 0) throw failureOf(args, ending, dir)
   return answer
 }
 
@@ -173,28 +170,21 @@ async function appliedChanges(dir: string, { commands }: PushRequest): Promise<R
   const refs = commands.map(({ ref }) => ref)
   const now = await readRefs(dir, refs)
   const updates = commands.filter(({ ref, from, to }) => from !== to && now.get(ref) === to)
-  await flushRefs(
-    dir,
-    updates.map(({ ref }) => ref),
-  )
+  const moved = updates.map(({ ref }) => ref)
+  await flushRefs(dir, moved)
   return updates
 }
 
-interface GitRun {
-  /** git's answer to the client; undefined when it is too large. */
-  answer: Buffer | undefined
-  code: number | null
-  stderr: string
-  /** Set when the request broke off. */
-  broken: { reason: unknown } | undefined
-}
-
+/**
+ * Passes the body on to git. `answer`: git's answer to the client, undefined when it is too large. `broken`: set when
+ * the request broke off.
+ */
 async function runGit(
   transfer: Transfer,
   push: PushRequest,
   body: Readable,
   signal: AbortSignal | undefined,
-): Promise<GitRun> {
+) {
   const chunks: Buffer[] = []
   let size = 0
   transfer.stdout.on('data', (chunk: Buffer) => {
@@ -202,7 +192,7 @@ async function runGit(
     if (size <= MAX_ANSWER) chunks.push(chunk)
   })
 
-  let broken: GitRun['broken']
+  let broken: { reason: unknown } | undefined
   let lastResort: NodeJS.Timeout | undefined
   const breakOff = (reason: unknown) => {
     if (broken !== undefined) return
@@ -225,10 +215,10 @@ async function runGit(
   transfer.stdin.write(push.front)
   body.pipe(transfer.stdin)
 
-  const { code, stderr } = await transfer.ended
+  const ending = await transfer.ended
   clearTimeout(lastResort)
   unwatch()
   stallTimer.stop()
   body.off('data', stallTimer.restart)
-  return { answer: size <= MAX_ANSWER ? Buffer.concat(chunks) : undefined, code, stderr, broken }
+  return { answer: size <= MAX_ANSWER ? Buffer.concat(chunks) : undefined, ending, broken }
 }

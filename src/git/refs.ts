@@ -4,7 +4,7 @@ import { flush } from '../disk.ts'
 import { GitFailed } from './errors.ts'
 import { checkedId, checkedRef, ZERO_ID } from './names.ts'
 import { readRefFiles } from './ref-files.ts'
-import { git, gitOutput } from './run.ts'
+import { git, gitLines } from './run.ts'
 
 export interface Ref {
   /** The full name: `refs/heads/main`. */
@@ -57,14 +57,9 @@ export async function readRefs(dir: string, refs: readonly string[]): Promise<Ma
 }
 
 async function forEachRef(dir: string, patterns: readonly string[]): Promise<Ref[]> {
-  const output = await gitOutput(['for-each-ref', '--format=%(objectname) %(refname)', '--', ...patterns], {
-    dir,
-  })
-  return output
-    .toString('utf8')
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => ({ sha: line.slice(0, 40), ref: line.slice(41) }))
+  const args = ['for-each-ref', '--format=%(objectname) %(refname)', '--', ...patterns]
+  const lines = await gitLines(args, { dir })
+  return lines.map((line) => ({ sha: line.slice(0, 40), ref: line.slice(41) }))
 }
 
 /**
@@ -98,18 +93,13 @@ export async function updateRefs(dir: string, changes: readonly RefChange[]): Pr
   })
   const args = ['update-ref', '--no-deref', '--stdin', '-z']
   const { code, stderr } = await git(args, { dir, input: commands.join('') })
+  const refs = changes.map(({ ref }) => ref)
   if (code === 0) {
-    await flushRefs(
-      dir,
-      changes.map(({ ref }) => ref),
-    )
+    await flushRefs(dir, refs)
     return 'moved'
   }
   // git's messages differ between versions, so compare the refs themselves.
-  const now = await readRefs(
-    dir,
-    changes.map(({ ref }) => ref),
-  )
+  const now = await readRefs(dir, refs)
   if (changes.some(({ ref, from }) => now.get(ref) !== from)) return 'stale'
   if (/exists; cannot create|cannot process .* and .* at the same time/.test(stderr)) return 'name-conflict'
   throw new GitFailed(args, code, stderr)

@@ -11,25 +11,16 @@ import { gitOutput } from './run.ts'
 const UNFINISHED = /\.(new|gone)-[0-9a-f-]{36}$/
 
 /**
- * Makes an empty bare repository at `dir`, whose parent must exist. A crash leaves it complete or absent.
+ * Makes a bare repository at `dir`, whose parent must exist. A crash leaves it complete or absent. It is empty
+ * without `fill`, which gets the directory of the draft and must flush everything that it writes. When `fill`
+ * fails, no repository is made.
  *
  * @throws InvalidGitArgument for a default branch that git would refuse
  */
 export async function createRepository(
   dir: string,
   { defaultBranch }: { defaultBranch: string },
-): Promise<'created' | 'exists'> {
-  return await createRepositoryFrom(dir, { defaultBranch }, async () => undefined)
-}
-
-/**
- * Like `createRepository`, but with content: `fill` gets the directory of the draft and must flush everything
- * that it writes. When `fill` fails, no repository is made.
- */
-export async function createRepositoryFrom(
-  dir: string,
-  { defaultBranch }: { defaultBranch: string },
-  fill: (draft: string) => Promise<void>,
+  fill: (draft: string) => Promise<void> = async () => undefined,
 ): Promise<'created' | 'exists'> {
   branchRef(defaultBranch)
   const draft = `${dir}.new-${randomUUID()}`

@@ -58,19 +58,21 @@ function passOn<Target extends Duplex>(source: Readable, target: Target): Target
 
 /**
  * Calls `broken` once when a request's body will never be complete: the client is gone, the body can't be
- * decoded, or the signal is aborted. Returns a function that ends the watch.
+ * decoded, or the signal is aborted. Calls `complete` at its end. Returns a function that ends the watch.
  */
 export function watchBody(
   body: Readable,
   signal: AbortSignal | undefined,
   broken: (reason: unknown) => void,
+  complete = () => {},
 ): () => void {
   const aborted = () => end(signal?.reason)
   // An error after the end of the watch doesn't matter, but without a listener it would end the process.
   body.on('error', () => undefined)
   const stopWatching = finished(body, { writable: false }, (error) => {
-    if (error) end(bodyError(error))
-    else cleanUp()
+    if (error) return end(bodyError(error))
+    cleanUp()
+    complete()
   })
   function cleanUp(): void {
     stopWatching()
@@ -115,7 +117,6 @@ export async function drainBody(body: Readable, signal: AbortSignal | undefined)
     const end = (conclude: () => void) => {
       stallTimer.stop()
       unwatch()
-      stopWaiting()
       body.off('data', count)
       conclude()
     }
@@ -125,11 +126,9 @@ export async function drainBody(body: Readable, signal: AbortSignal | undefined)
       size += chunk.length
       if (size > MAX_DRAIN) end(resolve)
     }
-    const stallTimer = startStallTimer((reason) => end(() => reject(reason)))
-    const unwatch = watchBody(body, signal, (reason) => end(() => reject(reason)))
-    const stopWaiting = finished(body, { writable: false }, (error) => {
-      if (!error) end(resolve)
-    })
+    const stallTimer = startStallTimer((reason) => fail(reason))
+    const fail = (reason: unknown) => end(() => reject(reason))
+    const unwatch = watchBody(body, signal, fail, () => end(resolve))
     body.on('data', count)
     body.resume()
   })

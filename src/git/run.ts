@@ -2,10 +2,9 @@
  * Runs single commands of git and ssh-keygen: never through a shell, never with the machine's configuration, and a
  * limited number at the same time.
  */
-import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { createSlots } from '../turns.ts'
-import { cannotStart, collectStderr, signalGroup, throwIfUnusable } from './child-process.ts'
+import { cannotStart, type Ending, killNow, startProcess, unusable } from './child-process.ts'
 import { type GitConfig, gitEnvironment } from './environment.ts'
 import { GitFailed, GitOutputTooLarge, GitUnavailable } from './errors.ts'
 
@@ -33,12 +32,10 @@ export interface GitOptions {
   signal?: AbortSignal
 }
 
-export interface GitResult {
+export interface GitResult extends Ending {
   code: number
   /** Empty when `onOutput` took it. */
   stdout: Buffer
-  /** The last 64 KB. */
-  stderr: string
 }
 
 /**
@@ -48,7 +45,8 @@ export interface GitResult {
  */
 export async function git(args: readonly string[], options: GitOptions = {}): Promise<GitResult> {
   const result = await run('git', args, options)
-  if (result.code !== 0) throwIfUnusable(result.stderr, options.dir)
+  const problem = result.code === 0 ? undefined : unusable(result, options.dir)
+  if (problem !== undefined) throw problem
   return result
 }
 
@@ -73,9 +71,17 @@ export async function gitOutput(args: readonly string[], options: GitOptions = {
   return stdout
 }
 
-type Program = 'git' | 'ssh-keygen'
+/**
+ * Runs one git command and gives the lines of its standard output. Any exit code but 0 is an error.
+ *
+ * @throws GitFailed, and what `git` throws
+ */
+export async function gitLines(args: readonly string[], options: GitOptions): Promise<string[]> {
+  const text = (await gitOutput(args, options)).toString('utf8')
+  return text.split('\n').filter((line) => line !== '')
+}
 
-async function run(program: Program, args: readonly string[], options: GitOptions): Promise<GitResult> {
+async function run(program: string, args: readonly string[], options: GitOptions): Promise<GitResult> {
   const release = await commandSlots.take(options.signal)
   try {
     return await runNow(program, args, options)
@@ -84,26 +90,23 @@ async function run(program: Program, args: readonly string[], options: GitOption
   }
 }
 
-function runNow(program: Program, args: readonly string[], options: GitOptions): Promise<GitResult> {
+function runNow(program: string, args: readonly string[], options: GitOptions): Promise<GitResult> {
   const { dir, input, config, env, maxOutput = DEFAULT_MAX_OUTPUT, onOutput, signal } = options
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted()
     const base = config === undefined ? commandEnvironment : gitEnvironment(config)
-    const child = spawn(program, args, {
-      cwd: '/',
-      env: { ...base, ...(dir === undefined ? {} : { GIT_DIR: dir }), ...env },
-      stdio: 'pipe',
-      // A group of its own, so that one signal reaches git's helpers too, and Ctrl-C does not.
-      detached: true,
+    const { child, stderr } = startProcess(program, args, {
+      ...base,
+      ...(dir === undefined ? {} : { GIT_DIR: dir }),
+      ...env,
     })
     const chunks: Buffer[] = []
     let size = 0
     let failure: unknown
-    const stderr = collectStderr(child)
 
     const stop = (reason: unknown) => {
       failure ??= reason
-      if (child.pid !== undefined && child.exitCode === null) signalGroup(child.pid, 'SIGKILL')
+      killNow(child)
       child.stdout.destroy()
     }
     const aborted = () => stop(signal?.reason)
@@ -138,8 +141,6 @@ function runNow(program: Program, args: readonly string[], options: GitOptions):
         else resolve({ code, stdout: Buffer.concat(chunks), stderr: stderr() })
       })
     })
-    // A command that fails early doesn't read its input. Its exit code tells why.
-    child.stdin.on('error', () => undefined)
     child.stdin.end(input)
   })
 }

@@ -2,7 +2,7 @@
 import { isAncestor } from './history.ts'
 import { checkedId, checkedRef } from './names.ts'
 import { nearRange } from './near-history.ts'
-import { gitOutput } from './run.ts'
+import { gitLines } from './run.ts'
 
 /** More gained commits than this are not examined one by one. */
 const MAX_GAINED = 10_000
@@ -25,8 +25,7 @@ export async function refsWithGainedCommits(
   if (first === undefined || first.length > MAX_FIRST) return undefined
   if (first.length === 0) return new Set()
   const contains = first.map((id) => `--contains=${id}`)
-  const output = await gitOutput(['for-each-ref', '--format=%(refname)', ...contains, '--', prefix], { dir })
-  return new Set(output.toString('utf8').split('\n').slice(0, -1))
+  return new Set(await gitLines(['for-each-ref', '--format=%(refname)', ...contains, '--', prefix], { dir }))
 }
 
 /**
@@ -36,14 +35,8 @@ export async function refsWithGainedCommits(
 async function firstGained(dir: string, from: string, to: string): Promise<string[] | undefined> {
   const near = await nearRange(dir, from, to)
   if (near !== undefined) return near.slice(-1)
-  const args = [
-    'rev-list',
-    '--parents',
-    `--max-count=${MAX_GAINED + 1}`,
-    checkedId(to),
-    `^${checkedId(from)}`,
-  ]
-  const lines = (await gitOutput([...args, '--'], { dir })).toString('latin1').split('\n').slice(0, -1)
+  const range = [checkedId(to), `^${checkedId(from)}`, '--']
+  const lines = await gitLines(['rev-list', '--parents', `--max-count=${MAX_GAINED + 1}`, ...range], { dir })
   if (lines.length > MAX_GAINED) return undefined
   const gained = new Map(lines.map((line) => [line.slice(0, 40), line.slice(41).split(' ')]))
   return [...gained].filter(([, parents]) => !parents.some((parent) => gained.has(parent))).map(([id]) => id)

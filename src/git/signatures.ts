@@ -1,11 +1,11 @@
 /** Signs commits with SSH keys, and finds the commits without a good signature. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { isAbsolute, join } from 'node:path'
+import { join } from 'node:path'
 import type { GitConfig } from './environment.ts'
 import { GitUnavailable, SigningFailed } from './errors.ts'
 import { checkedId } from './names.ts'
-import { gitOutput, sshKeygen } from './run.ts'
+import { gitLines, sshKeygen } from './run.ts'
 
 /** The keys whose signatures are good. When neither is set, no signature is good. */
 export interface TrustedKeys {
@@ -27,7 +27,6 @@ const MILLISECONDS_PER_COMMIT = 200
  * @throws SigningFailed when the key can't be used
  */
 export async function signedContent(content: Buffer, signingKey: string): Promise<Buffer> {
-  if (!isAbsolute(signingKey)) throw new SigningFailed(`the path ${signingKey} is not absolute`)
   const { code, stdout, stderr } = await sshKeygen(['-Y', 'sign', '-n', NAMESPACE, '-f', signingKey], {
     input: content,
   })
@@ -45,7 +44,6 @@ export async function signedContent(content: Buffer, signingKey: string): Promis
 
 /** Why a key can't sign commits; undefined when it can. For a check at start. */
 export async function signingKeyProblem(path: string): Promise<string | undefined> {
-  if (!isAbsolute(path)) return 'the path is not absolute'
   try {
     await publicKey(path)
     await signedContent(Buffer.from('trial\n\n'), path)
@@ -58,7 +56,6 @@ export async function signingKeyProblem(path: string): Promise<string | undefine
 
 /** The public key of a private key, in the form of `authorized_keys` without a comment. */
 async function publicKey(signingKey: string): Promise<string> {
-  if (!isAbsolute(signingKey)) throw new SigningFailed(`the path ${signingKey} is not absolute`)
   // Give an empty passphrase, so that a key with a passphrase fails instead of asking for it.
   const { code, stdout, stderr } = await sshKeygen(['-y', '-P', '', '-f', signingKey])
   const [type, key] = stdout.toString('latin1').trim().split(' ')
@@ -86,28 +83,15 @@ export async function unsignedCommits(
   if (asked.length === 0 || !trustsAnyone(keys)) return asked
   const directory = await mkdtemp(join(tmpdir(), 'git-signers-'))
   try {
-    const output = await gitOutput(
-      [
-        'log',
-        '--no-walk=unsorted',
-        '--ignore-missing',
-        '--no-show-signature',
-        `--format=${VERDICT}`,
-        '--stdin',
-      ],
-      {
-        dir,
-        config: verificationConfig(await writeTrustedKeys(directory, keys)),
-        input: asked.map((sha) => `${sha}\n`).join(''),
-        timeout: 60_000 + MILLISECONDS_PER_COMMIT * asked.length,
-      },
-    )
-    const good = new Set<string>()
-    for (const line of output.toString('latin1').split('\n')) {
-      const [verdict, sha = ''] = line.split(' ')
-      if (verdict === GOOD) good.add(sha)
-    }
-    return asked.filter((sha) => !good.has(sha))
+    const options = ['--no-walk=unsorted', '--ignore-missing', '--no-show-signature', '--stdin']
+    const verdicts = await gitLines(['log', ...options, `--format=${VERDICT}`], {
+      dir,
+      config: verificationConfig(await writeTrustedKeys(directory, keys)),
+      input: asked.map((sha) => `${sha}\n`).join(''),
+      timeout: 60_000 + MILLISECONDS_PER_COMMIT * asked.length,
+    })
+    const good = new Set(verdicts)
+    return asked.filter((sha) => !good.has(`${GOOD} ${sha}`))
   } finally {
     await rm(directory, { recursive: true, force: true })
   }

@@ -1,16 +1,13 @@
 /** git's smart HTTP protocol for clones and fetches. `receive-pack.ts` handles pushes. */
 import { once } from 'node:events'
 import { PassThrough, pipeline, type Readable, Transform } from 'node:stream'
-import { throwIfUnusable } from './child-process.ts'
+import { failureOf } from './child-process.ts'
 import type { GitConfig } from './environment.ts'
 import { GitFailed, MalformedGitRequest } from './errors.ts'
 import { FLUSH, packet } from './pkt-line.ts'
 import { RECEIVE_CONFIG } from './receive-pack.ts'
 import { asError, limitBody, startStallTimer, watchBody } from './request-body.ts'
 import { startTransfer, type TransferOptions } from './transfer.ts'
-
-// A caller of `uploadPack` must decode the request first.
-export { decodeBody } from './request-body.ts'
 
 export type GitService = 'git-upload-pack' | 'git-receive-pack'
 
@@ -121,9 +118,8 @@ async function exchange(
 
   await once(answer, 'readable')
   if (answer.readableLength > 0) return answer
-  const { code, stderr } = await transfer.ended
-  if (code === 0) return answer
+  const ending = await transfer.ended
+  if (ending.code === 0) return answer
   answer.destroy()
-  throwIfUnusable(stderr, args.at(-1))
-  throw new GitFailed(args, code, stderr)
+  throw failureOf(args, ending, args.at(-1))
 }

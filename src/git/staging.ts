@@ -3,11 +3,11 @@ import { randomUUID } from 'node:crypto'
 import { mkdir, opendir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush } from '../disk.ts'
+import { forEachConcurrently } from '../turns.ts'
 import { writeObject } from './loose-objects.ts'
 
 const FAN_OUT = /^[0-9a-f]{2}$/
 const LOOSE_OBJECT = /^[0-9a-f]{38}$/
-const CONCURRENT_FLUSHES = 8
 
 export interface Staging {
   /** The environment for commands that read the repository's objects and write new objects here. */
@@ -53,14 +53,10 @@ async function moveLooseObjects(from: string, to: string, unwanted: ReadonlySet<
     if (moves.length === 0) continue
     await mkdir(join(to, fan), { recursive: true })
     changed.add(join(to, fan))
-    while (moves.length > 0) {
-      await Promise.all(
-        moves.splice(0, CONCURRENT_FLUSHES).map(async (name) => {
-          await flush(join(from, fan, name))
-          await rename(join(from, fan, name), join(to, fan, name))
-        }),
-      )
-    }
+    await forEachConcurrently(moves, async (name) => {
+      await flush(join(from, fan, name))
+      await rename(join(from, fan, name), join(to, fan, name))
+    })
   }
   for (const directory of changed) await flush(directory)
 }

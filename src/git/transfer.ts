@@ -1,9 +1,8 @@
 /** Starts a git process that streams to and from a client on the network. */
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { createSlots } from '../turns.ts'
-import { cannotStart, collectStderr, signalGroup } from './child-process.ts'
+import { cannotStart, isRunning, killNow, signalGroup, startProcess } from './child-process.ts'
 import { type GitConfig, gitEnvironment } from './environment.ts'
 
 /** Clones, fetches and pushes last as long as their client is slow, so they don't share slots with commands. */
@@ -18,15 +17,7 @@ export interface TransferOptions {
   signal?: AbortSignal | undefined
 }
 
-export interface Transfer {
-  pid: number
-  stdin: ChildProcessWithoutNullStreams['stdin']
-  stdout: ChildProcessWithoutNullStreams['stdout']
-  /** Resolves when the process has ended and its output has been read. `code` is null when a signal ended it. */
-  ended: Promise<{ code: number | null; stderr: string }>
-  /** Ends the process and its helper processes. Does nothing when it has ended. */
-  stop(): void
-}
+export type Transfer = Awaited<ReturnType<typeof startTransfer>>
 
 /** Starts `git ARGS`. Waits first while too many transfers are running. */
 export async function startTransfer(
@@ -37,20 +28,12 @@ export async function startTransfer(
     config,
     env = {},
   }: TransferOptions & { config: GitConfig; env?: Record<string, string> },
-): Promise<Transfer> {
+) {
   const release = await transferSlots.take(signal)
   try {
-    const version = protocolVersion(protocol)
-    const child = spawn('git', args, {
-      cwd: '/',
-      env: gitEnvironment(config, version === undefined ? env : { ...env, GIT_PROTOCOL: version }),
-      stdio: 'pipe',
-      // A group of its own, so that one signal reaches git's helpers too, and Ctrl-C does not.
-      detached: true,
-    })
-    const stderr = collectStderr(child)
-    // git may end before it has read all input. Its exit code and output tell why.
-    child.stdin.on('error', () => undefined)
+    const version = protocol?.split(':').findLast((token) => /^version=[012]$/.test(token))
+    const more = version === undefined ? env : { ...env, GIT_PROTOCOL: version }
+    const { child, stderr } = startProcess('git', args, gitEnvironment(config, more))
     const closed = once(child, 'close')
     // When the start fails, the wait below throws. `closed` rejects too, but nobody waits for it.
     closed.catch(() => undefined)
@@ -60,11 +43,7 @@ export async function startTransfer(
     const { pid } = child
     if (pid === undefined) throw cannotStart(new Error('it has no process id'))
 
-    let hasExited = false
     let lastResort: NodeJS.Timeout | undefined
-    child.once('exit', () => {
-      hasExited = true
-    })
     const ended = closed.then(() => {
       clearTimeout(lastResort)
       release()
@@ -74,24 +53,19 @@ export async function startTransfer(
       pid,
       stdin: child.stdin,
       stdout: child.stdout,
+      /** Resolves when the process has ended and its output has been read. `code` is null after a signal. */
       ended,
+      /** Ends the process and its helper processes. Does nothing when it has ended. */
       stop() {
         child.stdin.destroy()
         child.stdout.destroy()
-        if (hasExited) return
+        if (!isRunning(child)) return
         signalGroup(pid, 'SIGTERM')
-        lastResort ??= setTimeout(() => {
-          if (!hasExited) signalGroup(pid, 'SIGKILL')
-        }, GRACE_MS)
+        lastResort ??= setTimeout(() => killNow(child), GRACE_MS)
       },
     }
   } catch (error) {
     release()
     throw error
   }
-}
-
-/** The part of a `Git-Protocol` header that is passed on to git. */
-function protocolVersion(header: string | undefined): string | undefined {
-  return header?.split(':').findLast((token) => /^version=[012]$/.test(token))
 }

@@ -24,10 +24,8 @@ export interface ErrorBody {
   errors?: readonly string[]
 }
 
-interface Problem {
+interface Problem extends Omit<ErrorBody, 'url'> {
   status: number
-  message: string
-  errors?: readonly string[]
 }
 
 /** What a client may learn about an error. A 500 never shows internals. */
@@ -37,7 +35,9 @@ function problemOf(error: FastifyError | Error): Problem {
     return { status: STATUS[refused], message, ...(errors && { errors }) }
   }
   if ('validation' in error && error.validation !== undefined) {
-    const errors = error.validation.map(
+    // A text that is too long is not null either: that would only hide the reason.
+    const tooLong = error.validation.filter(({ keyword }) => keyword === 'maxLength')
+    const errors = (tooLong.length > 0 ? tooLong : error.validation).map(
       (v) => `${fieldOf(v.instancePath, v.params)}: ${v.message ?? 'is not valid'}`,
     )
     return { status: 422, message: errors.join('; '), errors }

@@ -11,34 +11,20 @@ export function preferredType<Type extends string>(
   offered: readonly [Type, ...Type[]],
   exactOnly: readonly NoInfer<Type>[] = [],
 ): Type {
-  const ranges = (accept ?? '').split(',').map(rangeOf)
-  const [first, ...others] = offered.map((type) => ({
-    type,
-    quality: qualityOf(exactOnly.includes(type) ? [type] : rangesOf(type), ranges),
-  }))
-  if (first === undefined) return offered[0]
-  return others.reduce((best, next) => (next.quality > best.quality ? next : best), first).type
-}
-
-interface Range {
-  type: string
-  quality: number
-}
-
-function rangeOf(text: string): Range {
-  const [type = '', ...parameters] = text.split(';').map((part) => part.trim().toLowerCase())
-  const weight = parameters.find((parameter) => parameter.startsWith('q='))
-  return { type, quality: weight === undefined ? 1 : Number(weight.slice(2)) || 0 }
-}
-
-/** The ranges that contain a type, the most specific first. */
-const rangesOf = (type: string) => [type, `${type.split('/')[0]}/*`, '*/*']
-
-/** The quality of the first of these ranges that the header contains; 0 when it contains none. */
-function qualityOf(wantedRanges: readonly string[], ranges: readonly Range[]): number {
-  for (const wanted of wantedRanges) {
-    const range = ranges.find((candidate) => candidate.type === wanted)
-    if (range !== undefined) return range.quality
+  const parsed = (accept ?? '').split(',').map(rangeOf)
+  // Of equal ranges, the first counts.
+  const ranges = new Map(parsed.toReversed())
+  const qualityOf = (type: Type) => {
+    const containing = exactOnly.includes(type) ? [type] : [type, `${type.split('/')[0]}/*`, '*/*']
+    const found = containing.find((range) => ranges.has(range))
+    return found === undefined ? 0 : (ranges.get(found) ?? 0)
   }
-  return 0
+  return offered.reduce((best, next) => (qualityOf(next) > qualityOf(best) ? next : best))
+}
+
+/** A range of the header with its quality, from 0 to 1. */
+function rangeOf(text: string): [range: string, quality: number] {
+  const [range = '', ...parameters] = text.split(';').map((part) => part.trim().toLowerCase())
+  const weight = parameters.find((parameter) => parameter.startsWith('q='))
+  return [range, weight === undefined ? 1 : Number(weight.slice(2)) || 0]
 }

@@ -1,7 +1,7 @@
 /** Pages of a list: reads `page` and `limit`, and sends `Link` and `X-Total-Count`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
 import type { Config } from '../config.ts'
+import { OptionalText } from './optional-text.ts'
 
 export interface Page {
   /** 1 is the first page. */
@@ -12,8 +12,8 @@ export interface Page {
 
 /** The types are strings, because a value that is not a number means the default and must not be an error. */
 export const PageQuery = {
-  page: Type.Optional(Type.String({ description: 'page number, 1-based' })),
-  limit: Type.Optional(Type.String({ description: 'page size' })),
+  page: OptionalText('page number, 1-based'),
+  limit: OptionalText('page size'),
 }
 
 /** The requested page. A limit below 1, or one that is not a number, is the default; a page below 1 is page 1. */

@@ -1,19 +1,11 @@
 /** The filters `since` and `before` of a list. They compare the time of the last change, or of an event. */
-import { Type } from 'typebox'
 import { Refused, refuse } from '../refusal.ts'
 import { comparableTime, instantOf } from '../times.ts'
+import { OptionalText } from './optional-text.ts'
 
 export const TimeRangeQuery = {
-  since: Type.Optional(
-    Type.String({
-      description: 'RFC 3339: only entries that were changed, or that happened, at this time or later',
-    }),
-  ),
-  before: Type.Optional(
-    Type.String({
-      description: 'RFC 3339: only entries that were changed, or that happened, at this time or earlier',
-    }),
-  ),
+  since: OptionalText('RFC 3339: only entries that were changed, or that happened, at this time or later'),
+  before: OptionalText('RFC 3339: only entries that were changed, or that happened, at this time or earlier'),
 }
 
 /** Both ends are inclusive. The times are ISO 8601 in UTC with milliseconds, as in events and documents. */

@@ -1,5 +1,5 @@
 /** Removes files of deleted attachments, and files that a crash left behind. */
-import { open, readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush, isMissing } from '../disk.ts'
 import type { CommentDocument } from '../projections/comments.ts'
@@ -83,13 +83,7 @@ async function isOwnLog({ attachments, events }: Pick<Services, 'attachments' | 
   } catch (error) {
     if (!isMissing(error)) throw error
   }
-  const handle = await open(path, 'w')
-  try {
-    await handle.writeFile(`${first}\n`)
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
+  await writeFile(path, `${first}\n`, { flush: true })
   await flush(attachments.directory)
   return true
 }

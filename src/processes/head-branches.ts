@@ -2,12 +2,10 @@
  * The process that deletes head branches after a crash. A merge deletes its head branch itself, in its turn, so
  * normally nothing is left to do here. But the server may die between the merge and the deletion.
  */
-import { load } from '../commands/execute.ts'
+import { pulls } from '../commands/aggregates.ts'
 import { deleteHeadBranch } from '../commands/pull-requests/delete-head-branch.ts'
 import { mergeTurn } from '../commands/pull-requests/finish-merge.ts'
-import { pullDecider } from '../commands/pull-requests/pull-request.ts'
-import { pullStream } from '../events/streams.ts'
-import { RepositoryMissing } from '../git/errors.ts'
+import { unlessDeleted } from '../commands/pull-requests/move-heads.ts'
 import type { Services } from '../services.ts'
 import { inTurn } from '../turns.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
@@ -17,13 +15,9 @@ export function headBranches(services: Services): ProcessManager {
     async PullRequestMerged(context, { data: { repoId, index, mergedBy, deleteBranch } }) {
       if (!deleteBranch) return
       await inTurn(mergeTurn(repoId), async () => {
-        const { state } = await load(services.events, pullStream(repoId, index), pullDecider)
+        const state = await pulls.load(services, { repoId, index })
         if (state.status !== 'merged' || state.headBranchDeleted) return
-        try {
-          await deleteHeadBranch(services, context, state, mergedBy)
-        } catch (error) {
-          if (!(error instanceof RepositoryMissing)) throw error
-        }
+        await deleteHeadBranch(services, context, state, mergedBy).catch(unlessDeleted)
       })
     },
   })

@@ -4,16 +4,31 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
-import type { CommandContext } from '../commands/execute.ts'
-import { decode } from '../events/codec.ts'
+import { type CommandContext, newContext } from '../commands/execute.ts'
+import { decode, UnreadableEvent } from '../events/codec.ts'
 import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
 import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
 import type { Projector } from '../projections/projector.ts'
 import type { Checkpoint, ReadStore } from '../projections/read-store.ts'
+import { mayConcern } from '../projections/readable-events.ts'
+import { BrokenFile } from '../sqlite.ts'
+
+/** How far a process is. */
+export interface ProcessStatus {
+  name: string
+  position: Position
+  /** Why the process stopped, or what it waits for; absent while it runs. */
+  stopped?: string
+}
+
+/** The names of all processes. A process keeps its checkpoint under its name. */
+export const PROCESSES = ['pull_heads', 'scheduled_merges', 'head_branches', 'attachment_removal'] as const
+
+type ProcessName = (typeof PROCESSES)[number]
 
 export interface ProcessManager {
-  name: string
+  name: ProcessName
   /** Whether it reacts to an event of this type. */
   handles(event: { type: string }): boolean
   react(event: Recorded<DomainEvent>, context: CommandContext): Promise<void>
@@ -21,7 +36,7 @@ export interface ProcessManager {
 
 /** Makes a process manager from its reactions by event type. */
 export function processManager<T extends EventType>(
-  name: string,
+  name: ProcessName,
   reactions: Handlers<T, CommandContext, Promise<void>, Envelope>,
 ): ProcessManager {
   const handles = handledBy<T, Envelope>(reactions)
@@ -34,32 +49,30 @@ export function processManager<T extends EventType>(
   }
 }
 
-interface ProcessRunner {
-  start(): Promise<void>
-  stop(): Promise<void>
-  position(): Position
-}
-
 const RETRY_MS = [100, 500, 2000, 5000]
 const VERSION = 1
 const CHECKPOINT_EVERY = 1000
+const WAIT_MS = 1000
 
 /** The context of a command that reacts to an event: with the actor and the correlation id of the event. */
 export function contextOf(event: Recorded<DomainEvent>): CommandContext {
-  return {
-    actor: event.metadata.actor,
-    at: new Date().toISOString(),
-    correlationId: event.metadata.correlationId,
-    causationId: event.id,
-    retry: { namespace: event.id, digest: event.id },
-    written: LOG_START,
-  }
+  const { id, metadata } = event
+  const retry = { namespace: id, digest: id }
+  return { ...newContext(metadata.actor, metadata.correlationId, id), retry }
 }
 
-const checkpointName = (manager: string) => `process_${manager}`
+const checkpointName = (manager: ProcessName) => `process_${manager}`
+
+/** The position up to which a process has reacted to all events; undefined when it never ran. */
+export async function processPosition(
+  checkpoints: ReadStore,
+  manager: ProcessName,
+): Promise<Position | undefined> {
+  return (await checkpoints.checkpoint(checkpointName(manager)))?.position
+}
 
 /** The checkpoint of a process that has reacted to all events up to a position. */
-export function processCheckpoint(manager: string, position: Position): [name: string, Checkpoint] {
+export function processCheckpoint(manager: ProcessName, position: Position): [name: string, Checkpoint] {
   return [checkpointName(manager), { position, version: VERSION }]
 }
 
@@ -69,13 +82,34 @@ export function createProcessRunner(
   checkpoints: ReadStore,
   projector: Projector,
   manager: ProcessManager,
-): ProcessRunner {
+) {
   const stopping = new AbortController()
   const { signal } = stopping
-  const name = checkpointName(manager.name)
   let position = LOG_START
   let passed = 0
   let following: Promise<void> = Promise.resolve()
+  let stopped: string | undefined
+
+  /**
+   * Waits until the read models have passed the event. A process must not act on documents that have stopped before
+   * it: then it waits until they are made again.
+   */
+  async function isProjected(at: Position): Promise<void> {
+    while (!signal.aborted) {
+      const passed = await projector.waitFor(at, WAIT_MS)
+      const behind = projector.status().find((model) => model.stopped !== undefined && model.position < at)
+      if (behind === undefined) {
+        stopped = undefined
+        if (passed) return
+        continue
+      }
+      if (stopped === undefined) {
+        stopped = `it waits for the read model ${behind.name}, which has stopped`
+        log.error({ process: manager.name, position: at }, `the process has stopped: ${stopped}`)
+      }
+      if (passed) await delay(WAIT_MS, undefined, { signal })
+    }
+  }
 
   /** Retries after a failure. After the last retry the failure is logged and the next event follows. */
   async function reactTo(event: Recorded<DomainEvent>): Promise<void> {
@@ -99,10 +133,11 @@ export function createProcessRunner(
       try {
         for await (const batch of events.subscribe({ after: position, signal })) {
           for (const recorded of batch) {
-            const event = decode(recorded)
+            const event = mayConcern(manager, recorded) ? decode(recorded) : undefined
             passed += 1
-            if (manager.handles(event)) {
-              while (!signal.aborted && !(await projector.waitFor(event.position, 1000)));
+            if (event !== undefined) {
+              await isProjected(event.position)
+              if (signal.aborted) break
               await reactTo(event)
               passed = CHECKPOINT_EVERY
             }
@@ -117,6 +152,12 @@ export function createProcessRunner(
         }
       } catch (error) {
         if (signal.aborted) return
+        if (error instanceof UnreadableEvent || error instanceof BrokenFile) {
+          // Another try cannot help: the event is not skipped, since the process may have to react to it.
+          stopped = error.message
+          log.error({ err: error, process: manager.name }, `the process has stopped: ${stopped}`)
+          return
+        }
         log.warn(
           { err: error, process: manager.name },
           'a process lost its connection to a store and tries again',
@@ -128,13 +169,16 @@ export function createProcessRunner(
 
   return {
     async start() {
-      position = (await checkpoints.checkpoint(name))?.position ?? LOG_START
+      position = (await processPosition(checkpoints, manager.name)) ?? LOG_START
       following = follow()
     },
     async stop() {
       stopping.abort()
       await following
     },
-    position: () => position,
+    status(): ProcessStatus {
+      const at = { name: manager.name, position }
+      return stopped === undefined ? at : { ...at, stopped }
+    },
   }
 }

@@ -4,26 +4,22 @@
  */
 import { randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
-import type { CommandContext } from '../commands/execute.ts'
-import { load } from '../commands/execute.ts'
+import { pulls, repositories } from '../commands/aggregates.ts'
+import { eachOne } from '../commands/each-one.ts'
+import { newContext } from '../commands/execute.ts'
 import { recordRefs } from '../commands/git/record-refs.ts'
 import { finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
-import { pullDecider } from '../commands/pull-requests/pull-request.ts'
-import { repositoryDecider } from '../commands/repositories/repository.ts'
+import { unlessDeleted } from '../commands/pull-requests/move-heads.ts'
 import { decode } from '../events/codec.ts'
-import { LOG_START } from '../events/event-store.ts'
-import { gitStream, pullStream, repositoryStream } from '../events/streams.ts'
-import { RepositoryMissing } from '../git/errors.ts'
+import { StoreUnavailable } from '../events/event-store.ts'
+import { gitStream } from '../events/streams.ts'
 import { removeLeftovers } from '../git/leftovers.ts'
-import { listRefs, type Ref } from '../git/refs.ts'
+import { listRefs } from '../git/refs.ts'
 import { deleteRepository, sweepRepositories } from '../git/repository.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { inTurn } from '../turns.ts'
 
-function recoveryContext(): CommandContext {
-  const id = randomUUID()
-  return { actor: null, at: new Date().toISOString(), correlationId: id, causationId: id, written: LOG_START }
-}
+const recoveryContext = () => newContext(null, randomUUID())
 
 /** The refs of a repository as the log has them. */
 async function recordedRefs(services: Services, repoId: number): Promise<Map<string, string>> {
@@ -39,21 +35,12 @@ async function recordedRefs(services: Services, repoId: number): Promise<Map<str
   return refs
 }
 
-/** The refs of a repository as git has them; none when it was deleted. */
-async function refsOf(services: Services, repoId: number): Promise<Ref[]> {
-  try {
-    return await listRefs(gitDirOf(services, repoId))
-  } catch (error) {
-    if (error instanceof RepositoryMissing) return []
-    throw error
-  }
-}
-
 /** Records the refs that differ between git and the log. Resolves to their number. */
 export async function reconcileRefs(services: Services, repoId: number): Promise<number> {
   const recorded = await recordedRefs(services, repoId)
+  const refs = await listRefs(gitDirOf(services, repoId)).catch(unlessDeleted)
   const actual = new Map(
-    (await refsOf(services, repoId))
+    (refs ?? [])
       .filter(({ ref }) => ref.startsWith('refs/heads/') || ref.startsWith('refs/tags/'))
       .map(({ ref, sha }) => [ref, sha]),
   )
@@ -67,35 +54,52 @@ export async function reconcileRefs(services: Services, repoId: number): Promise
 
 /**
  * Records pushes without an event: an earlier process died during the push (found before the first request), or the
- * event could not be written (found while the server runs).
+ * event could not be written (found while the server runs). A push that cannot be recorded is named in the log and in
+ * `/healthz`, and is tried again next time. It does not stop the others, nor the start.
  */
 export async function recoverPushes(services: Services): Promise<void> {
   const { pushJournal, log } = services
   for (const marker of await pushJournal.unfinished()) {
     const repoId = Number(marker.key)
     const dir = gitDirOf(services, repoId)
-    await pushJournal.settle(marker, dir)
-    const moved = await inTurn(dir, () => reconcileRefs(services, repoId))
-    await pushJournal.finish(marker)
-    log.info({ repoId, moved }, 'recorded a push that was cut off')
+    try {
+      await pushJournal.settle(marker, dir)
+      const moved = await inTurn(dir, () => reconcileRefs(services, repoId))
+      await pushJournal.finish(marker)
+      log.info({ repoId, moved }, 'recorded a push that was cut off')
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      // The same failure is said once, not every few seconds.
+      if (pushJournal.failed(marker, reason))
+        log.error(
+          { err: error, repoId },
+          'a push that was cut off cannot be recorded; it will be tried again',
+        )
+    }
   }
 }
 
 /**
- * Finishes merges that were cut off. A merge that is still under way in this process ends first, in its turn.
+ * Finishes merges that were cut off. A merge that is still under way in this process ends first, in its turn. One that
+ * cannot be finished is named in the log, and is tried again next time. It does not stop the others.
+ *
  * `startedAt` (milliseconds since 1970): git's lock files from before this time are stale.
  */
 export async function recoverMerges(services: Services, startedAt: number): Promise<void> {
-  const { events, views, log } = services
-  for (const { repoId, index } of await views.pulls.find({ merging: true })) {
+  const { views, log } = services
+  await eachOne(await views.pulls.find({ merging: true }), async ({ repoId, index }) => {
     await inTurn(mergeTurn(repoId), async () => {
-      const { state } = await load(events, pullStream(repoId, index), pullDecider)
+      const state = await pulls.load(services, { repoId, index })
       if (state.status !== 'open' || state.merging === null) return
       await removeLeftovers(gitDirOf(services, repoId), startedAt)
       const refusal = await finishMerge(services, recoveryContext(), state)
       log.info({ repoId, index, failure: refusal?.message }, 'finished a merge that was cut off')
+    }).catch((error: unknown) => {
+      // Nothing can be done without the log. Then all is tried again.
+      if (error instanceof StoreUnavailable) throw error
+      log.error({ err: error, repoId, index }, 'a merge that was cut off cannot be finished')
     })
-  }
+  })
 }
 
 /**
@@ -108,8 +112,8 @@ export async function finishDeletions(services: Services): Promise<void> {
     const id = /^(\d+)\.git$/.exec(name)?.[1]
     if (id === undefined || (await services.views.repositories.get(id)) !== undefined) continue
     const repoId = Number(id)
-    const { state } = await load(services.events, repositoryStream(repoId), repositoryDecider)
-    if (state.status !== 'deleted') continue
+    const repository = await repositories.load(services, repoId)
+    if (repository.status !== 'deleted') continue
     await deleteRepository(gitDirOf(services, repoId))
     services.log.info({ repoId }, 'finished the deletion of a repository')
   }

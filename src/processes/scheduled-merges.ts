@@ -3,19 +3,16 @@
  * `docs/architecture.md#scheduled-merge`. The merge itself decides, with the head that the log and git have then. So it
  * does not matter which event started the attempt, or how often one does.
  */
-import { type CommandContext, contended, execute, load } from '../commands/execute.ts'
+import { pulls } from '../commands/aggregates.ts'
+import { eachOne } from '../commands/each-one.ts'
+import { type CommandContext, contended } from '../commands/execute.ts'
 import { BASE_HAS_MOVED, finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
 import { headHasMoved, scheduleIsGone } from '../commands/pull-requests/merge-checks.ts'
 import { checksOf } from '../commands/pull-requests/merge-facts.ts'
 import { mergePull } from '../commands/pull-requests/merge-pull.ts'
-import {
-  type ActivePull,
-  decideScheduleRefused,
-  pullDecider,
-} from '../commands/pull-requests/pull-request.ts'
+import { type ActivePull, decideScheduleRefused } from '../commands/pull-requests/pull-request.ts'
 import type { IssueRef, ScheduledMerge } from '../events/domain-events.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
-import { pullStream } from '../events/streams.ts'
 import { RepositoryMissing } from '../git/errors.ts'
 import type { PullDocument } from '../projections/pulls.ts'
 import type { Views } from '../projections/views.ts'
@@ -26,15 +23,15 @@ import type { ProcessManager } from './process-manager.ts'
 
 type Affected<T extends EventType> = Handlers<T, Views['pulls'], Promise<PullDocument[]>>
 
-const scheduledOne = (pulls: Views['pulls'], { data: { repoId, index } }: { data: IssueRef }) =>
-  pulls.find({ scheduled: true, repoId, index })
-const scheduledInto = (pulls: Views['pulls'], { data: { repoId } }: { data: { repoId: number } }) =>
-  pulls.find({ scheduled: true, repoId })
+const scheduledOne = (view: Views['pulls'], { data: { repoId, index } }: { data: IssueRef }) =>
+  view.find({ scheduled: true, repoId, index })
+const scheduledInto = (view: Views['pulls'], { data: { repoId } }: { data: { repoId: number } }) =>
+  view.find({ scheduled: true, repoId })
 
 /** The scheduled pull requests that may have become ready to merge, by event type. */
 const affected = {
-  CommitStatusPosted: (pulls, { data: { repoId, sha } }) =>
-    pulls.find({ scheduled: true, repoId, headSha: sha }),
+  CommitStatusPosted: (view, { data: { repoId, sha } }) =>
+    view.find({ scheduled: true, repoId, headSha: sha }),
   MergeScheduled: scheduledOne,
   PullRequestHeadMoved: scheduledOne,
   TargetBranchChanged: scheduledOne,
@@ -46,11 +43,11 @@ const affected = {
 const handles = handledBy(affected)
 
 export function scheduledMerges(services: Services): ProcessManager {
-  const { events, views } = services
+  const { views } = services
 
-  async function attempt(context: CommandContext, { repoId, index }: PullDocument): Promise<void> {
-    await inTurn(mergeTurn(repoId), async () => {
-      const { state } = await load(events, pullStream(repoId, index), pullDecider)
+  async function attempt(context: CommandContext, pull: PullDocument): Promise<void> {
+    await inTurn(mergeTurn(pull.repoId), async () => {
+      const state = await pulls.load(services, pull)
       if (state.status !== 'open' || state.schedule === null) return
       if (state.merging !== null) {
         // The merge was cut off before its outcome. If it fails, the event of that starts the next attempt.
@@ -104,12 +101,10 @@ export function scheduledMerges(services: Services): ProcessManager {
   /** Ends the schedule. Records nothing when the merge was done and only its head branch could not be deleted. */
   async function giveUp(context: CommandContext, pull: ActivePull, refusal: Refusal): Promise<void> {
     const { message: reason, errors = [] } = refusal
-    await execute(events, context, {
-      stream: pullStream(pull.repoId, pull.index),
-      step: `schedule refused ${pull.head.sha}`,
-      decider: pullDecider,
-      decide: (state) => decideScheduleRefused(state, { head: pull.head.sha, reason, errors: [...errors] }),
-    })
+    const head = pull.head.sha
+    await pulls.change(services, context, pull, `schedule refused ${head}`, (state) =>
+      decideScheduleRefused(state, { head, reason, errors: [...errors] }),
+    )
   }
 
   return {
@@ -120,12 +115,7 @@ export function scheduledMerges(services: Services): ProcessManager {
       // A repeated reaction finds no schedule, so its events need no ids that derive from the event. And when a push
       // came first, the next attempt is another merge, with other events.
       const { retry: _retry, ...own } = context
-      const failures: unknown[] = []
-      for (const pull of await handle(affected, views.pulls, event)) {
-        await attempt(own, pull).catch((error: unknown) => failures.push(error))
-      }
-      // Try the others even when one fails.
-      if (failures.length > 0) throw failures[0]
+      await eachOne(await handle(affected, views.pulls, event), (pull) => attempt(own, pull))
     },
   }
 }

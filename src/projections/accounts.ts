@@ -1,7 +1,6 @@
 /** Users and organizations. They are one collection, because they share their names and ids. */
 import type { AccountKind, AccountRef, Permission } from '../events/domain-events.ts'
-import { type Fold, foldOf, readModel } from './read-model.ts'
-import type { Collection } from './read-store.ts'
+import { type Fold, foldOf } from './read-model.ts'
 
 export interface AccountDocument {
   id: number
@@ -23,14 +22,9 @@ export interface AccountDocument {
   members: (AccountRef & { permission: Permission })[]
 }
 
-export const accounts: Collection<AccountDocument> = {
-  name: 'accounts',
-  indexes: [[['loginKey', 1]], [['email', 1]]],
-  arrays: [],
-}
-
 export const accountFold: Fold<AccountDocument> = foldOf({
-  collection: accounts,
+  name: 'accounts',
+  indexes: [{ loginKey: 1 }, { email: 1 }],
   version: 1,
   ids: ({ data }) =>
     'organization' in data ? [`${data.organization.id}`, `${data.user.id}`] : [`${data.id}`],
@@ -47,11 +41,9 @@ export const accountFold: Fold<AccountDocument> = foldOf({
   },
   changes: {
     MemberSet: (account, { data }) => withPermission(account, data, data.permission),
-    MemberRemoved: (account, { data }) => withPermission(account, data, undefined),
+    MemberRemoved: (account, { data }) => withPermission(account, data),
   },
 })
-
-export const accountModel = readModel(accountFold)
 
 function newAccount(
   kind: AccountKind,
@@ -78,30 +70,16 @@ function newAccount(
 
 /** Changes the members of the organization's document, or the memberships of the user's document. */
 function withPermission(
-  { id, members, memberships }: AccountDocument,
+  account: AccountDocument,
   { organization, user }: { organization: AccountRef; user: AccountRef },
-  permission: Permission | undefined,
+  permission?: Permission,
 ): Partial<AccountDocument> {
-  return id === organization.id
-    ? { members: withMember(members, user, permission) }
-    : { memberships: withMembership(memberships, organization.id, permission) }
-}
-
-function withMember(
-  members: AccountDocument['members'],
-  user: AccountRef,
-  permission: Permission | undefined,
-) {
-  const others = members.filter((member) => member.id !== user.id)
-  if (permission === undefined) return others
-  return [...others, { ...user, permission }].sort((a, b) => (a.login < b.login ? -1 : 1))
-}
-
-function withMembership(
-  memberships: Record<string, Permission>,
-  organizationId: number,
-  permission: Permission | undefined,
-) {
-  const { [`${organizationId}`]: _left, ...others } = memberships
-  return permission === undefined ? others : { ...others, [`${organizationId}`]: permission }
+  if (account.id === organization.id) {
+    const members = account.members.filter(({ id }) => id !== user.id)
+    if (permission !== undefined) members.push({ ...user, permission })
+    return { members: members.sort((a, b) => (a.login < b.login ? -1 : 1)) }
+  }
+  const { [`${organization.id}`]: _left, ...memberships } = account.memberships
+  if (permission !== undefined) memberships[`${organization.id}`] = permission
+  return { memberships }
 }

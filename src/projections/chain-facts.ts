@@ -1,23 +1,16 @@
 /** Other data for the gRPC Query service: the authority over upgrades, and the consensus state for the next chain. */
-import { type Fold, foldOf, readModel } from './read-model.ts'
-import type { Collection } from './read-store.ts'
+import { type Fold, foldOf } from './read-model.ts'
 
 export type ChainFactDocument =
   | { fact: 'authority'; address: string }
   /** `state` is base64. */
   | { fact: 'consensus-state'; lastHeight: string; state: string }
 
-export const chainFacts: Collection<ChainFactDocument> = {
-  name: 'chain_facts',
-  indexes: [],
-  arrays: [],
-}
-
 const AUTHORITY = 'authority'
 const consensusStateId = (lastHeight: string) => `consensus-state-${lastHeight}`
 
 export const chainFactFold: Fold<ChainFactDocument> = foldOf({
-  collection: chainFacts,
+  name: 'chain_facts',
   version: 1,
   ids: ({ data }) => ['address' in data ? AUTHORITY : consensusStateId(data.lastHeight)],
   becomes: {
@@ -26,4 +19,4 @@ export const chainFactFold: Fold<ChainFactDocument> = foldOf({
   },
 })
 
-export const chainFactModel = readModel(chainFactFold)
+export const chainFacts = chainFactFold.collection

@@ -1,8 +1,7 @@
 /** Comments on issues and pull requests, with their files. */
 import type { AccountRef, Attachment } from '../events/domain-events.ts'
 import { isPullStream } from '../events/streams.ts'
-import { type Fold, foldOf, readModel } from './read-model.ts'
-import type { Collection } from './read-store.ts'
+import { type Fold, foldOf } from './read-model.ts'
 
 export interface CommentDocument {
   /** Unique on the server. */
@@ -19,29 +18,14 @@ export interface CommentDocument {
   updatedAt: string
 }
 
-export const comments: Collection<CommentDocument> = {
+export const commentFold: Fold<CommentDocument> = foldOf({
   name: 'comments',
   indexes: [
-    [
-      ['repoId', 1],
-      ['index', 1],
-      ['id', 1],
-    ],
-    [
-      ['repoId', 1],
-      ['id', 1],
-    ],
-    [
-      ['repoId', 1],
-      ['updatedAt', 1],
-      ['id', 1],
-    ],
+    { repoId: 1, index: 1, id: 1 },
+    { repoId: 1, id: 1 },
+    { repoId: 1, updatedAt: 1, id: 1 },
   ],
   arrays: ['attachmentUuids'],
-}
-
-export const commentFold: Fold<CommentDocument> = foldOf({
-  collection: comments,
   version: 1,
   ids: ({ data }) => [`${data.commentId}`],
   becomes: {
@@ -67,5 +51,3 @@ export const commentFold: Fold<CommentDocument> = foldOf({
   },
   derived: ({ attachments }) => ({ attachmentUuids: attachments.map(({ uuid }) => uuid) }),
 })
-
-export const commentModel = readModel(commentFold)

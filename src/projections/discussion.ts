@@ -2,27 +2,11 @@
  * The common part of issues and pull requests, folded from the events that both have. Deciders and read models share
  * it, so that they cannot disagree.
  */
-import type {
-  AccountRef,
-  DiscussionEvent,
-  IssueRef,
-  LabelRef,
-  MilestoneRef,
-} from '../events/domain-events.ts'
+import type { DiscussionEvent, IssueRef, Opened } from '../events/domain-events.ts'
 import { type Handlers, handle } from '../events/handlers.ts'
 
-export interface Discussion extends IssueRef {
-  /** Unique on the server. */
-  id: number
-  poster: AccountRef
-  title: string
-  body: string
+export interface Discussion extends Opened {
   closed: boolean
-  labels: readonly LabelRef[]
-  milestone: MilestoneRef | null
-  assignees: readonly AccountRef[]
-  /** ISO 8601 at 23:59:59, in the time zone in which the client sent it. */
-  deadline: string | null
   /** The issues and pull requests that must be closed before this one can be closed. */
   dependencies: readonly IssueRef[]
 }

@@ -13,7 +13,8 @@ export type Condition =
   | { kind: 'range'; field: string; bounds: Bound[] }
   | { kind: 'containsAll'; field: string; values: Element[] }
   | { kind: 'containsAny'; field: string; values: Element[] }
-  | { kind: 'containsWords'; field: string; words: string[] }
+  /** With `parts`: the words are in the documents of that collection that are parts of the document. */
+  | { kind: 'containsWords'; field: string; words: string[]; parts?: AnyCollection }
 
 /** A page of a sorted list, with all defaults filled in. `limit` is null when there is no limit. */
 export interface Page {
@@ -42,6 +43,8 @@ export function checkName(what: 'collection' | 'field', name: string): string {
 export function readFilter(collection: AnyCollection, filter: object): Condition[] {
   return Object.entries(filter).flatMap(([field, demand]: [string, unknown]) => {
     checkName('field', field)
+    const parts = collection.wordsIn?.[field]
+    if (parts !== undefined) return onArray(field, demand).map((condition) => inParts(condition, parts))
     return collection.arrays.includes(field) ? onArray(field, demand) : onScalar(field, demand)
   })
 }
@@ -101,6 +104,11 @@ function onArray(field: string, demand: unknown): Condition[] {
         throw refused(field, operator)
     }
   })
+}
+
+function inParts(condition: Condition, parts: AnyCollection): Condition {
+  if (condition.kind !== 'containsWords') throw refused(condition.field, condition.kind)
+  return { ...condition, parts }
 }
 
 function operatorsOf(field: string, demand: unknown): [string, unknown][] {

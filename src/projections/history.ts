@@ -2,10 +2,9 @@
  * An index of the history: one small document per event, with its actor, time and repository. The events themselves
  * stay in the log, and queries read them there by their positions.
  */
-import type { DomainEvent, Recorded } from '../events/domain-events.ts'
+import type { DomainEvent } from '../events/domain-events.ts'
 import type { EventMetadata, Position } from '../events/event-store.ts'
-import { type Fold, readModel } from './read-model.ts'
-import type { Collection } from './read-store.ts'
+import type { Fold } from './read-model.ts'
 
 export interface HistoryDocument {
   position: Position
@@ -23,41 +22,8 @@ export interface HistoryDocument {
 /** For events about accounts, organizations and their labels. They appear only in the history of the server. */
 export const NO_REPOSITORY = 0
 
-export const history: Collection<HistoryDocument> = {
-  name: 'history',
-  indexes: [
-    [['position', 1]],
-    [
-      ['repoId', 1],
-      ['position', 1],
-    ],
-    [
-      ['repoId', 1],
-      ['adminsOnly', 1],
-      ['position', 1],
-    ],
-    [
-      ['repoId', 1],
-      ['type', 1],
-      ['position', 1],
-    ],
-    [
-      ['repoId', 1],
-      ['actor', 1],
-      ['position', 1],
-    ],
-    [
-      ['repoId', 1],
-      ['actor', 1],
-      ['adminsOnly', 1],
-      ['position', 1],
-    ],
-  ],
-  arrays: [],
-}
-
 /** Numbers, claims and read marks: internal events that tell a reader nothing. */
-const NOT_IN_HISTORY: ReadonlySet<DomainEvent['type']> = new Set([
+const NOT_IN_HISTORY: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'NumberTaken',
   'ClaimTaken',
   'ClaimReleased',
@@ -77,7 +43,7 @@ const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
 export const isForAdmins = (type: string) => FOR_ADMINS.has(type)
 
 /** Whether an event is part of the history of its repository, or of the server. */
-export function isInHistory({ type }: Pick<DomainEvent, 'type'>): boolean {
+export function isInHistory({ type }: { type: string }): boolean {
   return !NOT_IN_HISTORY.has(type)
 }
 
@@ -92,22 +58,27 @@ export const actorOf = ({ actor }: EventMetadata) => (actor === null ? '' : acto
 export const actorKey = (login: string) => login.toLowerCase()
 
 export const historyFold: Fold<HistoryDocument> = {
-  collection: history,
+  collection: {
+    name: 'history',
+    indexes: [
+      { position: 1 },
+      { repoId: 1, position: 1 },
+      { repoId: 1, adminsOnly: 1, position: 1 },
+      { repoId: 1, type: 1, position: 1 },
+      { repoId: 1, actor: 1, position: 1 },
+      { repoId: 1, actor: 1, adminsOnly: 1, position: 1 },
+    ],
+    arrays: [],
+  },
   version: 2,
+  handles: isInHistory,
   touches: (event) => (isInHistory(event) ? [`${event.position}`] : []),
-  evolve: (_, event) => historyDocument(event),
-}
-
-function historyDocument(event: Recorded<DomainEvent>): HistoryDocument {
-  const { position, type, metadata } = event
-  return {
-    position,
+  evolve: (_, event) => ({
+    position: event.position,
     repoId: repositoryOf(event),
-    type,
-    actor: actorOf(metadata),
-    at: Date.parse(metadata.at),
-    adminsOnly: isForAdmins(type),
-  }
+    type: event.type,
+    actor: actorOf(event.metadata),
+    at: Date.parse(event.metadata.at),
+    adminsOnly: isForAdmins(event.type),
+  }),
 }
-
-export const historyModel = readModel(historyFold)

@@ -17,16 +17,16 @@ export interface IssueSelection {
 
 export const issueId = (repoId: number, index: number) => `${repoId}.${index}`
 
-type Opened = RecordedOf<'IssueOpened' | 'PullRequestOpened'>
+export type OpenedEvent = RecordedOf<'IssueOpened' | 'PullRequestOpened'>
 
 /** The fields of an issue or pull request that was just opened. */
-export function selectionOf({ data, metadata }: Opened, isPull: boolean): IssueSelection {
+export function selectionOf({ type, data, metadata }: OpenedEvent): IssueSelection {
   const { repoId, index, id, poster, assignees, labels, milestone } = data
   return {
     repoId,
     index,
     id,
-    isPull,
+    isPull: type === 'PullRequestOpened',
     state: 'open',
     posterId: poster.id,
     assigneeIds: assignees.map((assignee) => assignee.id),

@@ -1,87 +1,58 @@
-/** The words of issues and pull requests and of their comments, for the keyword search. */
-import type { RecordedOf } from '../events/handlers.ts'
-import { stateOf } from './discussion.ts'
-import { type IssueSelection, issueId, selectionOf } from './issue-selection.ts'
-import { type Fold, foldOf, readModel } from './read-model.ts'
-import type { Collection } from './read-store.ts'
+/**
+ * The words of issues and pull requests, for the keyword search. The title and the body are one document, and so is
+ * each comment: a comment writes only its own words, however long its issue has become.
+ */
+import { issueId, type OpenedEvent } from './issue-selection.ts'
+import { type Fold, foldOf } from './read-model.ts'
 import { wordsOf } from './words.ts'
 
-/** Separate from the document of the issue, so that lists need not read the words. */
-export interface IssueTextDocument extends IssueSelection {
-  /** The words of each part, separated by spaces. The parts are `title`, `body`, and each comment by its id. */
-  parts: Record<string, string>
-  /** The words of all parts, each once. */
+export interface IssueTextDocument {
+  /** The issue that has the text. All that lists filter by is in its document. */
+  issueKey: string
+  /** Each word once. */
   words: string[]
-}
-
-export const issueTexts: Collection<IssueTextDocument> = {
-  name: 'issue_texts',
-  indexes: [
-    [['id', -1]],
-    [
-      ['state', 1],
-      ['id', -1],
-    ],
-    [
-      ['repoId', 1],
-      ['state', 1],
-      ['id', -1],
-    ],
-    [
-      ['repoId', 1],
-      ['id', -1],
-    ],
-  ],
-  arrays: ['words', 'assigneeIds', 'labelIds'],
+  /** The words of the title and of the body, separated by spaces: one of them may change alone. Not in a comment. */
+  title?: string
+  body?: string
 }
 
 export const issueTextFold: Fold<IssueTextDocument> = foldOf({
-  collection: issueTexts,
-  version: 2,
-  ids: ({ data }) => [issueId(data.repoId, data.index)],
+  name: 'issue_texts',
+  arrays: ['words'],
+  partOf: 'issueKey',
+  version: 3,
+  ids: ({ data }) => [
+    'commentId' in data ? textId(data.repoId, data.index, data.commentId) : issueId(data.repoId, data.index),
+  ],
   becomes: {
-    IssueOpened: (_, event) => openedTexts(event, false),
-    PullRequestOpened: (_, event) => openedTexts(event, true),
+    IssueOpened: (_, event) => openedTexts(event),
+    PullRequestOpened: (_, event) => openedTexts(event),
+    CommentAdded: (_, { data }) => commentTexts(data),
+    CommentEdited: (_, { data }) => commentTexts(data),
+    CommentDeleted: () => undefined,
   },
-  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
-    TitleChanged: ({ parts }, { data }) => withParts({ ...parts, title: partOf(data.title) }),
-    BodyChanged: ({ parts }, { data }) => withParts({ ...parts, body: partOf(data.body) }),
-    CommentAdded({ parts, words }, { data: { commentId, body } }) {
-      // New words can be added without reading the other comments again.
-      const added = wordsOf(body)
-      return { parts: { ...parts, [commentId]: added.join(' ') }, words: [...new Set([...words, ...added])] }
-    },
-    CommentEdited: ({ parts }, { data }) => withParts({ ...parts, [data.commentId]: partOf(data.body) }),
-    CommentDeleted(texts, { data }) {
-      const { [data.commentId]: _deleted, ...parts } = texts.parts
-      return withParts(parts)
-    },
-    StatusChanged: (_, { data }) => ({ state: stateOf(data.closed) }),
-    PullRequestMerged: () => ({ state: 'closed' }),
-    LabelsChanged: (_, { data }) => ({ labelIds: data.labels.map(({ id }) => id) }),
-    MilestoneChanged: (_, { data }) => ({ milestoneId: data.to?.id ?? null }),
-    AssigneesChanged: (_, { data }) => ({ assigneeIds: data.assignees.map(({ id }) => id) }),
-    DeadlineChanged: () => ({}),
-    DependencyAdded: () => ({}),
-    DependencyRemoved: () => ({}),
+    TitleChanged: ({ body }, { data }) => parts(wordsOf(data.title), split(body)),
+    BodyChanged: ({ title }, { data }) => parts(split(title), wordsOf(data.body)),
   },
 })
 
-function openedTexts(
-  event: RecordedOf<'IssueOpened' | 'PullRequestOpened'>,
-  isPull: boolean,
-): IssueTextDocument {
-  const [title, body] = [wordsOf(event.data.title), wordsOf(event.data.body)]
-  const parts = { title: title.join(' '), body: body.join(' ') }
-  return Object.assign(selectionOf(event, isPull), { parts, words: [...new Set([...title, ...body])] })
+/** The id of the words of a comment. */
+const textId = (repoId: number, index: number, commentId: number) => `${issueId(repoId, index)}.${commentId}`
+
+const openedTexts = ({ data: { repoId, index, title, body } }: OpenedEvent): IssueTextDocument => ({
+  issueKey: issueId(repoId, index),
+  ...parts(wordsOf(title), wordsOf(body)),
+})
+
+function commentTexts(data: { repoId: number; index: number; body: string }): IssueTextDocument {
+  return { issueKey: issueId(data.repoId, data.index), words: wordsOf(data.body) }
 }
 
-const partOf = (text: string) => wordsOf(text).join(' ')
+const parts = (title: readonly string[], body: readonly string[]) => ({
+  words: [...new Set([...title, ...body])],
+  title: title.join(' '),
+  body: body.join(' '),
+})
 
-function withParts(parts: IssueTextDocument['parts']): Partial<IssueTextDocument> {
-  const words = new Set(Object.values(parts).flatMap((part) => (part === '' ? [] : part.split(' '))))
-  return { parts, words: [...words] }
-}
-
-export const issueTextModel = readModel(issueTextFold)
+const split = (words = '') => (words === '' ? [] : words.split(' '))

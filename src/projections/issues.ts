@@ -2,11 +2,10 @@
  * Issues, and the part of pull requests that they share with issues. They are one collection, because they share their
  * numbers and most lists show both. The other fields of pull requests are in `pulls.ts`.
  */
-import type { RecordedOf } from '../events/handlers.ts'
 import { type Discussion, discussionChanges, stateOf } from './discussion.ts'
-import { type IssueSelection, issueId, selectionOf } from './issue-selection.ts'
-import { type Fold, foldOf, readModel } from './read-model.ts'
-import type { Collection } from './read-store.ts'
+import { type IssueSelection, issueId, type OpenedEvent, selectionOf } from './issue-selection.ts'
+import { issueTextFold } from './issue-texts.ts'
+import { type Fold, foldOf } from './read-model.ts'
 
 export interface IssueDocument extends Discussion, IssueSelection {
   /** The keys of the issues that this one depends on. */
@@ -16,57 +15,30 @@ export interface IssueDocument extends Discussion, IssueSelection {
   comments: number
   createdAt: string
   closedAt: string | null
-}
-
-export const issues: Collection<IssueDocument> = {
-  name: 'issues',
-  // Lists are sorted newest first. There is one index for each combination of filters.
-  indexes: [
-    [
-      ['repoId', 1],
-      ['state', 1],
-      ['id', -1],
-    ],
-    [
-      ['repoId', 1],
-      ['isPull', 1],
-      ['state', 1],
-      ['id', -1],
-    ],
-    [
-      ['repoId', 1],
-      ['isPull', 1],
-      ['id', -1],
-    ],
-    [
-      ['repoId', 1],
-      ['id', -1],
-    ],
-    [
-      ['state', 1],
-      ['id', -1],
-    ],
-    [
-      ['isPull', 1],
-      ['state', 1],
-      ['id', -1],
-    ],
-    [
-      ['isPull', 1],
-      ['id', -1],
-    ],
-    [['id', -1]],
-  ],
-  arrays: ['assigneeIds', 'labelIds', 'dependencyKeys'],
+  /** Only for filters: the words of the title, the body and the comments, which are in `issue-texts.ts`. */
+  words?: readonly string[]
 }
 
 export const issueFold: Fold<IssueDocument> = foldOf({
-  collection: issues,
+  name: 'issues',
+  // Lists are sorted newest first. There is one index for each combination of filters.
+  indexes: [
+    { repoId: 1, state: 1, id: -1 },
+    { repoId: 1, isPull: 1, state: 1, id: -1 },
+    { repoId: 1, isPull: 1, id: -1 },
+    { repoId: 1, id: -1 },
+    { state: 1, id: -1 },
+    { isPull: 1, state: 1, id: -1 },
+    { isPull: 1, id: -1 },
+    { id: -1 },
+  ],
+  arrays: ['assigneeIds', 'labelIds', 'dependencyKeys'],
+  wordsIn: { words: issueTextFold.collection },
   version: 1,
   ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
-    IssueOpened: (_, event) => openedIssue(event, false),
-    PullRequestOpened: (_, event) => openedIssue(event, true),
+    IssueOpened: (_, event) => openedIssue(event),
+    PullRequestOpened: (_, event) => openedIssue(event),
   },
   onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
@@ -86,10 +58,10 @@ export const issueFold: Fold<IssueDocument> = foldOf({
   }),
 })
 
-function openedIssue(event: RecordedOf<'IssueOpened' | 'PullRequestOpened'>, isPull: boolean): IssueDocument {
+function openedIssue(event: OpenedEvent): IssueDocument {
   const { title, body, poster, labels, milestone, assignees, deadline } = event.data
   // In V8 an object literal that begins with a spread and then adds fields takes thirty times as long.
-  return Object.assign(selectionOf(event, isPull), {
+  return Object.assign(selectionOf(event), {
     title,
     body,
     poster,
@@ -106,5 +78,3 @@ function openedIssue(event: RecordedOf<'IssueOpened' | 'PullRequestOpened'>, isP
     closedAt: null,
   })
 }
-
-export const issueModel = readModel(issueFold)

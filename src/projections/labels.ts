@@ -1,7 +1,6 @@
 /** Labels of repositories and organizations. */
 import type { LabelScope, LabelSettings } from '../events/domain-events.ts'
-import { type Fold, foldOf, readModel } from './read-model.ts'
-import type { Collection } from './read-store.ts'
+import { type Fold, foldOf } from './read-model.ts'
 
 export interface LabelDocument extends LabelSettings {
   id: number
@@ -14,25 +13,13 @@ export interface LabelDocument extends LabelSettings {
   updatedAt: string
 }
 
-export const labels: Collection<LabelDocument> = {
-  name: 'labels',
-  indexes: [
-    [
-      ['scopeKey', 1],
-      ['nameKey', 1],
-      ['id', 1],
-    ],
-    [['nameKey', 1]],
-  ],
-  arrays: [],
-}
-
 export function scopeKey(scope: LabelScope): string {
   return scope.kind === 'repository' ? `repository-${scope.repoId}` : `organization-${scope.organizationId}`
 }
 
 export const labelFold: Fold<LabelDocument> = foldOf({
-  collection: labels,
+  name: 'labels',
+  indexes: [{ scopeKey: 1, nameKey: 1, id: 1 }, { nameKey: 1 }],
   version: 1,
   ids: ({ data }) => [`${data.id}`],
   becomes: {
@@ -58,5 +45,3 @@ export const labelFold: Fold<LabelDocument> = foldOf({
   changes: { LabelEdited: (_, { data }) => data.changes },
   derived: ({ name }) => ({ nameKey: name.toLowerCase() }),
 })
-
-export const labelModel = readModel(labelFold)

@@ -171,8 +171,7 @@ export function createLiveEvents({
       mayChangeRights ||= CHANGES_RIGHTS.has(recorded.type)
     }
     trim(subscription)
-    for (const topic of mayChangeRights ? [...subscription.waiting.keys()] : topics)
-      wake(subscription, topic, before)
+    wake(subscription, mayChangeRights ? subscription.waiting.keys() : topics, before)
   }
 
   /** Drops the oldest events until the buffer is within its limits. */
@@ -189,8 +188,8 @@ export function createLiveEvents({
     if (dropped > 0) recent.splice(0, dropped)
   }
 
-  function wake({ waiting }: Subscription, topic: Topic, position: Position): void {
-    for (const resolve of [...(waiting.get(topic) ?? [])]) resolve(position)
+  function wake({ waiting }: Subscription, topics: Iterable<Topic>, position: Position): void {
+    for (const resolve of [...topics].flatMap((topic) => [...(waiting.get(topic) ?? [])])) resolve(position)
   }
 
   function stop(subscription: Subscription): void {
@@ -199,7 +198,7 @@ export function createLiveEvents({
       current = undefined
     }
     subscription.abort.abort()
-    for (const topic of [...subscription.waiting.keys()]) wake(subscription, topic, subscription.position)
+    wake(subscription, subscription.waiting.keys(), subscription.position)
   }
 
   function wait(subscription: Subscription, topic: Topic, signal: AbortSignal): Promise<Position> {
@@ -228,7 +227,8 @@ export function createLiveEvents({
       position: () => subscription.position,
       since(position) {
         if (position < subscription.from) return undefined
-        return subscription.recent.slice(firstAfter(subscription.recent, position))
+        const last = subscription.recent.findLastIndex(({ event }) => event.position <= position)
+        return subscription.recent.slice(last + 1)
       },
       async next(topic, signal) {
         const isOver = () => signal.aborted || subscription.abort.signal.aborted
@@ -277,16 +277,4 @@ function liveEvent(recorded: RecordedEvent, toJson: (event: RecordedEvent) => st
     if (error instanceof UnreadableEvent) return undefined
     throw error
   }
-}
-
-/** The index of the first event after the position (binary search). */
-function firstAfter(recent: readonly LiveEvent[], position: Position): number {
-  let low = 0
-  let high = recent.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if ((recent[middle]?.event.position ?? Number.POSITIVE_INFINITY) > position) high = middle
-    else low = middle + 1
-  }
-  return low
 }

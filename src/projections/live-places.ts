@@ -13,21 +13,15 @@ export interface PlaceLimits {
   perAddress: number
 }
 
-export interface Places {
-  /**
-   * Takes a place.
-   * @throws Refused when the client has all of its places (tooManyRequests), or no place is left (unavailable)
-   */
-  take(client: Client): void
-  /** Frees a place. Call it once for each place that was taken. */
-  free(client: Client): void
-}
-
-export function createPlaces({ subscribers, perAccount, perAddress }: PlaceLimits): Places {
+export function createPlaces({ subscribers, perAccount, perAddress }: PlaceLimits) {
   let all = 0
   const byClient = new Map<Client, number>()
   return {
-    take(client) {
+    /**
+     * Takes a place.
+     * @throws Refused when the client has all of its places (tooManyRequests), or no place is left (unavailable)
+     */
+    take(client: Client): void {
       const taken = byClient.get(client) ?? 0
       if (taken >= (client.startsWith('account') ? perAccount : perAddress)) {
         throw new Refused(refuse.tooManyRequests(`you follow ${taken} live histories already; close one`))
@@ -38,7 +32,8 @@ export function createPlaces({ subscribers, perAccount, perAddress }: PlaceLimit
       byClient.set(client, taken + 1)
       all += 1
     },
-    free(client) {
+    /** Frees a place. Call it once for each place that was taken. */
+    free(client: Client): void {
       const taken = byClient.get(client) ?? 0
       if (taken > 1) byClient.set(client, taken - 1)
       else byClient.delete(client)

@@ -1,7 +1,6 @@
 /** Milestones, with the numbers of their open and closed issues and pull requests. */
 import type { MilestoneSettings } from '../events/domain-events.ts'
-import { type Fold, foldOf, readModel } from './read-model.ts'
-import type { Collection } from './read-store.ts'
+import { type Fold, foldOf } from './read-model.ts'
 
 export interface MilestoneDocument extends MilestoneSettings {
   id: number
@@ -17,30 +16,14 @@ export interface MilestoneDocument extends MilestoneSettings {
   closedAt: string | null
 }
 
-export const milestones: Collection<MilestoneDocument> = {
+export const milestoneFold: Fold<MilestoneDocument> = foldOf({
   name: 'milestones',
   indexes: [
-    [
-      ['repoId', 1],
-      ['state', 1],
-      ['dueAt', 1],
-      ['id', 1],
-    ],
-    [
-      ['repoId', 1],
-      ['dueAt', 1],
-      ['id', 1],
-    ],
-    [
-      ['repoId', 1],
-      ['title', 1],
-    ],
+    { repoId: 1, state: 1, dueAt: 1, id: 1 },
+    { repoId: 1, dueAt: 1, id: 1 },
+    { repoId: 1, title: 1 },
   ],
   arrays: ['titleTails'],
-}
-
-export const milestoneFold: Fold<MilestoneDocument> = foldOf({
-  collection: milestones,
   version: 2,
   ids({ data }) {
     if ('from' in data) {
@@ -103,5 +86,3 @@ function derived({ title, dueOn }: Pick<MilestoneSettings, 'title' | 'dueOn'>) {
     titleTails: characters.map((_, start) => characters.slice(start).join('')),
   }
 }
-
-export const milestoneModel = readModel(milestoneFold)

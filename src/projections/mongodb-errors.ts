@@ -17,10 +17,58 @@ const DUPLICATE_KEY = 11000
 export const NAMESPACE_NOT_FOUND = 26
 export const INDEX_NOT_FOUND = 27
 
-/** The server runs, but cannot answer now: too slow, shutting down, not the primary, disk full. */
+/**
+ * The server runs, but cannot answer now. The names are those of MongoDB's `error_codes.yml`. What was written with such
+ * an answer may be there or not: writing it again does no harm.
+ */
 const TEMPORARY_CODES = new Set([
-  6, 7, 50, 64, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436, 14031,
+  6, // HostUnreachable
+  7, // HostNotFound
+  24, // LockTimeout
+  50, // MaxTimeMSExpired
+  64, // WriteConcernTimeout: the write is there, but not yet on most members
+  79, // UnknownReplWriteConcern
+  89, // NetworkTimeout
+  91, // ShutdownInProgress
+  100, // UnsatisfiableWriteConcern: too few members that hold data
+  112, // WriteConflict
+  133, // FailedToSatisfyReadPreference
+  134, // ReadConcernMajorityNotAvailableYet
+  143, // CursorInUse
+  189, // PrimarySteppedDown
+  202, // NetworkInterfaceExceededTimeLimit
+  215, // DatabaseDropPending
+  216, // ElectionInProgress
+  262, // ExceededTimeLimit
+  // QueryExceededMemoryLimitNoDiskUseAllowed: our queries allow the disk, but some services do not have it. The
+  // requester must hear that this one list cannot be had, and not that Mergelog has a fault.
+  292,
+  365, // TemporarilyUnavailable: too much work at once
+  371, // UserWritesBlocked: the operator is moving the data
+  402, // ResourceExhausted
+  407, // PooledConnectionAcquisitionExceededTimeLimit
+  433, // AdmissionQueueOverflow
+  449, // RateLimitExceeded
+  9001, // SocketException
+  10058, // LegacyNotPrimary
+  10107, // NotWritablePrimary
+  11600, // InterruptedAtShutdown
+  11601, // Interrupted
+  11602, // InterruptedDueToReplStateChange
+  13435, // NotPrimaryNoSecondaryOk
+  13436, // NotPrimaryOrSecondary
+  14031, // OutOfDiskSpace
 ])
+
+/** A read that another call interrupted: its cursor is gone, or its collection or index was dropped. */
+const INTERRUPTED_READ_CODES = new Set([
+  43, // CursorNotFound
+  175, // QueryPlanKilled
+  237, // CursorKilled
+])
+
+/** The user may not do this: Unauthorized, AuthenticationFailed, and the code of Atlas for both. */
+const DENIED_CODES = new Set([13, 18, 8000])
 
 const UNREACHABLE = [
   MongoNetworkError,
@@ -38,6 +86,8 @@ const UNREACHABLE_NAMES = new Set(['MongoWaitQueueTimeoutError', 'MongoPoolClose
 
 /** Whether the server cannot be reached or cannot answer now, so that the client may try again. */
 export function isUnavailable(error: unknown): boolean {
+  // Files of the connection string, and the name service: their errors are not the driver's own.
+  if (error instanceof Error && 'syscall' in error) return true
   // A bulk write wraps the error that broke its connection.
   if (error instanceof MongoBulkWriteError && error.errorResponse instanceof Error) {
     return isUnavailable(error.errorResponse)
@@ -47,13 +97,27 @@ export function isUnavailable(error: unknown): boolean {
     error instanceof MongoError &&
     (UNREACHABLE_NAMES.has(error.name) ||
       TEMPORARY_CODES.has(Number(error.code)) ||
+      isInterruptedRead(error) ||
+      isDenied(error) ||
       error.hasErrorLabel('RetryableWriteError'))
   )
+}
+
+/** Whether the same read may succeed when it is begun again. The driver does not repeat these itself. */
+export function isInterruptedRead(error: unknown): boolean {
+  return error instanceof MongoError && INTERRUPTED_READ_CODES.has(Number(error.code))
+}
+
+/** Whether MongoDB refuses the user. */
+export function isDenied(error: unknown): boolean {
+  return error instanceof MongoError && DENIED_CODES.has(Number(error.code))
 }
 
 /** The index of the operation that stopped an ordered bulk write because its document already exists. */
 export function duplicateAt(error: unknown): number | undefined {
   if (!(error instanceof MongoBulkWriteError)) return undefined
+  // What came before must be on most members, too.
+  if (error.result.getWriteConcernError() !== undefined) return undefined
   const [first] = [error.writeErrors].flat()
   return first?.code === DUPLICATE_KEY ? first.index : undefined
 }

@@ -1,7 +1,8 @@
-/** Filters as MongoDB's queries over stored documents `{_id, position, body}`. */
-import type { Filter as MongoFilter } from 'mongodb'
+/** Filters and pages as MongoDB's queries over stored documents `{_id, position, body}`. */
+import type { Document, Filter as MongoFilter } from 'mongodb'
 import type { Position } from '../events/event-store.ts'
-import { type Bound, type Condition, checkName } from './filter.ts'
+import { type Bound, type Condition, checkName, type Page } from './filter.ts'
+import type { AnyCollection } from './read-store.ts'
 
 export interface StoredDocument {
   _id: string
@@ -13,10 +14,110 @@ export interface StoredDocument {
 /** The path of a document's field. @throws TypeError when the name has other characters than letters and underscores */
 export const bodyField = (field: string): `body.${string}` => `body.${checkName('field', field)}`
 
-/** The query for the documents that meet all conditions. */
-export function toMongoFilter(conditions: readonly Condition[]): MongoFilter<StoredDocument> {
-  return allOf(conditions.map(toCondition))
+/** Words that the parts of a document have, as a condition on the document. */
+interface WordsInParts {
+  parts: AnyCollection
+  /** The field of the parts with the id of the document. */
+  owner: `body.${string}`
+  /** The condition on a part for each word. */
+  words: MongoFilter<StoredDocument>[]
 }
+
+/** A filter for MongoDB: a query over the documents, and the words that their parts must have. */
+export interface MongoQuery {
+  own: MongoFilter<StoredDocument>
+  inParts: WordsInParts[]
+}
+
+/** The query for the documents that meet all conditions. */
+export function toMongoQuery(conditions: readonly Condition[]): MongoQuery {
+  const own: MongoFilter<StoredDocument>[] = []
+  const inParts: WordsInParts[] = []
+  for (const condition of conditions) {
+    if (condition.kind === 'containsWords' && condition.parts !== undefined) {
+      const { parts, field, words } = condition
+      // The longest words are rare more often: they are looked up first.
+      const byLength = [...words].sort((a, b) => b.length - a.length)
+      inParts.push({
+        parts,
+        owner: ownerField(parts),
+        words: byLength.map((w) => beginsWith(bodyField(field), w)),
+      })
+    } else own.push(toCondition(condition))
+  }
+  return { own: allOf(own), inParts: inParts.filter(({ words }) => words.length > 0) }
+}
+
+/** The field of a part with the id of its document. @throws TypeError when the collection has no parts */
+function ownerField(parts: AnyCollection): `body.${string}` {
+  if (parts.partOf === undefined) throw new TypeError(`the documents of ${parts.name} are not parts`)
+  return bodyField(parts.partOf)
+}
+
+/** Up to this many words of a query are looked up to find a small set of documents. */
+export const MAX_CANDIDATES = 5
+/** Up to this many parts with a word are a small set: it is cheaper to test these than to walk an index. */
+export const MAX_SMALL_SET = 200
+
+/**
+ * An aggregation over the parts: rows `{owner, word}`, where `word` is the place of a word in `words`. A word with more
+ * than `MAX_SMALL_SET` rows is frequent.
+ */
+export function ownersOfWords(
+  { owner, words }: WordsInParts,
+  storedName: (collection: AnyCollection) => string,
+  parts: AnyCollection,
+): Document[] {
+  const [first = [], ...others] = words
+    .slice(0, MAX_CANDIDATES)
+    .map((matches, word) => [
+      { $match: matches },
+      { $limit: MAX_SMALL_SET + 1 },
+      { $project: { _id: 0, owner: `$${owner}`, word: { $literal: word } } },
+    ])
+  return [...first, ...others.map((pipeline) => ({ $unionWith: { coll: storedName(parts), pipeline } }))]
+}
+
+/** The stages that keep the documents whose parts have all words. Each test reads one entry of an index. */
+function testsOfParts(
+  inParts: readonly WordsInParts[],
+  storedName: (collection: AnyCollection) => string,
+): Document[] {
+  return inParts.flatMap(({ parts, owner, words }) =>
+    words.flatMap((matches) => [
+      {
+        $lookup: {
+          from: storedName(parts),
+          localField: '_id',
+          foreignField: owner,
+          pipeline: [{ $match: matches }, { $limit: 1 }, { $project: { _id: 1 } }],
+          as: 'parts',
+        },
+      },
+      { $match: { 'parts.0': { $exists: true } } },
+    ]),
+  )
+}
+
+/** The stages that find all matching documents, in the order of the page, without its limits. */
+export function matchStages(
+  { own, inParts }: MongoQuery,
+  sort: Record<string, 1 | -1> | undefined,
+  storedName: (collection: AnyCollection) => string,
+): Document[] {
+  return [{ $match: own }, ...(sort ? [{ $sort: sort }] : []), ...testsOfParts(inParts, storedName)]
+}
+
+/** The order of a page. Ties are broken by id. */
+export const sortOf = ({ sort }: Page): Record<string, 1 | -1> =>
+  Object.fromEntries([...sort.map(([field, direction]) => [`body.${field}`, direction] as const), ['_id', 1]])
+
+/** The stages that cut the page and keep only the bodies. */
+export const pageStages = ({ skip, limit }: Page): Document[] => [
+  ...(skip > 0 ? [{ $skip: skip }] : []),
+  ...(limit === null ? [] : [{ $limit: limit }]),
+  { $project: { _id: 0, body: 1 } },
+]
 
 function allOf(conditions: MongoFilter<StoredDocument>[]): MongoFilter<StoredDocument> {
   return conditions.length === 0 ? {} : { $and: conditions }
@@ -36,9 +137,13 @@ function toCondition(condition: Condition): MongoFilter<StoredDocument> {
       // In MongoDB an empty `$all` matches nothing. Here an empty list demands nothing.
       return condition.values.length === 0 ? {} : { [field]: { $all: condition.values } }
     case 'containsWords':
-      return allOf(condition.words.map((word) => ({ [field]: { $regex: `^${literal(word)}` } })))
+      return allOf(condition.words.map((word) => beginsWith(field, word)))
   }
 }
+
+const beginsWith = (field: `body.${string}`, word: string): MongoFilter<StoredDocument> => ({
+  [field]: { $regex: `^${literal(word)}` },
+})
 
 const RANGE = { '>': '$gt', '>=': '$gte', '<': '$lt', '<=': '$lte' } satisfies Record<
   Bound['operator'],

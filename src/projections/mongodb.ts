@@ -1,9 +1,34 @@
 /** The distributed read store: documents `{_id, position, body}` in MongoDB, in one collection per kind. */
-import { type AnyBulkWriteOperation, type IndexDescription, MongoClient } from 'mongodb'
+import {
+  type AnyBulkWriteOperation,
+  type Document,
+  type IndexDescription,
+  MongoClient,
+  type MongoClientOptions,
+} from 'mongodb'
 import { type Position, StoreUnavailable } from '../events/event-store.ts'
 import { checkName, readFilter, readPage } from './filter.ts'
-import { duplicateAt, INDEX_NOT_FOUND, isUnavailable, NAMESPACE_NOT_FOUND, unless } from './mongodb-errors.ts'
-import { bodyField, type StoredDocument, toMongoFilter } from './mongodb-query.ts'
+import {
+  duplicateAt,
+  INDEX_NOT_FOUND,
+  isDenied,
+  isInterruptedRead,
+  isUnavailable,
+  NAMESPACE_NOT_FOUND,
+  unless,
+} from './mongodb-errors.ts'
+import {
+  bodyField,
+  MAX_CANDIDATES,
+  MAX_SMALL_SET,
+  type MongoQuery,
+  matchStages,
+  ownersOfWords,
+  pageStages,
+  type StoredDocument,
+  sortOf,
+  toMongoQuery,
+} from './mongodb-query.ts'
 import type {
   AnyCollection,
   Change,
@@ -13,6 +38,7 @@ import type {
   FindOptions,
   IdRange,
   ReadStore,
+  Stored,
 } from './read-store.ts'
 
 const DEFAULT_DATABASE = 'mergelog'
@@ -25,26 +51,45 @@ const TIMES = {
   connectTimeoutMS: 1500,
   heartbeatFrequencyMS: 1000,
   waitQueueTimeoutMS: 5000,
+  wtimeoutMS: 10_000,
 }
-const READ_COUNT = { maxTimeMS: 5000 }
-const READ = { ...READ_COUNT, batchSize: 1000 }
+
+/** What must hold whatever the connection string says. `mongodb-url.ts` refuses a string that says otherwise. */
+const FIXED: MongoClientOptions = {
+  ignoreUndefined: true,
+  readPreference: 'primary',
+  // What was read may be the ground for what is written: it must not be undone when another member is elected.
+  readConcern: { level: 'majority' },
+}
+
+/** A read of limited size. */
+const READ = { maxTimeMS: 5000, batchSize: 1000, allowDiskUse: true }
+/** A read whose size grows with the collection. It also has an end: a client may wait for it. */
+const LONG = { ...READ, maxTimeMS: 30_000 }
+/** A read of the server's own long work, such as a rebuild: it takes as long as it takes. */
+const UNLIMITED = { batchSize: 1000 }
+/** At most this many ids are looked up by one command. */
+const MAX_IDS = 1000
 const BODY = { _id: 0, body: 1 } as const
 
 interface StoredCheckpoint extends Checkpoint {
   _id: string
 }
 
+type Found<D> = Omit<Stored<D>, 'id'> & { _id: string }
+
+const toStored = <D>({ _id: id, position, body }: Found<D>): Stored<D> => ({ id, position, body })
+
 /**
  * Opens the read models in MongoDB. It connects at the first call. The database is `options.database`, else the one
  * in the URL, else `mergelog`.
  */
-export function openMongoReadStore(url: string, options: { database?: string } = {}): ReadStore {
-  const client = new MongoClient(url, {
-    ...TIMES,
-    ignoreUndefined: true,
-    readPreference: 'primary',
-    writeConcern: { w: 'majority', journal: true },
-  })
+export function openMongoReadStore(
+  url: string,
+  options: { database?: string } & Pick<MongoClientOptions, 'lookup'> = {},
+): ReadStore {
+  const { lookup } = options
+  const client = new MongoClient(url, { ...clientOptions(url), ...(lookup && { lookup }) })
   const database = client.db(options.database ?? databaseOf(url))
   const checkpoints = database.collection<StoredCheckpoint>(CHECKPOINTS)
   const documents = ({ name }: AnyCollection) =>
@@ -57,20 +102,56 @@ export function openMongoReadStore(url: string, options: { database?: string } =
     try {
       return await command()
     } catch (error) {
-      if (!closed && !isUnavailable(error)) throw error
-      const reason = error instanceof Error ? error.message : String(error)
-      throw new StoreUnavailable(`MongoDB does not answer: ${reason}`, { cause: error })
+      if (closed) throw new StoreUnavailable('the read models are closed', { cause: error })
+      throw unavailable(error)
     }
   }
 
-  /** Creates the declared indexes and drops all others. */
+  /** Runs a read, and once more when another call interrupted it. @throws StoreUnavailable */
+  function read<T>(query: () => Promise<T>): Promise<T> {
+    return ask(() =>
+      query().catch((error: unknown) => {
+        if (isInterruptedRead(error)) return query()
+        throw error
+      }),
+    )
+  }
+
+  const aggregate = <Row extends Document>(
+    collection: AnyCollection,
+    pipeline: Document[],
+    options: typeof READ,
+  ): Promise<Row[]> => read(() => documents(collection).aggregate<Row>(pipeline, options).toArray())
+
+  const storedName = ({ name }: AnyCollection) => checkName('collection', name)
+
+  /** Narrows a query to a small set of documents that have a rare word in their parts, if a word is rare. */
+  async function narrowed(query: MongoQuery): Promise<MongoQuery> {
+    const [words] = query.inParts
+    if (words === undefined) return query
+    const rows = await aggregate<{ owner: string; word: number }>(
+      words.parts,
+      ownersOfWords(words, storedName, words.parts),
+      READ,
+    )
+    const byWord = new Map<number, string[]>()
+    for (const { owner, word } of rows) byWord.set(word, [...(byWord.get(word) ?? []), owner])
+    const candidates = words.words.slice(0, MAX_CANDIDATES).map((_, word) => byWord.get(word) ?? [])
+    const smallest = candidates.reduce((a, b) => (b.length < a.length ? b : a))
+    if (smallest.length > MAX_SMALL_SET) return query
+    return { ...query, own: { $and: [{ _id: { $in: [...new Set(smallest)] } }, query.own] } }
+  }
+
+  /** Creates the declared indexes, and drops own ones that are no longer declared. Those of others stay. */
   async function prepare(collection: AnyCollection): Promise<void> {
     const stored = documents(collection)
     const declared = indexesOf(collection)
-    if (declared.length > 0) await stored.createIndexes(declared)
     const existing = await stored.indexes().catch(unless(NAMESPACE_NOT_FOUND, []))
-    for (const { name } of existing) {
-      if (name === undefined || name === '_id_' || declared.some((index) => index.name === name)) continue
+    // MongoDB refuses a second index with the same fields.
+    const missing = declared.filter(({ key }) => !existing.some((one) => sameFields(one.key, key)))
+    if (missing.length > 0) await stored.createIndexes(missing)
+    for (const { name = '', key } of existing) {
+      if (!isOwnIndex(name) || declared.some((index) => sameFields(key, index.key))) continue
       await stored.dropIndex(name).catch(unless(INDEX_NOT_FOUND, {}))
     }
   }
@@ -97,66 +178,83 @@ export function openMongoReadStore(url: string, options: { database?: string } =
   }
 
   async function checkpoint(name: string): Promise<Checkpoint | undefined> {
-    const found = await ask(() => checkpoints.findOne({ _id: name }, READ))
+    const found = await read(() => checkpoints.findOne({ _id: name }, READ))
     return found === null ? undefined : { position: found.position, version: found.version }
   }
 
   async function range(collection: AnyCollection, { after, limit }: IdRange) {
-    const found = await ask(() =>
-      documents(collection)
-        .find<{ _id: string; position: Position; body: object }>(
-          after === undefined ? {} : { _id: { $gt: after } },
-          READ,
-        )
-        .sort({ _id: 1 })
-        .limit(limit)
-        .toArray(),
+    const query = after === undefined ? {} : { _id: { $gt: after } }
+    const found = await read(() =>
+      documents(collection).find<Found<object>>(query, UNLIMITED).sort({ _id: 1 }).limit(limit).toArray(),
     )
-    return found.map(({ _id, position, body }) => ({ id: _id, position, body }))
+    return found.map(toStored)
   }
 
   return {
     async get<D extends object>(collection: Collection<D>, id: string) {
-      const found = await ask(() =>
+      const found = await read(() =>
         documents(collection).findOne<{ body: D }>({ _id: id }, { ...READ, projection: BODY }),
       )
       return found?.body
     },
     async getMany<D extends object>(collection: Collection<D>, ids: readonly string[]) {
-      const found = await ask(() =>
-        documents(collection)
-          .find<{ _id: string; position: Position; body: D }>({ _id: { $in: ids } }, READ)
-          .toArray(),
-      )
-      return found.map(({ _id, position, body }) => ({ id: _id, position, body }))
+      const all: Stored<D>[] = []
+      for (let i = 0; i < ids.length; i += MAX_IDS) {
+        const some = ids.slice(i, i + MAX_IDS)
+        const found = await read(() =>
+          documents(collection)
+            .find<Found<D>>({ _id: { $in: some } }, LONG)
+            .toArray(),
+        )
+        for (const one of found) all.push(toStored(one))
+      }
+      return all
     },
     async find<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D> = {}) {
-      const query = toMongoFilter(readFilter(collection, filter))
-      const { sort, skip, limit } = readPage(options)
-      // For MongoDB a limit of 0 means no limit.
-      if (limit === 0) return []
-      const fields = sort.map(([field, direction]): [string, 1 | -1] => [`body.${field}`, direction])
-      const found = await ask(() =>
-        documents(collection)
-          .find<{ body: D }>(query, { ...READ, projection: BODY })
-          .sort([...fields, ['_id', 1]])
-          .skip(skip)
-          .limit(limit ?? 0)
-          .toArray(),
-      )
+      const query = toMongoQuery(readFilter(collection, filter))
+      const page = readPage(options)
+      if (page.limit === 0) return []
+      const stages = matchStages(await narrowed(query), sortOf(page), storedName)
+      const limits = page.limit === null ? LONG : READ
+      const found = await aggregate<{ body: D }>(collection, [...stages, ...pageStages(page)], limits)
       return found.map(({ body }) => body)
     },
     async count<D extends object>(collection: Collection<D>, filter: Filter<D>) {
-      const query = toMongoFilter(readFilter(collection, filter))
-      return ask(() => documents(collection).countDocuments(query, READ_COUNT))
+      const query = await narrowed(toMongoQuery(readFilter(collection, filter)))
+      const stages = [...matchStages(query, undefined, storedName), COUNT]
+      const [row] = await aggregate<{ total: number }>(collection, stages, LONG)
+      return row?.total ?? 0
+    },
+    async page<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D>) {
+      const query = await narrowed(toMongoQuery(readFilter(collection, filter)))
+      const page = readPage(options)
+      const counted = [...matchStages(query, undefined, storedName), COUNT]
+      if (page.limit === 0) {
+        const [row] = await aggregate<{ total: number }>(collection, counted, LONG)
+        return { found: [], total: row?.total ?? 0 }
+      }
+      // Both parts of the union use their index. With `$facet` each would read all matching documents.
+      const rows = await aggregate<{ body: D } | { total: number }>(
+        collection,
+        [
+          ...matchStages(query, sortOf(page), storedName),
+          ...pageStages(page),
+          { $unionWith: { coll: storedName(collection), pipeline: counted } },
+        ],
+        LONG,
+      )
+      const found: D[] = []
+      let total = 0
+      for (const row of rows) {
+        if ('body' in row) found.push(row.body)
+        else total = row.total
+      }
+      return { found, total }
     },
     async ids<D extends object>(collection: Collection<D>, filter: Filter<D>) {
-      const query = toMongoFilter(readFilter(collection, filter))
-      const found = await ask(() =>
-        documents(collection)
-          .find(query, { ...READ, projection: { _id: 1 } })
-          .toArray(),
-      )
+      const query = await narrowed(toMongoQuery(readFilter(collection, filter)))
+      const stages = [...matchStages(query, undefined, storedName), { $project: { _id: 1 } }]
+      const found = await aggregate<{ _id: string }>(collection, stages, LONG)
       return found.map(({ _id }) => _id)
     },
     range,
@@ -170,7 +268,30 @@ export function openMongoReadStore(url: string, options: { database?: string } =
       await ask(() => documents(collection).drop())
       await ask(() => prepare(collection))
     },
+    async drop(collection) {
+      await ask(() => documents(collection).drop())
+    },
     checkpoint,
+    async checkpoints(names) {
+      const found = await read(() => checkpoints.find({ _id: { $in: [...names] } }, READ).toArray())
+      return new Map(found.map(({ _id, position, version }) => [_id, { position, version }]))
+    },
+    async moveCheckpoint(name, before, after) {
+      const replacement = { position: after.position, version: after.version }
+      if (before === undefined) {
+        return ask(async () => {
+          const made = await checkpoints.updateOne(
+            { _id: name },
+            { $setOnInsert: replacement },
+            { upsert: true },
+          )
+          return made.upsertedCount === 1
+        })
+      }
+      const still = { _id: name, position: before.position, version: before.version }
+      const { matchedCount } = await ask(() => checkpoints.replaceOne(still, replacement))
+      return matchedCount === 1
+    },
     async apply(changes, moved) {
       for (const run of runsOf(changes)) await ask(() => write(run.collection, run.changes))
       if (moved.size === 0) return
@@ -189,6 +310,60 @@ export function openMongoReadStore(url: string, options: { database?: string } =
   }
 }
 
+/** The name of the secrets' database in versions up to 0.1, whatever the name of the main one was. */
+const EARLIER_SECRETS = 'mergelog_secrets'
+
+/**
+ * The name of the database with the secrets: that of the main one, with `_secrets`. An installation of an earlier
+ * version goes on with the name that it has.
+ * @throws StoreUnavailable when MongoDB does not answer
+ */
+export async function secretsDatabase(url: string): Promise<string> {
+  const main = databaseOf(url)
+  const own = `${main}_secrets`
+  if (own === EARLIER_SECRETS) return own
+  const client = new MongoClient(url, clientOptions(url))
+  const has = async (database: string, name?: string) => {
+    const filter = name === undefined ? {} : { name }
+    return (await client.db(database).listCollections(filter, { nameOnly: true }).toArray()).length > 0
+  }
+  try {
+    if (await has(own)) return own
+    if (!(await has(main, CHECKPOINTS))) return own
+    const isOlder = await has(EARLIER_SECRETS).catch((error: unknown) => {
+      if (isDenied(error)) return false
+      throw error
+    })
+    return isOlder ? EARLIER_SECRETS : own
+  } catch (error) {
+    throw unavailable(error)
+  } finally {
+    await client.close()
+  }
+}
+
+/** The error of a call that MongoDB did not answer; any other error stays what it is. */
+function unavailable(error: unknown): unknown {
+  if (!isUnavailable(error)) return error
+  const reason = error instanceof Error ? error.message : String(error)
+  const problem = isDenied(error) ? 'MongoDB refuses the user of MONGODB_URL' : 'MongoDB does not answer'
+  return new StoreUnavailable(`${problem}: ${reason}`, { cause: error })
+}
+
+const COUNT = { $count: 'total' }
+
+/**
+ * The options of the driver. A time limit of the URL counts, if there is one; everything else of ours comes before the
+ * URL: the driver lets an option win over the same one in the URL, except for the parts of the write concern.
+ */
+export function clientOptions(url: string): MongoClientOptions {
+  const isSet = (name: string) => new RegExp(`[?&]${name}=`, 'i').test(url)
+  const times = Object.entries(TIMES).filter(
+    ([name]) => !isSet(name) && !(name === 'wtimeoutMS' && isSet('wtimeout')),
+  )
+  return { ...Object.fromEntries(times), ...FIXED, w: 'majority', journal: true }
+}
+
 function databaseOf(url: string): string {
   const path = /^mongodb(?:\+srv)?:\/\/[^/]*\/([^?]+)/.exec(url)?.[1]
   return path === undefined ? DEFAULT_DATABASE : decodeURIComponent(path)
@@ -196,15 +371,44 @@ function databaseOf(url: string): string {
 
 function indexesOf(collection: AnyCollection): IndexDescription[] {
   // Every index ends with the id, because the id breaks the ties of every sort.
-  const ofSorts = collection.indexes.map((fields): [string, 1 | -1][] => [
-    ...fields.map(([field, direction]): [string, 1 | -1] => [bodyField(field), direction]),
+  const ofSorts = collection.indexes.map((index): [string, 1 | -1][] => [
+    ...Object.entries(index).map(([field, direction = 1]): [string, 1 | -1] => [bodyField(field), direction]),
     ['_id', 1],
   ])
-  const ofArrays = collection.arrays.map((field): [string, 1 | -1][] => [[bodyField(field), 1]])
+  const { partOf } = collection
+  const ofArrays = collection.arrays.flatMap((field): [string, 1 | -1][][] =>
+    partOf === undefined
+      ? [[[bodyField(field), 1]]]
+      : [
+          [
+            [bodyField(field), 1],
+            [bodyField(partOf), 1],
+          ],
+          [
+            [bodyField(partOf), 1],
+            [bodyField(field), 1],
+          ],
+        ],
+  )
   return [...ofSorts, ...ofArrays].map((fields) => ({
     key: new Map(fields),
-    name: fields.map(([field, direction]) => `${field}_${direction}`).join('_'),
+    name: OWN_INDEX + fields.map(([field, direction]) => `${field}_${direction}`).join('_'),
   }))
+}
+
+/** The names of our indexes begin with this. Other indexes are somebody else's: we do not drop them. */
+const OWN_INDEX = 'mergelog_'
+
+/** Earlier versions gave this form of name to indexes with a sort order: all fields, and then the id. */
+const EARLIER_INDEX = /^(?:body\.[A-Za-z_]+_-?1_)+_id_1$/
+
+const isOwnIndex = (name: string) => name.startsWith(OWN_INDEX) || EARLIER_INDEX.test(name)
+
+function sameFields(key: unknown, declared: IndexDescription['key']): boolean {
+  const fields = declared instanceof Map ? [...declared] : Object.entries(declared)
+  return (
+    typeof key === 'object' && key !== null && JSON.stringify(Object.entries(key)) === JSON.stringify(fields)
+  )
 }
 
 function toOperation(change: Change): AnyBulkWriteOperation<StoredDocument> {

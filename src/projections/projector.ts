@@ -5,13 +5,18 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
-import { decode } from '../events/codec.ts'
-import type { DomainEvent, Recorded } from '../events/domain-events.ts'
-import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
+import {
+  type EventStore,
+  LOG_START,
+  type Position,
+  type RecordedEvent,
+  StoreUnavailable,
+} from '../events/event-store.ts'
 import { BrokenFile } from '../sqlite.ts'
 import { createTurns } from '../turns.ts'
-import type { ReadModel } from './read-model.ts'
+import type { Poison, ReadModel } from './read-model.ts'
 import type { Change, Checkpoint, ReadStore, Touched } from './read-store.ts'
+import { eventsFor, readBatch } from './readable-events.ts'
 
 export interface ReadModelStatus {
   name: string
@@ -29,7 +34,12 @@ export interface Projector {
   stop(): Promise<void>
   /** Resolves to true when every running read model has reached the position, or to false after `timeoutMs`. */
   waitFor(position: Position, timeoutMs: number): Promise<boolean>
-  /** The position that every running read model has reached. */
+  /**
+   * Resolves to true when every running read model has all events that the log had at the start, or to false after
+   * `timeoutMs`. Before that, a missing document does not mean that the thing does not exist.
+   */
+  caughtUp(timeoutMs: number): Promise<boolean>
+  /** The position that every running read model has reached; when none runs, that every one has reached. */
   position(): Position
   status(): ReadModelStatus[]
   /**
@@ -68,13 +78,20 @@ export function createProjector(
   const stopping = new AbortController()
   const progress: Progress[] = models.map((model) => ({ model, position: LOG_START }))
   const waiters = new Set<Waiter>()
-  let following: Promise<void> = Promise.resolve()
-  let isFollowing = false
+  /** Undefined while the projector does not follow the log. */
+  let following: Promise<void> | undefined
   /** Runs batches and exchanges one at a time. */
   const inTurn = createTurns()
 
+  let endAtStart: Position = LOG_START
+  /** What the subscription has passed since it began. After the last event taken, only events of others are there. */
+  let seen: Position = LOG_START
+
   const running = () => progress.filter((p) => p.stopped === undefined)
-  const passed = () => running().reduce((least, p) => Math.min(least, p.position), Number.MAX_SAFE_INTEGER)
+  /** The last event that every running read model has taken. */
+  const taken = () => leastOf(running())
+  /** What stopped models have not taken is never passed: when none runs, nothing more is. */
+  const passed = () => (running().length === 0 ? leastOf(progress) : Math.max(taken(), seen))
 
   async function prepare(): Promise<void> {
     await views.prepare(models.map((model) => model.collection))
@@ -83,7 +100,14 @@ export function createProjector(
       const checkpoint = await views.checkpoint(p.model.name)
       if (checkpoint !== undefined) checkpoints.set(p, checkpoint)
     }
-    requireAll(checkpoints, await events.lastPosition())
+    endAtStart = await events.lastPosition()
+    for (const [{ model }, { position }] of checkpoints) {
+      if (position <= endAtStart) continue
+      // The log was cut off, or is an older copy. The read models would skip new events up to the checkpoint without
+      // notice.
+      const problem = `it ends at position ${endAtStart}, and the read model ${model.name} holds events up to ${position}`
+      throw new BrokenFile('the log', problem)
+    }
     for (const p of progress) {
       const checkpoint = checkpoints.get(p)
       if (checkpoint?.version === p.model.version) {
@@ -103,18 +127,6 @@ export function createProjector(
     }
   }
 
-  /**
-   * Refuses a log that ends before a checkpoint: it was cut off, or is an older copy. The read models would skip new
-   * events up to the checkpoint without notice.
-   */
-  function requireAll(checkpoints: ReadonlyMap<Progress, Checkpoint>, last: Position): void {
-    for (const [{ model }, { position }] of checkpoints) {
-      if (position <= last) continue
-      const problem = `it ends at position ${last}, and the read model ${model.name} holds events up to ${position}`
-      throw new BrokenFile('the log', problem)
-    }
-  }
-
   async function project(batch: readonly RecordedEvent[]): Promise<void> {
     const last = batch.at(-1)
     if (last === undefined) return
@@ -122,20 +134,20 @@ export function createProjector(
     const touched: Touched[] = []
     const checkpoints = new Map<string, Checkpoint>()
     const moves: (() => void)[] = []
-    const { events: decoded, error: unreadable } = decodeAll(batch)
+    const read = readBatch(batch)
     for (const p of running()) {
-      const advance = await p.model.advance(
-        decoded.filter((event) => event.position > p.position),
-        views,
-      )
+      const own = eventsFor(p.model, read, p.position)
+      const advance = await p.model.advance(own.events, views)
       changes.push(...advance.changes)
       touched.push(...advance.touched)
-      const poison = advance.poison ?? unreadable
-      const position = poison === undefined ? last.position : Math.max(p.position, poison.event.position - 1)
+      const poison = advance.poison ?? own.poison
+      const taken = poison === undefined ? last : batch.findLast((e) => e.position < poison.event.position)
+      // A position is never computed: a server takes only positions of events, to continue behind them.
+      const position = Math.max(p.position, taken?.position ?? LOG_START)
       checkpoints.set(p.model.name, { position, version: p.model.version })
       moves.push(() => {
         p.position = position
-        if (poison !== undefined) stopModel(p, poison.event, poison.error)
+        if (poison !== undefined) stopModel(p, poison)
       })
     }
     await views.apply(changes, checkpoints)
@@ -144,13 +156,48 @@ export function createProjector(
     answerWaiters()
   }
 
-  function stopModel(p: Progress, event: RecordedEvent, error: unknown): void {
+  function stopModel(p: Progress, { event, error }: Poison): void {
     const reason = error instanceof Error ? error.message : String(error)
     p.stopped = `event ${event.position} (${event.type}, ${event.stream}@${event.revision}): ${reason}`
     log.error(
       { err: error, model: p.model.name, position: event.position },
       `the read model stopped at ${p.stopped}`,
     )
+  }
+
+  /**
+   * Mends checkpoints that are not the position of an event, as earlier versions computed them. A server with gaps
+   * between its positions refuses to continue from there. Returns whether it mended one.
+   */
+  async function healed(refused: Position, error: unknown): Promise<boolean> {
+    if (refused === LOG_START || error instanceof StoreUnavailable) return false
+    const wrong = running().filter(({ position }) => position === refused)
+    try {
+      if (wrong.length === 0 || (await isPositionOfEvent(events, refused))) return false
+      const names = wrong.map(({ model }) => model.name)
+      log.warn(
+        { models: names, position: refused },
+        'a checkpoint is not the position of an event: the log is read once, up to the event before it',
+      )
+      const position = await lastEventUpTo(refused)
+      const mended = wrong.map(({ model: { name, version } }) => [name, { position, version }] as const)
+      await views.apply([], new Map(mended))
+      for (const p of wrong) p.position = position
+      return true
+    } catch (reason) {
+      log.warn({ err: reason }, 'a checkpoint could not be mended')
+      return false
+    }
+  }
+
+  async function lastEventUpTo(limit: Position): Promise<Position> {
+    let last = LOG_START
+    for await (const { position } of events.readAll()) {
+      if (position > limit || stopping.signal.aborted) break
+      last = position
+    }
+    stopping.signal.throwIfAborted()
+    return last
   }
 
   function answerWaiters(): void {
@@ -161,16 +208,25 @@ export function createProjector(
   }
 
   function startFollowing(): void {
-    isFollowing = true
-    following = follow().finally(() => {
-      isFollowing = false
+    if (following === undefined) seen = LOG_START
+    following ??= follow().finally(() => {
+      following = undefined
     })
   }
 
   async function follow(): Promise<void> {
     while (!stopping.signal.aborted) {
+      const after = passed()
       try {
-        const subscription = { after: passed(), signal: stopping.signal, batchSize: BATCH }
+        const subscription = {
+          after,
+          signal: stopping.signal,
+          batchSize: BATCH,
+          passed(position: Position) {
+            seen = position
+            answerWaiters()
+          },
+        }
         for await (const batch of events.subscribe(subscription)) {
           await inTurn(TURN, () => project(batch))
           if (running().length === 0) return
@@ -183,10 +239,27 @@ export function createProjector(
           log.error({ err: error }, 'the read models stopped at a broken log')
           return
         }
+        if (await healed(after, error)) continue
         log.warn({ err: error }, 'the projector lost a store and tries again')
         await delay(RETRY_MS, undefined, { signal: stopping.signal }).catch(() => {})
       }
     }
+  }
+
+  function waitFor(position: Position, timeoutMs: number): Promise<boolean> {
+    if (passed() >= position) return Promise.resolve(true)
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => waiter.resolve(false), timeoutMs)
+      const waiter: Waiter = {
+        position,
+        resolve: (answer) => {
+          clearTimeout(timer)
+          waiters.delete(waiter)
+          resolve(answer)
+        },
+      }
+      waiters.add(waiter)
+    })
   }
 
   return {
@@ -199,21 +272,8 @@ export function createProjector(
       await following
       for (const waiter of waiters) waiter.resolve(false)
     },
-    waitFor(position, timeoutMs) {
-      if (passed() >= position) return Promise.resolve(true)
-      return new Promise((resolve) => {
-        const timer = setTimeout(() => waiter.resolve(false), timeoutMs)
-        const waiter: Waiter = {
-          position,
-          resolve: (answer) => {
-            clearTimeout(timer)
-            waiters.delete(waiter)
-            resolve(answer)
-          },
-        }
-        waiters.add(waiter)
-      })
-    },
+    waitFor,
+    caughtUp: (timeoutMs) => waitFor(endAtStart, timeoutMs),
     position: passed,
     exchange: (name, replace) =>
       inTurn(TURN, async () => {
@@ -224,28 +284,27 @@ export function createProjector(
         )
         delete p.stopped
         // If every model had stopped, the projector no longer followed the log.
-        if (!isFollowing && !stopping.signal.aborted) startFollowing()
+        if (!stopping.signal.aborted) startFollowing()
         answerWaiters()
       }),
     status: () =>
-      progress.map(({ model, position, stopped }) =>
-        stopped === undefined ? { name: model.name, position } : { name: model.name, position, stopped },
+      progress.map(({ model: { name }, position, stopped }) =>
+        stopped === undefined ? { name, position } : { name, position, stopped },
       ),
   }
 }
 
-/** Decodes the events up to the first one that cannot be read. Also returns that event with its error. */
-function decodeAll(batch: readonly RecordedEvent[]): {
-  events: Recorded<DomainEvent>[]
-  error?: { event: RecordedEvent; error: unknown }
-} {
-  const events: Recorded<DomainEvent>[] = []
-  for (const event of batch) {
-    try {
-      events.push(decode(event))
-    } catch (error) {
-      return { events, error: { event, error } }
-    }
+function leastOf(progress: readonly Progress[]): Position {
+  return progress.reduce((least, { position }) => Math.min(least, position), Number.MAX_SAFE_INTEGER)
+}
+
+/** Whether there is an event at a position. A server that has none there may answer with an error. */
+async function isPositionOfEvent(events: EventStore, position: Position): Promise<boolean> {
+  try {
+    for await (const _ of events.readPositions([position])) return true
+    return false
+  } catch (error) {
+    if (error instanceof StoreUnavailable || error instanceof BrokenFile) throw error
+    return false
   }
-  return { events }
 }

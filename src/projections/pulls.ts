@@ -1,24 +1,20 @@
 /** Pull requests. All lists and details are read from here, without git. */
 import type { AccountRef, BranchPoint, DiffStat, ScheduledMerge } from '../events/domain-events.ts'
 import { isPullStream } from '../events/streams.ts'
-import { type Discussion, discussionChanges, stateOf } from './discussion.ts'
-import { type Fold, foldOf, readModel } from './read-model.ts'
-import type { Collection } from './read-store.ts'
+import { discussionChanges, stateOf } from './discussion.ts'
+import type { IssueDocument } from './issues.ts'
+import { type Fold, foldOf } from './read-model.ts'
 
-export interface PullDocument extends Discussion {
-  state: 'open' | 'closed'
+/** It lacks the fields of an issue by which only lists of issues find it. */
+export interface PullDocument
+  extends Omit<IssueDocument, 'isPull' | 'posterId' | 'assigneeIds' | 'mergedAt'> {
   status: 'open' | 'closed' | 'merged'
   head: BranchPoint
   base: BranchPoint
   /** `repoId:branch` of head and base, to look up the pull requests of a branch that moved. */
   headKey: string
   baseKey: string
-  /** The next fields are filters of lists. */
   headSha: string
-  labelIds: number[]
-  milestoneId: number | null
-  /** The keys of the issues that this one depends on. */
-  dependencyKeys: string[]
   mergeBase: string
   diff: DiffStat
   mergeable: boolean
@@ -30,73 +26,27 @@ export interface PullDocument extends Discussion {
   merging: boolean
   schedule: ScheduledMerge | null
   scheduled: boolean
-  comments: number
-  createdAt: string
-  updatedAt: string
-  closedAt: string | null
-}
-
-export const pulls: Collection<PullDocument> = {
-  name: 'pulls',
-  indexes: [
-    [
-      ['repoId', 1],
-      ['state', 1],
-      ['index', 1],
-    ],
-    [
-      ['repoId', 1],
-      ['state', 1],
-      ['updatedAt', 1],
-      ['index', 1],
-    ],
-    [
-      ['repoId', 1],
-      ['state', 1],
-      ['comments', 1],
-      ['index', 1],
-    ],
-    [
-      ['repoId', 1],
-      ['index', 1],
-    ],
-    [
-      ['repoId', 1],
-      ['updatedAt', 1],
-      ['index', 1],
-    ],
-    [
-      ['repoId', 1],
-      ['comments', 1],
-      ['index', 1],
-    ],
-    [
-      ['headKey', 1],
-      ['status', 1],
-    ],
-    [
-      ['baseKey', 1],
-      ['status', 1],
-    ],
-    [
-      ['repoId', 1],
-      ['milestoneId', 1],
-      ['index', 1],
-    ],
-    [['merging', 1]],
-    [
-      ['scheduled', 1],
-      ['repoId', 1],
-    ],
-  ],
-  arrays: ['labelIds', 'dependencyKeys'],
 }
 
 export const pullId = (repoId: number, index: number) => `${repoId}.${index}`
 export const branchKey = (repoId: number, branch: string) => `${repoId}:${branch}`
 
 export const pullFold: Fold<PullDocument> = foldOf({
-  collection: pulls,
+  name: 'pulls',
+  indexes: [
+    { repoId: 1, state: 1, index: 1 },
+    { repoId: 1, state: 1, updatedAt: 1, index: 1 },
+    { repoId: 1, state: 1, comments: 1, index: 1 },
+    { repoId: 1, index: 1 },
+    { repoId: 1, updatedAt: 1, index: 1 },
+    { repoId: 1, comments: 1, index: 1 },
+    { headKey: 1, status: 1 },
+    { baseKey: 1, status: 1 },
+    { repoId: 1, milestoneId: 1, index: 1 },
+    { merging: 1 },
+    { scheduled: 1, repoId: 1 },
+  ],
+  arrays: ['labelIds', 'dependencyKeys'],
   version: 3,
   // Issues have most of these events, too.
   ids: ({ stream, data }) => (isPullStream(stream) ? [pullId(data.repoId, data.index)] : []),
@@ -201,5 +151,3 @@ function derived({ head, base, labels, milestone, dependencies, schedule }: Foun
     scheduled: schedule !== null,
   }
 }
-
-export const pullModel = readModel(pullFold)

@@ -1,7 +1,7 @@
 /** A read model is one collection of documents. Each document is folded from the events that touch it. */
 import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
-import type { Position } from '../events/event-store.ts'
-import { type EventType, type Handlers, handledBy, type RecordedOf } from '../events/handlers.ts'
+import type { Position, RecordedEvent } from '../events/event-store.ts'
+import { type EventType, type Handlers, handle, handledBy, type RecordedOf } from '../events/handlers.ts'
 import type { AnyCollection, Change, Collection, ReadStore, Stored, Touched } from './read-store.ts'
 
 /** Computes the documents of a read model from events. Pure: it knows events and documents, but no store. */
@@ -9,6 +9,8 @@ export interface Fold<D extends object> {
   collection: Collection<D>
   /** Raise it when the fold changes: then the next start makes all documents again from the log. */
   version: number
+  /** Whether events of this type can concern this model. If one of them cannot be read, the model has to stop. */
+  handles(event: { type: string }): boolean
   /** The ids of the documents that the event touches; none when it does not concern this model. */
   touches(event: Recorded<DomainEvent>): readonly string[]
   /** The next version of one touched document; undefined when it does not exist or is deleted. */
@@ -18,8 +20,9 @@ export interface Fold<D extends object> {
 type DocumentHandlers<T extends EventType, Before, After> = Handlers<T, Before, After, Envelope, [id: string]>
 
 /** A fold as maps from event type to handler. An event without a handler touches no document. */
-export interface FoldParts<D extends object, Becoming extends EventType, Changing extends EventType> {
-  collection: Collection<D>
+export interface FoldParts<D extends object, Becoming extends EventType, Changing extends EventType>
+  extends Pick<Collection<NoInfer<D>>, 'name'>,
+    Partial<Pick<Collection<NoInfer<D>>, 'indexes' | 'arrays' | 'partOf' | 'wordsIn'>> {
   version: number
   /** The ids of the documents that the event touches. */
   ids(event: RecordedOf<Becoming | Changing>): readonly string[]
@@ -42,33 +45,24 @@ const NONE: readonly string[] = []
 export function foldOf<D extends object, Becoming extends EventType, Changing extends EventType = never>(
   parts: FoldParts<D, Becoming, Changing>,
 ): Fold<D> {
-  const { collection, version, becomes, changes } = parts
+  const { name, indexes = [], arrays = [], partOf, wordsIn, version, becomes, changes } = parts
   const isBecoming = handledBy<Becoming, Envelope>(becomes)
   const isChanging = handledBy<Changing, Envelope>(changes)
   const isOwn = (event: { type: string }): event is RecordedOf<Becoming | Changing> =>
     isBecoming(event) || isChanging(event)
   return {
-    collection,
+    collection: { name, indexes, arrays, ...(partOf && { partOf }), ...(wordsIn && { wordsIn }) },
     version,
+    handles: isOwn,
     touches: (event: { type: string }) => (isOwn(event) ? parts.ids(event) : NONE),
     evolve(document, event: { type: string }, id) {
-      if (isBecoming(event)) return handleFor(becomes, document, event, id)
+      if (isBecoming(event)) return handle(becomes, document, event, id)
       if (document === undefined || changes === undefined || !isChanging(event)) return document
-      const changed = handleFor(changes, document, event, id)
+      const changed = handle(changes, document, event, id)
       const next: D = { ...document, ...parts.onEveryChange?.(event), ...changed }
       return parts.derived === undefined ? next : Object.assign(next, parts.derived(next))
     },
   }
-}
-
-function handleFor<T extends EventType, Before, After>(
-  handlers: DocumentHandlers<T, Before, After>,
-  before: Before,
-  event: RecordedOf<T>,
-  id: string,
-): After {
-  const { type }: { type: T } = event
-  return handlers[type](before, event, id)
 }
 
 /** The result of folding a batch of events. */
@@ -80,7 +74,13 @@ export interface Advance {
    */
   touched: Touched[]
   /** The event that could not be folded, if any. `changes` holds only what came before it. */
-  poison?: { event: Recorded<DomainEvent>; error: unknown }
+  poison?: Poison
+}
+
+/** An event that a read model cannot read or fold, and why. */
+export interface Poison {
+  event: RecordedEvent
+  error: unknown
 }
 
 /** A fold that is ready to run on a store. */
@@ -88,7 +88,9 @@ export interface ReadModel<C extends AnyCollection = AnyCollection> {
   readonly name: string
   readonly version: number
   readonly collection: C
-  /** Folds a batch of events onto the stored documents. Stops before an event whose handler throws. */
+  /** Whether events of this type can concern the model. */
+  handles(event: { type: string }): boolean
+  /** Folds a batch of events onto the stored documents. Stops before an event that the fold throws at. */
   advance(events: readonly Recorded<DomainEvent>[], store: Pick<ReadStore, 'getMany'>): Promise<Advance>
 }
 
@@ -99,12 +101,20 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
     name: collection.name,
     version,
     collection,
+    handles: fold.handles,
     async advance(events, store) {
       const touched: { event: Recorded<DomainEvent>; ids: readonly string[] }[] = []
       const ids = new Set<string>()
+      let poison: Poison | undefined
       // Skip early: each model gets all events, and most events touch few models.
       for (const event of events) {
-        const own = fold.touches(event)
+        let own: readonly string[]
+        try {
+          own = fold.touches(event)
+        } catch (error) {
+          poison = { event, error }
+          break
+        }
         if (own.length === 0) continue
         touched.push({ event, ids: own })
         for (const id of own) ids.add(id)
@@ -115,6 +125,12 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
         for (const stored of await store.getMany(collection, [...ids])) documents.set(stored.id, stored)
       }
       const bodies = new Map<string, { position: Position; body: D | undefined }>()
+      const changes = () =>
+        [...bodies].map(([id, { position, body }]): Change => {
+          return body === undefined
+            ? { op: 'delete', collection, id }
+            : { op: 'put', collection, id, position, body }
+        })
       for (const { event, ids } of touched) {
         try {
           const next = ids.map((id) => {
@@ -127,19 +143,10 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
             if (change !== undefined) bodies.set(change.id, { position: event.position, body: change.body })
           }
         } catch (error) {
-          return { changes: toChanges(collection, bodies), touched: all, poison: { event, error } }
+          return { changes: changes(), touched: all, poison: { event, error } }
         }
       }
-      return { changes: toChanges(collection, bodies), touched: all }
+      return { changes: changes(), touched: all, ...(poison && { poison }) }
     },
   }
-}
-
-function toChanges<D extends object>(
-  collection: AnyCollection,
-  bodies: ReadonlyMap<string, { position: Position; body: D | undefined }>,
-): Change[] {
-  return [...bodies].map(([id, { position, body }]) =>
-    body === undefined ? { op: 'delete', collection, id } : { op: 'put', collection, id, position, body },
-  )
 }

@@ -39,20 +39,41 @@ export interface FindOptions<D> {
   limit?: number
 }
 
+export interface FoundPage<D> {
+  found: D[]
+  /** The number of all documents that match. */
+  total: number
+}
+
+/** The fields of an index, the most significant first. 1 is ascending, -1 descending. */
+type Index<Field extends string> = { readonly [F in Field]?: 1 | -1 }
+
 /** A collection without the type of its documents: all that an adapter needs to know. */
 export interface AnyCollection {
   /** Only letters and underscores. */
   readonly name: string
   /** Each index lists first the fields of a filter, then those of a sort. */
-  readonly indexes: readonly (readonly (readonly [field: string, direction: 1 | -1])[])[]
+  readonly indexes: readonly Index<string>[]
   /** The array fields that filters use. */
   readonly arrays: readonly string[]
+  /**
+   * For documents that are parts of a document of another collection: the field with the id of that one. Together with
+   * `wordsIn` of the other collection.
+   */
+  readonly partOf?: string
+  /**
+   * Fields of words that the documents do not have themselves: their parts have a field of the same name. A word may be
+   * in any of the parts.
+   */
+  readonly wordsIn?: { readonly [field: string]: AnyCollection | undefined }
 }
 
 /** A collection of documents: its name and the fields that filters use. `D` is plain JSON. */
 export interface Collection<D extends object> extends AnyCollection {
-  readonly indexes: readonly Sort<D>[]
+  readonly indexes: readonly Index<ScalarField<D>>[]
   readonly arrays: readonly ArrayField<D>[]
+  readonly partOf?: ScalarField<D>
+  readonly wordsIn?: { readonly [Field in ArrayField<D>]?: AnyCollection }
 }
 
 /** A stored document, with the position of the last event that was folded into it. */
@@ -84,8 +105,9 @@ export interface RangeDocument<D extends object = object> extends Stored<D> {
 }
 
 /** A view of all documents for a reader that goes through them while others write. */
-export type ReadSnapshot = IsolatedSnapshot | UnisolatedSnapshot
+export type ReadSnapshot = IsolatedSnapshot | (Snapshot & { readonly isIsolated: false })
 
+/** Each read returns the state at its own time (MongoDB). */
 interface Snapshot {
   checkpoint(name: string): Promise<Checkpoint | undefined>
   range(collection: AnyCollection, range: IdRange): Promise<RangeDocument[]>
@@ -101,11 +123,6 @@ export interface IsolatedSnapshot extends Snapshot {
   count(collection: AnyCollection): Promise<number>
 }
 
-/** Each read returns the state at its own time (MongoDB). */
-export interface UnisolatedSnapshot extends Snapshot {
-  readonly isIsolated: false
-}
-
 /** The last position that a reader of the log has processed, and the version of its code. */
 export interface Checkpoint {
   position: Position
@@ -118,18 +135,30 @@ export interface ReadStore {
   getMany<D extends object>(collection: Collection<D>, ids: readonly string[]): Promise<Stored<D>[]>
   find<D extends object>(collection: Collection<D>, filter: Filter<D>, options?: FindOptions<D>): Promise<D[]>
   count<D extends object>(collection: Collection<D>, filter: Filter<D>): Promise<number>
+  /** What `find` and `count` return, in one round trip where the store can. */
+  page<D extends object>(
+    collection: Collection<D>,
+    filter: Filter<D>,
+    options: FindOptions<D>,
+  ): Promise<FoundPage<D>>
   /** The ids of all documents that match, in no order. */
   ids<D extends object>(collection: Collection<D>, filter: Filter<D>): Promise<string[]>
   /** The stored documents with ids in a range, in the order of the ids. */
   range(collection: AnyCollection, range: IdRange): Promise<RangeDocument[]>
   /** Opens a snapshot for long reads. The caller closes it. */
   snapshot(): Promise<ReadSnapshot>
-  /** Creates what the collections and their indexes lack, and drops indexes that are no longer declared. */
+  /** Creates what the collections and their indexes lack, and drops own indexes that are no longer declared. */
   prepare(collections: readonly AnyCollection[]): Promise<void>
   /** Empties a collection. */
   clear(collection: AnyCollection): Promise<void>
+  /** Removes a collection and its indexes; nothing happens when it does not exist. */
+  drop(collection: AnyCollection): Promise<void>
   /** The checkpoint of the reader with that name; undefined when it never ran. */
   checkpoint(name: string): Promise<Checkpoint | undefined>
+  /** The checkpoints of several readers; those that never ran are left out. */
+  checkpoints(names: readonly string[]): Promise<Map<string, Checkpoint>>
+  /** Replaces a checkpoint if it is still `before`. Returns whether it was. */
+  moveCheckpoint(name: string, before: Checkpoint | undefined, after: Checkpoint): Promise<boolean>
   /**
    * Writes the changes in their order, then the checkpoints. The embedded store does it in one transaction. In MongoDB
    * a crash may leave changes without their checkpoints. So a reader must expect the same event again; the document's

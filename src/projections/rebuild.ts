@@ -4,11 +4,12 @@
  * process dies before that, nothing is lost: the old generation is still the current one.
  */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
-import { decode } from '../events/codec.ts'
 import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
-import type { Generations } from './generations.ts'
+import { type Generations, ReplacedMeanwhile } from './generations.ts'
+import { createGaps } from './log-gaps.ts'
 import type { Projector } from './projector.ts'
 import type { ReadModel } from './read-model.ts'
+import { eventsFor, readBatch } from './readable-events.ts'
 
 export interface RebuildProgress {
   model: string
@@ -20,6 +21,8 @@ export interface RebuildProgress {
   end: Position
   /** True in the last report: from now on queries read the new documents. */
   done: boolean
+  /** In the last report: parts of streams that the log lacks, so that the documents lack them too. At most 100. */
+  lacks?: readonly string[]
 }
 
 export interface Rebuilding {
@@ -30,10 +33,11 @@ export interface Rebuilding {
   exchanged: (collection: string) => void
   /** Aborts when the server stops; this ends every rebuild. */
   signal: AbortSignal
-  /** How long an old generation is kept for queries that already read from it, in milliseconds. */
+  /**
+   * How long an old generation is kept for queries that already read from it, in milliseconds. In a shared store it is
+   * longer than other servers rely on what they know (`KNOWN_FOR_MS`).
+   */
   graceMs?: number
-  /** Whether other servers read and write the same read models. */
-  isShared?: boolean
 }
 
 /** The number of events in one batch. Small, so that the projector's writes need not wait long. */
@@ -45,33 +49,18 @@ export class RebuildUnderWay extends Error {
   override readonly name = 'RebuildUnderWay'
 }
 
-/**
- * Other servers use the same read models. They would continue to write the old generation, and take its checkpoint for
- * the checkpoint of the new one.
- */
-export class SharedReadModels extends Error {
-  override readonly name = 'SharedReadModels'
-
-  constructor() {
-    super(
-      'MONGODB_URL is set: other servers with the same read models would not notice that they were replaced. ' +
-        'Stop every server and drop its database (not mergelog_secrets): the next start makes them again',
-    )
-  }
-}
-
 export interface Rebuilder {
   /**
    * Checks that a rebuild may begin.
-   * @throws RebuildUnderWay when another rebuild has not ended
-   * @throws SharedReadModels when other servers may use the read models
+   * @throws RebuildUnderWay when another rebuild of this server has not ended
    */
   requireFree(): void
   /**
    * Rebuilds the models one after another. Only one rebuild can run at a time. If the caller stops the iteration
    * before a model is done, that model keeps its old documents.
    *
-   * @throws the errors of `requireFree`, when the iteration begins
+   * @throws RebuildUnderWay when the iteration begins and another rebuild of this server has not ended
+   * @throws ReplacedMeanwhile when another server was faster; then its documents stay
    * @throws the error of a fold; then the old documents stay
    */
   rebuild(models: readonly ReadModel[]): AsyncGenerator<RebuildProgress>
@@ -80,29 +69,39 @@ export interface Rebuilder {
    * Called at the start, too: an earlier process may have ended before it emptied them.
    */
   freeSpares(models: readonly ReadModel[], after?: number): Promise<void>
+  /**
+   * Takes the documents that other servers have rebuilt in the same store. To be called again and again, more often than
+   * `KNOWN_FOR_MS`. Nothing happens with an embedded store.
+   */
+  takeRebuilt(models: readonly ReadModel[]): Promise<void>
 }
 
 export function createRebuild(rebuilding: Rebuilding): Rebuilder {
-  const { generations, signal, graceMs = GRACE_MS, isShared = false } = rebuilding
-  const { spare } = generations
+  const { generations, signal, graceMs = GRACE_MS } = rebuilding
+  const { spare, isShared } = generations
   /** The number of rebuilds of each model. `freeSpares` skips a model with a new one, which clears the spare itself. */
   const runs = new Map<string, number>()
   let isUnderWay = false
 
   async function freeSpares(models: readonly ReadModel[], after = 0): Promise<void> {
-    // For another server it may be the current generation.
-    if (isShared) return
     const before = new Map(runs)
     const isUnchanged = ({ name }: ReadModel) => runs.get(name) === before.get(name)
-    if (after > 0) await delay(after, undefined, { signal, ref: false })
-    for (const model of models) {
+    const numbers = await Promise.all(models.map(({ collection }) => generations.numberOf(collection)))
+    // Other servers may still read what this one has just put away.
+    const wait = isShared ? Math.max(after, graceMs) : after
+    if (wait > 0) await delay(wait, undefined, { signal, ref: false })
+    for (const [i, model] of models.entries()) {
       signal.throwIfAborted()
-      if ((await holdsAny(spare, model)) && isUnchanged(model)) await spare.clear(model.collection)
+      if (!isShared) {
+        // A model that was never rebuilt does not even have the tables of its spare generation.
+        const [first] = await spare.range(model.collection, { limit: 1 }).catch(() => [])
+        if (first === undefined || !isUnchanged(model)) continue
+      }
+      await generations.free(model.collection, numbers[i] ?? 0)
     }
   }
 
   function requireFree(): void {
-    if (isShared) throw new SharedReadModels()
     if (isUnderWay) throw new RebuildUnderWay('another rebuild is under way')
   }
 
@@ -116,6 +115,10 @@ export function createRebuild(rebuilding: Rebuilding): Rebuilder {
           runs.set(model.name, (runs.get(model.name) ?? 0) + 1)
           try {
             yield* rebuildModel(rebuilding, model)
+          } catch (error) {
+            // A server that was faster has also removed the generations before its own.
+            const [replaced] = await generations.replaced([model.collection]).catch(() => [])
+            throw replaced === undefined ? error : new ReplacedMeanwhile(model.name)
           } finally {
             // If this fails, the next start does it.
             freeSpares([model], graceMs).catch(() => {})
@@ -126,13 +129,41 @@ export function createRebuild(rebuilding: Rebuilding): Rebuilder {
       }
     },
     freeSpares,
+    async takeRebuilt(models) {
+      const collections = await generations.replaced(models.map(({ collection }) => collection))
+      for (const model of models) {
+        if (collections.includes(model.collection)) await takeOver(rebuilding, model)
+      }
+    },
   }
 }
 
-/** Whether the spare generation has documents. A model that was never rebuilt does not even have its tables. */
-async function holdsAny(spare: Generations['spare'], { collection }: ReadModel): Promise<boolean> {
-  const first = await spare.range(collection, { limit: 1 }).catch(() => [])
-  return first.length > 0
+/** Takes the generation that another server has made: brings it up to this server's position, and reads from it. */
+async function takeOver(
+  { events, generations, projector, exchanged }: Rebuilding,
+  model: ReadModel,
+): Promise<void> {
+  const { name, version, collection } = model
+  const { spare } = generations
+  await projector.exchange(name, async (end) => {
+    const checkpoint = await spare.checkpoint(name)
+    if (checkpoint?.version !== version) {
+      throw new Error(
+        `another version of Mergelog has rebuilt the read model ${name}: start this server again`,
+      )
+    }
+    let { position } = checkpoint
+    for await (const batch of batches(events, position, end)) {
+      const own = eventsFor(model, readBatch(batch), position)
+      const { changes, poison = own.poison } = await model.advance(own.events, spare)
+      if (poison !== undefined) throw poison.error
+      position = batch.at(-1)?.position ?? position
+      await spare.apply(changes, new Map())
+    }
+    generations.take(collection)
+    exchanged(collection.name)
+    return position
+  })
 }
 
 async function* rebuildModel(
@@ -144,11 +175,16 @@ async function* rebuildModel(
   let position = LOG_START
   let replayed = 0
 
+  const gaps = createGaps()
+
+  await generations.begin(collection)
   await spare.prepare([collection])
-  await spare.clear(collection)
+  if (!generations.isShared) await spare.clear(collection)
 
   async function replay(batch: readonly RecordedEvent[]): Promise<void> {
-    const { changes, poison } = await model.advance(batch.map(decode), spare)
+    for (const event of batch) gaps.next(event)
+    const own = eventsFor(model, readBatch(batch), position)
+    const { changes, poison = own.poison } = await model.advance(own.events, spare)
     if (poison !== undefined) throw poison.error
     position = batch.at(-1)?.position ?? position
     replayed += batch.length
@@ -173,7 +209,15 @@ async function* rebuildModel(
     exchanged(collection.name)
     return position
   })
-  yield { model: name, events: replayed, position, end: position, done: true }
+  const lacks = gaps.found()
+  yield {
+    model: name,
+    events: replayed,
+    position,
+    end: position,
+    done: true,
+    ...(lacks.length > 0 && { lacks }),
+  }
 }
 
 async function* batches(

@@ -1,29 +1,25 @@
 /** Repositories with all data for their page and for permission checks: settings, collaborators, counters. */
 import type {
   AccountKind,
-  AccountRef,
   BranchProtection,
   MergeSettings,
   Permission,
+  RepositorySettings,
 } from '../events/domain-events.ts'
 import type { RecordedOf } from '../events/handlers.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../events/repository-settings.ts'
 import { isPullStream } from '../events/streams.ts'
-import { type Fold, foldOf, readModel } from './read-model.ts'
-import type { Collection } from './read-store.ts'
+import { type Fold, foldOf } from './read-model.ts'
 
-export interface RepositoryDocument extends MergeSettings {
+type Created = RecordedOf<'RepositoryCreated'>['data']
+
+export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   id: number
   ownerId: number
   ownerLogin: string
   ownerKind: AccountKind
-  name: string
   /** `owner/name` in lower case: look-ups use it. */
   key: string
-  description: string
-  website: string
-  private: boolean
-  defaultBranch: string
   /** True until the first branch exists. */
   empty: boolean
   /** By user id. */
@@ -37,7 +33,7 @@ export interface RepositoryDocument extends MergeSettings {
   readers: number[]
   /** For a fork: the repository that it was forked from, even when that is deleted. */
   parentId: number | null
-  parent: { repoId: number; owner: AccountRef; name: string } | null
+  parent: NonNullable<Created['parent']> | null
   forks: number
   openIssues: number
   closedIssues: number
@@ -50,30 +46,15 @@ export interface RepositoryDocument extends MergeSettings {
 /** Stands in `readers` for everybody. No account has this id. */
 export const ANYONE = 0
 
-export const repositories: Collection<RepositoryDocument> = {
-  name: 'repositories',
-  indexes: [
-    [['key', 1]],
-    [['ownerId', 1]],
-    [
-      ['parentId', 1],
-      ['ownerId', 1],
-    ],
-    [
-      ['parentId', 1],
-      ['id', 1],
-    ],
-  ],
-  arrays: ['readers'],
-}
-
 /** The key of a repository for look-ups. Case is ignored. */
 export function repositoryKey(owner: string, name: string): string {
   return `${owner}/${name}`.toLowerCase()
 }
 
 export const repositoryFold: Fold<RepositoryDocument> = foldOf({
-  collection: repositories,
+  name: 'repositories',
+  indexes: [{ key: 1 }, { ownerId: 1 }, { parentId: 1, ownerId: 1 }, { parentId: 1, id: 1 }],
+  arrays: ['readers'],
   version: 3,
   ids({ data }) {
     const parentId = 'parent' in data ? data.parent?.repoId : 'parentId' in data ? data.parentId : undefined
@@ -87,19 +68,13 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
   },
   onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
-    RepositoryEdited(repository, { data: { changes } }) {
-      const { name, ownerLogin } = { ...repository, ...changes }
-      const readers = readersOf({ ...repository, ...changes })
-      return { ...changes, readers, key: repositoryKey(ownerLogin, name) }
-    },
-    CollaboratorSet(repository, { data: { user, permission } }) {
-      const { login } = user
-      const collaborators = { ...repository.collaborators, [`${user.id}`]: { login, permission } }
-      return { collaborators, readers: readersOf({ ...repository, collaborators }) }
-    },
+    RepositoryEdited: (_, { data }) => data.changes,
+    CollaboratorSet: ({ collaborators }, { data: { user, permission } }) => ({
+      collaborators: { ...collaborators, [`${user.id}`]: { login: user.login, permission } },
+    }),
     CollaboratorRemoved(repository, { data }) {
       const { [`${data.user.id}`]: _removed, ...collaborators } = repository.collaborators
-      return { collaborators, readers: readersOf({ ...repository, collaborators }) }
+      return { collaborators }
     },
     BranchProtectionSet: ({ protections }, { data }) => ({
       protections: withProtection(protections, data.protection),
@@ -118,11 +93,14 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
     },
     PullRequestMerged: (repository) => withClosedPulls(repository, 1),
   },
+  derived: (repository) => ({
+    key: repositoryKey(repository.ownerLogin, repository.name),
+    readers: readersOf(repository),
+  }),
 })
 
-function created(data: RecordedOf<'RepositoryCreated'>['data'], at: string): RepositoryDocument {
-  const { repoId, owner, name, description, website, private: isPrivate, defaultBranch } = data
-  const { parent = null } = data
+function created(data: Created, at: string): RepositoryDocument {
+  const { repoId, owner, name, description, website, private: isPrivate, defaultBranch, parent = null } = data
   return {
     id: repoId,
     ownerId: owner.id,
@@ -170,5 +148,3 @@ const withClosedPulls = ({ openPulls, closedPulls }: RepositoryDocument, more: 1
   openPulls: openPulls - more,
   closedPulls: closedPulls + more,
 })
-
-export const repositoryModel = readModel(repositoryFold)

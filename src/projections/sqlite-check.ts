@@ -1,9 +1,9 @@
 /** Checks the file of the embedded read models: damage, and array tables that differ from the documents. */
 import {
   type Bytes,
+  checkFile,
   integrityProblem,
   lossyText,
-  openSqlite,
   type Sqlite,
   select,
   selectColumn,
@@ -16,16 +16,8 @@ import { arrayTable, documentTable } from './sqlite-query.ts'
  * file, and blocks the event loop.
  */
 export function checkSqliteViews(file: string): string | undefined {
-  const db = openSqlite(file, 'NORMAL')
-  try {
-    db.exec('BEGIN')
-    const damage = integrityProblem(db) ?? wrongElements(db)
-    return damage === undefined ? undefined : `${file} is damaged: ${damage}`
-  } finally {
-    // A statement that returned a row keeps its read lock even after the connection is closed.
-    if (db.inTransaction) db.exec('ROLLBACK')
-    db.close()
-  }
+  const damage = checkFile(file, (db) => integrityProblem(db) ?? wrongElements(db))
+  return damage && `${file} is damaged: ${damage}`
 }
 
 /** The first difference between the array tables, which filters use, and the array fields of the documents. */
@@ -42,16 +34,8 @@ function wrongElements(db: Sqlite): string | undefined {
       FROM ${documentTable(collection)} AS d JOIN array_fields AS a ON a.collection = '${name}',
         json_each(body, '$.' || a.field) AS e
       WHERE json_type(body, '$.' || a.field) = 'array' AND e.type IN ('text', 'integer', 'real')`
-    const counts = select<[], { given: number; found: number | null; stored: number }>(
-      db,
-      `SELECT count(*) AS given, (SELECT count(*) FROM ${arrayTable(collection)}) AS stored,
-         sum(EXISTS (SELECT 1 FROM ${arrayTable(collection)} AS s
-           WHERE s.field = g.field AND s.id = g.id AND s.value = g.value)) AS found
-       FROM (${given}) AS g`,
-    ).get()
     // The fast check. The slow one below names the difference, and accepts an element that a document has twice.
-    if (counts !== undefined && counts.given === counts.stored && (counts.found ?? 0) === counts.given)
-      continue
+    if (!hasOwners(db, collection) && areEqual(db, collection, given)) continue
     for (const [one, other, problem] of [
       [given, stored, 'lacks an element'],
       [stored, given, 'has an element too many'],
@@ -66,4 +50,22 @@ function wrongElements(db: Sqlite): string | undefined {
     }
   }
   return undefined
+}
+
+/** Whether the rows of an array table begin with the owner of a part: then no index finds them by the part's id. */
+function hasOwners(db: Sqlite, collection: AnyCollection): boolean {
+  const sql = `SELECT count(*) FROM pragma_table_info('${arrayTable(collection)}') WHERE name = 'owner'`
+  return selectColumn<[], number>(db, sql).get() === 1
+}
+
+/** Whether the array table has each given element, and no other. Looks each one up by the primary key. */
+function areEqual(db: Sqlite, collection: AnyCollection, given: string): boolean {
+  const counts = select<[], { given: number; found: number | null; stored: number }>(
+    db,
+    `SELECT count(*) AS given, (SELECT count(*) FROM ${arrayTable(collection)}) AS stored,
+       sum(EXISTS (SELECT 1 FROM ${arrayTable(collection)} AS s
+         WHERE s.field = g.field AND s.id = g.id AND s.value = g.value)) AS found
+     FROM (${given}) AS g`,
+  ).get()
+  return counts !== undefined && counts.given === counts.stored && (counts.found ?? 0) === counts.given
 }

@@ -1,21 +1,45 @@
 /** Reads many documents of the embedded read store in one step, on any connection. */
 import { isUtf8 } from 'node:buffer'
 import type { Position } from '../events/event-store.ts'
-import { BrokenFile, type Bytes, bufferOf, readable, type Sqlite, selectTuples, textOf } from '../sqlite.ts'
-import type { AnyCollection, IdRange, RangeDocument, Stored } from './read-store.ts'
+import {
+  BrokenFile,
+  type Bytes,
+  bufferOf,
+  readable,
+  type Sqlite,
+  select,
+  selectTuples,
+  textOf,
+} from '../sqlite.ts'
+import type { AnyCollection, Checkpoint, IdRange, RangeDocument, Stored } from './read-store.ts'
 import { documentTable } from './sqlite-query.ts'
 
 /** SQL for the JSON texts of all rows as one JSON array, in the order of the rows; null when there are no rows. */
 export const listOf = (json: string) => `CAST('[' || group_concat(${json}, ',') || ']' AS BLOB)`
 
+/** Reads the checkpoint with a name. */
+export function selectCheckpoint(db: Sqlite): (name: string) => Checkpoint | undefined {
+  const sql = 'SELECT position, version FROM checkpoints WHERE name = ?'
+  const checkpoint = select<[string], Checkpoint>(db, sql)
+  return (name) => {
+    const row = checkpoint.get(name)
+    // Copy the fields: the driver adds a property of its own to each row.
+    return row && { position: row.position, version: row.version }
+  }
+}
+
 /** Parses stored JSON. Only the caller knows its type. @throws BrokenFile when the bytes are damaged */
 export function parsed<T>(bytes: Bytes, file: string, { name }: AnyCollection): T {
   const text = textOf(bytes)
   if (text === undefined) throw new BrokenFile(file, `a document of ${name} is not UTF-8`)
+  return parsedText(text, file, `a document of ${name}`)
+}
+
+function parsedText<T>(text: string, file: string, what: string): T {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new BrokenFile(file, `a document of ${name} is not JSON`, { cause: error })
+    throw new BrokenFile(file, `${what} is not JSON`, { cause: error })
   }
 }
 
@@ -39,10 +63,7 @@ export function selectMany<D extends object>(
 /** The number of documents that are read as one BLOB. SQLite limits a BLOB to 1 GB. */
 const BLOB_DOCUMENTS = 100
 
-/**
- * SQL that reads documents as one row: the lengths of each, and one BLOB with all texts. `rows` selects id, position,
- * body.
- */
+/** SQL for documents as one row: the lengths of each, and all texts. `rows` selects id, position, body. */
 const blobOf = (rows: string) => `
   SELECT '[' || group_concat('[' || CAST(position AS INTEGER) || ',' || ifnull(octet_length(id), 0) || ',' ||
       ifnull(octet_length(body), 0) || ']') || ']',
@@ -87,10 +108,10 @@ export function selectTexts<D extends object>(
   return documents
 }
 
-/** The position of a document, and the lengths of its id and its body in bytes. */
-type Lengths = [position: Position, id: number, body: number]
-
-/** Splits a BLOB into documents. To read them from SQLite one by one takes four times as long. */
+/**
+ * Splits a BLOB into documents. To read them from SQLite one by one takes four times as long. To read the body of one
+ * throws BrokenFile when it is not JSON.
+ */
 function documentsOf<D extends object>(
   [lengths, texts]: BlobRow = [null, null],
   file: string,
@@ -99,7 +120,8 @@ function documentsOf<D extends object>(
   if (lengths === null || texts === null) return []
   const sound = readable(texts)
   const { buffer, encoding } = sound ?? { buffer: bufferOf(texts), encoding: 'utf8' }
-  const rows: Lengths[] = JSON.parse(lengths)
+  // The lengths are in bytes.
+  const rows: [position: Position, idLength: number, bodyLength: number][] = JSON.parse(lengths)
   let start = 0
   return rows.map(([position, idLength, bodyLength]) => {
     const middle = start + idLength
@@ -108,35 +130,16 @@ function documentsOf<D extends object>(
     if (sound === undefined && !isUtf8(buffer.subarray(start, end))) {
       throw new BrokenFile(file, `document ${id} of ${collection.name} is not UTF-8`)
     }
-    const document = lazily<D>(
-      { id, position, text: buffer.toString(encoding, middle, end) },
-      file,
-      collection,
-    )
+    const text = buffer.toString(encoding, middle, end)
     start = end
-    return document
+    return {
+      id,
+      position,
+      text,
+      // Parsed only when it is read: to compare two documents, their texts are usually enough.
+      get body(): D {
+        return parsedText(text, file, `document ${id} of ${collection.name}`)
+      },
+    }
   })
-}
-
-/**
- * A document that parses its JSON only when `body` is read: to compare two documents, their texts are usually enough.
- * Reading `body` throws BrokenFile when the text is not JSON.
- */
-function lazily<D extends object>(
-  { id, position, text }: { id: string; position: Position; text: string },
-  file: string,
-  { name }: AnyCollection,
-): RangeDocument<D> {
-  return {
-    id,
-    position,
-    text,
-    get body(): D {
-      try {
-        return JSON.parse(text)
-      } catch (error) {
-        throw new BrokenFile(file, `document ${id} of ${name} is not JSON`, { cause: error })
-      }
-    },
-  }
 }

@@ -13,36 +13,43 @@ export interface Sql {
 
 /** The table of a collection's documents: `(id, position, body)`. */
 export const documentTable = (collection: AnyCollection) => `doc_${checkName('collection', collection.name)}`
-/** The table of a collection's array fields: `(field, id, value)`, with one row per element. */
+/**
+ * The table of a collection's array fields: `(field, id, value)`, with one row per element. For parts of other documents
+ * it also has the id of that document: `owner`.
+ */
 export const arrayTable = (collection: AnyCollection) => `arr_${checkName('collection', collection.name)}`
 /** The SQL expression of a field. Indexes are built on it, so conditions must use the same text. */
 export const fieldOf = (field: string) => `json_extract(body, '$.${checkName('field', field)}')`
 
 /** The documents that meet one array condition. A query can begin with this set. */
 export interface Hits {
+  /** The column with the ids of the documents. */
+  id: 'id' | 'owner'
   /** SQL from `FROM` on, over the array table. */
   from: string
   values: Bindable[]
 }
 
-/** The sets of documents that meet each array condition. A matching document is in all of them. */
-export function hitsOf(collection: AnyCollection, conditions: readonly Condition[]): Hits[] {
-  return conditions.flatMap((condition) => hitsOfOne(arrayTable(collection), condition))
-}
-
-function hitsOfOne(table: string, condition: Condition): Hits[] {
-  const from = `FROM ${table} WHERE field = '${checkName('field', condition.field)}'`
+/** The sets of documents that an array condition demands; none for other conditions. A match is in all of them. */
+export function hitsOf(collection: AnyCollection, condition: Condition): Hits[] {
+  const from = (table: AnyCollection) =>
+    `FROM ${arrayTable(table)} WHERE field = '${checkName('field', condition.field)}'`
   switch (condition.kind) {
     case 'containsAll':
-      return condition.values.map((value) => ({ from: `${from} AND value = ?`, values: [value] }))
-    case 'containsAny':
-      return [{ from: `${from} AND value IN ${LIST}`, values: [JSON.stringify(condition.values)] }]
+      return condition.values.map((value) => ({
+        id: 'id',
+        from: `${from(collection)} AND value = ?`,
+        values: [value],
+      }))
+    case 'containsAny': {
+      const values = [JSON.stringify(condition.values)]
+      return [{ id: 'id', from: `${from(collection)} AND value IN ${LIST}`, values }]
+    }
     case 'containsWords':
       return condition.words.map((word) => {
-        const end = endOfPrefix(word)
-        return end === undefined
-          ? { from: `${from} AND value >= ?`, values: [word] }
-          : { from: `${from} AND value >= ? AND value < ?`, values: [word, end] }
+        const { text, values } = beginsWith(word)
+        const { parts } = condition
+        return { id: parts ? 'owner' : 'id', from: from(parts ?? collection) + text, values }
       })
     case 'equals':
     case 'oneOf':
@@ -53,10 +60,7 @@ function hitsOfOne(table: string, condition: Condition): Hits[] {
 
 /** Counts the documents of a set, at most up to `most`. */
 export function countHits(hits: Hits, most: number): Sql {
-  return {
-    text: `SELECT count(*) FROM (SELECT 1 ${hits.from} LIMIT ?)`,
-    values: [...hits.values, most],
-  }
+  return { text: `SELECT count(*) FROM (SELECT 1 ${hits.from} LIMIT ?)`, values: [...hits.values, most] }
 }
 
 /**
@@ -77,40 +81,31 @@ export function selectPage(
   }
 }
 
-export function selectCount(collection: AnyCollection, conditions: readonly Condition[], start?: Hits): Sql {
-  const { text, values } = matching(collection, conditions, start)
-  return { text: `SELECT count(*) ${text}`, values }
-}
-
-export function selectIds(collection: AnyCollection, conditions: readonly Condition[], start?: Hits): Sql {
-  const { text, values } = matching(collection, conditions, start)
-  return { text: `SELECT d.id ${text}`, values }
-}
-
 /** A list is one bound value, so that lists of any length share one statement. */
 const LIST = '(SELECT value FROM json_each(?))'
 
-function matching(collection: AnyCollection, conditions: readonly Condition[], start?: Hits): Sql {
+/** SQL from `FROM` on for all documents that meet the conditions. `start`: see `selectPage`. */
+export function matching(collection: AnyCollection, conditions: readonly Condition[], start?: Hits): Sql {
   const documents = `${documentTable(collection)} AS d`
   const tests = conditions.map((condition) => test(collection, condition))
   // In SQLite, CROSS JOIN fixes the order: first the hits, then their documents.
   const from =
     start === undefined
       ? `FROM ${documents}`
-      : `FROM (SELECT DISTINCT id AS hit ${start.from}) CROSS JOIN ${documents} ON d.id = hit`
+      : `FROM (SELECT DISTINCT ${start.id} AS hit ${start.from}) CROSS JOIN ${documents} ON d.id = hit`
   const where = tests.length === 0 ? '' : ` WHERE ${tests.map((t) => t.text).join(' AND ')}`
-  return {
-    text: `${from}${where}`,
-    values: [...(start?.values ?? []), ...tests.flatMap((t) => t.values)],
-  }
+  return { text: `${from}${where}`, values: [...(start?.values ?? []), ...tests.flatMap((t) => t.values)] }
 }
 
 function test(collection: AnyCollection, condition: Condition): Sql {
+  const field = fieldOf(condition.field)
+  const parts = condition.kind === 'containsWords' ? condition.parts : undefined
+  const own = elements(parts ?? collection, condition.field, parts === undefined ? 'id' : 'owner')
+  const contains = ({ text, values }: Sql) => ({ text: `EXISTS (SELECT 1 ${own}${text})`, values })
   switch (condition.kind) {
     case 'equals':
-      return equals(fieldOf(condition.field), condition.value)
+      return equals(field, condition.value)
     case 'oneOf': {
-      const field = fieldOf(condition.field)
       const [only, ...others] = condition.values
       if (only === undefined) return { text: '0', values: [] }
       if (others.length === 0) return equals(field, only)
@@ -122,28 +117,24 @@ function test(collection: AnyCollection, condition: Condition): Sql {
       }
     }
     case 'range':
-      return range(fieldOf(condition.field), condition.bounds)
+      return range(field, condition.bounds)
     case 'containsAll':
       if (condition.values.length <= FEW_ELEMENTS) {
-        return allHold(
-          condition.values.map((value) => contains(collection, condition.field, ' AND value = ?', [value])),
-        )
+        return allHold(condition.values.map((value) => contains({ text: ' AND value = ?', values: [value] })))
       }
-      return containsEach(collection, condition.field, condition.values, 'value = wanted.value')
+      return containsEach(own, condition.values, 'value = wanted.value')
     case 'containsAny':
       // The plus stops SQLite from using the index by value. It then tests the few elements of the document, and not
       // all documents with the value.
-      return contains(collection, condition.field, ` AND +value IN ${LIST}`, [
-        JSON.stringify(condition.values),
-      ])
+      return contains({ text: ` AND +value IN ${LIST}`, values: [JSON.stringify(condition.values)] })
     case 'containsWords': {
       if (condition.words.length <= FEW_ELEMENTS) {
-        return allHold(condition.words.map((word) => beginsWith(collection, condition.field, word)))
+        return allHold(condition.words.map((word) => contains(beginsWith(word))))
       }
       const ranges = condition.words.map((word) => [word, endOfPrefix(word) ?? null])
       const begins = `value >= json_extract(wanted.value, '$[0]')
         AND value < coalesce(json_extract(wanted.value, '$[1]'), x'')`
-      return containsEach(collection, condition.field, ranges, begins)
+      return containsEach(own, ranges, begins)
     }
   }
 }
@@ -151,15 +142,12 @@ function test(collection: AnyCollection, condition: Condition): Sql {
 /** Up to this many elements, one condition per element is used: it takes a third of the time of a list. */
 const FEW_ELEMENTS = 50
 
-function contains(collection: AnyCollection, field: string, and: string, values: Bindable[]): Sql {
-  return { text: `EXISTS (SELECT 1 ${elements(collection, field)}${and})`, values }
-}
-
-function beginsWith(collection: AnyCollection, field: string, word: string): Sql {
+/** A condition on an element, to be added to others. */
+function beginsWith(word: string): Sql {
   const end = endOfPrefix(word)
   return end === undefined
-    ? contains(collection, field, ' AND value >= ?', [word])
-    : contains(collection, field, ' AND value >= ? AND value < ?', [word, end])
+    ? { text: ' AND value >= ?', values: [word] }
+    : { text: ' AND value >= ? AND value < ?', values: [word, end] }
 }
 
 function allHold(tests: readonly Sql[]): Sql {
@@ -190,17 +178,17 @@ function range(field: string, bounds: Extract<Condition, { kind: 'range' }>['bou
 }
 
 /** Tests any number of elements in one expression: a long chain of ANDs would exceed SQLite's depth limit. */
-function containsEach(collection: AnyCollection, field: string, wanted: unknown[], matches: string): Sql {
+function containsEach(elements: string, wanted: unknown[], matches: string): Sql {
   return {
     text: `NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted
-      WHERE NOT EXISTS (SELECT 1 ${elements(collection, field)} AND ${matches}))`,
+      WHERE NOT EXISTS (SELECT 1 ${elements} AND ${matches}))`,
     values: [JSON.stringify(wanted)],
   }
 }
 
-function elements(collection: AnyCollection, field: string): string {
+function elements(collection: AnyCollection, field: string, id: 'id' | 'owner'): string {
   const table = arrayTable(collection)
-  return `FROM ${table} AS a WHERE a.field = '${checkName('field', field)}' AND a.id = d.id`
+  return `FROM ${table} AS a WHERE a.field = '${checkName('field', field)}' AND a.${id} = d.id`
 }
 
 /** `json_extract` returns JSON's true and false as 1 and 0. */

@@ -18,9 +18,7 @@ export const SCHEMA = `
   ) WITHOUT ROWID;
 `
 
-/**
- * Creates missing tables and indexes, and drops those that are no longer declared. Runs in the caller's transaction.
- */
+/** Creates missing tables and indexes, and drops undeclared ones. Runs in the caller's transaction. */
 export function prepareCollection(db: Sqlite, collection: AnyCollection): void {
   const documents = documentTable(collection)
   db.exec(`CREATE TABLE IF NOT EXISTS ${documents} (
@@ -34,7 +32,8 @@ export function prepareCollection(db: Sqlite, collection: AnyCollection): void {
 
 function prepareIndexes(db: Sqlite, collection: AnyCollection, documents: string): void {
   const declared = new Map(
-    collection.indexes.map((fields) => {
+    collection.indexes.map((index) => {
+      const fields = Object.entries(index)
       const name = fields.map(([field, direction]) => `${field}${direction === 1 ? '' : '_desc'}`).join('__')
       const columns = fields.map(([field, direction]) => `${fieldOf(field)}${direction === 1 ? '' : ' DESC'}`)
       // Every index ends with the id, because the id breaks the ties of every sort.
@@ -51,16 +50,43 @@ function prepareIndexes(db: Sqlite, collection: AnyCollection, documents: string
   }
 }
 
+/** Removes the tables of a collection. Runs in the caller's transaction. */
+export function dropCollection(db: Sqlite, collection: AnyCollection): void {
+  db.exec(`DROP TABLE IF EXISTS ${documentTable(collection)}; DROP TABLE IF EXISTS ${arrayTable(collection)}`)
+  db.prepare('DELETE FROM array_fields WHERE collection = ?').run(collection.name)
+}
+
 function prepareArrays(db: Sqlite, collection: AnyCollection, documents: string): void {
   const arrays = arrayTable(collection)
+  const { partOf } = collection
   // The primary key serves to test one document, the index by value to find documents.
-  db.exec(`CREATE TABLE IF NOT EXISTS ${arrays} (
-    field TEXT,
-    id TEXT,
-    value,
-    PRIMARY KEY (field, id, value)
-  ) WITHOUT ROWID;
-  CREATE INDEX IF NOT EXISTS ${arrays}__value ON ${arrays} (field, value, id)`)
+  if (partOf === undefined) {
+    db.exec(`CREATE TABLE IF NOT EXISTS ${arrays} (
+      field TEXT,
+      id TEXT,
+      value,
+      PRIMARY KEY (field, id, value)
+    ) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS ${arrays}__value ON ${arrays} (field, value, id)`)
+  } else {
+    const columns = select<[string], { name: string }>(db, 'SELECT name FROM pragma_table_info(?)').all(
+      arrays,
+    )
+    if (columns.length > 0 && !columns.some(({ name }) => name === 'owner')) {
+      // An earlier version made it. Its rows are made again below.
+      db.exec(`DROP TABLE ${arrays}`)
+      db.prepare('DELETE FROM array_fields WHERE collection = ?').run(collection.name)
+    }
+    // To test one document, its parts are read as one: by their common document, and then by value.
+    db.exec(`CREATE TABLE IF NOT EXISTS ${arrays} (
+      field TEXT,
+      owner TEXT,
+      value,
+      id TEXT,
+      PRIMARY KEY (field, owner, value, id)
+    ) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS ${arrays}__value ON ${arrays} (field, value, owner, id)`)
+  }
   const held = select<[string], { field: string }>(
     db,
     'SELECT field FROM array_fields WHERE collection = ?',
@@ -72,8 +98,9 @@ function prepareArrays(db: Sqlite, collection: AnyCollection, documents: string)
   }
   for (const field of collection.arrays) {
     if (held.some((row) => row.field === field)) continue
-    db.exec(`INSERT OR IGNORE INTO ${arrays} (field, id, value)
-      SELECT '${checkName('field', field)}', d.id, element.value
+    const owner = partOf === undefined ? ['', ''] : [', owner', `, coalesce(${fieldOf(partOf)}, '')`]
+    db.exec(`INSERT OR IGNORE INTO ${arrays} (field, id, value${owner[0]})
+      SELECT '${checkName('field', field)}', d.id, element.value${owner[1]}
       FROM ${documents} AS d, json_each(body, '$.${field}') AS element
       WHERE json_type(body, '$.${field}') = 'array' AND element.type IN ('text', 'integer', 'real')`)
     db.prepare('INSERT INTO array_fields (collection, field) VALUES (?, ?)').run(collection.name, field)

@@ -1,18 +1,16 @@
-import { BrokenFile, closeOnError, isBroken, openSqlite, select, selectColumn } from '../sqlite.ts'
-import type { AnyCollection, Checkpoint, IsolatedSnapshot } from './read-store.ts'
-import { selectRange, selectTexts } from './sqlite-documents.ts'
+import { BrokenFile, closeOnError, isBroken, openSqlite, selectColumn } from '../sqlite.ts'
+import type { AnyCollection, IsolatedSnapshot } from './read-store.ts'
+import { selectCheckpoint, selectRange, selectTexts } from './sqlite-documents.ts'
 import { documentTable } from './sqlite-query.ts'
 /** A snapshot of the embedded read store: it shows the state of one moment while others write. */
 
 /** Opens a read transaction on its own connection. The file's write-ahead log grows until the snapshot is closed. */
 export function openSqliteSnapshot(file: string): IsolatedSnapshot {
   const db = openSqlite(file, 'NORMAL')
-  const checkpoint = closeOnError(file, [db], () =>
-    select<[string], Checkpoint>(db, 'SELECT position, version FROM checkpoints WHERE name = ?'),
-  )
+  const checkpoint = closeOnError(file, [db], () => selectCheckpoint(db))
   db.exec('BEGIN')
   // The first read fixes the moment.
-  checkpoint.get('')
+  checkpoint('')
 
   function read<T>(collection: AnyCollection, query: () => T, where = ''): T {
     try {
@@ -26,10 +24,7 @@ export function openSqliteSnapshot(file: string): IsolatedSnapshot {
 
   return {
     isIsolated: true,
-    async checkpoint(name) {
-      const row = checkpoint.get(name)
-      return row && { position: row.position, version: row.version }
-    },
+    checkpoint: async (name) => checkpoint(name),
     async range(collection, range) {
       const where = range.after === undefined ? '' : ` after ${range.after}`
       return read(collection, () => selectRange(db, file, collection, range), where)

@@ -7,12 +7,6 @@ const MAX_STATEMENTS = 200
 export function cachedStatements<Statement extends object>(
   prepare: (sql: string) => Statement,
 ): (sql: string) => Statement {
-  const statements = new LRUCache<string, Statement>({ max: MAX_STATEMENTS })
-  return (sql) => {
-    const known = statements.get(sql)
-    if (known !== undefined) return known
-    const statement = prepare(sql)
-    statements.set(sql, statement)
-    return statement
-  }
+  const statements = new LRUCache<string, Statement>({ max: MAX_STATEMENTS, memoMethod: prepare })
+  return (sql) => statements.memo(sql)
 }

@@ -1,19 +1,16 @@
-/**
- * The embedded read store: one SQLite file with a table of JSON documents per collection, and indexes on expressions.
- */
+/** The embedded read store: one SQLite file with a table of JSON documents per collection. */
 import { StoreUnavailable } from '../events/event-store.ts'
-import { type Bytes, closeOnError, type Durability, openSqlite, select, selectColumn } from '../sqlite.ts'
+import { type Bytes, closeOnError, type Durability, openSqlite, selectColumn } from '../sqlite.ts'
 import { type Condition, type Page, readFilter, readPage } from './filter.ts'
 import type { AnyCollection, Checkpoint, Collection, Filter, FindOptions, ReadStore } from './read-store.ts'
-import { listOf, parsed, selectMany, selectRange } from './sqlite-documents.ts'
+import { listOf, parsed, selectCheckpoint, selectMany, selectRange } from './sqlite-documents.ts'
 import {
   type Bindable,
   countHits,
   documentTable,
   type Hits,
   hitsOf,
-  selectCount,
-  selectIds,
+  matching,
   selectPage,
 } from './sqlite-query.ts'
 import { openSqliteSnapshot } from './sqlite-snapshot.ts'
@@ -39,10 +36,7 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     /** Documents as `CAST(… AS BLOB)`. A list of documents is one JSON array: one row is cheaper than many. */
     json: cachedStatements((sql) => selectColumn<Bindable[], Bytes | null>(reader, sql)),
     count: cachedStatements((sql) => selectColumn<Bindable[], number>(reader, sql)),
-    checkpoint: select<[string], Checkpoint>(
-      reader,
-      'SELECT position, version FROM checkpoints WHERE name = ?',
-    ),
+    checkpoint: selectCheckpoint(reader),
   }
   let closed = false
 
@@ -74,13 +68,26 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     maxSize: number,
   ): Hits | undefined {
     let smallest: { hits: Hits; n: number } | undefined
-    for (const hits of hitsOf(collection, conditions).slice(0, MAX_CANDIDATES)) {
+    const candidates = conditions.flatMap((condition) => hitsOf(collection, condition))
+    for (const hits of candidates.slice(0, MAX_CANDIDATES)) {
       const { text, values } = countHits(hits, smallest?.n ?? Math.floor(maxSize) + 1)
       const n = query.count(text).get(...values) ?? 0
       if (n <= maxSize && (smallest === undefined || n < smallest.n)) smallest = { hits, n }
       if (n === 0) break
     }
     return smallest?.hits
+  }
+
+  function countOf(collection: AnyCollection, conditions: readonly Condition[]): number {
+    const sql = matching(collection, conditions, smallestSet(collection, conditions, MAX_SMALL_SET))
+    return query.count(`SELECT count(*) ${sql.text}`).get(...sql.values) ?? 0
+  }
+
+  function found<D>(collection: AnyCollection, conditions: readonly Condition[], page: Page): D[] {
+    const start = smallestSet(collection, conditions, smallSetFor(collection, page))
+    const sql = selectPage(collection, conditions, page, start)
+    const bytes = query.json(`SELECT ${listOf('body')} FROM (${sql.text})`).get(...sql.values)
+    return bytes ? parsed<D[]>(bytes, file, collection) : []
   }
 
   return {
@@ -97,25 +104,26 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     async find<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D> = {}) {
       const conditions = readFilter(collection, filter)
       const page = readPage(options)
-      return read(() => {
-        const start = smallestSet(collection, conditions, smallSetFor(collection, page))
-        const sql = selectPage(collection, conditions, page, start)
-        const bytes = query.json(`SELECT ${listOf('body')} FROM (${sql.text})`).get(...sql.values)
-        return bytes ? parsed<D[]>(bytes, file, collection) : []
-      })
+      return read(() => found<D>(collection, conditions, page))
     },
     async count(collection, filter) {
       const conditions = readFilter(collection, filter)
+      return read(() => countOf(collection, conditions))
+    },
+    async page<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D>) {
+      const conditions = readFilter(collection, filter)
+      const page = readPage(options)
       return read(() => {
-        const sql = selectCount(collection, conditions, smallestSet(collection, conditions, MAX_SMALL_SET))
-        return query.count(sql.text).get(...sql.values) ?? 0
+        const total = countOf(collection, conditions)
+        // To walk an index to its end in vain is the slowest of all reads.
+        return { found: page.skip < total ? found<D>(collection, conditions, page) : [], total }
       })
     },
     async ids(collection, filter) {
       const conditions = readFilter(collection, filter)
       return read(() => {
-        const sql = selectIds(collection, conditions, smallestSet(collection, conditions, MAX_SMALL_SET))
-        return query.text(sql.text).all(...sql.values)
+        const sql = matching(collection, conditions, smallestSet(collection, conditions, MAX_SMALL_SET))
+        return query.text(`SELECT d.id ${sql.text}`).all(...sql.values)
       })
     },
     async range(collection, range) {
@@ -126,13 +134,24 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     },
     prepare: writes.prepare,
     clear: writes.clear,
+    drop: writes.drop,
+    moveCheckpoint: writes.moveCheckpoint,
+    async checkpoints(names) {
+      return read(() => {
+        const all = new Map<string, Checkpoint>()
+        for (const name of names) {
+          const checkpoint = query.checkpoint(name)
+          if (checkpoint !== undefined) all.set(name, checkpoint)
+        }
+        return all
+      })
+    },
     async checkpoint(name) {
-      const row = read(() => query.checkpoint.get(name))
-      return row && { position: row.position, version: row.version }
+      return read(() => query.checkpoint(name))
     },
     apply: writes.apply,
     async ping() {
-      read(() => query.checkpoint.get(''))
+      read(() => query.checkpoint(''))
     },
     async close() {
       if (closed) return

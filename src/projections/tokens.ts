@@ -1,6 +1,5 @@
 /** Access tokens, as their owner sees them. Their hashes are only in the secret store, never here. */
-import { type Fold, foldOf, readModel } from './read-model.ts'
-import type { Collection } from './read-store.ts'
+import { type Fold, foldOf } from './read-model.ts'
 
 export interface TokenDocument {
   id: number
@@ -11,19 +10,9 @@ export interface TokenDocument {
   createdAt: string
 }
 
-export const tokens: Collection<TokenDocument> = {
-  name: 'tokens',
-  indexes: [
-    [
-      ['userId', 1],
-      ['id', 1],
-    ],
-  ],
-  arrays: [],
-}
-
 export const tokenFold: Fold<TokenDocument> = foldOf({
-  collection: tokens,
+  name: 'tokens',
+  indexes: [{ userId: 1, id: 1 }],
   version: 1,
   ids: ({ data }) => [`${data.tokenId}`],
   becomes: {
@@ -34,5 +23,3 @@ export const tokenFold: Fold<TokenDocument> = foldOf({
     TokenDeleted: () => undefined,
   },
 })
-
-export const tokenModel = readModel(tokenFold)

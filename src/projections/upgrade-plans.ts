@@ -1,24 +1,17 @@
 /** Upgrade plans for the gRPC Query service: the scheduled plan, and the applied ones. */
 import type { UpgradePlan } from '../events/upgrade-events.ts'
-import { type Fold, foldOf, readModel } from './read-model.ts'
-import type { Collection } from './read-store.ts'
+import { type Fold, foldOf } from './read-model.ts'
 
 export type UpgradePlanDocument =
   | ({ state: 'scheduled' } & UpgradePlan)
   /** `height` is the height at which the plan was applied. */
   | { state: 'applied'; name: string; height: string }
 
-export const upgradePlans: Collection<UpgradePlanDocument> = {
-  name: 'upgrade_plans',
-  indexes: [],
-  arrays: [],
-}
-
 const SCHEDULED = 'scheduled'
 const appliedId = (name: string) => `applied-${name}`
 
 export const upgradePlanFold: Fold<UpgradePlanDocument> = foldOf({
-  collection: upgradePlans,
+  name: 'upgrade_plans',
   version: 1,
   ids: ({ data }) => ('height' in data ? [SCHEDULED, appliedId(data.name)] : [SCHEDULED]),
   becomes: {
@@ -28,4 +21,4 @@ export const upgradePlanFold: Fold<UpgradePlanDocument> = foldOf({
   },
 })
 
-export const upgradePlanModel = readModel(upgradePlanFold)
+export const upgradePlans = upgradePlanFold.collection

@@ -3,7 +3,15 @@
  * what it wrote, so a view never answers with an older version than that projector has applied.
  */
 import { LRUCache } from 'lru-cache'
-import type { Collection, Filter, FindOptions, ReadStore, Touched } from './read-store.ts'
+import type {
+  AnyCollection,
+  Collection,
+  Filter,
+  FindOptions,
+  FoundPage,
+  ReadStore,
+  Touched,
+} from './read-store.ts'
 
 /** Returned documents are shared by all readers: nobody may change them. */
 export interface View<D extends object> {
@@ -15,6 +23,8 @@ export interface View<D extends object> {
   find(filter: Filter<D>, options?: FindOptions<D>): Promise<D[]>
   /** The number of matching documents. Cached until the collection changes, because counting many is slow. */
   count(filter: Filter<D>): Promise<number>
+  /** What `find` and `count` return. It is one read: with the count in the cache it is `find`. */
+  page(filter: Filter<D>, options: FindOptions<D>): Promise<FoundPage<D>>
   /** The ids of all matching documents, in no order. Cached like counts. */
   ids(filter: Filter<D>): Promise<readonly string[]>
   /** Removes the documents of the projector's last batch from the cache. */
@@ -58,15 +68,19 @@ export function createView<D extends object>(
     return value
   }
 
-  async function get(id: string): Promise<D | undefined> {
-    return (
-      documents.get(id) ??
-      (await readAndCache(
-        () => store.get(collection, id),
-        (document) => document && documents.set(id, document),
-      ))
-    )
+  /** The value that the cache has for the key, else the one that is read. Setting undefined caches nothing. */
+  async function cached<V extends NonNullable<unknown>, Read extends V | undefined>(
+    memory: LRUCache<string, V>,
+    key: string,
+    read: () => Promise<Read>,
+  ): Promise<V | Read> {
+    return memory.get(key) ?? (await readAndCache(read, (value) => memory.set(key, value)))
   }
+
+  const { wordsIn = {} }: AnyCollection = collection
+  const partNames = new Set(Object.values(wordsIn).map((parts) => parts?.name))
+
+  const get = (id: string) => cached(documents, id, () => store.get(collection, id))
 
   return {
     get,
@@ -95,36 +109,30 @@ export function createView<D extends object>(
       return document
     },
     find: (filter, options) => store.find(collection, filter, options),
-    async count(filter) {
+    count: (filter) => cached(counts, JSON.stringify(filter), () => store.count(collection, filter)),
+    async page(filter, options) {
       const question = JSON.stringify(filter)
-      return (
-        counts.get(question) ??
-        (await readAndCache(
-          () => store.count(collection, filter),
-          (count) => counts.set(question, count),
-        ))
-      )
+      const total = counts.get(question)
+      if (total === undefined) {
+        return readAndCache(
+          () => store.page(collection, filter, options),
+          (page) => counts.set(question, page.total),
+        )
+      }
+      if ((options.skip ?? 0) >= total) return { found: [], total }
+      return { found: await store.find(collection, filter, options), total }
     },
-    async ids(filter) {
-      const question = JSON.stringify(filter)
-      return (
-        idLists.get(question) ??
-        (await readAndCache(
-          () => store.ids(collection, filter),
-          (ids) => idLists.set(question, ids),
-        ))
-      )
-    },
+    ids: (filter) => cached(idLists, JSON.stringify(filter), () => store.ids(collection, filter)),
     applied(touched) {
       const own = touched.filter((one) => one.collection.name === collection.name)
-      if (own.length === 0) return
+      if (own.length === 0 && !touched.some((one) => partNames.has(one.collection.name))) return
       generation += 1
       counts.clear()
       idLists.clear()
       for (const { id } of own) documents.delete(id)
     },
     exchanged(name) {
-      if (name !== collection.name) return
+      if (name !== collection.name && !partNames.has(name)) return
       generation += 1
       for (const memory of [documents, answers, counts, idLists]) memory.clear()
     },

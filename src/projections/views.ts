@@ -1,46 +1,45 @@
 /** All read models, and the views through which queries read them. */
-import { accountModel } from './accounts.ts'
-import { branchId, branchModel } from './branches.ts'
-import { chainFactModel } from './chain-facts.ts'
-import { commentModel } from './comments.ts'
-import { commitChecksId, commitChecksModel, commitStatusModel } from './commit-statuses.ts'
-import { historyModel } from './history.ts'
+import { accountFold } from './accounts.ts'
+import { branchFold, branchId } from './branches.ts'
+import { chainFactFold } from './chain-facts.ts'
+import { commentFold } from './comments.ts'
+import { commitChecksFold, commitChecksId, commitStatusFold } from './commit-statuses.ts'
+import { historyFold } from './history.ts'
 import { issueId } from './issue-selection.ts'
-import { issueTextModel } from './issue-texts.ts'
-import { issueModel } from './issues.ts'
-import { labelModel } from './labels.ts'
-import { milestoneModel } from './milestones.ts'
-import { moduleVersionsModel } from './module-versions.ts'
-import { pullId, pullModel } from './pulls.ts'
-import type { ReadModel } from './read-model.ts'
-import type { Collection, ReadStore } from './read-store.ts'
-import { repositoryModel } from './repositories.ts'
-import { tokenModel } from './tokens.ts'
-import { upgradePlanModel } from './upgrade-plans.ts'
+import { issueTextFold } from './issue-texts.ts'
+import { issueFold } from './issues.ts'
+import { labelFold } from './labels.ts'
+import { milestoneFold } from './milestones.ts'
+import { moduleVersionsFold } from './module-versions.ts'
+import { pullFold, pullId } from './pulls.ts'
+import { type Fold, type ReadModel, readModel } from './read-model.ts'
+import type { ReadStore } from './read-store.ts'
+import { repositoryFold } from './repositories.ts'
+import { tokenFold } from './tokens.ts'
+import { upgradePlanFold } from './upgrade-plans.ts'
 import { createView } from './view.ts'
 
 /** A row of the table below: a read model and a function that creates its view. */
-function viewed<D extends object>(model: ReadModel<Collection<D>>, idOf: (document: D) => string) {
-  return { model, view: (store: ReadStore) => createView(store, model.collection, idOf) }
+function viewed<D extends object>(fold: Fold<D>, idOf: (document: D) => string) {
+  return { model: readModel(fold), view: (store: ReadStore) => createView(store, fold.collection, idOf) }
 }
 
 const byId = ({ id }: { id: number }) => `${id}`
 const byIssue = ({ repoId, index }: { repoId: number; index: number }) => issueId(repoId, index)
 
 const VIEWED = {
-  accounts: viewed(accountModel, byId),
-  tokens: viewed(tokenModel, byId),
-  repositories: viewed(repositoryModel, byId),
-  branches: viewed(branchModel, ({ repoId, name }) => branchId(repoId, name)),
-  pulls: viewed(pullModel, ({ repoId, index }) => pullId(repoId, index)),
-  issues: viewed(issueModel, byIssue),
-  issueTexts: viewed(issueTextModel, byIssue),
-  labels: viewed(labelModel, byId),
-  milestones: viewed(milestoneModel, byId),
-  commitStatuses: viewed(commitStatusModel, byId),
-  commitChecks: viewed(commitChecksModel, ({ repoId, sha }) => commitChecksId(repoId, sha)),
-  comments: viewed(commentModel, byId),
-  history: viewed(historyModel, ({ position }) => `${position}`),
+  accounts: viewed(accountFold, byId),
+  tokens: viewed(tokenFold, byId),
+  repositories: viewed(repositoryFold, byId),
+  branches: viewed(branchFold, ({ repoId, name }) => branchId(repoId, name)),
+  pulls: viewed(pullFold, ({ repoId, index }) => pullId(repoId, index)),
+  issues: viewed(issueFold, byIssue),
+  labels: viewed(labelFold, byId),
+  milestones: viewed(milestoneFold, byId),
+  commitStatuses: viewed(commitStatusFold, byId),
+  commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
+  comments: viewed(commentFold, byId),
+  history: viewed(historyFold, ({ position }) => `${position}`),
 }
 
 export type Views = { [Name in keyof typeof VIEWED]: ReturnType<(typeof VIEWED)[Name]['view']> }
@@ -51,12 +50,16 @@ export function createViews(store: ReadStore) {
   return Object.fromEntries(Object.entries(VIEWED).map(([name, { view }]) => [name, view(store)]))
 }
 
-/** All read models. The upgrade module's gRPC Query service reads the last three, so they have no view. */
+/**
+ * All read models. The last four have no view: the words are read with the issues, and the others by the upgrade
+ * module's gRPC Query service.
+ */
 export const READ_MODELS: readonly ReadModel[] = [
   ...Object.values(VIEWED).map(({ model }) => model),
-  upgradePlanModel,
-  moduleVersionsModel,
-  chainFactModel,
+  readModel(issueTextFold),
+  readModel(upgradePlanFold),
+  readModel(moduleVersionsFold),
+  readModel(chainFactFold),
 ]
 
 /** There is no read model with the given name. */

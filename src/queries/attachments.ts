@@ -6,16 +6,16 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import contentDisposition from 'content-disposition'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { servedAs, sniff } from '../attachments/file-kind.ts'
 import { isUuid } from '../attachments/files.ts'
 import { isMissing } from '../disk.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import {
-  type AttachmentOfDocument,
   AttachmentParams,
   AttachmentWire,
   attachmentOf,
@@ -53,8 +53,6 @@ export function attachmentQueryRoutes(services: Services): FastifyPluginAsyncTyp
   }
 }
 
-const DownloadParams = Type.Object({ uuid: Type.String() })
-
 /** `GET /attachments/{uuid}`: the address in `browser_download_url`, outside the API. */
 export function attachmentDownloadRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { attachments, views, log } = services
@@ -77,21 +75,17 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
     return noSuchFile()
   }
 
-  async function readable(request: FastifyRequest, uuid: string): Promise<AttachmentOfDocument> {
+  async function readable(requester: AccountDocument | null, uuid: string) {
     const [comment] = isUuid(uuid) ? await views.comments.find({ attachmentUuids: uuid }, { limit: 1 }) : []
     const file = comment?.attachments.find((one) => one.uuid === uuid)
     const repository = comment && (await views.repositories.get(`${comment.repoId}`))
-    const access = repository === undefined ? 'none' : accessTo(repository, request.requester)
+    const access = repository === undefined ? 'none' : accessTo(repository, requester)
     if (file === undefined || !atLeast(access, 'read')) throw noSuchFile()
     return file
   }
 
-  async function download(
-    request: FastifyRequest<{ Params: Static<typeof DownloadParams> }>,
-    reply: FastifyReply,
-  ) {
-    const { uuid } = request.params
-    const { name } = await readable(request, uuid)
+  async function download(request: FastifyRequest, uuid: string, reply: FastifyReply) {
+    const { name } = await readable(request.requester, uuid)
     const { type, disposition } = servedAs(name, await kindOf(uuid))
     const { statusCode, headers, stream } = await send(request.raw, `/${attachments.pathOf(uuid)}`, {
       root: attachments.directory,
@@ -114,14 +108,14 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
         throw isMissing(error) ? lost(uuid) : error
       })
     }
-    reply
+    return reply
       .code(statusCode)
       .header('Content-Type', type)
       .header('Content-Disposition', contentDisposition(name, { type: disposition }))
       .headers(headers)
       .header('Content-Security-Policy', "default-src 'none'; sandbox")
       .header('Cache-Control', 'private')
-    return reply.send(stream)
+      .send(stream)
   }
 
   return async (app) => {
@@ -131,11 +125,11 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
         config: { scope: 'issue' },
         schema: {
           tags: ['issue'],
-          params: DownloadParams,
+          params: Type.Object({ uuid: Type.String() }),
           produces: ['application/octet-stream'],
         },
       },
-      download,
+      (request, reply) => download(request, request.params.uuid, reply),
     )
   }
 }

@@ -22,9 +22,8 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
         const { repository } = await onRepository(services, request, 'read')
         signedIn(request)
         const ids = pagedRows(services, request, reply, Object.keys(repository.collaborators))
-        const publicUrl = services.publicUrl()
         const found = await services.views.accounts.getMany(ids)
-        return found.map((account) => userWire(account, publicUrl))
+        return found.map((account) => userWire(account, services.publicUrl()))
       },
     )
 

@@ -1,7 +1,6 @@
 /** Reading the comments of issues and pull requests. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { PageQuery } from '../http/paging.ts'
 import { sendStreamedList } from '../http/streamed-list.ts'
 import { TimeRangeQuery } from '../http/time-range.ts'
 import type { CommentDocument } from '../projections/comments.ts'
@@ -12,7 +11,7 @@ import type { Services } from '../services.ts'
 import { CommentParams, CommentWire, commentFor, commentWire, commentWires } from '../wire/comments.ts'
 import { IssueParams, issueFor } from '../wire/issues.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { pagedList, updatedBetween } from './paged-list.ts'
+import { filteredListSchema, pagedList, updatedBetween } from './paged-list.ts'
 
 /** Comments that are read and held at one time. It is small because their texts may be long. */
 const CHUNK = 20
@@ -52,10 +51,7 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
         const { index } = await issueFor(services, repository.id, request.params.index)
         const filter = { repoId: repository.id, index, ...updated }
         // Like Gitea: all comments on one page.
-        reply.header('X-Total-Count', await comments.count(filter))
-        reply.header('Access-Control-Expose-Headers', 'X-Total-Count')
-        sendStreamedList(reply, inOrder(filter, repository))
-        return reply
+        return sendStreamedList(reply, await comments.count(filter), inOrder(filter, repository))
       },
     )
 
@@ -63,12 +59,7 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
       '/repos/:owner/:repo/issues/comments',
       {
         config,
-        schema: {
-          tags,
-          params: RepositoryParams,
-          querystring: Type.Object({ ...TimeRangeQuery, ...PageQuery }),
-          response: { 200: Type.Array(CommentWire) },
-        },
+        schema: { tags, params: RepositoryParams, ...filteredListSchema(CommentWire, TimeRangeQuery) },
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')

@@ -3,14 +3,15 @@ import { type Static, Type } from 'typebox'
 import { schemaOf } from '../events/codec.ts'
 import type { DomainEvent } from '../events/domain-events.ts'
 import type { RecordedEvent } from '../events/event-store.ts'
+import { OptionalText } from '../http/optional-text.ts'
 import { exactTimeRange, TimeRangeQuery } from '../http/time-range.ts'
 import { actorKey, actorOf, type HistoryDocument, isForAdmins, isInHistory } from '../projections/history.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { namesIn } from './issue-pages.ts'
 
 export const HistoryFilterQuery = Type.Object({
-  type: Type.Optional(Type.String({ description: 'types of events, separated by commas' })),
-  actor: Type.Optional(Type.String({ description: 'login of the account that did it' })),
+  type: OptionalText('types of events, separated by commas'),
+  actor: OptionalText('login of the account that did it'),
   ...TimeRangeQuery,
 })
 

@@ -6,8 +6,9 @@ import type { Filter, Sort } from '../projections/read-store.ts'
 import type { Views } from '../projections/views.ts'
 import type { Services } from '../services.ts'
 import { type HistoryFilter, matchesFilter } from './history-filter.ts'
-import type { History, Slice } from './history-source.ts'
+import type { History } from './history-source.ts'
 
+type Slice = Parameters<History['page']>[1]
 /** A filter that one index answers. */
 type Selection = Filter<HistoryDocument>
 
@@ -45,10 +46,8 @@ export function indexedHistory(
   async function* documents(selection: Selection, after: Position): AsyncGenerator<HistoryDocument[]> {
     let last = after
     for (;;) {
-      const found = await views.history.find(
-        { ...selection, position: { $gt: last } },
-        { sort: OLDEST, limit: CHUNK },
-      )
+      const later = { ...selection, position: { $gt: last } }
+      const found = await views.history.find(later, { sort: OLDEST, limit: CHUNK })
       if (found.length > 0) yield found
       if (found.length < CHUNK) return
       last = found.at(-1)?.position ?? last
@@ -57,16 +56,10 @@ export function indexedHistory(
     }
   }
 
-  async function* read(
-    filter: HistoryFilter,
-    after: Position,
-    upTo = Number.MAX_SAFE_INTEGER,
-  ): AsyncGenerator<RecordedEvent> {
+  async function* read(filter: HistoryFilter, after: Position, upTo = Number.MAX_SAFE_INTEGER) {
     for await (const found of documents(await narrowest(filter), Math.max(after, LOG_START))) {
-      const positions = found
-        .filter((document) => matchesFilter(filter, document))
-        .map(({ position }) => position)
-      yield* events.readPositions(positions.filter((position) => position <= upTo))
+      const wanted = found.filter((each) => each.position <= upTo && matchesFilter(filter, each))
+      yield* events.readPositions(wanted.map(({ position }) => position))
       if ((found.at(-1)?.position ?? upTo) >= upTo) return
     }
   }

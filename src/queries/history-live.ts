@@ -60,19 +60,18 @@ async function* untilUnavailable(request: SubscriptionRequest): AsyncGenerator<S
 export async function* followHistory(request: SubscriptionRequest): AsyncGenerator<StreamedEvent[]> {
   const { history, filter, beginning, subscriber, signal } = request
   /** The subscriber's memory is sent up to this position; undefined: read from the stores first. */
-  let joined = beginning === 'now' ? subscriber.position() : undefined
+  let joined: Position | undefined = beginning === 'now' ? subscriber.position() : undefined
   /** Id of the last event that was sent or filtered out. */
-  let last = await firstId(beginning, history)
+  let last = beginning === 'first' ? BEGINNING : beginning === 'now' ? await history.last() : beginning
   let woken = false
 
-  async function shown(batch: readonly Delivery[]): Promise<StreamedEvent[] | undefined> {
+  async function shown(batch: readonly Delivery[]) {
     const visible = await visibleOf(batch, request)
     return visible?.map(({ event, json }) => ({ id: event[history.id], data: json }))
   }
 
   while (!signal.aborted) {
-    const from: Position | undefined = joined
-    const recent = from === undefined ? undefined : subscriber.since(from)
+    const recent = joined === undefined ? undefined : subscriber.since(joined)
     const now = subscriber.position()
     if (recent === undefined) {
       for await (const batch of inBatches(history.read(filter, last))) {
@@ -101,9 +100,4 @@ export async function* followHistory(request: SubscriptionRequest): AsyncGenerat
     joined = now
     if (history.id === 'position') last = Math.max(last, now)
   }
-}
-
-function firstId(beginning: Beginning, history: History): Promise<number> | number {
-  if (beginning === 'first') return BEGINNING
-  return beginning === 'now' ? history.last() : beginning
 }

@@ -1,7 +1,6 @@
 /** Which part of a history a requester may see. It is checked at the start, and again before each batch. */
 import type { FastifyRequest } from 'fastify'
 import { LOG_START } from '../events/event-store.ts'
-import type { AccountDocument } from '../projections/accounts.ts'
 import type { Projector } from '../projections/projector.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
 import type { Services } from '../services.ts'
@@ -63,10 +62,7 @@ export async function visibleOf(
 }
 
 /** The requester as of now. Null: anonymous; undefined: the account or the token was deleted. */
-async function currentRequester(
-  { views }: Services,
-  { requester, tokenId }: FastifyRequest,
-): Promise<AccountDocument | null | undefined> {
+async function currentRequester({ views }: Services, { requester, tokenId }: FastifyRequest) {
   if (requester === null) return null
   if (tokenId !== null && (await views.tokens.get(`${tokenId}`)) === undefined) return undefined
   return views.accounts.get(`${requester.id}`)

@@ -1,15 +1,13 @@
 /** A history, as pages, JSON lines and live streams read it; and the history of one stream. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
 import type { EventStore, RecordedEvent } from '../events/event-store.ts'
+import type { Page } from '../http/paging.ts'
+import { perStore } from '../per-store.ts'
+import { actorOf, type HistoryDocument } from '../projections/history.ts'
 import type { LiveEvent, Topic } from '../projections/live-events.ts'
 import { historyJson } from '../wire/history.ts'
 import { eventMatchesFilter, type HistoryFilter, matchesFilter } from './history-filter.ts'
-import { factsOf } from './stream-facts.ts'
-
-export interface Slice {
-  skip: number
-  limit: number
-}
 
 export interface History {
   /** The field that grows from event to event. It is the id of an event in server-sent events. */
@@ -19,7 +17,7 @@ export interface History {
   /** A page of the matching events, oldest first; `total` counts all of them. The signal ends the counting early. */
   page(
     filter: HistoryFilter,
-    slice: Slice,
+    slice: Pick<Page, 'skip' | 'limit'>,
     signal: AbortSignal,
   ): Promise<{ events: RecordedEvent[]; total: number }>
   /** The matching events with ids from `after` (exclusive) to `upTo` (inclusive), oldest first. */
@@ -43,11 +41,7 @@ export function streamHistory(events: EventStore, stream: string): History {
     return BEGINNING
   }
 
-  async function* read(
-    filter: HistoryFilter,
-    after: number,
-    upTo = Number.MAX_SAFE_INTEGER,
-  ): AsyncGenerator<RecordedEvent> {
+  async function* read(filter: HistoryFilter, after: number, upTo = Number.MAX_SAFE_INTEGER) {
     for await (const event of events.readStream(stream, { from: after + 1 })) {
       if (event.revision > upTo) return
       if (eventMatchesFilter(filter, event)) yield event
@@ -75,6 +69,36 @@ export function streamHistory(events: EventStore, stream: string): History {
       return { events: page, total: matching.length }
     },
   }
+}
+
+/** The facts of one event. Its index in the array is its revision. */
+type EventFacts = Pick<HistoryDocument, 'position' | 'type' | 'actor' | 'at'>
+
+/** Events of all streams together, about 100 bytes each. A longer stream is read each time. */
+const MAX_EVENTS = 200_000
+/** Reading a long stream is slow, and its past never changes. */
+const cachedFacts = perStore(
+  (): LRUCache<string, readonly EventFacts[]> => new LRUCache({ maxSize: MAX_EVENTS }),
+)
+
+/** The facts of all events of a stream; only of the first events when the signal aborts the reading. */
+async function factsOf(
+  events: EventStore,
+  stream: string,
+  signal: AbortSignal,
+): Promise<readonly EventFacts[]> {
+  const ofStore = cachedFacts(events)
+  const before = ofStore.get(stream) ?? []
+  const facts: EventFacts[] = [...before]
+  for await (const { position, type, metadata } of events.readStream(stream, { from: before.length })) {
+    facts.push({ position, type, actor: actorOf(metadata), at: Date.parse(metadata.at) })
+    if (facts.length % EVENTS_PER_TURN !== 0) continue
+    if (signal.aborted) return facts
+    await nextTurn()
+  }
+  // Another request may have read further in the meantime.
+  if (facts.length > (ofStore.get(stream)?.length ?? 0)) ofStore.set(stream, facts, { size: facts.length })
+  return facts
 }
 
 /** An event with its JSON as it is sent. */

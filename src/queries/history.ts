@@ -10,6 +10,7 @@ import { clientGone } from '../http/client-gone.ts'
 import { requestedBeginning } from '../http/event-stream.ts'
 import { preferredType } from '../http/media-type.ts'
 import { NDJSON, sendLines } from '../http/ndjson.ts'
+import { OptionalText } from '../http/optional-text.ts'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
@@ -19,7 +20,7 @@ import { HistoryWire, historyWire } from '../wire/history.ts'
 import { IssueParams, onIssue } from '../wire/issues.ts'
 import { onPull, PullParams } from '../wire/pulls.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { type HistoryFilter, HistoryFilterQuery, historyFilter } from './history-filter.ts'
+import { HistoryFilterQuery, historyFilter } from './history-filter.ts'
 import { indexedHistory } from './history-index.ts'
 import { sendLive } from './history-live.ts'
 import {
@@ -40,10 +41,8 @@ const NAMED = [EVENT_STREAM] as const
 const HistoryQuery = Type.Object({
   ...HistoryFilterQuery.properties,
   ...PageQuery,
-  after: Type.Optional(
-    Type.String({
-      description: `${EVENT_STREAM}: begin after the event with this id; \`now\`: only new events. Last-Event-ID overrides it`,
-    }),
+  after: OptionalText(
+    `${EVENT_STREAM}: begin after the event with this id; \`now\`: only new events. Last-Event-ID overrides it`,
   ),
 })
 
@@ -64,11 +63,6 @@ const DESCRIPTION =
   'repositories that the requester may not read: of a dependency, or of the head of a pull request. A fork also ' +
   'shows the name of its parent.'
 
-interface VisibleHistory {
-  history: History
-  rights: Rights
-}
-
 export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { config, events, projector, publicUrl } = services
 
@@ -76,21 +70,22 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
   async function send(
     request: FastifyRequest & { query: Static<typeof HistoryQuery> },
     reply: FastifyReply,
-    { history, rights }: VisibleHistory,
+    history: History,
+    rights: Rights,
   ): Promise<Static<typeof HistoryWire>[] | FastifyReply> {
     reply.header('Vary', 'Accept')
     const filter = historyFilter(request.query)
     switch (preferredType(request.headers.accept, [JSON_TYPE, NDJSON, EVENT_STREAM], NAMED)) {
       case JSON_TYPE: {
         const page = pageOf(request.query, config)
-        const visible = await visibleFilter(rights, filter)
+        // The route has checked the rights before; a requester who has lost them since then sees nothing.
+        const visible = { ...filter, ...((await rights()) ?? { types: new Set<string>() }) }
         const { events: found, total } = await history.page(visible, page, clientGone(reply))
         sendPaging(request, reply, publicUrl(), page, total)
         return found.map(historyWire)
       }
       case NDJSON: {
-        const signal = clientGone(reply)
-        const historyRequest = { filter, rights, projector, signal }
+        const historyRequest = { filter, rights, projector, signal: clientGone(reply) }
         // Reading a long history takes a while; events that are appended during that time are not sent.
         const last = await history.last()
         sendLines(request, reply, () => linesOf(history, last, historyRequest))
@@ -109,68 +104,43 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.get(
       '/repos/:owner/:repo/pulls/:index/history',
-      {
-        schema: { ...schema, tags: ['repository'], params: PullParams },
-      },
+      { schema: { ...schema, tags: ['repository'], params: PullParams } },
       async (request, reply) => {
         const { repository, pull } = await onPull(services, request, 'read')
-        return send(request, reply, {
-          history: streamHistory(events, pullStream(repository.id, pull.index)),
-          rights: discussionRights(services, request, repository.id),
-        })
+        const history = streamHistory(events, pullStream(repository.id, pull.index))
+        return send(request, reply, history, discussionRights(services, request, repository.id))
       },
     )
 
     app.get(
       '/repos/:owner/:repo/issues/:index/history',
-      {
-        config: { scope: 'issue' },
-        schema: { ...schema, tags: ['issue'], params: IssueParams },
-      },
+      { config: { scope: 'issue' }, schema: { ...schema, tags: ['issue'], params: IssueParams } },
       async (request, reply) => {
         const { repository, issue } = await onIssue(services, request, 'read')
-        return send(request, reply, {
-          history: streamHistory(events, discussionStream(issue)),
-          rights: discussionRights(services, request, repository.id),
-        })
+        const history = streamHistory(events, discussionStream(issue))
+        return send(request, reply, history, discussionRights(services, request, repository.id))
       },
     )
 
     app.get(
       '/repos/:owner/:repo/history',
-      {
-        schema: { ...schema, tags: ['repository'], params: RepositoryParams },
-      },
+      { schema: { ...schema, tags: ['repository'], params: RepositoryParams } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        return send(request, reply, {
-          history: indexedHistory(services, repository.id),
-          rights: repositoryRights(services, request, repository.id),
-        })
+        const history = indexedHistory(services, repository.id)
+        return send(request, reply, history, repositoryRights(services, request, repository.id))
       },
     )
 
     app.get(
       '/admin/history',
-      {
-        config: { scope: 'admin' },
-        schema: { ...schema, tags: ['admin'] },
-      },
+      { config: { scope: 'admin' }, schema: { ...schema, tags: ['admin'] } },
       async (request, reply) => {
         siteAdmin(request, 'read the history of the server')
-        return send(request, reply, {
-          history: indexedHistory(services),
-          rights: siteAdminRights(services, request),
-        })
+        return send(request, reply, indexedHistory(services), siteAdminRights(services, request))
       },
     )
   }
-}
-
-/** The filter, restricted to the events that the requester may see. */
-async function visibleFilter(rights: Rights, filter: HistoryFilter): Promise<HistoryFilter> {
-  // The route has checked the rights before; a requester who has lost them since then sees nothing.
-  return { ...filter, ...((await rights()) ?? { types: new Set() }) }
 }
 
 /** Fails when the requester loses the right to read: the client must not take a part for the whole history. */

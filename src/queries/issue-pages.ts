@@ -1,8 +1,9 @@
 /** Finding a page of issues, in one repository or in many. */
 import { type Static, Type } from 'typebox'
+import { OptionalText } from '../http/optional-text.ts'
 import { type Page, PageQuery } from '../http/paging.ts'
 import { TimeRangeQuery } from '../http/time-range.ts'
-import { type IssueSelection, issueId } from '../projections/issue-selection.ts'
+import type { IssueSelection } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import type { Filter } from '../projections/read-store.ts'
 import { wordsOf } from '../projections/words.ts'
@@ -15,42 +16,26 @@ export interface IssueQuery {
   words: readonly string[]
 }
 
-interface IssuePage {
-  found: IssueDocument[]
-  total: number
-}
-
 type Slice = Pick<Page, 'skip' | 'limit'>
 
 /** The part of the query that lists of issues and searches share. */
-export const IssueListQuery = {
-  state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),
-  labels: Type.Optional(
-    Type.String({ description: 'names, separated by commas; the issue must have at least one' }),
-  ),
-  q: Type.Optional(Type.String({ description: 'words in the title, the body or the comments' })),
-  type: Type.Optional(Type.String({ description: 'issues or pulls; both when left out' })),
+export const IssueListQuery = Type.Object({
+  state: OptionalText('open (default), closed or all'),
+  labels: OptionalText('names, separated by commas; the issue must have at least one'),
+  q: OptionalText('words in the title, the body or the comments'),
+  type: OptionalText('issues or pulls; both when left out'),
   ...TimeRangeQuery,
   ...PageQuery,
-}
+})
 
 /** The filter of the shared part, without labels. @throws Refused (unprocessable) for an invalid date-time */
-export function sharedFilter(
-  query: Static<ReturnType<typeof Type.Object<typeof IssueListQuery>>>,
-): Filter<IssueSelection> {
-  return { ...stateOf(query.state), ...kindOf(query.type), ...updatedBetween(query) }
-}
-
-/** Search rule 1: `closed` or `all`; anything else means open. */
-function stateOf(state: string | undefined): Pick<Filter<IssueSelection>, 'state'> {
-  if (state === 'all') return {}
-  return { state: state === 'closed' ? 'closed' : 'open' }
-}
-
-/** `issues` or `pulls`; anything else means both. */
-function kindOf(type: string | undefined): Pick<Filter<IssueSelection>, 'isPull'> {
-  if (type === 'issues') return { isPull: false }
-  return type === 'pulls' ? { isPull: true } : {}
+export function sharedFilter({ state, type, ...times }: Static<typeof IssueListQuery>) {
+  const filter: Filter<IssueSelection> = updatedBetween(times)
+  // Search rule 1: anything but `closed` and `all` means open.
+  if (state !== 'all') filter.state = state === 'closed' ? 'closed' : 'open'
+  // Anything but `issues` and `pulls` means both.
+  if (type === 'issues' || type === 'pulls') filter.isPull = type === 'pulls'
+  return filter
 }
 
 /** A query has at most this many words; further ones are discarded. */
@@ -76,7 +61,7 @@ export async function issuePage(
   query: IssueQuery,
   { skip, limit }: Slice,
   first?: number,
-): Promise<IssuePage> {
+): Promise<{ found: IssueDocument[]; total: number }> {
   if (first !== undefined && repoIds.length > 1 && repoIds.includes(first)) {
     const others = repoIds.filter((id) => id !== first)
     const own = await issuePage(services, [first], query, { skip, limit })
@@ -84,33 +69,17 @@ export async function issuePage(
     const rest = await issuePage(services, others, query, slice)
     return { found: [...own.found, ...rest.found], total: own.total + rest.total }
   }
-  const [only] = repoIds
-  const inRepositories =
-    repoIds.length === 1 && only !== undefined ? { repoId: only } : { repoId: { $in: repoIds } }
-  const filter = { ...query.filter, ...inRepositories }
-  if (query.words.length > 0) return pageByWords(services, filter, query.words, { skip, limit })
-  const total = await services.views.issues.count(filter)
+  const [only, ...others] = repoIds
+  const repoId = only !== undefined && others.length === 0 ? only : { $in: repoIds }
+  const filter = { ...query.filter, repoId }
+  const { issues } = services.views
+  const page = { sort: NEWEST, skip, limit }
+  if (query.words.length > 0) return issues.page({ ...filter, words: { $words: query.words } }, page)
+  if (isNarrow(filter)) return issues.page(filter, page)
+  const total = await issues.count(filter)
   if (skip >= total || limit === 0) return { found: [], total }
-  const walked = isNarrow(filter)
-    ? undefined
-    : await walk(services, new Set(repoIds), query.filter, { skip, limit })
-  const found = walked ?? (await services.views.issues.find(filter, { sort: NEWEST, skip, limit }))
-  return { found, total }
-}
-
-async function pageByWords(
-  { views }: Services,
-  filter: Filter<IssueSelection>,
-  words: readonly string[],
-  slice: Slice,
-): Promise<IssuePage> {
-  const withWords = { ...filter, words: { $words: words } }
-  const [texts, total] = await Promise.all([
-    views.issueTexts.find(withWords, { sort: NEWEST, ...slice }),
-    views.issueTexts.count(withWords),
-  ])
-  const ids = texts.map(({ repoId, index }) => issueId(repoId, index))
-  return { found: await views.issues.getMany(ids), total }
+  const walked = await walk(services, new Set(repoIds), query.filter, { skip, limit })
+  return { found: walked ?? (await issues.find(filter, page)), total }
 }
 
 /** Whether an index finds few issues, so that the condition on repositories only has to filter these. */

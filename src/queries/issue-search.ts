@@ -2,13 +2,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import type { LabelScope } from '../events/domain-events.ts'
-import { FlagQuery, flagOf } from '../http/flag.ts'
+import { flagOf, OptionalText } from '../http/optional-text.ts'
 import { pageOf, sendPaging } from '../http/paging.ts'
 import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { IssueSelection } from '../projections/issue-selection.ts'
 import type { Filter } from '../projections/read-store.ts'
-import { readableBy } from '../rights/readable.ts'
+import { readableBy } from '../rights/access.ts'
 import { signedIn } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
 import { IssueWire, issueWires } from '../wire/issues.ts'
@@ -16,27 +16,19 @@ import { labelNameFilter } from '../wire/labels.ts'
 import { IssueListQuery, issuePage, namesIn, searchedWords, sharedFilter } from './issue-pages.ts'
 
 const SearchQuery = Type.Object({
-  ...IssueListQuery,
-  milestones: Type.Optional(
-    Type.String({ description: 'titles, separated by commas; the issue must have one of them' }),
-  ),
-  created: FlagQuery('opened by the requester'),
-  assigned: FlagQuery('assigned to the requester'),
-  owner: Type.Optional(Type.String({ description: 'login of the owner of the repositories' })),
-  priority_repo_id: Type.Optional(
-    Type.String({ description: 'id of the repository whose issues come first' }),
-  ),
+  ...IssueListQuery.properties,
+  milestones: OptionalText('titles, separated by commas; the issue must have one of them'),
+  created: OptionalText('opened by the requester'),
+  assigned: OptionalText('assigned to the requester'),
+  owner: OptionalText('login of the owner of the repositories'),
+  priority_repo_id: OptionalText('id of the repository whose issues come first'),
 })
 
 /**
  * Search rule 3 for many repositories. A label counts as unknown when the requester can read no repository that has it:
  * otherwise the answer would show that the label exists.
  */
-async function labelIdsIn(
-  { views }: Services,
-  requester: AccountDocument,
-  names: readonly string[],
-): Promise<number[]> {
+async function labelIdsIn({ views }: Services, requester: AccountDocument, names: readonly string[]) {
   if (names.length === 0) return []
   const labels = await views.labels.getMany(await views.labels.ids(labelNameFilter(names)))
   const readable = new Set(await views.repositories.ids(readableBy(requester)))

@@ -1,36 +1,27 @@
-/** Reading one issue, and listing the issues of a repository. Pull requests are included, as in Gitea. */
+/** Reading one issue or its labels, and listing the issues of a repository. Pull requests are included, as in Gitea. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
+import { OptionalText } from '../http/optional-text.ts'
 import { pageOf, sendPaging } from '../http/paging.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { IssueParams, IssueWire, issueWires, onIssue } from '../wire/issues.ts'
-import { labelIdsNamed } from '../wire/labels.ts'
+import { IssueParams, IssueWire, issueWires, labelsOfIssue, onIssue } from '../wire/issues.ts'
+import { LabelWire, labelIdsNamed } from '../wire/labels.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import {
-  IssueListQuery,
-  type IssueQuery,
-  issuePage,
-  namesIn,
-  searchedWords,
-  sharedFilter,
-} from './issue-pages.ts'
+import { IssueListQuery, issuePage, namesIn, searchedWords, sharedFilter } from './issue-pages.ts'
+import { filteredListSchema } from './paged-list.ts'
 
-const ListQuery = Type.Object({
-  ...IssueListQuery,
-  milestones: Type.Optional(Type.String({ description: 'ids or titles, separated by commas' })),
-  created_by: Type.Optional(Type.String({ description: 'login' })),
-  assigned_by: Type.Optional(Type.String({ description: 'login' })),
+const LIST_SCHEMA = filteredListSchema(IssueWire, {
+  ...IssueListQuery.properties,
+  milestones: OptionalText('ids or titles, separated by commas'),
+  created_by: OptionalText('login'),
+  assigned_by: OptionalText('login'),
 })
 
 /** Ids of the milestones in a list. Each is named by its title or, if no title matches, by its id. Unknown ones are discarded. */
-async function milestoneIdsNamed(
-  { views }: Services,
-  repoId: number,
-  list: string | undefined,
-): Promise<number[]> {
+async function milestoneIdsNamed({ views }: Services, repoId: number, list: string | undefined) {
   const names = namesIn(list)
   if (names.length === 0) return []
   const byTitle = await views.milestones.find({ repoId, title: { $in: names } })
@@ -47,8 +38,8 @@ async function accountIdNamed({ views }: Services, login: string): Promise<numbe
 async function queryOf(
   services: Services,
   repository: RepositoryDocument,
-  query: Static<typeof ListQuery>,
-): Promise<IssueQuery> {
+  query: Static<typeof LIST_SCHEMA.querystring>,
+) {
   const filter = sharedFilter(query)
   // Search rule 3.
   const labelIds = await labelIdsNamed(services, repository, namesIn(query.labels))
@@ -67,15 +58,7 @@ export function issueQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
 
     app.get(
       '/repos/:owner/:repo/issues',
-      {
-        config,
-        schema: {
-          tags,
-          params: RepositoryParams,
-          querystring: ListQuery,
-          response: { 200: Type.Array(IssueWire) },
-        },
-      },
+      { config, schema: { tags, params: RepositoryParams, ...LIST_SCHEMA } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const page = pageOf(request.query, services.config)
@@ -94,6 +77,18 @@ export function issueQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
         const [wire] = await issueWires(services, [issue], request.requester)
         if (wire === undefined) throw new Refused(refuse.notFound('issue not found'))
         return wire
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/issues/:index/labels',
+      {
+        config,
+        schema: { tags, params: IssueParams, response: { 200: Type.Array(LabelWire) } },
+      },
+      async (request) => {
+        const { repository } = await onRepository(services, request, 'read')
+        return labelsOfIssue(services, repository, request.params.index)
       },
     )
   }

@@ -1,20 +1,16 @@
 /** Reading the milestones of a repository. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { Type } from 'typebox'
-import { PageQuery } from '../http/paging.ts'
+import { OptionalText } from '../http/optional-text.ts'
 import type { MilestoneDocument } from '../projections/milestones.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../wire/milestones.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { pagedList } from './paged-list.ts'
+import { filteredListSchema, pagedList } from './paged-list.ts'
 
 /** As in Gitea: an unknown state means open; `name` is a part of the title, and case does not matter. */
-function filterOf(
-  repoId: number,
-  { state, name = '' }: { state?: string; name?: string },
-): Filter<MilestoneDocument> {
+function filterOf(repoId: number, { state, name = '' }: { state?: string; name?: string }) {
   const filter: Filter<MilestoneDocument> = { repoId }
   if (state !== 'all') filter.state = state === 'closed' ? 'closed' : 'open'
   if (name !== '') filter.titleTails = { $words: [name.toLowerCase()] }
@@ -38,12 +34,10 @@ export function milestoneQueryRoutes(services: Services): FastifyPluginAsyncType
         schema: {
           tags,
           params: RepositoryParams,
-          querystring: Type.Object({
-            state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),
-            name: Type.Optional(Type.String({ description: 'a part of the title' })),
-            ...PageQuery,
+          ...filteredListSchema(MilestoneWire, {
+            state: OptionalText('open (default), closed or all'),
+            name: OptionalText('a part of the title'),
           }),
-          response: { 200: Type.Array(MilestoneWire) },
         },
       },
       async (request, reply) => {

@@ -1,7 +1,7 @@
 /** Reading organizations: `/orgs/{org}`, its members, and the organizations of a user. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
@@ -21,11 +21,7 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
   const { accounts } = services.views
 
   /** A page of the organizations that a user is a member of and the requester may see. */
-  async function organizationsOf(
-    user: AccountDocument,
-    request: PageRequest,
-    reply: FastifyReply,
-  ): Promise<Static<typeof OrganizationWire>[]> {
+  async function organizationsOf(user: AccountDocument, request: PageRequest, reply: FastifyReply) {
     const all = await accounts.getMany(Object.keys(user.memberships))
     const visible = all.filter((organization) => canSee(organization, request.requester))
     return pagedRows(services, request, reply, visible).map(organizationWire)
@@ -48,9 +44,8 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
       async (request, reply) => {
         const { members } = await organizationFor(services, request, request.params.org)
         const shown = pagedRows(services, request, reply, members)
-        const publicUrl = services.publicUrl()
         const users = await accounts.getMany(shown.map(({ id }) => `${id}`))
-        return users.map((user) => userWire(user, publicUrl, request.requester))
+        return users.map((user) => userWire(user, services.publicUrl(), request.requester))
       },
     )
 
@@ -70,10 +65,8 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
     app.get(
       '/users/:username/orgs',
       { config: listConfig, schema: { tags, params: UsernameParams, ...listSchema(OrganizationWire) } },
-      async (request, reply) => {
-        const user = await userNamed(services, request.params.username)
-        return organizationsOf(user, request, reply)
-      },
+      async (request, reply) =>
+        organizationsOf(await userNamed(services, request.params.username), request, reply),
     )
 
     app.get(

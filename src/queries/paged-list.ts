@@ -1,6 +1,6 @@
 /** The parameters that many lists share: the page, with its headers, and the time of the last update. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type TSchema, Type } from 'typebox'
+import { type TProperties, type TSchema, Type } from 'typebox'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
 import { timeRange } from '../http/time-range.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
@@ -18,28 +18,40 @@ export function updatedBetween(query: { since?: string; before?: string }): {
   }
 }
 
-/** The schema of a paged list: its query and its answer. */
-export const listSchema = <T extends TSchema>(row: T) => ({
-  querystring: Type.Object(PageQuery),
+/** The schema of a paged list with filters: its query and its answer. */
+export const filteredListSchema = <T extends TSchema, Q extends TProperties>(row: T, filters: Q) => ({
+  querystring: Type.Object({ ...filters, ...PageQuery }),
   response: { 200: Type.Array(row) },
 })
+
+/** The schema of a paged list without filters. */
+export const listSchema = <T extends TSchema>(row: T) => filteredListSchema(row, {})
 
 /** A request for a page: its query has `page` and `limit`. */
 export type PageRequest = FastifyRequest & { query: { page?: string; limit?: string } }
 
-/** The documents of the requested page of a view. Sets `X-Total-Count` and `Link` on the reply. */
+/**
+ * The documents of the requested page of a view. Sets `X-Total-Count` and `Link` on the reply. `total`: the number of
+ * documents on all pages, if it can be had faster than by counting.
+ */
 export async function pagedList<D extends object>(
   services: Services,
   request: PageRequest,
   reply: FastifyReply,
-  { view, filter, sort }: { view: View<D>; filter: Filter<D>; sort: Sort<D> },
+  {
+    view,
+    filter,
+    sort,
+    total,
+  }: { view: View<D>; filter: Filter<D>; sort: Sort<D>; total?: number | undefined },
 ): Promise<D[]> {
   const page = pageOf(request.query, services.config)
-  const [found, total] = await Promise.all([
-    view.find(filter, { sort, skip: page.skip, limit: page.limit }),
-    view.count(filter),
-  ])
-  sendPaging(request, reply, services.publicUrl(), page, total)
+  const options = { sort, skip: page.skip, limit: page.limit }
+  const { found, total: count } =
+    total === undefined
+      ? await view.page(filter, options)
+      : { found: await view.find(filter, options), total }
+  sendPaging(request, reply, services.publicUrl(), page, count)
   return found
 }
 

@@ -1,30 +1,39 @@
-/** Reading the parts of a pull request that only git knows. */
-import type { FastifyRequest } from 'fastify'
+/**
+ * The parts of a pull request that only git knows: `/repos/{owner}/{repo}/pulls/{index}/commits`, `…/files`, and the diff
+ * or patch as text at `…/pulls/{index}.diff` and `….patch`.
+ */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { createAnswerCache } from '../git/answer-cache.ts'
+import { changedFiles, isWhitespace } from '../git/changed-files.ts'
+import { commitChanges, commitRange } from '../git/commit-range.ts'
+import { type CommitFacts, commitFacts } from '../git/commits.ts'
+import { diffText } from '../git/diff.ts'
 import { GitFailed } from '../git/errors.ts'
-import type { PullDocument } from '../projections/pulls.ts'
-import type { RepositoryDocument } from '../projections/repositories.ts'
+import { unsignedCommits } from '../git/signatures.ts'
+import { clientGone } from '../http/client-gone.ts'
+import { flagOf, OptionalText } from '../http/optional-text.ts'
+import { pageOf, sendCommitPaging } from '../http/paging.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { gitDirOf, type Services } from '../services.ts'
-import { onPull } from '../wire/pulls.ts'
+import { ChangedFileWire, changedFileWire } from '../wire/changed-files.ts'
+import { type CommitContext, CommitWire, commitWire } from '../wire/commits.ts'
+import { onPull, PullParams } from '../wire/pulls.ts'
+import { userWire } from '../wire/users.ts'
+import { filteredListSchema } from './paged-list.ts'
 
-interface PullInGit {
-  repository: RepositoryDocument
-  pull: PullDocument
-  /** The git directory of the base repository. It also has commits of forks and of deleted branches. */
-  dir: string
-}
-
-/** The pull request in the path, if the requester may read it. @throws Refused (not found) */
-export async function pullInGit(
-  services: Services,
-  request: Parameters<typeof onPull>[1],
-): Promise<PullInGit> {
+/**
+ * The pull request in the path, if the requester may read it. `dir`: the git directory of the base repository, which also
+ * has commits of forks and of deleted branches. @throws Refused (not found)
+ */
+async function pullInGit(services: Services, request: Parameters<typeof onPull>[1]) {
   const { repository, pull } = await onPull(services, request, 'read')
   return { repository, pull, dir: gitDirOf(services, pull.repoId) }
 }
 
 /** Asks git about commits of a pull request. git fails only when they are gone. @throws Refused (not found) */
-export async function askGit<T>(request: FastifyRequest, question: () => Promise<T>): Promise<T> {
+async function askGit<T>(request: FastifyRequest, question: () => Promise<T>): Promise<T> {
   try {
     return await question()
   } catch (error) {
@@ -32,4 +41,157 @@ export async function askGit<T>(request: FastifyRequest, question: () => Promise
     request.log.warn({ err: error }, 'the commits of a pull request are gone')
     throw new Refused(refuse.notFound('the commits of this pull request no longer exist'))
   }
+}
+
+/** Sends the differences between two commits as text. @throws Refused (not found) when the commits are gone */
+export async function sendDiff(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  ...[dir, from, to, options]: Parameters<typeof diffText>
+): Promise<FastifyReply> {
+  const signal = clientGone(reply)
+  try {
+    const text = await askGit(request, () => diffText(dir, from, to, { ...options, signal }))
+    return reply.type('text/plain; charset=utf-8').send(text)
+  } catch (error) {
+    if (signal.aborted) return reply.hijack()
+    throw error
+  }
+}
+
+/** By repository, keys and commits: which commits are well signed. */
+const verdicts = createAnswerCache<ReadonlySet<string>>(10_000, ({ size }) => 1 + size)
+
+/** Ids of the commits with a good signature of the server or of an allowed signer. */
+async function verifiedOf({ config }: Services, dir: string, commits: readonly CommitFacts[]) {
+  const { signingKey, allowedSigners } = config
+  const signed = commits.filter((commit) => commit.signed !== undefined).map(({ sha }) => sha)
+  if (signed.length === 0 || (signingKey ?? allowedSigners) === undefined) return new Set<string>()
+  return verdicts(`${dir}\0${signingKey}\0${allowedSigners}\0${signed.join()}`, async () => {
+    const unsigned = new Set(await unsignedCommits(dir, signed, { signingKey, allowedSigners }))
+    return new Set(signed.filter((sha) => !unsigned.has(sha)))
+  })
+}
+
+/** Users by the e-mail addresses of authors and committers. */
+async function peopleOf(
+  { views, publicUrl }: Services,
+  commits: readonly CommitFacts[],
+): Promise<CommitContext['people']> {
+  const emails = new Set(commits.flatMap(({ author, committer }) => [author.email, committer.email]))
+  emails.delete('')
+  if (emails.size === 0) return new Map()
+  const found = await views.accounts.find({ kind: 'user', email: { $in: [...emails] } })
+  return new Map(found.map((account) => [account.email, userWire(account, publicUrl())]))
+}
+
+export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { maxDiffLines, maxDiffFiles, maxDiffLineCharacters } = services.config
+  const bounds = { maxLines: maxDiffLines, maxFiles: maxDiffFiles, maxLineCharacters: maxDiffLineCharacters }
+
+  return async (app) => {
+    app.get(
+      '/repos/:owner/:repo/pulls/:index/commits',
+      {
+        schema: {
+          tags: ['repository'],
+          params: PullParams,
+          ...filteredListSchema(CommitWire, {
+            verification: OptionalText('whether to verify the signature of each commit (default true)'),
+            files: OptionalText('whether to list the files of each commit (default true)'),
+          }),
+        },
+      },
+      async (request, reply) => {
+        const { repository, pull, dir } = await pullInGit(services, request)
+        const page = pageOf(request.query, services.config)
+        const { total, commits, changes } = await askGit(request, async () => {
+          const start = pull.merged === null ? pull.base.sha : pull.mergeBase
+          const range = await commitRange(dir, start, pull.head.sha)
+          const ids = range.page(page.skip, page.limit)
+          const facts = await commitFacts(dir, ids)
+          const commits = ids.flatMap((id) => facts.get(id) ?? [])
+          const changes = await commitChanges(dir, commits, services.config.maxDiffFiles)
+          return { total: range.total, commits, changes }
+        })
+        const people = await peopleOf(services, commits)
+        const publicUrl = services.publicUrl()
+        sendCommitPaging(request, reply, publicUrl, page, total)
+        const wanted = flagOf(request.query.verification, true)
+        const verified = wanted ? await verifiedOf(services, dir, commits) : null
+        const files = flagOf(request.query.files, true)
+        const context = { repository, publicUrl, people, changes, verified, files }
+        return commits.map((commit) => commitWire(commit, context))
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/pulls/:index/files',
+      {
+        schema: {
+          tags: ['repository'],
+          params: PullParams,
+          ...filteredListSchema(ChangedFileWire, {
+            'skip-to': OptionalText('the first file of the list'),
+            whitespace: OptionalText('ignore-all, ignore-change, ignore-eol or show-all (default)'),
+          }),
+        },
+      },
+      async (request, reply) => {
+        const { repository, pull, dir } = await pullInGit(services, request)
+        const { query } = request
+        const page = pageOf(query, services.config)
+        const whitespace = isWhitespace(query.whitespace) ? query.whitespace : 'show-all'
+        const skipTo = query['skip-to'] ?? ''
+        const head = pull.head.sha
+        const files = await askGit(request, () =>
+          changedFiles(dir, pull.mergeBase, head, { whitespace, skipTo, bounds }),
+        )
+        const publicUrl = services.publicUrl()
+        sendCommitPaging(request, reply, publicUrl, page, files.length)
+        return files
+          .slice(page.skip, page.skip + page.limit)
+          .map((file) => changedFileWire(file, repository, head, publicUrl))
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/pulls/:index.:diffType',
+      {
+        schema: {
+          tags: ['repository'],
+          params: Type.Object({ ...PullParams.properties, diffType: Type.String() }),
+          querystring: Type.Object({
+            binary: OptionalText('whether the diff contains binary files; a patch always contains them'),
+          }),
+          produces: ['text/plain'],
+        },
+      },
+      async (request, reply) => {
+        const { diffType: kind } = request.params
+        if (kind !== 'diff' && kind !== 'patch')
+          throw new Refused(refuse.notFound('the path must end with .diff or .patch'))
+        const { pull, dir } = await pullInGit(services, request)
+        const binary = flagOf(request.query.binary, false)
+        const [from, to] = [pull.mergeBase, pull.head.sha]
+        // A weak tag, because another version of git may write the same differences as another text.
+        const tag = `W/"${from}-${to}.${kind}${binary ? '.binary' : ''}"`
+        reply.headers({ ETag: tag, 'Cache-Control': 'private, no-cache' })
+        if (matches(request.headers['if-none-match'], tag)) return reply.code(304).send()
+        try {
+          return await sendDiff(request, reply, dir, from, to, { kind, binary })
+        } catch (error) {
+          reply.removeHeader('ETag')
+          throw error
+        }
+      },
+    )
+  }
+}
+
+/** Whether `tag` matches this `If-None-Match` header. */
+function matches(header: string | undefined, tag: string): boolean {
+  if (header === undefined) return false
+  const weak = (text: string) => text.trim().replace(/^W\//, '')
+  return header.trim() === '*' || header.split(',').some((known) => weak(known) === weak(tag))
 }

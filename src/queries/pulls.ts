@@ -1,7 +1,7 @@
 /** Reading one pull request, and listing them. A list is one indexed read, without git. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { OptionalText } from '../http/optional-text.ts'
 import { pathNumber } from '../http/path-number.ts'
 import type { PullDocument } from '../projections/pulls.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
@@ -11,6 +11,7 @@ import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { onPull, PullParams, PullRequestWire, pullWire, pullWires } from '../wire/pulls.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
+import { filteredListSchema, pagedList } from './paged-list.ts'
 
 const NEWEST: Sort<PullDocument> = [['index', -1]]
 const by = (field: 'updatedAt' | 'comments', direction: 1 | -1): Sort<PullDocument> => [
@@ -26,20 +27,19 @@ const SORTS: ReadonlyMap<string, Sort<PullDocument>> = new Map([
   ['priority', NEWEST],
 ])
 
-const ListQuery = Type.Object({
-  state: Type.Optional(Type.String({ description: 'open (default), closed or all' })),
-  sort: Type.Optional(Type.String({ description: [...SORTS.keys()].join(', ') })),
-  milestone: Type.Optional(Type.String({ description: 'id of a milestone' })),
+const LIST_SCHEMA = filteredListSchema(PullRequestWire, {
+  state: OptionalText('open (default), closed or all'),
+  sort: OptionalText([...SORTS.keys()].join(', ')),
+  milestone: OptionalText('id of a milestone'),
   labels: Type.Optional(
     Type.Union([Type.String(), Type.Array(Type.String())], {
       description: 'ids of labels; the pull request must have all of them. Repeatable',
     }),
   ),
-  ...PageQuery,
 })
 
 /** As in Gitea: an unknown state means open; a milestone or label that is not a positive whole number is ignored. */
-function filterOf(repoId: number, query: Static<typeof ListQuery>): Filter<PullDocument> {
+function filterOf(repoId: number, query: Static<typeof LIST_SCHEMA.querystring>): Filter<PullDocument> {
   const filter: Filter<PullDocument> = { repoId }
   if (query.state === 'closed') filter.state = 'closed'
   else if (query.state !== 'all') filter.state = 'open'
@@ -52,15 +52,9 @@ function filterOf(repoId: number, query: Static<typeof ListQuery>): Filter<PullD
 
 const MAX_LABELS = 50
 
-/** The total of a list: from the repository's counters if possible, because counting many rows is slow. */
-async function totalOf(
-  services: Services,
-  { openPulls, closedPulls }: RepositoryDocument,
-  filter: Filter<PullDocument>,
-): Promise<number> {
-  if (filter.milestoneId !== undefined || filter.labelIds !== undefined) {
-    return services.views.pulls.count(filter)
-  }
+/** The total of a list as the repository's counters have it; undefined when the rows must be counted, which is slow. */
+function totalOf({ openPulls, closedPulls }: RepositoryDocument, filter: Filter<PullDocument>) {
+  if (filter.milestoneId !== undefined || filter.labelIds !== undefined) return undefined
   if (filter.state === undefined) return openPulls + closedPulls
   return filter.state === 'open' ? openPulls : closedPulls
 }
@@ -69,24 +63,17 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
     app.get(
       '/repos/:owner/:repo/pulls',
-      {
-        schema: {
-          tags: ['repository'],
-          params: RepositoryParams,
-          querystring: ListQuery,
-          response: { 200: Type.Array(PullRequestWire) },
-        },
-      },
+      { schema: { tags: ['repository'], params: RepositoryParams, ...LIST_SCHEMA } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const page = pageOf(request.query, services.config)
         const filter = filterOf(repository.id, request.query)
         const sort = SORTS.get(request.query.sort ?? '') ?? NEWEST
-        const [found, total] = await Promise.all([
-          services.views.pulls.find(filter, { sort, skip: page.skip, limit: page.limit }),
-          totalOf(services, repository, filter),
-        ])
-        sendPaging(request, reply, services.publicUrl(), page, total)
+        const found = await pagedList(services, request, reply, {
+          view: services.views.pulls,
+          filter,
+          sort,
+          total: totalOf(repository, filter),
+        })
         return pullWires(services, repository, found, request.requester)
       },
     )

@@ -4,7 +4,7 @@
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { sendStreamedList } from '../http/streamed-list.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { Filter } from '../projections/read-store.ts'
@@ -75,22 +75,8 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
     yield* inOrder(granted, { above: own.below })
   }
 
-  async function* wires(
-    parts: AsyncIterable<RepositoryDocument[]>,
-    requester: AccountDocument | null,
-  ): AsyncGenerator<Static<typeof PlainRepositoryWire>[]> {
+  async function* wires(parts: AsyncIterable<RepositoryDocument[]>, requester: AccountDocument | null) {
     for await (const part of parts) yield await repositoryWires(services, part, requester)
-  }
-
-  function send(
-    reply: FastifyReply,
-    total: number,
-    parts: AsyncIterable<RepositoryDocument[]>,
-    requester: AccountDocument | null,
-  ): void {
-    reply.header('X-Total-Count', total)
-    reply.header('Access-Control-Expose-Headers', 'X-Total-Count')
-    sendStreamedList(reply, wires(parts, requester))
   }
 
   async function sendRepositoriesOf(owner: AccountDocument, request: FastifyRequest, reply: FastifyReply) {
@@ -98,7 +84,7 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
     const selection = visibleTo(owner, requester)
     const keys = keysOf(owner)
     const total = await repositories.count({ ...selection, key: { $gt: keys.above, $lt: keys.below } })
-    send(reply, total, inOrder(selection, keys), requester)
+    return sendStreamedList(reply, total, wires(inOrder(selection, keys), requester))
   }
 
   return async (app) => {
@@ -110,8 +96,7 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
       async (request, reply) => {
         const owner = await accountNamed(services, request.params.username)
         if (!canSee(owner, request.requester)) throw new Refused(refuse.notFound('user not found'))
-        await sendRepositoriesOf(owner, request, reply)
-        return reply
+        return sendRepositoriesOf(owner, request, reply)
       },
     )
 
@@ -122,8 +107,8 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
         schema: { ...schema, params: OrganizationParams },
       },
       async (request, reply) => {
-        await sendRepositoriesOf(await organizationFor(services, request, request.params.org), request, reply)
-        return reply
+        const owner = await organizationFor(services, request, request.params.org)
+        return sendRepositoriesOf(owner, request, reply)
       },
     )
 
@@ -131,8 +116,7 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
       const requester = signedIn(request)
       // `readers` includes the owner.
       const total = await repositories.count(grantedTo(requester))
-      send(reply, total, ownThenOthers(requester), requester)
-      return reply
+      return sendStreamedList(reply, total, wires(ownThenOthers(requester), requester))
     })
   }
 }

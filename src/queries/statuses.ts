@@ -3,16 +3,15 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { COMMIT_STATES, type CommitState } from '../events/domain-events.ts'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { OptionalText } from '../http/optional-text.ts'
+import { pageOf, sendPaging } from '../http/paging.ts'
 import {
   type CommitChecksDocument,
   type CommitStatusDocument,
   commitChecksId,
 } from '../projections/commit-statuses.ts'
-import type { Filter, Sort } from '../projections/read-store.ts'
-import type { RepositoryDocument } from '../projections/repositories.ts'
-import type { Access } from '../rights/access.ts'
-import { onRepository } from '../rights/repository-access.ts'
+import type { Sort } from '../projections/read-store.ts'
+import { onRepository, type RepositoryAccess } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { ownerOf, repositoryWire } from '../wire/repositories.ts'
 import {
@@ -24,7 +23,7 @@ import {
   StatusParams,
   statusWires,
 } from '../wire/statuses.ts'
-import { pagedRows } from './paged-list.ts'
+import { filteredListSchema, pagedRows } from './paged-list.ts'
 
 const OLDEST: Sort<CommitStatusDocument> = [['id', 1]]
 const NEWEST: Sort<CommitStatusDocument> = [['id', -1]]
@@ -37,31 +36,22 @@ const SORTS: ReadonlyMap<string, Sort<CommitStatusDocument>> = new Map([
   ['highestindex', NEWEST],
 ])
 
-const ListQuery = {
-  sort: Type.Optional(Type.String({ description: [...SORTS.keys()].join(', ') })),
-  state: Type.Optional(Type.String({ description: COMMIT_STATES.join(', ') })),
-  ...PageQuery,
-}
-type ListQuery = Static<ReturnType<typeof Type.Object<typeof ListQuery>>>
+const LIST_SCHEMA = filteredListSchema(CommitStatusWire, {
+  sort: OptionalText([...SORTS.keys()].join(', ')),
+  state: OptionalText(COMMIT_STATES.join(', ')),
+})
+type StatusRequest = FastifyRequest & { query: Static<typeof LIST_SCHEMA.querystring> }
 
 /** The commit whose statuses are read. */
-interface CommitInRepository {
-  repository: RepositoryDocument
-  access: Access
-  sha: string
-}
+type CommitInRepository = RepositoryAccess & { sha: string }
 
 export function statusQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { views } = services
 
-  async function list(
-    request: FastifyRequest<{ Querystring: ListQuery }>,
-    reply: FastifyReply,
-    { repository, sha }: CommitInRepository,
-  ): Promise<Static<typeof CommitStatusWire>[]> {
+  async function list(request: StatusRequest, reply: FastifyReply, { repository, sha }: CommitInRepository) {
     const page = pageOf(request.query, services.config)
     const state = COMMIT_STATES.find((known) => known === request.query.state)
-    const filter: Filter<CommitStatusDocument> = { repoId: repository.id, sha, ...(state && { state }) }
+    const filter = { repoId: repository.id, sha, ...(state && { state }) }
     const sort = SORTS.get(request.query.sort ?? '') ?? NEWEST
     const [found, checks] = await Promise.all([
       views.commitStatuses.find(filter, { sort, skip: page.skip, limit: page.limit }),
@@ -72,10 +62,10 @@ export function statusQueryRoutes(services: Services): FastifyPluginAsyncTypebox
   }
 
   async function combined(
-    request: FastifyRequest<{ Querystring: ListQuery }>,
+    request: StatusRequest,
     reply: FastifyReply,
     { repository, access, sha }: CommitInRepository,
-  ): Promise<Static<typeof CombinedStatusWire>> {
+  ) {
     const [checks, owner] = await Promise.all([
       views.commitChecks.get(commitChecksId(repository.id, sha)),
       ownerOf(services, repository),
@@ -100,14 +90,7 @@ export function statusQueryRoutes(services: Services): FastifyPluginAsyncTypebox
 
     app.get(
       '/repos/:owner/:repo/statuses/:sha',
-      {
-        schema: {
-          tags,
-          params: StatusParams,
-          querystring: Type.Object(ListQuery),
-          response: { 200: Type.Array(CommitStatusWire) },
-        },
-      },
+      { schema: { tags, params: StatusParams, ...LIST_SCHEMA } },
       async (request, reply) => {
         const found = await onRepository(services, request, 'read')
         const sha = await commitOf(services, found.repository, request.params.sha)
@@ -123,7 +106,7 @@ export function statusQueryRoutes(services: Services): FastifyPluginAsyncTypebox
           description:
             '`{ref}/status`: the combined state; `{ref}/statuses`: all statuses. A ref may contain slashes',
           params: Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() }),
-          querystring: Type.Object(ListQuery),
+          querystring: LIST_SCHEMA.querystring,
           response: { 200: Type.Union([Type.Array(CommitStatusWire), CombinedStatusWire]) },
         },
       },

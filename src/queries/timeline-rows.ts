@@ -80,10 +80,7 @@ export function evolveTimeline(rows: Map<number, TimelineRow>, event: Recorded<D
       add(event.data.commentId, actor, { type: 'delete_branch', branch: event.data.branch.branch })
       return
     case 'PullRequestMerged':
-      add(rowId(event.position, 0), event.data.mergedBy, {
-        type: 'merge_pull',
-        commit: event.data.commit,
-      })
+      add(rowId(event.position, 0), event.data.mergedBy, { type: 'merge_pull', commit: event.data.commit })
       return
     case 'MergeScheduled':
       add(rowId(event.position, 0), event.data.by, { type: 'pull_scheduled_merge' })
@@ -96,6 +93,11 @@ export function evolveTimeline(rows: Map<number, TimelineRow>, event: Recorded<D
   }
 }
 
+const labelRows = (labels: readonly LabelRef[], added: boolean) =>
+  labels.map((label) => ({ type: 'label', label, added }) as const)
+const assigneeRows = (assignees: readonly AccountRef[], removed: boolean) =>
+  assignees.map((assignee) => ({ type: 'assignees', assignee, removed }) as const)
+
 /** What the actor of an event did: one element for each row. */
 function detailsOf(event: DomainEvent): RowDetail[] {
   switch (event.type) {
@@ -104,23 +106,17 @@ function detailsOf(event: DomainEvent): RowDetail[] {
       const { milestone, labels, assignees } = event.data
       return [
         ...(milestone === null ? [] : [{ type: 'milestone', from: null, to: milestone } as const]),
-        ...labels.map((label) => ({ type: 'label', label, added: true }) as const),
-        ...assignees.map((assignee) => ({ type: 'assignees', assignee, removed: false }) as const),
+        ...labelRows(labels, true),
+        ...assigneeRows(assignees, false),
         ...(event.type === 'PullRequestOpened'
           ? [{ type: 'pull_push', commit: event.data.head.sha } as const]
           : []),
       ]
     }
     case 'LabelsChanged':
-      return [
-        ...event.data.added.map((label) => ({ type: 'label', label, added: true }) as const),
-        ...event.data.removed.map((label) => ({ type: 'label', label, added: false }) as const),
-      ]
+      return [...labelRows(event.data.added, true), ...labelRows(event.data.removed, false)]
     case 'AssigneesChanged':
-      return [
-        ...event.data.removed.map((assignee) => ({ type: 'assignees', assignee, removed: true }) as const),
-        ...event.data.added.map((assignee) => ({ type: 'assignees', assignee, removed: false }) as const),
-      ]
+      return [...assigneeRows(event.data.removed, true), ...assigneeRows(event.data.added, false)]
     case 'MilestoneChanged':
       return [{ type: 'milestone', from: event.data.from, to: event.data.to }]
     case 'TitleChanged':

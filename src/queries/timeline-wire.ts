@@ -49,15 +49,7 @@ export const TimelineWire = Type.Object({
 })
 
 /** The documents that the rows of one page name, in wire form. */
-interface RelatedToRows {
-  people: ReadonlyMap<number, Static<typeof UserWire>>
-  label(label: LabelRef): Static<typeof LabelWire>
-  milestone(milestone: MilestoneRef | null): Static<typeof MilestoneWire> | null
-  /** By `issueId`, without issues that the requester may not read. */
-  dependencies: ReadonlyMap<string, Static<typeof IssueWire>>
-  /** Texts of comments by their ids. */
-  texts: ReadonlyMap<number, string>
-}
+type RelatedToRows = Awaited<ReturnType<typeof relatedToRows>>
 
 /** The fields that depend on the type of the row, where Gitea has them. */
 function fieldsOf(row: TimelineRow, related: RelatedToRows): Partial<Static<typeof TimelineWire>> {
@@ -101,51 +93,13 @@ function fieldsOf(row: TimelineRow, related: RelatedToRows): Partial<Static<type
   }
 }
 
-/** The row as Gitea's `TimelineComment`. */
-function wireOf(
-  row: TimelineRow,
-  urls: ReturnType<typeof discussionUrls>,
-  related: RelatedToRows,
-): Static<typeof TimelineWire> {
-  return {
-    id: row.id,
-    type: row.type,
-    ...urls,
-    user: row.by === null ? null : (related.people.get(row.by.id) ?? null),
-    body: '',
-    created_at: row.at,
-    updated_at: row.updatedAt,
-    old_project_id: 0,
-    project_id: 0,
-    old_milestone: null,
-    milestone: null,
-    tracked_time: null,
-    old_title: '',
-    new_title: '',
-    old_ref: '',
-    new_ref: '',
-    ref_issue: null,
-    ref_comment: null,
-    ref_action: 'none',
-    ref_commit_sha: '',
-    review_id: 0,
-    label: null,
-    assignee: null,
-    assignee_team: null,
-    removed_assignee: false,
-    resolve_doer: null,
-    dependent_issue: null,
-    ...fieldsOf(row, related),
-  }
-}
-
 /** Reads all documents that the rows name, with one look-up for each kind. */
 async function relatedToRows(
   services: Services,
   repository: RepositoryDocument,
   rows: readonly TimelineRow[],
   requester: AccountDocument | null,
-): Promise<RelatedToRows> {
+) {
   const { views } = services
   const publicUrl = services.publicUrl()
   const idsOf = (idsOfRow: (row: TimelineRow) => readonly (string | number | undefined)[]) => [
@@ -167,10 +121,12 @@ async function relatedToRows(
   const milestonesById = new Map(milestones.map((milestone) => [milestone.id, milestoneWire(milestone)]))
   return {
     people: peopleById,
-    label: (label) => labelsById.get(label.id) ?? deletedLabel(label, repository, publicUrl),
-    milestone: (milestone) =>
+    label: (label: LabelRef) => labelsById.get(label.id) ?? deletedLabel(label, repository, publicUrl),
+    milestone: (milestone: MilestoneRef | null) =>
       milestone === null ? null : (milestonesById.get(milestone.id) ?? deletedMilestone(milestone)),
+    /** By `issueId`, without issues that the requester may not read. */
     dependencies: new Map(shown.map((issue) => [keys.get(issue.id) ?? '', issue])),
+    /** Texts of comments by their ids. */
     texts: new Map(comments.map(({ id, body }) => [id, body])),
   }
 }
@@ -187,7 +143,7 @@ function deletedMilestone({ id, title }: MilestoneRef): Static<typeof MilestoneW
   return { id, title, state: 'open', created_at: ZERO_TIME, updated_at: ZERO_TIME, ...none }
 }
 
-/** Rows of one timeline, in the given order. The requester sees only dependencies that it may read. */
+/** Rows of one timeline as Gitea's `TimelineComment`, in the given order. The requester sees only dependencies that it may read. */
 export async function timelineWires(
   services: Services,
   repository: RepositoryDocument,
@@ -197,8 +153,34 @@ export async function timelineWires(
 ): Promise<Static<typeof TimelineWire>[]> {
   const related = await relatedToRows(services, repository, rows, requester)
   const publicUrl = services.publicUrl()
-  return rows.map((row) => {
-    const urls = discussionUrls(repository, { ...issue, id: row.id }, publicUrl)
-    return wireOf(row, urls, related)
-  })
+  return rows.map((row) => ({
+    id: row.id,
+    type: row.type,
+    ...discussionUrls(repository, { ...issue, id: row.id }, publicUrl),
+    user: row.by === null ? null : (related.people.get(row.by.id) ?? null),
+    created_at: row.at,
+    updated_at: row.updatedAt,
+    body: '',
+    old_project_id: 0,
+    project_id: 0,
+    old_milestone: null,
+    milestone: null,
+    tracked_time: null,
+    old_title: '',
+    new_title: '',
+    old_ref: '',
+    new_ref: '',
+    ref_issue: null,
+    ref_comment: null,
+    ref_action: 'none',
+    ref_commit_sha: '',
+    review_id: 0,
+    label: null,
+    assignee: null,
+    assignee_team: null,
+    removed_assignee: false,
+    resolve_doer: null,
+    dependent_issue: null,
+    ...fieldsOf(row, related),
+  }))
 }

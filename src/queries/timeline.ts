@@ -2,15 +2,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { LRUCache } from 'lru-cache'
-import { Type } from 'typebox'
 import { decode } from '../events/codec.ts'
 import { discussionStream } from '../events/streams.ts'
-import { PageQuery } from '../http/paging.ts'
 import { isInTimeRange, TimeRangeQuery, timeRange } from '../http/time-range.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import type { Services } from '../services.ts'
 import { IssueParams, onIssue } from '../wire/issues.ts'
-import { pagedRows } from './paged-list.ts'
+import { filteredListSchema, pagedRows } from './paged-list.ts'
 import { evolveTimeline, type TimelineRow } from './timeline-rows.ts'
 import { TimelineWire, timelineWires } from './timeline-wire.ts'
 
@@ -56,20 +54,14 @@ export function timelineRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/repos/:owner/:repo/issues/:index/timeline',
       {
         config: { scope: 'issue' },
-        schema: {
-          tags: ['issue'],
-          params: IssueParams,
-          querystring: Type.Object({ ...TimeRangeQuery, ...PageQuery }),
-          response: { 200: Type.Array(TimelineWire) },
-        },
+        schema: { tags: ['issue'], params: IssueParams, ...filteredListSchema(TimelineWire, TimeRangeQuery) },
       },
       async (request, reply) => {
         const { repository, issue } = await onIssue(services, request, 'read')
         const range = timeRange(request.query)
-        const rows = [...(await rowsOf(issue)).values()].filter(({ updatedAt }) =>
-          isInTimeRange(range, updatedAt),
-        )
-        const shown = pagedRows(services, request, reply, rows)
+        const rows = [...(await rowsOf(issue)).values()]
+        const wanted = rows.filter(({ updatedAt }) => isInTimeRange(range, updatedAt))
+        const shown = pagedRows(services, request, reply, wanted)
         return timelineWires(services, repository, issue, shown, request.requester)
       },
     )

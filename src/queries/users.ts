@@ -1,10 +1,12 @@
-/** Reading users: `/user`, `/users/{username}`. */
+/** Reading users and their access tokens: `/user`, `/users/{username}`, `/users/{username}/tokens`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
 import { canSee } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
+import { AccessTokenWire, accessTokenWire, tokenOwner } from '../wire/tokens.ts'
 import { accountNamed, UsernameParams, UserWire, userWire } from '../wire/users.ts'
+import { listSchema, pagedList } from './paged-list.ts'
 
 export function userQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
@@ -23,6 +25,23 @@ export function userQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
         const account = await accountNamed(services, request.params.username)
         if (!canSee(account, request.requester)) throw new Refused(refuse.notFound('user not found'))
         return userWire(account, services.publicUrl(), request.requester)
+      },
+    )
+
+    app.get(
+      '/users/:username/tokens',
+      {
+        config,
+        schema: { tags, params: UsernameParams, ...listSchema(AccessTokenWire) },
+      },
+      async (request, reply) => {
+        const owner = await tokenOwner(services, request, request.params.username)
+        const tokens = await pagedList(services, request, reply, {
+          view: services.views.tokens,
+          filter: { userId: owner.id },
+          sort: [['id', 1]],
+        })
+        return tokens.map((token) => accessTokenWire(token))
       },
     )
   }

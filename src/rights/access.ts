@@ -1,7 +1,8 @@
 /** What a requester may do with a repository. Pure. */
 import type { Permission } from '../events/domain-events.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
-import type { RepositoryDocument } from '../projections/repositories.ts'
+import type { Filter } from '../projections/read-store.ts'
+import { ANYONE, type RepositoryDocument } from '../projections/repositories.ts'
 
 export type Access = 'none' | Permission
 
@@ -21,6 +22,14 @@ export function accessTo(repository: RepositoryDocument, requester: AccountDocum
     repository.collaborators[`${requester.id}`]?.permission ?? 'none',
   ]
   return granted.reduce((most, access) => (RANK[access] > RANK[most] ? access : most))
+}
+
+/** The repositories that a requester may read, as a filter. It agrees with `accessTo`. */
+export function readableBy(requester: AccountDocument | null): Filter<RepositoryDocument> {
+  if (requester === null) return { readers: ANYONE }
+  if (requester.siteAdmin) return {}
+  const organizations = Object.keys(requester.memberships).map(Number)
+  return { readers: { $in: [ANYONE, requester.id, ...organizations] } }
 }
 
 export function atLeast(access: Access, needed: Permission): boolean {

@@ -2,7 +2,6 @@
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Refused, refuse } from '../refusal.ts'
-import type { Services } from '../services.ts'
 import { createAuthenticate, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
 import { missingScopes, type ScopeCategory, type ScopeLevel } from './token-scopes.ts'
 
@@ -25,7 +24,7 @@ declare module 'fastify' {
  * Sets `requester`, `tokenScopes` and `tokenId` on the requests of all routes of the app. Bad credentials are refused on
  * every route, also on routes that need none.
  */
-export function authPlugin(services: Pick<Services, 'views' | 'secrets'>, limits = SIGN_IN_LIMITS) {
+export function authPlugin(services: Parameters<typeof createAuthenticate>[0], limits = SIGN_IN_LIMITS) {
   const authenticate = createAuthenticate(services, limits)
 
   return fp(async (app) => {

@@ -1,5 +1,6 @@
 /** Passwords as scrypt hashes. Hashing is slow on purpose, so running and waiting hashes are limited in number. */
-import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
+import { type BinaryLike, randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
+import { promisify } from 'node:util'
 import { Refused, refuse } from '../refusal.ts'
 import { createSlots } from '../turns.ts'
 
@@ -7,14 +8,9 @@ export const MIN_PASSWORD = 8
 /** In characters. It limits the work of normalizing and hashing a password. */
 export const MAX_PASSWORD = 1024
 
-interface Cost {
-  N: number
-  r: number
-  p: number
-}
-
 /** OWASP's minimum for scrypt with 16 MiB of memory. */
-const COST: Cost = { N: 16384, r: 8, p: 5 }
+const COST = { N: 16384, r: 8, p: 5 }
+type Cost = typeof COST
 const SALT_BYTES = 16
 const HASH_BYTES = 32
 
@@ -30,7 +26,10 @@ let waiting = 0
 export async function hashPassword(password: string, cost: Cost = COST): Promise<string> {
   const salt = randomBytes(SALT_BYTES)
   const hash = await derive(password, salt, HASH_BYTES, cost)
-  const { N, r, p } = cost
+  return storedForm(cost, salt, hash)
+}
+
+function storedForm({ N, r, p }: Cost, salt: Buffer, hash: Buffer): string {
   return ['scrypt', N, r, p, salt.toString('base64'), hash.toString('base64')].join('$')
 }
 
@@ -47,14 +46,9 @@ export async function isPassword(password: string, stored: string): Promise<bool
 }
 
 /** A hash of no password, for unknown logins: checking it takes as long as checking a real one. */
-export const DUMMY_HASH = [
-  'scrypt',
-  COST.N,
-  COST.r,
-  COST.p,
-  randomBytes(SALT_BYTES).toString('base64'),
-  randomBytes(HASH_BYTES).toString('base64'),
-].join('$')
+export const DUMMY_HASH = storedForm(COST, randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
+
+const scryptAsync = promisify<BinaryLike, BinaryLike, number, ScryptOptions, Buffer>(scrypt)
 
 async function derive(password: string, salt: Buffer, length: number, cost: Cost): Promise<Buffer> {
   if (waiting >= MAX_WAITING)
@@ -63,17 +57,9 @@ async function derive(password: string, salt: Buffer, length: number, cost: Cost
   const give = await slots.take()
   try {
     // Keyboards and clients may send the same characters in different Unicode forms.
-    return await scryptAsync(password.normalize('NFKC'), salt, length, cost)
+    return await scryptAsync(password.normalize('NFKC'), salt, length, { ...cost, maxmem: 64 * 1024 * 1024 })
   } finally {
     waiting -= 1
     give()
   }
-}
-
-function scryptAsync(password: string, salt: Buffer, length: number, cost: Cost): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    scrypt(password, salt, length, { ...cost, maxmem: 64 * 1024 * 1024 }, (error, key) =>
-      error === null ? resolve(key) : reject(error),
-    )
-  })
 }

@@ -22,7 +22,7 @@ const passwordHashes: Collection<PasswordHash> = { name: 'password_hashes', inde
 /** By SHA-256 of the token. A token is random, so a slow hash would not be safer. */
 export const tokenHashes: Collection<TokenSecret> = {
   name: 'token_hashes',
-  indexes: [[['tokenId', 1]]],
+  indexes: [{ tokenId: 1 }],
   arrays: [],
 }
 

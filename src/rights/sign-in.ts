@@ -10,9 +10,8 @@ import { createThrottle, type ThrottleLimits } from './throttle.ts'
 
 interface Identity {
   account: AccountDocument
-  /** The scopes of the token; null when the requester signed in with the password. */
+  /** Scopes and id of the token; null when the requester signed in with the password. */
   tokenScopes: readonly string[] | null
-  /** The token's id; null when the requester signed in with the password. */
   tokenId: number | null
 }
 
@@ -46,6 +45,9 @@ export const SIGN_IN_LIMITS: SignInLimits = {
   perAddress: { failures: 100, windowMs: FIVE_MINUTES_MS },
 }
 
+/** How long a sign-in waits for read models that catch up after a start. */
+const CATCH_UP_MS = 5000
+
 /** Passwords that were right lately: enough for 10,000 users who send theirs with every request. */
 const MAX_VERIFIED = 10_000
 
@@ -55,10 +57,10 @@ type Credentials = { token: string } | { login: string; password: string }
 
 /** One for each server: it keeps the failures, and the passwords that were right lately. */
 export function createAuthenticate(
-  services: Pick<Services, 'views' | 'secrets'>,
+  services: Pick<Services, 'views' | 'secrets'> & { projector: Pick<Services['projector'], 'caughtUp'> },
   limits: SignInLimits = SIGN_IN_LIMITS,
 ): Authenticate {
-  const { views, secrets } = services
+  const { views, secrets, projector } = services
   const loginFailures = createThrottle(limits.perLogin)
   const addressFailures = createThrottle(limits.perAddress)
   // Keys of `verified` are HMACs with this secret, so a leak of the memory does not reveal passwords.
@@ -67,12 +69,23 @@ export function createAuthenticate(
   const verified = new LRUCache<string, string>({ max: MAX_VERIFIED, ttl: FIVE_MINUTES_MS })
   const pendingChecks = new Map<string, Promise<boolean>>()
 
+  /**
+   * Looks up a document. After a start the read models may lack it: then this waits for them.
+   * @throws Refused (unavailable) while nobody knows yet whether the credentials are bad
+   */
+  async function find<T>(lookUp: () => Promise<T | undefined>): Promise<T | undefined> {
+    const found = await lookUp()
+    if (found !== undefined) return found
+    if (await projector.caughtUp(CATCH_UP_MS)) return lookUp()
+    throw new Refused(refuse.unavailable('the server has just started and still reads its log; try again'))
+  }
+
   async function byToken(token: string): Promise<Identity | undefined> {
     const secret = TOKEN.test(token) ? await findToken(secrets, token) : undefined
     if (secret === undefined) return undefined
     const [document, account] = await Promise.all([
-      views.tokens.get(`${secret.tokenId}`),
-      views.accounts.get(`${secret.userId}`),
+      find(() => views.tokens.get(`${secret.tokenId}`)),
+      find(() => views.accounts.get(`${secret.userId}`)),
     ])
     if (document?.userId !== secret.userId || account?.kind !== 'user') return undefined
     return { account, tokenScopes: document.scopes, tokenId: secret.tokenId }
@@ -89,7 +102,7 @@ export function createAuthenticate(
     throwIfThrottled(loginAtAddress, ip)
     if (password.length > MAX_PASSWORD) return undefined
 
-    const account = await views.accounts.findOne({ loginKey })
+    const account = await find(() => views.accounts.findOne({ loginKey }))
     const stored = account?.kind === 'user' ? await passwordHashOf(secrets, account.id) : undefined
     const hash = stored ?? DUMMY_HASH
     const cacheKey = createHmac('sha256', cacheSecret)
@@ -97,18 +110,12 @@ export function createAuthenticate(
       .digest('base64')
     const right =
       verified.get(cacheKey) === hash || (await check(cacheKey, password, hash, [loginAtAddress, ip]))
-    return right && stored !== undefined && account !== undefined
-      ? { account, tokenScopes: null, tokenId: null }
-      : undefined
+    if (!right || stored === undefined || account === undefined) return undefined
+    return { account, tokenScopes: null, tokenId: null }
   }
 
   /** Equal requests that run at the same time share one check. */
-  function check(
-    cacheKey: string,
-    password: string,
-    hash: string,
-    [loginAtAddress, ip]: [string, string],
-  ): Promise<boolean> {
+  function check(cacheKey: string, password: string, hash: string, [loginAtAddress, ip]: [string, string]) {
     const before = pendingChecks.get(cacheKey)
     if (before !== undefined) return before
     // Check again: other requests may have failed while this one looked up the account.

@@ -9,17 +9,10 @@ const TYPES = {
   'page.js': 'text/javascript; charset=utf-8',
   'page.css': 'text/css; charset=utf-8',
   'icon.svg': 'image/svg+xml',
-} as const satisfies Record<string, string>
-
-export interface Asset {
-  name: string
-  type: string
-  content: Buffer
-  /** The value of the `ETag` header. */
-  tag: string
 }
 
-export function readAssets(): Promise<Asset[]> {
+/** The files. `tag` is the value of the `ETag` header. */
+export function readAssets() {
   return Promise.all(
     Object.entries(TYPES).map(async ([name, type]) => {
       const content = await readFile(`${DIRECTORY}/${name}`)

@@ -4,25 +4,19 @@ import { html } from 'ghtml'
 import { commitRange } from '../git/commit-range.ts'
 import { type CommitFacts, commitFacts } from '../git/commits.ts'
 import { GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing } from '../git/errors.ts'
-import { cutLine, type DrawnDiff, drawnDiff } from './diff.ts'
+import { drawnDiff } from './diff.ts'
 import { count, instant, shortId } from './words.ts'
 
 /** At most this many commits are listed, the newest first. */
 const COMMITS = 50
 const SUBJECT_CHARACTERS = 200
 
-interface Changes {
-  commits: CommitFacts[]
-  total: number
-  diff: DrawnDiff
-}
-
 /** Undefined when git no longer has the commits or is unavailable: the page is shown without them. */
 async function changesOf(
   dir: string,
   { commitsFrom, from, to }: { commitsFrom: string; from: string; to: string },
   log: FastifyBaseLogger,
-): Promise<Changes | undefined> {
+) {
   try {
     const range = await commitRange(dir, commitsFrom, to)
     const ids = range.page(0, COMMITS)
@@ -59,7 +53,7 @@ export async function changesSection(
 !${changes.total > changes.commits.length ? `<p class="cut">And ${changes.total - changes.commits.length} older commits.</p>` : ''}
 <h2>Diff</h2>
 !${changes.diff.markup || '<p class="none">No file changed.</p>'}
-!${changes.diff.cut ? cutLine(wholeUrl) : ''}`
+!${changes.diff.cut ? html`<p class="cut">This is only the beginning of a large diff. <a href="${wholeUrl}">Show all of it as text</a></p>` : ''}`
   return html`<section id="changes" class="changes" aria-label="Commits and their diff" data-diff="${name}">
 !${content}
 </section>`

@@ -4,6 +4,7 @@
  * Pure.
  */
 import { type DiffBlock, type DiffFile, type DiffLine, LineType } from 'diff2html/lib/types.js'
+import { unquoted } from '../git/diff-reader.ts'
 
 export interface DiffBounds {
   files: number
@@ -115,69 +116,37 @@ function shown(line: string, characters: number): string {
   return text.replace(/\r$/, '').replaceAll('\r', '␍')
 }
 
+const FLAGS = [
+  ['new file mode', 'isNew'],
+  ['deleted file mode', 'isDeleted'],
+  ['Binary files', 'isBinary'],
+] as const
+
 /** Reads a line before the first hunk into the file's names and flags. */
 function takeHead(file: DiffFile, line: string): void {
-  const [, word = '', rest = ''] =
-    /^(new file mode|deleted file mode|rename from|rename to|copy from|copy to|---|\+\+\+|Binary files) ?(.*)$/s.exec(
-      line,
-    ) ?? []
-  switch (word) {
-    case 'new file mode':
-      file.isNew = true
-      return
-    case 'deleted file mode':
-      file.isDeleted = true
-      return
-    case 'rename from':
-    case 'copy from':
-      file.isRename = true
-      file.oldName = unquoted(rest)
-      return
-    case 'rename to':
-    case 'copy to':
-      file.newName = unquoted(rest)
-      return
-    case '---':
-    case '+++': {
-      const name = unquoted(rest)
-      if (name === '/dev/null') return
-      file.oldName = word === '---' ? name.slice(2) : file.oldName
-      file.newName = name.slice(2)
-      return
-    }
-    case 'Binary files':
-      file.isBinary = true
+  const flag = FLAGS.find(([words]) => line.startsWith(words))?.[1]
+  if (flag !== undefined) file[flag] = true
+  const [, words, text = ''] = /^((?:rename|copy) (?:from|to)|---|\+\+\+) (.*)$/s.exec(line) ?? []
+  if (words === undefined) return
+  const name = decoded(text)
+  if (words.endsWith('from')) {
+    file.isRename = true
+    file.oldName = name
+  } else if (words.endsWith('to')) {
+    file.newName = name
+  } else if (name !== '/dev/null') {
+    if (words === '---') file.oldName = name.slice(2)
+    file.newName = name.slice(2)
   }
 }
 
 /** The name in `diff --git a/NAME b/NAME`. When the two names differ, later lines have them. */
 function sameName(line: string): string {
   const names = line.slice('diff --git '.length)
-  return unquoted(names.slice(0, (names.length - 1) / 2)).slice(2)
+  return decoded(names.slice(0, (names.length - 1) / 2)).slice(2)
 }
 
-const ESCAPES = new Map([
-  ['a', 7],
-  ['b', 8],
-  ['t', 9],
-  ['n', 10],
-  ['v', 11],
-  ['f', 12],
-  ['r', 13],
-])
-
-/**
- * Decodes a file name. Git puts a name with unusual bytes between quotes, with escapes as in C. After a name
- * with blanks it adds a tab.
- */
-function unquoted(name: string): string {
-  const whole = name.replace(/\t$/, '')
-  if (!whole.startsWith('"')) return whole
-  const text = Buffer.from(whole.slice(1, -1)).toString('latin1')
-  return Buffer.from(text.replace(/\\([0-7]{3}|.)/gs, escaped), 'latin1').toString()
-}
-
-function escaped(_: string, code: string): string {
-  const byte = /^\d/.test(code) ? Number.parseInt(code, 8) : ESCAPES.get(code)
-  return byte === undefined ? code : String.fromCharCode(byte)
+/** A file name as text. After a name with blanks, git adds a tab. */
+function decoded(name: string): string {
+  return unquoted(Buffer.from(name.replace(/\t$/, '')).toString('latin1'))
 }

@@ -2,7 +2,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { html as draw } from 'diff2html'
 import { type DiffFile, LineType } from 'diff2html/lib/types.js'
-import { html } from 'ghtml'
 import { createAnswerCache } from '../git/answer-cache.ts'
 import { diffText } from '../git/diff.ts'
 import { type DiffBounds, diffFiles } from './diff-files.ts'
@@ -40,10 +39,7 @@ const TEMPLATES = {
  */
 const MAX_COMPARING = 1_000_000
 
-/**
- * The costs of comparing a file's lines: diff2html compares the n-th deleted line with the n-th added one
- * after it.
- */
+/** The costs for a file: diff2html compares the n-th deleted line with the n-th added one after it. */
 function compareCosts({ blocks }: DiffFile): number {
   let sum = 0
   for (const { lines } of blocks) {
@@ -68,14 +64,6 @@ function compareCosts({ blocks }: DiffFile): number {
 const wordsIn = (line: string): number => line.match(/\w+|\s+|./gs)?.length ?? 0
 
 /**
- * A file's name and lines. Marks changed words when `isCompared`; otherwise only whole lines have colours.
- */
-function drawnFile(file: DiffFile, isCompared: boolean): string {
-  const maxLineLengthHighlight = isCompared ? BOUNDS.characters + 10 : 0
-  return draw([file], { drawFileList: false, rawTemplates: TEMPLATES, maxLineLengthHighlight })
-}
-
-/**
  * Draws files and yields to the event loop in between. Marks changed words in the first files, as long as the
  * costs stay within the limit.
  */
@@ -87,7 +75,9 @@ export async function drawnFiles(files: readonly DiffFile[]): Promise<string> {
     const comparing = compareCosts(file)
     const isCompared = comparing <= left
     if (isCompared) left -= comparing
-    parts.push(drawnFile(file, isCompared))
+    // Without it only whole lines have colours.
+    const maxLineLengthHighlight = isCompared ? BOUNDS.characters + 10 : 0
+    parts.push(draw([file], { drawFileList: false, rawTemplates: TEMPLATES, maxLineLengthHighlight }))
     lines += file.blocks.reduce((sum, block) => sum + block.lines.length, 1)
     if (lines < LINES_PER_TURN && !(isCompared && comparing > 0)) continue
     lines = 0
@@ -96,7 +86,7 @@ export async function drawnFiles(files: readonly DiffFile[]): Promise<string> {
   return parts.join('\n')
 }
 
-export interface DrawnDiff {
+interface DrawnDiff {
   markup: string
   /** Whether the diff is longer than what is shown. */
   cut: boolean
@@ -109,21 +99,15 @@ const drawn = createAnswerCache<DrawnDiff>(32 * 1024 * 1024, ({ markup }) => 200
  * @throws GitFailed when a commit or one of its objects is missing; RepositoryMissing, GitUnavailable
  */
 export function drawnDiff(dir: string, from: string, to: string): Promise<DrawnDiff> {
-  return drawn(`${dir}\0${from}\0${to}`, () => drawDiff(dir, from, to))
-}
-
-async function drawDiff(dir: string, from: string, to: string): Promise<DrawnDiff> {
-  const { text, complete } = await startOfDiff(dir, from, to)
-  const { files, cut } = diffFiles(text, complete, BOUNDS)
-  return { markup: await drawnFiles(files), cut }
+  return drawn(`${dir}\0${from}\0${to}`, async () => {
+    const { text, complete } = await startOfDiff(dir, from, to)
+    const { files, cut } = diffFiles(text, complete, BOUNDS)
+    return { markup: await drawnFiles(files), cut }
+  })
 }
 
 /** The first part of git's output. Ends git when it has read enough. */
-async function startOfDiff(
-  dir: string,
-  from: string,
-  to: string,
-): Promise<{ text: string; complete: boolean }> {
+async function startOfDiff(dir: string, from: string, to: string) {
   const output = await diffText(dir, from, to, { kind: 'diff', binary: false })
   if (Buffer.isBuffer(output)) return { text: output.toString('utf8'), complete: true }
   const chunks: Buffer[] = []
@@ -134,9 +118,4 @@ async function startOfDiff(
     if (size >= MAX_BYTES) return { text: Buffer.concat(chunks).toString('utf8'), complete: false }
   }
   return { text: Buffer.concat(chunks).toString('utf8'), complete: true }
-}
-
-/** The line below a diff that is cut. */
-export function cutLine(wholeUrl: string): string {
-  return html`<p class="cut">This is only the beginning of a large diff. <a href="${wholeUrl}">Show all of it as text</a></p>`
 }

@@ -47,9 +47,13 @@ const labels = (refs: readonly LabelRef[]) =>
 const stat = ({ additions, deletions, changedFiles }: DiffStat) =>
   `${count(changedFiles, 'file')}, +${additions} −${deletions}`
 
-/** `a`, `a and b`, `a, b and c`. Of more than 12 items, the first 10 and the number of the others. */
-function list(items: readonly string[]): string {
-  const shown = items.length > 12 ? [...items.slice(0, 10), `${items.length - 10} more`] : items
+/**
+ * `a`, `a and b`, `a, b and c`. Of more than 12 items, the first 10 and the number of the others. `count`: how many
+ * there are when not all of them are known.
+ */
+function list(items: readonly string[], count = items.length): string {
+  const first = items.slice(0, 10)
+  const shown = count > 12 || count > items.length ? [...first, `${count - first.length} more`] : items
   return shown.length < 2 ? (shown[0] ?? '') : `${shown.slice(0, -1).join(', ')} and ${shown.at(-1)}`
 }
 
@@ -65,9 +69,12 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
     kind: 'code',
     action: `moved the head from ${commit(from)} to ${commit(to)}: now ${stat(diff)}`,
   }),
-  MergeabilityChecked({ mergeable, head, conflicts }) {
+  MergeabilityChecked({ mergeable, head, conflicts, conflictCount }) {
     if (mergeable) return { kind: 'check', action: `found that ${commit(head)} can be merged` }
-    const files = list(conflicts.map((file) => html`<code><bdi>${file}</bdi></code>`))
+    const files = list(
+      conflicts.map((file) => html`<code><bdi>${file}</bdi></code>`),
+      conflictCount,
+    )
     return { kind: 'failed', action: `found conflicts of ${commit(head)}${files && ` in ${files}`}` }
   },
   MergeBaseMoved: ({ from, to, diff }) => ({
@@ -97,10 +104,14 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
     action: `scheduled the merge as ${STYLES[style]}, for when all checks have succeeded`,
   }),
   MergeScheduleCanceled: () => ({ kind: 'field', action: 'canceled the scheduled merge' }),
-  ScheduledMergeRefused: ({ head, reason, errors }) => ({
+  ScheduledMergeRefused: ({ head, reason, errors, errorCount = errors.length }) => ({
     kind: 'failed',
     action: `gave up the scheduled merge of ${commit(head)}`,
-    text: [reason, ...errors].join('\n'),
+    text: [
+      reason,
+      ...errors,
+      ...(errorCount > errors.length ? [`and ${errorCount - errors.length} more`] : []),
+    ].join('\n'),
   }),
   TitleChanged: ({ oldTitle, title }) => ({
     kind: 'field',

@@ -2,10 +2,7 @@
 import { html } from 'ghtml'
 import type { ErrorBody } from '../http/errors.ts'
 
-/**
- * Allows only our own script, style, images and requests. Forbids frames, forms, inline scripts and inline
- * styles.
- */
+/** Allows only our own script, style, images and requests; no frames, forms, inline scripts or inline styles. */
 export const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",

@@ -41,10 +41,7 @@ function label({ name, color }: Pull['labels'][number]): string {
   return html`<span class="label"><svg viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="5" fill="#${color}"/></svg><bdi>${name}</bdi></span>`
 }
 
-/**
- * The facts that are shown beside title and description. Equal facts have equal markup, so it can be
- * compared.
- */
+/** The facts beside title and description. Equal facts have equal markup, so it can be compared. */
 function factsOf(pull: Pull): { name: string; value: string }[] {
   const { merged_by: by, merged_at: at, milestone, due_date: due } = pull
   const outcome = pull.merged
@@ -90,14 +87,11 @@ function description(body: string, before: string | undefined): string {
 /** A sentence with the names of the facts that changed. */
 function summary(changed: readonly string[], first: boolean): string {
   if (first) return 'This is the first event: everything is new.'
-  return changed.length === 0
-    ? 'This event changed nothing that is shown here.'
-    : `Changed: ${changed.join(', ')}.`
+  if (changed.length === 0) return 'This event changed nothing that is shown here.'
+  return `Changed: ${changed.join(', ')}.`
 }
 
-/**
- * The section's markup. Equal values of `data-diff` mean equal commits and diffs: the script then keeps them.
- */
+/** The section's markup. Equal values of `data-diff` mean equal commits and diffs: the script then keeps them. */
 export function momentSection({ entry, now, before, last }: Moment): string {
   const facts = factsOf(now)
   const old = new Map(before === undefined ? [] : factsOf(before).map(({ name, value }) => [name, value]))

@@ -3,38 +3,33 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { pullStream } from '../events/streams.ts'
-import { diffText } from '../git/diff.ts'
-import { clientGone } from '../http/client-gone.ts'
 import { requestedBeginning } from '../http/event-stream.ts'
+import { OptionalText } from '../http/optional-text.ts'
 import { sendLive } from '../queries/history-live.ts'
 import { discussionRights } from '../queries/history-rights.ts'
 import { streamHistory } from '../queries/history-source.ts'
-import { askGit } from '../queries/pull-git.ts'
+import { sendDiff } from '../queries/pull-git.ts'
 import { rangeOf } from '../queries/replay/replay-stream.ts'
 import { pullReplayer } from '../queries/replay/replayers.ts'
-import { momentOf } from '../queries/replay/routes.ts'
+import { momentOf, revisionOf } from '../queries/replay/routes.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { type RepositoryAccess, type RepositoryPath, repositoryFor } from '../rights/repository-access.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { PullParams, type PullRequestWire, pullFor } from '../wire/pulls.ts'
 import { readAssets } from './assets.ts'
 import { changesSection } from './changes.ts'
-import { CONTENT_SECURITY_POLICY, errorPage, type PagePaths, page } from './layout.ts'
+import { CONTENT_SECURITY_POLICY, errorPage, page } from './layout.ts'
 import { diffName, diffOf, momentSection } from './moment.ts'
 import { ENTRIES, entriesOf, partStart, timelineSection } from './timeline.ts'
 
-const DiffQuery = Type.Object({ revision: Type.String() })
-
 const LiveQuery = Type.Object({
-  after: Type.Optional(Type.String({ description: 'begin after this event, like Last-Event-ID' })),
+  after: OptionalText('begin after this event, like Last-Event-ID'),
 })
 
 const HTML = 'text/html; charset=utf-8'
 
 const PageQuery = Type.Object({
-  revision: Type.Optional(
-    Type.String({ description: 'show the state after this event; the first is 0, default: the newest' }),
-  ),
+  revision: OptionalText('show the state after this event; the first is 0, default: the newest'),
   part: Type.Optional(
     Type.Union([Type.Literal('moment'), Type.Literal('timeline'), Type.Literal('changes')], {
       description: 'only this section of the page, for the script',
@@ -49,11 +44,6 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
   // A proxy may serve Mergelog below a path.
   const base = () => new URL(publicUrl()).pathname.replace(/\/$/, '')
   const assetsPath = () => `${base()}/ui/assets`
-
-  function pathsOf(ownerLogin: string, name: string, index: number): PagePaths {
-    const pull = `${[ownerLogin, name].map(encodeURIComponent).join('/')}/pulls/${index}`
-    return { page: `${base()}/ui/${pull}`, assets: assetsPath() }
-  }
 
   /**
    * The repository, when the user may read it. Otherwise 404; but anonymous users get 401 and can sign in,
@@ -91,24 +81,15 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.get(
       '/ui/:owner/:repo/pulls/:index/diff',
-      { schema: { hide: true, params: PullParams, querystring: DiffQuery } },
+      { schema: { hide: true, params: PullParams, querystring: Type.Object({ revision: Type.String() }) } },
       async (request, reply) => {
         const { params, query, requester } = request
         const found = await visibleRepository(request, params)
         const replayer = await pullReplayer(services, found, params.index, requester)
         const { from, to } = diffOf((await replayer.at(momentOf(query))).body)
-        const signal = clientGone(reply)
+        reply.header('Cache-Control', 'private, no-store')
         const dir = gitDirOf(services, found.repository.id)
-        try {
-          const text = await askGit(request, () =>
-            diffText(dir, from, to, { kind: 'diff', binary: false, signal }),
-          )
-          reply.header('Cache-Control', 'private, no-store')
-          return reply.type('text/plain; charset=utf-8').send(text)
-        } catch (error) {
-          if (signal.aborted) return reply.hijack()
-          throw error
-        }
+        return sendDiff(request, reply, dir, from, to, { kind: 'diff', binary: false })
       },
     )
 
@@ -140,8 +121,9 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         const replayer = await pullReplayer(services, found, params.index, requester)
         const stream = pullStream(repository.id, Number(params.index))
         const last = (await rangeOf(events, stream))?.last.revision ?? 0
-        const revision = query.revision === undefined ? last : revisionOf(query.revision)
-        const paths = pathsOf(repository.ownerLogin, repository.name, Number(params.index))
+        const revision = query.revision === undefined ? last : revisionOf('revision', query.revision)
+        const place = [repository.ownerLogin, repository.name].map(encodeURIComponent).join('/')
+        const paths = { page: `${base()}/ui/${place}/pulls/${params.index}`, assets: assetsPath() }
         reply.type(HTML)
         reply.header('Cache-Control', repository.private ? 'private, no-store' : 'private, no-cache')
 
@@ -189,10 +171,4 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
     )
   }
-}
-
-/** @throws Refused (unprocessable) when it is not a whole number */
-function revisionOf(text: string): number {
-  const moment = momentOf({ revision: text })
-  return 'revision' in moment ? moment.revision : 0
 }

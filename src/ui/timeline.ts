@@ -29,11 +29,6 @@ function descriptionOf(recorded: RecordedEvent): EventDescription {
   return { kind: 'field', action: html`recorded <code>${recorded.type}</code>` }
 }
 
-export function entryOf(recorded: RecordedEvent): Entry {
-  const { revision, metadata } = recorded
-  return { ...descriptionOf(recorded), revision, at: metadata.at, login: metadata.actor?.login ?? null }
-}
-
 /** At most `limit` entries, beginning with the revision `from`. */
 export async function entriesOf(
   events: EventStore,
@@ -43,7 +38,9 @@ export async function entriesOf(
 ): Promise<Entry[]> {
   const entries: Entry[] = []
   for await (const recorded of events.readStream(stream, { from, maxCount: limit })) {
-    entries.push(entryOf(recorded))
+    const { revision, metadata } = recorded
+    const login = metadata.actor?.login ?? null
+    entries.push({ ...descriptionOf(recorded), revision, at: metadata.at, login })
   }
   return entries
 }
@@ -56,9 +53,7 @@ export function sentence({ login, action }: Pick<Entry, 'login' | 'action'>): st
   return html`<span class="who"><bdi>${login ?? 'Mergelog'}</bdi></span> !${action}.`
 }
 
-/**
- * The markup of one part. `revision` is the shown one, `last` the newest one, `page` the path of the page.
- */
+/** The markup of one part. `revision` is the shown one, `last` the newest one, `page` the path of the page. */
 export function timelineSection(
   entries: readonly Entry[],
   { revision, last, page }: { revision: number; last: number; page: string },

@@ -4,11 +4,11 @@
  */
 import type { Position } from '../events/event-store.ts'
 import type { ModuleVersion, UpgradePlan } from '../events/upgrade-events.ts'
-import { type ChainFactDocument, chainFacts } from '../projections/chain-facts.ts'
+import { chainFacts } from '../projections/chain-facts.ts'
 import { MODULE_VERSIONS_ID, moduleVersions } from '../projections/module-versions.ts'
 import type { Projector } from '../projections/projector.ts'
 import type { ReadStore, Touched } from '../projections/read-store.ts'
-import { type UpgradePlanDocument, upgradePlans } from '../projections/upgrade-plans.ts'
+import { upgradePlans } from '../projections/upgrade-plans.ts'
 
 const COLLECTIONS = new Set([upgradePlans.name, moduleVersions.name, chainFacts.name])
 
@@ -23,10 +23,7 @@ export interface UpgradeAnswers {
   currentPlan(): Promise<UpgradePlan | null>
   /** The height at which the plan was applied; `0` when no plan of that name was applied. */
   appliedHeight(name: string): Promise<string>
-  /**
-   * Rules 1 and 2 of the spec: all modules when `name` is empty, otherwise that one; undefined when there is
-   * no such module.
-   */
+  /** Rules 1 and 2 of the spec: all modules when `name` is empty; undefined when there is no such module. */
   moduleVersions(name: string): Promise<readonly ModuleVersion[] | undefined>
   /** Empty when no authority is recorded. */
   authority(): Promise<string>
@@ -40,43 +37,43 @@ export interface UpgradeAnswers {
   exchanged(collection: string): void
 }
 
-interface Snapshot {
-  plan: UpgradePlan | null
-  applied: ReadonlyMap<string, string>
-  modules: readonly ModuleVersion[]
-  moduleByName: ReadonlyMap<string, ModuleVersion>
-  authority: string
-  consensusStates: ReadonlyMap<string, Buffer>
-}
-
 const NOTHING = Buffer.alloc(0)
 
-/**
- * `caughtUpAt`: the end of the log when the server started. There are no answers before the projections reach
- * it.
- */
+/** `caughtUpAt`: the end of the log at the start. There are no answers before the projections reach it. */
 export function createUpgradeAnswers(
   store: Pick<ReadStore, 'find' | 'get'>,
   projector: Pick<Projector, 'status'>,
   caughtUpAt: Position,
 ): UpgradeAnswers {
-  let latest: Promise<Snapshot> | undefined
+  let latest: ReturnType<typeof read> | undefined
 
   function ready(): boolean {
     const models = projector.status().filter(({ name }) => COLLECTIONS.has(name))
     return models.every(({ position, stopped }) => stopped === undefined && position >= caughtUpAt)
   }
 
-  async function read(): Promise<Snapshot> {
+  async function read() {
     const [plans, modules, facts] = await Promise.all([
       store.find(upgradePlans, {}),
       store.get(moduleVersions, MODULE_VERSIONS_ID),
       store.find(chainFacts, {}),
     ])
-    return snapshotOf(plans, modules?.moduleVersions ?? [], facts)
+    const all = modules?.moduleVersions ?? []
+    const applied = plans.filter((plan) => plan.state === 'applied')
+    const states = facts.filter((fact) => fact.fact === 'consensus-state')
+    return {
+      plan: plans.find((plan) => plan.state === 'scheduled') ?? null,
+      applied: new Map(applied.map(({ name, height }) => [name, height])),
+      modules: all,
+      moduleByName: new Map(all.map((module) => [module.name, module])),
+      authority: facts.find((fact) => fact.fact === 'authority')?.address ?? '',
+      consensusStates: new Map(
+        states.map(({ lastHeight, state }) => [lastHeight, Buffer.from(state, 'base64')]),
+      ),
+    }
   }
 
-  async function snapshot(): Promise<Snapshot> {
+  async function snapshot() {
     if (!ready()) throw new UpgradeUnavailable('the projections are catching up; try again')
     const reading = latest ?? read()
     latest = reading
@@ -108,25 +105,5 @@ export function createUpgradeAnswers(
     authority: async () => (await snapshot()).authority,
     upgradedConsensusState: async (lastHeight) =>
       (await snapshot()).consensusStates.get(lastHeight) ?? NOTHING,
-  }
-}
-
-function snapshotOf(
-  plans: readonly UpgradePlanDocument[],
-  modules: readonly ModuleVersion[],
-  facts: readonly ChainFactDocument[],
-): Snapshot {
-  const scheduled = plans.find((plan) => plan.state === 'scheduled')
-  const applied = plans.filter((plan) => plan.state === 'applied')
-  const states = facts.filter((fact) => fact.fact === 'consensus-state')
-  return {
-    plan: scheduled ?? null,
-    applied: new Map(applied.map(({ name, height }) => [name, height])),
-    modules,
-    moduleByName: new Map(modules.map((module) => [module.name, module])),
-    authority: facts.find((fact) => fact.fact === 'authority')?.address ?? '',
-    consensusStates: new Map(
-      states.map(({ lastHeight, state }) => [lastHeight, Buffer.from(state, 'base64')]),
-    ),
   }
 }

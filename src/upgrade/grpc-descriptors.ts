@@ -3,13 +3,7 @@ import { isUtf8 } from 'node:buffer'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import {
-  type AnyDefinition,
-  fromJSON,
-  load,
-  type PackageDefinition,
-  type ServiceDefinition,
-} from '@grpc/proto-loader'
+import { type AnyDefinition, fromJSON, load, type ServiceDefinition } from '@grpc/proto-loader'
 
 const PROTO = fileURLToPath(new URL('../../proto', import.meta.url))
 
@@ -59,22 +53,12 @@ export function decodeText(message: Buffer): string {
   return part.toString('utf8')
 }
 
-export interface Descriptors {
-  /** @throws Error when proto/ has no such service */
-  service(name: string): ServiceDefinition
-  /** One FileDescriptorProto per file, in the shape that `ReflectionService` reads. */
-  files: PackageDefinition
-}
-
 function isService(definition: AnyDefinition | undefined): definition is ServiceDefinition {
   return definition !== undefined && !('format' in definition)
 }
 
-/**
- * In messages, int64 and uint64 are decimal strings, enums are names, and fields are named as in the .proto
- * files.
- */
-export async function loadDescriptors(): Promise<Descriptors> {
+/** In messages, 64-bit integers are decimal strings, enums are names, and fields are named as in proto/. */
+export async function loadDescriptors() {
   const definitions = await load(SERVICE_FILES, {
     includeDirs: [PROTO],
     keepCase: true,
@@ -86,11 +70,15 @@ export async function loadDescriptors(): Promise<Descriptors> {
   if (!Array.isArray(parts)) throw new Error(`${COMPILED} is empty`)
   const fileDescriptorProtos = parts.filter((part) => Buffer.isBuffer(part))
   return {
-    service(name) {
+    /** @throws Error when proto/ has no such service */
+    service(name: string): ServiceDefinition {
       const definition = definitions[name]
       if (!isService(definition)) throw new Error(`${PROTO} has no service ${name}`)
       return definition
     },
-    files: { all: { format: 'Protocol Buffer 3 EnumDescriptorProto', type: {}, fileDescriptorProtos } },
+    /** One FileDescriptorProto per file, in the shape that `ReflectionService` reads. */
+    files: {
+      all: { format: 'Protocol Buffer 3 EnumDescriptorProto', type: {}, fileDescriptorProtos },
+    } as const,
   }
 }

@@ -1,8 +1,5 @@
-/**
- * The five methods of the upgrade Query service over gRPC. Each turns the bytes of a request into those of a
- * response.
- */
-import { type handleUnaryCall, type Server, type StatusObject, status } from '@grpc/grpc-js'
+/** The five methods of the upgrade Query service over gRPC: from the bytes of a request to those of a response. */
+import { type handleUnaryCall, type Server, status } from '@grpc/grpc-js'
 import type { ServiceDefinition } from '@grpc/proto-loader'
 import type { FastifyBaseLogger } from 'fastify'
 import type { ModuleVersion, UpgradePlan } from '../events/upgrade-events.ts'
@@ -10,20 +7,11 @@ import type { UpgradeAnswers } from './answers.ts'
 import { decodeText } from './grpc-descriptors.ts'
 import { InvalidArgument, problemOf, UnknownModule } from './problems.ts'
 
-/**
- * The answers that the methods need. Returned plans and lists must never change, because their bytes are
- * cached.
- */
-export type QueryAnswers = Pick<
-  UpgradeAnswers,
-  'currentPlan' | 'appliedHeight' | 'moduleVersions' | 'authority' | 'upgradedConsensusState'
->
+/** The answers that the methods need. Plans and lists must never change: their bytes are cached. */
+export type QueryAnswers = Omit<UpgradeAnswers, 'ready' | 'applied' | 'exchanged'>
 
 /** The service's own name, and the name that existing clients of chains use. */
 export const QUERY_SERVICES = ['sdk.upgrade.v1beta1.Query', 'cosmos.upgrade.v1beta1.Query'] as const
-
-/** The status of a failed call. */
-type Refusal = Pick<StatusObject, 'code' | 'details'>
 
 /** A decoded request: the value of its only field as text (empty without a field), or the error. */
 type Request = { readonly value: string } | { readonly malformed: InvalidArgument }
@@ -102,10 +90,7 @@ function readEmpty(decode: Decode): (bytes: Buffer) => string {
   }
 }
 
-/**
- * Decodes a request without throwing. For an exception grpc-js would answer INTERNAL, which blames the
- * server.
- */
+/** Decodes a request without throwing: grpc-js would answer INTERNAL, which blames the server. */
 function safely(read: (bytes: Buffer) => string): (bytes: Buffer) => Request {
   return (bytes) => {
     try {
@@ -117,7 +102,8 @@ function safely(read: (bytes: Buffer) => string): (bytes: Buffer) => Request {
   }
 }
 
-function refusalOf(error: unknown, log: FastifyBaseLogger, method: string): Refusal {
+/** The status of a failed call. */
+function refusalOf(error: unknown, log: FastifyBaseLogger, method: string) {
   const { code, message } = problemOf(error)
   if (code === status.INTERNAL) log.error({ err: error, method }, 'an upgrade query failed')
   // A message that was cut may end with a lone surrogate, and grpc-js would throw. This replaces it.

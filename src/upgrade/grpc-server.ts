@@ -19,10 +19,7 @@ export interface GrpcOptions {
   /** The limit for one message, in both directions. */
   maxMessageBytes: number
   answers: QueryAnswers
-  /**
-   * The status for the health service. It must be cheap: it is called at each check, and every 100 ms for
-   * watchers.
-   */
+  /** The status for the health service. It must be cheap: with watchers, it is called every 100 ms. */
   ready: () => boolean
   log: FastifyBaseLogger
   /** How long `stop` waits for calls to end, in milliseconds. Default: 5000. */
@@ -89,9 +86,7 @@ function listen(server: Server, address: string, credentials: ServerCredentials)
   })
 }
 
-/**
- * Starts the server. @throws ConfigError when the certificate, the key, the host or the port cannot be used
- */
+/** @throws ConfigError when the certificate, the key, the host or the port cannot be used */
 export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
   const { answers, log, maxMessageBytes } = options
   const credentials = options.tls ? await tlsCredentials(options.tls) : ServerCredentials.createInsecure()

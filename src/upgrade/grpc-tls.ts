@@ -12,36 +12,25 @@ export interface TlsFiles {
 }
 
 /** Runs `work`, which uses the value of a setting. @throws ConfigError with the message of any error */
-function using<T>(setting: SettingName, problem: string, work: () => T): T {
+async function using<T>(setting: SettingName, problem: string, work: () => T): Promise<Awaited<T>> {
   try {
-    return work()
+    return await work()
   } catch (error) {
     throw new ConfigError(setting, `${problem}: ${error instanceof Error ? error.message : error}`)
   }
 }
 
-async function contents(setting: SettingName, path: string): Promise<Buffer> {
-  try {
-    return await readFile(path)
-  } catch (error) {
-    throw new ConfigError(setting, `cannot be read: ${error instanceof Error ? error.message : error}`)
-  }
-}
-
-/**
- * Checks the files now, so that the start fails, not the first client. @throws ConfigError with the setting's
- * name
- */
+/** Checks the files now, so that the start fails, not the first client. @throws ConfigError with the setting's name */
 export async function tlsCredentials(files: TlsFiles): Promise<ServerCredentials> {
-  const cert = await contents('GRPC_TLS_CERT', files.cert)
-  const key = await contents('GRPC_TLS_KEY', files.key)
-  const certificate = using('GRPC_TLS_CERT', 'is not a certificate', () => new X509Certificate(cert))
-  const privateKey = using('GRPC_TLS_KEY', 'is not a private key without a passphrase', () =>
+  const cert = await using('GRPC_TLS_CERT', 'cannot be read', () => readFile(files.cert))
+  const key = await using('GRPC_TLS_KEY', 'cannot be read', () => readFile(files.key))
+  const certificate = await using('GRPC_TLS_CERT', 'is not a certificate', () => new X509Certificate(cert))
+  const privateKey = await using('GRPC_TLS_KEY', 'is not a private key without a passphrase', () =>
     createPrivateKey(key),
   )
   if (!certificate.checkPrivateKey(privateKey)) {
     throw new ConfigError('GRPC_TLS_KEY', 'is not the key of the certificate in GRPC_TLS_CERT')
   }
-  using('GRPC_TLS_CERT', 'cannot be used', () => createSecureContext({ cert, key }))
+  await using('GRPC_TLS_CERT', 'cannot be used', () => createSecureContext({ cert, key }))
   return ServerCredentials.createSsl(null, [{ cert_chain: cert, private_key: key }])
 }

@@ -7,14 +7,13 @@ import { status } from '@grpc/grpc-js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { parseInt64 } from '../events/int64.ts'
+import { OptionalText } from '../http/optional-text.ts'
 import { Nullable } from '../wire/nullable.ts'
 import { Int64, ModuleVersionsWire, PlanWire, planWire } from '../wire/upgrades.ts'
 import type { UpgradeAnswers } from './answers.ts'
 import { httpStatusOf, InvalidArgument, type Problem, problemOf, UnknownModule } from './problems.ts'
 
-/**
- * The base paths of the methods. The first one is from the spec, and the only one in the API documentation.
- */
+/** The base paths of the methods. The first one is from the spec; only it is in the API documentation. */
 const BASES = [
   '/sdk/upgrade/v1beta1',
   '/cosmos/upgrade/v1beta1',
@@ -122,7 +121,7 @@ function methods(answers: UpgradeAnswers, hide: boolean): FastifyPluginAsyncType
           summary: 'ModuleVersions: of all modules, or of one (since 0.43)',
           querystring: Type.Object({
             module_name: Type.Optional(Type.String()),
-            moduleName: Type.Optional(Type.String({ description: "the same in JSON's spelling" })),
+            moduleName: OptionalText("the same in JSON's spelling"),
           }),
           response: responses(ModuleVersionsWire),
         },

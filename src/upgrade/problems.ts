@@ -17,22 +17,18 @@ export class UnknownModule extends Error {
   }
 }
 
-/** The start of a client's text for an error message. Does not cut a surrogate pair in two. */
+/** At most 200 characters of a client's text, for an error message. Does not cut a surrogate pair in two. */
 function shortened(text: string): string {
-  const start = text.slice(0, MAX_ECHO)
-  return text.length > MAX_ECHO && /[\ud800-\udbff]$/.test(start) ? start.slice(0, -1) : start
+  const start = text.slice(0, 200)
+  return start.length < text.length && /[\ud800-\udbff]$/.test(start) ? start.slice(0, -1) : start
 }
-
-const MAX_ECHO = 200
 
 export interface Problem {
   code: status
   message: string
 }
 
-/**
- * The code and message for an error. An unexpected error gets a general message, which reveals no internals.
- */
+/** The code and message for an error. The message for an unexpected error reveals no internals. */
 export function problemOf(error: unknown): Problem {
   if (error instanceof UpgradeUnavailable || error instanceof StoreUnavailable) {
     return { code: status.UNAVAILABLE, message: 'the projections are catching up; try again' }
@@ -51,17 +47,11 @@ function isClientsFault(error: unknown): error is Error {
 }
 
 /** The HTTP status for a gRPC code, as gateways map it. */
-export function httpStatusOf(code: status): number {
-  switch (code) {
-    case status.INVALID_ARGUMENT:
-      return 400
-    case status.NOT_FOUND:
-      return 404
-    case status.UNIMPLEMENTED:
-      return 501
-    case status.UNAVAILABLE:
-      return 503
-    default:
-      return 500
-  }
-}
+export const httpStatusOf = (code: status): number => HTTP_STATUS.get(code) ?? 500
+
+const HTTP_STATUS = new Map([
+  [status.INVALID_ARGUMENT, 400],
+  [status.NOT_FOUND, 404],
+  [status.UNIMPLEMENTED, 501],
+  [status.UNAVAILABLE, 503],
+])

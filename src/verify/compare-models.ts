@@ -19,9 +19,7 @@ export async function targetsOf(
   return targets
 }
 
-/**
- * Replays the log up to the snapshot. Leaves out read models that are being rebuilt: they can't be compared.
- */
+/** Replays the log up to the snapshot. Leaves out read models that are being rebuilt. */
 export async function comparable(
   models: readonly ReadModel[],
   snapshot: ReadSnapshot,

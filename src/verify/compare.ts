@@ -4,10 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { AnyCollection, IdRange, RangeDocument } from '../projections/read-store.ts'
 
 const PAGE = 1000
-/**
- * A document may differ only because a server is changing it. How often to compare it again, and the pause in
- * ms.
- */
+/** A server may be changing a document that differs: how often to compare it again, and the pause in ms. */
 const MAX_TRIES = 10
 const PAUSE = 100
 
@@ -40,9 +37,7 @@ export interface Comparison {
   onCompared: (documents: number) => void
 }
 
-/**
- * The first difference by id: a missing, extra or different document. Undefined when both sides are the same.
- */
+/** The first difference by id; undefined when both sides are the same. */
 export async function compareDocuments(comparison: Comparison): Promise<DocumentDifference | undefined> {
   const { collection, stored, replayed, settled, beforePage, onCompared } = comparison
   let after: string | undefined
@@ -66,9 +61,7 @@ export async function compareDocuments(comparison: Comparison): Promise<Document
   }
 }
 
-/**
- * The last id up to which both pages are complete. Undefined when both pages reach the end of the collection.
- */
+/** The last id up to which both pages are complete; undefined when both reach the end of the collection. */
 function firstEnd(...pages: RangeDocument[][]): string | undefined {
   return pages
     .filter((page) => page.length === PAGE)
@@ -118,9 +111,7 @@ function differencesOf(
   return differences.sort((a, b) => byBytes(a.id, b.id))
 }
 
-/**
- * Whether two documents have the same position and body. Compares the texts first, because parsing is slow.
- */
+/** Whether position and body are the same. Compares the texts first, because parsing is slow. */
 export function isSame(a: RangeDocument, b: RangeDocument): boolean {
   if (a.position !== b.position) return false
   return (a.text !== undefined && a.text === b.text) || isDeepStrictEqual(a.body, b.body)

@@ -1,7 +1,4 @@
-/**
- * Checks the files of the embedded stores for damage. Runs in a child process, because SQLite reads a whole
- * file in one call.
- */
+/** Checks the files of the embedded stores in a child process, because SQLite reads a whole file in one call. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { on, once } from 'node:events'
 import { extname } from 'node:path'

@@ -1,10 +1,9 @@
 /** Replays read models from the log, and checks the log at the same time. */
-import { decode } from '../events/codec.ts'
-import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
 import type { LogProblem } from '../events/sqlite-check.ts'
 import { BrokenEvent } from '../events/sqlite-log.ts'
 import type { ReadModel } from '../projections/read-model.ts'
+import { eventsFor, readBatch } from '../projections/readable-events.ts'
 import { BrokenFile } from '../sqlite.ts'
 import type { Chains } from './chains.ts'
 import type { ReplayedDocuments } from './replayed-documents.ts'
@@ -62,12 +61,14 @@ export function createReplay({ events, chains, documents, signal }: ReplayOption
   }
 
   async function fold(batch: readonly RecordedEvent[], models: ReadonlyMap<ReadModel, Position>) {
-    const decoded = decodeAll(batch)
+    const read = readBatch(batch)
     const last = batch.at(-1)?.position ?? LOG_START
     for (const [model, target] of models) {
       const from = positionOf(model)
-      const advance = await model.advance(between(decoded, from, target), documents)
-      if (advance.poison !== undefined) throw failed(model.name, advance.poison.event, advance.poison.error)
+      const own = eventsFor(model, read, from, target)
+      const advance = await model.advance(own.events, documents)
+      const poison = advance.poison ?? own.poison
+      if (poison !== undefined) throw failed(model.name, poison.event, poison.error)
       await documents.apply(model.collection, advance.changes)
       positions.set(model, Math.max(from, Math.min(last, target)))
     }
@@ -116,25 +117,6 @@ export function createReplay({ events, chains, documents, signal }: ReplayOption
       onRead(until)
     },
   }
-}
-
-/** The events after one position and up to another. Mostly these are all events, so it avoids a copy. */
-function between(events: readonly Recorded<DomainEvent>[], after: Position, upTo: Position) {
-  const [first, last] = [events[0], events.at(-1)]
-  if (first === undefined || last === undefined) return events
-  return first.position > after && last.position <= upTo
-    ? events
-    : events.filter(({ position }) => position > after && position <= upTo)
-}
-
-function decodeAll(batch: readonly RecordedEvent[]): Recorded<DomainEvent>[] {
-  return batch.map((event) => {
-    try {
-      return decode(event)
-    } catch (error) {
-      throw failed('all', event, error)
-    }
-  })
 }
 
 function failed(model: string, event: RecordedEvent, error: unknown): FoldFailed {

@@ -14,9 +14,20 @@ import { createChains } from './chains.ts'
 import type { DocumentDifference } from './compare.ts'
 import { comparable, compareModel, documentsOf, targetsOf } from './compare-models.ts'
 import type { FileChecks } from './file-checks.ts'
-import { progressOf, type VerifyProgress } from './progress.ts'
-import { createReplay, FoldFailed, LogBroken } from './replay.ts'
+import { lostStreams } from './lost-streams.ts'
+import { createReplay, FoldFailed, LogBroken, type Replay } from './replay.ts'
 import { bare, createReplayedDocuments } from './replayed-documents.ts'
+
+export interface VerifyProgress {
+  /** `log` counts positions of the log; `views` counts documents. */
+  phase: 'log' | 'views'
+  done: number
+  total: number
+  /** The average rate since the phase began. */
+  perSecond: number
+}
+
+const REPORTS_MS = 100
 
 export interface VerifyOptions {
   events: EventStore
@@ -46,6 +57,10 @@ export interface VerifyReport {
     /** Events without hashes, from older logs: their order was checked, their contents could not be. */
     unlinked: number
     difference?: LogProblem
+    /** Events in our streams that other applications wrote, at most 100. They are not read. */
+    others?: readonly { stream: string; revision: number }[]
+    /** Streams that the server returns no more, or not from their beginning: at most 100. */
+    lost?: readonly LogProblem[]
   }
   views: {
     /** The number of documents that were compared and are the same. */
@@ -91,15 +106,7 @@ export async function verifyServer(options: VerifyOptions): Promise<VerifyReport
 }
 
 /** The file check found a problem in an event that the chain check took for sound. */
-class EndsEarlier extends Error {
-  override readonly name = 'EndsEarlier'
-  readonly problem: LogProblem
-
-  constructor(problem: LogProblem) {
-    super(problem.problem)
-    this.problem = problem
-  }
-}
+class EndsEarlier extends LogBroken {}
 
 async function verifyWith(
   options: VerifyOptions,
@@ -107,18 +114,24 @@ async function verifyWith(
   known?: LogProblem,
 ): Promise<VerifyReport> {
   const { events, readStore, models, files, onProgress = () => {}, signal } = options
-  const modelReports = new Map<ReadModel, ModelReport>()
-  for (const model of models) {
-    modelReports.set(model, { name: model.name, state: 'not compared', position: LOG_START })
-  }
+  const modelReports = new Map<ReadModel, ModelReport>(
+    models.map((model) => [model, { name: model.name, state: 'not compared', position: LOG_START }]),
+  )
   const chains = createChains({ hasGaps: files?.log === undefined })
   let compared = 0
   const report = (found: Partial<Found>): VerifyReport => {
-    const { log, ...views } = found
+    const { log, lost, ...views } = found
     const counts = chains.counts()
+    const others = chains.others()
     return {
       sound: Object.keys(found).length === 0,
-      log: { ...counts, soundUpTo: chains.position(), ...(log && { difference: log }) },
+      log: {
+        ...counts,
+        soundUpTo: chains.position(),
+        ...(log && { difference: log }),
+        ...(lost && { lost }),
+        ...(others.length > 0 && { others }),
+      },
       views: { documents: compared, models: [...modelReports.values()], ...views },
     }
   }
@@ -147,6 +160,10 @@ async function verifyWith(
     }
     if (beyond !== undefined) return report({ log: cutOff(...beyond, last) })
 
+    // The embedded log cannot lose a stream: the check of its file has counted the events.
+    const lost = files?.log === undefined ? await lostStreams(events, chains.streams(), signal) : []
+    if (lost.length > 0) return report({ lost })
+
     if (readStore === undefined || snapshot === undefined) return report({})
     const current = await comparable(models, snapshot, replay)
     const viewProgress = progressOf('views', documentsOf(current, documents), onProgress)
@@ -164,11 +181,12 @@ async function verifyWith(
       if (difference !== undefined) return report({ difference })
     }
     viewProgress(compared, true)
+    await requireEnd(replay, current, end)
     // Check the file last: a difference found by the comparison names the document.
     const damage = await viewsFile
     return report(damage === undefined ? {} : { failure: damage })
   } catch (error) {
-    if (error instanceof LogBroken) {
+    if (error instanceof LogBroken && !(error instanceof EndsEarlier)) {
       const fileProblem = await logFile
       if ((fileProblem?.position ?? chains.position() + 1) > chains.position()) {
         return report({ log: earlier(error.problem, fileProblem) })
@@ -182,8 +200,19 @@ async function verifyWith(
   }
 }
 
+/** Folds the rest of the log: a read model that lags may, but it must be able to reach the end. @throws FoldFailed */
+async function requireEnd(replay: Replay, models: readonly ReadModel[], end: Position): Promise<void> {
+  try {
+    await replay.readTo(LOG_START, new Map(models.map((model) => [model, end])))
+  } catch (error) {
+    if (!(error instanceof FoldFailed)) throw error
+    throw new FoldFailed(`a read model cannot reach the end of the log. ${error.message}`, { cause: error })
+  }
+}
+
 interface Found {
   log: LogProblem
+  lost: readonly LogProblem[]
   difference: DocumentDifference
   failure: string
 }
@@ -213,4 +242,21 @@ function cutOff(model: ReadModel, position: Position, last: Position): LogProble
 function earlier(chain: LogProblem, file: LogProblem | undefined): LogProblem {
   if (file?.position === undefined || chain.position === undefined) return chain
   return file.position < chain.position ? file : chain
+}
+
+/** Reports at most every 100 ms, and always at the end of the phase. */
+function progressOf(
+  phase: VerifyProgress['phase'],
+  total: number,
+  onProgress: (progress: VerifyProgress) => void,
+): (done: number, isEnd: boolean) => void {
+  const began = performance.now()
+  let reported = Number.NEGATIVE_INFINITY
+  return (done, isEnd) => {
+    const now = performance.now()
+    if (!isEnd && now - reported < REPORTS_MS) return
+    reported = now
+    const seconds = (now - began) / 1000
+    onProgress({ phase, done, total, perSecond: seconds === 0 ? 0 : Math.round(done / seconds) })
+  }
 }

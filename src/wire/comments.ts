@@ -39,40 +39,29 @@ export function discussionUrls(
   }
 }
 
-/** The document as Gitea's `Comment`; `author` is null when the account is unknown. */
-function wireOf(
-  comment: CommentDocument,
-  repository: Pick<RepositoryDocument, 'ownerLogin' | 'name'>,
-  author: Static<typeof UserWire> | null,
-  publicUrl: string,
-): Static<typeof CommentWire> {
-  return {
-    id: comment.id,
-    ...discussionUrls(repository, comment, publicUrl),
-    user: author,
-    original_author: '',
-    original_author_id: 0,
-    body: comment.body,
-    assets: comment.attachments.map((file) => attachmentWire(file, publicUrl)),
-    created_at: comment.createdAt,
-    updated_at: comment.updatedAt,
-  }
-}
-
-/** Comments of one repository, in the given order. All authors are read with one look-up. */
+/**
+ * Comments of one repository as Gitea's `Comment`, in the given order. All authors are read with one look-up; `user` is
+ * null when the account is unknown.
+ */
 export async function commentWires(
   services: Services,
   repository: RepositoryDocument,
   comments: readonly CommentDocument[],
 ): Promise<Static<typeof CommentWire>[]> {
   const publicUrl = services.publicUrl()
-  const people = await usersById(
-    services,
-    comments.map(({ author }) => author.id),
-  )
-  return comments.map((comment) =>
-    wireOf(comment, repository, people.get(comment.author.id) ?? null, publicUrl),
-  )
+  const authors = comments.map(({ author }) => author.id)
+  const people = await usersById(services, authors)
+  return comments.map((comment) => ({
+    id: comment.id,
+    ...discussionUrls(repository, comment, publicUrl),
+    user: people.get(comment.author.id) ?? null,
+    original_author: '',
+    original_author_id: 0,
+    body: comment.body,
+    assets: comment.attachments.map((file) => attachmentWire(file, publicUrl)),
+    created_at: comment.createdAt,
+    updated_at: comment.updatedAt,
+  }))
 }
 
 /** One comment. */

@@ -1,6 +1,6 @@
 /** Issues on the wire, and the look-up of the issue in a path. Pull requests are issues too, as in Gitea. */
 import { type Static, Type } from 'typebox'
-import type { Permission } from '../events/domain-events.ts'
+import type { IssueRef, Permission } from '../events/domain-events.ts'
 import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { issueId } from '../projections/issue-selection.ts'
@@ -106,6 +106,26 @@ export async function issueWires(
     const repository = related.repositories.get(issue.repoId)
     return repository ? [issueWire(issue, repository, related)] : []
   })
+}
+
+/** One issue, as it is now. @throws Refused (not found) when it is unknown, or the requester may not read it */
+export async function issueNow(
+  services: AnswerServices,
+  { repoId, index }: IssueRef,
+  requester: AccountDocument | null,
+): Promise<Static<typeof IssueWire>> {
+  return issueWireNow(services, await issueFor(services, repoId, `${index}`), requester)
+}
+
+/** One issue, with what it names as it is now. @throws Refused (not found) when the requester may not read it */
+export async function issueWireNow(
+  services: AnswerServices,
+  issue: IssueDocument,
+  requester: AccountDocument | null,
+): Promise<Static<typeof IssueWire>> {
+  const [wire] = await issueWires(services, [issue], requester)
+  if (wire === undefined) throw new Refused(refuse.notFound('issue not found'))
+  return wire
 }
 
 /** The labels of the issue in the path, without deleted ones. @throws Refused (not found) when the issue is unknown */

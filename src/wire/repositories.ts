@@ -9,12 +9,6 @@ import { UserWire, userWire } from './users.ts'
 
 export const RepositoryParams = Type.Object({ owner: Type.String(), repo: Type.String() })
 
-const PermissionsWire = Type.Object({
-  admin: Type.Boolean(),
-  push: Type.Boolean(),
-  pull: Type.Boolean(),
-})
-
 const fields = {
   id: Type.Integer(),
   owner: UserWire,
@@ -38,7 +32,7 @@ const fields = {
   default_branch: Type.String(),
   created_at: Type.String(),
   updated_at: Type.String(),
-  permissions: PermissionsWire,
+  permissions: Type.Object({ admin: Type.Boolean(), push: Type.Boolean(), pull: Type.Boolean() }),
   has_issues: Type.Boolean(),
   has_pull_requests: Type.Boolean(),
   has_wiki: Type.Boolean(),

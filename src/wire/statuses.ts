@@ -64,10 +64,8 @@ export async function statusWires(
   statuses: readonly CommitStatusDocument[],
 ): Promise<Static<typeof CommitStatusWire>[]> {
   const publicUrl = services.publicUrl()
-  const people = await usersById(
-    services,
-    statuses.map(({ creator }) => creator.id),
-  )
+  const creators = statuses.map(({ creator }) => creator.id)
+  const people = await usersById(services, creators)
   return statuses.map((status) =>
     statusWire(status, repository, people.get(status.creator.id) ?? null, publicUrl),
   )

@@ -19,14 +19,10 @@ export const AccessTokenWire = Type.Object({
 
 /** A token as Gitea's `AccessToken`. `secret`: the token itself, only in the answer to its creation. */
 export function accessTokenWire(
-  {
-    id,
-    name,
-    lastEight,
-    scopes,
-  }: Pick<TokenDocument, 'id' | 'name' | 'lastEight'> & { scopes: readonly string[] },
+  token: Pick<TokenDocument, 'id' | 'name' | 'lastEight'> & { scopes: readonly string[] },
   secret = '',
 ): Static<typeof AccessTokenWire> {
+  const { id, name, lastEight, scopes } = token
   return { id, name, sha1: secret, token_last_eight: lastEight, scopes: [...scopes] }
 }
 

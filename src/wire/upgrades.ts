@@ -1,9 +1,7 @@
 /** Upgrade plans and module versions on the wire, as the gateways of blockchains send them. */
 import { type Static, Type } from 'typebox'
 import type { UpgradePlan } from '../events/upgrade-events.ts'
-
-/** Go's zero time: chains send it in the deprecated field `time`, which must not be set. */
-const NO_TIME = '0001-01-01T00:00:00Z'
+import { ZERO_TIME } from '../times.ts'
 
 export const Int64 = Type.String({ description: 'int64 in decimal digits' })
 
@@ -21,7 +19,7 @@ export const PlanWire = Type.Object({
   upgraded_client_state: Type.Null({ deprecated: true }),
 })
 
-/** The plan in protobuf's JSON mapping; fields without a value are included. */
+/** The plan in protobuf's JSON mapping. As chains do, it has the deprecated `time`, which must not be set, as zero. */
 export function planWire({ name, height, info }: UpgradePlan): Static<typeof PlanWire> {
-  return { name, time: NO_TIME, height, info, upgraded_client_state: null }
+  return { name, time: ZERO_TIME, height, info, upgraded_client_state: null }
 }

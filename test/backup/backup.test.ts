@@ -241,7 +241,7 @@ t.test('a damaged log gives no backup, and leaves nothing', async (t) => {
   await rm(join(dataDir, 'events.db-wal'), { force: true })
   await writeFile(join(dataDir, 'events.db'), 'no database at all\n'.repeat(1000))
   await t.rejects(backup({ dataDir, directory: join(place, 'b') }), {
-    name: 'BackupProblem',
+    name: 'SnapshotFailed',
     message: /events\.db/,
   })
   t.same(await readdir(place), [])

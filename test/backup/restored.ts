@@ -7,6 +7,7 @@ import { isDeepStrictEqual, promisify } from 'node:util'
 import type { Test } from 'tap'
 import { READ_MODELS, type Views } from '../../src/projections/views.ts'
 import { verifyServer } from '../../src/verify/verify.ts'
+import { all } from '../events/event-store-contract.ts'
 import { workTree } from '../git-client.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
 import { until } from '../until.ts'
@@ -30,9 +31,16 @@ export async function gitRefs(dataDir: string, repoId: number): Promise<Record<s
   return Object.fromEntries(lines.map((line) => line.split(' ')))
 }
 
-/** Starts a server on the directory. Compares git, the attached files, the read models and the log. */
-export async function checkRestored(t: Test, dataDir: string): Promise<TestServer> {
-  const server = await startTestServer(t, { DATA_DIR: dataDir, LOG_LEVEL: 'silent' })
+/**
+ * Starts a server on the directory, and on the stores that the environment names. Compares git, the attached files, the
+ * read models and the log.
+ */
+export async function checkRestored(
+  t: Test,
+  dataDir: string,
+  environment: Record<string, string> = {},
+): Promise<TestServer> {
+  const server = await startTestServer(t, { LOG_LEVEL: 'silent', ...environment, DATA_DIR: dataDir })
   await until('all is read', async () => (await server.fetch(null, '/healthz')).status === 200)
   const { views } = server.services
 
@@ -77,8 +85,12 @@ async function viewedRefs(views: Views, repoId: number): Promise<Record<string, 
 async function verify(t: Test, { services }: TestServer): Promise<void> {
   const { events, readStore } = services
   const scratchDir = await temporaryDirectory(t)
+  // Unfinished work of the copied moment may still add events.
+  // Our own last event: in EventStoreDB, events of others may follow, such as the mark of an import.
+  const [last] = await all(events.readAll({ direction: 'backwards', maxCount: 1 }))
   const report = await verifyServer({ events, readStore, models: READ_MODELS, scratchDir })
-  t.match(report, { sound: true, log: { soundUpTo: await events.lastPosition() } })
+  t.equal(report.sound, true)
+  t.ok(report.log.soundUpTo >= (last?.position ?? 0), 'the whole log is sound')
   const compared = report.views.models.filter(({ state }) => state === 'same')
   t.equal(compared.length, READ_MODELS.length, 'every read model equals its replay')
 }

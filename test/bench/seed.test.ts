@@ -32,7 +32,7 @@ t.test('npm run seed: the server has the requested data, and continues from it',
     12,
   )
   t.equal(await views.issues.count({ isPull: false }), 100)
-  t.equal(await views.issueTexts.count({ words: { $words: ['quokka'] } }), 30)
+  t.equal(await views.issues.count({ words: { $words: ['quokka'] } }), 30)
   t.ok((await views.issues.count({ isPull: false, state: 'closed' })) > 0)
   const { data: labels } = await server.anonymous.repos.issueListLabels('seed', 'repo-1')
   t.equal(labels.length, 5)

@@ -7,10 +7,12 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { backup } from '../../src/backup/backup.ts'
 import { restore } from '../../src/backup/restore.ts'
+import { exportAll } from '../../src/transfer/export.ts'
 import { checkRestored, gitRefs, temporaryDirectory } from '../backup/restored.ts'
 import { type SettledData, settledData } from '../backup/settled-data.ts'
 import { NODE_ARGS, program } from '../program.ts'
 import { startTestServer } from '../start-server.ts'
+import { anInstallation, configOf, eventsOf } from '../transfer/installations.ts'
 
 const MERGELOG = [...NODE_ARGS, program('src/cli/mergelog')]
 let settled: SettledData
@@ -64,21 +66,38 @@ t.test('mergelog backup and restore: text for people, JSON for scripts', async (
 })
 
 t.test(
-  'mergelog backup and restore: refuse stores outside of DATA_DIR, which have their own backup tools',
+  'mergelog backup and restore work on servers: a backup is an export, a restore an import',
   async (t) => {
-    for (const [name, url] of [
-      ['EVENTSTORE_URL', 'esdb://127.0.0.1:1?tls=false'],
-      ['MONGODB_URL', 'mongodb://127.0.0.1:1/mergelog'],
-    ] as const) {
-      for (const command of ['backup', 'restore']) {
-        const answer = await run(settled.dataDir, [command, join(place, 'elsewhere')], { [name]: url })
-        t.match(answer, {
-          code: 1,
-          stdout: '',
-          stderr: new RegExp(`^mergelog: ${command} is for .*${name}.*\n$`),
-        })
-      }
-    }
+    const { EVENTSTORE_URL = '', MONGODB_URL = '', DATA_DIR } = await anInstallation(t, 'both servers')
+    const servers = { EVENTSTORE_URL, MONGODB_URL }
+    const directory = join(place, 'exported')
+    const copy = join(place, 'copied')
+    await exportAll({ config: configOf({ DATA_DIR: settled.dataDir }), directory })
+    t.match(await run(DATA_DIR, ['restore', directory], servers), {
+      code: 0,
+      stdout: /^Restored the backup of .* to .*\n {2}log {2}.* events/,
+    })
+    const events = await eventsOf({ DATA_DIR, ...servers })
+    t.same(events, await eventsOf({ DATA_DIR: settled.dataDir }))
+    t.match(await run(DATA_DIR, ['backup', copy], servers), { code: 0, stdout: /^Backup in .*\n {2}log {2}/ })
+    const back = join(place, 'back')
+    t.match(await run(back, ['restore', copy]), { code: 0 })
+    t.same(await eventsOf({ DATA_DIR: back }), events)
+  },
+)
+
+t.test(
+  'mergelog restore: a copy of embedded stores is not for servers, and the message says the way',
+  async (t) => {
+    const directory = join(place, 'embedded-only')
+    await backup({ dataDir: settled.dataDir, directory })
+    const to = await anInstallation(t, 'both servers')
+    t.match(await run(to.DATA_DIR, ['restore', directory], to), {
+      code: 1,
+      stdout: '',
+      stderr: /^mergelog: .*restore it without EVENTSTORE_URL and MONGODB_URL, then move it with .*\n$/,
+    })
+    t.same(await eventsOf(to), [])
   },
 )
 

@@ -7,8 +7,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { loadConfig } from '../../src/config.ts'
 import { lockDataDir } from '../../src/data-lock.ts'
-import { accounts } from '../../src/projections/accounts.ts'
-import { pullModel } from '../../src/projections/pulls.ts'
+import { accountFold } from '../../src/projections/accounts.ts'
 import { READ_MODELS } from '../../src/projections/views.ts'
 import { openReadStores } from '../../src/stores.ts'
 import { NODE_ARGS, program } from '../program.ts'
@@ -16,6 +15,8 @@ import { ADMIN_PASSWORD } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
 import { mergelog, startMergelog } from './command-line.ts'
+
+const accounts = accountFold.collection
 
 /** Spoils the read model of issues, so that it differs from the log. A rebuild repairs it. */
 async function closeAllIssues(readStore: Awaited<ReturnType<typeof openReadStores>>['readStore']) {
@@ -150,10 +151,7 @@ t.test(
     })
     const server = await startTestServer(t, { DATA_DIR })
     t.match(await (await server.fetch('admin', '/api/v1/repos/alice/app/issues/1')).json(), { state: 'open' })
-    t.equal(
-      server.services.projector.status().find(({ name }) => name === pullModel.name)?.stopped,
-      undefined,
-    )
+    t.equal(server.services.projector.status().find(({ name }) => name === 'pulls')?.stopped, undefined)
 
     const { generations, secrets } = await openReadStores(server.services.config)
     const spares = () => generations.spare.range(accounts, { limit: 1 })
@@ -229,7 +227,10 @@ t.test('mergelog rebuild when the server is killed: one line', async (t) => {
   // The rebuild has started when the first new documents exist.
   const { generations, secrets } = await openReadStores(loadConfig({ DATA_DIR }))
   const begun = () => generations.spare.range(accounts, { limit: 1 }).catch(() => [])
-  await until('the rebuild has begun', async () => (await begun()).length > 0)
+  await until('the rebuild has begun', async () => {
+    if (rebuilding.exitCode !== null) throw new Error(`the command ended early: ${stderr}`)
+    return (await begun()).length > 0
+  })
   server.kill('SIGKILL')
   await Promise.all([generations.current.close(), secrets.close()])
   t.same(await ended, [1, null])

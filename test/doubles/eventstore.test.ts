@@ -21,6 +21,7 @@ import t, { type Test } from 'tap'
 import { all, newStream } from '../events/event-store-contract.ts'
 import { NODE_ARGS, program } from '../program.ts'
 import { startEventStoreDouble } from './eventstore.ts'
+import { refusal } from './refusal.ts'
 
 async function started(t: Test) {
   const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'eventstore.db') })
@@ -39,16 +40,6 @@ function numbered(n: number, type = 'Numbered') {
 async function revisions(client: EventStoreDBClient, stream: string): Promise<number[]> {
   const read = await all(client.readStream(stream))
   return read.map(({ event }) => Number(event?.revision))
-}
-
-/** The type and the fields of the error that an operation of the client throws. */
-async function refusal(operation: PromiseLike<unknown>): Promise<object> {
-  try {
-    await operation
-  } catch (error) {
-    if (error instanceof Error) return { ...error, message: error.message }
-  }
-  throw new Error('the operation was not refused')
 }
 
 t.test('batch appends and plain appends have the same effect', async (t) => {
@@ -112,7 +103,7 @@ t.test('a deleted stream reads as missing, and new events begin after its last r
   t.ok(position)
   t.match(await refusal(all(client.readStream(stream))), { type: ErrorType.STREAM_NOT_FOUND })
   t.match(await refusal(client.appendToStream(stream, numbered(2), { expectedRevision: 'stream_exists' })), {
-    type: ErrorType.WRONG_EXPECTED_VERSION,
+    type: ErrorType.STREAM_DELETED,
   })
   const again = await client.appendToStream(stream, numbered(2), { expectedRevision: 'no_stream' })
   t.equal(again.nextExpectedRevision, 2n)
@@ -185,20 +176,111 @@ t.test('reads begin and end as in EventStoreDB', async (t) => {
   t.strictSame(await read({ direction: 'backwards', fromRevision: 'start' }), [0])
   t.strictSame(await read({ direction: 'backwards', fromRevision: 2n, maxCount: 2 }), [2, 1])
 
-  const positions = (await all(client.readAll())).map(({ event }) => event?.position)
-  const second = positions[1]
+  const ours = (await all(client.readAll())).filter(({ event }) => event?.streamId === stream)
+  const second = ours[1]?.event?.position
   if (second === undefined) throw new Error('the log has less than two events')
   const readAll = async (options: Parameters<typeof client.readAll>[0]) =>
     (await all(client.readAll(options))).map(({ event }) => Number(event?.revision))
   t.strictSame(await readAll({ fromPosition: second }), [1, 2, 3], 'forwards: with the event at the position')
   t.strictSame(
-    await readAll({ fromPosition: second, direction: 'backwards' }),
+    await readAll({ fromPosition: second, direction: 'backwards', maxCount: 1 }),
     [0],
     'backwards: only before it',
   )
   t.strictSame(await readAll({ fromPosition: 'end' }), [])
   t.strictSame(await readAll({ fromPosition: 'end', direction: 'backwards', maxCount: 2 }), [3, 2])
   t.strictSame(await readAll({ fromPosition: 'start', direction: 'backwards' }), [])
+})
+
+t.test('only the position of a record may be named, as positions have gaps', async (t) => {
+  const { client } = await started(t)
+  const stream = newStream()
+  await client.appendToStream(stream, [numbered(0), numbered(1), numbered(2)])
+  const positions: bigint[] = []
+  for (const { event } of await all(client.readStream(stream))) positions.push(event?.position?.commit ?? 0n)
+  const [first = 0n, second = 0n, last = 0n] = positions
+  t.ok(second > first + 1n && last > second + 1n && last - second !== second - first, `${positions}`)
+  const at = (commit: bigint) => ({ commit, prepare: commit })
+  const subscribed = async (fromPosition: Position, filter?: Filter) => {
+    const subscription = client.subscribeToAll({ fromPosition, ...(filter && { filter }) })
+    const seen: unknown[] = []
+    subscription.on('data', ({ event }) => seen.push(event?.revision))
+    await Promise.race([once(subscription, 'caughtUp'), once(subscription, 'error')])
+    await subscription.unsubscribe()
+    return seen
+  }
+  const filter = eventTypeFilter({ prefixes: ['Numbered'] })
+
+  for (const wrong of [second - 1n, second + 1n, first - 1n]) {
+    for (const direction of ['forwards', 'backwards'] as const) {
+      t.match(await refusal(all(client.readAll({ fromPosition: at(wrong), direction }))), {
+        type: ErrorType.UNKNOWN,
+        message: '2 UNKNOWN: Unexpected ReadAllResult: Error',
+      })
+    }
+    for (const options of [{}, { filter }]) {
+      t.match(await refusal(all(client.subscribeToAll({ fromPosition: at(wrong), ...options }))), {
+        type: ErrorType.UNKNOWN,
+        message: '2 UNKNOWN: Exception was thrown by handler.',
+      })
+    }
+  }
+  t.strictSame(await subscribed(at(second)), [2n])
+  t.strictSame(await subscribed(at(second), filter), [2n])
+
+  for (const beyond of [last + 1n, last + 100_000n]) {
+    t.strictSame(await all(client.readAll({ fromPosition: at(beyond) })), [], 'beyond the end is nothing')
+    t.strictSame(await subscribed(at(beyond)), [])
+    t.match(await refusal(all(client.readAll({ fromPosition: at(beyond), direction: 'backwards' }))), {
+      type: ErrorType.UNKNOWN,
+    })
+  }
+})
+
+t.test('the log holds events of the server and of other applications', async (t) => {
+  const { double, client } = await started(t)
+  await double.append('orders', [
+    { type: 'OrderPlaced', data: '{"n":1}' },
+    { type: 'Picture', data: Buffer.from([0, 255]), contentType: 'application/octet-stream' },
+    { type: 'Broken', data: '{"n":', metadata: 'no JSON' },
+  ])
+  await double.append('$ce-order', [{ type: '$>', data: '0@orders' }])
+  await double.append('$stats-127.0.0.1:2113', [{ type: '$statsCollected', data: '{}' }])
+  const log = await all(client.readAll())
+  t.strictSame(
+    log.map(({ event }) => [event?.type, event?.isJson, event?.data]),
+    [
+      ['$metadata', true, { $maxCount: 1000 }],
+      ['OrderPlaced', true, { n: 1 }],
+      ['Picture', false, new Uint8Array([0, 255])],
+      ['Broken', true, '{"n":'],
+      ['$>', true, '0@orders'],
+      ['$statsCollected', true, {}],
+    ],
+  )
+})
+
+t.test('data, metadata and type count for the size of an append', async (t) => {
+  const { client } = await started(t)
+  const limit = 1024 * 1024
+  const stream = newStream()
+  for (const options of [{}, { credentials: { username: 'admin', password: 'changeit' } }]) {
+    const sized = (type: string, data: number, metadata: number) =>
+      client.appendToStream(
+        stream,
+        [jsonEvent({ type, data: { t: 'x'.repeat(data - 8) }, metadata: { m: 'x'.repeat(metadata - 8) } })],
+        options,
+      )
+    await sized('T', limit - 102, 100)
+    for (const [type, data, metadata] of [
+      ['T', limit - 101, 100],
+      ['T', limit - 102, 101],
+      ['Tt', limit - 102, 100],
+    ] as const) {
+      const tooLarge = sized(type, data, metadata)
+      t.match(await refusal(tooLarge), { type: ErrorType.MAXIMUM_APPEND_SIZE_EXCEEDED })
+    }
+  }
 })
 
 t.test('a subscription to a stream gives its events after a revision, and new ones', async (t) => {
@@ -278,8 +360,10 @@ t.test('a filtered subscription sends checkpoints, and resumes from them', async
   first.on('data', () => t.fail('nothing matches'))
   await once(first, 'caughtUp')
   await first.unsubscribe()
-  const commits = checkpoints.map(({ commit }) => Number(commit))
-  t.strictSame(commits, [20, 40, 60, 80, 100], 'every 2 x 10 events')
+  const read = (await all(client.readAll())).map(({ event }) => event?.position?.commit)
+  // The first event of the log is the server's own. A checkpoint names the beginning of the last full page.
+  const seen = checkpoints.map(({ commit }) => read.indexOf(commit) + 1)
+  t.strictSame(seen, [11, 31, 51, 71, 91], 'every 2 x 10 events, and none at the end of the log')
 
   await client.appendToStream(noise, numbered(100, 'Signal'))
   const fromPosition = checkpoints.at(-1)
@@ -290,6 +374,27 @@ t.test('a filtered subscription sends checkpoints, and resumes from them', async
     break
   }
   await second.unsubscribe()
+})
+
+t.test('a live filtered subscription sends a checkpoint after every window of events', async (t) => {
+  const { double, client } = await started(t)
+  const checkpoints: bigint[] = []
+  const filter = eventTypeFilter({
+    prefixes: ['Signal'],
+    checkpointReached: (_: AllStreamSubscription, { commit }: Position) => {
+      checkpoints.push(commit)
+    },
+  })
+  const subscription = client.subscribeToAll({ filter, fromPosition: 'end' })
+  t.teardown(() => subscription.unsubscribe())
+  const signals = once(subscription, 'data')
+  await once(subscription, 'caughtUp')
+  const noise = Array.from({ length: 70 }, () => ({ type: '$noise', data: '{}' }))
+  await double.append('$noise', noise)
+  await client.appendToStream(newStream(), numbered(0, 'Signal'))
+  await signals
+  const positions = (await all(client.readStream('$noise'))).map(({ event }) => event?.position?.commit)
+  t.strictSame(checkpoints, [positions[31], positions[63]])
 })
 
 t.test('UUIDs are read and written as text and as two halves', async (t) => {
@@ -342,7 +447,15 @@ t.test('the server reports its version and its supported methods', async (t) => 
       error ? reject(error) : resolve(response.getMethodsList().map((method) => method.getMethodName())),
     )
   })
-  t.strictSame(names.sort(), ['append', 'batchappend', 'delete', 'getsupportedmethods', 'read', 'tombstone'])
+  t.strictSame(names.sort(), [
+    'append',
+    'batchappend',
+    'delete',
+    'getsupportedmethods',
+    'read',
+    'read',
+    'tombstone',
+  ])
 })
 
 t.test('an unsupported feature gives an error', async (t) => {

@@ -1,6 +1,7 @@
 /**
  * A server that speaks EventStoreDB's protocol and stores events in the embedded event store. It serves tests, and to
- * try clients. It has streams, $all, subscriptions and deletes, but no cluster, TLS, users or projections.
+ * try clients. It has streams, $all, subscriptions, deletes, users, TLS, and clusters whose nodes share one log, but no
+ * projections.
  *
  *   npx tsx test/doubles/eventstore.ts --port 2113 --data DIR
  */
@@ -8,113 +9,110 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
-import gossip from '@eventstore/db-client/generated/gossip_grpc_pb.js'
-import monitoring from '@eventstore/db-client/generated/monitoring_grpc_pb.js'
-import operations from '@eventstore/db-client/generated/operations_grpc_pb.js'
-import persistent from '@eventstore/db-client/generated/persistent_grpc_pb.js'
-import projections from '@eventstore/db-client/generated/projections_grpc_pb.js'
-import features from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js'
-import featuresPb from '@eventstore/db-client/generated/serverfeatures_pb.js'
-import streamsService from '@eventstore/db-client/generated/streams_grpc_pb.js'
-import users from '@eventstore/db-client/generated/users_grpc_pb.js'
-import {
-  Server,
-  ServerCredentials,
-  type ServiceDefinition,
-  status,
-  type UntypedHandleCall,
-  type UntypedServiceImplementation,
-} from '@grpc/grpc-js'
-import { openSqliteEventStore } from '../../src/events/sqlite.ts'
-import { append, batchAppend, softDelete, tombstone } from './eventstore/append.ts'
-import { read } from './eventstore/read.ts'
-import { openStreams } from './eventstore/streams.ts'
+import type { Appended } from '../../src/events/event-store.ts'
+import type { Access } from './eventstore/admission.ts'
+import { type AnyEvent, HOST, openCore } from './eventstore/core.ts'
+import { type RunningNode, startNode, type Tls } from './eventstore/node.ts'
 
-/** The version of EventStoreDB whose behaviour the double copies. */
-const VERSION = '24.10.0'
+interface Options {
+  /** Its SQLite log. */
+  file: string
+  /** Without it, connections have no TLS. */
+  tls?: Tls
+  users?: Access['users']
+}
 
-const UNSUPPORTED = [
-  gossip.GossipService,
-  monitoring.MonitoringService,
-  operations.OperationsService,
-  persistent.PersistentSubscriptionsService,
-  projections.ProjectionsService,
-  users.UsersService,
-]
-
-export interface EventStoreDouble {
-  /** The connection string for EventStoreDB clients. */
+interface Double {
+  /** The connection string for EventStoreDB clients; without a user. */
   url: string
-  port: number
+  /** What is refused; may be changed at any time. */
+  access: Access
+  /** Appends events past all checks, as another application or the server itself. */
+  append(stream: string, events: readonly AnyEvent[]): Promise<Appended>
+  /** The number of events that clients were sent. */
+  sentEvents(): number
   /** Breaks all connections, like a server that dies, and closes the log. */
   close(): Promise<void>
 }
 
-/** Starts the server on 127.0.0.1. With port 0 it uses a free port. `file` is its SQLite log. */
-export async function startEventStoreDouble(options: {
+export interface EventStoreDouble extends Double {
   port: number
-  file: string
-}): Promise<EventStoreDouble> {
-  // Not linked: a server stores the events as its clients send them, and the clients write the hash chain.
-  const store = openSqliteEventStore(options.file, { linked: false })
-  const streams = openStreams(store)
-  const stopping = new AbortController()
-  const server = new Server({ 'grpc.max_receive_message_length': 17 * 1024 * 1024 })
-  server.addService(streamsService.StreamsService, {
-    read: read(store, streams, stopping.signal),
-    append: append(streams),
-    batchAppend: batchAppend(streams),
-    delete: softDelete(streams),
-    tombstone: tombstone(streams),
-  })
-  server.addService(features.ServerFeaturesService, {
-    getSupportedMethods: (_call, callback) => callback(null, supportedMethods()),
-  } satisfies features.IServerFeaturesServer)
-  for (const service of UNSUPPORTED) server.addService(service, notSupported(service))
+}
 
-  const port = await new Promise<number>((resolve, reject) => {
-    server.bindAsync(`127.0.0.1:${options.port}`, ServerCredentials.createInsecure(), (error, bound) =>
-      error === null ? resolve(bound) : reject(error),
-    )
-  })
+export interface ClusterNode {
+  port: number
+  /** Breaks its connections, and refuses new ones. */
+  stop(): void
+  /** Listens again, on the same port. */
+  start(): Promise<void>
+}
+
+export interface EventStoreClusterDouble extends Double {
+  /** The connection string that asks the first node for the others; `url` lists them all. */
+  discoverUrl: string
+  nodes: readonly ClusterNode[]
+  /** Makes this node the leader. Without it, the first node leads, then the first that is alive. */
+  elect(node: number): void
+}
+
+/** Starts one server on 127.0.0.1. With port 0 it uses a free port. */
+export async function startEventStoreDouble(options: Options & { port: number }): Promise<EventStoreDouble> {
+  const { nodes, discoverUrl: _, elect: __, ...double } = await start(options, [options.port])
+  const [node] = nodes
+  if (node === undefined) throw new Error('the double has no node')
+  return { ...double, port: node.port }
+}
+
+/** Starts nodes that share one log, on free ports of 127.0.0.1. Without more than half of them there is no leader. */
+export function startEventStoreCluster(
+  options: Options & { nodes: number },
+): Promise<EventStoreClusterDouble> {
+  return start(options, new Array<number>(options.nodes).fill(0))
+}
+
+async function start(
+  { file, tls, users }: Options,
+  ports: readonly number[],
+): Promise<EventStoreClusterDouble> {
+  const core = await openCore(file, ports.length, users)
+  const nodes: ClusterNode[] = []
+  for (const [index, state] of core.nodes.entries()) {
+    let running: RunningNode | undefined
+    async function listen(port: number): Promise<number> {
+      running ??= await startNode(core, index, port, tls)
+      state.isAlive = true
+      state.port = running.port
+      return running.port
+    }
+    const port = await listen(ports[index] ?? 0)
+    nodes.push({
+      port,
+      stop() {
+        running?.stop()
+        running = undefined
+        state.isAlive = false
+      },
+      async start() {
+        await listen(port)
+      },
+    })
+  }
+
+  const query = tls === undefined ? '?tls=false' : ''
+  const hosts = nodes.map(({ port }) => `${HOST}:${port}`)
   return {
-    url: `esdb://127.0.0.1:${port}?tls=false`,
-    port,
+    url: `esdb://${hosts.join(',')}${query}`,
+    discoverUrl: `esdb+discover://${hosts[0]}${query}`,
+    nodes,
+    access: core.access,
+    append: core.append,
+    sentEvents: () => core.sent.events,
+    elect: core.elect,
     async close() {
-      stopping.abort()
-      server.forceShutdown()
-      await store.close()
+      for (const node of nodes) node.stop()
+      await core.store.close()
     },
   }
-}
-
-function supportedMethods(): featuresPb.SupportedMethods {
-  const answer = new featuresPb.SupportedMethods().setEventStoreServerVersion(VERSION)
-  for (const service of [streamsService.StreamsService, features.ServerFeaturesService]) {
-    for (const { path } of methodsOf(service)) {
-      const [, serviceName = '', methodName = ''] = path.split('/')
-      const method = new featuresPb.SupportedMethod().setServiceName(serviceName)
-      answer.addMethods(method.setMethodName(methodName.toLowerCase()))
-    }
-  }
-  return answer
-}
-
-function methodsOf(
-  service: ServiceDefinition | object,
-): { path: string; responseStream: boolean; name: string }[] {
-  return Object.entries(service).map(([name, { path, responseStream }]) => ({ name, path, responseStream }))
-}
-
-function notSupported(service: object): UntypedServiceImplementation {
-  const handlers: UntypedServiceImplementation = {}
-  for (const { name, path, responseStream } of methodsOf(service)) {
-    const refusal = { code: status.UNIMPLEMENTED, details: `${path}: not supported by the double` }
-    const refuseStream: UntypedHandleCall = (call: NodeJS.EventEmitter) => call.emit('error', refusal)
-    const refuse: UntypedHandleCall = (_call: unknown, callback: (error: object) => void) => callback(refusal)
-    handlers[name] = responseStream ? refuseStream : refuse
-  }
-  return handlers
 }
 
 async function main(): Promise<void> {

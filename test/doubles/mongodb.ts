@@ -1,6 +1,7 @@
 /**
  * A server that speaks MongoDB's wire protocol and stores its data in one SQLite file. It serves tests, and to try
- * clients. It behaves like a standalone MongoDB 7.0 without authentication, compression, transactions or replication.
+ * clients. It behaves like a MongoDB 7.0 without authentication, compression and transactions: alone, or as the only
+ * member of a replica set. Faults can be given to it, as with a real server's fail point `failCommand`.
  *
  *   npx tsx test/doubles/mongodb.ts --port 27017 --data DIR
  */
@@ -24,9 +25,26 @@ const VERSION = [7, 0, 0, 0]
 /** The wire version of MongoDB 7.0. */
 const WIRE_VERSION = 21
 
+/** How the next commands with a name fail. */
+export interface Fault {
+  command: string
+  /** How many of them; one by default. */
+  times?: number
+  /**
+   * An error answer; an error of the write concern beside the answer of a command that was run; or no answer: the
+   * connection is cut before or after the command was run.
+   */
+  with: { code: number; codeName: string } | { writeConcernError: number } | 'cut' | 'cut after it'
+}
+
 export interface MongoDouble {
   url: string
   port: number
+  /** The names of the commands of clients so far, without those that watch the server. */
+  commands: string[]
+  fail(fault: Fault): void
+  /** Whether every command with a time limit exceeds it. */
+  setSlow(slow: boolean): void
   /**
    * Cuts all connections and closes the file. A double that is started on the same file has all acknowledged writes.
    */
@@ -34,9 +52,45 @@ export interface MongoDouble {
 }
 
 /** Starts the server on 127.0.0.1. With port 0 it uses a free port. `file` is its SQLite file. */
-export async function startMongoDouble(options: { port: number; file: string }): Promise<MongoDouble> {
+export async function startMongoDouble(options: {
+  port: number
+  file: string
+  /** The name of the replica set. Then clients may repeat writes. */
+  replicaSet?: string
+}): Promise<MongoDouble> {
   const storage = openStorage(options.file)
-  const answer = commands(storage)
+  const log: string[] = []
+  const faults: Fault[] = []
+  let slow = false
+  let me = ''
+  const run = commands(storage, () =>
+    options.replicaSet === undefined
+      ? {}
+      : { setName: options.replicaSet, hosts: [me], me, primary: me, secondary: false },
+  )
+  const repeated = options.replicaSet === undefined ? run : rememberingWrites(run)
+
+  /** Undefined when the connection is to be cut. */
+  function answer(command: BsonDocument): BsonDocument | undefined {
+    const [name = ''] = Object.keys(command)
+    if (!WATCHING.has(name)) log.push(name)
+    if (slow && command.maxTimeMS !== undefined) {
+      return failed(new CommandFailure(50, 'MaxTimeMSExpired', 'operation exceeded time limit'))
+    }
+    const fault = faults.find((one) => one.command === name && (one.times ?? 1) > 0)
+    if (fault === undefined) return repeated(command)
+    fault.times = (fault.times ?? 1) - 1
+    if (fault.with === 'cut') return undefined
+    if (fault.with !== 'cut after it' && 'code' in fault.with) {
+      const { code, codeName } = fault.with
+      return failed(new CommandFailure(code, codeName, `fault: ${codeName}`))
+    }
+    const reply = repeated(command)
+    if (fault.with === 'cut after it') return undefined
+    const { writeConcernError: code } = fault.with
+    return { ...reply, writeConcernError: { code, errmsg: `fault: write concern ${code}` } }
+  }
+
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
@@ -53,10 +107,16 @@ export async function startMongoDouble(options: { port: number; file: string }):
     throw error
   }
   const port = portOf(server.address())
+  me = `${HOST}:${port}`
   let closed: Promise<void> | undefined
   return {
     url: `mongodb://${HOST}:${port}`,
     port,
+    commands: log,
+    fail: (fault) => void faults.push({ ...fault }),
+    setSlow(now) {
+      slow = now
+    },
     close() {
       closed ??= new Promise((resolve) => {
         server.close(() => {
@@ -75,16 +135,38 @@ function portOf(address: AddressInfo | string | null): number {
   return address.port
 }
 
-async function serve(socket: Socket, answer: (command: BsonDocument) => BsonDocument): Promise<void> {
+const WATCHING = new Set(['hello', 'isMaster', 'ismaster', 'ping', 'endSessions', 'buildInfo'])
+
+type Run = (command: BsonDocument) => BsonDocument
+
+/** A write that a client repeats with the same number is not made twice: it gets the first answer. */
+function rememberingWrites(run: Run): Run {
+  const answers = new Map<string, BsonDocument>()
+  return ({ txnNumber, ...command }) => {
+    if (txnNumber === undefined) return run(command)
+    const key = JSON.stringify([command.lsid, txnNumber])
+    const known = answers.get(key)
+    if (known !== undefined) return known
+    const reply = run(command)
+    if (reply.ok === 1) answers.set(key, reply)
+    return reply
+  }
+}
+
+async function serve(
+  socket: Socket,
+  answer: (command: BsonDocument) => BsonDocument | undefined,
+): Promise<void> {
   for await (const bytes of messagesOf(socket)) {
     const { command, wantsReply, reply } = parseMessage(bytes)
     const document = answer(command)
+    if (document === undefined) return void socket.destroy()
     // Backpressure: do not read from a client that does not read its answers.
     if (wantsReply && !socket.write(reply(document))) await once(socket, 'drain')
   }
 }
 
-function commands(storage: Storage): (command: BsonDocument) => BsonDocument {
+function commands(storage: Storage, member: () => BsonDocument): Run {
   const cursors = createCursors()
   const hello = (): BsonDocument => ({
     helloOk: true,
@@ -98,6 +180,7 @@ function commands(storage: Storage): (command: BsonDocument) => BsonDocument {
     minWireVersion: 0,
     maxWireVersion: WIRE_VERSION,
     readOnly: false,
+    ...member(),
     ok: 1,
   })
   const writes = writeCommands(storage)

@@ -26,7 +26,8 @@ async function started(t: Test) {
 
 t.test('the contract, with the protocol double', async (t) => {
   eventStoreContract(t, async (t) => {
-    const { url } = await started(t)
+    // The contract is about what the store does. A busy machine may take longer than a server may.
+    const url = `${(await started(t)).url}&defaultDeadline=60000&keepAliveTimeout=60000`
     return { store: opened(t, url), reopen: async () => openEventStoreDb(url) }
   })
 })
@@ -152,49 +153,46 @@ t.test('a connection that breaks does not disturb the appends of another', async
   t.ok((await Promise.all(writers)).every(Boolean))
 })
 
-t.test(
-  'events that Mergelog did not write are left out of the log, and are an error in a stream',
-  async (t) => {
-    const { url } = await started(t)
-    const store = opened(t, url)
-    const client = EventStoreDBClient.connectionString(url)
-    t.teardown(() => client.dispose())
-    const [stream, foreign] = [newStream(), newStream()]
-    const ours = [newEvent({ n: 0 }), newEvent({ n: 1 })]
-    const noise = async () => {
-      await client.setStreamMetadata(foreign, { maxCount: 1000 })
-      for (let n = 0; n < 15; n++) {
-        await client.appendToStream(foreign, [
-          jsonEvent({ type: 'OrderPlaced', data: { n } }),
-          jsonEvent({ type: 'OrderPlaced', data: { n }, metadata: { at: 'noon' } }),
-          binaryEvent({ type: 'Picture', data: Buffer.from([0, 255]) }),
-        ])
-      }
-      await client.appendToStream('$own', jsonEvent({ type: 'NotSystem', data: {} }))
+t.test('events that Mergelog did not write are left out of the log and of streams', async (t) => {
+  const { url } = await started(t)
+  const store = opened(t, url)
+  const client = EventStoreDBClient.connectionString(url)
+  t.teardown(() => client.dispose())
+  const [stream, foreign] = [newStream(), newStream()]
+  const ours = [newEvent({ n: 0 }), newEvent({ n: 1 })]
+  const noise = async () => {
+    await client.setStreamMetadata(foreign, { maxCount: 1000 })
+    for (let n = 0; n < 15; n++) {
+      await client.appendToStream(foreign, [
+        jsonEvent({ type: 'OrderPlaced', data: { n } }),
+        jsonEvent({ type: 'OrderPlaced', data: { n }, metadata: { at: 'noon' } }),
+        binaryEvent({ type: 'Picture', data: Buffer.from([0, 255]) }),
+      ])
     }
-    await noise()
-    await store.append(stream, ours.slice(0, 1), 'no-stream')
-    await noise()
-    const { position } = await store.append(stream, ours.slice(1), 0)
-    await noise()
+    await client.appendToStream('$own', jsonEvent({ type: 'NotSystem', data: {} }))
+  }
+  await noise()
+  await store.append(stream, ours.slice(0, 1), 'no-stream')
+  await noise()
+  const { position } = await store.append(stream, ours.slice(1), 0)
+  await noise()
 
-    const ids = (events: { id: string }[]) => events.map(({ id }) => id)
-    t.strictSame(ids(await all(store.readAll())), ids(ours))
-    t.strictSame(ids(await all(store.readAll({ maxCount: 1 }))), ids(ours.slice(0, 1)))
-    t.strictSame(ids(await all(store.readAll({ direction: 'backwards' }))), ids(ours).reverse())
-    t.strictSame(ids(await all(store.readAll({ direction: 'backwards', from: position, maxCount: 1 }))), [
-      ours[0]?.id,
-    ])
-    t.equal(await store.lastPosition(), position)
-    const reader = follow(t, store, LOG_START)
-    await reader.has(2)
-    t.strictSame(ids(reader.events), ids(ours))
-    const resumed = follow(t, store, reader.events[0]?.position ?? 0)
-    await resumed.has(1)
-    t.strictSame(ids(resumed.events), ids(ours.slice(1)), 'a subscription resumes across the left-out events')
-    await t.rejects(all(store.readStream(foreign)), /event 0 of stream .* was not written by Mergelog/)
-  },
-)
+  const ids = (events: { id: string }[]) => events.map(({ id }) => id)
+  t.strictSame(ids(await all(store.readAll())), ids(ours))
+  t.strictSame(ids(await all(store.readAll({ maxCount: 1 }))), ids(ours.slice(0, 1)))
+  t.strictSame(ids(await all(store.readAll({ direction: 'backwards' }))), ids(ours).reverse())
+  t.strictSame(ids(await all(store.readAll({ direction: 'backwards', from: position, maxCount: 1 }))), [
+    ours[0]?.id,
+  ])
+  t.ok((await store.lastPosition()) > position, 'the end of the log may be an event of others')
+  const reader = follow(t, store, LOG_START)
+  await reader.has(2)
+  t.strictSame(ids(reader.events), ids(ours))
+  const resumed = follow(t, store, reader.events[0]?.position ?? 0)
+  await resumed.has(1)
+  t.strictSame(ids(resumed.events), ids(ours.slice(1)), 'a subscription resumes across the left-out events')
+  t.strictSame(await all(store.readStream(foreign)), [])
+})
 
 t.test('an empty log has no last position', async (t) => {
   const { url } = await started(t)
@@ -223,7 +221,7 @@ t.test('an invalid expected revision is a mistake of the caller', async (t) => {
 
 t.test('an invalid connection string is refused at the start', async (t) => {
   t.throws(() => openEventStoreDb('http://localhost:2113'), /esdb:\/\//)
-  t.throws(() => openEventStoreDb('esdb://localhost:port'), /port number/)
+  t.throws(() => openEventStoreDb('esdb://localhost:port'), /name:port/)
 })
 
 t.test('a position beyond the safe integers is an error, not a wrong number', async (t) => {
@@ -238,7 +236,7 @@ t.test('an overloaded server gives StoreUnavailable, a broken server another err
   for (code of [status.RESOURCE_EXHAUSTED, status.UNAVAILABLE, status.DEADLINE_EXCEEDED, status.ABORTED]) {
     await t.rejects(store.lastPosition(), StoreUnavailable, status[code])
   }
-  for (code of [status.UNKNOWN, status.PERMISSION_DENIED]) {
+  for (code of [status.UNKNOWN, status.INTERNAL]) {
     await t.rejects(store.lastPosition(), { code, message: /so it is/ }, status[code])
   }
 })

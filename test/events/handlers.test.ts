@@ -52,7 +52,7 @@ t.test(
       at: string
     }
     const fold: Fold<Tally> = foldOf({
-      collection: { name: 'tallies', indexes: [], arrays: [] },
+      name: 'tallies',
       version: 1,
       ids: ({ data }) => [`${data.tokenId}`],
       becomes: { TokenDeleted: (before) => before && { ...before, name: 'gone' } },

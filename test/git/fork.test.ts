@@ -56,20 +56,6 @@ t.test('a fork shares disk space with the original and survives its deletion', a
   t.equal(await userGit(to, ['log', '--format=%s', 'ü/next']), 'b\na')
 })
 
-t.test('a fork of one branch has only that branch, as its default branch', async (t) => {
-  const { root, from, to, b } = await setUp(t)
-  t.equal(await forkRepository(from, to, { branch: 'ü/next' }), 'created')
-  t.same(await listRefs(to), [{ ref: 'refs/heads/ü/next', sha: b }])
-  t.equal(await userGit(to, ['symbolic-ref', 'HEAD']), 'refs/heads/ü/next')
-  for (const branch of ['none', 'ü', '../x', '']) {
-    await t.rejects(forkRepository(from, `${root}/3.git`, { branch }), {
-      name: 'InvalidGitArgument',
-      field: 'branch',
-    })
-  }
-  t.same((await readdir(root)).sort(), ['1.git', '2.git'])
-})
-
 t.test('forking again changes nothing, and the rest of a fork that crashed is removed', async (t) => {
   const { root, from, to, a } = await setUp(t)
   const draft = `${to}.new-0b9a1f3e-53f5-4f7d-b3c7-0f2ae1a4f2c1`

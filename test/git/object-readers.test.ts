@@ -29,11 +29,11 @@ const blob = (dir: string, content: string | Uint8Array) =>
 const typesOf = async (readers: ObjectReaders, dir: string, ids: string[]) =>
   (await readers.headers(dir, ids)).map((header) => header?.type)
 
-async function contentsOf(readers: ObjectReaders, dir: string, ids: string[], signal?: AbortSignal) {
+async function contentsOf(readers: ObjectReaders, dir: string, ids: string[]) {
   const result = new Map<string, string>()
   const headers = (await readers.headers(dir, ids)).filter((header) => header !== undefined)
   const found = ({ sha }: ObjectHeader, content: Buffer) => result.set(sha, content.toString())
-  await readers.contents(dir, headers, found, signal ? { signal } : {})
+  await readers.contents(dir, headers, found)
   return result
 }
 
@@ -221,35 +221,6 @@ t.test('a caller that waits too long gets an error, and the next caller gets an 
   await t.rejects(impatient.headers(dir, [id]), { name: 'GitUnavailable', message: /more than 300 ms/ })
   await noneBelow(dir)
   t.same(await typesOf(readers, dir, [id]), ['blob'])
-})
-
-t.test('callers may give up, and the others still get their own answers', async (t) => {
-  const { dir, readers } = await setUp(t)
-  const ids = await Promise.all(['one', 'two', 'three'].map((text) => blob(dir, text)))
-  const headers = (await readers.headers(dir, ids)).filter((header) => header !== undefined)
-  const pid = await readerOf(dir)
-  process.kill(pid, 'SIGSTOP')
-  const giveUp = new AbortController()
-  const { signal } = giveUp
-  const mine: string[] = []
-  const keep = (_: ObjectHeader, content: Buffer) => mine.push(content.toString())
-  const gone = [
-    (async () => void (await readers.headers(dir, ids, { signal })))(),
-    readers.contents(dir, headers, () => t.fail('found is called after the caller gave up'), { signal }),
-  ]
-  const waiting = readers.contents(dir, headers.slice(1), keep)
-  const told = Promise.all(gone.map((one) => t.rejects(one, new Error('enough'))))
-  giveUp.abort(new Error('enough'))
-  await told
-  process.kill(pid, 'SIGCONT')
-  await waiting
-  t.same(mine, ['two', 'three'])
-  t.equal(await readerOf(dir), pid, 'by the same process')
-  await t.rejects(
-    readers.headers(dir, ids, { signal }),
-    new Error('enough'),
-    'an aborted signal rejects before asking',
-  )
 })
 
 t.test(

@@ -11,7 +11,7 @@ type Parts = AsyncIterable<{ n: number }[]>
 async function serve(test: Pick<typeof t, 'teardown'>, parts: () => Parts): Promise<string> {
   const app = Fastify()
   app.get('/', async (_request, reply) => {
-    sendStreamedList(reply, parts())
+    sendStreamedList(reply, 0, parts())
     return reply
   })
   test.teardown(() => app.close())

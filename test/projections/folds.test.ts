@@ -35,9 +35,10 @@ const pushed: DomainEvent = {
     repoId: 5,
     cause: 'push',
     refs: [
-      { ref: 'refs/heads/feature/x', from: null, to: sha('a'), commit },
-      { ref: 'refs/tags/v1', from: null, to: sha('a'), commit: null },
+      { ref: 'refs/heads/feature/x', from: null, to: sha('a') },
+      { ref: 'refs/tags/v1', from: null, to: sha('a') },
     ],
+    commits: [commit],
   },
 }
 const opened: DomainEvent = {
@@ -115,7 +116,8 @@ t.test('a branch document has the current commit of its branch; tags are not bra
     data: {
       repoId: 5,
       cause: 'push',
-      refs: [{ ref: 'refs/heads/feature/x', from: sha('a'), to: null, commit: null }],
+      refs: [{ ref: 'refs/heads/feature/x', from: sha('a'), to: null }],
+      commits: [],
     },
   }
   t.equal(documentOf(branchFold, id, [pushed, gone]), undefined)

@@ -75,7 +75,9 @@ const deleted = (commentId: number): DomainEvent => ({
 
 const issueAfter = (...events: DomainEvent[]) => documentOf(issueFold, '5.3', events, issueStream(5, 3))
 const pullAfter = (...events: DomainEvent[]) => documentOf(issueFold, '5.3', events, pullStream(5, 3))
-const wordsAfter = (...events: DomainEvent[]) => documentOf(issueTextFold, '5.3', events)?.words
+/** The words of the title and the body, and then those of the comments 1 and 2. */
+const wordsAfter = (...events: DomainEvent[]) =>
+  ['5.3', '5.3.1', '5.3.2'].map((id) => documentOf(issueTextFold, id, events)?.words)
 
 t.test('an issue document has the fields that lists show and filter by', async (t) => {
   t.same(issueAfter(opened), {
@@ -149,29 +151,40 @@ t.test('an issue document counts its comments', async (t) => {
 })
 
 t.test('the words of an issue are the words of its current title, body and comments', async (t) => {
-  t.same(wordsAfter(opened), ['it', 'breaks', 'always'])
+  t.same(wordsAfter(opened), [['it', 'breaks', 'always'], undefined, undefined])
   const story = [opened, said(1, 'Mine breaks too'), said(2, 'Fixed')]
-  t.same(wordsAfter(...story)?.toSorted(), ['always', 'breaks', 'fixed', 'it', 'mine', 'too'])
-  t.same(wordsAfter(...story, edited(1, 'Sorry'), deleted(2))?.toSorted(), [
-    'always',
-    'breaks',
-    'it',
-    'sorry',
+  t.same(wordsAfter(...story), [['it', 'breaks', 'always'], ['mine', 'breaks', 'too'], ['fixed']])
+  t.same(wordsAfter(...story, edited(1, 'Sorry'), deleted(2)), [
+    ['it', 'breaks', 'always'],
+    ['sorry'],
+    undefined,
   ])
   const title: DomainEvent = {
     type: 'TitleChanged',
     data: { ...place, oldTitle: 'It breaks', title: 'Other' },
   }
-  t.same(wordsAfter(...story, title)?.toSorted(), ['always', 'breaks', 'fixed', 'mine', 'other', 'too'])
-  const body: DomainEvent = { type: 'BodyChanged', data: { ...place, body: '' } }
-  t.same(wordsAfter(opened, body), ['it', 'breaks'])
-  t.match(documentOf(issueTextFold, '5.3', [opened, status(true)]), {
-    state: 'closed',
-    id: 30,
-    labelIds: [11],
-  })
-  t.equal(wordsAfter(said(1, 'x')), undefined)
+  const body: DomainEvent = { type: 'BodyChanged', data: { ...place, body: 'Never' } }
+  t.same(wordsAfter(opened, title)[0], ['other', 'always'])
+  t.same(wordsAfter(opened, body)[0], ['it', 'breaks', 'never'])
+  t.same(wordsAfter(opened, { ...body, data: { ...place, body: '' } }, title, body)[0], ['other', 'never'])
+  t.same(wordsAfter(opened, title, { ...body, data: { ...place, body: '' } })[0], ['other'])
 })
+
+t.test(
+  'words belong to a comment: what happens to an issue touches no words but those that change',
+  async (t) => {
+    const metadata = { actor: bob, at: at(0), correlationId: 'c', causationId: 'c', schema: 1 }
+    const where = { id: 'e', stream: 's', revision: 0, position: 1, metadata }
+    for (const [event, touched] of [
+      [opened, ['5.3']],
+      [said(7, 'x'), ['5.3.7']],
+      [edited(7, 'x'), ['5.3.7']],
+      [status(true), []],
+    ] satisfies [DomainEvent, string[]][]) {
+      t.same(issueTextFold.touches({ ...event, ...where }), touched, event.type)
+    }
+  },
+)
 
 t.test(
   'repositories count issues and pull requests separately, milestones count them together',

@@ -16,6 +16,7 @@ const tallies: Collection<Tally> = { name: 'tallies', indexes: [], arrays: [] }
 const tally: Fold<Tally> = {
   collection: tallies,
   version: 1,
+  handles: ({ type }) => type === 'NumberTaken',
   touches: (event) => (event.type === 'NumberTaken' ? [event.data.sequence] : []),
   evolve: (document) => ({ count: (document?.count ?? 0) + 1 }),
 }
@@ -40,6 +41,29 @@ t.test('a reader that waits for a position sees what was written there', async (
     t.equal(await projector.waitFor(position, 5000), true)
     t.same(await views.get(tallies, 'a'), { count: i })
   }
+})
+
+t.test('a projector says when it has the events that the log had at its start', async (t) => {
+  const { events, views } = openStores(t)
+  await take(events, 'a', 10)
+  let release = () => {}
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const held: EventStore = {
+    ...events,
+    async *subscribe(options) {
+      await released
+      yield* events.subscribe(options)
+    },
+  }
+  const projector = project(held, views)
+  await projector.start()
+  t.teardown(() => projector.stop())
+  t.equal(await projector.caughtUp(10), false)
+  release()
+  t.equal(await projector.caughtUp(5000), true)
+  t.same(await views.get(tallies, 'a'), { count: 10 })
 })
 
 t.test('a wait returns false after its timeout', async (t) => {

@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { StoreUnavailable } from '../../src/events/event-store.ts'
 import type {
+  AnyCollection,
   Change,
   Checkpoint,
   Collection,
@@ -26,21 +27,28 @@ export interface Card {
 
 export const cards: Collection<Card> = {
   name: 'cards',
-  indexes: [
-    [
-      ['state', 1],
-      ['rank', -1],
-    ],
-    [['key', 1]],
-  ],
+  indexes: [{ state: 1, rank: -1 }, { key: 1 }],
   arrays: ['labels', 'scores', 'words'],
 }
 
 const others: Collection<Card> = { ...cards, name: 'other_cards' }
 
+/** Notes are parts of cards: a card is found by the words of its notes. */
+interface Note {
+  cardKey: string
+  words: string[]
+}
+const notes: Collection<Note> = { name: 'notes', indexes: [], arrays: ['words'], partOf: 'cardKey' }
+const noted: Collection<Card> = {
+  name: 'noted_cards',
+  indexes: cards.indexes,
+  arrays: ['labels'],
+  wordsIn: { words: notes },
+}
+
 const NONE: ReadonlyMap<string, Checkpoint> = new Map()
 
-export const put = (id: string, body: object, position = 1, collection = cards): Change => ({
+export const put = (id: string, body: object, position = 1, collection: AnyCollection = cards): Change => ({
   op: 'put',
   collection,
   id,
@@ -318,7 +326,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
   t.test('a range on a field with numbers and strings matches only one of the types', async (t) => {
     const mixed: Collection<{ key: string; value: string | number }> = {
       name: 'mixed',
-      indexes: [[['value', 1]]],
+      indexes: [{ value: 1 }],
       arrays: [],
     }
     const store = await storeWith(t)
@@ -401,6 +409,136 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
       [{ words: { $words: [] } }, 'a b c d e f g'],
       [{ words: { $words: ['m'] }, key: { $in: ['b', 'c'] } }, 'b'],
     ])
+  })
+
+  t.test(
+    'word search in parts: each word begins a word of any part, and filters are those of the whole',
+    async (t) => {
+      const store = await storeWith(t)
+      await store.prepare([noted, notes])
+      const card = (key: string, state: string, rank: number) => put(key, { key, state, rank }, 1, noted)
+      const note = (id: string, cardKey: string, ...words: string[]) => put(id, { cardKey, words }, 1, notes)
+      await store.apply(
+        [
+          card('a', 'open', 1),
+          card('b', 'open', 2),
+          card('c', 'closed', 3),
+          note('a', 'a', 'merge', 'fails'),
+          note('a.1', 'a', 'branches', 'merge'),
+          note('b', 'b', 'merge'),
+          note('c', 'c', 'branches'),
+          note('c.2', 'c', 'merged'),
+          note('lost', 'none', 'merge', 'branches'),
+        ],
+        NONE,
+      )
+      const find = async (filter: Filter<Card>, options?: FindOptions<Card>) =>
+        (await store.find(noted, filter, options)).map(({ key }) => key).join(' ')
+      const expect = async (filter: Filter<Card>, wanted: string) => {
+        const name = JSON.stringify(filter)
+        t.equal(await find(filter), wanted, name)
+        const total = wanted === '' ? 0 : wanted.split(' ').length
+        t.equal(await store.count(noted, filter), total, `count ${name}`)
+        t.equal((await store.ids(noted, filter)).sort().join(' '), wanted, `ids ${name}`)
+        const options: FindOptions<Card> = { sort: [['rank', -1]], skip: 1, limit: 1 }
+        t.strictSame(
+          await store.page(noted, filter, options),
+          { found: await store.find(noted, filter, options), total },
+          `page ${name}`,
+        )
+      }
+      await expect({ words: { $words: ['mer'] } }, 'a b c')
+      await expect({ words: { $words: ['mer', 'bran'] } }, 'a c')
+      await expect({ words: { $words: ['mer', 'bran'] }, state: 'open' }, 'a')
+      await expect({ words: { $words: ['fails', 'bran'] } }, 'a')
+      await expect({ words: { $words: ['fails', 'merged'] } }, '')
+      await expect({ words: { $words: [] }, state: 'closed' }, 'c')
+      t.equal(await find({ words: { $words: ['m'] } }, { sort: [['rank', -1]] }), 'c b a')
+      t.equal(await find({ words: { $words: ['m'] } }, { sort: [['rank', -1]], skip: 1, limit: 1 }), 'b')
+      await store.apply(
+        [
+          put('a.1', { cardKey: 'a', words: ['other'] }, 2, notes),
+          { op: 'delete', collection: notes, id: 'c' },
+        ],
+        NONE,
+      )
+      await expect({ words: { $words: ['bran'] } }, '')
+      await expect({ words: { $words: ['other', 'merge'] } }, 'a')
+      await t.rejects(async () => store.find(noted, { words: { $in: ['merge'] } }), TypeError)
+    },
+  )
+
+  t.test('word search in parts: words that very many parts have', async (t) => {
+    const store = await storeWith(t)
+    await store.prepare([noted, notes])
+    const many = Array.from({ length: 300 }, (_, i) => `k${String(i).padStart(3, '0')}`)
+    await store.apply(
+      many.flatMap((key, i) => [
+        put(key, { key, rank: i }, 1, noted),
+        put(`${key}.1`, { cardKey: key, words: ['server', 'often'] }, 1, notes),
+        put(`${key}.2`, { cardKey: key, words: i === 42 ? ['server', 'rare'] : ['server'] }, 1, notes),
+      ]),
+      NONE,
+    )
+    const page = (words: string[]) =>
+      store.page(noted, { words: { $words: words } }, { sort: [['rank', -1]], skip: 2, limit: 2 })
+    const frequent = {
+      found: [
+        { key: 'k297', rank: 297 },
+        { key: 'k296', rank: 296 },
+      ],
+      total: 300,
+    }
+    t.strictSame(await page(['server']), frequent)
+    t.strictSame(await page(['server', 'often']), frequent)
+    t.strictSame(await page(['server', 'rare']), { found: [], total: 1 })
+    t.strictSame(await store.find(noted, { words: { $words: ['server', 'rare'] } }), [
+      { key: 'k042', rank: 42 },
+    ])
+  })
+
+  t.test('a page is what find returns, with the number of all documents that match', async (t) => {
+    const store = await storeWith(t, [
+      { key: 'a', state: 'open', rank: 1 },
+      { key: 'b', state: 'open', rank: 2 },
+      { key: 'c', state: 'closed', rank: 3 },
+    ])
+    const page = async (filter: Filter<Card>, options: FindOptions<Card>) => {
+      const { found, total } = await store.page(cards, filter, { sort: [['rank', -1]], ...options })
+      return `${found.map(({ key }) => key).join(' ')} of ${total}`
+    }
+    t.equal(await page({}, {}), 'c b a of 3')
+    t.equal(await page({}, { skip: 1, limit: 1 }), 'b of 3')
+    t.equal(await page({ state: 'open' }, { limit: 1 }), 'b of 2')
+    t.equal(await page({ state: 'open' }, { skip: 5, limit: 1 }), ' of 2')
+    t.equal(await page({ state: 'open' }, { limit: 0 }), ' of 2')
+    t.equal(await page({ state: 'none' }, { limit: 5 }), ' of 0')
+  })
+
+  t.test('a dropped collection is empty, and is made again by prepare', async (t) => {
+    const store = await storeWith(t, [{ key: 'a', labels: ['x'] }])
+    await store.drop(cards)
+    await store.drop(cards)
+    await store.prepare([cards])
+    t.strictSame(await store.find(cards, {}), [])
+    t.equal(await store.count(cards, { labels: 'x' }), 0)
+    await store.apply([put('b', { key: 'b', labels: ['x'] })], NONE)
+    t.equal(await keys(store, { labels: 'x' }), 'b')
+  })
+
+  t.test('a checkpoint is moved only by the one who knows it', async (t) => {
+    const store = await storeWith(t)
+    const at = (position: number, version = 1): Checkpoint => ({ position, version })
+    t.equal(await store.moveCheckpoint('x', at(1), at(2)), false, 'there is none')
+    t.equal(await store.moveCheckpoint('x', undefined, at(1)), true)
+    t.equal(await store.moveCheckpoint('x', undefined, at(9)), false, 'there is one')
+    t.equal(await store.moveCheckpoint('x', at(1, 2), at(9)), false, 'another version')
+    t.equal(await store.moveCheckpoint('x', at(2), at(9)), false, 'another position')
+    t.equal(await store.moveCheckpoint('x', at(1), at(1)), true, 'the same again')
+    t.strictSame(await store.checkpoint('x'), at(1))
+    const moves = await Promise.all([2, 3, 4, 5].map((n) => store.moveCheckpoint('x', at(1), at(n))))
+    t.equal(moves.filter(Boolean).length, 1, 'one of several at the same time')
+    t.strictSame(await store.checkpoints(['x', 'none']), new Map([['x', await store.checkpoint('x')]]))
   })
 
   t.test('a search with very many or very long words gets an answer', async (t) => {
@@ -609,13 +747,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal(await keys(store, { labels: 'x' }), 'a')
     const changed: Collection<Card> = {
       name: 'cards',
-      indexes: [
-        [['rank', 1]],
-        [
-          ['open', -1],
-          ['rank', 1],
-        ],
-      ],
+      indexes: [{ rank: 1 }, { open: -1, rank: 1 }],
       arrays: ['words'],
     }
     await store.prepare([changed])

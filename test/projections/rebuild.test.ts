@@ -1,29 +1,24 @@
 import { pino } from 'pino'
 import t from 'tap'
-import { append } from '../../src/commands/execute.ts'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
-import type { EventStore } from '../../src/events/event-store.ts'
-import { type Generations, withGenerations } from '../../src/projections/generations.ts'
+import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
+import { type Generations, ReplacedMeanwhile, withGenerations } from '../../src/projections/generations.ts'
 import { createProjector } from '../../src/projections/projector.ts'
 import { type Fold, readModel } from '../../src/projections/read-model.ts'
-import type { Collection } from '../../src/projections/read-store.ts'
-import {
-  createRebuild,
-  type Rebuilding,
-  RebuildUnderWay,
-  SharedReadModels,
-} from '../../src/projections/rebuild.ts'
-import { aContext, openStores } from '../stores.ts'
+import type { Collection, ReadStore } from '../../src/projections/read-store.ts'
+import { createRebuild, type Rebuilding, RebuildUnderWay } from '../../src/projections/rebuild.ts'
+import { appendMany, openStores } from '../stores.ts'
 import { until } from '../until.ts'
 
 interface Tally {
   count: number
 }
 
-const tallies: Collection<Tally> = { name: 'tallies', indexes: [[['count', 1]]], arrays: [] }
+const tallies: Collection<Tally> = { name: 'tallies', indexes: [{ count: 1 }], arrays: [] }
 const tally: Fold<Tally> = {
   collection: tallies,
   version: 1,
+  handles: ({ type }) => type === 'NumberTaken',
   touches: (event) => (event.type === 'NumberTaken' ? [event.data.sequence] : []),
   evolve: (document) => ({ count: (document?.count ?? 0) + 1 }),
 }
@@ -36,7 +31,7 @@ const log = pino({ level: 'silent' })
 
 const take = (events: EventStore, sequence: string, times = 1) => {
   const taken: DomainEvent = { type: 'NumberTaken', data: { sequence } }
-  return append(events, aContext(), `numbers-${sequence}`, 'take', Array(times).fill(taken), 'any')
+  return appendMany(events, `numbers-${sequence}`, Array(times).fill(taken))
 }
 
 type Test = Parameters<typeof openStores>[0]
@@ -236,18 +231,127 @@ t.test(
   },
 )
 
-t.test('read models that other servers share cannot be rebuilt', async (t) => {
-  const { events, generations, rebuild, freeSpares, caughtUp } = await following(t, { isShared: true })
-  await take(events, 'a')
-  await caughtUp()
-  await t.rejects(async () => {
-    for await (const _ of rebuild([tallyModel]));
-  }, new SharedReadModels())
-  t.same(await generations.current.get(tallies, 'a'), { count: 1 })
+/** Two servers on one log and one store. Each has its own projector and its own knowledge of the generations. */
+async function twoServers(t: Test, { knownForMs = 60_000, graceMs = 1 } = {}) {
+  const { events, views } = openStores(t)
+  const server = async () => {
+    const generations = withGenerations(views, true, knownForMs)
+    const projector = createProjector(log, events, generations.current, [tallyModel])
+    await projector.start()
+    const stopping = new AbortController()
+    t.teardown(async () => {
+      stopping.abort()
+      await projector.stop()
+    })
+    const exchanged: string[] = []
+    const rebuilder = createRebuild({
+      events,
+      generations,
+      projector,
+      exchanged: (collection) => void exchanged.push(collection),
+      signal: stopping.signal,
+      graceMs,
+    })
+    const caughtUp = async () => projector.waitFor(await events.lastPosition(), 5000)
+    const count = async () => (await generations.current.get(tallies, 'a'))?.count
+    return { ...rebuilder, generations, projector, exchanged, caughtUp, count }
+  }
+  return { events, views, one: await server(), other: await server() }
+}
 
-  // Another server has rebuilt them: its spare generation is the one that this server takes for current.
-  await generations.spare.prepare([tallies])
-  await spoil({ ...generations, current: generations.spare }, 'a')
-  await freeSpares([tallyModel])
-  t.notOk(await spareIsEmpty(generations)())
+t.test(
+  'rebuild while serving, on one store of several servers: all of them take the new documents',
+  async (t) => {
+    const { events, views, one, other } = await twoServers(t, { graceMs: 500 })
+    await take(events, 'a', 600)
+    await Promise.all([one.caughtUp(), other.caughtUp()])
+    await spoil(one.generations, 'a')
+    for await (const { done } of one.rebuild([tallyModel])) if (!done) t.equal(await one.count(), -1)
+    t.equal(await one.count(), 600)
+
+    // The other one still reads and writes the old documents. It may be ahead of those that were rebuilt.
+    t.equal(await other.count(), -1)
+    await take(events, 'a')
+    await Promise.all([one.caughtUp(), other.caughtUp()])
+    await other.takeRebuilt([tallyModel])
+    t.same(other.exchanged, ['tallies'])
+    t.equal(await other.count(), 601)
+    await other.takeRebuilt([tallyModel])
+    t.equal(other.exchanged.length, 1, 'once')
+
+    await take(events, 'a')
+    await Promise.all([one.caughtUp(), other.caughtUp()])
+    t.same([await one.count(), await other.count()], [602, 602], 'both continue from there')
+    await until('the old generation is dropped', () =>
+      views.range(tallies, { limit: 1 }).then(
+        () => false,
+        () => true,
+      ),
+    )
+    for await (const _ of other.rebuild([tallyModel]));
+    await one.takeRebuilt([tallyModel])
+    t.same([await one.count(), await other.count()], [602, 602], 'and the other way round')
+  },
+)
+
+t.test(
+  'a server that has noticed a rebuild reads the old documents until it takes the new ones',
+  async (t) => {
+    const { events, one, other } = await twoServers(t, { graceMs: 60_000 })
+    await take(events, 'a', 3)
+    await Promise.all([one.caughtUp(), other.caughtUp()])
+    await spoil(one.generations, 'a')
+    for await (const _ of one.rebuild([tallyModel]));
+    t.equal((await other.generations.replaced([tallies])).length, 1)
+    t.equal(await other.count(), -1)
+    t.equal((await other.generations.replaced([tallies])).length, 1, 'it is not forgotten')
+    await other.takeRebuilt([tallyModel])
+    t.equal(await other.count(), 3)
+  },
+)
+
+t.test('a server does not take its own exchange for that of another one', async (t) => {
+  const { events, views } = openStores(t)
+  await take(events, 'a', 3)
+  const slow: ReadStore = {
+    ...views,
+    async moveCheckpoint(...move) {
+      const moved = await views.moveCheckpoint(...move)
+      // The store has the new number, and the server has not heard of it yet.
+      t.same(await generations.replaced([tallies]), [])
+      t.equal(await generations.numberOf(tallies), 0)
+      return moved
+    },
+  }
+  const generations = withGenerations(slow, true, 0)
+  await generations.current.prepare([tallies])
+  t.equal(await generations.numberOf(tallies), 0)
+  await generations.exchange(tallies)
+  t.same(await generations.replaced([tallies]), [])
+})
+
+t.test('a server that has not noticed a rebuild for long refuses to answer, until it takes it', async (t) => {
+  const { events, one, other } = await twoServers(t, { knownForMs: 0 })
+  await take(events, 'a', 3)
+  await Promise.all([one.caughtUp(), other.caughtUp()])
+  for await (const _ of one.rebuild([tallyModel]));
+  await t.rejects(other.count(), StoreUnavailable)
+  await other.takeRebuilt([tallyModel])
+  t.equal(await other.count(), 3)
+})
+
+t.test('two servers that rebuild the same model at the same time do not mix their documents', async (t) => {
+  const { events, one, other } = await twoServers(t)
+  await take(events, 'a', 600)
+  await Promise.all([one.caughtUp(), other.caughtUp()])
+  const slow = one.rebuild([tallyModel])
+  await slow.next()
+  for await (const _ of other.rebuild([tallyModel]));
+  await t.rejects(async () => {
+    for await (const _ of slow);
+  }, ReplacedMeanwhile)
+  await one.takeRebuilt([tallyModel])
+  await take(events, 'a')
+  await Promise.all([one.caughtUp(), other.caughtUp()])
+  t.same([await one.count(), await other.count()], [601, 601])
 })

@@ -9,13 +9,7 @@ import { StoreUnavailable } from '../../src/events/event-store.ts'
 import { readFilter, readPage } from '../../src/projections/filter.ts'
 import type { Checkpoint, Collection, Filter, FindOptions } from '../../src/projections/read-store.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
-import {
-  type Bindable,
-  hitsOf,
-  type Sql,
-  selectCount,
-  selectPage,
-} from '../../src/projections/sqlite-query.ts'
+import { type Bindable, hitsOf, matching, type Sql, selectPage } from '../../src/projections/sqlite-query.ts'
 import { openSqlite, select } from '../../src/sqlite.ts'
 import { NODE_ARGS, program } from '../program.ts'
 import { type Card, cards, put, readStoreContract } from './read-store-contract.ts'
@@ -46,7 +40,10 @@ t.test('the query plans of SQLite', async (t) => {
   }
   const page = (filter: Filter<Card>, options: FindOptions<Card>) =>
     planOf(selectPage(cards, readFilter(cards, filter), readPage(options)))
-  const count = (filter: Filter<Card>) => planOf(selectCount(cards, readFilter(cards, filter)))
+  const count = (filter: Filter<Card>) => {
+    const { text, values } = matching(cards, readFilter(cards, filter))
+    return planOf({ text: `SELECT count(*) ${text}`, values })
+  }
 
   t.test(
     'a page of a filtered and sorted list is read from its index, without a scan or a sort',
@@ -89,7 +86,7 @@ t.test('the query plans of SQLite', async (t) => {
 
   t.test('a page with a rare array value starts from the documents that have it', async (t) => {
     const conditions = readFilter(cards, { state: 'open', words: { $words: ['mer'] } })
-    const [start] = hitsOf(cards, conditions)
+    const [start] = conditions.flatMap((condition) => hitsOf(cards, condition))
     const plan = planOf(selectPage(cards, conditions, readPage({ sort: [['rank', -1]], limit: 30 }), start))
     t.match(
       plan,
@@ -129,7 +126,7 @@ t.test('after every prepare, the indexes are the declared ones', async (t) => {
       .all()
       .map(({ name }) => name)
   t.strictSame(indexes(), ['doc_cards__key', 'doc_cards__state__rank_desc'])
-  const changed: Collection<Card> = { ...cards, indexes: [[['key', 1]], [['open', -1]]] }
+  const changed: Collection<Card> = { ...cards, indexes: [{ key: 1 }, { open: -1 }] }
   await store.prepare([changed])
   t.strictSame(indexes(), ['doc_cards__key', 'doc_cards__open_desc'])
   await store.prepare([changed])

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import type { NewEvent } from '../../src/events/event-store.ts'
-import { type HistoryDocument, history, isForAdmins } from '../../src/projections/history.ts'
+import { type HistoryDocument, historyFold, isForAdmins } from '../../src/projections/history.ts'
 import type { ReadStore } from '../../src/projections/read-store.ts'
 import { createView } from '../../src/projections/view.ts'
 import type { HistoryFilter } from '../../src/queries/history-filter.ts'
@@ -29,11 +29,11 @@ async function setUp(t: Parameters<typeof openStores>[0], types: readonly string
   for await (const { position, type } of events.readAll()) {
     documents.push({ position, repoId: REPO, type, actor: '', at: 0, adminsOnly: isForAdmins(type) })
   }
-  await store.prepare([history])
+  await store.prepare([historyFold.collection])
   await store.apply(
     documents.map((body) => ({
       op: 'put',
-      collection: history,
+      collection: historyFold.collection,
       id: `${body.position}`,
       position: body.position,
       body,
@@ -63,7 +63,7 @@ async function setUp(t: Parameters<typeof openStores>[0], types: readonly string
       { signal = NEVER, ...filter }: HistoryFilter & { signal?: AbortSignal } = {},
     ) {
       asked.length = 0
-      const view = createView(counting, history, ({ position }) => `${position}`)
+      const view = createView(counting, historyFold.collection, ({ position }) => `${position}`)
       const found = indexedHistory({ events, views: { history: view } }, REPO)
       const { events: page, total } = await found.page(
         { ...filter, adminsOnly: false },

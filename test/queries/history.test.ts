@@ -351,7 +351,17 @@ t.test('an event of an older shape is shown in the current one', async (t) => {
       {
         id: randomUUID(),
         type: 'MergeStarted',
-        data: { repoId, index },
+        data: {
+          repoId,
+          index,
+          style: 'merge',
+          baseBranch: 'main',
+          from: 'a',
+          head: 'b',
+          commit: 'c',
+          message: '',
+          by: { id: 1, login: 'admin' },
+        },
         metadata: {
           actor: null,
           at: '2020-01-01T00:00:00.000Z',

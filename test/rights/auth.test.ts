@@ -1,5 +1,8 @@
 import t from 'tap'
+import { createViews, READ_MODELS } from '../../src/projections/views.ts'
 import { keepPassword } from '../../src/rights/secrets.ts'
+import { createAuthenticate } from '../../src/rights/sign-in.ts'
+import { openStores } from '../stores.ts'
 import { ADMIN_PASSWORD, basic, identityApp, passwordOf } from './identity-app.ts'
 
 t.test("a requester can sign in with a password or a token, in all of Gitea's ways", async (t) => {
@@ -184,3 +187,31 @@ t.test('the right password is never refused, even if it is sent many times simul
   t.equal((await call('GET', '/user', { as: basic('admin', ADMIN_PASSWORD), ip })).status, 200)
   t.comment(`remembered: ${(performance.now() - started).toFixed(1)} ms`)
 })
+
+t.test(
+  'credentials that a server knows from its log get no 401 while it reads the log after a start',
+  async (t) => {
+    const { views } = openStores(t)
+    await views.prepare(READ_MODELS.map(({ collection }) => collection))
+    let isCaughtUp = false
+    let asked = 0
+    const services = {
+      views: createViews(views),
+      secrets: views,
+      projector: {
+        async caughtUp() {
+          asked += 1
+          return isCaughtUp
+        },
+      },
+    }
+    const perLogin = { failures: 1, windowMs: 60_000 }
+    const authenticate = createAuthenticate(services, { perLogin, perAddress: perLogin })
+    const signIn = () =>
+      authenticate(basic('alice', 'right'), '127.0.0.1').catch((error) => error.refusal.refused)
+    for (let i = 0; i < 3; i++) t.equal(await signIn(), 'unavailable', 'not counted as a bad password')
+    t.equal(asked, 3)
+    isCaughtUp = true
+    t.equal(await signIn(), 'unauthenticated')
+  },
+)

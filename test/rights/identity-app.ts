@@ -14,16 +14,16 @@ import { LOG_START, type RecordedEvent } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
 import { openPushJournal } from '../../src/git/push-journal.ts'
 import { registerErrors } from '../../src/http/errors.ts'
-import { accountModel } from '../../src/projections/accounts.ts'
+import { accountFold } from '../../src/projections/accounts.ts'
 import { withGenerations } from '../../src/projections/generations.ts'
 import { createLiveEvents } from '../../src/projections/live-events.ts'
 import { createProjector } from '../../src/projections/projector.ts'
+import { readModel } from '../../src/projections/read-model.ts'
 import { createRebuild } from '../../src/projections/rebuild.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
-import { tokenModel } from '../../src/projections/tokens.ts'
+import { tokenFold } from '../../src/projections/tokens.ts'
 import { createViews } from '../../src/projections/views.ts'
 import { organizationQueryRoutes } from '../../src/queries/organizations.ts'
-import { tokenQueryRoutes } from '../../src/queries/tokens.ts'
 import { userQueryRoutes } from '../../src/queries/users.ts'
 import { authPlugin } from '../../src/rights/auth.ts'
 import { hashPassword } from '../../src/rights/passwords.ts'
@@ -56,9 +56,15 @@ export async function identityApp(
   const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
   await secrets.prepare(secretCollections)
   const views = createViews(readStore)
-  const projector = createProjector(app.log, events, readStore, [accountModel, tokenModel], (touched) => {
-    for (const view of Object.values(views)) view.applied(touched)
-  })
+  const projector = createProjector(
+    app.log,
+    events,
+    readStore,
+    [readModel(accountFold), readModel(tokenFold)],
+    (touched) => {
+      for (const view of Object.values(views)) view.applied(touched)
+    },
+  )
   const services: Services = {
     config,
     log: app.log,
@@ -89,7 +95,6 @@ export async function identityApp(
     async (api) => {
       await api.register(createUserRoutes(services))
       await api.register(tokenRoutes(services))
-      await api.register(tokenQueryRoutes(services))
       await api.register(createOrganizationRoutes(services))
       await api.register(memberRoutes(services))
       await api.register(userQueryRoutes(services))

@@ -47,6 +47,16 @@ const cases: [TimelineEvent, string][] = [
     'found conflicts of aaaaaaaaaa in x, &#60;y&#62; and z',
   ],
   [
+    {
+      type: 'MergeabilityChecked',
+      data: {
+        ...{ ...own, head: sha('a'), base: '', mergeable: false },
+        ...{ conflicts: ['x', 'y'], conflictCount: 10_000 },
+      },
+    },
+    'found conflicts of aaaaaaaaaa in x, y and 9998 more',
+  ],
+  [
     { type: 'MergeBaseMoved', data: { ...own, from: sha('a'), to: sha('b'), diff } },
     'found the merge base moved from aaaaaaaaaa to bbbbbbbbbb: now 1 file, +2 −1',
   ],

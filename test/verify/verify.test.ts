@@ -8,6 +8,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { EventStoreDBClient, jsonEvent } from '@eventstore/db-client'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { seedEvents } from '../../bench/seed/events.ts'
@@ -21,8 +22,7 @@ import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
 import { checkSqliteViews } from '../../src/projections/sqlite-check.ts'
 import { READ_MODELS } from '../../src/projections/views.ts'
 import { BrokenFile } from '../../src/sqlite.ts'
-import type { VerifyProgress } from '../../src/verify/progress.ts'
-import { type VerifyReport, verifyServer } from '../../src/verify/verify.ts'
+import { type VerifyProgress, type VerifyReport, verifyServer } from '../../src/verify/verify.ts'
 import { startEventStoreDouble } from '../doubles/eventstore.ts'
 import { startMongoDouble } from '../doubles/mongodb.ts'
 import { all, newEvent } from '../events/event-store-contract.ts'
@@ -567,6 +567,64 @@ t.test(
   },
 )
 
+t.test('verify fails for a read model that does not reach the end of the log, and names it', async (t) => {
+  const directory = await aDirectory(t)
+  const events = openSqliteEventStore(directory.eventsFile)
+  const poison = { ...newEvent({ repoId: 1, index: 1, body: 7 }, 'BodyChanged') }
+  poison.metadata.schema = 1
+  const { position } = await events.append('issue-1.1', [poison], 'any')
+  await events.close()
+  const report = await verified(directory)
+  t.equal(report.sound, false)
+  t.match(
+    report.views.failure,
+    new RegExp(`cannot reach the end of the log.*event ${position} .*data.body is not`),
+  )
+})
+
+for (const how of ['deleted', 'tombstoned', 'cut'] as const) {
+  t.test(`verify names ${how === 'cut' ? '$maxCount-cut' : how} streams`, async (t) => {
+    const { events, readStore, dir, url } = await storesOf(t, 'distributed')
+    if (url === undefined) throw new Error('the store has no server')
+    const changes = [1, 2, 3].map(busyEvent)
+    await events.append('repo-1', changes, 'no-stream')
+    await events.append(
+      'repo-2',
+      changes.map(({ id: _, ...event }) => newEvent(event.data, event.type)),
+      'no-stream',
+    )
+    t.match(await verifyServer({ events, readStore, models: READ_MODELS, scratchDir: dir }), { sound: true })
+    const client = EventStoreDBClient.connectionString(url)
+    if (how === 'deleted') await client.deleteStream('repo-1')
+    else if (how === 'tombstoned') await client.tombstoneStream('repo-1')
+    else await client.setStreamMetadata('repo-1', { maxCount: 1 })
+    await client.dispose()
+    const { sound, log } = await verifyServer({ events, readStore, models: READ_MODELS, scratchDir: dir })
+    t.equal(sound, false)
+    const problem = { deleted: /is deleted/, tombstoned: /tombstone/, cut: /revisions 0 to 1 are cut off/ }[
+      how
+    ]
+    t.match(log.lost, [{ stream: 'repo-1', problem }])
+    t.equal(log.lost?.length, 1, 'and no other')
+  })
+}
+
+t.test(
+  'verify names stream and revision of what others wrote into our streams, and it is sound',
+  async (t) => {
+    const { events, readStore, dir, url } = await storesOf(t, 'distributed')
+    if (url === undefined) throw new Error('the store has no server')
+    await events.append('repo-1', [busyEvent(1)], 'no-stream')
+    const client = EventStoreDBClient.connectionString(url)
+    await client.appendToStream('repo-1', jsonEvent({ type: 'Foreign', data: { of: 'others' } }))
+    await client.dispose()
+    await events.append('repo-1', [busyEvent(2)], 'any')
+    const report = await verifyServer({ events, readStore, models: READ_MODELS, scratchDir: dir })
+    t.match(report, { sound: true, log: { events: 2, others: [{ stream: 'repo-1', revision: 1 }] } })
+    t.notOk(report.log.lost)
+  },
+)
+
 const bareIssues = { name: 'issues', indexes: [], arrays: [] }
 
 /** An event that changes a repository's description. */
@@ -583,7 +641,7 @@ async function storesOf(t: Test, kind: 'embedded' | 'distributed') {
     const events = openSqliteEventStore(join(dir, 'events.db'))
     const readStore = openSqliteReadStore(join(dir, 'views.db'))
     t.teardown(() => Promise.all([events.close(), readStore.close()]))
-    return { dir, events, readStore }
+    return { dir, events, readStore, url: undefined }
   }
   const eventStore = await startEventStoreDouble({ port: 0, file: join(dir, 'eventstore.db') })
   const mongo = await startMongoDouble({ port: 0, file: join(dir, 'mongo.db') })
@@ -593,5 +651,5 @@ async function storesOf(t: Test, kind: 'embedded' | 'distributed') {
     await Promise.all([events.close(), readStore.close()])
     await Promise.all([eventStore.close(), mongo.close()])
   })
-  return { dir, events, readStore }
+  return { dir, events, readStore, url: eventStore.url }
 }

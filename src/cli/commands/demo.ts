@@ -18,8 +18,8 @@ import { decode } from '../../events/codec.ts'
 import type { EventStore, RecordedEvent } from '../../events/event-store.ts'
 import { gitStream, pullStream, repositoryStream } from '../../events/streams.ts'
 import { CommandFailed } from '../explain.ts'
-import { explainUse, LOG_SETTINGS } from '../help.ts'
-import { openLog } from '../open-log.ts'
+import { LOG_SETTINGS, usage } from '../help.ts'
+import { withLog } from '../open-log.ts'
 import { serverUrl } from '../running-server.ts'
 
 const PROJECT = fileURLToPath(new URL('../../..', import.meta.url))
@@ -30,7 +30,7 @@ interface Demo {
   user: string
   password: string
   /** Prints a line for people. */
-  print(line: string): void
+  print: (line: string) => void
 }
 
 /** Runs git in `dir` under the demo's own name. git never asks for a password on the terminal. */
@@ -64,31 +64,10 @@ async function call(
 }
 
 const isRepository = checkOf(Type.Object({ id: Type.Integer() }))
+const isPull = checkOf(Type.Object({ number: Type.Integer() }))
 
-/** The fields that the demo checks. */
-const Pull = Type.Object({
-  number: Type.Integer(),
-  title: Type.String(),
-  state: Type.String(),
-  merged: Type.Boolean(),
-  mergeable: Type.Boolean(),
-  merge_base: Type.String(),
-  additions: Type.Integer(),
-  deletions: Type.Integer(),
-  changed_files: Type.Integer(),
-})
-const isPull = checkOf(Pull)
-
-/** What the demo created. */
-interface DemoResult {
-  repository: string
-  pull: number
-  head: string
-  merge: string
-  events: string[]
-}
-
-async function play(demo: Demo, events: EventStore, workDir: string): Promise<DemoResult> {
+/** Resolves to what the demo created. */
+async function play(demo: Demo, events: EventStore, workDir: string) {
   const { print } = demo
   const say = (line: string) => print(`\n=> ${line}`)
   const shallow = await git(PROJECT, 'rev-parse', '--is-shallow-repository')
@@ -132,8 +111,7 @@ async function play(demo: Demo, events: EventStore, workDir: string): Promise<De
   const opened = await call(demo, 'POST', `${repo}/pulls`, 201, opening)
   const { number } = checked(isPull, opened)
   const answer = checked(isPull, await call(demo, 'GET', `${repo}/pulls/${number}`, 200))
-  const pull = Object.fromEntries(Object.keys(Pull.properties).map((key) => [key, Reflect.get(answer, key)]))
-  assert.deepEqual(pull, {
+  const expected = {
     number,
     title,
     state: 'open',
@@ -143,7 +121,9 @@ async function play(demo: Demo, events: EventStore, workDir: string): Promise<De
     additions: 1,
     deletions: 0,
     changed_files: 1,
-  })
+  }
+  const pull = Object.fromEntries(Object.keys(expected).map((key) => [key, Reflect.get(answer, key)]))
+  assert.deepEqual(pull, expected)
   print(JSON.stringify(pull, undefined, 2))
 
   say('merged')
@@ -210,31 +190,31 @@ async function demo(options: DemoArguments): Promise<void> {
     throw new CommandFailed(`no healthy server at ${url}: run "npm start" first`)
   }
 
-  const events = await openLog(config)
   const print = options.json ? () => {} : (line: string) => console.log(line)
   const workDir = await mkdtemp(join(tmpdir(), 'mergelog-demo-'))
   try {
-    const result = await play({ url, user: options.user, password, print }, events, workDir)
+    const demo = { url, user: options.user, password, print }
+    const result = await withLog(config, (events) => play(demo, events, workDir))
     if (options.json) console.log(JSON.stringify(result))
   } catch (error) {
     // The message says which result was not the expected one.
     if (error instanceof assert.AssertionError) throw new CommandFailed(error.message, { cause: error })
     throw error
   } finally {
-    await events.close()
     await rm(workDir, { recursive: true, force: true })
   }
 }
 
 export function addDemo(program: Command): void {
-  const command = program
+  const examples = ['mergelog demo', 'mergelog demo --url http://127.0.0.1:8080 --user alice --password …']
+  const environment = ['HOST', 'PORT', 'PUBLIC_URL', 'ADMIN_PASSWORD', ...LOG_SETTINGS] as const
+  program
     .command('demo')
     .description("push this project's own history to a running server, open a pull request and merge it")
     .option('--url <url>', 'the running server (default: PUBLIC_URL, or http://HOST:PORT)')
     .option('--user <name>', 'the user who does it', 'admin')
     .option('--password <password>', "that user's password (default: ADMIN_PASSWORD)")
     .option('--json', 'print only the result, as JSON')
+    .addHelpText('after', usage(examples, environment))
     .action(demo)
-  const examples = ['mergelog demo', 'mergelog demo --url http://127.0.0.1:8080 --user alice --password …']
-  explainUse(command, examples, ['HOST', 'PORT', 'PUBLIC_URL', 'ADMIN_PASSWORD', ...LOG_SETTINGS])
 }

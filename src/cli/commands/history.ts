@@ -8,8 +8,8 @@ import { BEGINNING, streamHistory } from '../../queries/history-source.ts'
 import { historyJson } from '../../wire/history.ts'
 import { argument } from '../explain.ts'
 import { DISCUSSION, type DiscussionName, discussionName, findDiscussion } from '../find-discussion.ts'
-import { explainUse, LOG_SETTINGS } from '../help.ts'
-import { openLog } from '../open-log.ts'
+import { LOG_SETTINGS, usage } from '../help.ts'
+import { withLog } from '../open-log.ts'
 import { aligned, lineWidth, printable, shortened, styled, writeLines } from '../terminal.ts'
 
 interface HistoryArguments {
@@ -23,14 +23,11 @@ interface HistoryArguments {
 async function historyCommand(name: DiscussionName, options: HistoryArguments): Promise<void> {
   const { json, ...query } = options
   const filter = argument(() => historyFilter(query))
-  const events = await openLog(loadConfig(process.env))
-  try {
+  await withLog(loadConfig(process.env), async (events) => {
     const stream = discussionStream(await findDiscussion(events, name))
     const found = streamHistory(events, stream).read(filter, BEGINNING)
     await writeLines(json ? jsonLines(found) : rows(found))
-  } finally {
-    await events.close()
-  }
+  })
 }
 
 async function* jsonLines(found: AsyncIterable<RecordedEvent>) {
@@ -56,7 +53,12 @@ function cellsOf({ revision, type, data, metadata }: RecordedEvent, width: numbe
 }
 
 export function addHistory(program: Command): void {
-  const command = program
+  const examples = [
+    'mergelog history alice/app#1',
+    'mergelog history alice/app#1 --type CommentAdded,StatusChanged --actor bob',
+    'mergelog history alice/app#1 --json | jq .type',
+  ]
+  program
     .command('history')
     .summary('print the events of an issue or a pull request')
     .description('print the events of an issue or a pull request; beside a running server or without one')
@@ -66,11 +68,6 @@ export function addHistory(program: Command): void {
     .option('--since <date-time>', 'only events at or after this time (RFC 3339)')
     .option('--before <date-time>', 'only events at or before this time (RFC 3339)')
     .option('--json', 'print each event whole, as a line of JSON')
+    .addHelpText('after', usage(examples, LOG_SETTINGS))
     .action(historyCommand)
-  const examples = [
-    'mergelog history alice/app#1',
-    'mergelog history alice/app#1 --type CommentAdded,StatusChanged --actor bob',
-    'mergelog history alice/app#1 --json | jq .type',
-  ]
-  explainUse(command, examples, LOG_SETTINGS)
 }

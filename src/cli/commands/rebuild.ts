@@ -5,21 +5,16 @@ import { type Config, loadConfig } from '../../config.ts'
 import { DataDirInUse, lockDataDir } from '../../data-lock.ts'
 import { createProjector } from '../../projections/projector.ts'
 import type { ReadModel } from '../../projections/read-model.ts'
-import { createRebuild, type RebuildProgress, SharedReadModels } from '../../projections/rebuild.ts'
+import { createRebuild, type RebuildProgress } from '../../projections/rebuild.ts'
 import { modelsNamed, READ_MODELS, UnknownReadModel } from '../../projections/views.ts'
-import { CommandFailed, WrongUse } from '../explain.ts'
-import { explainUse, STORE_SETTINGS } from '../help.ts'
+import { argument, CommandFailed } from '../explain.ts'
+import { STORE_SETTINGS, usage } from '../help.ts'
 import { openLog, openViews, requireLog } from '../open-log.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { askToRebuild, authorizationOf, NoServer, serverUrl } from '../running-server.ts'
-import { styled } from '../terminal.ts'
+import { printable, styled } from '../terminal.ts'
 
 const CREDENTIALS = 'MERGELOG_TOKEN or ADMIN_PASSWORD'
-
-interface Rebuilt {
-  model: string
-  events: number
-}
 
 interface RebuildArguments {
   model: string[]
@@ -31,14 +26,13 @@ interface RebuildArguments {
 /** A running server does the rebuild itself: only the server may write its read models. */
 async function* rebuildAnywhere({ model, url, token }: RebuildArguments): AsyncGenerator<RebuildProgress> {
   const config = loadConfig(process.env)
-  const models = chosenModels(model)
+  const models = argument(() => modelsNamed(model), UnknownReadModel)
   const authorization = authorizationOf(token, config.adminPassword)
   if (url !== undefined) {
     if (authorization === undefined) throw new CommandFailed(`${CREDENTIALS} is needed; see --help`)
     yield* askToRebuild(url.replace(/\/+$/, ''), authorization, model)
     return
   }
-  if (config.mongodbUrl !== undefined) throw new SharedReadModels()
   // Check this before locking: the lock would leave a file in a mistyped directory.
   await requireLog(config)
   let unlock: () => void
@@ -73,15 +67,6 @@ async function* askOwner(
   }
 }
 
-/** @throws WrongUse for an unknown name */
-function chosenModels(names: readonly string[]): readonly ReadModel[] {
-  try {
-    return modelsNamed(names)
-  } catch (error) {
-    throw error instanceof UnknownReadModel ? new WrongUse(error.message, { cause: error }) : error
-  }
-}
-
 /** Rebuilds in this process, which must have locked the data directory. */
 async function* rebuildHere(config: Config, models: readonly ReadModel[]): AsyncGenerator<RebuildProgress> {
   const events = await openLog(config)
@@ -101,7 +86,7 @@ async function* rebuildHere(config: Config, models: readonly ReadModel[]): Async
         signal: stopping.signal,
       })
       yield* rebuild(models)
-      // Free them now: no query reads them, and this process is about to end.
+      // No query of an embedded store reads them now. In a shared store this waits for other servers.
       await freeSpares(READ_MODELS)
     } finally {
       stopping.abort()
@@ -114,24 +99,27 @@ async function* rebuildHere(config: Config, models: readonly ReadModel[]): Async
 }
 
 async function rebuildCommand(options: RebuildArguments): Promise<void> {
-  const rebuilt: Rebuilt[] = []
-  try {
-    await withProgressBar(async (onProgress) => {
-      for await (const { model: name, events, position, end, done } of rebuildAnywhere(options)) {
-        onProgress({ step: name, done: position, total: end, events })
-        if (done) rebuilt.push({ model: name, events })
-      }
-    })
-  } catch (error) {
-    throw error instanceof SharedReadModels ? new CommandFailed(error.message, { cause: error }) : error
-  }
+  const rebuilt: Pick<RebuildProgress, 'model' | 'events' | 'lacks'>[] = []
+  await withProgressBar(async (onProgress) => {
+    for await (const { model, events, position, end, done, lacks } of rebuildAnywhere(options)) {
+      onProgress({ step: model, done: position, total: end, events })
+      if (done) rebuilt.push({ model, events, ...(lacks && { lacks }) })
+    }
+  })
   if (options.json) console.log(JSON.stringify({ rebuilt }))
-  else for (const { model, events } of rebuilt) console.log(`${styled('green', model)} from ${events} events`)
+  else {
+    for (const { model, events } of rebuilt) console.log(`${styled('green', model)} from ${events} events`)
+    const lacks = new Set(rebuilt.flatMap((one) => one.lacks ?? []))
+    if (lacks.size > 0)
+      console.log(printable(`the log lacks, and so do the read models: ${[...lacks].join('; ')}`))
+  }
 }
 
 export function addRebuild(program: Command): void {
   const collect = (name: string, names: string[]) => [...names, name]
-  const command = program
+  const examples = ['mergelog rebuild', 'mergelog rebuild --model pulls --model issues']
+  const environment = ['HOST', 'PORT', 'PUBLIC_URL', 'ADMIN_PASSWORD', ...STORE_SETTINGS] as const
+  program
     .command('rebuild')
     .description('rebuild read models from the log; meanwhile a running server answers from the old ones')
     .option('--model <name>', 'only this read model; can be repeated', collect, [])
@@ -143,10 +131,6 @@ export function addRebuild(program: Command): void {
       ).env('MERGELOG_TOKEN'),
     )
     .option('--json', 'print what was rebuilt as JSON')
+    .addHelpText('after', usage(examples, environment))
     .action(rebuildCommand)
-  explainUse(
-    command,
-    ['mergelog rebuild', 'mergelog rebuild --model pulls --model issues'],
-    ['HOST', 'PORT', 'PUBLIC_URL', 'ADMIN_PASSWORD', ...STORE_SETTINGS],
-  )
 }

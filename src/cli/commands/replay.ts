@@ -9,8 +9,8 @@ import { momentOf } from '../../queries/replay/routes.ts'
 import { viewsFile } from '../../stores.ts'
 import { argument, CommandFailed } from '../explain.ts'
 import { DISCUSSION, type DiscussionName, discussionName, findDiscussion } from '../find-discussion.ts'
-import { explainUse, STORE_SETTINGS } from '../help.ts'
-import { openLog, openViews } from '../open-log.ts'
+import { STORE_SETTINGS, usage } from '../help.ts'
+import { openViews, withLog } from '../open-log.ts'
 import { aligned, printable, styled, writeLines } from '../terminal.ts'
 
 interface ReplayArguments {
@@ -23,13 +23,8 @@ async function replayCommand(name: DiscussionName, options: ReplayArguments): Pr
   const { json, ...when } = options
   const moment = argument(() => momentOf(when))
   const config = loadConfig(process.env)
-  const events = await openLog(config)
-  try {
-    const replay = await replayed(config, events, name, moment)
-    await writeLines(json ? [JSON.stringify(replay.body, undefined, 2)] : lines(name, replay))
-  } finally {
-    await events.close()
-  }
+  const replay = await withLog(config, (events) => replayed(config, events, name, moment))
+  await writeLines(json ? [JSON.stringify(replay.body, undefined, 2)] : lines(name, replay))
 }
 
 /** Replays with the rights of the site admin, who may see everything. */
@@ -83,7 +78,12 @@ function textOf(value: unknown): string | undefined {
 }
 
 export function addReplay(program: Command): void {
-  const command = program
+  const examples = [
+    'mergelog replay alice/app#1 --revision 0',
+    'mergelog replay alice/app#1 --at 2026-03-01T12:00:00Z',
+    'mergelog replay alice/app#1 --at 2026-03-01T12:00:00+01:00 --json',
+  ]
+  program
     .command('replay')
     .summary('show an issue or a pull request as it was at any moment')
     .description(
@@ -94,11 +94,6 @@ export function addReplay(program: Command): void {
     .option('--at <date-time>', 'as it was at this time (RFC 3339); give this or --revision')
     .option('--revision <number>', 'as it was after this event of its history; the first event is 0')
     .option('--json', 'print the JSON that the API would have answered')
+    .addHelpText('after', usage(examples, [...STORE_SETTINGS, 'PUBLIC_URL']))
     .action(replayCommand)
-  const examples = [
-    'mergelog replay alice/app#1 --revision 0',
-    'mergelog replay alice/app#1 --at 2026-03-01T12:00:00Z',
-    'mergelog replay alice/app#1 --at 2026-03-01T12:00:00+01:00 --json',
-  ]
-  explainUse(command, examples, [...STORE_SETTINGS, 'PUBLIC_URL'])
 }

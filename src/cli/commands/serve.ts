@@ -3,12 +3,14 @@ import { once } from 'node:events'
 import type { Command } from 'commander'
 import { pino } from 'pino'
 import { loadConfig, settings } from '../../config.ts'
-import { explainUse } from '../help.ts'
+import { usage } from '../help.ts'
+import { oneLinePerOutage } from '../outage-log.ts'
 
 /** Runs a server with the settings of the environment. Resolves when a signal has stopped it cleanly. */
 export async function serve(): Promise<void> {
   const config = loadConfig(process.env)
-  const log = pino({ level: config.logLevel, name: 'mergelog' })
+  const hooks = { logMethod: oneLinePerOutage() }
+  const log = pino({ level: config.logLevel, name: 'mergelog', hooks })
   // Import the server only here, so that the other commands start faster.
   const { startServer } = await import('../../server.ts')
   const server = await startServer(config, log)
@@ -44,10 +46,11 @@ export function untilSignal(): Promise<unknown> {
 }
 
 export function addServe(program: Command): void {
-  const command = program
+  const examples = ['mergelog serve', 'DATA_DIR=/srv/mergelog PORT=8080 mergelog serve']
+  const environment = settings.map(({ name }) => name)
+  program
     .command('serve')
     .description('run the server until SIGTERM or SIGINT')
+    .addHelpText('after', usage(examples, environment))
     .action(() => serve())
-  const environment = settings.map(({ name }) => name)
-  explainUse(command, ['mergelog serve', 'DATA_DIR=/srv/mergelog PORT=8080 mergelog serve'], environment)
 }

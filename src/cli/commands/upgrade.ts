@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { loadConfig } from '../../config.ts'
 import type { UpgradeEvent } from '../../events/upgrade-events.ts'
-import { explainUse, LOG_SETTINGS } from '../help.ts'
+import { LOG_SETTINGS, usage } from '../help.ts'
 import { openOrMakeLog } from '../open-log.ts'
 import { printable, styled } from '../terminal.ts'
 import { type FollowNews, follow, followOnce } from '../upgrade-follow/follow.ts'
@@ -98,8 +98,13 @@ function detailOf(event: UpgradeEvent): string {
 }
 
 export function addUpgrade(program: Command): void {
+  const examples = [
+    'mergelog upgrade follow --from http://127.0.0.1:1317',
+    'mergelog upgrade follow --from https://rest.example.org --interval 60 --json',
+    'mergelog upgrade follow --from http://127.0.0.1:1317 --once',
+  ]
   const upgrade = program.command('upgrade').description('the upgrades of a chain').helpCommand(false)
-  const command = upgrade
+  upgrade
     .command('follow')
     .summary('record what a chain node shows of its upgrades')
     .description(
@@ -115,11 +120,6 @@ export function addUpgrade(program: Command): void {
     .option('--interval <seconds>', 'pause between two rounds', seconds, INTERVAL.standard)
     .option('--once', 'do one round, without retries')
     .option('--json', 'print the news as lines of JSON')
+    .addHelpText('after', usage(examples, LOG_SETTINGS))
     .action(followCommand)
-  const examples = [
-    'mergelog upgrade follow --from http://127.0.0.1:1317',
-    'mergelog upgrade follow --from https://rest.example.org --interval 60 --json',
-    'mergelog upgrade follow --from http://127.0.0.1:1317 --once',
-  ]
-  explainUse(command, examples, LOG_SETTINGS)
 }

@@ -11,7 +11,7 @@ import { fileChecks } from '../../verify/file-checks.ts'
 import { asLogBroken, LogBroken } from '../../verify/replay.ts'
 import { type VerifyReport, verifyServer } from '../../verify/verify.ts'
 import { CommandFailed } from '../explain.ts'
-import { explainUse, STORE_SETTINGS } from '../help.ts'
+import { STORE_SETTINGS, usage } from '../help.ts'
 import { openLog, openViews, requireLog } from '../open-log.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { printable, styled } from '../terminal.ts'
@@ -85,14 +85,12 @@ async function verifyReport(signal: AbortSignal): Promise<VerifyReport> {
   }
 }
 
-const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const
-
 /** Runs `work`. SIGINT or SIGTERM aborts it, and the process exits when `work` has ended. */
 async function abortedBySignals<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const stopping = new AbortController()
   let code: number | undefined
-  const stop = (name: NodeJS.Signals) => {
-    code ??= name === 'SIGINT' ? EXIT_CODES.SIGINT : EXIT_CODES.SIGTERM
+  const stop = (_: NodeJS.Signals, number: number) => {
+    code ??= 128 + number
     stopping.abort()
   }
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, stop)
@@ -115,6 +113,10 @@ function differenceIn({ log, views }: VerifyReport): string | undefined {
     const at = where.length === 0 ? '' : ` at ${where.join(', ')}`
     return `the log is not sound${at}: ${problem}. It is sound up to position ${log.soundUpTo} (${log.events} events)`
   }
+  if (log.lost !== undefined) {
+    const lines = log.lost.map(({ stream, problem }) => `${stream}: ${problem}`)
+    return `the log lacks parts of ${lines.length} streams; restore it from a backup. ${lines.join('; ')}`
+  }
   if (views.difference !== undefined) {
     const { collection, id, kind, field, stored, expected } = views.difference
     const what = kind === 'different' ? `${field ?? 'it'} is ${stored}, not ${expected}` : `it is ${kind}`
@@ -131,6 +133,11 @@ async function verifyCommand({ json }: { json?: true }): Promise<void> {
     const unlinked = log.unlinked === 0 ? '' : `, ${log.unlinked} of them without a hash`
     console.log(`${styled('green', 'sound')}  ${log.events} events in ${log.streams} streams${unlinked}`)
     console.log(`       ${views.documents} documents of ${views.models.length} read models`)
+    for (const { stream, revision } of log.others ?? []) {
+      console.log(
+        `       ${printable(stream)}@${revision} was written by another application and is not read`,
+      )
+    }
     for (const { name } of views.models.filter(({ state }) => state === 'not compared')) {
       console.log(`       ${name} could not be compared: this version has not built it yet`)
     }
@@ -140,12 +147,12 @@ async function verifyCommand({ json }: { json?: true }): Promise<void> {
 }
 
 export function addVerify(program: Command): void {
-  const command = program
+  program
     .command('verify')
     .description(
       'recompute every hash of the log, replay and compare every read model; exit code 1 on a difference',
     )
     .option('--json', 'print the report as JSON')
+    .addHelpText('after', usage(['mergelog verify', 'mergelog verify --json | jq .log'], STORE_SETTINGS))
     .action(verifyCommand)
-  explainUse(command, ['mergelog verify', 'mergelog verify --json | jq .log'], STORE_SETTINGS)
 }

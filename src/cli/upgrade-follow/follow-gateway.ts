@@ -6,22 +6,30 @@ import { type Static, Type } from 'typebox'
 import { type Check, checkOf, problemOf } from '../../checked-json.ts'
 import { parseInt64, parseUint64 } from '../../events/int64.ts'
 import type { ModuleVersion, UpgradePlan } from '../../events/upgrade-events.ts'
+import { OperatorError } from '../../operator-error.ts'
 import { Nullable } from '../../wire/nullable.ts'
 import type { Observed } from './follow-changes.ts'
-import { GatewayError } from './gateway-error.ts'
 
-export interface Gateway {
-  /** Without the query string, so that it can be printed. */
-  url: string
-  /**
-   * Sends each query once. `scheduled` is the name of the plan in the log. When the chain no longer has that
-   * plan, this also asks at which height it was applied.
-   *
-   * @throws GatewayError when an answer is missing, late, too large or invalid
-   * @throws the signal's reason when it is aborted
-   */
-  observe(scheduled: string | undefined, signal: AbortSignal): Promise<Observed>
+/** The gateway gave no valid answer. */
+export class GatewayError extends OperatorError {
+  /** How long the gateway asks us to wait, in milliseconds. */
+  readonly retryAfterMs: number | undefined
+  /** The gateway doesn't have the method. */
+  readonly isUnknownMethod: boolean
+
+  constructor(message: string, options: GatewayErrorOptions = {}) {
+    super(message, options)
+    this.retryAfterMs = options.retryAfterMs
+    this.isUnknownMethod = options.isUnknownMethod ?? false
+  }
 }
+
+interface GatewayErrorOptions extends ErrorOptions {
+  retryAfterMs?: number | undefined
+  isUnknownMethod?: boolean
+}
+
+export type Gateway = ReturnType<typeof openGateway>
 
 export interface GatewayOptions {
   /** For one whole answer. Default: 10 s. */
@@ -55,20 +63,8 @@ const HEIGHT_HEADER = 'x-cosmos-block-height'
  */
 const UNKNOWN_METHOD = new Set([404, 501])
 
-const isAbsent = (error: unknown) => error instanceof NotAnswered && UNKNOWN_METHOD.has(error.status)
-
-class NotAnswered extends GatewayError {
-  readonly status: number
-
-  constructor(message: string, status: number, retryAfterMs?: number) {
-    super(message, retryAfterMs)
-    this.status = status
-  }
-}
-
 /** `url`: http or https, without credentials. The paths of the methods are added to it. */
-export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
-  const { timeoutMs = 10_000, maxBytes = 2 ** 20 } = options
+export function openGateway(url: URL, { timeoutMs = 10_000, maxBytes = 2 ** 20 }: GatewayOptions = {}) {
   const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}`
   /**
    * The height of the last round. A gateway with several nodes must not bring us back to an earlier block.
@@ -95,8 +91,10 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
       })
       if (response.status !== 200) {
         await response.body?.cancel()
-        const after = retryAfter(response.headers.get('retry-after'))
-        throw new NotAnswered(`${path}: answered with ${response.status}`, response.status, after)
+        throw new GatewayError(`${path}: answered with ${response.status}`, {
+          retryAfterMs: retryAfter(response.headers.get('retry-after')),
+          isUnknownMethod: UNKNOWN_METHOD.has(response.status),
+        })
       }
       const answer = parseJson(path, await bodyOf(path, response, maxBytes))
       if (!check(answer)) throw new GatewayError(`${path}: ${problemOf(check)}`)
@@ -105,7 +103,7 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
       signal.throwIfAborted()
       late.signal.throwIfAborted()
       if (error instanceof GatewayError) throw error
-      throw new GatewayError(`${path}: ${causeOf(error)}`, undefined, { cause: error })
+      throw new GatewayError(`${path}: ${causeOf(error)}`, { cause: error })
     } finally {
       clearTimeout(timer)
     }
@@ -121,7 +119,7 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
     try {
       return (await get(check, path, signal, height)).answer
     } catch (error) {
-      if (isAbsent(error)) return undefined
+      if (error instanceof GatewayError && error.isUnknownMethod) return undefined
       throw error
     }
   }
@@ -129,18 +127,22 @@ export function openGateway(url: URL, options: GatewayOptions = {}): Gateway {
   async function appliedHeight(name: string, signal: AbortSignal, height: string | undefined) {
     // These names can't be sent in a path: they would mean a directory.
     if (name === '' || name === '.' || name === '..') return '0'
-    const { answer } = await get(
-      isAppliedPlan,
-      `applied_plan/${encodeURIComponent(wellFormed(name))}`,
-      signal,
-      height,
-    )
+    const path = `applied_plan/${encodeURIComponent(wellFormed(name))}`
+    const { answer } = await get(isAppliedPlan, path, signal, height)
     return int64('applied_plan', 'height', answer.height)
   }
 
   return {
+    /** Without the query string, so that it can be printed. */
     url: base,
-    async observe(scheduled, signal) {
+    /**
+     * Sends each query once. `scheduled` is the name of the plan in the log. When the chain no longer has that
+     * plan, this also asks at which height it was applied.
+     *
+     * @throws GatewayError when an answer is missing, late, too large or invalid
+     * @throws the signal's reason when it is aborted
+     */
+    async observe(scheduled: string | undefined, signal: AbortSignal): Promise<Observed> {
       const current = await get(isCurrentPlan, 'current_plan', signal)
       const { height } = current
       if (height !== undefined && BigInt(height) < latest) {

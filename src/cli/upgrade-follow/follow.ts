@@ -11,8 +11,7 @@ import { type EventStore, LOG_START, type Position } from '../../events/event-st
 import { UPGRADE_STREAM } from '../../events/streams.ts'
 import type { UpgradeEvent } from '../../events/upgrade-events.ts'
 import { type ChangesSeen, changesOf } from './follow-changes.ts'
-import type { Gateway } from './follow-gateway.ts'
-import { GatewayError } from './gateway-error.ts'
+import { type Gateway, GatewayError } from './follow-gateway.ts'
 
 /** What `follow` reports. */
 export type FollowNews =

@@ -5,41 +5,20 @@ import { claimKeys } from '../../events/streams.ts'
 import { takeClaim } from '../claims.ts'
 import type { CommandContext } from '../execute.ts'
 
-/** Claims a login for the stream of a new account. Resolves to false when another account has it. */
-export function takeLogin(
+/** Claims a login or an e-mail address for the stream of a new account. Resolves to false when another one has it. */
+export async function takeName(
   store: EventStore,
   context: CommandContext,
-  login: string,
+  kind: 'login' | 'email',
+  name: string,
   holder: string,
 ): Promise<boolean> {
-  const key = claimKeys.login(login)
-  return take(store, context, key, holder, (account) => claimKeys.login(account.login) === key)
-}
-
-/** Claims an e-mail address for the stream of a new user. Resolves to false when another user has it. */
-export function takeEmail(
-  store: EventStore,
-  context: CommandContext,
-  email: string,
-  holder: string,
-): Promise<boolean> {
-  const key = claimKeys.email(email)
-  return take(store, context, key, holder, (account) => claimKeys.email(account.email) === key)
-}
-
-async function take(
-  store: EventStore,
-  context: CommandContext,
-  key: string,
-  holder: string,
-  holds: (account: { login: string; email: string }) => boolean,
-): Promise<boolean> {
+  const key = claimKeys[kind](name)
   const stillHolds = async (other: string) => {
     const account = await createdIn(store, other)
-    return account !== undefined && holds(account)
+    return account !== undefined && claimKeys[kind](account[kind]) === key
   }
-  const { taken } = await takeClaim(store, context, { key, holder, stillHolds })
-  return taken
+  return (await takeClaim(store, context, { key, holder, stillHolds })).taken
 }
 
 /** The account that the first event of a stream creates. */

@@ -5,10 +5,11 @@ import { Type } from 'typebox'
 import { NDJSON } from '../../http/ndjson.ts'
 import { sendStreamedText } from '../../http/streamed-text.ts'
 import type { ReadModel } from '../../projections/read-model.ts'
-import { type RebuildProgress, RebuildUnderWay, SharedReadModels } from '../../projections/rebuild.ts'
+import { type RebuildProgress, RebuildUnderWay } from '../../projections/rebuild.ts'
 import { modelsNamed, UnknownReadModel } from '../../projections/views.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { siteAdmin } from '../../rights/requester.ts'
+import { route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 
@@ -22,7 +23,8 @@ const ANSWER = {
   200: {
     description:
       'A line for each step: the model, the number of its events so far, their position in the log and the end of ' +
-      'the log; `done` is true when queries read the new documents. The last line is the outcome: `rebuilt`, or ' +
+      'the log; `done` is true when queries read the new documents, and ' +
+      '`lacks` then names parts of streams that the log has lost. The last line is the outcome: `rebuilt`, or ' +
       '`failed` with the reason. Without an outcome the server stopped before the end. The rebuild ends when its ' +
       'client goes away: the model that was being rebuilt keeps its old documents',
     content: { [NDJSON]: { schema: Type.String() } },
@@ -52,7 +54,7 @@ export function rebuildRoutes({
     try {
       rebuilder.requireFree()
     } catch (error) {
-      const isRefusal = error instanceof RebuildUnderWay || error instanceof SharedReadModels
+      const isRefusal = error instanceof RebuildUnderWay
       throw isRefusal ? new Refused(refuse.conflict(error.message)) : error
     }
   }
@@ -61,9 +63,8 @@ export function rebuildRoutes({
     app.post(
       '/admin/rebuild',
       {
-        config: { scope: 'admin' },
         preValidation: async (request) => void siteAdmin(request, 'rebuild read models'),
-        schema: { tags: ['admin'], body: GivenOrNull(RebuildOption), response: ANSWER },
+        ...route('admin', { body: GivenOrNull(RebuildOption), response: ANSWER }),
       },
       async (request, reply) => {
         const models = modelsIn(request.body?.models ?? [])

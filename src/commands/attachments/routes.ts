@@ -1,29 +1,25 @@
 /** Adds files to comments, renames them and deletes them. */
 import { randomUUID } from 'node:crypto'
 import multipart from '@fastify/multipart'
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { isAllowed, sniff } from '../../attachments/file-kind.ts'
 import { cleanFileName } from '../../attachments/file-name.ts'
 import type { AccountRef, Attachment } from '../../events/domain-events.ts'
-import { discussionStream, idsStream } from '../../events/streams.ts'
+import { idsStream } from '../../events/streams.ts'
 import type { CommentDocument } from '../../projections/comments.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { atLeast } from '../../rights/access.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { AttachmentParams, AttachmentWire, attachmentOf, attachmentWire } from '../../wire/attachments.ts'
 import { CommentParams, commentFor } from '../../wire/comments.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
-import {
-  commentDecider,
-  decideAddAttachment,
-  decideDeleteAttachment,
-  decideRenameAttachment,
-} from '../comments/comment.ts'
-import { type CommandContext, execute } from '../execute.ts'
+import { changeComment } from '../comments/change.ts'
+import { decideAddAttachment, decideDeleteAttachment, decideRenameAttachment } from '../comments/comment.ts'
+import type { CommandContext } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { drainRequest, receiveUpload, type Upload } from './upload.ts'
@@ -36,10 +32,9 @@ const UploadQuery = Type.Object({
     Type.String({ description: 'name of the attachment; if empty, the name of the uploaded file' }),
   ),
 })
-const EditAttachmentOptions = Type.Object({ name: GivenOrNull(Type.String()) })
+type UploadRequest = { Params: Static<typeof CommentParams>; Querystring: Static<typeof UploadQuery> }
 
-const forbiddenType = () =>
-  new Refused(refuse.unprocessable('attachment: files of this type are not allowed here'))
+const EditAttachmentOptions = Type.Object({ name: GivenOrNull(Type.String()) })
 
 /**
  * The comment in the path, for a requester who may change its files: an admin of the repository, or the poster when
@@ -47,12 +42,11 @@ const forbiddenType = () =>
  */
 async function commentToChange(
   services: Services,
-  request: FastifyRequest,
-  path: Static<typeof CommentParams>,
+  request: RepositoryRequest & { params: { id: string } },
 ): Promise<{ comment: CommentDocument; requester: AccountRef }> {
-  const { repository, access } = await repositoryFor(services, request.requester, path, 'read')
+  const { repository, access } = await onRepository(services, request, 'read')
   const { id, login } = signedIn(request)
-  const comment = await commentFor(services, repository.id, path.id)
+  const comment = await commentFor(services, repository.id, request.params.id)
   const mayChange = comment.author.id === id ? atLeast(access, 'write') : atLeast(access, 'admin')
   if (!mayChange) {
     throw new Refused(
@@ -62,7 +56,7 @@ async function commentToChange(
   return { comment, requester: { id, login } }
 }
 
-export function attachmentRoutes(services: Services): FastifyPluginAsyncTypebox {
+export const attachmentRoutes: Routes = (services) => {
   const { attachments, config, events, views } = services
 
   /** An attachment as queries show it, or as it was just recorded when queries lag. */
@@ -73,27 +67,24 @@ export function attachmentRoutes(services: Services): FastifyPluginAsyncTypebox 
 
   /** Checks the type of a file by its name and its first bytes. @throws Refused (unprocessable) */
   async function requireAllowed(name: string, head: Uint8Array): Promise<void> {
-    if (!isAllowed(config.attachmentAllowedTypes, name, await sniff(head))) throw forbiddenType()
+    if (isAllowed(config.attachmentAllowedTypes, name, await sniff(head))) return
+    throw new Refused(refuse.unprocessable('attachment: files of this type are not allowed here'))
   }
 
   /** Records a file that is stored already. Resolves to the attachment; for a retried request, to the first one. */
   async function recordUpload(
-    request: FastifyRequest,
+    request: FastifyRequest<UploadRequest>,
     reply: FastifyReply,
-    path: Static<typeof CommentParams>,
     { uuid, size, digest }: Upload,
     name: string,
   ) {
     // Check the rights again: the upload may have taken long.
-    const { comment, requester: uploader } = await commentToChange(services, request, path)
+    const { comment, requester: uploader } = await commentToChange(services, request)
     const context = commandContext(request, { name, size, digest })
     const id = await takeNumber(events, context, idsStream('attachment'))
-    const state = await execute(events, context, {
-      stream: discussionStream(comment),
-      step: 'add attachment',
-      decider: commentDecider(comment.id),
-      decide: (now) => decideAddAttachment(now, { id, uuid, name, size, uploader }),
-    })
+    const state = await changeComment(services, context, comment, 'add attachment', (now) =>
+      decideAddAttachment(now, { id, uuid, name, size, uploader }),
+    )
     const file = state.status === 'there' ? state.attachments.find((one) => one.id === id) : undefined
     if (file === undefined) throw new Refused(refuse.notFound('this attachment has been deleted since'))
     // This is a retried request: the file of the first one is the attachment.
@@ -102,14 +93,8 @@ export function attachmentRoutes(services: Services): FastifyPluginAsyncTypebox 
     return wireOf(comment, file, context)
   }
 
-  async function upload(
-    request: FastifyRequest<{
-      Params: Static<typeof CommentParams>
-      Querystring: Static<typeof UploadQuery>
-    }>,
-    reply: FastifyReply,
-  ) {
-    await commentToChange(services, request, request.params)
+  async function upload(request: FastifyRequest<UploadRequest>, reply: FastifyReply) {
+    await commentToChange(services, request)
     const uuid = randomUUID()
     const received = await receiveUpload(request, attachments, {
       uuid,
@@ -125,7 +110,7 @@ export function attachmentRoutes(services: Services): FastifyPluginAsyncTypebox 
       throw error
     }
     try {
-      const wire = await recordUpload(request, reply, request.params, received, name)
+      const wire = await recordUpload(request, reply, received, name)
       return reply.code(201).send(wire)
     } catch (error) {
       // After any other failure it may be recorded. If it is not, the next start removes the file.
@@ -140,40 +125,30 @@ export function attachmentRoutes(services: Services): FastifyPluginAsyncTypebox 
     app.addContentTypeParser('*', (_request, _payload, done) => done(null))
     await app.register(multipart, { throwFileSizeLimit: false })
     app.addHook('onError', async (request, reply) => drainRequest(request, reply))
-    app.post<{ Params: Static<typeof CommentParams>; Querystring: Static<typeof UploadQuery> }>(
+    app.post<UploadRequest>(
       '/repos/:owner/:repo/issues/comments/:id/assets',
-      {
-        config: { scope: 'issue' },
-        schema: {
-          tags: ['issue'],
-          consumes: ['multipart/form-data'],
-          params: CommentParams,
-          querystring: UploadQuery,
-          response: { 201: AttachmentWire },
-        },
-      },
+      route('issue', {
+        consumes: ['multipart/form-data'],
+        params: CommentParams,
+        querystring: UploadQuery,
+        response: { 201: AttachmentWire },
+      }),
       upload,
     )
   }
 
   return async (app) => {
-    const config = { scope: 'issue' } as const
-    const tags = ['issue']
     await app.register(uploadRoute)
 
     app.patch(
       '/repos/:owner/:repo/issues/comments/:id/assets/:attachment_id',
-      {
-        config,
-        schema: {
-          tags,
-          params: AttachmentParams,
-          body: EditAttachmentOptions,
-          response: { 201: AttachmentWire },
-        },
-      },
+      route('issue', {
+        params: AttachmentParams,
+        body: EditAttachmentOptions,
+        response: { 201: AttachmentWire },
+      }),
       async (request, reply) => {
-        const { comment } = await commentToChange(services, request, request.params)
+        const { comment } = await commentToChange(services, request)
         const file = attachmentOf(comment, request.params.attachment_id)
         const given = request.body.name ?? ''
         const name = given === '' ? file.name : cleanFileName(given)
@@ -183,12 +158,9 @@ export function attachmentRoutes(services: Services): FastifyPluginAsyncTypebox 
           await requireAllowed(name, head ?? Buffer.alloc(0))
         }
         const context = commandContext(request)
-        await execute(events, context, {
-          stream: discussionStream(comment),
-          step: 'rename attachment',
-          decider: commentDecider(comment.id),
-          decide: (state) => decideRenameAttachment(state, file.id, name),
-        })
+        await changeComment(services, context, comment, 'rename attachment', (state) =>
+          decideRenameAttachment(state, file.id, name),
+        )
         await settled(services, context, reply)
         return reply.code(201).send(await wireOf(comment, { ...file, name }, context))
       },
@@ -196,17 +168,14 @@ export function attachmentRoutes(services: Services): FastifyPluginAsyncTypebox 
 
     app.delete(
       '/repos/:owner/:repo/issues/comments/:id/assets/:attachment_id',
-      { config, schema: { tags, params: AttachmentParams, response: { 204: Type.Null() } } },
+      route('issue', { params: AttachmentParams, response: NO_CONTENT }),
       async (request, reply) => {
-        const { comment } = await commentToChange(services, request, request.params)
+        const { comment } = await commentToChange(services, request)
         const { id, uuid } = attachmentOf(comment, request.params.attachment_id)
         const context = commandContext(request)
-        await execute(events, context, {
-          stream: discussionStream(comment),
-          step: 'delete attachment',
-          decider: commentDecider(comment.id),
-          decide: (state) => decideDeleteAttachment(state, id),
-        })
+        await changeComment(services, context, comment, 'delete attachment', (state) =>
+          decideDeleteAttachment(state, id),
+        )
         await attachments.remove(uuid)
         await settled(services, context, reply)
         return reply.code(204).send(null)

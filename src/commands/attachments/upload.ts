@@ -18,17 +18,10 @@ export interface Upload extends ReceivedFile {
   fileName: string
 }
 
-interface UploadOptions {
-  uuid: string
-  /** Largest size of the file, in bytes. */
-  maxSize: number
-  /** Whether to compute the SHA-256 of the file. */
-  digest: boolean
-}
-
 /**
  * Reads a multipart request to its end and stores its first part `attachment`: in constant memory, flushed, under a
- * temporary name. When it fails, nothing is left on disk.
+ * temporary name. When it fails, nothing is left on disk. `maxSize`: of the file, in bytes. `digest`: whether to
+ * compute the file's SHA-256.
  *
  * @throws FileTooLarge when the file, or the request, is larger than allowed
  * @throws Refused (invalid) when the part is missing, or the request is malformed or cut off
@@ -36,7 +29,7 @@ interface UploadOptions {
 export async function receiveUpload(
   request: FastifyRequest,
   files: AttachmentFiles,
-  { uuid, maxSize, digest }: UploadOptions,
+  { uuid, maxSize, digest }: { uuid: string; maxSize: number; digest: boolean },
 ): Promise<Upload> {
   if (!request.isMultipart()) throw new Refused(refuse.invalid('the request must be multipart/form-data'))
   const { raw } = request

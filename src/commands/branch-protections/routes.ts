@@ -1,11 +1,8 @@
 /** Creates, changes and removes branch protections: `/repos/{owner}/{repo}/branch_protections`. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
-import type { BranchProtection, RepositoryEvent } from '../../events/domain-events.ts'
-import { repositoryStream } from '../../events/streams.ts'
+import type { FastifyRequest } from 'fastify'
+import type { BranchProtection } from '../../events/domain-events.ts'
 import { onRepository } from '../../rights/repository-access.ts'
-import type { Services } from '../../services.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import {
   BranchProtectionWire,
   ProtectionParams,
@@ -13,8 +10,8 @@ import {
   protectionWire,
 } from '../../wire/branch-protections.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
-import { type CommandContext, type Decision, execute } from '../execute.ts'
-import { type RepositoryState, repositoryDecider } from '../repositories/repository.ts'
+import { repositories } from '../aggregates.ts'
+import type { RepositoryState } from '../repositories/repository.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { decideAddProtection, decideEditProtection, decideRemoveProtection } from './protections.ts'
 import {
@@ -33,93 +30,73 @@ async function dropNulls(request: FastifyRequest): Promise<void> {
   request.body = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
 }
 
-export function branchProtectionRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { events } = services
+/** The rule of that name; undefined when it is gone. From the log, since the read models may lag. */
+function ruleIn(state: RepositoryState, name: string): BranchProtection | undefined {
+  return state.status === 'active' ? state.protections.find(({ rule }) => rule === name) : undefined
+}
 
-  /** Resolves to the rule after the command, if it exists then. From the log, since the read models may lag. */
-  async function carryOut(
-    { repoId, rule }: { repoId: number; rule: string },
-    context: CommandContext,
-    reply: FastifyReply,
-    decide: (state: RepositoryState) => Decision<RepositoryEvent>,
-  ): Promise<BranchProtection | undefined> {
-    const stream = repositoryStream(repoId)
-    const state = await execute(events, context, {
-      stream,
-      step: 'protect',
-      decider: repositoryDecider,
-      decide,
-    })
-    await settled(services, context, reply)
-    return state.status === 'active'
-      ? state.protections.find((protection) => protection.rule === rule)
-      : undefined
-  }
+export const branchProtectionRoutes: Routes = (services) => async (app) => {
+  app.post(
+    '/repos/:owner/:repo/branch_protections',
+    {
+      preValidation: dropNulls,
+      ...route('repository', {
+        params: RepositoryParams,
+        body: CreateProtectionOptions,
+        response: { 201: BranchProtectionWire },
+      }),
+    },
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'admin')
+      const rule = ruleOf(request.body)
+      const named = await checkOptions(services, request.body)
+      const settings = withOptions({ ...NEW_PROTECTION, rule }, request.body, named)
+      const context = commandContext(request)
+      const state = await repositories.change(services, context, repository.id, 'protect', (now) =>
+        decideAddProtection(now, settings, context.at),
+      )
+      await settled(services, context, reply)
+      return reply.code(201).send(await protectionWire(services, ruleIn(state, rule)))
+    },
+  )
 
-  return async (app) => {
-    const tags = ['repository']
+  app.patch(
+    '/repos/:owner/:repo/branch_protections/*',
+    {
+      preValidation: dropNulls,
+      ...route('repository', {
+        params: ProtectionParams,
+        body: ProtectionOptions,
+        response: { 200: BranchProtectionWire },
+      }),
+    },
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'admin')
+      const rule = request.params['*']
+      // A rule that does not exist gives 404, whatever the body says.
+      protectionNamed(repository, rule)
+      const named = await checkOptions(services, request.body)
+      const context = commandContext(request)
+      const edit = (before: BranchProtection) => withOptions(before, request.body, named)
+      const state = await repositories.change(services, context, repository.id, 'protect', (now) =>
+        decideEditProtection(now, rule, edit, context.at),
+      )
+      await settled(services, context, reply)
+      return await protectionWire(services, ruleIn(state, rule))
+    },
+  )
 
-    app.post(
-      '/repos/:owner/:repo/branch_protections',
-      {
-        preValidation: dropNulls,
-        schema: {
-          tags,
-          params: RepositoryParams,
-          body: CreateProtectionOptions,
-          response: { 201: BranchProtectionWire },
-        },
-      },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'admin')
-        const rule = ruleOf(request.body)
-        const named = await checkOptions(services, request.body)
-        const settings = withOptions({ ...NEW_PROTECTION, rule }, request.body, named)
-        const context = commandContext(request)
-        const made = await carryOut({ repoId: repository.id, rule }, context, reply, (state) =>
-          decideAddProtection(state, settings, context.at),
-        )
-        return reply.code(201).send(await protectionWire(services, made))
-      },
-    )
-
-    app.patch(
-      '/repos/:owner/:repo/branch_protections/*',
-      {
-        preValidation: dropNulls,
-        schema: {
-          tags,
-          params: ProtectionParams,
-          body: ProtectionOptions,
-          response: { 200: BranchProtectionWire },
-        },
-      },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'admin')
-        const rule = request.params['*']
-        // A rule that does not exist gives 404, whatever the body says.
-        protectionNamed(repository, rule)
-        const named = await checkOptions(services, request.body)
-        const context = commandContext(request)
-        const edit = (before: BranchProtection) => withOptions(before, request.body, named)
-        const edited = await carryOut({ repoId: repository.id, rule }, context, reply, (state) =>
-          decideEditProtection(state, rule, edit, context.at),
-        )
-        return await protectionWire(services, edited)
-      },
-    )
-
-    app.delete(
-      '/repos/:owner/:repo/branch_protections/*',
-      { schema: { tags, params: ProtectionParams, response: { 204: Type.Null() } } },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'admin')
-        const rule = request.params['*']
-        await carryOut({ repoId: repository.id, rule }, commandContext(request), reply, (state) =>
-          decideRemoveProtection(state, rule),
-        )
-        return reply.code(204).send(null)
-      },
-    )
-  }
+  app.delete(
+    '/repos/:owner/:repo/branch_protections/*',
+    route('repository', { params: ProtectionParams, response: NO_CONTENT }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'admin')
+      const context = commandContext(request)
+      await repositories.change(services, context, repository.id, 'protect', (now) =>
+        decideRemoveProtection(now, request.params['*']),
+      )
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
 }

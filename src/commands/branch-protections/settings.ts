@@ -93,14 +93,10 @@ interface NamedUsers {
 function whitelistOf(
   before: number[] | null,
   field: string,
-  {
-    enable,
-    named,
-    possible,
-  }: { enable: boolean | undefined; named: number[] | undefined; possible: boolean },
+  enable: boolean | undefined,
+  named: number[] | undefined,
 ): number[] | null {
-  const enabled = possible && (enable ?? before !== null)
-  if (enabled) return named ?? before ?? []
+  if (enable ?? before !== null) return named ?? before ?? []
   if (named !== undefined && named.length > 0) {
     throw unprocessable(`${field}_whitelist_usernames: needs enable_${field}_whitelist`)
   }
@@ -118,16 +114,9 @@ export function withOptions(
     rule: before.rule,
     priority: options.priority ?? before.priority,
     push,
-    pushers: whitelistOf(before.pushers, 'push', {
-      enable: options.enable_push_whitelist,
-      named: named.pushers,
-      possible: push,
-    }),
-    mergers: whitelistOf(before.mergers, 'merge', {
-      enable: options.enable_merge_whitelist,
-      named: named.mergers,
-      possible: true,
-    }),
+    // Without pushes there is no whitelist of those who push.
+    pushers: whitelistOf(before.pushers, 'push', push && options.enable_push_whitelist, named.pushers),
+    mergers: whitelistOf(before.mergers, 'merge', options.enable_merge_whitelist, named.mergers),
     statusCheck: options.enable_status_check ?? before.statusCheck,
     contexts: [...new Set(options.status_check_contexts ?? before.contexts)],
     requireSigned: options.require_signed_commits ?? before.requireSigned,

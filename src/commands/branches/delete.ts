@@ -1,38 +1,35 @@
 /** Deletes a branch: `DELETE /repos/{owner}/{repo}/branches/{branch}`. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { Type } from 'typebox'
 import { branchId } from '../../projections/branches.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
 import { onRepository } from '../../rights/repository-access.ts'
-import type { Services } from '../../services.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { BranchParams } from '../../wire/branches.ts'
+import { removeBranch } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
-import { removeBranch } from './remove-branch.ts'
 
-export function deleteBranchRoutes(services: Services): FastifyPluginAsyncTypebox {
-  return async (app) => {
-    app.delete(
-      '/repos/:owner/:repo/branches/*',
-      { schema: { tags: ['repository'], params: BranchParams, response: { 204: Type.Null() } } },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'write')
-        const name = request.params['*']
-        const branch = await services.views.branches.get(branchId(repository.id, name))
-        if (branch === undefined) throw new Refused(refuse.notFound('branch not found'))
-        if (name === repository.defaultBranch) {
-          throw new Refused(refuse.forbidden('the default branch cannot be deleted'))
-        }
-        if (protectionOf(repository.protections, name) !== undefined) {
-          throw new Refused(refuse.forbidden('the branch is protected and cannot be deleted'))
-        }
-        const context = commandContext(request)
-        const outcome = await removeBranch(services, context, repository.id, name, branch.commit.sha)
-        if (outcome !== 'moved')
-          throw new Refused(refuse.conflict('a push has moved the branch in the meantime'))
-        await settled(services, context, reply)
-        return reply.code(204).send(null)
-      },
-    )
-  }
+export const deleteBranchRoutes: Routes = (services) => async (app) => {
+  app.delete(
+    '/repos/:owner/:repo/branches/*',
+    route('repository', { params: BranchParams, response: NO_CONTENT }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'write')
+      const name = request.params['*']
+      const branch = await services.views.branches.get(branchId(repository.id, name))
+      if (branch === undefined) throw new Refused(refuse.notFound('branch not found'))
+      if (name === repository.defaultBranch) {
+        throw new Refused(refuse.forbidden('the default branch cannot be deleted'))
+      }
+      if (protectionOf(repository.protections, name) !== undefined) {
+        throw new Refused(refuse.forbidden('the branch is protected and cannot be deleted'))
+      }
+      const context = commandContext(request)
+      const point = { repoId: repository.id, branch: name, sha: branch.commit.sha }
+      const outcome = await removeBranch(services, context, point)
+      if (outcome !== 'moved')
+        throw new Refused(refuse.conflict('a push has moved the branch in the meantime'))
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
 }

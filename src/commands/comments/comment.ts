@@ -1,18 +1,13 @@
 /** The comment aggregate: one comment with its files, in the stream of its issue or pull request. Pure. */
-import type { AccountRef, Attachment, CommentEvent, IssueRef } from '../../events/domain-events.ts'
+import type { Attachment, CommentEvent } from '../../events/domain-events.ts'
+import type { EventOf } from '../../events/handlers.ts'
 import { refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 
 export type CommentState =
   | { status: 'none' }
-  | ({
-      status: 'there'
-      commentId: number
-      author: AccountRef
-      body: string
-      attachments: readonly Attachment[]
-    } & IssueRef)
+  | ({ status: 'there'; attachments: readonly Attachment[] } & EventOf<'CommentAdded'>['data'])
 
 /** At most this many files in a comment. */
 const MAX_ATTACHMENTS = 100

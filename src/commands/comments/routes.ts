@@ -1,41 +1,36 @@
 /** Adds comments to issues and pull requests, changes and deletes them. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { idsStream } from '../../events/streams.ts'
-import type { CommentDocument } from '../../projections/comments.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { atLeast } from '../../rights/access.ts'
-import { onRepository, repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { CommentParams, CommentWire, commentFor, commentWire } from '../../wire/comments.ts'
 import { IssueParams, issueFor } from '../../wire/issues.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
+import { TextOf } from '../text-schema.ts'
 import { addComment, changeComment } from './change.ts'
 import { decideDeleteComment, decideEditComment } from './comment.ts'
 
-const CommentOption = Type.Object({ body: Type.String() })
+const CommentOption = (services: Services) => Type.Object({ body: TextOf(services) })
 
 /** The text of a comment, unchanged. @throws Refused (unprocessable) when it is blank */
-function textOf({ body }: Static<typeof CommentOption>): string {
+function textOf({ body }: Static<ReturnType<typeof CommentOption>>): string {
   if (body.trim() === '') throw new Refused(refuse.unprocessable('body: must not be empty'))
   return body
 }
 
-export function commentRoutes(services: Services): FastifyPluginAsyncTypebox {
+export const commentRoutes: Routes = (services) => {
   const { events, views } = services
 
   /** The comment in the path, for its author and for those who may write to the repository. */
-  async function commentToChange(
-    request: FastifyRequest,
-    path: Static<typeof CommentParams>,
-  ): Promise<{ repository: RepositoryDocument; comment: CommentDocument }> {
-    const { repository, access } = await repositoryFor(services, request.requester, path, 'read')
+  async function commentToChange(request: RepositoryRequest & { params: { id: string } }) {
+    const { repository, access } = await onRepository(services, request, 'read')
     const requester = signedIn(request)
-    const comment = await commentFor(services, repository.id, path.id)
+    const comment = await commentFor(services, repository.id, request.params.id)
     if (comment.author.id !== requester.id && !atLeast(access, 'write')) {
       throw new Refused(
         refuse.forbidden('only its author and writers of the repository may change a comment'),
@@ -45,12 +40,9 @@ export function commentRoutes(services: Services): FastifyPluginAsyncTypebox {
   }
 
   return async (app) => {
-    const config = { scope: 'issue' } as const
-    const tags = ['issue']
-
     app.post(
       '/repos/:owner/:repo/issues/:index/comments',
-      { config, schema: { tags, params: IssueParams, body: CommentOption, response: { 201: CommentWire } } },
+      route('issue', { params: IssueParams, body: CommentOption(services), response: { 201: CommentWire } }),
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const { id: authorId, login } = signedIn(request)
@@ -74,12 +66,13 @@ export function commentRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.patch(
       '/repos/:owner/:repo/issues/comments/:id',
-      {
-        config,
-        schema: { tags, params: CommentParams, body: CommentOption, response: { 200: CommentWire } },
-      },
+      route('issue', {
+        params: CommentParams,
+        body: CommentOption(services),
+        response: { 200: CommentWire },
+      }),
       async (request, reply) => {
-        const { repository, comment } = await commentToChange(request, request.params)
+        const { repository, comment } = await commentToChange(request)
         const body = textOf(request.body)
         const context = commandContext(request)
         const before = context.written
@@ -95,9 +88,9 @@ export function commentRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.delete(
       '/repos/:owner/:repo/issues/comments/:id',
-      { config, schema: { tags, params: CommentParams, response: { 204: Type.Null() } } },
+      route('issue', { params: CommentParams, response: NO_CONTENT }),
       async (request, reply) => {
-        const { comment } = await commentToChange(request, request.params)
+        const { comment } = await commentToChange(request)
         const context = commandContext(request)
         await changeComment(services, context, comment, 'delete comment', decideDeleteComment)
         await settled(services, context, reply)

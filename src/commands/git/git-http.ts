@@ -1,8 +1,7 @@
 /** The routes of git's smart HTTP protocol, `/{owner}/{repo}.git`: with the credentials and rights of the API. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import type { Permission } from '../../events/domain-events.ts'
 import { receivePack } from '../../git/receive-pack.ts'
 import type { RefChange } from '../../git/refs.ts'
@@ -16,13 +15,13 @@ import { requireScope } from '../../rights/auth.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import { type RepositoryAccess, repositoryFor } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
+import type { Routes } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { mayPushAnyBranch, pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
 import { requestContext } from '../request-context.ts'
 
 const GitParams = Type.Object({ owner: Type.String(), repo: Type.String() })
-type GitPath = { owner: string; repo: string }
 
 const REQUIRED_PERMISSION: Record<GitService, Permission> = {
   'git-upload-pack': 'read',
@@ -37,7 +36,7 @@ const REQUIRED_PERMISSION: Record<GitService, Permission> = {
 async function gitRepository(
   services: Services,
   request: FastifyRequest,
-  { owner, repo }: GitPath,
+  { owner, repo }: Static<typeof GitParams>,
   service: GitService,
 ): Promise<RepositoryAccess> {
   const needed = REQUIRED_PERMISSION[service]
@@ -122,7 +121,7 @@ function checkChange(
   }
 }
 
-export function gitHttpRoutes(services: Services): FastifyPluginAsyncTypebox {
+export const gitHttpRoutes: Routes = (services) => {
   const protocolOf = (request: FastifyRequest) => {
     const protocol = request.headers['git-protocol']
     return typeof protocol === 'string' ? protocol : undefined

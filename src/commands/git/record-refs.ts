@@ -1,8 +1,10 @@
 /** Records refs that git has moved: an event names each ref and, for a branch, its new commit. */
 import { v5 as uuidV5 } from 'uuid'
-import type { GitEvent, RefUpdate } from '../../events/domain-events.ts'
+import { cutText, eventBytes, jsonBytes, MAX_APPEND_BYTES } from '../../events/append-size.ts'
+import type { BranchPoint, CommitSummary, GitEvent, RefUpdate } from '../../events/domain-events.ts'
 import { gitStream } from '../../events/streams.ts'
-import { commitFacts } from '../../git/commits.ts'
+import { type CommitFacts, commitFacts, type Signature } from '../../git/commits.ts'
+import { deleteRef, type RefOutcome } from '../../git/refs.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { append, type CommandContext } from '../execute.ts'
@@ -13,14 +15,25 @@ export interface MovedRef {
   to: string | null
 }
 
-/** At most this many refs go into one event; a larger push is several events in one append. */
+/** At most this many refs go into one event. A larger push is several events, in as many appends as they need. */
 const REFS_PER_EVENT = 500
-/** Characters of a commit message in an event. Lists show only its beginning, and git has all of it. */
-const MAX_MESSAGE = 64 * 1024
+/** Bytes of the refs and commits of one event. */
+const MAX_EVENT_BYTES = 256 * 1024
+/** Room for the metadata of one event: ids, times and names, all of them short. */
+const METADATA_BYTES = 2 * 1024
+/** The commits of so many branches are read at a time: each may have a message of 1 MB. */
+const BRANCHES_AT_ONCE = 50
+/** Bytes of a commit message in an event. Lists show only its beginning, and git has all of it. */
+const MAX_MESSAGE_BYTES = 8 * 1024
+/** Bytes of a name and of an address in a commit. Nobody's is longer; git itself has no limit. */
+const MAX_NAME_BYTES = 512
 
 const MOVE_NAMESPACE = '0a3e3f0b-6c0f-4f4e-9a53-5a3a2f3f7c52'
 
-/** Appends the moves of refs. They have happened in git already, so no revision is expected. */
+/**
+ * Appends the moves of refs. They have happened in git already, so no revision is expected. Many moves are several
+ * appends. When one of them fails, the ones before it stay; the recovery compares git with the log and records the rest.
+ */
 export async function recordRefs(
   services: Services,
   context: CommandContext,
@@ -28,26 +41,83 @@ export async function recordRefs(
   cause: GitEvent['data']['cause'],
   moved: readonly MovedRef[],
 ): Promise<void> {
-  if (moved.length === 0) return
-  const heads = moved.filter(({ ref, to }) => ref.startsWith('refs/heads/') && to !== null)
-  const shas = [...new Set(heads.map(({ to }) => to).filter((sha) => sha !== null))]
-  const facts = await commitFacts(gitDirOf(services, repoId), shas)
-  const refs = moved.map(({ ref, from, to }): RefUpdate => {
-    const fact = to === null || !ref.startsWith('refs/heads/') ? undefined : facts.get(to)
-    const commit = fact && {
-      sha: fact.sha,
-      message: fact.message.slice(0, MAX_MESSAGE),
-      author: fact.author,
-      committer: fact.committer,
-    }
-    return { ref, from, to, commit: commit ?? null }
-  })
-  const events: GitEvent[] = []
-  for (let i = 0; i < refs.length; i += REFS_PER_EVENT) {
-    events.push({ type: 'RefsUpdated', data: { repoId, cause, refs: refs.slice(i, i + REFS_PER_EVENT) } })
+  let part = 0
+  let events: GitEvent[] = []
+  let bytes = 0
+  async function flushed(): Promise<void> {
+    if (events.length === 0) return
+    // The first append has the id that it had before there could be several.
+    const step = part === 0 ? cause : `${cause} ${part}`
+    await append(services.events, context, gitStream(repoId), step, events, 'any')
+    part += 1
+    events = []
+    bytes = 0
   }
-  await append(services.events, context, gitStream(repoId), cause, events, 'any')
+  for await (const data of eventsOf(gitDirOf(services, repoId), repoId, cause, moved)) {
+    const own = eventBytes({ data }) + METADATA_BYTES
+    if (bytes + own > MAX_APPEND_BYTES) await flushed()
+    events.push({ type: 'RefsUpdated', data })
+    bytes += own
+  }
+  await flushed()
 }
+
+/** The data of the events of these moves, in order. */
+async function* eventsOf(
+  dir: string,
+  repoId: number,
+  cause: GitEvent['data']['cause'],
+  moved: readonly MovedRef[],
+): AsyncIterable<GitEvent['data']> {
+  let refs: RefUpdate[] = []
+  let commits = new Map<string, CommitSummary>()
+  let bytes = 0
+  for (let i = 0; i < moved.length; i += BRANCHES_AT_ONCE) {
+    const next = moved.slice(i, i + BRANCHES_AT_ONCE)
+    const summaries = await summariesOf(dir, next)
+    for (const { ref, from, to } of next) {
+      const update = { ref, from, to }
+      const summary = to === null || !isBranch(ref) ? undefined : summaries.get(to)
+      const own = jsonBytes(update) + (summary === undefined ? 0 : jsonBytes(summary))
+      if (refs.length === REFS_PER_EVENT || bytes + own > MAX_EVENT_BYTES) {
+        yield { repoId, cause, refs, commits: [...commits.values()] }
+        refs = []
+        commits = new Map()
+        bytes = 0
+      }
+      const isNew = summary !== undefined && !commits.has(summary.sha)
+      bytes += jsonBytes(update) + (isNew ? jsonBytes(summary) : 0)
+      refs.push(update)
+      if (isNew) commits.set(summary.sha, summary)
+    }
+  }
+  if (refs.length > 0) yield { repoId, cause, refs, commits: [...commits.values()] }
+}
+
+const isBranch = (ref: string) => ref.startsWith('refs/heads/')
+
+/** The new commits of the branches among the moved refs, by id. */
+async function summariesOf(dir: string, moved: readonly MovedRef[]): Promise<Map<string, CommitSummary>> {
+  const shas = moved.flatMap(({ ref, to }) => (to === null || !isBranch(ref) ? [] : [to]))
+  const facts = await commitFacts(dir, new Set(shas))
+  return new Map([...facts].map(([sha, fact]) => [sha, summaryOf(fact)]))
+}
+
+/** The parts of a commit that an event has, cut to what fits. */
+function summaryOf({ sha, message, author, committer }: CommitFacts): CommitSummary {
+  return {
+    sha,
+    message: cutText(message, MAX_MESSAGE_BYTES),
+    author: shortSignature(author),
+    committer: shortSignature(committer),
+  }
+}
+
+const shortSignature = ({ name, email, date }: Signature): Signature => ({
+  name: cutText(name, MAX_NAME_BYTES),
+  email: cutText(email, MAX_NAME_BYTES),
+  date,
+})
 
 /**
  * Records the move that merges a pull request. A pull request is merged once. So when recovery records the move
@@ -85,5 +155,20 @@ export function moveRefs<T>(services: Services, repoId: number, work: () => Prom
       services.pushJournal.abandon(marker)
       throw error
     }
+  })
+}
+
+/** Deletes a branch if its tip is `sha`, and records that. Resolves to `stale` when the tip is another commit. */
+export function removeBranch(
+  services: Services,
+  context: CommandContext,
+  { repoId, branch, sha }: BranchPoint,
+): Promise<RefOutcome> {
+  const ref = `refs/heads/${branch}`
+  return moveRefs(services, repoId, async () => {
+    const outcome = await deleteRef(gitDirOf(services, repoId), ref, sha)
+    const moved = outcome === 'moved' ? [{ ref, from: sha, to: null }] : []
+    await recordRefs(services, context, repoId, 'branch-deletion', moved)
+    return outcome
   })
 }

@@ -1,12 +1,11 @@
 /** Carries out a change of what issues and pull requests have in common. */
 import type { DiscussionEvent, IssueRef, PullRequestEvent } from '../../events/domain-events.ts'
-import { issueStream, pullStream } from '../../events/streams.ts'
 import type { Discussion } from '../../projections/discussion.ts'
 import { refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
-import { type CommandContext, type Decision, execute } from '../execute.ts'
-import { type ActivePull, pullDecider } from '../pull-requests/pull-request.ts'
-import { issueDecider } from './issue.ts'
+import { issues, pulls } from '../aggregates.ts'
+import type { CommandContext, Decision } from '../execute.ts'
+import type { ActivePull } from '../pull-requests/pull-request.ts'
 
 interface DiscussionDecision {
   issue(discussion: Discussion): Decision<DiscussionEvent> | Promise<Decision<DiscussionEvent>>
@@ -15,27 +14,21 @@ interface DiscussionDecision {
 }
 
 export async function changeDiscussion(
-  { events }: Services,
+  services: Services,
   context: CommandContext,
-  { repoId, index, isPull }: IssueRef & { isPull: boolean },
+  issue: IssueRef & { isPull: boolean },
   step: string,
   decision: DiscussionDecision,
 ): Promise<void> {
-  if (isPull) {
-    await execute(events, context, {
-      stream: pullStream(repoId, index),
-      step,
-      decider: pullDecider,
-      decide: (state) => (state.status === 'none' ? gone : (decision.pull ?? decision.issue)(state)),
-    })
-    return
+  if (issue.isPull) {
+    await pulls.change(services, context, issue, step, (state) =>
+      state.status === 'none' ? gone : (decision.pull ?? decision.issue)(state),
+    )
+  } else {
+    await issues.change(services, context, issue, step, (state) =>
+      state.status === 'none' ? gone : decision.issue(state),
+    )
   }
-  await execute(events, context, {
-    stream: issueStream(repoId, index),
-    step,
-    decider: issueDecider,
-    decide: (state) => (state.status === 'none' ? gone : decision.issue(state)),
-  })
 }
 
 const gone = refuse.notFound('issue not found')

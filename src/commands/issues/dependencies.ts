@@ -2,15 +2,15 @@
  * Adds and removes dependencies: `POST` and `DELETE /repos/{owner}/{repo}/issues/{index}/dependencies` and `/blocks`.
  * An issue can be closed only after the issues that it depends on.
  */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { IssueRef } from '../../events/domain-events.ts'
 import { issueId } from '../../projections/issue-selection.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { repositoryFor } from '../../rights/repository-access.ts'
+import { type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
-import { IssueParams, IssueWire, issueFor, issueWires } from '../../wire/issues.ts'
+import { IssueParams, IssueWire, issueFor, issueNow } from '../../wire/issues.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import type { CommandContext } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
@@ -93,7 +93,7 @@ async function dependencyFor(
 
 const refOf = ({ repoId, index }: IssueRef): IssueRef => ({ repoId, index })
 
-export function dependencyRoutes(services: Services): FastifyPluginAsyncTypebox {
+export const dependencyRoutes: Routes = (services) => {
   const changes = [
     { method: 'POST', status: 201, change: add },
     { method: 'DELETE', status: 200, change: remove },
@@ -105,23 +105,14 @@ export function dependencyRoutes(services: Services): FastifyPluginAsyncTypebox 
         app.route({
           method,
           url: `/repos/:owner/:repo/issues/:index/${side}`,
-          schema: {
-            tags: ['issue'],
-            params: IssueParams,
-            body: IssueMeta,
-            response: { [status]: IssueWire },
-          },
-          config: { scope: 'issue' },
+          ...route('issue', { params: IssueParams, body: IssueMeta, response: { [status]: IssueWire } }),
           handler: async (request, reply) => {
             const { params, body } = request
             const { issue, dependency } = await dependencyFor(services, request, side, params, body)
             const context = commandContext(request)
             await change(services, context, dependency)
             await settled(services, context, reply)
-            const now = await issueFor(services, issue.repoId, `${issue.index}`)
-            const [wire] = await issueWires(services, [now], request.requester)
-            if (wire === undefined) throw new Refused(refuse.notFound('repository not found'))
-            return reply.code(status).send(wire)
+            return reply.code(status).send(await issueNow(services, issue, request.requester))
           },
         })
       }

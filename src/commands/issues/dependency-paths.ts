@@ -1,27 +1,22 @@
 /** Follows dependencies between issues, as the log has them. */
 import type { IssueRef } from '../../events/domain-events.ts'
-import { issueStream, pullStream } from '../../events/streams.ts'
 import { type Discussion, sameIssue } from '../../projections/discussion.ts'
 import { issueId } from '../../projections/issue-selection.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
-import { load } from '../execute.ts'
-import { pullDecider } from '../pull-requests/pull-request.ts'
-import { issueDecider } from './issue.ts'
+import { issues, pulls } from '../aggregates.ts'
 
 /** At most this many issues are read to find a circle. */
 const MAX_STEPS = 2000
 
 /** The issue or pull request, folded from its stream. The read model says which of the two it is. */
 export async function discussionOf(
-  { events, views }: Services,
+  services: Services,
   { repoId, index }: IssueRef,
 ): Promise<Discussion | undefined> {
-  const issue = await views.issues.get(issueId(repoId, index))
+  const issue = await services.views.issues.get(issueId(repoId, index))
   if (issue === undefined) return undefined
-  const { state } = issue.isPull
-    ? await load(events, pullStream(repoId, index), pullDecider)
-    : await load(events, issueStream(repoId, index), issueDecider)
+  const state = await (issue.isPull ? pulls : issues).load(services, issue)
   return state.status === 'none' ? undefined : state
 }
 

@@ -1,11 +1,5 @@
 /** Decisions on what issues and pull requests have in common. Pure. */
-import type {
-  AccountRef,
-  DiscussionEvent,
-  IssueRef,
-  LabelRef,
-  MilestoneRef,
-} from '../../events/domain-events.ts'
+import type { DiscussionEvent, IssueRef } from '../../events/domain-events.ts'
 import { type Discussion, sameIssue } from '../../projections/discussion.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'
@@ -14,14 +8,9 @@ import type { Decision } from '../execute.ts'
 const MAX_DEPENDENCIES = 100
 
 /** An edit. A field that is absent does not change. */
-export interface DiscussionEdit {
-  title?: string
-  body?: string
-  labels?: readonly LabelRef[]
-  milestone?: MilestoneRef | null
-  assignees?: readonly AccountRef[]
-  deadline?: string | null
-}
+export type DiscussionEdit = Partial<
+  Pick<Discussion, 'title' | 'body' | 'labels' | 'milestone' | 'assignees' | 'deadline'>
+>
 
 /** One event for each field that changes; no event when nothing does. */
 export function decideEditDiscussion(discussion: Discussion, edit: DiscussionEdit): DiscussionEvent[] {

@@ -1,12 +1,61 @@
-/** Looks up the labels, the milestone and the assignees that a request names by id or login, as events name them. */
+/** The fields of issues and pull requests: as requests give them, and as events have them. */
+import { Type } from 'typebox'
+import { requireListFits } from '../../events/append-size.ts'
 import type { AccountRef, LabelRef, MilestoneRef } from '../../events/domain-events.ts'
 import type { LabelDocument } from '../../projections/labels.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import type { Services } from '../../services.ts'
+import { instantOf, ZERO_TIME } from '../../times.ts'
 import { labelsByIds } from '../../wire/labels.ts'
 import { milestoneOf } from '../../wire/milestones.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import { TextOf } from '../text-schema.ts'
+
+/** What requests can set in issues and in pull requests. Go clients send null for what they do not set. */
+export const discussionOptions = (services: Services) => ({
+  title: GivenOrNull(Type.String({ maxLength: 255 })),
+  body: GivenOrNull(TextOf(services)),
+  due_date: GivenOrNull(Type.String()),
+  deadline: GivenOrNull(Type.String()),
+  milestone: GivenOrNull(Type.Integer()),
+  assignee: GivenOrNull(Type.String()),
+  assignees: GivenOrNull(Type.Array(Type.String())),
+})
+
+/** What requests can change in issues and in pull requests. */
+export const editOptions = (services: Services) => ({
+  ...discussionOptions(services),
+  unset_due_date: GivenOrNull(Type.Boolean()),
+  remove_deadline: GivenOrNull(Type.Boolean()),
+  state: GivenOrNull(Type.String()),
+})
+
+/**
+ * The text as one line, without control characters and surrounding blanks: a title becomes the first line of commit
+ * messages, and git refuses NUL in them. Empty when nothing is left.
+ */
+export function titleOf(text: string | null | undefined): string {
+  return (text ?? '').replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
+}
+
+/**
+ * The end of the day of an RFC 3339 date-time, in the time zone of that date-time: a deadline is a day. Null for null,
+ * for an empty text and for Go's zero time: these remove a deadline.
+ *
+ * @throws Refused (unprocessable) when the text is not a date-time, or its day does not exist
+ */
+export function deadlineOf(text: string | null): string | null {
+  if (text === null || text === '') return null
+  const instant = instantOf(text)
+  if (instant === instantOf(ZERO_TIME)) return null
+  if (instant === undefined) {
+    throw new Refused(refuse.unprocessable('due_date: must be a date-time like 2026-12-31T23:59:59+01:00'))
+  }
+  const [zone = 'Z'] = /(Z|[+-]\d\d:\d\d)$/i.exec(text) ?? []
+  return `${text.slice(0, 10)}T23:59:59${zone.toUpperCase()}`
+}
 
 /** At most this many labels, and this many assignees, can be in one request. */
 const MAX_NAMED = 1000
@@ -23,9 +72,11 @@ export async function labelRefs(
   requireWithinLimit('labels', ids)
   const labels = await labelsByIds(services, repository, [...new Set(ids)])
   const scopes = labels.map(exclusiveScope)
-  return labels
+  const refs = labels
     .filter((_, i) => scopes[i] === undefined || scopes.lastIndexOf(scopes[i]) === i)
     .map(({ id, name }) => ({ id, name }))
+  requireListFits('labels', refs)
+  return refs
 }
 
 /** The scope of an exclusive label: the name before its last slash. An issue has at most one label of a scope. */
@@ -79,6 +130,7 @@ export async function assigneeRefs(
     }
     refs.set(account.id, { id: account.id, login: account.login })
   }
+  requireListFits('assignees', [...refs.values()])
   return [...refs.values()]
 }
 

@@ -1,5 +1,4 @@
 /** Adds labels to an issue or pull request and removes them: `/repos/{owner}/{repo}/issues/{index}/labels`. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { LabelRef } from '../../events/domain-events.ts'
@@ -8,6 +7,7 @@ import type { Discussion } from '../../projections/discussion.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { IssueParams, issueFor, labelsOfIssue } from '../../wire/issues.ts'
 import { LabelWire, labelIdsNamed, labelsByIds } from '../../wire/labels.ts'
@@ -24,16 +24,26 @@ const IssueLabelsOption = Type.Object({
 
 const IssueLabelParams = Type.Object({ ...IssueParams.properties, id: Type.String() })
 
-/** The labels that an issue has after the change. */
-type Relabeling = (discussion: Discussion) => readonly LabelRef[] | Promise<readonly LabelRef[]>
+/** The ids that a request gives, then the ids of the labels that it names. */
+async function idsOf(
+  services: Services,
+  repository: RepositoryDocument,
+  { labels }: Static<typeof IssueLabelsOption>,
+): Promise<number[]> {
+  const given = labels ?? []
+  const names = given.filter((label) => typeof label === 'string')
+  const ids = given.filter((label) => typeof label === 'number')
+  return [...ids, ...(await labelIdsNamed(services, repository, names))]
+}
 
-export function issueLabelRoutes(services: Services): FastifyPluginAsyncTypebox {
+export const issueLabelRoutes: Routes = (services) => {
+  /** `relabeling`: resolves to the labels that the issue has after the change. */
   async function relabel(
     request: FastifyRequest,
     reply: FastifyReply,
     repository: RepositoryDocument,
     index: string,
-    relabeling: Relabeling,
+    relabeling: (discussion: Discussion) => readonly LabelRef[] | Promise<readonly LabelRef[]>,
   ): Promise<void> {
     const issue = await issueFor(services, repository.id, index)
     const context = commandContext(request)
@@ -43,60 +53,32 @@ export function issueLabelRoutes(services: Services): FastifyPluginAsyncTypebox 
     await settled(services, context, reply)
   }
 
-  /** The given ids, then the ids of the given names. */
-  async function idsOf(
-    repository: RepositoryDocument,
-    { labels }: Static<typeof IssueLabelsOption>,
-  ): Promise<number[]> {
-    const given = labels ?? []
-    const names = given.filter((label) => typeof label === 'string')
-    return [
-      ...given.filter((label) => typeof label === 'number'),
-      ...(await labelIdsNamed(services, repository, names)),
-    ]
-  }
-
   return async (app) => {
-    const config = { scope: 'issue' } as const
-    const tags = ['issue']
-    const naming = {
-      tags,
-      params: IssueParams,
-      body: IssueLabelsOption,
-      response: { 200: Type.Array(LabelWire) },
+    for (const method of ['POST', 'PUT'] as const) {
+      app.route({
+        method,
+        url: '/repos/:owner/:repo/issues/:index/labels',
+        ...route('issue', {
+          params: IssueParams,
+          body: IssueLabelsOption,
+          response: { 200: Type.Array(LabelWire) },
+        }),
+        handler: async (request, reply) => {
+          const { repository } = await onRepository(services, request, 'write')
+          const given = await idsOf(services, repository, request.body)
+          await relabel(request, reply, repository, request.params.index, ({ labels }) => {
+            // The new labels come last: the last one of several exclusive labels counts.
+            const had = method === 'PUT' ? [] : labels.map(({ id }) => id)
+            return labelRefs(services, repository, [...had.filter((id) => !given.includes(id)), ...given])
+          })
+          return labelsOfIssue(services, repository, request.params.index)
+        },
+      })
     }
-
-    app.post(
-      '/repos/:owner/:repo/issues/:index/labels',
-      { config, schema: naming },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'write')
-        const given = await idsOf(repository, request.body)
-        await relabel(request, reply, repository, request.params.index, ({ labels }) => {
-          // The new labels come last: the last one of several exclusive labels counts.
-          const kept = labels.map(({ id }) => id).filter((id) => !given.includes(id))
-          return labelRefs(services, repository, [...kept, ...given])
-        })
-        return labelsOfIssue(services, repository, request.params.index)
-      },
-    )
-
-    app.put(
-      '/repos/:owner/:repo/issues/:index/labels',
-      { config, schema: naming },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'write')
-        const given = await idsOf(repository, request.body)
-        await relabel(request, reply, repository, request.params.index, () =>
-          labelRefs(services, repository, given),
-        )
-        return labelsOfIssue(services, repository, request.params.index)
-      },
-    )
 
     app.delete(
       '/repos/:owner/:repo/issues/:index/labels',
-      { config, schema: { tags, params: IssueParams, response: { 204: Type.Null() } } },
+      route('issue', { params: IssueParams, response: NO_CONTENT }),
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'write')
         await relabel(request, reply, repository, request.params.index, () => [])
@@ -106,7 +88,7 @@ export function issueLabelRoutes(services: Services): FastifyPluginAsyncTypebox 
 
     app.delete(
       '/repos/:owner/:repo/issues/:index/labels/:id',
-      { config, schema: { tags, params: IssueLabelParams, response: { 204: Type.Null() } } },
+      route('issue', { params: IssueLabelParams, response: NO_CONTENT }),
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'write')
         const id = pathNumber(request.params.id)

@@ -1,11 +1,13 @@
-/** Gathers the facts for the decision to close or reopen an issue or pull request. */
+/** Gathers the facts for the decision to close or reopen an issue or pull request, from the log. */
+import type { IssueRef } from '../../events/domain-events.ts'
 import { idsStream } from '../../events/streams.ts'
 import type { Discussion } from '../../projections/discussion.ts'
 import type { Services } from '../../services.ts'
+import { repositories } from '../aggregates.ts'
 import type { CommandContext } from '../execute.ts'
 import { takeNumber } from '../sequences.ts'
+import { discussionOf } from './dependency-paths.ts'
 import type { StatusChange } from './discussion.ts'
-import { openDependencies } from './open-dependencies.ts'
 
 /** The facts, with a new id for the comment that records the change. Nothing is taken when nothing changes. */
 export async function statusChange(
@@ -18,4 +20,19 @@ export async function statusChange(
   const commentId = changes ? await takeNumber(services.events, context, idsStream('comment')) : 0
   const open = changes && closed ? await openDependencies(services, dependencies) : []
   return { closed, commentId, openDependencies: open }
+}
+
+/** The open dependencies. An issue that was deleted with its repository does not count, since it cannot be closed. */
+export async function openDependencies(
+  services: Services,
+  dependencies: readonly IssueRef[],
+): Promise<IssueRef[]> {
+  const open: IssueRef[] = []
+  for (const dependency of dependencies) {
+    const discussion = await discussionOf(services, dependency)
+    if (discussion === undefined || discussion.closed) continue
+    const repository = await repositories.load(services, dependency.repoId)
+    if (repository.status === 'active') open.push(dependency)
+  }
+  return open
 }

@@ -1,5 +1,6 @@
 /** The label aggregate: a label of a repository or of an organization. Pure. */
 import type { LabelEvent, LabelScope, LabelSettings } from '../../events/domain-events.ts'
+import type { EventOf } from '../../events/handlers.ts'
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { textProblem } from '../accounts/names.ts'
 import { changedFields } from '../changed-fields.ts'
@@ -8,10 +9,7 @@ import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
 /** A label, folded from its own events. */
-export interface Label extends LabelSettings {
-  id: number
-  scope: LabelScope
-}
+export type Label = EventOf<'LabelCreated'>['data']
 
 export type LabelState =
   | { status: 'missing' }

@@ -1,5 +1,6 @@
 /** The milestone aggregate. Pure. */
 import type { MilestoneEvent, MilestoneSettings } from '../../events/domain-events.ts'
+import type { EventOf } from '../../events/handlers.ts'
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { instantOf, ZERO_TIME } from '../../times.ts'
 import { textProblem } from '../accounts/names.ts'
@@ -9,10 +10,7 @@ import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
 /** A milestone, folded from its own events. */
-export interface Milestone extends MilestoneSettings {
-  id: number
-  repoId: number
-}
+export type Milestone = EventOf<'MilestoneCreated'>['data']
 
 type MilestoneState =
   | { status: 'missing' }

@@ -1,51 +1,46 @@
 /** Creates, changes and deletes milestones: `/repos/{owner}/{repo}/milestones`. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import { decode } from '../../events/codec.ts'
 import type { MilestoneSettings } from '../../events/domain-events.ts'
 import { idsStream, milestoneStream } from '../../events/streams.ts'
-import { type MilestoneDocument, milestoneFold } from '../../projections/milestones.ts'
-import { isRefusal, Refused, refuse } from '../../refusal.ts'
+import { milestoneFold } from '../../projections/milestones.ts'
+import { isRefusal, Refused } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../../wire/milestones.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
-import { execute } from '../execute.ts'
-import { commandContext, executeRequest, settled } from '../request-context.ts'
+import { milestones } from '../aggregates.ts'
+import { documentNow } from '../document-now.ts'
+import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
+import { TextOf } from '../text-schema.ts'
 import {
   decideCreateMilestone,
   decideDeleteMilestone,
   decideEditMilestone,
-  milestoneDecider,
   normalMilestone,
 } from './milestone.ts'
 
 /** As long as in Gitea's database. */
-const OptionalTitle = GivenOrNull(Type.String({ maxLength: 255 }))
-const OptionalText = GivenOrNull(Type.String({ maxLength: 65_535 }))
-const OptionalString = GivenOrNull(Type.String())
-
-const CreateMilestoneOption = Type.Object({
-  title: Type.String({ maxLength: 255 }),
-  description: OptionalText,
-  due_on: OptionalString,
-  state: OptionalString,
-})
+const Title = Type.String({ maxLength: 255 })
 
 /** Null and an empty title are the same as absent: Go clients send them for a field that does not change. */
-const EditMilestoneOption = Type.Object({
-  title: OptionalTitle,
-  description: OptionalText,
-  due_on: OptionalString,
-  state: OptionalString,
-})
+const EditMilestoneOption = (services: Services) =>
+  Type.Object({
+    title: GivenOrNull(Title),
+    description: GivenOrNull(TextOf(services)),
+    due_on: GivenOrNull(Type.String()),
+    state: GivenOrNull(Type.String()),
+  })
+
+const CreateMilestoneOption = (services: Services) =>
+  Type.Object({ ...EditMilestoneOption(services).properties, title: Title })
 
 /** As in Gitea, `closed` closes and any other text opens. */
 const stateOf = (text: string) => (text === 'closed' ? 'closed' : 'open')
 
-function changesOf(body: Static<typeof EditMilestoneOption>): Partial<MilestoneSettings> {
+function changesOf(body: Static<ReturnType<typeof EditMilestoneOption>>): Partial<MilestoneSettings> {
   const changes: Partial<MilestoneSettings> = {}
   if (body.title != null && body.title !== '') changes.title = body.title
   if (body.description != null) changes.description = body.description
@@ -54,98 +49,68 @@ function changesOf(body: Static<typeof EditMilestoneOption>): Partial<MilestoneS
   return changes
 }
 
-export function milestoneRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { events, views } = services
+async function wireNow(services: Services, id: number): Promise<Static<typeof MilestoneWire>> {
+  const source = { id, stream: milestoneStream(id), view: services.views.milestones, fold: milestoneFold }
+  return milestoneWire(await documentNow(services, 'milestone', source))
+}
 
-  /** The milestone from the projection, or from its own events when the projection lags behind its creation. */
-  async function milestoneNow(id: number): Promise<MilestoneDocument> {
-    let milestone = await views.milestones.get(`${id}`)
-    if (milestone !== undefined) return milestone
-    for await (const event of events.readStream(milestoneStream(id))) {
-      milestone = milestoneFold.evolve(milestone, decode(event), `${id}`)
-    }
-    if (milestone === undefined) throw new Refused(refuse.notFound('milestone not found'))
-    return milestone
-  }
+export const milestoneRoutes: Routes = (services) => async (app) => {
+  app.post(
+    '/repos/:owner/:repo/milestones',
+    route('issue', {
+      params: RepositoryParams,
+      body: CreateMilestoneOption(services),
+      response: { 201: MilestoneWire },
+    }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'write')
+      const { title } = request.body
+      const defaults: MilestoneSettings = { title, description: '', state: 'open', dueOn: null }
+      const settings = { ...defaults, ...changesOf(request.body) }
+      // Refuse before a number is taken.
+      const normal = normalMilestone(settings)
+      if (isRefusal(normal)) throw new Refused(normal)
+      const context = commandContext(request)
+      const id = await takeNumber(services.events, context, idsStream('milestone'))
+      await milestones.change(services, context, id, 'create', (state) =>
+        decideCreateMilestone(state, id, repository.id, settings),
+      )
+      await settled(services, context, reply)
+      return reply.code(201).send(await wireNow(services, id))
+    },
+  )
 
-  return async (app) => {
-    const config = { scope: 'issue' } as const
-    const tags = ['issue']
+  app.patch(
+    '/repos/:owner/:repo/milestones/:id',
+    route('issue', {
+      params: MilestoneParams,
+      body: EditMilestoneOption(services),
+      response: { 200: MilestoneWire },
+    }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'write')
+      const { id } = await milestoneFor(services, repository.id, request.params.id)
+      const context = commandContext(request)
+      await milestones.change(services, context, id, 'edit', (state) =>
+        decideEditMilestone(state, repository.id, changesOf(request.body)),
+      )
+      await settled(services, context, reply)
+      return wireNow(services, id)
+    },
+  )
 
-    app.post(
-      '/repos/:owner/:repo/milestones',
-      {
-        config,
-        schema: {
-          tags,
-          params: RepositoryParams,
-          body: CreateMilestoneOption,
-          response: { 201: MilestoneWire },
-        },
-      },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'write')
-        const { body } = request
-        const settings: MilestoneSettings = {
-          title: body.title,
-          description: body.description ?? '',
-          state: stateOf(body.state ?? 'open'),
-          dueOn: body.due_on ?? null,
-        }
-        // Refuse before a number is taken.
-        const normal = normalMilestone(settings)
-        if (isRefusal(normal)) throw new Refused(normal)
-        const context = commandContext(request)
-        const id = await takeNumber(events, context, idsStream('milestone'))
-        await execute(events, context, {
-          stream: milestoneStream(id),
-          step: 'create',
-          decider: milestoneDecider,
-          decide: (state) => decideCreateMilestone(state, id, repository.id, settings),
-        })
-        await settled(services, context, reply)
-        return reply.code(201).send(milestoneWire(await milestoneNow(id)))
-      },
-    )
-
-    app.patch(
-      '/repos/:owner/:repo/milestones/:id',
-      {
-        config,
-        schema: {
-          tags,
-          params: MilestoneParams,
-          body: EditMilestoneOption,
-          response: { 200: MilestoneWire },
-        },
-      },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'write')
-        const { id } = await milestoneFor(services, repository.id, request.params.id)
-        await executeRequest(services, request, reply, {
-          stream: milestoneStream(id),
-          step: 'edit',
-          decider: milestoneDecider,
-          decide: (state) => decideEditMilestone(state, repository.id, changesOf(request.body)),
-        })
-        return milestoneWire(await milestoneNow(id))
-      },
-    )
-
-    app.delete(
-      '/repos/:owner/:repo/milestones/:id',
-      { config, schema: { tags, params: MilestoneParams, response: { 204: Type.Null() } } },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'write')
-        const { id } = await milestoneFor(services, repository.id, request.params.id)
-        await executeRequest(services, request, reply, {
-          stream: milestoneStream(id),
-          step: 'delete',
-          decider: milestoneDecider,
-          decide: (state) => decideDeleteMilestone(state, repository.id),
-        })
-        return reply.code(204).send(null)
-      },
-    )
-  }
+  app.delete(
+    '/repos/:owner/:repo/milestones/:id',
+    route('issue', { params: MilestoneParams, response: NO_CONTENT }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'write')
+      const { id } = await milestoneFor(services, repository.id, request.params.id)
+      const context = commandContext(request)
+      await milestones.change(services, context, id, 'delete', (state) =>
+        decideDeleteMilestone(state, repository.id),
+      )
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
 }

@@ -1,15 +1,15 @@
 /** Creates an organization: `POST /orgs`. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import type { AccountRef } from '../../events/domain-events.ts'
 import { idsStream, organizationStream } from '../../events/streams.ts'
+import { accountFold } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { signedIn } from '../../rights/requester.ts'
-import type { Services } from '../../services.ts'
+import { type Routes, route } from '../../rights/routes.ts'
 import { OrganizationWire, organizationWire } from '../../wire/organizations.ts'
-import { takeLogin } from '../accounts/claims.ts'
-import { createdAccount } from '../accounts/created-account.ts'
-import { type CommandContext, execute, load } from '../execute.ts'
+import { takeName } from '../accounts/claims.ts'
+import { organizations } from '../aggregates.ts'
+import { documentNow } from '../document-now.ts'
+import { load } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import {
@@ -29,62 +29,40 @@ const CreateOrgOption = Type.Object({
   visibility: Type.Optional(Type.Enum(['public', 'limited', 'private'])),
 })
 
-/**
- * Creates an organization with its creator as the first admin. Resolves to its id. The order is number, claim, events:
- * after a crash no half of an organization is visible.
- *
- * @throws Refused (unprocessable) for a bad or taken name
- */
-async function createOrganization(
-  { events }: Pick<Services, 'events'>,
-  context: CommandContext,
-  details: OrganizationDetails,
-  creator: AccountRef,
-): Promise<number> {
-  const problem = organizationProblem(details)
-  if (problem !== undefined) throw new Refused(problem)
-  const id = await takeNumber(events, context, idsStream('account'))
-  const stream = organizationStream(id)
-  // A retried request finds its organization and must not claim the name again.
-  const { revision } = await load(events, stream, organizationDecider)
-  if (revision === null && !(await takeLogin(events, context, details.login, stream))) {
-    throw new Refused(refuse.unprocessable(`username: "${details.login}" is taken`))
-  }
-  await execute(events, context, {
-    stream,
-    step: 'create',
-    decider: organizationDecider,
-    decide: (state) => decideCreateOrganization(state, id, details, creator),
-  })
-  return id
-}
-
-export function createOrganizationRoutes(services: Services): FastifyPluginAsyncTypebox {
-  return async (app) => {
-    app.post(
-      '/orgs',
-      {
-        config: { scope: 'organization' },
-        schema: { tags: ['organization'], body: CreateOrgOption, response: { 201: OrganizationWire } },
-      },
-      async (request, reply) => {
-        const { id: creatorId, login } = signedIn(request)
-        const { body } = request
-        const details: OrganizationDetails = {
-          login: body.username,
-          fullName: body.full_name ?? '',
-          description: body.description ?? '',
-          email: body.email ?? '',
-          location: body.location ?? '',
-          website: body.website ?? '',
-          visibility: body.visibility ?? 'public',
-        }
-        const context = commandContext(request)
-        const id = await createOrganization(services, context, details, { id: creatorId, login })
-        await settled(services, context, reply)
-        const organization = await createdAccount(services, organizationStream(id), id)
-        return reply.code(201).send(organizationWire(organization))
-      },
-    )
-  }
+/** The order is number, claim, events: after a crash no half of an organization is visible. */
+export const createOrganizationRoutes: Routes = (services) => async (app) => {
+  app.post(
+    '/orgs',
+    route('organization', { body: CreateOrgOption, response: { 201: OrganizationWire } }),
+    async (request, reply) => {
+      const creator = signedIn(request)
+      const { body } = request
+      const details: OrganizationDetails = {
+        login: body.username,
+        fullName: body.full_name ?? '',
+        description: body.description ?? '',
+        email: body.email ?? '',
+        location: body.location ?? '',
+        website: body.website ?? '',
+        visibility: body.visibility ?? 'public',
+      }
+      const context = commandContext(request)
+      const problem = organizationProblem(details)
+      if (problem !== undefined) throw new Refused(problem)
+      const { events, views } = services
+      const id = await takeNumber(events, context, idsStream('account'))
+      const stream = organizationStream(id)
+      // A retried request finds its organization and must not claim the name again.
+      const { revision } = await load(events, stream, organizationDecider)
+      if (revision === null && !(await takeName(events, context, 'login', details.login, stream))) {
+        throw new Refused(refuse.unprocessable(`username: "${details.login}" is taken`))
+      }
+      await organizations.change(services, context, id, 'create', (state) =>
+        decideCreateOrganization(state, id, details, { id: creator.id, login: creator.login }),
+      )
+      await settled(services, context, reply)
+      const source = { id, stream, view: views.accounts, fold: accountFold }
+      return reply.code(201).send(organizationWire(await documentNow(services, 'organization', source)))
+    },
+  )
 }

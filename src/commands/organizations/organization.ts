@@ -1,21 +1,14 @@
 /** The organization aggregate, with its members. Pure. */
 import type { AccountRef, OrganizationEvent, Permission } from '../../events/domain-events.ts'
+import type { EventOf } from '../../events/handlers.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { emailProblem, loginProblem, textProblem } from '../accounts/names.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
-export interface OrganizationDetails {
-  login: string
-  fullName: string
-  description: string
-  /** May be empty. */
-  email: string
-  location: string
-  website: string
-  visibility: 'public' | 'limited' | 'private'
-}
+/** The e-mail address may be empty. */
+export type OrganizationDetails = Omit<EventOf<'OrganizationCreated'>['data'], 'id'>
 
 export type OrganizationState =
   | { status: 'missing' }

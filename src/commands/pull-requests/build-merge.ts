@@ -1,5 +1,5 @@
 /** Builds the commit that a merge brings to the base branch, as git itself would make it. No ref moves. */
-import type { MergeStyle } from '../../events/domain-events.ts'
+import type { MergeIntent, MergeStyle } from '../../events/domain-events.ts'
 import { commitRange } from '../../git/commit-range.ts'
 import { commitFacts, type Signature } from '../../git/commits.ts'
 import { isAncestor } from '../../git/history.ts'
@@ -25,52 +25,44 @@ interface MergeToBuild {
   signingKey: string | undefined
 }
 
-/** The new tip of the base branch, and the message of that commit; the message is empty when the commit is not new. */
-interface BuiltMerge {
-  commit: string
-  message: string
-}
+type CoAuthors = ReturnType<typeof coAuthorsOf>
 
-/** Builds the merge. Resolves to a conflict (merge rule 7) when the style cannot merge the two. */
+/**
+ * Builds the merge. Resolves to the new tip of the base branch and its message, which is empty when the commit is not
+ * new; or to a conflict (merge rule 7) when the style cannot merge the two.
+ */
 export async function buildMerge(
   dir: string,
   pull: ActivePull,
   merge: MergeToBuild,
-): Promise<BuiltMerge | Refusal> {
+): Promise<Pick<MergeIntent, 'commit' | 'message'> | Refusal> {
   const { style, base, fields, headLabel, poster, merger, signingKey } = merge
   const head = pull.head.sha
+  async function commitOf(tree: string, parents: string[], author: Signature, coAuthors?: CoAuthors) {
+    const message = mergeMessage(style, pull, fields, headLabel, coAuthors)
+    const content = { tree, parents, message, author, committer: merger, signingKey }
+    return { message, commit: await commitTree(dir, content) }
+  }
   switch (style) {
-    case 'merge': {
-      const tree = cleanTree(await mergeTrees(dir, base, head))
-      if (isRefused(tree)) return tree
-      const message = mergeMessage(style, pull, fields, headLabel)
-      const people = { author: merger, committer: merger, signingKey }
-      return { message, commit: await commitTree(dir, { tree, parents: [base, head], message, ...people }) }
-    }
+    case 'merge':
     case 'squash': {
       const tree = cleanTree(await mergeTrees(dir, base, head))
       if (isRefused(tree)) return tree
+      if (style === 'merge') return commitOf(tree, [base, head], merger)
       const ids = (await commitRange(dir, base, head)).page(0, MAX_SQUASHED)
       const facts = await commitFacts(dir, ids)
       const authors = ids.flatMap((id) => facts.get(id)?.author ?? []).reverse()
-      const message = mergeMessage(style, pull, fields, headLabel, coAuthorsOf(authors, poster))
-      const people = { author: { ...poster, date: merger.date }, committer: merger, signingKey }
-      return { message, commit: await commitTree(dir, { tree, parents: [base], message, ...people }) }
+      return commitOf(tree, [base], { ...poster, date: merger.date }, coAuthorsOf(authors, poster))
     }
-    case 'rebase': {
-      const tip = rebasedTip(await rebase(dir, { base, head, committer: merger, signingKey }))
-      return isRefused(tip) ? tip : { commit: tip, message: '' }
-    }
+    case 'rebase':
     case 'rebase-merge': {
       const tip = rebasedTip(await rebase(dir, { base, head, committer: merger, signingKey }))
       if (isRefused(tip)) return tip
-      // The base has all of these changes already, so there is nothing to merge.
-      if (tip === base) return { commit: base, message: '' }
+      // When the tip is the base, the base has all of these changes already, so there is nothing to merge.
+      if (style === 'rebase' || tip === base) return { commit: tip, message: '' }
       const tree = (await commitFacts(dir, [tip])).get(tip)?.tree
       if (tree === undefined) throw new Error(`the rebased commit ${tip} is missing`)
-      const message = mergeMessage(style, pull, fields, headLabel)
-      const people = { author: merger, committer: merger, signingKey }
-      return { message, commit: await commitTree(dir, { tree, parents: [base, tip], message, ...people }) }
+      return commitOf(tree, [base, tip], merger)
     }
     case 'fast-forward-only': {
       if (await isAncestor(dir, base, head)) return { commit: head, message: '' }

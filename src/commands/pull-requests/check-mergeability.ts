@@ -1,33 +1,59 @@
 /** Checks whether open pull requests can be merged, and records that. */
+
 import type { IssueRef } from '../../events/domain-events.ts'
-import { pullStream } from '../../events/streams.ts'
+import { StoreUnavailable } from '../../events/event-store.ts'
+import { RepositoryMissing } from '../../git/errors.ts'
 import { type MergeResult, mergeTreesAll } from '../../git/merge.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { type CommandContext, execute, load } from '../execute.ts'
+import { pulls } from '../aggregates.ts'
+import { eachOne } from '../each-one.ts'
+import type { CommandContext } from '../execute.ts'
 import { recordedTip } from './branch-tips.ts'
-import { type ActivePull, decideMergeability, pullDecider } from './pull-request.ts'
+import { type ActivePull, decideMergeability } from './pull-request.ts'
 
 /** One git process tries this many merges. They are recorded before the next ones are tried. */
 const BATCH = 100
 
-/** Tries the merges of open pull requests into one repository at their present tips, and records the outcome. */
+/**
+ * Tries the merges of open pull requests into one repository at their present tips, and records the outcome. When one
+ * fails, the others are still tried and recorded.
+ *
+ * @throws the first failure, after all others are done
+ */
 export async function checkMergeability(
   services: Services,
   context: CommandContext,
   repoId: number,
-  pulls: readonly IssueRef[],
+  open: readonly IssueRef[],
 ): Promise<void> {
-  for (let i = 0; i < pulls.length; i += BATCH) {
-    const checks = await Promise.all(pulls.slice(i, i + BATCH).map((pull) => checkOf(services, pull)))
-    const due = checks.filter((check) => check !== undefined)
-    const results = await mergeTreesAll(
-      gitDirOf(services, repoId),
-      due.flatMap(({ pair }) => pair ?? []),
-    )
-    for (const { pull, pair } of due) {
-      await recordMergeability(services, context, pull, pair, pair && results.shift())
+  const batches: (readonly IssueRef[])[] = []
+  for (let i = 0; i < open.length; i += BATCH) batches.push(open.slice(i, i + BATCH))
+  await eachOne(batches, async (batch) => {
+    try {
+      await checkBatch(services, context, repoId, batch)
+    } catch (error) {
+      const isForAll = error instanceof RepositoryMissing || error instanceof StoreUnavailable
+      if (batch.length === 1 || isForAll) throw error
+      // One of them fails them all. By itself each one fails only for itself.
+      await eachOne(batch, (pull) => checkBatch(services, context, repoId, [pull]))
     }
-  }
+  })
+}
+
+async function checkBatch(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  open: readonly IssueRef[],
+): Promise<void> {
+  const checks = await Promise.all(open.map((pull) => checkOf(services, pull)))
+  const due = checks.filter((check) => check !== undefined)
+  const results = await mergeTreesAll(
+    gitDirOf(services, repoId),
+    due.flatMap(({ pair }) => pair ?? []),
+  )
+  const tried = due.map((check) => ({ ...check, merge: check.pair && results.shift() }))
+  await eachOne(tried, ({ pull, pair, merge }) => recordMergeability(services, context, pull, pair, merge))
 }
 
 type Pair = { ours: string; theirs: string }
@@ -35,9 +61,9 @@ type Pair = { ours: string; theirs: string }
 /** The merge to try, without a pair when a branch is gone. Undefined when the same merge is known to be clean. */
 async function checkOf(
   services: Services,
-  { repoId, index }: IssueRef,
+  issue: IssueRef,
 ): Promise<{ pull: ActivePull; pair: Pair | undefined } | undefined> {
-  const { state: pull } = await load(services.events, pullStream(repoId, index), pullDecider)
+  const pull = await pulls.load(services, issue)
   if (pull.status !== 'open') return undefined
   const [theirs, ours] = await Promise.all([
     recordedTip(services, pull.head),
@@ -61,14 +87,9 @@ async function recordMergeability(
     mergeable: merge?.kind === 'clean',
     conflicts: merge?.kind === 'conflicts' ? merge.files : [],
   }
-  await execute(services.events, context, {
-    stream: pullStream(pull.repoId, pull.index),
-    step: `mergeability ${checked.head} ${checked.base}`,
-    decider: pullDecider,
-    decide: (state) => {
-      // When the base has changed since, the merge into the new base has been tried already.
-      if (state.status === 'none' || state.base.branch !== pull.base.branch) return []
-      return decideMergeability(state, checked)
-    },
+  await pulls.change(services, context, pull, `mergeability ${checked.head} ${checked.base}`, (state) => {
+    // When the base has changed since, the merge into the new base has been tried already.
+    if (state.status === 'none' || state.base.branch !== pull.base.branch) return []
+    return decideMergeability(state, checked)
   })
 }

@@ -1,16 +1,17 @@
 /** Deletes the head branch of a merged pull request, when the merge asked for that: merge rule 8. */
 import type { AccountRef } from '../../events/domain-events.ts'
-import { idsStream, pullStream } from '../../events/streams.ts'
+import { idsStream } from '../../events/streams.ts'
 import { resolveRef } from '../../git/refs.ts'
 import { branchKey } from '../../projections/pulls.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { removeBranch } from '../branches/remove-branch.ts'
-import { type CommandContext, execute } from '../execute.ts'
+import { pulls } from '../aggregates.ts'
+import type { CommandContext } from '../execute.ts'
+import { removeBranch } from '../git/record-refs.ts'
 import { takeNumber } from '../sequences.ts'
-import { type ActivePull, decideHeadBranchDeleted, pullDecider } from './pull-request.ts'
+import { type ActivePull, decideHeadBranchDeleted } from './pull-request.ts'
 
 /**
  * Deletes the head branch and comments on that, unless another unmerged pull request has the same head branch. `by`:
@@ -47,7 +48,7 @@ export async function deleteHeadBranch(
 
   const tip = await resolveRef(gitDirOf(services, repoId), `refs/heads/${branch}`)
   if (tip === null) return missing
-  if (tip !== sha || (await removeBranch(services, context, repoId, branch, sha)) !== 'moved') {
+  if (tip !== sha || (await removeBranch(services, context, pull.head)) !== 'moved') {
     return refuse.conflict('the head branch was pushed to after the merge, so it is kept')
   }
   await comment(services, context, pull).catch((error: unknown) =>
@@ -61,10 +62,7 @@ const missing = refuse.notFound('the head branch does not exist any more')
 /** Adds the comment on the deletion. When that fails, the merge has still succeeded. */
 async function comment(services: Services, context: CommandContext, pull: ActivePull): Promise<void> {
   const commentId = await takeNumber(services.events, context, idsStream('comment'))
-  await execute(services.events, context, {
-    stream: pullStream(pull.repoId, pull.index),
-    step: 'head branch deleted',
-    decider: pullDecider,
-    decide: (state) => decideHeadBranchDeleted(state, commentId),
-  })
+  await pulls.change(services, context, pull, 'head branch deleted', (state) =>
+    decideHeadBranchDeleted(state, commentId),
+  )
 }

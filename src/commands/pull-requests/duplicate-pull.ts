@@ -1,13 +1,13 @@
 /** At most one unmerged pull request for a head and a base: create rule 4, edit rule 6. A claim decides. */
 import { claimKeys } from '../../events/streams.ts'
-import { type Refusal, Refused, refuse } from '../../refusal.ts'
+import { Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
-import { type Claim, claimHolder } from '../claims.ts'
+import { type Claim, claimHolder, takeClaim } from '../claims.ts'
 import { type CommandContext, load } from '../execute.ts'
 import { pullDecider } from './pull-request.ts'
 
 /** The claim of a pull request to its head and base. It keeps the claim until it is merged. */
-export function headBaseClaim({ events }: Services, key: string): Pick<Claim, 'key' | 'stillHolds'> {
+function headBaseClaim({ events }: Services, key: string): Pick<Claim, 'key' | 'stillHolds'> {
   return {
     key,
     async stillHolds(holder) {
@@ -25,11 +25,22 @@ export async function refuseDuplicate(
   key: string,
 ): Promise<void> {
   const twin = await claimHolder(services.events, context, headBaseClaim(services, key))
-  if (twin !== undefined) throw new Refused(duplicateRefusal(twin))
+  if (twin !== undefined) throw duplicateOf(twin)
+}
+
+/** Claims a head and a base for the pull request in a stream. @throws Refused (conflict) for a duplicate */
+export async function claimHeadBase(
+  services: Services,
+  context: CommandContext,
+  key: string,
+  holder: string,
+): Promise<void> {
+  const claimed = await takeClaim(services.events, context, { ...headBaseClaim(services, key), holder })
+  if (!claimed.taken) throw duplicateOf(claimed.holder)
 }
 
 /** The refusal of a duplicate. It names the pull request that exists already. */
-export function duplicateRefusal(holder: string): Refusal {
+function duplicateOf(holder: string): Refused {
   const number = holder.slice(holder.indexOf('.') + 1)
-  return refuse.conflict(`pull request #${number} with the same head and base is not merged yet`)
+  return new Refused(refuse.conflict(`pull request #${number} with the same head and base is not merged yet`))
 }

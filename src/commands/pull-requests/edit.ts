@@ -1,5 +1,4 @@
 /** Changes a pull request: `PATCH /repos/{owner}/{repo}/pulls/{index}`. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts'
 import { claimKeys, pullStream } from '../../events/streams.ts'
@@ -12,20 +11,20 @@ import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
+import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { PullParams, PullRequestWire, pullFor, pullWire } from '../../wire/pulls.ts'
-import { releaseClaim, takeClaim } from '../claims.ts'
-import { type CommandContext, type Decision, execute, load } from '../execute.ts'
-import { deadlineOf } from '../issues/deadline.ts'
+import { pulls } from '../aggregates.ts'
+import { releaseClaim } from '../claims.ts'
+import type { CommandContext, Decision } from '../execute.ts'
 import { type DiscussionEdit, decideEditDiscussion } from '../issues/discussion.ts'
-import { assigneeRefs, labelRefs, milestoneRef } from '../issues/fields.ts'
+import { assigneeRefs, deadlineOf, editOptions, labelRefs, milestoneRef, titleOf } from '../issues/fields.ts'
 import { statusChange } from '../issues/status-change.ts'
-import { titleOf } from '../issues/title.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { requireTip } from './branch-tips.ts'
-import { duplicateRefusal, headBaseClaim } from './duplicate-pull.ts'
+import { claimHeadBase } from './duplicate-pull.ts'
 import { catchUpAfterReopening } from './move-heads.ts'
 import {
   type ActivePull,
@@ -36,21 +35,13 @@ import {
   pullDecider,
 } from './pull-request.ts'
 
-const EditPullRequestOption = Type.Object({
-  title: GivenOrNull(Type.String({ maxLength: 255 })),
-  body: GivenOrNull(Type.String()),
-  assignee: GivenOrNull(Type.String()),
-  assignees: GivenOrNull(Type.Array(Type.String())),
-  milestone: GivenOrNull(Type.Integer()),
-  labels: GivenOrNull(Type.Array(Type.Integer())),
-  due_date: GivenOrNull(Type.String()),
-  deadline: GivenOrNull(Type.String()),
-  unset_due_date: GivenOrNull(Type.Boolean()),
-  remove_deadline: GivenOrNull(Type.Boolean()),
-  state: GivenOrNull(Type.String()),
-  base: GivenOrNull(Type.String()),
-  allow_maintainer_edit: GivenOrNull(Type.Boolean()),
-})
+const EditPullRequestOption = (services: Services) =>
+  Type.Object({
+    ...editOptions(services),
+    labels: GivenOrNull(Type.Array(Type.Integer())),
+    base: GivenOrNull(Type.String()),
+    allow_maintainer_edit: GivenOrNull(Type.Boolean()),
+  })
 
 interface PullEdit {
   by: AccountRef
@@ -65,7 +56,7 @@ async function discussionEdit(
   services: Services,
   repository: RepositoryDocument,
   isWriter: boolean,
-  body: Static<typeof EditPullRequestOption>,
+  body: Static<ReturnType<typeof EditPullRequestOption>>,
 ): Promise<DiscussionEdit> {
   const edit: DiscussionEdit = {}
   const title = titleOf(body.title)
@@ -73,7 +64,7 @@ async function discussionEdit(
   if (body.body) edit.body = body.body
   const deadline = body.due_date ?? body.deadline
   if (body.unset_due_date || body.remove_deadline) edit.deadline = null
-  else if (deadline) edit.deadline = deadlineOf('due_date', deadline)
+  else if (deadline) edit.deadline = deadlineOf(deadline)
   if (!isWriter) return edit
   if (body.labels) edit.labels = await labelRefs(services, repository, body.labels)
   if (body.milestone) edit.milestone = await milestoneRef(services, repository, body.milestone)
@@ -158,28 +149,23 @@ async function targetOf(services: Services, { head, base }: ActivePull, branch: 
 async function editPull(
   services: Services,
   context: CommandContext,
-  { repoId, index }: PullDocument,
+  pull: PullDocument,
   wanted: PullEdit,
 ): Promise<void> {
   const { events } = services
-  const stream = pullStream(repoId, index)
+  const stream = pullStream(pull.repoId, pull.index)
   await inTurn(stream, async () => {
-    const newKey = await claimTarget(services, context, stream, wanted.base)
+    const newKey = await claimTarget(services, context, pull, wanted.base)
     // The claim to release at the end: the old one, or the new one when the base branch does not change.
     let surplus = newKey
     try {
-      await execute(events, context, {
-        stream,
-        step: 'edit',
-        decider: pullDecider,
-        decide: async (state) => {
-          const decision = await decideEdit(services, context, state, wanted)
-          const moves = !isRefusal(decision) && decision.some(({ type }) => type === 'TargetBranchChanged')
-          const oldKey = state.status === 'none' ? undefined : claimKeys.pull(state.head, state.base)
-          surplus = moves ? oldKey : newKey
-          if (oldKey === newKey) surplus = undefined
-          return decision
-        },
+      await pulls.change(services, context, pull, 'edit', async (state) => {
+        const decision = await decideEdit(services, context, state, wanted)
+        const moves = !isRefusal(decision) && decision.some(({ type }) => type === 'TargetBranchChanged')
+        const oldKey = state.status === 'none' ? undefined : claimKeys.pull(state.head, state.base)
+        surplus = moves ? oldKey : newKey
+        if (oldKey === newKey) surplus = undefined
+        return decision
       })
     } catch (error) {
       // After a refusal the old claim is still the right one. After another failure the edit may have been recorded:
@@ -197,59 +183,52 @@ async function editPull(
 async function claimTarget(
   services: Services,
   context: CommandContext,
-  stream: string,
+  pull: PullDocument,
   base: string | undefined,
 ): Promise<string | undefined> {
-  const { state } = await load(services.events, stream, pullDecider)
+  const state = await pulls.load(services, pull)
   if (base === undefined || state.status === 'none' || state.status === 'merged') return undefined
   if (base === state.base.branch) return undefined
   await requireTip(services, state.repoId, base)
   const key = claimKeys.pull(state.head, { ...state.base, branch: base })
-  const { events } = services
-  const claimed = await takeClaim(events, context, { ...headBaseClaim(services, key), holder: stream })
-  if (!claimed.taken) throw new Refused(duplicateRefusal(claimed.holder))
+  await claimHeadBase(services, context, key, pullStream(pull.repoId, pull.index))
   return key
 }
 
-export function editPullRoutes(services: Services): FastifyPluginAsyncTypebox {
-  return async (app) => {
-    app.patch(
-      '/repos/:owner/:repo/pulls/:index',
-      {
-        schema: {
-          tags: ['repository'],
-          params: PullParams,
-          body: EditPullRequestOption,
-          response: { 201: PullRequestWire },
-        },
-      },
-      async (request, reply) => {
-        const { repository, access } = await onRepository(services, request, 'read')
-        const requester = signedIn(request)
-        const pull = await pullFor(services, repository.id, request.params.index)
-        const isWriter = atLeast(access, 'write')
-        // Edit rule 1.
-        if (!isWriter && pull.poster.id !== requester.id) {
-          throw new Refused(refuse.forbidden('only the poster and writers may change a pull request'))
-        }
-        const { body } = request
-        const allowMaintainerEdit = body.allow_maintainer_edit ?? undefined
-        if (allowMaintainerEdit !== undefined) await requireMaintainerEditRight(services, pull, requester)
-        const context = commandContext(request)
-        const closed = typeof body.state === 'string' ? body.state === 'closed' : undefined
-        await editPull(services, context, pull, {
-          by: { id: requester.id, login: requester.login },
-          discussion: await discussionEdit(services, repository, isWriter, body),
-          closed,
-          base: body.base || undefined,
-          allowMaintainerEdit,
-        })
-        await settled(services, context, reply)
-        if (closed === false && pull.status === 'closed') await catchUpAfterReopening(services, context, pull)
-        const edited = await pullFor(services, repository.id, request.params.index)
-        const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
-        return reply.code(201).send(await pullWire(services, now, edited, requester))
-      },
-    )
-  }
+export const editPullRoutes: Routes = (services) => async (app) => {
+  app.patch(
+    '/repos/:owner/:repo/pulls/:index',
+    route('repository', {
+      params: PullParams,
+      body: EditPullRequestOption(services),
+      response: { 201: PullRequestWire },
+    }),
+    async (request, reply) => {
+      const { repository, access } = await onRepository(services, request, 'read')
+      const requester = signedIn(request)
+      const pull = await pullFor(services, repository.id, request.params.index)
+      const isWriter = atLeast(access, 'write')
+      // Edit rule 1.
+      if (!isWriter && pull.poster.id !== requester.id) {
+        throw new Refused(refuse.forbidden('only the poster and writers may change a pull request'))
+      }
+      const { body } = request
+      const allowMaintainerEdit = body.allow_maintainer_edit ?? undefined
+      if (allowMaintainerEdit !== undefined) await requireMaintainerEditRight(services, pull, requester)
+      const context = commandContext(request)
+      const closed = typeof body.state === 'string' ? body.state === 'closed' : undefined
+      await editPull(services, context, pull, {
+        by: { id: requester.id, login: requester.login },
+        discussion: await discussionEdit(services, repository, isWriter, body),
+        closed,
+        base: body.base || undefined,
+        allowMaintainerEdit,
+      })
+      await settled(services, context, reply)
+      if (closed === false && pull.status === 'closed') await catchUpAfterReopening(services, context, pull)
+      const edited = await pullFor(services, repository.id, request.params.index)
+      const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
+      return reply.code(201).send(await pullWire(services, now, edited, requester))
+    },
+  )
 }

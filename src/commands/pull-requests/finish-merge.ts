@@ -10,16 +10,11 @@ import { resolveRef, updateRef } from '../../git/refs.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
+import { pulls } from '../aggregates.ts'
 import { releaseClaim } from '../claims.ts'
-import { type CommandContext, execute } from '../execute.ts'
+import type { CommandContext } from '../execute.ts'
 import { recordMerge } from '../git/record-refs.ts'
-import {
-  type ActivePull,
-  decideMerged,
-  decideMergeFailed,
-  type PullState,
-  pullDecider,
-} from './pull-request.ts'
+import { type ActivePull, decideMerged, decideMergeFailed, type PullState } from './pull-request.ts'
 
 /** The key of the turns (`inTurn`) of merges into one repository: two merges into one branch both succeed. */
 export const mergeTurn = (repoId: number) => `merge ${repoId}`
@@ -34,23 +29,15 @@ export async function finishMerge(
   state: PullState,
 ): Promise<Refusal | undefined> {
   if (state.status !== 'open' || state.merging === null) return undefined
-  const { repoId, index, merging } = state
-  const { commit } = merging
-  const command = { stream: pullStream(repoId, index), decider: pullDecider }
-  const refusal = await moveBase(services, context, state, merging)
+  const { commit } = state.merging
+  const refusal = await moveBase(services, context, state, state.merging)
   if (refusal !== undefined) {
-    await execute(services.events, context, {
-      ...command,
-      step: `merge ${commit} failed`,
-      decide: (current) => decideMergeFailed(current, commit, refusal.message),
-    })
+    await pulls.change(services, context, state, `merge ${commit} failed`, (current) =>
+      decideMergeFailed(current, commit, refusal.message),
+    )
     return refusal
   }
-  await execute(services.events, context, {
-    ...command,
-    step: 'merged',
-    decide: (current) => decideMerged(current, commit),
-  })
+  await pulls.change(services, context, state, 'merged', (current) => decideMerged(current, commit))
   await releaseHeadBase(services, context, state)
   return undefined
 }

@@ -1,7 +1,5 @@
 /** Gathers the facts for the decision on a merge: from git, the log and the settings of the repository. */
-import { checksStream } from '../../events/streams.ts'
 import { commitRange } from '../../git/commit-range.ts'
-import { RepositoryMissing } from '../../git/errors.ts'
 import { isAncestor } from '../../git/history.ts'
 import { readRefs } from '../../git/refs.ts'
 import { unsignedCommits } from '../../git/signatures.ts'
@@ -10,10 +8,10 @@ import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { accessTo } from '../../rights/access.ts'
 import { checksOutcome, mayMerge, protectionOf } from '../../rights/protection-rules.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { load } from '../execute.ts'
-import { openDependencies } from '../issues/open-dependencies.ts'
-import { checksDecider } from '../statuses/checks.ts'
+import { checks } from '../aggregates.ts'
+import { openDependencies } from '../issues/status-change.ts'
 import type { MergeFacts } from './merge-checks.ts'
+import { unlessDeleted } from './move-heads.ts'
 import type { ActivePull } from './pull-request.ts'
 
 /** The signatures of at most this many commits are verified; a merge of more counts as unsigned. */
@@ -30,7 +28,7 @@ export async function mergeFacts(
   const dir = gitDirOf(services, repository.id)
   const { head, base } = pull
   const protection = protectionOf(repository.protections, base.branch)
-  const [tips, dependencies, checks] = await Promise.all([
+  const [tips, dependencies, outcome] = await Promise.all([
     gitTips(services, pull),
     openDependencies(services, pull.dependencies),
     checksOf(services, repository, pull),
@@ -43,7 +41,7 @@ export async function mergeFacts(
     mayMerge: mayMerge(protection, merger.id, accessTo(repository, merger)),
     allowedStyles: repository.mergeStyles,
     protection,
-    checks,
+    checks: outcome,
     ...tips,
     outdated: !includesBase,
     wouldBeSigned:
@@ -59,34 +57,27 @@ export async function gitTips(
   services: Services,
   { head, base }: Pick<ActivePull, 'head' | 'base'>,
 ): Promise<{ headTip: string | null; baseTip: string | null }> {
-  const names = [head, base].map(({ branch }) => `refs/heads/${branch}`)
-  const [headRef = '', baseRef = ''] = names
-  if (head.repoId === base.repoId) {
-    const found = await refsOf(services, base.repoId, names)
-    return { headTip: found.get(headRef) ?? null, baseTip: found.get(baseRef) ?? null }
-  }
-  const [ofHead, ofBase] = await Promise.all([
-    refsOf(services, head.repoId, [headRef]),
-    refsOf(services, base.repoId, [baseRef]),
-  ])
+  const headRef = `refs/heads/${head.branch}`
+  const baseRef = `refs/heads/${base.branch}`
+  // One git process serves one repository.
+  const isOne = head.repoId === base.repoId
+  const inBase = refsOf(services, base.repoId, isOne ? [headRef, baseRef] : [baseRef])
+  const inHead = isOne ? inBase : refsOf(services, head.repoId, [headRef])
+  const [ofHead, ofBase] = await Promise.all([inHead, inBase])
   return { headTip: ofHead.get(headRef) ?? null, baseTip: ofBase.get(baseRef) ?? null }
 }
 
 async function refsOf(services: Services, repoId: number, refs: readonly string[]) {
-  try {
-    return await readRefs(gitDirOf(services, repoId), refs)
-  } catch (error) {
-    if (error instanceof RepositoryMissing) return new Map<string, string | null>()
-    throw error
-  }
+  const found = await readRefs(gitDirOf(services, repoId), refs).catch(unlessDeleted)
+  return found ?? new Map<string, string | null>()
 }
 
 /** The outcome of the checks of the head: only of the contexts that the base branch requires, if it requires any. */
-export async function checksOf({ events }: Services, repository: RepositoryDocument, pull: ActivePull) {
+export async function checksOf(services: Services, repository: RepositoryDocument, pull: ActivePull) {
   const protection = protectionOf(repository.protections, pull.base.branch)
   const contexts = protection?.statusCheck ? protection.contexts : []
-  const { state } = await load(events, checksStream(repository.id, pull.head.sha), checksDecider)
-  return checksOutcome({ contexts }, state.posted)
+  const { posted } = await checks.load(services, { repoId: repository.id, sha: pull.head.sha })
+  return checksOutcome({ contexts }, posted)
 }
 
 /**

@@ -1,4 +1,5 @@
 /** The message of a merge commit: merge rule 5. Pure. */
+import { cutList, jsonBytes } from '../../events/append-size.ts'
 import type { MergeStyle } from '../../events/domain-events.ts'
 import type { Signature } from '../../git/commits.ts'
 import type { ActivePull } from './pull-request.ts'
@@ -30,7 +31,14 @@ export function mergeMessage(
   return `${parts.join('\n\n')}\n`
 }
 
-/** The authors of the commits other than the author of the squash: each once, in the order of the commits. */
+/** The most bytes of all co-authors, and of one: the message must fit into an event. */
+const MAX_CO_AUTHORS_BYTES = 64 * 1024
+const MAX_CO_AUTHOR_BYTES = 1024
+
+/**
+ * The authors of the commits other than the author of the squash: each once, in the order of the commits. An author
+ * with a name that no trailer can hold is left out. When there are too many, the authors of the newest commits stay.
+ */
 export function coAuthorsOf(
   authors: readonly Pick<Signature, 'name' | 'email'>[],
   author: Pick<Signature, 'email'>,
@@ -38,7 +46,8 @@ export function coAuthorsOf(
   const others = new Map<string, Pick<Signature, 'name' | 'email'>>()
   for (const { name, email } of authors) {
     const key = email.toLowerCase()
-    if (key !== author.email.toLowerCase() && !others.has(key)) others.set(key, { name, email })
+    if (key === author.email.toLowerCase() || others.has(key)) continue
+    if (jsonBytes({ name, email }) <= MAX_CO_AUTHOR_BYTES) others.set(key, { name, email })
   }
-  return [...others.values()]
+  return cutList([...others.values()].reverse(), MAX_CO_AUTHORS_BYTES).reverse()
 }

@@ -1,5 +1,5 @@
 /** Merges a pull request: for a client, or for the process that merges when checks succeed. */
-import type { MergeStyle, PullRequestEvent } from '../../events/domain-events.ts'
+import type { PullRequestEvent } from '../../events/domain-events.ts'
 import { pullStream } from '../../events/streams.ts'
 import { commitFacts } from '../../git/commits.ts'
 import { isAncestor, mergeBase } from '../../git/history.ts'
@@ -130,16 +130,9 @@ async function decideManualMerge(
   const { baseTip: tip } = await gitTips(services, state)
   if (tip === null || !(await commitFacts(dir, [commit])).has(commit)) return wrong
   if (!(await isAncestor(dir, commit, tip))) return wrong
-  const style: MergeStyle = 'manually-merged'
   const by = { id: merger.id, login: merger.login }
-  return decideManuallyMerged(state, {
-    style,
-    commit,
-    head: state.head.sha,
-    mergeBase: null,
-    by,
-    deleteBranch,
-  })
+  const merged = { style: 'manually-merged', commit, head: state.head.sha, mergeBase: null } as const
+  return decideManuallyMerged(state, { ...merged, by, deleteBranch })
 }
 
 /** The name of the head branch in a message; for a fork with its repository. */

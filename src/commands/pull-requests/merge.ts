@@ -1,108 +1,99 @@
 /** Merges a pull request, at once or when its checks succeed: `POST` and `DELETE …/pulls/{index}/merge`. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { pullStream, readsStream } from '../../events/streams.ts'
+import { readsStream } from '../../events/streams.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { PullParams, pullFor } from '../../wire/pulls.ts'
-import { append, execute } from '../execute.ts'
+import { pulls } from '../aggregates.ts'
+import { append } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
+import { TextOf } from '../text-schema.ts'
 import { mergeTurn } from './finish-merge.ts'
 import { type Merge, mergePull } from './merge-pull.ts'
-import { decideCancelSchedule, pullDecider } from './pull-request.ts'
+import { decideCancelSchedule } from './pull-request.ts'
 import { scheduleMerge } from './schedule.ts'
 
-const MergePullRequestOption = Type.Object({
-  Do: Type.Optional(Type.String()),
-  MergeTitleField: Type.Optional(Type.String()),
-  MergeMessageField: Type.Optional(Type.String()),
-  MergeCommitID: Type.Optional(Type.String()),
-  head_commit_id: Type.Optional(Type.String()),
-  force_merge: Type.Optional(Type.Boolean()),
-  merge_when_checks_succeed: Type.Optional(Type.Boolean()),
-  delete_branch_after_merge: Type.Optional(Type.Boolean()),
-})
+/** Room for a title of 255 characters and the names of two branches, as in the default of merge rule 5. */
+const MAX_MERGE_TITLE = 4096
 
-export function mergePullRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { events } = services
-  return async (app) => {
-    const tags = ['repository']
+const MergePullRequestOption = (services: Services) =>
+  Type.Object({
+    Do: Type.Optional(Type.String()),
+    MergeTitleField: Type.Optional(Type.String({ maxLength: MAX_MERGE_TITLE })),
+    MergeMessageField: Type.Optional(TextOf(services)),
+    MergeCommitID: Type.Optional(Type.String()),
+    head_commit_id: Type.Optional(Type.String()),
+    force_merge: Type.Optional(Type.Boolean()),
+    merge_when_checks_succeed: Type.Optional(Type.Boolean()),
+    delete_branch_after_merge: Type.Optional(Type.Boolean()),
+  })
 
-    app.post(
-      '/repos/:owner/:repo/pulls/:index/merge',
-      {
-        schema: {
-          tags,
-          params: PullParams,
-          body: GivenOrNull(MergePullRequestOption),
+export const mergePullRoutes: Routes = (services) => async (app) => {
+  app.post(
+    '/repos/:owner/:repo/pulls/:index/merge',
+    route('repository', { params: PullParams, body: GivenOrNull(MergePullRequestOption(services)) }),
+    async (request, reply) => {
+      const { repository, access } = await onRepository(services, request, 'read')
+      const merger = signedIn(request)
+      const { index } = await pullFor(services, repository.id, request.params.index)
+      const body = request.body ?? {}
+      const context = commandContext(request)
+      // Merge rule 1: the merger has read the pull request, even if the merge fails.
+      const user = { id: merger.id, login: merger.login }
+      const read = { type: 'IssueRead', data: { repoId: repository.id, index, user } } as const
+      await append(services.events, context, readsStream(user.id), 'read', [read], 'any')
+
+      const merge: Merge = {
+        repository,
+        index,
+        merger,
+        request: {
+          // Merge rule 4: the style `merge` when none is given.
+          style: body.Do || 'merge',
+          force: body.force_merge === true && access === 'admin',
+          scheduling: body.merge_when_checks_succeed === true,
+          ...(body.head_commit_id ? { expectedHead: body.head_commit_id } : {}),
         },
-      },
-      async (request, reply) => {
-        const { repository, access } = await onRepository(services, request, 'read')
-        const merger = signedIn(request)
-        const { index } = await pullFor(services, repository.id, request.params.index)
-        const body = request.body ?? {}
-        const context = commandContext(request)
-        // Merge rule 1: the merger has read the pull request, even if the merge fails.
-        const user = { id: merger.id, login: merger.login }
-        const read = { type: 'IssueRead', data: { repoId: repository.id, index, user } } as const
-        await append(events, context, readsStream(user.id), 'read', [read], 'any')
-
-        const merge: Merge = {
-          repository,
-          index,
-          merger,
-          request: {
-            // Merge rule 4: the style `merge` when none is given.
-            style: body.Do || 'merge',
-            force: body.force_merge === true && access === 'admin',
-            scheduling: body.merge_when_checks_succeed === true,
-            ...(body.head_commit_id ? { expectedHead: body.head_commit_id } : {}),
-          },
-          fields: { title: body.MergeTitleField ?? '', message: body.MergeMessageField ?? '' },
-          manualCommit: body.MergeCommitID ?? '',
-          deleteBranch: body.delete_branch_after_merge ?? repository.deleteBranchAfterMerge,
-          deletionIsDefault: body.delete_branch_after_merge === undefined,
-        }
-        const status = await inTurn(mergeTurn(repository.id), async () => {
-          if (!merge.request.scheduling) {
-            await mergePull(services, context, merge)
-            return 200
-          }
-          const ready = await scheduleMerge(services, context, merge)
-          if (ready === undefined) return 201
-          await mergePull(services, context, ready)
+        fields: { title: body.MergeTitleField ?? '', message: body.MergeMessageField ?? '' },
+        manualCommit: body.MergeCommitID ?? '',
+        deleteBranch: body.delete_branch_after_merge ?? repository.deleteBranchAfterMerge,
+        deletionIsDefault: body.delete_branch_after_merge === undefined,
+      }
+      const status = await inTurn(mergeTurn(repository.id), async () => {
+        if (!merge.request.scheduling) {
+          await mergePull(services, context, merge)
           return 200
-        })
-        await settled(services, context, reply)
-        return reply.code(status).send()
-      },
-    )
+        }
+        const ready = await scheduleMerge(services, context, merge)
+        if (ready === undefined) return 201
+        await mergePull(services, context, ready)
+        return 200
+      })
+      await settled(services, context, reply)
+      return reply.code(status).send()
+    },
+  )
 
-    app.delete(
-      '/repos/:owner/:repo/pulls/:index/merge',
-      { schema: { tags, params: PullParams, response: { 204: Type.Null() } } },
-      async (request, reply) => {
-        const { repository, access } = await onRepository(services, request, 'read')
-        const requester = signedIn(request)
-        const { index } = await pullFor(services, repository.id, request.params.index)
-        const context = commandContext(request)
-        // In turn: a merge that has begun gets its outcome first, and a canceled merge does not begin.
-        await inTurn(mergeTurn(repository.id), () =>
-          execute(events, context, {
-            stream: pullStream(repository.id, index),
-            step: 'cancel schedule',
-            decider: pullDecider,
-            decide: (state) =>
-              decideCancelSchedule(state, { id: requester.id, login: requester.login }, access === 'admin'),
-          }),
-        )
-        await settled(services, context, reply)
-        return reply.code(204).send(null)
-      },
-    )
-  }
+  app.delete(
+    '/repos/:owner/:repo/pulls/:index/merge',
+    route('repository', { params: PullParams, response: NO_CONTENT }),
+    async (request, reply) => {
+      const { repository, access } = await onRepository(services, request, 'read')
+      const requester = signedIn(request)
+      const pull = await pullFor(services, repository.id, request.params.index)
+      const context = commandContext(request)
+      // In turn: a merge that has begun gets its outcome first, and a canceled merge does not begin.
+      await inTurn(mergeTurn(repository.id), () =>
+        pulls.change(services, context, pull, 'cancel schedule', (state) =>
+          decideCancelSchedule(state, { id: requester.id, login: requester.login }, access === 'admin'),
+        ),
+      )
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
 }

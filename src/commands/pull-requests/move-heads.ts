@@ -1,6 +1,6 @@
 /** Brings open pull requests up to date after a branch has moved: their heads, and the merge bases with their bases. */
+
 import type { IssueRef } from '../../events/domain-events.ts'
-import { pullStream } from '../../events/streams.ts'
 import { RepositoryMissing } from '../../git/errors.ts'
 import { fetchObjects } from '../../git/fetch-objects.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
@@ -9,11 +9,13 @@ import { refsWithGainedCommits } from '../../git/shared-history.ts'
 import { branchKey } from '../../projections/pulls.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
-import { type CommandContext, execute, load } from '../execute.ts'
+import { pulls } from '../aggregates.ts'
+import { eachOne } from '../each-one.ts'
+import type { CommandContext } from '../execute.ts'
 import { type MovedRef, recordRefs } from '../git/record-refs.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
 import { checkMergeability } from './check-mergeability.ts'
-import { decideHeadMoved, decideMergeBaseMoved, pullDecider } from './pull-request.ts'
+import { decideHeadMoved, decideMergeBaseMoved } from './pull-request.ts'
 
 /**
  * Records moves of refs and moves the heads of the pull requests from these branches. Ends when queries see both, so
@@ -50,12 +52,7 @@ export async function moveHeads(
     headKey: { $in: branches.map((branch) => branchKey(repoId, branch)) },
     status: 'open',
   })
-  const failures: unknown[] = []
-  for (const pull of moved) {
-    await moveHead(services, context, pull).catch((error: unknown) => failures.push(error))
-  }
-  // Move the others even when one fails.
-  if (failures.length > 0) throw failures[0]
+  await eachOne(moved, (pull) => moveHead(services, context, pull))
 }
 
 /**
@@ -67,9 +64,8 @@ async function moveHead(
   context: CommandContext,
   { repoId, index }: IssueRef,
 ): Promise<void> {
-  const stream = pullStream(repoId, index)
-  await inTurn(`head of ${stream}`, async () => {
-    const { state } = await load(services.events, stream, pullDecider)
+  await inTurn(`head of ${repoId}.${index}`, async () => {
+    const state = await pulls.load(services, { repoId, index })
     if (state.status !== 'open') return
     const to = await recordedTip(services, state.head)
     if (to === undefined || to === state.head.sha) return
@@ -81,34 +77,24 @@ async function moveHead(
     // When the two share no history any more, the difference is between the whole trees.
     const diff = await diffStat(dir, ancestor ?? base, to)
     const ref = `refs/pull/${index}/head`
-    await execute(services.events, context, {
-      stream,
-      step: `head ${to}`,
-      decider: pullDecider,
-      decide: async (current) => {
-        // Another server may have recorded a later move already.
-        if ((await recordedTip(services, state.head)) !== to) return []
-        await updateRef(dir, ref, { from: await resolveRef(dir, ref), to })
-        return decideHeadMoved(current, { to, mergeBase: ancestor ?? state.mergeBase, diff })
-      },
+    await pulls.change(services, context, state, `head ${to}`, async (current) => {
+      // Another server may have recorded a later move already.
+      if ((await recordedTip(services, state.head)) !== to) return []
+      await updateRef(dir, ref, { from: await resolveRef(dir, ref), to })
+      return decideHeadMoved(current, { to, mergeBase: ancestor ?? state.mergeBase, diff })
     })
   }).catch(unlessDeleted)
 }
 
 /** Ignores the error that a repository was deleted: then there is nothing to bring up to date. */
-export function unlessDeleted(error: unknown): void {
+export function unlessDeleted(error: unknown): undefined {
   if (!(error instanceof RepositoryMissing)) throw error
 }
 
 /** Brings one pull request up to date with its branches: after it was reopened, or has a new base branch. */
-export async function catchUp(
-  services: Services,
-  context: CommandContext,
-  repoId: number,
-  index: number,
-): Promise<void> {
-  await moveHead(services, context, { repoId, index })
-  await checkMergeability(services, context, repoId, [{ repoId, index }])
+export async function catchUp(services: Services, context: CommandContext, pull: IssueRef): Promise<void> {
+  await moveHead(services, context, pull)
+  await checkMergeability(services, context, pull.repoId, [pull])
 }
 
 /**
@@ -120,7 +106,7 @@ export async function catchUpAfterReopening(
   context: CommandContext,
   { repoId, index }: IssueRef,
 ): Promise<void> {
-  await catchUp(services, context, repoId, index).catch((error: unknown) =>
+  await catchUp(services, context, { repoId, index }).catch((error: unknown) =>
     services.log.warn(
       { err: error, repoId, index },
       'the head of a reopened pull request is left to the process',
@@ -147,35 +133,23 @@ export async function moveMergeBases(
   if (into.length === 0) return
   const dir = gitDirOf(services, repoId)
   const sharing = await refsWithGainedCommits(dir, from, to, 'refs/pull/')
-  for (const { index } of into) {
-    if (sharing !== undefined && !sharing.has(`refs/pull/${index}/head`)) continue
-    await moveMergeBase(services, context, { repoId, index })
-  }
+  const gained = into.filter(({ index }) => sharing === undefined || sharing.has(`refs/pull/${index}/head`))
+  await eachOne(gained, ({ index }) => moveMergeBase(services, context, { repoId, index }))
 }
 
-async function moveMergeBase(
-  services: Services,
-  context: CommandContext,
-  { repoId, index }: IssueRef,
-): Promise<void> {
-  const stream = pullStream(repoId, index)
-  const { state } = await load(services.events, stream, pullDecider)
+async function moveMergeBase(services: Services, context: CommandContext, issue: IssueRef): Promise<void> {
+  const state = await pulls.load(services, issue)
   if (state.status !== 'open') return
   const base = await recordedTip(services, state.base)
   if (base === undefined) return
-  const dir = gitDirOf(services, repoId)
+  const dir = gitDirOf(services, issue.repoId)
   const head = state.head.sha
   const ancestor = await mergeBase(dir, base, head)
   if (ancestor === undefined || ancestor === state.mergeBase) return
   const diff = await diffStat(dir, ancestor, head)
-  await execute(services.events, context, {
-    stream,
-    step: `merge base ${ancestor} ${head}`,
-    decider: pullDecider,
-    decide: (current) => {
-      // When the base has changed since, the head has been compared with the new one already.
-      if (current.status === 'none' || current.base.branch !== state.base.branch) return []
-      return decideMergeBaseMoved(current, { head, to: ancestor, diff })
-    },
+  await pulls.change(services, context, issue, `merge base ${ancestor} ${head}`, (current) => {
+    // When the base has changed since, the head has been compared with the new one already.
+    if (current.status === 'none' || current.base.branch !== state.base.branch) return []
+    return decideMergeBaseMoved(current, { head, to: ancestor, diff })
   })
 }

@@ -1,57 +1,55 @@
 /** Opens a pull request: `POST /repos/{owner}/{repo}/pulls`. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import type { AccountRef, LabelRef, MilestoneRef } from '../../events/domain-events.ts'
+import type { EventOf } from '../../events/handlers.ts'
 import { claimKeys, idsStream, numbersStream, pullStream } from '../../events/streams.ts'
 import { fetchObjects } from '../../git/fetch-objects.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
+import { pullFold, pullId } from '../../projections/pulls.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
+import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
-import { PullRequestWire, pullFor, pullWire } from '../../wire/pulls.ts'
+import { PullRequestWire, pullWire } from '../../wire/pulls.ts'
 import { forkOf, RepositoryParams } from '../../wire/repositories.ts'
-import { takeClaim } from '../claims.ts'
-import { type CommandContext, execute } from '../execute.ts'
-import { deadlineOf } from '../issues/deadline.ts'
-import { assigneeRefs, labelRefs, milestoneRef } from '../issues/fields.ts'
-import { titleOf } from '../issues/title.ts'
+import { pulls } from '../aggregates.ts'
+import { documentNow } from '../document-now.ts'
+import type { CommandContext } from '../execute.ts'
+import {
+  assigneeRefs,
+  deadlineOf,
+  discussionOptions,
+  labelRefs,
+  milestoneRef,
+  titleOf,
+} from '../issues/fields.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { requireTip } from './branch-tips.ts'
-import { duplicateRefusal, headBaseClaim, refuseDuplicate } from './duplicate-pull.ts'
-import { decideOpen, pullDecider } from './pull-request.ts'
+import { claimHeadBase, refuseDuplicate } from './duplicate-pull.ts'
+import { decideOpen } from './pull-request.ts'
 
-export const CreatePullRequestOption = Type.Object({
-  head: Type.String(),
-  base: Type.String(),
-  title: GivenOrNull(Type.String({ maxLength: 255 })),
-  body: GivenOrNull(Type.String()),
-  labels: GivenOrNull(Type.Array(Type.Integer())),
-  milestone: GivenOrNull(Type.Integer()),
-  assignee: GivenOrNull(Type.String()),
-  assignees: GivenOrNull(Type.Array(Type.String())),
-  due_date: GivenOrNull(Type.String()),
-  deadline: GivenOrNull(Type.String()),
-})
+const CreatePullRequestOption = (services: Services) =>
+  Type.Object({
+    ...discussionOptions(services),
+    head: Type.String(),
+    base: Type.String(),
+    labels: GivenOrNull(Type.Array(Type.Integer())),
+  })
 
-interface Opening {
+type Opened = EventOf<'PullRequestOpened'>['data']
+
+interface Opening extends Pick<Opened, 'title' | 'body' | 'labels' | 'milestone' | 'assignees' | 'deadline'> {
   repository: RepositoryDocument
   headRepository: RepositoryDocument
   headBranch: string
   baseBranch: string
-  title: string
-  body: string
-  labels: LabelRef[]
-  milestone: MilestoneRef | null
-  assignees: AccountRef[]
-  deadline: string | null
 }
 
 /**
@@ -85,8 +83,10 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   if (actor === null) throw new Refused(refuse.unauthenticated('sign in first'))
   const repoId = repository.id
   const dir = gitDirOf(services, repoId)
-  const earlier = await openedBefore(services, context, repoId)
-  if (earlier !== undefined) return earlier
+  if (context.retry !== undefined) {
+    const earlier = await takeNumber(events, context, numbersStream(repoId))
+    if (await pulls.ifDone(services, context, { repoId, index: earlier }, 'open')) return earlier
+  }
 
   const [baseSha, headSha] = await Promise.all([
     requireTip(services, repoId, baseBranch),
@@ -107,97 +107,73 @@ async function openPull(services: Services, context: CommandContext, opening: Op
     takeNumber(events, context, numbersStream(repoId)),
     takeNumber(events, context, idsStream('issue')),
   ])
-  const stream = pullStream(repoId, index)
-  const claimed = await takeClaim(events, context, { ...headBaseClaim(services, key), holder: stream })
-  if (!claimed.taken) throw new Refused(duplicateRefusal(claimed.holder))
+  await claimHeadBase(services, context, key, pullStream(repoId, index))
 
   const ref = `refs/pull/${index}/head`
   // A retried request may find the ref of its first attempt, with another head.
   await updateRef(dir, ref, { from: context.retry ? await resolveRef(dir, ref) : null, to: headSha })
-  await execute(events, context, {
-    stream,
-    step: 'open',
-    decider: pullDecider,
-    decide: (state) =>
-      decideOpen(state, {
-        ...discussion,
-        repoId,
-        index,
-        id,
-        poster: actor,
-        head,
-        base,
-        mergeBase: ancestor,
-        diff,
-        mergeable: merge.kind === 'clean',
-      }),
-  })
+  await pulls.change(services, context, { repoId, index }, 'open', (state) =>
+    decideOpen(state, {
+      ...discussion,
+      repoId,
+      index,
+      id,
+      poster: actor,
+      head,
+      base,
+      mergeBase: ancestor,
+      diff,
+      mergeable: merge.kind === 'clean',
+    }),
+  )
   return index
 }
 
-/** The number of the pull request that the first attempt of a retried request opened, if it did. */
-async function openedBefore(
-  { events }: Services,
-  context: CommandContext,
-  repoId: number,
-): Promise<number | undefined> {
-  if (context.retry === undefined) return undefined
-  const index = await takeNumber(events, context, numbersStream(repoId))
-  const stream = pullStream(repoId, index)
-  const state = await execute(events, context, {
-    stream,
-    step: 'open',
-    decider: pullDecider,
-    decide: () => [],
-  })
-  return state.status === 'none' ? undefined : index
-}
+export const openPullRoutes: Routes = (services) => async (app) => {
+  app.post(
+    '/repos/:owner/:repo/pulls',
+    route('repository', {
+      params: RepositoryParams,
+      body: CreatePullRequestOption(services),
+      response: { 201: PullRequestWire },
+    }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'read')
+      const requester = signedIn(request)
+      const { body } = request
+      if (repository.empty) throw new Refused(refuse.notFound('the repository has no commits'))
+      const { headRepository, headBranch } = await headOf(services, requester, repository, body.head)
+      if (headRepository.id === repository.id && headBranch === body.base) {
+        throw new Refused(
+          refuse.unprocessable('head and base are the same, so there are no changes between them'),
+        )
+      }
+      const title = titleOf(body.title)
+      if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
 
-export function openPullRoutes(services: Services): FastifyPluginAsyncTypebox {
-  return async (app) => {
-    app.post(
-      '/repos/:owner/:repo/pulls',
-      {
-        schema: {
-          tags: ['repository'],
-          params: RepositoryParams,
-          body: CreatePullRequestOption,
-          response: { 201: PullRequestWire },
-        },
-      },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'read')
-        const requester = signedIn(request)
-        const { body } = request
-        if (repository.empty) throw new Refused(refuse.notFound('the repository has no commits'))
-        const { headRepository, headBranch } = await headOf(services, requester, repository, body.head)
-        if (headRepository.id === repository.id && headBranch === body.base) {
-          throw new Refused(
-            refuse.unprocessable('head and base are the same, so there are no changes between them'),
-          )
-        }
-        const title = titleOf(body.title)
-        if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
-
-        const context = commandContext(request)
-        const index = await openPull(services, context, {
-          repository,
-          headRepository,
-          headBranch,
-          baseBranch: body.base,
-          title,
-          body: body.body ?? '',
-          labels: await labelRefs(services, repository, body.labels ?? []),
-          milestone: await milestoneRef(services, repository, body.milestone ?? 0),
-          assignees: await assigneeRefs(services, repository, body),
-          deadline: deadlineOf('due_date', body.due_date ?? body.deadline ?? null),
-        })
-        await settled(services, context, reply)
-        const pull = await pullFor(services, repository.id, `${index}`)
-        // Read it again: its number of open pull requests has changed.
-        const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
-        return reply.code(201).send(await pullWire(services, now, pull, requester))
-      },
-    )
-  }
+      const context = commandContext(request)
+      const index = await openPull(services, context, {
+        repository,
+        headRepository,
+        headBranch,
+        baseBranch: body.base,
+        title,
+        body: body.body ?? '',
+        labels: await labelRefs(services, repository, body.labels ?? []),
+        milestone: await milestoneRef(services, repository, body.milestone ?? 0),
+        assignees: await assigneeRefs(services, repository, body),
+        deadline: deadlineOf(body.due_date ?? body.deadline ?? null),
+      })
+      await settled(services, context, reply)
+      const pull = await documentNow(services, 'pull request', {
+        id: pullId(repository.id, index),
+        stream: pullStream(repository.id, index),
+        view: services.views.pulls,
+        fold: pullFold,
+      })
+      // Read it again: its number of open pull requests has changed.
+      const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
+      return reply.code(201).send(await pullWire(services, now, pull, requester))
+    },
+  )
 }

@@ -1,8 +1,10 @@
 /** The pull request aggregate. Pure: commands bring the facts from git. */
+import { cutList } from '../../events/append-size.ts'
 import type {
   AccountRef,
   BranchPoint,
   DiffStat,
+  IssueRef,
   MergeIntent,
   PullRequestEvent,
   ScheduledMerge,
@@ -123,15 +125,31 @@ export function decideMergeBaseMoved(
   return [{ type: 'MergeBaseMoved', data: { repoId, index, from, to, diff } }]
 }
 
+/** A pair of commits that was tried, with all files in conflict. */
+interface Checked {
+  head: string
+  base: string
+  mergeable: boolean
+  conflicts: string[]
+}
+
 /** Records whether a pair of commits can be merged; no event when that is known already. */
-export function decideMergeability(
-  state: PullState,
-  checked: { head: string; base: string; mergeable: boolean; conflicts: string[] },
-): Decision<PullRequestEvent> {
+export function decideMergeability(state: PullState, checked: Checked): Decision<PullRequestEvent> {
   if (state.status !== 'open') return []
   const { head, base, mergeable } = state.mergeability
   if (head === checked.head && base === checked.base && mergeable === checked.mergeable) return []
-  return [{ type: 'MergeabilityChecked', data: { repoId: state.repoId, index: state.index, ...checked } }]
+  return [mergeabilityChecked(state, checked)]
+}
+
+/** The list of files in conflict may be too long for an event: then the event has their number, too. */
+function mergeabilityChecked(
+  { repoId, index }: IssueRef,
+  { head, base, mergeable, conflicts: all }: Checked,
+): PullRequestEvent {
+  const conflicts = cutList(all)
+  const data = { repoId, index, head, base, mergeable, conflicts }
+  const isCut = conflicts.length < all.length
+  return { type: 'MergeabilityChecked', data: isCut ? { ...data, conflictCount: all.length } : data }
 }
 
 /** Edit rule 6: changes the base branch. `target`: the new base, compared with the head. */
@@ -153,10 +171,7 @@ export function decideTargetBranch(
   const { base, mergeBase, diff, mergeable, conflicts } = target
   return [
     { type: 'TargetBranchChanged', data: { repoId, index, from, base, mergeBase, diff } },
-    {
-      type: 'MergeabilityChecked',
-      data: { repoId, index, head: head.sha, base: base.sha, mergeable, conflicts },
-    },
+    mergeabilityChecked(state, { head: head.sha, base: base.sha, mergeable, conflicts }),
   ]
 }
 
@@ -201,23 +216,18 @@ export function decideMerged(state: PullState, commit: string): Decision<PullReq
 }
 
 /** Merge rule 3: the pull request was merged outside of this server, by the given commit. */
-export function decideManuallyMerged(
-  state: PullState,
-  merge: Omit<MergeIntent, 'baseBranch' | 'from' | 'message'>,
-): Decision<PullRequestEvent> {
+export function decideManuallyMerged(state: PullState, merge: Merged): Decision<PullRequestEvent> {
   if (state.status !== 'open') return gone
   if (state.merging !== null) return refuse.conflict('another merge of this pull request is under way')
   return [merged(state, merge)]
 }
 
-function merged(
-  { repoId, index, milestone }: ActivePull,
-  { style, commit, head, mergeBase, by, deleteBranch }: Omit<MergeIntent, 'baseBranch' | 'from' | 'message'>,
-): PullRequestEvent {
-  return {
-    type: 'PullRequestMerged',
-    data: { repoId, index, style, commit, head, mergeBase, mergedBy: by, milestone, deleteBranch },
-  }
+type Merged = Omit<MergeIntent, 'baseBranch' | 'from' | 'message'>
+
+function merged({ repoId, index, milestone }: ActivePull, merge: Merged): PullRequestEvent {
+  const { style, commit, head, mergeBase, by: mergedBy, deleteBranch } = merge
+  const data = { repoId, index, style, commit, head, mergeBase, mergedBy, milestone, deleteBranch }
+  return { type: 'PullRequestMerged', data }
 }
 
 /** Records that the merge under way failed, since the base branch has moved. */
@@ -267,5 +277,14 @@ export function decideScheduleRefused(
   refused: { head: string; reason: string; errors: string[] },
 ): Decision<PullRequestEvent> {
   if (state.status === 'none' || state.schedule === null || state.head.sha !== refused.head) return []
-  return [{ type: 'ScheduledMergeRefused', data: { repoId: state.repoId, index: state.index, ...refused } }]
+  const { repoId, index } = state
+  const errors = cutList(refused.errors)
+  const data = { repoId, index, ...refused, errors }
+  const isCut = errors.length < refused.errors.length
+  return [
+    {
+      type: 'ScheduledMergeRefused',
+      data: isCut ? { ...data, errorCount: refused.errors.length } : data,
+    },
+  ]
 }

@@ -1,13 +1,13 @@
 /** Schedules a merge that waits for its checks: merge rule 6, and `docs/architecture.md#scheduled-merge`. */
 import type { PullRequestEvent } from '../../events/domain-events.ts'
-import { pullStream } from '../../events/streams.ts'
 import { isRefusal, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
-import { type CommandContext, type Decision, execute } from '../execute.ts'
+import { pulls } from '../aggregates.ts'
+import type { CommandContext, Decision } from '../execute.ts'
 import { isMergeStyle, mergeRefusal } from './merge-checks.ts'
 import { mergeFacts } from './merge-facts.ts'
 import type { Merge } from './merge-pull.ts'
-import { decideSchedule, type PullState, pullDecider } from './pull-request.ts'
+import { decideSchedule, type PullState } from './pull-request.ts'
 
 /**
  * Schedules the merge. When the checks of the head have succeeded already, it schedules nothing and resolves to the
@@ -21,42 +21,19 @@ export async function scheduleMerge(
   merge: Merge,
 ): Promise<Merge | undefined> {
   const { request } = merge
-  if (await hasMergedBefore(services, context, merge)) return merge
+  const pull = { repoId: merge.repository.id, index: merge.index }
+  // The first attempt of a retried request may have found that the checks had succeeded, and merged at once.
+  if ((await pulls.ifDone(services, context, pull, 'merge')) !== undefined) return merge
   // A retried request that has scheduled the merge before is not decided again.
   let ready: Merge | undefined
-  await execute(services.events, context, {
-    stream: pullStream(merge.repository.id, merge.index),
-    step: 'schedule',
-    decider: pullDecider,
-    decide: async (state) => {
-      const decision = await decideScheduleOf(services, state, merge)
-      if (state.status !== 'none' && !isRefusal(decision) && decision.length === 0) {
-        ready = { ...merge, request: { ...request, scheduling: false, expectedHead: state.head.sha } }
-      } else ready = undefined
-      return decision
-    },
+  await pulls.change(services, context, pull, 'schedule', async (state) => {
+    const decision = await decideScheduleOf(services, state, merge)
+    if (state.status !== 'none' && !isRefusal(decision) && decision.length === 0) {
+      ready = { ...merge, request: { ...request, scheduling: false, expectedHead: state.head.sha } }
+    } else ready = undefined
+    return decision
   })
   return ready
-}
-
-/** Whether the first attempt of a retried request found that the checks had succeeded and merged at once. */
-async function hasMergedBefore(
-  { events }: Services,
-  context: CommandContext,
-  { repository, index }: Merge,
-): Promise<boolean> {
-  if (context.retry === undefined) return false
-  let isNew = false
-  await execute(events, context, {
-    stream: pullStream(repository.id, index),
-    step: 'merge',
-    decider: pullDecider,
-    decide: () => {
-      isNew = true
-      return []
-    },
-  })
-  return !isNew
 }
 
 async function decideScheduleOf(

@@ -1,8 +1,6 @@
 /** Updates the head branch with the base branch: `POST /repos/{owner}/{repo}/pulls/{index}/update`. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { UpdateStyle } from '../../events/domain-events.ts'
-import { pullStream } from '../../events/streams.ts'
 import { fetchObjects } from '../../git/fetch-objects.ts'
 import { isAncestor } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'
@@ -16,11 +14,13 @@ import { accessTo, atLeast } from '../../rights/access.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
+import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { PullParams, pullFor } from '../../wire/pulls.ts'
 import { signatureOf } from '../accounts/signature.ts'
-import { type CommandContext, load } from '../execute.ts'
+import { pulls } from '../aggregates.ts'
+import type { CommandContext } from '../execute.ts'
 import { moveRefs } from '../git/record-refs.ts'
 import { requestContext, settled } from '../request-context.ts'
 import { cleanTree, rebasedTip } from './build-merge.ts'
@@ -28,7 +28,7 @@ import { mergeTurn } from './finish-merge.ts'
 import { headHasMoved } from './merge-checks.ts'
 import { gitTips } from './merge-facts.ts'
 import { recordAndMoveHeads } from './move-heads.ts'
-import { type ActivePull, pullDecider } from './pull-request.ts'
+import type { ActivePull } from './pull-request.ts'
 
 interface Update {
   repository: RepositoryDocument
@@ -91,8 +91,7 @@ async function updatePull(
 ): Promise<void> {
   const { repository } = update
   await inTurn(mergeTurn(repository.id), async () => {
-    const stream = pullStream(repository.id, index)
-    const { state } = await load(services.events, stream, pullDecider)
+    const state = await pulls.load(services, { repoId: repository.id, index })
     if (state.status === 'none') throw new Refused(refuse.notFound('pull request not found'))
     // Update rule 1.
     if (state.status !== 'open')
@@ -115,30 +114,25 @@ async function updatePull(
   })
 }
 
-export function updatePullRoutes(services: Services): FastifyPluginAsyncTypebox {
-  return async (app) => {
-    app.post(
-      '/repos/:owner/:repo/pulls/:index/update',
-      {
-        schema: {
-          tags: ['repository'],
-          params: PullParams,
-          querystring: Type.Object({
-            style: Type.Optional(Type.String({ description: 'merge (default) or rebase' })),
-          }),
-        },
-      },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'read')
-        const updater = signedIn(request)
-        const { index } = await pullFor(services, repository.id, request.params.index)
-        // A retried request finds the base in the head. If the base has moved since, it is another update.
-        const context = requestContext(request)
-        const style = request.query.style === 'rebase' ? 'rebase' : 'merge'
-        await updatePull(services, context, index, { repository, updater, style })
-        await settled(services, context, reply)
-        return reply.code(200).send()
-      },
-    )
-  }
+export const updatePullRoutes: Routes = (services) => async (app) => {
+  app.post(
+    '/repos/:owner/:repo/pulls/:index/update',
+    route('repository', {
+      params: PullParams,
+      querystring: Type.Object({
+        style: Type.Optional(Type.String({ description: 'merge (default) or rebase' })),
+      }),
+    }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'read')
+      const updater = signedIn(request)
+      const { index } = await pullFor(services, repository.id, request.params.index)
+      // A retried request finds the base in the head. If the base has moved since, it is another update.
+      const context = requestContext(request)
+      const style = request.query.style === 'rebase' ? 'rebase' : 'merge'
+      await updatePull(services, context, index, { repository, updater, style })
+      await settled(services, context, reply)
+      return reply.code(200).send()
+    },
+  )
 }

@@ -1,15 +1,14 @@
 /** Sets and removes collaborators of a repository: `/repos/{owner}/{repo}/collaborators`. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { Permission } from '../../events/domain-events.ts'
-import { repositoryStream } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
-import type { Services } from '../../services.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { CollaboratorParams, collaboratorNamed } from '../../wire/collaborators.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
-import { executeRequest } from '../request-context.ts'
-import { decideRemoveCollaborator, decideSetCollaborator, repositoryDecider } from './repository.ts'
+import { repositories } from '../aggregates.ts'
+import { commandContext, settled } from '../request-context.ts'
+import { decideRemoveCollaborator, decideSetCollaborator } from './repository.ts'
 
 const PERMISSIONS: readonly Permission[] = ['read', 'write', 'admin']
 
@@ -21,48 +20,39 @@ function permissionOf(text: string | undefined): Permission {
   throw new Refused(refuse.unprocessable(`permission: must be one of ${PERMISSIONS.join(', ')}`))
 }
 
-export function collaboratorRoutes(services: Services): FastifyPluginAsyncTypebox {
-  return async (app) => {
-    const tags = ['repository']
+export const collaboratorRoutes: Routes = (services) => async (app) => {
+  app.put(
+    '/repos/:owner/:repo/collaborators/:collaborator',
+    route('repository', {
+      params: CollaboratorParams,
+      body: GivenOrNull(Type.Object({ permission: Type.Optional(Type.String()) })),
+      response: NO_CONTENT,
+    }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'admin')
+      const permission = permissionOf(request.body?.permission)
+      const { id, login } = await collaboratorNamed(services, request.params.collaborator)
+      const context = commandContext(request)
+      await repositories.change(services, context, repository.id, 'set collaborator', (state) =>
+        decideSetCollaborator(state, { id, login }, permission),
+      )
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
 
-    app.put(
-      '/repos/:owner/:repo/collaborators/:collaborator',
-      {
-        schema: {
-          tags,
-          params: CollaboratorParams,
-          body: GivenOrNull(Type.Object({ permission: Type.Optional(Type.String()) })),
-          response: { 204: Type.Null() },
-        },
-      },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'admin')
-        const permission = permissionOf(request.body?.permission)
-        const user = await collaboratorNamed(services, request.params.collaborator)
-        await executeRequest(services, request, reply, {
-          stream: repositoryStream(repository.id),
-          step: 'set collaborator',
-          decider: repositoryDecider,
-          decide: (state) => decideSetCollaborator(state, { id: user.id, login: user.login }, permission),
-        })
-        return reply.code(204).send(null)
-      },
-    )
-
-    app.delete(
-      '/repos/:owner/:repo/collaborators/:collaborator',
-      { schema: { tags, params: CollaboratorParams, response: { 204: Type.Null() } } },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'admin')
-        const user = await collaboratorNamed(services, request.params.collaborator)
-        await executeRequest(services, request, reply, {
-          stream: repositoryStream(repository.id),
-          step: 'remove collaborator',
-          decider: repositoryDecider,
-          decide: (state) => decideRemoveCollaborator(state, { id: user.id, login: user.login }),
-        })
-        return reply.code(204).send(null)
-      },
-    )
-  }
+  app.delete(
+    '/repos/:owner/:repo/collaborators/:collaborator',
+    route('repository', { params: CollaboratorParams, response: NO_CONTENT }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'admin')
+      const { id, login } = await collaboratorNamed(services, request.params.collaborator)
+      const context = commandContext(request)
+      await repositories.change(services, context, repository.id, 'remove collaborator', (state) =>
+        decideRemoveCollaborator(state, { id, login }),
+      )
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
 }

@@ -1,5 +1,4 @@
 /** Creates a repository: `POST /user/repos`, `POST /orgs/{org}/repos`. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { RepositorySettings } from '../../events/domain-events.ts'
@@ -8,15 +7,19 @@ import { branchNameProblem } from '../../git/names.ts'
 import { createFirstCommit } from '../../git/new-commit.ts'
 import { createRepository } from '../../git/repository.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
+import { type RepositoryDocument, repositoryFold } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo } from '../../rights/access.ts'
 import { signedIn } from '../../rights/requester.ts'
+import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { organizationFor } from '../../wire/organizations.ts'
+import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
 import { RepositoryWire, repositoryWire } from '../../wire/repositories.ts'
 import { signatureOf } from '../accounts/signature.ts'
+import { repositories } from '../aggregates.ts'
 import { takeClaim } from '../claims.ts'
-import { type CommandContext, execute, load } from '../execute.ts'
+import { documentNow } from '../document-now.ts'
+import { type CommandContext, load } from '../execute.ts'
 import { moveRefs, recordRefs } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
@@ -31,12 +34,6 @@ const CreateRepoOption = Type.Object({
   default_branch: Type.Optional(Type.String()),
 })
 
-/** Whether the repository in a stream has that name now. Used for claims that a crash may have left behind. */
-async function holdsRepositoryName(services: Services, holder: string, key: string): Promise<boolean> {
-  const { state } = await load(services.events, holder, repositoryDecider)
-  return state.status === 'active' && claimKeys.repository(state.owner.id, state.settings.name) === key
-}
-
 /** Claims a name among the repositories of an owner. @throws Refused (conflict) when another repository has it */
 export async function claimRepositoryName(
   services: Services,
@@ -44,7 +41,10 @@ export async function claimRepositoryName(
   key: string,
   holder: string,
 ): Promise<void> {
-  const stillHolds = (other: string) => holdsRepositoryName(services, other, key)
+  const stillHolds = async (other: string) => {
+    const { state } = await load(services.events, other, repositoryDecider)
+    return state.status === 'active' && claimKeys.repository(state.owner.id, state.settings.name) === key
+  }
   const claim = await takeClaim(services.events, context, { key, holder, stillHolds })
   if (!claim.taken) throw new Refused(refuse.conflict('a repository with the same name exists already'))
 }
@@ -62,44 +62,6 @@ export async function organizationToCreateIn(
     throw new Refused(refuse.forbidden('only members who may write create repositories of an organization'))
   }
   return organization
-}
-
-/** The status of the repository that a request creates. A retried request may find it created, or deleted since. */
-export async function statusBefore(services: Services, context: CommandContext, repoId: number) {
-  if (context.retry === undefined) return 'none'
-  const command = { stream: repositoryStream(repoId), step: 'create', decider: repositoryDecider }
-  return (await execute(services.events, context, { ...command, decide: () => [] })).status
-}
-
-async function createOwned(
-  services: Services,
-  context: CommandContext,
-  creator: AccountDocument,
-  owner: AccountDocument,
-  settings: RepositorySettings,
-  autoInit: boolean,
-): Promise<number> {
-  const repoId = await takeNumber(services.events, context, idsStream('repository'))
-  const stream = repositoryStream(repoId)
-  const status = await statusBefore(services, context, repoId)
-  if (status === 'none') {
-    const key = claimKeys.repository(owner.id, settings.name)
-    await claimRepositoryName(services, context, key, stream)
-    await createRepository(gitDirOf(services, repoId), { defaultBranch: settings.defaultBranch })
-    await execute(services.events, context, {
-      stream,
-      step: 'create',
-      decider: repositoryDecider,
-      decide: (state) =>
-        decideCreate(state, {
-          repoId,
-          owner: { id: owner.id, login: owner.login, kind: owner.kind },
-          settings,
-        }),
-    })
-  }
-  if (autoInit && status !== 'deleted') await initialize(services, context, creator, repoId, settings)
-  return repoId
 }
 
 /** Makes the first commit: a README. */
@@ -126,7 +88,13 @@ async function initialize(
   })
 }
 
-export function createRepositoryRoutes(services: Services): FastifyPluginAsyncTypebox {
+/** A repository that was just made, for the answer. @throws Refused (not found) when it is deleted again */
+export function repositoryNow(services: Services, id: number): Promise<RepositoryDocument> {
+  const source = { id, stream: repositoryStream(id), view: services.views.repositories, fold: repositoryFold }
+  return documentNow(services, 'repository', source)
+}
+
+export const createRepositoryRoutes: Routes = (services) => {
   async function create(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -146,26 +114,36 @@ export function createRepositoryRoutes(services: Services): FastifyPluginAsyncTy
       defaultBranch,
     }
     const context = commandContext(request)
-    const repoId = await createOwned(services, context, creator, owner, settings, body.auto_init ?? false)
+    const repoId = await takeNumber(services.events, context, idsStream('repository'))
+    // A retried request may find its repository created, or deleted since.
+    const status = (await repositories.ifDone(services, context, repoId, 'create'))?.status
+    if (status === undefined) {
+      const { id, login, kind } = owner
+      await claimRepositoryName(services, context, claimKeys.repository(id, name), repositoryStream(repoId))
+      await createRepository(gitDirOf(services, repoId), { defaultBranch })
+      await repositories.change(services, context, repoId, 'create', (state) =>
+        decideCreate(state, { repoId, owner: { id, login, kind }, settings }),
+      )
+    }
+    if (body.auto_init && status !== 'deleted') await initialize(services, context, creator, repoId, settings)
     await settled(services, context, reply)
-    const repository = await services.views.repositories.get(`${repoId}`)
-    if (repository === undefined) throw new Refused(refuse.notFound('repository not found'))
+    const repository = await repositoryNow(services, repoId)
     return reply
       .code(201)
       .send(repositoryWire(repository, owner, accessTo(repository, creator), services.publicUrl()))
   }
 
   return async (app) => {
-    const schema = { tags: ['repository'], body: CreateRepoOption, response: { 201: RepositoryWire } }
+    const schema = { body: CreateRepoOption, response: { 201: RepositoryWire } }
 
-    app.post('/user/repos', { schema }, async (request, reply) => {
+    app.post('/user/repos', route('repository', schema), async (request, reply) => {
       const requester = signedIn(request)
       return create(request, reply, requester, requester, request.body)
     })
 
     app.post(
       '/orgs/:org/repos',
-      { schema: { ...schema, params: Type.Object({ org: Type.String() }) } },
+      route('repository', { ...schema, params: OrganizationParams }),
       async (request, reply) => {
         const requester = signedIn(request)
         const organization = await organizationToCreateIn(services, request, request.params.org)

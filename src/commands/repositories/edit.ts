@@ -1,5 +1,4 @@
 /** Changes a repository: `PATCH /repos/{owner}/{repo}`. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { MERGE_STYLES, type MergeStyle } from '../../events/domain-events.ts'
 import { claimKeys, repositoryStream } from '../../events/streams.ts'
@@ -7,13 +6,14 @@ import { setDefaultBranch } from '../../git/repository.ts'
 import { branchId } from '../../projections/branches.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
-import { gitDirOf, type Services } from '../../services.ts'
+import { type Routes, route } from '../../rights/routes.ts'
+import { gitDirOf } from '../../services.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
+import { repositories } from '../aggregates.ts'
 import { releaseClaim } from '../claims.ts'
-import { execute, load } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { claimRepositoryName } from './create.ts'
-import { decideEdit, type RepositoryEdit, repositoryDecider } from './repository.ts'
+import { decideEdit, type RepositoryEdit } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
 export const EditRepoOption = Type.Object({
@@ -71,54 +71,45 @@ function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
   return { ...edit, allow }
 }
 
-export function editRepositoryRoutes(services: Services): FastifyPluginAsyncTypebox {
+export const editRepositoryRoutes: Routes = (services) => async (app) => {
   const { events, views } = services
-  return async (app) => {
-    app.patch(
-      '/repos/:owner/:repo',
-      {
-        schema: {
-          tags: ['repository'],
-          params: RepositoryParams,
-          body: EditRepoOption,
-          response: { 200: RepositoryWire },
-        },
-      },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'admin')
-        const wanted = editOf(request.body)
-        const stream = repositoryStream(repository.id)
-        const context = commandContext(request)
-        if (wanted.defaultBranch !== undefined) {
-          const branch = await views.branches.get(branchId(repository.id, wanted.defaultBranch))
-          if (branch === undefined)
-            throw new Refused(refuse.unprocessable('default_branch: the branch does not exist'))
-        }
-        // An edit that will be refused must not claim a name first.
-        const before = await load(events, stream, repositoryDecider)
-        const foreseen = decideEdit(before.state, wanted)
-        if (isRefusal(foreseen)) throw new Refused(foreseen)
+  app.patch(
+    '/repos/:owner/:repo',
+    route('repository', {
+      params: RepositoryParams,
+      body: EditRepoOption,
+      response: { 200: RepositoryWire },
+    }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'admin')
+      const wanted = editOf(request.body)
+      const stream = repositoryStream(repository.id)
+      const context = commandContext(request)
+      if (wanted.defaultBranch !== undefined) {
+        const branch = await views.branches.get(branchId(repository.id, wanted.defaultBranch))
+        if (branch === undefined)
+          throw new Refused(refuse.unprocessable('default_branch: the branch does not exist'))
+      }
+      // An edit that will be refused must not claim a name first.
+      const foreseen = decideEdit(await repositories.load(services, repository.id), wanted)
+      if (isRefusal(foreseen)) throw new Refused(foreseen)
 
-        const oldKey = claimKeys.repository(repository.ownerId, repository.name)
-        const newKey = claimKeys.repository(repository.ownerId, wanted.name ?? repository.name)
-        if (newKey !== oldKey) await claimRepositoryName(services, context, newKey, stream)
-        const after = await execute(events, context, {
-          stream,
-          step: 'edit',
-          decider: repositoryDecider,
-          decide: (state) => decideEdit(state, wanted),
-        })
-        // Even when nothing changed: the process may have died before this line in an earlier request.
-        if (wanted.defaultBranch !== undefined && after.status === 'active') {
-          await setDefaultBranch(gitDirOf(services, repository.id), after.settings.defaultBranch)
-        }
-        if (newKey !== oldKey) await releaseClaim(events, context, oldKey, stream)
+      const oldKey = claimKeys.repository(repository.ownerId, repository.name)
+      const newKey = claimKeys.repository(repository.ownerId, wanted.name ?? repository.name)
+      if (newKey !== oldKey) await claimRepositoryName(services, context, newKey, stream)
+      const after = await repositories.change(services, context, repository.id, 'edit', (state) =>
+        decideEdit(state, wanted),
+      )
+      // Even when nothing changed: the process may have died before this line in an earlier request.
+      if (wanted.defaultBranch !== undefined && after.status === 'active') {
+        await setDefaultBranch(gitDirOf(services, repository.id), after.settings.defaultBranch)
+      }
+      if (newKey !== oldKey) await releaseClaim(events, context, oldKey, stream)
 
-        await settled(services, context, reply)
-        const edited = await views.repositories.get(`${repository.id}`)
-        if (edited === undefined) throw new Refused(refuse.notFound('repository not found'))
-        return repositoryPage(services, edited, 'admin', request.requester)
-      },
-    )
-  }
+      await settled(services, context, reply)
+      const edited = await views.repositories.get(`${repository.id}`)
+      if (edited === undefined) throw new Refused(refuse.notFound('repository not found'))
+      return repositoryPage(services, edited, 'admin', request.requester)
+    },
+  )
 }

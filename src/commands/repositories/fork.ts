@@ -1,5 +1,4 @@
 /** Forks a repository: `POST /repos/{owner}/{repo}/forks`. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { claimKeys, gitStream, idsStream, repositoryStream } from '../../events/streams.ts'
 import { forkRepository } from '../../git/fork.ts'
@@ -11,16 +10,18 @@ import { Refused, refuse } from '../../refusal.ts'
 import { accessTo } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
+import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
+import { repositories } from '../aggregates.ts'
 import { releaseClaim, takeClaim } from '../claims.ts'
-import { type CommandContext, execute, load } from '../execute.ts'
+import { type CommandContext, load } from '../execute.ts'
 import { moveRefs, recordRefs } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
-import { claimRepositoryName, organizationToCreateIn, statusBefore } from './create.ts'
+import { claimRepositoryName, organizationToCreateIn, repositoryNow } from './create.ts'
 import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
@@ -44,8 +45,9 @@ async function createFork(services: Services, context: CommandContext, fork: For
   const stream = repositoryStream(repoId)
   // One at a time: of two copies of a request, one must not release claims that the other one relies on.
   await inTurn(stream, async () => {
-    const status = await statusBefore(services, context, repoId)
-    if (status === 'none') await prepareFork(services, context, repoId, fork)
+    // A retried request may find its fork made, or deleted since.
+    const status = (await repositories.ifDone(services, context, repoId, 'create'))?.status
+    if (status === undefined) await prepareFork(services, context, repoId, fork)
     if (status !== 'deleted') await recordFork(services, context, repoId, fork)
   })
   return repoId
@@ -91,27 +93,22 @@ async function recordFork(
   repoId: number,
   { base, owner, name }: Fork,
 ): Promise<void> {
-  const { events } = services
-  const stream = repositoryStream(repoId)
   const dir = gitDirOf(services, repoId)
   const { id, ownerId, ownerLogin, description, private: isPrivate, defaultBranch } = base
   await moveRefs(services, repoId, async () => {
     try {
-      await execute(events, context, {
-        stream,
-        step: 'create',
-        decider: repositoryDecider,
-        decide: (state) =>
-          decideCreate(state, {
-            repoId,
-            owner: { id: owner.id, login: owner.login, kind: owner.kind },
-            parent: { repoId: id, owner: { id: ownerId, login: ownerLogin }, name: base.name },
-            settings: { name, description, website: '', private: isPrivate, defaultBranch },
-          }),
-      })
+      await repositories.change(services, context, repoId, 'create', (state) =>
+        decideCreate(state, {
+          repoId,
+          owner: { id: owner.id, login: owner.login, kind: owner.kind },
+          parent: { repoId: id, owner: { id: ownerId, login: ownerLogin }, name: base.name },
+          settings: { name, description, website: '', private: isPrivate, defaultBranch },
+        }),
+      )
     } catch (error) {
       // The copy took so long that others took the claims over: this fork can never be made.
-      if (error instanceof Refused && (await load(events, stream, repositoryDecider)).abandoned) {
+      const stream = repositoryStream(repoId)
+      if (error instanceof Refused && (await load(services.events, stream, repositoryDecider)).abandoned) {
         await deleteRepository(dir)
       }
       throw error
@@ -127,40 +124,32 @@ async function hasEvents(services: Services, stream: string): Promise<boolean> {
   return false
 }
 
-export function forkRoutes(services: Services): FastifyPluginAsyncTypebox {
-  return async (app) => {
-    app.post(
-      '/repos/:owner/:repo/forks',
-      {
-        schema: {
-          tags: ['repository'],
-          params: RepositoryParams,
-          body: GivenOrNull(CreateForkOption),
-          response: { 202: RepositoryWire },
-        },
-      },
-      async (request, reply) => {
-        const { repository: base } = await onRepository(services, request, 'read')
-        const requester = signedIn(request)
-        const { name: givenName, organization } = request.body ?? {}
-        const name = requireRepositoryName(givenName ?? base.name)
-        const owner =
-          organization === undefined || organization === null
-            ? requester
-            : await organizationToCreateIn(services, request, organization)
-        if (base.empty) throw new Refused(refuse.forbidden('an empty repository cannot be forked'))
-        if (owner.id === base.ownerId) {
-          throw new Refused(refuse.conflict(`${owner.login} owns the repository; a fork needs another owner`))
-        }
-        const context = commandContext(request)
-        const repoId = await createFork(services, context, { base, owner, name })
-        await settled(services, context, reply)
-        const fork = await services.views.repositories.get(`${repoId}`)
-        if (fork === undefined) throw new Refused(refuse.notFound('repository not found'))
-        return reply
-          .code(202)
-          .send(await repositoryPage(services, fork, accessTo(fork, requester), requester))
-      },
-    )
-  }
+export const forkRoutes: Routes = (services) => async (app) => {
+  app.post(
+    '/repos/:owner/:repo/forks',
+    route('repository', {
+      params: RepositoryParams,
+      body: GivenOrNull(CreateForkOption),
+      response: { 202: RepositoryWire },
+    }),
+    async (request, reply) => {
+      const { repository: base } = await onRepository(services, request, 'read')
+      const requester = signedIn(request)
+      const { name: givenName, organization } = request.body ?? {}
+      const name = requireRepositoryName(givenName ?? base.name)
+      const owner =
+        organization === undefined || organization === null
+          ? requester
+          : await organizationToCreateIn(services, request, organization)
+      if (base.empty) throw new Refused(refuse.forbidden('an empty repository cannot be forked'))
+      if (owner.id === base.ownerId) {
+        throw new Refused(refuse.conflict(`${owner.login} owns the repository; a fork needs another owner`))
+      }
+      const context = commandContext(request)
+      const repoId = await createFork(services, context, { base, owner, name })
+      await settled(services, context, reply)
+      const fork = await repositoryNow(services, repoId)
+      return reply.code(202).send(await repositoryPage(services, fork, accessTo(fork, requester), requester))
+    },
+  )
 }

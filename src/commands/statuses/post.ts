@@ -1,19 +1,18 @@
 /** Posts a status of a commit: `POST /repos/{owner}/{repo}/statuses/{sha}`. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { COMMIT_STATES, type CommitState } from '../../events/domain-events.ts'
 import { checksStream, idsStream } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
-import type { Services } from '../../services.ts'
+import { type Routes, route } from '../../rights/routes.ts'
 import { inTurn } from '../../turns.ts'
 import { CommitStatusWire, commitOf, StatusParams, statusWire } from '../../wire/statuses.ts'
 import { userWire } from '../../wire/users.ts'
-import { execute } from '../execute.ts'
+import { checks } from '../aggregates.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
-import { checksDecider, decidePost } from './checks.ts'
+import { decidePost } from './checks.ts'
 
 /** Gitea's name for a status without a context. */
 const DEFAULT_CONTEXT = 'default'
@@ -28,11 +27,8 @@ const CreateStatusOption = Type.Object({
 function stateOf(text: string): CommitState {
   const state = COMMIT_STATES.find((known) => known === text)
   if (state !== undefined) return state
-  throw new Refused(
-    refuse.unprocessable(
-      `state: ${JSON.stringify(text.slice(0, 50))} is not one of ${COMMIT_STATES.join(', ')}`,
-    ),
-  )
+  const given = JSON.stringify(text.slice(0, 50))
+  throw new Refused(refuse.unprocessable(`state: ${given} is not one of ${COMMIT_STATES.join(', ')}`))
 }
 
 /** Web pages show it as a link, so it must not be a URL that runs a script. */
@@ -42,55 +38,44 @@ function targetUrlOf(text: string): string {
   throw new Refused(refuse.unprocessable('target_url: must be an http or https URL, or empty'))
 }
 
-export function postStatusRoutes(services: Services): FastifyPluginAsyncTypebox {
+export const postStatusRoutes: Routes = (services) => async (app) => {
   const { events, views } = services
-  return async (app) => {
-    app.post(
-      '/repos/:owner/:repo/statuses/:sha',
-      {
-        schema: {
-          tags: ['repository'],
-          params: StatusParams,
-          body: CreateStatusOption,
-          response: { 201: CommitStatusWire },
-        },
-      },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'write')
-        const requester = signedIn(request)
-        const { target_url: targetUrl = '', description = '', context: name = '' } = request.body
-        const context = commandContext(request)
-        const sha = await commitOf(services, repository, request.params.sha)
-        // A branch or tag may name another commit when the request is retried.
-        if (context.retry !== undefined && sha !== request.params.sha.toLowerCase()) {
-          throw new Refused(refuse.unprocessable('sha: with an Idempotency-Key it must be a whole commit id'))
-        }
-        const status = {
-          repoId: repository.id,
-          sha,
-          context: name === '' ? DEFAULT_CONTEXT : name,
-          state: stateOf(request.body.state),
-          description,
-          targetUrl: targetUrlOf(targetUrl),
-          creator: { id: requester.id, login: requester.login },
-        }
-        const id = await takeNumber(events, context, idsStream('status'))
-        const stream = checksStream(repository.id, sha)
-        // Dozens of jobs begin on a commit at the same time. In turn, they do not conflict.
-        await inTurn(stream, () =>
-          execute(events, context, {
-            stream,
-            step: 'post',
-            decider: checksDecider,
-            decide: (state) => decidePost(state, { id, ...status }),
-          }),
-        )
-        await settled(services, context, reply)
-        const posted = (await views.commitStatuses.get(`${id}`)) ?? { id, ...status, createdAt: context.at }
-        const publicUrl = services.publicUrl()
-        const creator = userWire(requester, publicUrl)
-        return reply.code(201).send(statusWire(posted, repository, creator, publicUrl))
-      },
-    )
-  }
+  app.post(
+    '/repos/:owner/:repo/statuses/:sha',
+    route('repository', {
+      params: StatusParams,
+      body: CreateStatusOption,
+      response: { 201: CommitStatusWire },
+    }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'write')
+      const requester = signedIn(request)
+      const { target_url: targetUrl = '', description = '', context: name = '' } = request.body
+      const context = commandContext(request)
+      const sha = await commitOf(services, repository, request.params.sha)
+      // A branch or tag may name another commit when the request is retried.
+      if (context.retry !== undefined && sha !== request.params.sha.toLowerCase()) {
+        throw new Refused(refuse.unprocessable('sha: with an Idempotency-Key it must be a whole commit id'))
+      }
+      const status = {
+        repoId: repository.id,
+        sha,
+        context: name === '' ? DEFAULT_CONTEXT : name,
+        state: stateOf(request.body.state),
+        description,
+        targetUrl: targetUrlOf(targetUrl),
+        creator: { id: requester.id, login: requester.login },
+      }
+      const id = await takeNumber(events, context, idsStream('status'))
+      // Dozens of jobs begin on a commit at the same time. In turn, they do not conflict.
+      await inTurn(checksStream(repository.id, sha), () =>
+        checks.change(services, context, status, 'post', (state) => decidePost(state, { id, ...status })),
+      )
+      await settled(services, context, reply)
+      const posted = (await views.commitStatuses.get(`${id}`)) ?? { id, ...status, createdAt: context.at }
+      const publicUrl = services.publicUrl()
+      const creator = userWire(requester, publicUrl)
+      return reply.code(201).send(statusWire(posted, repository, creator, publicUrl))
+    },
+  )
 }

@@ -1,4 +1,6 @@
 /** The aggregate of the chain's upgrades, with the rules of the chain's upgrade module. Pure. */
+
+import { jsonBytes } from '../../events/append-size.ts'
 import { isBelow, isPositive } from '../../events/int64.ts'
 import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/upgrade-events.ts'
 import { refuse } from '../../refusal.ts'
@@ -92,7 +94,7 @@ export function decideSetModuleVersions(
     if (isBroken(name)) return brokenText('module_versions: a name')
     if (names.has(name)) return refuse.unprocessable(`module_versions: "${name}" is named twice`)
     names.add(name)
-    bytes += Buffer.byteLength(name)
+    bytes += jsonBytes(name)
   }
   if (bytes > MAX_NAMES_BYTES) {
     return refuse.unprocessable(`module_versions: all names together are over ${MAX_NAMES_BYTES} bytes`)

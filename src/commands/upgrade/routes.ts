@@ -1,5 +1,4 @@
 /** Site admins enter the data of the chain's upgrades: `/admin/upgrade/…`. The Query service answers from it. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { parseInt64, parseUint64 } from '../../events/int64.ts'
@@ -7,11 +6,11 @@ import { UPGRADE_STREAM } from '../../events/streams.ts'
 import type { UpgradeEvent } from '../../events/upgrade-events.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { siteAdmin } from '../../rights/requester.ts'
-import type { Services } from '../../services.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { Nullable } from '../../wire/nullable.ts'
 import { ModuleVersionsWire, PlanWire, planWire } from '../../wire/upgrades.ts'
-import type { Decision } from '../execute.ts'
-import { executeRequest } from '../request-context.ts'
+import { type Decision, execute } from '../execute.ts'
+import { commandContext, settled } from '../request-context.ts'
 import {
   type ChainState,
   chainDecider,
@@ -59,32 +58,30 @@ function number64(field: string, given: string | number, parse: typeof parseInt6
 
 const heightOf = (field: string, given: string | number) => number64(field, given, parseInt64, 'int64')
 
-export function upgradeRoutes(services: Services): FastifyPluginAsyncTypebox {
+export const upgradeRoutes: Routes = (services) => {
   /** Carries out a command. Resolves to the chain after it, once queries see the change. */
-  function change(
+  async function change(
     request: FastifyRequest,
     reply: FastifyReply,
     step: string,
     decide: (state: ChainState) => Decision<UpgradeEvent>,
   ): Promise<ChainState> {
-    return executeRequest(services, request, reply, {
-      stream: UPGRADE_STREAM,
-      step,
-      decider: chainDecider,
-      decide,
-    })
+    const context = commandContext(request)
+    const command = { stream: UPGRADE_STREAM, step, decider: chainDecider, decide }
+    const state = await execute(services.events, context, command)
+    await settled(services, context, reply)
+    return state
   }
 
   return async (app) => {
     const tags = ['admin', 'upgrade']
-    const config = { scope: 'admin' } as const
     app.addHook('preValidation', async (request) => {
       siteAdmin(request, 'change the data of upgrades')
     })
 
     app.put(
       '/admin/upgrade/plan',
-      { config, schema: { tags, body: PlanOption, response: { 200: PlanWire } } },
+      route('admin', { tags, body: PlanOption, response: { 200: PlanWire } }),
       async (request, reply) => {
         const { name, info = '' } = request.body
         const plan = { name, height: heightOf('height', request.body.height), info }
@@ -95,7 +92,7 @@ export function upgradeRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.delete(
       '/admin/upgrade/plan',
-      { config, schema: { tags, response: { 204: Type.Null() } } },
+      route('admin', { tags, response: NO_CONTENT }),
       async (request, reply) => {
         await change(request, reply, 'cancel plan', decideCancelPlan)
         return reply.code(204).send(null)
@@ -104,15 +101,12 @@ export function upgradeRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.post(
       '/admin/upgrade/plan/apply',
-      {
-        config,
-        schema: {
-          tags,
-          description: "Records that the scheduled plan was applied: at the plan's height if none is given",
-          body: Nullable(ApplyPlanOption),
-          response: { 204: Type.Null() },
-        },
-      },
+      route('admin', {
+        tags,
+        description: "Records that the scheduled plan was applied: at the plan's height if none is given",
+        body: Nullable(ApplyPlanOption),
+        response: NO_CONTENT,
+      }),
       async (request, reply) => {
         const given = request.body?.height
         const height = given === undefined ? undefined : heightOf('height', given)
@@ -123,7 +117,7 @@ export function upgradeRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.put(
       '/admin/upgrade/module_versions',
-      { config, schema: { tags, body: ModuleVersionsOption, response: { 200: ModuleVersionsWire } } },
+      route('admin', { tags, body: ModuleVersionsOption, response: { 200: ModuleVersionsWire } }),
       async (request, reply) => {
         const versions = request.body.module_versions.map(({ name, version }) => ({
           name,
@@ -138,7 +132,7 @@ export function upgradeRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.put(
       '/admin/upgrade/authority',
-      { config, schema: { tags, body: AuthorityOption, response: { 200: AuthorityOption } } },
+      route('admin', { tags, body: AuthorityOption, response: { 200: AuthorityOption } }),
       async (request, reply): Promise<Static<typeof AuthorityOption>> => {
         const { address } = request.body
         await change(request, reply, 'change authority', (state) => decideChangeAuthority(state, address))
@@ -148,15 +142,12 @@ export function upgradeRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.put(
       '/admin/upgrade/consensus_states/:last_height',
-      {
-        config,
-        schema: {
-          tags,
-          params: Type.Object({ last_height: Type.String() }),
-          body: ConsensusStateOption,
-          response: { 200: ConsensusStateOption },
-        },
-      },
+      route('admin', {
+        tags,
+        params: Type.Object({ last_height: Type.String() }),
+        body: ConsensusStateOption,
+        response: { 200: ConsensusStateOption },
+      }),
       async (request, reply) => {
         const lastHeight = heightOf('last_height', request.params.last_height)
         const { upgraded_consensus_state } = request.body

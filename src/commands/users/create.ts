@@ -1,17 +1,19 @@
 /** Creates a user: `POST /admin/users`. The first start creates the site admin in the same way. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { claimKeys, idsStream, userStream } from '../../events/streams.ts'
+import { accountFold } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { hashPassword, MAX_PASSWORD, MIN_PASSWORD } from '../../rights/passwords.ts'
 import { siteAdmin } from '../../rights/requester.ts'
+import { type Routes, route } from '../../rights/routes.ts'
 import { keepPassword } from '../../rights/secrets.ts'
 import type { Services } from '../../services.ts'
 import { UserWire, userWire } from '../../wire/users.ts'
-import { takeEmail, takeLogin } from '../accounts/claims.ts'
-import { createdAccount } from '../accounts/created-account.ts'
+import { takeName } from '../accounts/claims.ts'
+import { users } from '../aggregates.ts'
 import { releaseClaim } from '../claims.ts'
-import { type CommandContext, execute, load } from '../execute.ts'
+import { documentNow } from '../document-now.ts'
+import { type CommandContext, load } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { decideCreateUser, type UserDetails, userDecider, userProblem } from './user.ts'
@@ -50,30 +52,18 @@ export async function createUser(
   // A retried request finds its user and must change neither the names nor the password.
   const { revision } = await load(events, stream, userDecider)
   if (revision === null) {
-    await takeNames(events, context, details, stream)
+    const { login, email } = details
+    if (!(await takeName(events, context, 'login', login, stream))) {
+      throw new Refused(refuse.unprocessable(`username: "${login}" is taken`))
+    }
+    if (!(await takeName(events, context, 'email', email, stream))) {
+      await releaseClaim(events, context, claimKeys.login(login), stream)
+      throw new Refused(refuse.unprocessable(`email: "${email}" is used by another user`))
+    }
     await keepPassword(secrets, id, await hash(password))
   }
-  await execute(events, context, {
-    stream,
-    step: 'create',
-    decider: userDecider,
-    decide: (state) => decideCreateUser(state, id, details),
-  })
+  await users.change({ events }, context, id, 'create', (state) => decideCreateUser(state, id, details))
   return id
-}
-
-async function takeNames(
-  events: Services['events'],
-  context: CommandContext,
-  { login, email }: UserDetails,
-  stream: string,
-): Promise<void> {
-  if (!(await takeLogin(events, context, login, stream))) {
-    throw new Refused(refuse.unprocessable(`username: "${login}" is taken`))
-  }
-  if (await takeEmail(events, context, email, stream)) return
-  await releaseClaim(events, context, claimKeys.login(login), stream)
-  throw new Refused(refuse.unprocessable(`email: "${email}" is used by another user`))
 }
 
 function passwordProblem(password: string) {
@@ -81,30 +71,26 @@ function passwordProblem(password: string) {
   return refuse.unprocessable(`password: must have ${MIN_PASSWORD} to ${MAX_PASSWORD} characters`)
 }
 
-export function createUserRoutes(services: Services): FastifyPluginAsyncTypebox {
-  return async (app) => {
-    app.post(
-      '/admin/users',
-      {
-        config: { scope: 'admin' },
-        schema: { tags: ['admin'], body: CreateUserOption, response: { 201: UserWire } },
-      },
-      async (request, reply) => {
-        const requester = siteAdmin(request, 'create users')
-        const { password = '', ...rest } = request.body
-        const { username, email, full_name, restricted, visibility } = rest
-        // Refuse it instead of ignoring it: the caller would rely on a limit that does not exist here.
-        if (restricted === true) throw new Refused(refuse.unprocessable('restricted: is not supported'))
-        if (visibility !== undefined && visibility !== '' && visibility !== 'public') {
-          throw new Refused(refuse.unprocessable('visibility: users are always public'))
-        }
-        const details = { login: username, email, fullName: full_name ?? '', siteAdmin: false }
-        const context = commandContext(request, rest)
-        const id = await createUser(services, context, details, password)
-        await settled(services, context, reply)
-        const user = await createdAccount(services, userStream(id), id)
-        return reply.code(201).send(userWire(user, services.publicUrl(), requester))
-      },
-    )
-  }
+export const createUserRoutes: Routes = (services) => async (app) => {
+  app.post(
+    '/admin/users',
+    route('admin', { body: CreateUserOption, response: { 201: UserWire } }),
+    async (request, reply) => {
+      const requester = siteAdmin(request, 'create users')
+      const { password = '', ...rest } = request.body
+      const { username, email, full_name, restricted, visibility } = rest
+      // Refuse it instead of ignoring it: the caller would rely on a limit that does not exist here.
+      if (restricted === true) throw new Refused(refuse.unprocessable('restricted: is not supported'))
+      if (visibility !== undefined && visibility !== '' && visibility !== 'public') {
+        throw new Refused(refuse.unprocessable('visibility: users are always public'))
+      }
+      const details = { login: username, email, fullName: full_name ?? '', siteAdmin: false }
+      const context = commandContext(request, rest)
+      const id = await createUser(services, context, details, password)
+      await settled(services, context, reply)
+      const source = { id, stream: userStream(id), view: services.views.accounts, fold: accountFold }
+      const user = await documentNow(services, 'user', source)
+      return reply.code(201).send(userWire(user, services.publicUrl(), requester))
+    },
+  )
 }

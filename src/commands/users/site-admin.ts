@@ -1,12 +1,15 @@
 /** Creates the site admin at the first start. */
 import { randomBytes } from 'node:crypto'
 import { decode } from '../../events/codec.ts'
-import { type EventStore, LOG_START } from '../../events/event-store.ts'
+import type { EventStore } from '../../events/event-store.ts'
 import { claimKeys, claimStream } from '../../events/streams.ts'
+import { hashPassword } from '../../rights/passwords.ts'
+import { keepPassword, passwordHashOf } from '../../rights/secrets.ts'
 import type { Services } from '../../services.ts'
 import { FIRST_ADMIN } from '../accounts/names.ts'
-import type { CommandContext } from '../execute.ts'
+import { load, newContext } from '../execute.ts'
 import { createUser } from './create.ts'
+import { userDecider } from './user.ts'
 
 /** The next start continues a first start that was killed: both append the same events. */
 const FIRST_START = { namespace: '0b7c1c0e-6f0f-4a57-8f0e-7f4f3c1d2a90', digest: 'first-start' }
@@ -14,34 +17,44 @@ const FIRST_START = { namespace: '0b7c1c0e-6f0f-4a57-8f0e-7f4f3c1d2a90', digest:
 /**
  * Creates the site admin `admin` unless it exists, with ADMIN_PASSWORD or a random password. Resolves to the password
  * when this call has chosen it: it is not stored, so it can be shown only now.
+ *
+ * If the admin exists but has no password, the log is older than the store of the secrets, which is new: a new DATA_DIR
+ * or a new database. Then the log says so, and the admin gets a password again.
  */
 export async function ensureSiteAdmin(
-  services: Pick<Services, 'config' | 'events' | 'secrets'>,
+  services: Pick<Services, 'config' | 'events' | 'secrets' | 'log'>,
 ): Promise<string | undefined> {
-  if (await exists(services.events)) return undefined
+  const { config, events, secrets, log } = services
   const chosen = randomBytes(15).toString('base64url')
-  const context: CommandContext = {
-    actor: null,
-    at: new Date().toISOString(),
-    correlationId: 'first-start',
-    causationId: 'first-start',
-    retry: FIRST_START,
-    written: LOG_START,
+  const password = config.adminPassword ?? chosen
+  const shown = config.adminPassword === undefined ? chosen : undefined
+  const id = await siteAdminId(events)
+  if (id === undefined) {
+    const context = { ...newContext(null, 'first-start'), retry: FIRST_START }
+    const details = { login: FIRST_ADMIN, email: `${FIRST_ADMIN}@localhost`, fullName: '', siteAdmin: true }
+    await createUser(services, context, details, password)
+    return shown
   }
-  const details = { login: FIRST_ADMIN, email: `${FIRST_ADMIN}@localhost`, fullName: '', siteAdmin: true }
-  await createUser(services, context, details, services.config.adminPassword ?? chosen)
-  return services.config.adminPassword === undefined ? chosen : undefined
+  if ((await passwordHashOf(secrets, id)) !== undefined) return undefined
+  log.error(SECRETS_GONE)
+  await keepPassword(secrets, id, await hashPassword(password))
+  return shown
 }
 
-/** Whether the site admin exists. Reads the log, since the read models may lag. */
-async function exists(events: EventStore): Promise<boolean> {
+const SECRETS_GONE =
+  'the log has accounts, but their passwords and tokens are gone: DATA_DIR or the database of the secrets is new. ' +
+  'Nobody can sign in with what worked before. To get all of them back, stop the server and put secrets.db (or the ' +
+  'database mergelog_secrets) of a backup in place. The user admin has a password again: ADMIN_PASSWORD, or the one ' +
+  'that this start prints'
+
+/** The id of the site admin, if it exists. Reads the log, since the read models may lag. */
+async function siteAdminId(events: EventStore): Promise<number | undefined> {
   const claim = claimStream(claimKeys.login(FIRST_ADMIN))
   for await (const recorded of events.readStream(claim, { direction: 'backwards', maxCount: 1 })) {
     const event = decode(recorded)
-    if (event.type !== 'ClaimTaken') return false
-    for await (const first of events.readStream(event.data.holder, { maxCount: 1 })) {
-      return decode(first).type === 'UserCreated'
-    }
+    if (event.type !== 'ClaimTaken') return undefined
+    const { state } = await load(events, event.data.holder, userDecider)
+    return state.status === 'active' ? state.user.id : undefined
   }
-  return false
+  return undefined
 }

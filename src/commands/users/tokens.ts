@@ -1,20 +1,21 @@
 /** Creates and deletes access tokens: `/users/{username}/tokens`. */
 import { createHash, randomBytes } from 'node:crypto'
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { idsStream, userStream } from '../../events/streams.ts'
+import { idsStream } from '../../events/streams.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { forgetOlderSecrets, forgetSecret, forgetToken, keepToken } from '../../rights/secrets.ts'
 import { normalScopes, unknownScopes } from '../../rights/token-scopes.ts'
 import type { Services } from '../../services.ts'
 import { AccessTokenWire, accessTokenWire, tokenOwner } from '../../wire/tokens.ts'
 import { UsernameParams } from '../../wire/users.ts'
 import { textProblem } from '../accounts/names.ts'
-import { type CommandContext, execute, load } from '../execute.ts'
+import { users } from '../aggregates.ts'
+import type { CommandContext } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
-import { decideCreateToken, decideDeleteToken, type Token, tokenCalled, userDecider } from './user.ts'
+import { decideCreateToken, decideDeleteToken, type Token, tokenCalled } from './user.ts'
 
 const MAX_SCOPES = 50
 
@@ -55,7 +56,7 @@ async function createToken(
   context: CommandContext,
   owner: AccountDocument,
   name: string,
-  scopes: readonly string[],
+  scopes: string[],
 ): Promise<{ made: Token; token: string }> {
   const { events, secrets } = services
   const tokenId = await takeNumber(events, context, idsStream('token'))
@@ -63,12 +64,9 @@ async function createToken(
   const made: Token = { id: tokenId, name, lastEight, scopes }
   const secret = await keepToken(secrets, token, { userId: owner.id, tokenId, madeAt: context.at })
   try {
-    const state = await execute(events, context, {
-      stream: userStream(owner.id),
-      step: 'create token',
-      decider: userDecider,
-      decide: (user) => decideCreateToken(user, made),
-    })
+    const state = await users.change(services, context, owner.id, 'create token', (user) =>
+      decideCreateToken(user, made),
+    )
     if (tokenCalled(state, `${tokenId}`)?.id !== tokenId) {
       throw new Refused(refuse.conflict('the access token that this request created has been deleted'))
     }
@@ -81,71 +79,43 @@ async function createToken(
   return { made, token }
 }
 
-async function deleteToken(
-  services: Services,
-  context: CommandContext,
-  owner: AccountDocument,
-  idOrName: string,
-): Promise<void> {
-  const { events, secrets } = services
-  const stream = userStream(owner.id)
-  const { state } = await load(events, stream, userDecider)
-  const token = tokenCalled(state, idOrName)
-  if (token === undefined) throw new Refused(refuse.notFound('access token not found'))
-  await execute(events, context, {
-    stream,
-    step: 'delete token',
-    decider: userDecider,
-    decide: (user) => decideDeleteToken(user, token.id),
-  })
-  await forgetToken(secrets, token.id)
-}
+export const tokenRoutes: Routes = (services) => async (app) => {
+  app.post(
+    '/users/:username/tokens',
+    route('user', {
+      params: UsernameParams,
+      body: CreateAccessTokenOption,
+      response: { 201: AccessTokenWire },
+    }),
+    async (request, reply) => {
+      const owner = await tokenOwner(services, request, request.params.username)
+      const { name, scopes = [] } = request.body
+      const problem = textProblem(name)
+      if (problem !== undefined) throw new Refused(refuse.unprocessable(`name: ${problem}`))
+      const context = commandContext(request)
+      const { made, token } = await createToken(services, context, owner, name, requireScopes(scopes))
+      await settled(services, context, reply)
+      return reply.code(201).send(accessTokenWire(made, token))
+    },
+  )
 
-export function tokenRoutes(services: Services): FastifyPluginAsyncTypebox {
-  return async (app) => {
-    const tags = ['user']
-    const config = { scope: 'user' } as const
-
-    app.post(
-      '/users/:username/tokens',
-      {
-        config,
-        schema: {
-          tags,
-          params: UsernameParams,
-          body: CreateAccessTokenOption,
-          response: { 201: AccessTokenWire },
-        },
-      },
-      async (request, reply) => {
-        const owner = await tokenOwner(services, request, request.params.username)
-        const { name, scopes = [] } = request.body
-        const problem = textProblem(name)
-        if (problem !== undefined) throw new Refused(refuse.unprocessable(`name: ${problem}`))
-        const context = commandContext(request)
-        const { made, token } = await createToken(services, context, owner, name, requireScopes(scopes))
-        await settled(services, context, reply)
-        return reply.code(201).send(accessTokenWire(made, token))
-      },
-    )
-
-    app.delete(
-      '/users/:username/tokens/:token',
-      {
-        config,
-        schema: {
-          tags,
-          params: Type.Object({ username: Type.String(), token: Type.String() }),
-          response: { 204: Type.Null() },
-        },
-      },
-      async (request, reply) => {
-        const owner = await tokenOwner(services, request, request.params.username)
-        const context = commandContext(request)
-        await deleteToken(services, context, owner, request.params.token)
-        await settled(services, context, reply)
-        return reply.code(204).send(null)
-      },
-    )
-  }
+  app.delete(
+    '/users/:username/tokens/:token',
+    route('user', {
+      params: Type.Object({ username: Type.String(), token: Type.String() }),
+      response: NO_CONTENT,
+    }),
+    async (request, reply) => {
+      const owner = await tokenOwner(services, request, request.params.username)
+      const context = commandContext(request)
+      const token = tokenCalled(await users.load(services, owner.id), request.params.token)
+      if (token === undefined) throw new Refused(refuse.notFound('access token not found'))
+      await users.change(services, context, owner.id, 'delete token', (user) =>
+        decideDeleteToken(user, token.id),
+      )
+      await forgetToken(services.secrets, token.id)
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
 }

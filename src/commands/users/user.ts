@@ -1,24 +1,15 @@
 /** The user aggregate, with its access tokens. Pure. */
 import type { AccountRef, UserEvent } from '../../events/domain-events.ts'
+import type { EventOf } from '../../events/handlers.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { emailProblem, loginProblem, textProblem } from '../accounts/names.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
-export interface UserDetails {
-  login: string
-  email: string
-  fullName: string
-  siteAdmin: boolean
-}
+export type UserDetails = Omit<EventOf<'UserCreated'>['data'], 'id'>
 
-export interface Token {
-  id: number
-  name: string
-  lastEight: string
-  scopes: readonly string[]
-}
+export type Token = { id: number } & Omit<EventOf<'TokenCreated'>['data'], 'user' | 'tokenId'>
 
 type UserState =
   | { status: 'missing' }
@@ -68,8 +59,8 @@ export function decideCreateToken(state: UserState, token: Token): Decision<User
   if ([...state.tokens.values()].some(({ name }) => name === token.name)) {
     return refuse.invalid('access token name has been used already')
   }
-  const { id: tokenId, name, lastEight, scopes } = token
-  return [{ type: 'TokenCreated', data: { user: state.user, tokenId, name, lastEight, scopes: [...scopes] } }]
+  const { id: tokenId, ...details } = token
+  return [{ type: 'TokenCreated', data: { user: state.user, tokenId, ...details } }]
 }
 
 /** The token with that id or, if there is none, with that name. */

@@ -1,21 +1,5 @@
-/** A document as it was: the fold of its read model over a part of its stream. Pure. */
-import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
+/** Moments of a stream: where a replay ends, and where events are. Pure. */
 import type { Position, RecordedEvent } from '../../events/event-store.ts'
-import type { Fold } from '../../projections/read-model.ts'
-
-/** The document with that id after the events. `before`: the document before them. */
-export function documentAt<D extends object>(
-  fold: Fold<D>,
-  id: string,
-  events: Iterable<Recorded<DomainEvent>>,
-  before?: D,
-): D | undefined {
-  let document = before
-  for (const event of events) {
-    if (fold.touches(event).includes(id)) document = fold.evolve(document, event, id)
-  }
-  return document
-}
 
 /**
  * Where a replay of a stream ends: at a revision; at a position in the log; or at a time, ISO 8601 in UTC with

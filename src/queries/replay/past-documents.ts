@@ -45,11 +45,7 @@ export function pastDocuments(services: AnswerServices, until: Until): DocumentS
     }
   }
 
-  async function replayed<D extends object>(
-    fold: Fold<D>,
-    stream: string,
-    id: string,
-  ): Promise<D | undefined> {
+  async function replayed<D extends object>(fold: Fold<D>, stream: string, id: string) {
     return (await replayStream(events, stream, fold, id, until)).document
   }
 

@@ -4,7 +4,7 @@ import { decode } from '../../events/codec.ts'
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
 import type { EventStore } from '../../events/event-store.ts'
 import type { Fold } from '../../projections/read-model.ts'
-import { documentAt, isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
+import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
 import { lastRevision } from './last-revision.ts'
 
 export interface Replayed<D extends object> {
@@ -40,7 +40,9 @@ export async function replayStream<D extends object>(
     const count = events.findLastIndex((event) => isUpTo(pointOf(event), end)) + 1
     const latest = events[count - 1]
     if (latest === undefined) break
-    document = documentAt(fold, id, events.slice(0, count), document)
+    for (const event of events.slice(0, count)) {
+      if (fold.touches(event).includes(id)) document = fold.evolve(document, event, id)
+    }
     last = pointOf(latest)
     if (count < events.length) break
     onTurn({ document, last })
@@ -49,11 +51,7 @@ export async function replayStream<D extends object>(
 }
 
 /** Reads a stream in parts. Each part has its own turn, so that a long stream does not delay requests. */
-async function* inTurns(
-  store: EventStore,
-  stream: string,
-  options: { from: number; maxCount?: number },
-): AsyncGenerator<Recorded<DomainEvent>[]> {
+async function* inTurns(store: EventStore, stream: string, options: { from: number; maxCount?: number }) {
   let part: Recorded<DomainEvent>[] = []
   for await (const event of store.readStream(stream, options)) {
     part.push(decode(event))

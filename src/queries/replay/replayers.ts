@@ -21,7 +21,7 @@ import type { DocumentSource } from '../../wire/related-documents.ts'
 import type { StreamPoint } from './document-at.ts'
 import { lastRevision } from './last-revision.ts'
 import { pastDocuments } from './past-documents.ts'
-import { rangeOf, replayStream } from './replay-stream.ts'
+import { type Replayed, rangeOf, replayStream } from './replay-stream.ts'
 import { createSnapshots, type Snapshots } from './snapshots.ts'
 
 /** A revision of the stream, or a time: ISO 8601 in UTC with milliseconds. */
@@ -55,7 +55,7 @@ function replayer<D extends object, W>(
   services: AnswerServices,
   { fold, id, stream, snapshots, wire }: Replayable<D, W>,
 ): Replayer<W> {
-  async function outOfRange(): Promise<Refused> {
+  async function outOfRange() {
     const range = await rangeOf(services.events, stream)
     const errors = range && [
       `revision: ${range.first.revision} to ${range.last.revision}`,
@@ -68,18 +68,13 @@ function replayer<D extends object, W>(
     const { events } = services
     const revision = 'revision' in moment ? moment.revision : await lastRevision(events, stream, moment)
     const start = snapshots.before(events, stream, revision)
-    const replayed = await replayStream(events, stream, fold, id, { revision }, start, (replay) =>
-      snapshots.keep(events, stream, replay),
-    )
-    const { document, last } = replayed
+    const keep = (replay: Replayed<D>) => snapshots.keep(events, stream, replay)
+    const { document, last } = await replayStream(events, stream, fold, id, { revision }, start, keep)
     if (document === undefined || last?.revision !== revision) throw await outOfRange()
     return { document, last }
   }
 
-  async function replayOf(
-    { document, last }: { document: D; last: StreamPoint },
-    moment: Moment,
-  ): Promise<Replay<W>> {
+  async function replayOf({ document, last }: { document: D; last: StreamPoint }, moment: Moment) {
     const { position } = last
     // A time may be later than the last event: related documents may have changed between the two.
     const source = pastDocuments(services, 'at' in moment ? { at: moment.at, position } : { position })

@@ -20,12 +20,6 @@ export interface Snapshots<D extends object> {
   keep(store: EventStore, stream: string, replayed: Replayed<D>): void
 }
 
-interface Kept<D extends object> {
-  snapshots: LRUCache<string, Replayed<D>>
-  /** Revisions of the snapshots of each stream. A client may ask for any revision, so it is too slow to try them all. */
-  revisions: Map<string, Set<number>>
-}
-
 const keyOf = (stream: string, revision: number) => `${stream} ${revision}`
 
 export function createSnapshots<D extends object>(maxSize = MAX_SIZE): Snapshots<D> {
@@ -55,8 +49,9 @@ export function createSnapshots<D extends object>(maxSize = MAX_SIZE): Snapshots
   }
 }
 
-function nothingKept<D extends object>(maxSize: number): Kept<D> {
-  const revisions: Kept<D>['revisions'] = new Map()
+function nothingKept<D extends object>(maxSize: number) {
+  /** Revisions of the snapshots of each stream. A client may ask for any revision, so it is too slow to try them all. */
+  const revisions = new Map<string, Set<number>>()
   const snapshots = new LRUCache<string, Replayed<D>>({
     max: MAX_SNAPSHOTS,
     maxSize,

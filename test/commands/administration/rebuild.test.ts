@@ -2,7 +2,7 @@ import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { rebuildRoutes } from '../../../src/commands/administration/rebuild.ts'
 import { registerErrors } from '../../../src/http/errors.ts'
-import { type Rebuilder, type RebuildProgress, SharedReadModels } from '../../../src/projections/rebuild.ts'
+import type { Rebuilder, RebuildProgress } from '../../../src/projections/rebuild.ts'
 import { modelsNamed, READ_MODELS } from '../../../src/projections/views.ts'
 import { startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
@@ -102,6 +102,7 @@ async function routeOf(t: Test, rebuilder: Partial<Rebuilder>): Promise<string> 
     requireFree: () => {},
     async *rebuild() {},
     freeSpares: async () => {},
+    takeRebuilt: async () => {},
     ...rebuilder,
   }
   await app.register(rebuildRoutes({ rebuilder: whole, live: { ending: new AbortController().signal } }))
@@ -109,17 +110,6 @@ async function routeOf(t: Test, rebuilder: Partial<Rebuilder>): Promise<string> 
   return `${await app.listen({ host: '127.0.0.1', port: 0 })}/admin/rebuild`
 }
 const post = (url: string, init: RequestInit = {}) => fetch(url, { method: 'POST', ...init })
-
-t.test('read models that several servers share are not rebuilt under them', async (t) => {
-  const url = await routeOf(t, {
-    requireFree() {
-      throw new SharedReadModels()
-    },
-  })
-  const answer = await post(url)
-  t.equal(answer.status, 409)
-  t.match(await answer.json(), { message: /^MONGODB_URL is set: / })
-})
 
 t.test('a failure during the rebuild is the last line', async (t) => {
   const url = await routeOf(t, {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { deadlineOf } from '../../../src/commands/issues/deadline.ts'
+import { deadlineOf } from '../../../src/commands/issues/fields.ts'
 import { Refused } from '../../../src/refusal.ts'
 
 t.test('edit rule 3: a deadline is 23:59:59 of its date, in the zone in which it is given', async (t) => {
@@ -12,8 +12,7 @@ t.test('edit rule 3: a deadline is 23:59:59 of its date, in the zone in which it
     '2026-12-31t10:00:00z': '2026-12-31T23:59:59Z',
     '0001-01-01T00:00:01Z': '0001-01-01T23:59:59Z',
   }
-  for (const [given, stored] of Object.entries(deadlines))
-    t.equal(deadlineOf('due_date', given), stored, given)
+  for (const [given, stored] of Object.entries(deadlines)) t.equal(deadlineOf(given), stored, given)
 })
 
 t.test('edit rule 3: null, an empty text and the zero value mean no deadline', async (t) => {
@@ -24,7 +23,7 @@ t.test('edit rule 3: null, an empty text and the zero value mean no deadline', a
     '0001-01-01t00:00:00z',
     '0001-01-01T00:00:00.0+00:00',
   ]) {
-    t.equal(deadlineOf('due_date', none), null, `${none}`)
+    t.equal(deadlineOf(none), null, `${none}`)
   }
 })
 
@@ -47,10 +46,10 @@ t.test('an invalid date-time or a day that does not exist is refused with the fi
   ]
   for (const text of odd) {
     try {
-      t.fail(`${text.slice(0, 40)} gave ${deadlineOf('deadline', text)}`)
+      t.fail(`${text.slice(0, 40)} gave ${deadlineOf(text)}`)
     } catch (error) {
       const refusal = error instanceof Refused ? error.refusal : undefined
-      t.match(refusal, { refused: 'unprocessable', message: /^deadline: / }, text.slice(0, 40))
+      t.match(refusal, { refused: 'unprocessable', message: /^due_date: / }, text.slice(0, 40))
     }
   }
 })

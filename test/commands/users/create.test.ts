@@ -1,6 +1,7 @@
 import { join } from 'node:path'
+import { pino } from 'pino'
 import t from 'tap'
-import { takeLogin } from '../../../src/commands/accounts/claims.ts'
+import { takeName } from '../../../src/commands/accounts/claims.ts'
 import type { CommandContext } from '../../../src/commands/execute.ts'
 import { ensureSiteAdmin } from '../../../src/commands/users/site-admin.ts'
 import { loadConfig } from '../../../src/config.ts'
@@ -12,6 +13,7 @@ import { isPassword } from '../../../src/rights/passwords.ts'
 import { passwordHashOf, secretCollections } from '../../../src/rights/secrets.ts'
 import { basic, identityApp, passwordOf } from '../../rights/identity-app.ts'
 
+const log = pino({ level: 'silent' })
 const bob = { username: 'bob', email: 'bob@example.org', password: passwordOf('bob') }
 
 t.test('a site admin creates a user, who signs in', async (t) => {
@@ -160,12 +162,12 @@ t.test(
   'a claim that a crash left is free after the grace period, and its first request is too late',
   async (t) => {
     const { call, admin, services } = await identityApp(t)
-    await takeLogin(services.events, at(0), 'bob', userStream(77))
+    await takeName(services.events, at(0), 'login', 'bob', userStream(77))
     t.equal((await call('POST', '/admin/users', { as: admin, body: bob })).status, 422)
-    await takeLogin(services.events, at(120_000), 'carol', userStream(78))
+    await takeName(services.events, at(120_000), 'login', 'carol', userStream(78))
     const carol = { ...bob, username: 'carol' }
     t.equal((await call('POST', '/admin/users', { as: admin, body: carol })).status, 201)
-    t.equal(await takeLogin(services.events, at(0), 'carol', userStream(78)), false)
+    t.equal(await takeName(services.events, at(0), 'login', 'carol', userStream(78)), false)
     const late: string[] = []
     for await (const { type } of services.events.readStream(userStream(78))) late.push(type)
     t.same(late, ['CreationAbandoned'])
@@ -174,7 +176,7 @@ t.test(
 
 t.test('a login whose holder exists is never taken over, even if its claim is old', async (t) => {
   const { services } = await identityApp(t)
-  t.equal(await takeLogin(services.events, at(-120_000), 'Admin', userStream(77)), false)
+  t.equal(await takeName(services.events, at(-120_000), 'login', 'Admin', userStream(77)), false)
 })
 
 t.test('after a first start dies at any write, the next start creates one admin', async (t) => {
@@ -197,20 +199,59 @@ t.test('after a first start dies at any write, the next start creates one admin'
       }
       const first = {
         config,
+        log,
         events: { ...events, append: dying(events.append) },
         secrets: { ...secrets, apply: dying(secrets.apply) },
       }
       await t.rejects(ensureSiteAdmin(first), { message: 'killed' })
 
-      const password = await ensureSiteAdmin({ config, events, secrets })
+      const password = await ensureSiteAdmin({ config, events, secrets, log })
       // Slow, and only in doubt when the first start had kept its own password already.
       if (writes === 4) {
         t.equal(await isPassword(password ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true)
       }
-      t.equal(await ensureSiteAdmin({ config, events, secrets }), undefined, 'a third start changes nothing')
+      t.equal(
+        await ensureSiteAdmin({ config, events, secrets, log }),
+        undefined,
+        'a third start changes nothing',
+      )
       const made: unknown[] = []
       for await (const { type, data } of events.readAll()) if (type === 'UserCreated') made.push(data)
       t.same(made, [{ id: 1, login: 'admin', email: 'admin@localhost', fullName: '', siteAdmin: true }])
     })
   }
 })
+
+t.test(
+  'a new DATA_DIR on an old log says that the secrets are gone, and how to set a password',
+  async (t) => {
+    const dir = t.testdir()
+    const events = openSqliteEventStore(join(dir, 'events.db'))
+    const secretsIn = async (file: string) => {
+      const secrets = openSqliteReadStore(join(dir, file), 'FULL')
+      t.teardown(() => secrets.close())
+      await secrets.prepare(secretCollections)
+      return secrets
+    }
+    t.teardown(() => events.close())
+    const lines: string[] = []
+    const said = pino({}, { write: (line: string) => void lines.push(line) })
+    const config = loadConfig({ DATA_DIR: dir })
+    await ensureSiteAdmin({ config, events, secrets: await secretsIn('secrets.db'), log: said })
+    t.same(lines, [], 'a first start says nothing')
+
+    const secrets = await secretsIn('new.db')
+    const before = await events.lastPosition()
+    const chosen = await ensureSiteAdmin({ config, events, secrets, log: said })
+    t.match(lines.join(''), /passwords and tokens are gone.*secrets\.db.*of a backup.*ADMIN_PASSWORD/)
+    t.equal(await isPassword(chosen ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true, 'it is printed')
+    t.equal(await ensureSiteAdmin({ config, events, secrets, log: said }), undefined)
+    t.equal(lines.length, 1, 'it says so once')
+
+    const withPassword = loadConfig({ DATA_DIR: dir, ADMIN_PASSWORD: 'set by the operator' })
+    const other = await secretsIn('newer.db')
+    t.equal(await ensureSiteAdmin({ config: withPassword, events, secrets: other, log: said }), undefined)
+    t.equal(await isPassword('set by the operator', (await passwordHashOf(other, 1)) ?? ''), true)
+    t.equal(await events.lastPosition(), before, 'the log is not changed')
+  },
+)

@@ -11,7 +11,15 @@ import {
   type ExpectedRevision,
   WrongExpectedRevision,
 } from '../../../src/events/event-store.ts'
-import { AppendTooLarge, MAX_APPEND_SIZE, type ServerEvent, StreamDeleted, type Streams } from './streams.ts'
+import { AccessDenied, type Gate } from './admission.ts'
+import {
+  AppendTooLarge,
+  MAX_APPEND_SIZE,
+  type ServerEvent,
+  StreamDeleted,
+  type Streams,
+  sizeOf,
+} from './streams.ts'
 import { fromUint64, fromUuid, InvalidArgument, streamName, toServerEvent, toStatus, toUuid } from './wire.ts'
 
 interface ExpectedInRequest {
@@ -35,7 +43,7 @@ function collector() {
   return {
     events,
     add(event: ServerEvent): void {
-      size += event.data.length + event.metadata.length
+      size += sizeOf(event)
       if (size <= 2 * MAX_APPEND_SIZE) events.push(event)
     },
     check(): void {
@@ -47,6 +55,7 @@ function collector() {
 
 export function append(
   streams: Streams,
+  gate: Gate,
 ): handleClientStreamingCall<streamsPb.AppendReq, streamsPb.AppendResp> {
   return async (call, callback) => {
     try {
@@ -54,7 +63,10 @@ export function append(
       let options: streamsPb.AppendReq.Options | undefined
       for await (const request of call) {
         if (!(request instanceof streamsPb.AppendReq)) continue
-        options ??= request.getOptions()
+        if (options === undefined) {
+          options = request.getOptions()
+          gate.admit(call.metadata, 'write', streamName(options?.getStreamIdentifier()))
+        }
         const message = request.getProposedMessage()
         if (message !== undefined) collected.add(toServerEvent(message))
       }
@@ -95,6 +107,7 @@ function appendRefused({ expected, actual }: WrongExpectedRevision): streamsPb.A
 
 export function batchAppend(
   streams: Streams,
+  gate: Gate,
 ): handleBidiStreamingCall<streamsPb.BatchAppendReq, streamsPb.BatchAppendResp> {
   return async (call) => {
     const unfinished = new Map<string, Batch>()
@@ -106,6 +119,7 @@ export function batchAppend(
       try {
         const deadline = options.getDeadline()?.toDate().getTime() ?? Number.POSITIVE_INFINITY
         const stream = streamName(options.getStreamIdentifier())
+        gate.admit(call.metadata, 'write', stream)
         const revision = options.hasStreamPosition() ? options.getStreamPosition() : undefined
         const expected = expectedIn(options, revision)
         echoExpected(response, expected)
@@ -184,6 +198,9 @@ function batchRefused(error: unknown): statusPb.Status | undefined {
   if (error instanceof StreamDeleted) {
     return failure(codePb.Code.FAILED_PRECONDITION, 'StreamDeleted', new sharedPb.StreamDeleted())
   }
+  if (error instanceof AccessDenied) {
+    return failure(codePb.Code.PERMISSION_DENIED, 'AccessDenied', new sharedPb.AccessDenied())
+  }
   if (error instanceof AppendTooLarge) {
     const tooLarge = new sharedPb.MaximumAppendSizeExceeded().setMaxappendsize(MAX_APPEND_SIZE)
     return failure(codePb.Code.INVALID_ARGUMENT, 'MaximumAppendSizeExceeded', tooLarge)
@@ -202,10 +219,15 @@ function failure(
 }
 
 /** Delete: afterwards the stream reads as if it did not exist, and can be written again. */
-export function softDelete(streams: Streams): handleUnaryCall<streamsPb.DeleteReq, streamsPb.DeleteResp> {
+export function softDelete(
+  streams: Streams,
+  gate: Gate,
+): handleUnaryCall<streamsPb.DeleteReq, streamsPb.DeleteResp> {
   return async (call, callback) => {
     try {
-      const { position } = await streams.softDelete(...target(call.request.getOptions()))
+      const [stream, expected] = target(call.request.getOptions())
+      gate.admit(call.metadata, 'write', stream)
+      const { position } = await streams.softDelete(stream, expected)
       const at = new streamsPb.DeleteResp.Position()
       at.setCommitPosition(String(position)).setPreparePosition(String(position))
       callback(null, new streamsPb.DeleteResp().setPosition(at))
@@ -218,10 +240,13 @@ export function softDelete(streams: Streams): handleUnaryCall<streamsPb.DeleteRe
 /** Tombstone: the stream cannot be read or written again. */
 export function tombstone(
   streams: Streams,
+  gate: Gate,
 ): handleUnaryCall<streamsPb.TombstoneReq, streamsPb.TombstoneResp> {
   return async (call, callback) => {
     try {
-      const { position } = await streams.tombstone(...target(call.request.getOptions()))
+      const [stream, expected] = target(call.request.getOptions())
+      gate.admit(call.metadata, 'write', stream)
+      const { position } = await streams.tombstone(stream, expected)
       const at = new streamsPb.TombstoneResp.Position()
       at.setCommitPosition(String(position)).setPreparePosition(String(position))
       callback(null, new streamsPb.TombstoneResp().setPosition(at))

@@ -4,6 +4,8 @@ import { once } from 'node:events'
 import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
 import type { handleServerStreamingCall, ServerWritableStream } from '@grpc/grpc-js'
 import { type EventStore, LOG_START } from '../../../src/events/event-store.ts'
+import type { Gate } from './admission.ts'
+import { NotARecord, offsetOf, requireRecord } from './positions.ts'
 import {
   NotSupported,
   type RecordedServerEvent,
@@ -13,8 +15,8 @@ import {
 } from './streams.ts'
 import { fromUint64, InvalidArgument, streamName, toReadEvent, toStatus, toStreamIdentifier } from './wire.ts'
 
-/** The default number of events between two checkpoints of a filtered read, as in EventStoreDB. */
-const DEFAULT_WINDOW = 32
+/** The number of events that EventStoreDB reads in one step. Also the default window of a filtered subscription. */
+const PAGE = 32
 
 const MOST = Number.MAX_SAFE_INTEGER
 
@@ -29,11 +31,13 @@ interface Reading {
   sendEvent(event: RecordedServerEvent): Promise<void>
 }
 
-/** `stopping` aborts when the server is closed, and ends the subscriptions. */
+/** `stopping` aborts when the server is closed, and ends the subscriptions. `sent` counts the events sent to clients. */
 export function read(
   store: EventStore,
   streams: Streams,
+  gate: Gate,
   stopping: AbortSignal,
+  sent: { events: number },
 ): handleServerStreamingCall<streamsPb.ReadReq, streamsPb.ReadResp> {
   return async (call) => {
     const gone = new AbortController()
@@ -43,10 +47,13 @@ export function read(
     try {
       const options = call.request.getOptions()
       if (options === undefined) throw new InvalidArgument('the options of the read are missing')
+      const stream = options.hasAll() ? '$all' : streamName(options.getStream()?.getStreamIdentifier())
+      gate.admit(call.metadata, 'read', stream)
       const how = { structured: options.getUuidOption()?.hasStructured() ?? false, ofAll: options.hasAll() }
       const send = (response: streamsPb.ReadResp) => sendSlowly(call, response, signal)
       const sendEvent = (event: RecordedServerEvent) => {
         if (event.type === '$>' && options.getResolveLinks()) throw new NotSupported('resolving links')
+        sent.events += 1
         return send(toReadEvent(event, how))
       }
       await answer({ store, streams, options, signal, send, sendEvent })
@@ -75,19 +82,25 @@ function backwards(options: streamsPb.ReadReq.Options): boolean {
   return options.getReadDirection() === streamsPb.ReadReq.Options.ReadDirection.BACKWARDS
 }
 
-async function readAll({ store, options, sendEvent }: Reading): Promise<void> {
+/** Where a request for $all begins: a boundary of the log, or the number of a record. */
+async function beginning(
+  store: EventStore,
+  options: streamsPb.ReadReq.Options,
+): Promise<'start' | 'end' | number> {
   const all = options.getAll()
+  if (all?.hasEnd()) return 'end'
+  const offset = fromUint64(all?.getPosition()?.getCommitPosition() ?? '0')
+  return all?.hasStart() || offset === 0
+    ? 'start'
+    : requireRecord(offset, await store.lastPosition(), backwards(options))
+}
+
+async function readAll({ store, options, sendEvent }: Reading): Promise<void> {
+  const begin = await beginning(store, options)
   const back = backwards(options)
-  const position = fromUint64(all?.getPosition()?.getCommitPosition() ?? '0')
   // In EventStoreDB a forwards read begins with the event at the position, and a backwards read with the event before
   // it. The port leaves out the event at the position in both directions.
-  const from = all?.hasEnd()
-    ? MOST
-    : all?.hasStart()
-      ? LOG_START
-      : back
-        ? position
-        : Math.max(position - 1, LOG_START)
+  const from = begin === 'end' ? MOST : begin === 'start' ? LOG_START : back ? begin : begin - 1
   const matches = filterIn(options)
   let left = fromUint64(options.getCount())
   if (left === 0) return
@@ -137,35 +150,62 @@ function caughtUp(): streamsPb.ReadResp {
 }
 
 async function subscribeToAll({ store, options, signal, send, sendEvent }: Reading): Promise<void> {
-  const all = options.getAll()
+  const begin = await beginning(store, options).catch((error: unknown) => {
+    if (error instanceof NotARecord) throw new Error('Exception was thrown by handler.')
+    throw error
+  })
   const head = await store.lastPosition()
-  const position = fromUint64(all?.getPosition()?.getCommitPosition() ?? '0')
-  const after = all?.hasEnd() ? head : all?.hasStart() ? LOG_START : position
   const filter = options.getFilter()
   const matches = filterIn(options)
-  const interval = (filter?.getCheckpointintervalmultiplier() || 1) * (filter?.getMax() || DEFAULT_WINDOW)
+  const window = filter?.getMax() || PAGE
+  const interval = (filter?.getCheckpointintervalmultiplier() || 1) * window
   let sinceCheckpoint = 0
 
-  const checkpoint = async (at: number) => {
-    sinceCheckpoint = 0
+  async function checkpoint(at: number): Promise<void> {
     const reached = new streamsPb.ReadResp.Checkpoint()
     reached.setCommitPosition(String(at)).setPreparePosition(String(at))
     await send(new streamsPb.ReadResp().setCheckpoint(reached))
   }
 
+  /**
+   * Sends the events of the log up to `head`. As in EventStoreDB, a checkpoint comes only after a full page, and names
+   * the last event that was sent of the page, or else the beginning of the page. None comes at the end of the log.
+   */
+  async function catchUp(after: number): Promise<void> {
+    let page = { begin: offsetOf(after + 1), considered: 0, sent: 0 }
+    for await (const recorded of store.readAll({ from: after })) {
+      if (recorded.position > head) break
+      const event = toServerEvent(recorded)
+      page.considered += 1
+      if (matches(event)) {
+        await sendEvent(event)
+        page.begin = event.position
+        page.sent += 1
+      }
+      if (page.considered < window && page.sent < PAGE) continue
+      sinceCheckpoint += page.considered
+      if (filter !== undefined && sinceCheckpoint >= interval) {
+        sinceCheckpoint %= interval
+        await checkpoint(page.begin)
+      }
+      page = { begin: offsetOf(recorded.position + 1), considered: 0, sent: 0 }
+    }
+    sinceCheckpoint += page.considered
+  }
+
   await send(confirmation())
-  let live = after >= head
-  if (live) await send(caughtUp())
-  for await (const batch of store.subscribe({ after, signal })) {
+  // A position beyond the end of the log gives every event that is appended from now on.
+  const after = begin === 'end' ? head : begin === 'start' ? LOG_START : Math.min(begin, head)
+  await catchUp(after)
+  await send(caughtUp())
+  for await (const batch of store.subscribe({ after: Math.max(after, head), signal })) {
     for (const recorded of batch) {
       const event = toServerEvent(recorded)
       if (matches(event)) await sendEvent(event)
       sinceCheckpoint += 1
-      if (filter !== undefined && sinceCheckpoint >= interval) await checkpoint(event.position)
-      if (live || event.position < head) continue
-      live = true
-      if (filter !== undefined && sinceCheckpoint > 0) await checkpoint(event.position)
-      await send(caughtUp())
+      if (filter === undefined || sinceCheckpoint < interval) continue
+      sinceCheckpoint = 0
+      await checkpoint(event.position)
     }
   }
 }

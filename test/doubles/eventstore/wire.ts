@@ -3,6 +3,8 @@ import sharedPb from '@eventstore/db-client/generated/shared_pb.js'
 import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
 import { Metadata, type StatusObject, status } from '@grpc/grpc-js'
 import { StoreUnavailable, WrongExpectedRevision } from '../../../src/events/event-store.ts'
+import { AccessDenied, NotLeader, NotReady, Unauthenticated } from './admission.ts'
+import { NotARecord } from './positions.ts'
 import {
   AppendTooLarge,
   MAX_APPEND_SIZE,
@@ -124,6 +126,20 @@ export function toStatus(error: unknown): Partial<StatusObject> {
       'maximum-append-size': String(MAX_APPEND_SIZE),
     })
   }
+  if (error instanceof AccessDenied) {
+    return trailing(status.PERMISSION_DENIED, details, { exception: 'access-denied' })
+  }
+  if (error instanceof Unauthenticated) return { code: status.UNAUTHENTICATED, details }
+  if (error instanceof NotLeader) {
+    return trailing(status.NOT_FOUND, details, {
+      exception: 'not-leader',
+      'leader-endpoint-host': error.leader.host,
+      'leader-endpoint-port': String(error.leader.port),
+    })
+  }
+  if (error instanceof NotReady) return { code: status.UNAVAILABLE, details }
+  // What a real server says of a read from such a position. A subscription says something else.
+  if (error instanceof NotARecord) return { code: status.UNKNOWN, details: 'Unexpected ReadAllResult: Error' }
   if (error instanceof InvalidArgument) return { code: status.INVALID_ARGUMENT, details }
   if (error instanceof NotSupported) return { code: status.UNIMPLEMENTED, details }
   if (error instanceof StoreUnavailable) return { code: status.UNAVAILABLE, details }

@@ -5,7 +5,7 @@ import { badValue, CommandFailure, unsupported } from './failure.ts'
 import { isOperators, matcher, projector, sorter } from './match.ts'
 import { document, documents, flag, namespace, number, refuse, text } from './parameters.ts'
 import type { Storage, Stored } from './storage.ts'
-import { type BsonDocument, compare, isDocument, keyOf, numberOf, valuesAt } from './values.ts'
+import { type BsonDocument, compare, elementsAt, isDocument, keyOf, numberOf, valuesAt } from './values.ts'
 
 /** The documents that match a filter, in their natural order. Uses the ids when the filter names them. */
 export function matching(stored: Stored | undefined, filter: BsonDocument): BsonDocument[] {
@@ -43,6 +43,51 @@ export function batchSizeOf(command: BsonDocument): number | undefined {
 }
 
 export function readCommands(storage: Storage, cursors: Cursors) {
+  /** Runs a pipeline over a collection. A filter at its beginning uses the ids that it names. */
+  function run(database: string, ns: string, pipeline: BsonDocument[]): BsonDocument[] {
+    const [first] = pipeline
+    const begins = first !== undefined && isDocument(first.$match) ? first.$match : undefined
+    const stages = begins === undefined ? pipeline : pipeline.slice(1)
+    return stages.reduce(
+      (results: BsonDocument[], one) => {
+        if ('$unionWith' in one) return results.concat(union(database, one.$unionWith))
+        if ('$lookup' in one) return lookup(database, document(one, '$lookup'), results)
+        return stage(results, one)
+      },
+      matching(storage.get(ns), begins ?? {}),
+    )
+  }
+
+  function union(database: string, operand: unknown): BsonDocument[] {
+    if (typeof operand === 'string') return run(database, `${database}.${operand}`, [])
+    if (!isDocument(operand)) throw badValue('$unionWith needs a collection')
+    return run(database, `${database}.${text(operand, 'coll')}`, documents(operand, 'pipeline'))
+  }
+
+  /** As MongoDB 5.0 and later: equal fields and a pipeline together. */
+  function lookup(database: string, operand: BsonDocument, results: BsonDocument[]): BsonDocument[] {
+    refuse(operand, 'let')
+    const from = `${database}.${text(operand, 'from')}`
+    const [local, foreign, as] = [
+      text(operand, 'localField'),
+      text(operand, 'foreignField'),
+      text(operand, 'as'),
+    ]
+    const pipeline = operand.pipeline === undefined ? [] : documents(operand, 'pipeline')
+    const byKey = new Map<string, BsonDocument[]>()
+    for (const one of storage.get(from)?.documents.values() ?? []) {
+      for (const value of elementsAt(one, foreign)) {
+        const same = byKey.get(keyOf(value))
+        if (same === undefined) byKey.set(keyOf(value), [one])
+        else same.push(one)
+      }
+    }
+    return results.map((result) => {
+      const found = new Set(elementsAt(result, local).flatMap((value) => byKey.get(keyOf(value)) ?? []))
+      return { ...result, [as]: pipeline.reduce(stage, [...found]) }
+    })
+  }
+
   return {
     find(command: BsonDocument): BsonDocument {
       refuse(command, 'collation', 'min', 'max', 'let')
@@ -84,8 +129,7 @@ export function readCommands(storage: Storage, cursors: Cursors) {
       refuse(command, 'collation', 'let')
       if (flag(command, 'explain')) throw unsupported('explain')
       const ns = namespace(command, 'aggregate')
-      const all = matching(storage.get(ns), {})
-      const results = documents(command, 'pipeline').reduce(stage, all)
+      const results = run(text(command, '$db'), ns, documents(command, 'pipeline'))
       const batch = cursors.open(ns, results, batchSizeOf(document(command, 'cursor')))
       return cursorReply(batch, 'firstBatch')
     },
@@ -115,7 +159,7 @@ function stage(results: BsonDocument[], pipelineStage: BsonDocument): BsonDocume
     case '$sort':
       return sorted(results, document(pipelineStage, name))
     case '$project':
-      return results.map(projector(document(pipelineStage, name)))
+      return project(results, document(pipelineStage, name))
     case '$skip':
       return results.slice(number(pipelineStage, name, 0))
     case '$limit':
@@ -127,6 +171,26 @@ function stage(results: BsonDocument[], pipelineStage: BsonDocument): BsonDocume
     default:
       throw unsupported(`the stage ${name} of ${JSON.stringify(operand)?.slice(0, 100)}`)
   }
+}
+
+/** In an aggregation a projection may also compute fields: a constant, or the value of another field. */
+function project(results: BsonDocument[], projection: BsonDocument): BsonDocument[] {
+  const computed = Object.entries(projection).filter(([, how]) => isDocument(how) || typeof how === 'string')
+  if (computed.length === 0) return results.map(projector(projection))
+  const others = Object.fromEntries(
+    Object.entries(projection).filter(([name]) => !computed.some(([c]) => c === name)),
+  )
+  const kept = Object.entries(others).some(([name, how]) => name !== '_id' && flag({ how }, 'how'))
+  const rest = projector(kept ? others : { ...others, '': 1 })
+  return results.map((result) => ({
+    ...rest(result),
+    ...Object.fromEntries(
+      computed.map(([name, how]) => [
+        name,
+        isDocument(how) && '$literal' in how ? how.$literal : expression(how, result),
+      ]),
+    ),
+  }))
 }
 
 function group(results: BsonDocument[], { _id: by, ...accumulators }: BsonDocument): BsonDocument[] {

@@ -4,7 +4,7 @@ import type { LabelEvent } from '../../../src/events/domain-events.ts'
 import { labelFold } from '../../../src/projections/labels.ts'
 import type { Until } from '../../../src/queries/replay/document-at.ts'
 import { rangeOf, replayStream } from '../../../src/queries/replay/replay-stream.ts'
-import { aContext, openStores } from '../../stores.ts'
+import { aContext, appendMany, openStores } from '../../stores.ts'
 
 const scope = { kind: 'repository', repoId: 1 } as const
 const label = { color: 'aabbcc', description: '', exclusive: false, archived: false }
@@ -65,7 +65,7 @@ t.test('a long stream gives the same result in parts, and other work gets turns 
   const edits = Array.from({ length: count }, (_, i): LabelEvent => {
     return { type: 'LabelEdited', data: { id: 7, scope, changes: { name: `${i + 1}` } } }
   })
-  await append(events, aContext({ at: second(1) }), 'label-7', 'all', [created, ...edits], 'no-stream')
+  await appendMany(events, 'label-7', [created, ...edits], aContext({ at: second(1) }))
   let turns = 0
   let counting = true
   const countTurn = () => {

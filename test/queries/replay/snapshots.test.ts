@@ -1,16 +1,16 @@
 import t from 'tap'
-import { append } from '../../../src/commands/execute.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import type { EventStore } from '../../../src/events/event-store.ts'
 import type { Fold } from '../../../src/projections/read-model.ts'
 import { replayStream } from '../../../src/queries/replay/replay-stream.ts'
 import { createSnapshots, SNAPSHOT_INTERVAL } from '../../../src/queries/replay/snapshots.ts'
-import { aContext, openStores } from '../../stores.ts'
+import { appendMany, openStores } from '../../stores.ts'
 
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
 const tally: Fold<{ count: number }> = {
   collection: { name: 'tallies', indexes: [], arrays: [] },
   version: 1,
+  handles: () => true,
   touches: () => ['a'],
   evolve: (document) => ({ count: (document?.count ?? 0) + 1 }),
 }
@@ -19,7 +19,7 @@ t.test(
   'a replay continues from the latest snapshot, and gives the same result as one from the start',
   async (t) => {
     const { events } = openStores(t)
-    await append(events, aContext(), 'numbers-a', 'take', Array(3 * SNAPSHOT_INTERVAL).fill(taken), 'any')
+    await appendMany(events, 'numbers-a', Array(3 * SNAPSHOT_INTERVAL).fill(taken))
     const reads: number[] = []
     const watched: EventStore = {
       ...events,
@@ -58,7 +58,7 @@ t.test(
 
 t.test('for a revision far after the end, the latest snapshot is found immediately', async (t) => {
   const { events } = openStores(t)
-  await append(events, aContext(), 'numbers-a', 'take', Array(2 * SNAPSHOT_INTERVAL + 1).fill(taken), 'any')
+  await appendMany(events, 'numbers-a', Array(2 * SNAPSHOT_INTERVAL + 1).fill(taken))
   const snapshots = createSnapshots<{ count: number }>()
   const far = Number.MAX_SAFE_INTEGER - 1
   t.equal(snapshots.before(events, 'numbers-a', far), undefined)
@@ -88,7 +88,7 @@ t.test('snapshots stay within the size limit; a dropped one is made again', asyn
     collection: { name: 'wide', indexes: [], arrays: [] },
     evolve: (document) => ({ text: 'x'.repeat(10_000), count: (document?.count ?? 0) + 1 }),
   }
-  await append(events, aContext(), 'numbers-a', 'take', Array(3 * SNAPSHOT_INTERVAL).fill(taken), 'any')
+  await appendMany(events, 'numbers-a', Array(3 * SNAPSHOT_INTERVAL).fill(taken))
   const revision = 3 * SNAPSHOT_INTERVAL - 1
   for (const [room, kept] of [
     [100_000, [1, 2, 3]],

@@ -1,0 +1,202 @@
+/**
+ * Measures a server on EventStoreDB. The ceiling is the driver alone, on the same server in the same run. Without
+ * `TEST_EVENTSTORE_URL` the server is the test double. A real one should have no events of others: they are read, too.
+ */
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { EventStoreDBClient, excludeSystemEvents, jsonEvent } from '@eventstore/db-client'
+import type { NewEvent } from '../src/events/event-store.ts'
+import { openEventStoreDb } from '../src/events/eventstoredb.ts'
+import { openSqliteEventStore } from '../src/events/sqlite.ts'
+import { issueStream } from '../src/events/streams.ts'
+import type { Sizes } from './bench.ts'
+import { type Child, startChild } from './child.ts'
+import type { LoadQuestion } from './load-process.ts'
+import { environmentOf, makeAdmin, seedFor } from './log.ts'
+import type { Recovered, ServerReady } from './server-process.ts'
+import { median, milliseconds, perSecond, type Row, ratioRow } from './table.ts'
+import { api, loadOf, type Target } from './target.ts'
+import { CLIENTS } from './writes.ts'
+
+/** The repository of the measured issues, and the one of the seeded issues. */
+const NAME = 'issues'
+const SEEDED = 'seeded'
+const SEEDED_ID = 1_000_000
+
+export async function measureEventStore(directory: string, sizes: Sizes): Promise<Row[]> {
+  const real = process.env.TEST_EVENTSTORE_URL
+  const double = real === undefined ? await startDouble(join(directory, 'double')) : undefined
+  const url = real ?? double?.url ?? ''
+  const where = real === undefined ? 'the double' : 'EventStoreDB'
+  const client = EventStoreDBClient.connectionString(url)
+  const dataDir = join(directory, 'server')
+  const environment = { ...environmentOf(dataDir), EVENTSTORE_URL: url }
+  const admin = await makeAdmin(environment)
+  const events = await seed(url, join(directory, 'seed'), sizes)
+
+  // The views are new, so the server folds the whole log.
+  const behind = { ...environment, DATA_DIR: join(directory, 'behind') }
+  const late = await startChild<ServerReady>('server', behind)
+  const { after }: Recovered = await late.ask({ what: 'recovered' })
+  await late.stop()
+  const [caughtUp, read] = [(events / after) * 1000, await subscriptionRate(client, events)]
+
+  const server = await startChild<ServerReady>('server', environment)
+  await server.ask({ what: 'recovered' })
+  const target = { server, dataDir, admin, sizes }
+  await api(target, 'POST', '/user/repos', { name: NAME })
+  const load = await startChild<object>('load')
+  const measured = {
+    posts: [] as number[],
+    one: [] as number[],
+    appends: [] as number[],
+    append: [] as number[],
+  }
+  for (let i = 0; i <= sizes.rounds; i++) {
+    const amount = Math.ceil(sizes.issuesToOpen / (sizes.rounds + 1))
+    const posts = await postRate(target, load, CLIENTS, amount)
+    const one = await postRate(target, load, 1, Math.ceil(amount / 10))
+    const appends = await appendRate(client, CLIENTS, sizes.seconds)
+    const append = await appendRate(client, 1, sizes.seconds)
+    // The first round is the warm-up.
+    if (i === 0) continue
+    measured.posts.push(posts)
+    measured.one.push(1000 / one)
+    measured.appends.push(appends)
+    measured.append.push(1000 / append)
+  }
+  for (const child of [load, server]) await child.stop()
+  await client.dispose()
+  await double?.stop()
+
+  const [posts, appends] = [median(measured.posts), median(measured.appends)]
+  const [one, append] = [median(measured.one), median(measured.append)]
+  return [
+    ratioRow(
+      `post an issue, ${CLIENTS} clients, on ${where}`,
+      perSecond(posts),
+      `${perSecond(appends)} plain appends`,
+      posts / appends,
+      { atLeast: 0.25 },
+    ),
+    ratioRow(
+      `post an issue, one client, on ${where}`,
+      milliseconds(one),
+      `${milliseconds(append)} one append`,
+      one / append,
+      { atMost: 4 },
+    ),
+    ratioRow(
+      `catch-up of ${events.toLocaleString('en')} events on ${where}`,
+      perSecond(caughtUp),
+      `${perSecond(read)} the driver's subscription`,
+      caughtUp / read,
+      { atLeast: 0.5 },
+    ),
+  ]
+}
+
+/** Starts the test double as a process of its own. */
+async function startDouble(data: string): Promise<{ url: string; stop(): Promise<void> }> {
+  const file = fileURLToPath(new URL('../test/doubles/eventstore.ts', import.meta.url))
+  const child = spawn(process.execPath, ['--import', 'tsx', file, '--port', '0', '--data', data], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const exit = once(child, 'exit')
+  for await (const line of createInterface(child.stdout)) {
+    child.stdout.resume()
+    return {
+      url: line,
+      async stop() {
+        child.kill('SIGTERM')
+        await exit
+      },
+    }
+  }
+  throw new Error('the double of EventStoreDB did not start')
+}
+
+/** Seeds issues into an embedded log, and copies their streams. Resolves to the number of copied events. */
+async function seed(url: string, directory: string, sizes: Sizes): Promise<number> {
+  await mkdir(directory, { recursive: true })
+  const owner = await makeAdmin(environmentOf(directory))
+  await seedFor(owner, directory, [{ name: SEEDED, issues: sizes.manyIssues }])
+  const from = openSqliteEventStore(join(directory, 'events.db'))
+  const to = openEventStoreDb(url)
+  const streams = new Map<string, NewEvent[]>()
+  for await (const event of from.readAll()) {
+    // The measured server has its own users, repositories and numbers: only the issues are copied, of a repository
+    // that it will not make.
+    const [, index] = /^issue-\d+\.(\d+)$/.exec(event.stream) ?? []
+    if (index === undefined) continue
+    const stream = issueStream(SEEDED_ID, Number(index))
+    const copied = { ...event, data: { ...event.data, repoId: SEEDED_ID } }
+    streams.set(stream, [...(streams.get(stream) ?? []), copied])
+  }
+  let events = 0
+  const left = streams.entries()
+  async function copy(): Promise<void> {
+    for (const [stream, recorded] of left) {
+      await to.append(stream, recorded, 'no-stream')
+      events += recorded.length
+    }
+  }
+  await Promise.all(Array.from({ length: CLIENTS }, copy))
+  await from.close()
+  await to.close()
+  return events
+}
+
+/** Events per second that the driver's filtered subscription delivers. */
+async function subscriptionRate(client: EventStoreDBClient, events: number): Promise<number> {
+  const started = performance.now()
+  const subscription = client.subscribeToAll({ filter: excludeSystemEvents() })
+  let read = 0
+  for await (const _ of subscription) {
+    read += 1
+    if (read === events) break
+  }
+  return (events / (performance.now() - started)) * 1000
+}
+
+/** Appends per second with the driver alone: each to a stream of its own, like an issue. */
+async function appendRate(client: EventStoreDBClient, clients: number, seconds: number): Promise<number> {
+  const end = performance.now() + seconds * 1000
+  let appended = 0
+  async function writer(): Promise<void> {
+    while (performance.now() < end) {
+      // The type is one that read models skip.
+      const event = jsonEvent({ type: '$bench', data: { text: 'x'.repeat(200) } })
+      await client.appendToStream(`$bench-${randomUUID()}`, event, { expectedRevision: 'no_stream' })
+      appended += 1
+    }
+  }
+  await Promise.all(Array.from({ length: clients }, writer))
+  return appended / seconds
+}
+
+async function postRate(
+  { server, admin }: Target,
+  load: Child<object>,
+  connections: number,
+  amount: number,
+): Promise<number> {
+  const question: LoadQuestion = {
+    url: server.ready.url,
+    connections,
+    headers: { authorization: `token ${admin.token}` },
+    end: { amount },
+    write: {
+      method: 'POST',
+      path: `/api/v1/repos/${admin.login}/${NAME}/issues`,
+      body: JSON.stringify({ title: 'Number {n}', body: 'What happens, and what should.' }),
+      first: 1,
+    },
+  }
+  return (await loadOf(load, question)).rate
+}

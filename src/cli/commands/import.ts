@@ -1,0 +1,38 @@
+/** `mergelog import`: fills an empty installation of any kind from an export. */
+import type { Command } from 'commander'
+import { loadConfig } from '../../config.ts'
+import { importExport } from '../../transfer/import.ts'
+import { STORE_SETTINGS, usage } from '../help.ts'
+import { withProgressBar } from '../progress-bar.ts'
+import { printable, styled } from '../terminal.ts'
+import { printRestored } from './restore.ts'
+
+async function importCommand(directory: string, options: { json?: true }): Promise<void> {
+  const config = loadConfig(process.env)
+  const result = await withProgressBar((onProgress) => importExport({ directory, config, onProgress }))
+  printRestored(
+    result,
+    `${styled('green', 'Imported')} the export of ${printable(result.createdAt)}`,
+    options,
+  )
+}
+
+export function addImport(program: Command): void {
+  const examples = [
+    'DATA_DIR=/srv/mergelog mergelog import /backups/move',
+    "DATA_DIR=/srv/mergelog EVENTSTORE_URL='esdb://host:2113' mergelog import /backups/move",
+  ]
+  program
+    .command('import')
+    .description('fill an empty installation of any kind from an export, after checking every file')
+    .argument('<directory>', 'the directory of the export')
+    .option('--json', 'print what was imported as JSON')
+    .addHelpText('after', usage(examples, STORE_SETTINGS))
+    .addHelpText(
+      'after',
+      `
+Everything that is not empty is refused and left as it was. Until the import is complete, no server starts. When it was
+cut off, run it again: it continues. The first start makes the read models.`,
+    )
+    .action(importCommand)
+}

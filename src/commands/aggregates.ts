@@ -1,0 +1,64 @@
+/** All kinds of aggregates: the decider of each, and the streams that hold them. */
+import type { CheckEvent, DomainEvent, IssueRef } from '../events/domain-events.ts'
+import * as streams from '../events/streams.ts'
+import type { Services } from '../services.ts'
+import type { Decider } from './decider.ts'
+import { type Command, type CommandContext, execute, load } from './execute.ts'
+import { issueDecider } from './issues/issue.ts'
+import { labelDecider } from './labels/label.ts'
+import { milestoneDecider } from './milestones/milestone.ts'
+import { organizationDecider } from './organizations/organization.ts'
+import { pullDecider } from './pull-requests/pull-request.ts'
+import { repositoryDecider } from './repositories/repository.ts'
+import { checksDecider } from './statuses/checks.ts'
+import { userDecider } from './users/user.ts'
+
+/** The aggregates of one kind. `streamOf` names the stream of one. */
+function aggregates<Id, State, Event extends DomainEvent>(
+  decider: Decider<State, Event>,
+  streamOf: (id: Id) => string,
+) {
+  return {
+    /** One aggregate, as the log has it. */
+    async load({ events }: Pick<Services, 'events'>, id: Id): Promise<State> {
+      return (await load(events, streamOf(id), decider)).state
+    },
+    /** Carries out a command on one aggregate: see `execute`. */
+    change(
+      { events }: Pick<Services, 'events'>,
+      context: CommandContext,
+      id: Id,
+      step: string,
+      decide: Command<State, Event>['decide'],
+    ): Promise<State> {
+      return execute(events, context, { stream: streamOf(id), step, decider, decide })
+    },
+    /** The state now, if the first attempt of a retried request has carried out this step; otherwise undefined. */
+    async ifDone(
+      { events }: Pick<Services, 'events'>,
+      context: CommandContext,
+      id: Id,
+      step: string,
+    ): Promise<State | undefined> {
+      if (context.retry === undefined) return undefined
+      let isDone = true
+      const decide = () => {
+        isDone = false
+        return []
+      }
+      const state = await execute(events, context, { stream: streamOf(id), step, decider, decide })
+      return isDone ? state : undefined
+    },
+  }
+}
+
+export const users = aggregates(userDecider, streams.userStream)
+export const organizations = aggregates(organizationDecider, streams.organizationStream)
+export const repositories = aggregates(repositoryDecider, streams.repositoryStream)
+export const labels = aggregates(labelDecider, streams.labelStream)
+export const milestones = aggregates(milestoneDecider, streams.milestoneStream)
+export const checks = aggregates(checksDecider, (of: Pick<CheckEvent['data'], 'repoId' | 'sha'>) =>
+  streams.checksStream(of.repoId, of.sha),
+)
+export const issues = aggregates(issueDecider, (of: IssueRef) => streams.issueStream(of.repoId, of.index))
+export const pulls = aggregates(pullDecider, (of: IssueRef) => streams.pullStream(of.repoId, of.index))

@@ -1,0 +1,67 @@
+/**
+ * The one place that knows the size of an append. EventStoreDB takes at most 1 MiB (1,048,576 bytes) at once. The same
+ * limit holds for every store, with room to spare, so that a log can be moved from any store to any other.
+ */
+import { Refused, refuse } from '../refusal.ts'
+import type { NewEvent } from './event-store.ts'
+
+/** The most bytes of one append: 32 KiB less than EventStoreDB takes. */
+export const MAX_APPEND_BYTES = 992 * 1024
+/** The most bytes of one list in an event, as JSON: so that several lists and a text fit into one append. */
+export const MAX_LIST_BYTES = 48 * 1024
+/** What an event takes besides its data and metadata: the type, the id, and the `previous` and `hash` of the store. */
+const BYTES_PER_EVENT = 512
+
+/** The bytes of a value as it is stored. */
+export function jsonBytes(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value))
+}
+
+/** The bytes that an event takes in an append. Without its metadata, add room for that. */
+export function eventBytes({ data, metadata }: Pick<NewEvent, 'data'> & Partial<NewEvent>): number {
+  return BYTES_PER_EVENT + jsonBytes(data) + (metadata === undefined ? 0 : jsonBytes(metadata))
+}
+
+/** Refuses events that are too large for one append, before anything is written. @throws Refused (too large) */
+export function requireAppendable(events: readonly NewEvent[]): void {
+  const bytes = events.reduce((sum, event) => sum + eventBytes(event), 0)
+  if (bytes > MAX_APPEND_BYTES) {
+    throw new Refused(
+      refuse.tooLarge(`the change has ${bytes} bytes; at most ${MAX_APPEND_BYTES} can be recorded at once`),
+    )
+  }
+}
+
+/** Refuses a list of a request that is too large for an event. @throws Refused (unprocessable) with the field */
+export function requireListFits(field: string, list: readonly unknown[], most = MAX_LIST_BYTES): void {
+  const bytes = jsonBytes(list)
+  if (bytes <= most) return
+  throw new Refused(
+    refuse.unprocessable(`${field}: its entries have ${bytes} bytes together, but may have at most ${most}`),
+  )
+}
+
+/** The first members of a list that together have at most `most` bytes as JSON. */
+export function cutList<T>(list: readonly T[], most = MAX_LIST_BYTES): T[] {
+  let bytes = 2
+  const end = list.findIndex((member) => {
+    bytes += jsonBytes(member) + 1
+    return bytes > most
+  })
+  return list.slice(0, end === -1 ? list.length : end)
+}
+
+/** The beginning of a text that has at most `most` bytes as JSON. It never ends in the middle of a character. */
+export function cutText(text: string, most: number): string {
+  // A UTF-16 unit takes at most six bytes, and the text has quotation marks.
+  if (6 * text.length + 2 <= most) return text
+  let bytes = 2
+  let end = 0
+  for (const character of text) {
+    bytes += jsonBytes(character) - 2
+    // A copy of its own: a part of a string would keep the whole string in memory.
+    if (bytes > most) return Buffer.from(text.slice(0, end)).toString()
+    end += character.length
+  }
+  return text
+}

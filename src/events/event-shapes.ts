@@ -1,0 +1,273 @@
+/** What the data of each event type looks like, for the check of events as they are read. */
+import {
+  type AccountRef,
+  type Attachment,
+  type BranchPoint,
+  type BranchProtection,
+  COMMIT_STATES,
+  type CommitSummary,
+  type DiffStat,
+  type IssueRef,
+  type LabelRef,
+  type LabelScope,
+  type LabelSettings,
+  MERGE_STYLES,
+  type MergeSettings,
+  type MergeStyle,
+  type MilestoneRef,
+  type MilestoneSettings,
+  type Permission,
+  type RefUpdate,
+  type RepositorySettings,
+  type Signature,
+} from './domain-events.ts'
+import type { EventOf, EventType } from './handlers.ts'
+import {
+  type AnyCheck,
+  type Check,
+  type Checks,
+  fields,
+  flag,
+  list,
+  object,
+  optional,
+  orNull,
+  partial,
+  text,
+  whole,
+  word,
+} from './shapes.ts'
+import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
+
+type DataOf<T extends EventType> = EventOf<T>['data']
+
+/** An account as events name it. */
+export const account = object<AccountRef>({ id: whole, login: text })
+const permission: Check<Permission> = word('read', 'write', 'admin')
+const style: Check<MergeStyle> = word(...MERGE_STYLES)
+const accounts = list(account)
+
+const settings: Checks<RepositorySettings> = {
+  name: text,
+  description: text,
+  website: text,
+  private: flag,
+  defaultBranch: text,
+}
+const mergeSettings: Checks<MergeSettings> = {
+  mergeStyles: list(style),
+  defaultMergeStyle: style,
+  allowRebaseUpdate: flag,
+  deleteBranchAfterMerge: flag,
+}
+const protection = object<BranchProtection>({
+  rule: text,
+  priority: whole,
+  push: flag,
+  pushers: orNull(list(whole)),
+  mergers: orNull(list(whole)),
+  statusCheck: flag,
+  contexts: list(text),
+  requireSigned: flag,
+  blockOutdated: flag,
+  blockAdminOverride: flag,
+  createdAt: text,
+  updatedAt: text,
+})
+
+const ofRepository = object<Extract<LabelScope, { kind: 'repository' }>>({
+  kind: word('repository'),
+  repoId: whole,
+})
+const ofOrganization = object<Extract<LabelScope, { kind: 'organization' }>>({
+  kind: word('organization'),
+  organizationId: whole,
+})
+const scope: Check<LabelScope> = (value) =>
+  ofOrganization(value) === undefined ? undefined : ofRepository(value)
+const label: Checks<LabelSettings> = {
+  name: text,
+  color: text,
+  description: text,
+  exclusive: flag,
+  archived: flag,
+}
+const labelRefs = list(object<LabelRef>({ id: whole, name: text }))
+
+const milestone: Checks<MilestoneSettings> = {
+  title: text,
+  description: text,
+  state: word('open', 'closed'),
+  dueOn: orNull(text),
+}
+const milestoneRef = orNull(object<MilestoneRef>({ id: whole, title: text }))
+
+const signature = object<Signature>({ name: text, email: text, date: text })
+const commit = object<CommitSummary>({ sha: text, message: text, author: signature, committer: signature })
+const ref = object<RefUpdate>({ ref: text, from: orNull(text), to: orNull(text) })
+const branch = object<BranchPoint>({ repoId: whole, branch: text, sha: text })
+const diff = object<DiffStat>({ additions: whole, deletions: whole, changedFiles: whole })
+
+const issue: Checks<IssueRef> = { repoId: whole, index: whole }
+const opened: Checks<DataOf<'IssueOpened'>> = {
+  ...issue,
+  id: whole,
+  poster: account,
+  title: text,
+  body: text,
+  labels: labelRefs,
+  milestone: milestoneRef,
+  assignees: accounts,
+  deadline: orNull(text),
+}
+const comment = { ...issue, commentId: whole }
+const attachment = object<Attachment>({ id: whole, uuid: text, name: text, size: whole, uploader: account })
+const claim: Checks<DataOf<'ClaimTaken'>> = { key: text, holder: text }
+
+const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
+  UserCreated: { id: whole, login: text, email: text, fullName: text, siteAdmin: flag },
+  TokenCreated: { user: account, tokenId: whole, name: text, lastEight: text, scopes: list(text) },
+  TokenDeleted: { user: account, tokenId: whole, name: text },
+  OrganizationCreated: {
+    id: whole,
+    login: text,
+    fullName: text,
+    description: text,
+    email: text,
+    location: text,
+    website: text,
+    visibility: text,
+  },
+  MemberSet: { organization: account, user: account, permission },
+  MemberRemoved: { organization: account, user: account },
+  RepositoryCreated: {
+    ...settings,
+    repoId: whole,
+    owner: object<DataOf<'RepositoryCreated'>['owner']>({
+      id: whole,
+      login: text,
+      kind: word('user', 'organization'),
+    }),
+    parent: optional(
+      object<NonNullable<DataOf<'RepositoryCreated'>['parent']>>({
+        repoId: whole,
+        owner: account,
+        name: text,
+      }),
+    ),
+  },
+  RepositoryEdited: {
+    repoId: whole,
+    changes: partial<RepositorySettings & MergeSettings>({ ...settings, ...mergeSettings }),
+  },
+  RepositoryDeleted: { repoId: whole, owner: account, name: text, parentId: optional(whole) },
+  CollaboratorSet: { repoId: whole, user: account, permission },
+  CollaboratorRemoved: { repoId: whole, user: account },
+  BranchProtectionSet: { repoId: whole, protection },
+  BranchProtectionRemoved: { repoId: whole, rule: text },
+  LabelCreated: { id: whole, scope, ...label },
+  LabelEdited: { id: whole, scope, changes: partial<LabelSettings>(label) },
+  LabelDeleted: { id: whole, scope, name: text },
+  MilestoneCreated: { id: whole, repoId: whole, ...milestone },
+  MilestoneEdited: { id: whole, repoId: whole, changes: partial<MilestoneSettings>(milestone) },
+  MilestoneDeleted: { id: whole, repoId: whole, title: text },
+  CommitStatusPosted: {
+    id: whole,
+    repoId: whole,
+    sha: text,
+    context: text,
+    state: word(...COMMIT_STATES),
+    description: text,
+    targetUrl: text,
+    creator: account,
+  },
+  IssueRead: { ...issue, user: account },
+  RefsUpdated: {
+    repoId: whole,
+    cause: word('push', 'merge', 'update', 'fork', 'auto-init', 'branch-deletion', 'recovered'),
+    refs: list(ref),
+    commits: list(commit),
+  },
+  TitleChanged: { ...issue, oldTitle: text, title: text },
+  BodyChanged: { ...issue, body: text },
+  StatusChanged: {
+    ...issue,
+    closed: flag,
+    comment: object<DataOf<'StatusChanged'>['comment']>({ id: whole, kind: word('close', 'reopen') }),
+    milestone: milestoneRef,
+  },
+  LabelsChanged: { ...issue, labels: labelRefs, added: labelRefs, removed: labelRefs },
+  MilestoneChanged: { ...issue, from: milestoneRef, to: milestoneRef, closed: flag },
+  AssigneesChanged: { ...issue, assignees: accounts, added: accounts, removed: accounts },
+  DeadlineChanged: { ...issue, from: orNull(text), to: orNull(text) },
+  DependencyAdded: { ...issue, dependency: object<IssueRef>(issue) },
+  DependencyRemoved: { ...issue, dependency: object<IssueRef>(issue) },
+  IssueOpened: opened,
+  CommentAdded: { ...comment, author: account, body: text },
+  CommentEdited: { ...comment, body: text },
+  CommentDeleted: comment,
+  AttachmentAdded: { ...comment, attachment },
+  AttachmentRenamed: { ...comment, attachmentId: whole, name: text },
+  AttachmentDeleted: { ...comment, attachmentId: whole, uuid: text },
+  PullRequestOpened: { ...opened, head: branch, base: branch, mergeBase: text, diff, mergeable: flag },
+  PullRequestHeadMoved: { ...issue, from: text, to: text, mergeBase: text, diff },
+  MergeabilityChecked: {
+    ...issue,
+    head: text,
+    base: text,
+    mergeable: flag,
+    conflicts: list(text),
+    conflictCount: optional(whole),
+  },
+  MergeBaseMoved: { ...issue, from: text, to: text, diff },
+  TargetBranchChanged: { ...issue, from: branch, base: branch, mergeBase: text, diff },
+  MaintainerEditChanged: { ...issue, allowed: flag },
+  MergeStarted: {
+    ...issue,
+    style,
+    baseBranch: text,
+    from: text,
+    head: text,
+    mergeBase: orNull(text),
+    commit: text,
+    message: text,
+    by: account,
+    deleteBranch: flag,
+  },
+  MergeFailed: { ...issue, commit: text, reason: text },
+  PullRequestMerged: {
+    ...issue,
+    style,
+    commit: text,
+    head: text,
+    mergeBase: orNull(text),
+    mergedBy: account,
+    milestone: milestoneRef,
+    deleteBranch: flag,
+  },
+  HeadBranchDeleted: { ...issue, commentId: whole, branch },
+  MergeScheduled: { ...issue, style, title: text, message: text, deleteBranch: flag, by: account },
+  MergeScheduleCanceled: { ...issue, by: account },
+  ScheduledMergeRefused: {
+    ...issue,
+    head: text,
+    reason: text,
+    errors: list(text),
+    errorCount: optional(whole),
+  },
+  PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },
+  PlanCanceled: { name: text },
+  PlanApplied: { name: text, height: text },
+  ModuleVersionsSet: { moduleVersions: list(object<ModuleVersion>({ name: text, version: text })) },
+  AuthorityChanged: { address: text },
+  ConsensusStateStored: { lastHeight: text, state: text },
+  NumberTaken: { sequence: text },
+  ClaimTaken: claim,
+  ClaimReleased: claim,
+  CreationAbandoned: { key: text },
+}
+
+/** The check of the data of each event type. */
+export const dataShapes: ReadonlyMap<string, AnyCheck> = new Map(
+  Object.entries(fieldsOf).map(([type, checks]) => [type, fields(checks)]),
+)

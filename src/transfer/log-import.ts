@@ -1,0 +1,146 @@
+/**
+ * Appends the events of an export to an empty log: unchanged, with their hashes, and in their order. Only their positions
+ * are new.
+ */
+import pRetry from 'p-retry'
+import { BackupProblem } from '../backup/manifest.ts'
+import {
+  type EventStore,
+  LOG_START,
+  type Position,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../events/event-store.ts'
+import { isEvent, type ProcessLine } from './format.ts'
+import { linesIn, valuesIn } from './lines.ts'
+import { batchesOf, LARGEST_APPEND, type Run, type SizedEvent } from './runs.ts'
+
+/** How often an append is tried again while EventStoreDB does not answer: half a minute in all. */
+const RETRIES = { retries: 8, minTimeout: 200, maxTimeout: 5000 }
+
+export interface LogImport {
+  /** The file of the exported log. */
+  path: string
+  /** How many events it has. */
+  total: number
+  /** The log to fill. It stores events unchanged. */
+  log: Pick<EventStore, 'append' | 'readAll'>
+  /** Whether the log may have the first events already: an import was cut off. */
+  continues: boolean
+  /** Whether each append must wait for the one before. The embedded log keeps the order of all appends of one tick. */
+  inTurn: boolean
+  /** The positions of the processes in the exported log. */
+  processes: readonly ProcessLine[]
+  onEvents: (done: number) => void
+}
+
+/**
+ * Resolves to the positions of the processes in the filled log.
+ * @throws BackupProblem when the log has other events than the first ones of the export; StoreUnavailable
+ */
+export async function importLog(options: LogImport): Promise<ProcessLine[]> {
+  const { path, total, log, continues, inTurn, processes, onEvents } = options
+  const places = new Map(processes.map(({ process }) => [process, LOG_START]))
+  let done = 0
+  let last = LOG_START
+
+  /** Notes where an event of the export is in the log. */
+  function placed(from: Position, to: Position): void {
+    if (to <= last) throw new Error(`the log has position ${to} after position ${last}: it changed the order`)
+    last = to
+    for (const { process, position } of processes) if (from <= position) places.set(process, to)
+  }
+
+  const events = eventsIn(path)
+  const left = continues
+    ? lackingIn(log, events, (from, to) => {
+        done += 1
+        placed(from, to)
+      })
+    : events
+  const ends = new Set(processes.map(({ position }) => position))
+  for await (const batch of batchesOf(left, ends)) {
+    const appended: Position[] = []
+    if (inTurn) for (const run of batch) appended.push(await appendRun(log, run))
+    else appended.push(...(await Promise.all(batch.map((run) => appendRun(log, run)))))
+    for (const [i, run] of batch.entries()) {
+      placed(run.position, appended[i] ?? LOG_START)
+      done += run.events.length
+    }
+    onEvents(done)
+  }
+  if (done !== total) throw new BackupProblem(`${path} has ${done} events instead of ${total}`)
+  return [...places].map(([process, position]) => ({ process, position }))
+}
+
+async function* eventsIn(path: string): AsyncGenerator<SizedEvent> {
+  let before = LOG_START
+  for await (const { line, value: event } of valuesIn(path, isEvent)) {
+    if (event.position <= before) throw new BackupProblem(`${path}: the events are not in the order of a log`)
+    before = event.position
+    yield { event, size: Buffer.byteLength(line) }
+  }
+}
+
+/** The events that the log lacks. Calls `found` for those that it has: they must be the first ones. */
+async function* lackingIn(
+  log: LogImport['log'],
+  events: AsyncIterable<SizedEvent>,
+  found: (from: Position, to: Position) => void,
+): AsyncGenerator<SizedEvent> {
+  const existing = log.readAll()[Symbol.asyncIterator]()
+  let there = await existing.next()
+  for await (const sized of events) {
+    if (there.done) {
+      yield sized
+      continue
+    }
+    const { event } = sized
+    const { id, stream, revision, position } = there.value
+    if (id !== event.id || stream !== event.stream || revision !== event.revision) throw otherEvents()
+    found(event.position, position)
+    there = await existing.next()
+  }
+  if (!there.done) throw otherEvents()
+}
+
+/** Appends a run. A repeated append changes nothing. Resolves to the position of its last event. */
+async function appendRun(log: LogImport['log'], run: Run): Promise<Position> {
+  const { stream, expected, revision, events } = run
+  try {
+    const appended = await pRetry(() => log.append(stream, events, expected), {
+      ...RETRIES,
+      shouldRetry: ({ error }) => error instanceof StoreUnavailable,
+    })
+    if (appended.revision === revision) return appended.position
+  } catch (error) {
+    if (!(error instanceof WrongExpectedRevision)) throw error
+    const first = revision - events.length + 1
+    throw (error.actual ?? -1) < first - 1 ? gapBefore(stream, first, error) : otherEvents(error)
+  }
+  throw new BackupProblem(
+    `the log once had a stream ${stream}, and goes on with its revisions: use a new log`,
+  )
+}
+
+const otherEvents = (cause?: Error) =>
+  new BackupProblem('the log has events that are not of this export: an import needs an empty log', { cause })
+
+/** The exported log lacks an event: it was damaged, or somebody else wrote into the stream. */
+const gapBefore = (stream: string, revision: number, cause: Error) =>
+  new BackupProblem(
+    `the export lacks an event of ${stream} before revision ${revision}: verify the log that it is of`,
+    { cause },
+  )
+
+/** Refuses an export with an event that EventStoreDB does not take. @throws BackupProblem */
+export async function refuseLargeEvents(path: string): Promise<void> {
+  let number = 0
+  for await (const line of linesIn(path)) {
+    number += 1
+    const size = line.length > LARGEST_APPEND / 3 ? Buffer.byteLength(line) : 0
+    if (size <= LARGEST_APPEND) continue
+    const what = `${path}, line ${number}: the event has ${size} bytes`
+    throw new BackupProblem(`${what}; EventStoreDB takes at most ${LARGEST_APPEND}`)
+  }
+}

@@ -1,0 +1,32 @@
+import { join } from 'node:path'
+import { EventStoreDBClient } from '@eventstore/db-client'
+import t from 'tap'
+import { startEventStoreDouble } from '../../doubles/eventstore.ts'
+import { startTestServer } from '../../start-server.ts'
+
+/** Counts the calls that the driver makes to the event store from now on. */
+function countedCalls(): () => Record<string, number> {
+  const calls: Record<string, number> = {}
+  for (const name of ['appendToStream', 'readStream', 'readAll', 'subscribeToAll'] as const) {
+    const original = EventStoreDBClient.prototype[name]
+    Reflect.set(EventStoreDBClient.prototype, name, function (this: EventStoreDBClient, ...args: unknown[]) {
+      calls[name] = (calls[name] ?? 0) + 1
+      return Reflect.apply(original, this, args)
+    })
+  }
+  return () => calls
+}
+
+t.test('one client takes at most 4 round trips to the event store for POST issue', async (t) => {
+  const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'events.db') })
+  t.teardown(() => double.close())
+  const server = await startTestServer(t, { EVENTSTORE_URL: double.url })
+  const alice = await server.as('alice')
+  await alice.user.createCurrentUserRepo({ name: 'project' })
+  const post = (title: string) => alice.repos.issueCreateIssue('alice', 'project', { title })
+  // The first one learns where the streams of the numbers end.
+  await post('first')
+  const calls = countedCalls()
+  for (let n = 2; n <= 11; n++) t.equal((await post(`number ${n}`)).data.number, n)
+  t.same(calls(), { appendToStream: 30 }, 'the number and the id, at the same time, then the issue')
+})

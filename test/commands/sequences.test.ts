@@ -1,0 +1,134 @@
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import t from 'tap'
+import { takeNumber } from '../../src/commands/sequences.ts'
+import { chainProblem, STREAM_START } from '../../src/events/chain.ts'
+import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
+import { openEventStoreDb } from '../../src/events/eventstoredb.ts'
+import { startEventStoreDouble } from '../doubles/eventstore.ts'
+import { all } from '../events/event-store-contract.ts'
+import { aContext, openStores } from '../stores.ts'
+
+/** The same log, with a list of how many events each append had. */
+function watched(events: EventStore) {
+  const appends: number[] = []
+  const store: EventStore = {
+    ...events,
+    append(stream, appended, expected) {
+      appends.push(appended.length)
+      return events.append(stream, appended, expected)
+    },
+  }
+  return { store, appends }
+}
+
+const take = (store: EventStore, count: number, sequence = 'numbers-1') =>
+  Array.from({ length: count }, () => takeNumber(store, aContext(), sequence))
+
+const upTo = (last: number) => Array.from({ length: last }, (_, i) => i + 1)
+
+t.test('numbers and ids are taken for all who wait in one append', async (t) => {
+  const { store, appends } = watched(openStores(t).events)
+  const first = take(store, 20)
+  const other = take(store, 3, 'ids-issue')
+  t.same(await Promise.all(first), upTo(20), 'each its own, in the order in which they asked')
+  t.same(await Promise.all(other), upTo(3))
+  t.same(appends, [20, 3], 'one append for each sequence')
+  t.same(await Promise.all(take(store, 2)), [21, 22])
+})
+
+t.test('who comes during an append waits for the next; an append takes a limited number', async (t) => {
+  const { events } = openStores(t)
+  let late: Promise<number>[] = []
+  const { store, appends } = watched({
+    ...events,
+    append(stream, appended, expected) {
+      if (late.length === 0) late = take(store, 600)
+      return events.append(stream, appended, expected)
+    },
+  })
+  t.same(await Promise.all(take(store, 2)), [1, 2])
+  t.same(await Promise.all(late), upTo(602).slice(2))
+  t.same(appends, [2, 250, 250, 100])
+})
+
+t.test('each request waits for the append that has its number, and names itself there', async (t) => {
+  const { events } = openStores(t)
+  const contexts = [aContext(), aContext({ actor: { id: 2, login: 'bob' } })]
+  await Promise.all(contexts.map((context) => takeNumber(events, context, 'numbers-1')))
+  t.same(
+    contexts.map(({ written }) => written),
+    [2, 2],
+  )
+  const recorded = await all(events.readStream('numbers-1'))
+  t.same(
+    recorded.map(({ metadata }) => [metadata.actor?.login, metadata.correlationId]),
+    contexts.map(({ actor, correlationId }) => [actor?.login, correlationId]),
+  )
+})
+
+t.test('a request with an Idempotency-Key takes its number alone, and the same one again', async (t) => {
+  const { store, appends } = watched(openStores(t).events)
+  const retry = { namespace: randomUUID(), digest: 'body' }
+  const [own, ...others] = await Promise.all([
+    takeNumber(store, aContext({ retry }), 'numbers-1'),
+    ...take(store, 5),
+  ])
+  t.same([own, ...others].toSorted(), upTo(6))
+  t.equal(await takeNumber(store, aContext({ retry }), 'numbers-1'), own)
+  t.same(appends.toSorted(), [1, 1, 5])
+})
+
+t.test(
+  'a failed append rejects all in it; when the log does not answer, also those who wait behind',
+  async (t) => {
+    const { events } = openStores(t)
+    const failures: Error[] = [new Error('a mistake'), new StoreUnavailable('gone')]
+    const outcomes = (taking: Promise<number>[]) =>
+      Promise.all(taking.map((number) => number.catch((error: Error) => error.message)))
+    const behind: Promise<(number | string)[]>[] = []
+    const store: EventStore = {
+      ...events,
+      append(stream, appended, expected) {
+        const failure = failures.shift()
+        if (failure === undefined) return events.append(stream, appended, expected)
+        behind.push(outcomes(take(store, 2)))
+        return Promise.reject(failure)
+      },
+    }
+    t.same(await outcomes(take(store, 3)), Array(3).fill('a mistake'))
+    t.same(await behind[0], ['gone', 'gone'], 'these two met the second failure')
+    t.same(await behind[1], ['gone', 'gone'], 'and these two waited behind them')
+    t.same(await Promise.all(take(store, 2)), [1, 2], 'nothing was appended, so no number is lost')
+  },
+)
+
+t.test(
+  'two servers that take numbers at the same time never take one twice; their chain is whole',
+  async (t) => {
+    const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'events.db') })
+    const servers = [openEventStoreDb(double.url), openEventStoreDb(double.url)]
+    t.teardown(async () => {
+      for (const store of servers) await store.close()
+      await double.close()
+    })
+    const taken: number[] = []
+    async function client(store: EventStore): Promise<void> {
+      for (let i = 0; i < 10; i++) taken.push(await takeNumber(store, aContext(), 'ids-issue'))
+    }
+    await Promise.all(servers.flatMap((store) => Array.from({ length: 6 }, () => client(store))))
+    t.same(
+      taken.toSorted((a, b) => a - b),
+      upTo(120),
+    )
+    let end = STREAM_START
+    for (const store of servers) {
+      for await (const event of store.readStream('ids-issue', { from: end.revision + 1 })) {
+        const problem = chainProblem(event, end, true)
+        if (problem !== undefined) t.fail(`revision ${event.revision}: ${problem}`)
+        end = { revision: event.revision, hash: event.metadata.hash ?? null }
+      }
+    }
+    t.equal(end.revision, 119)
+  },
+)

@@ -1,0 +1,78 @@
+/** Who may do what at a node: users, access to streams, and which node takes writes. */
+import type { Metadata } from '@grpc/grpc-js'
+
+/** What the double refuses. A test changes it while the double runs. */
+export interface Access {
+  /** Streams that nobody may read; `$all` is one of them. */
+  deniedReads: Set<string>
+  /** Streams that nobody may write. */
+  deniedWrites: Set<string>
+  /** The users with their passwords. Without it, everybody may do everything. */
+  users?: ReadonlyMap<string, string>
+  /** Refuse every call as if its password were wrong. Clients send no password over a connection without TLS. */
+  refuseAll: boolean
+}
+
+/** The place of a node in its cluster, now. */
+export interface Standing {
+  isLeader: boolean
+  /** Undefined while the cluster has no leader. */
+  leader: { host: string; port: number } | undefined
+}
+
+export class Unauthenticated extends Error {
+  override readonly name = 'Unauthenticated'
+}
+
+export class AccessDenied extends Error {
+  override readonly name = 'AccessDenied'
+}
+
+/** Another node must do this. */
+export class NotLeader extends Error {
+  override readonly name = 'NotLeader'
+  readonly leader: { host: string; port: number }
+
+  constructor(leader: { host: string; port: number }) {
+    super('Leader info available')
+    this.leader = leader
+  }
+}
+
+/** The cluster has no leader. */
+export class NotReady extends Error {
+  override readonly name = 'NotReady'
+}
+
+export interface Gate {
+  /** @throws Unauthenticated when the call has a wrong password, AccessDenied when it has none and needs one */
+  identify(headers: Metadata): void
+  /** @throws AccessDenied, or NotLeader when the call must be done by the leader, or NotReady without a leader */
+  admit(headers: Metadata, what: 'read' | 'write', stream: string): void
+}
+
+/** The checks of a node, in the order of a real server: the user, the access, the leader. */
+export function createGate(access: Access, standing: () => Standing): Gate {
+  function identify(headers: Metadata): void {
+    if (access.refuseAll) throw new Unauthenticated('Unauthenticated')
+    if (access.users === undefined) return
+    const [header] = headers.get('authorization')
+    if (header === undefined) throw new AccessDenied('Access Denied')
+    const encoded = String(header).replace(/^Basic /, '')
+    const [user = '', ...password] = Buffer.from(encoded, 'base64').toString().split(':')
+    if (access.users.get(user) !== password.join(':')) throw new Unauthenticated('Unauthenticated')
+  }
+
+  return {
+    identify,
+    admit(headers, what, stream) {
+      identify(headers)
+      const denied = what === 'read' ? access.deniedReads : access.deniedWrites
+      if (denied.has(stream)) throw new AccessDenied('Access Denied')
+      const { isLeader, leader } = standing()
+      if (leader === undefined) throw new NotReady('Server Is Not Ready')
+      // A follower sends a write on to the leader by itself, unless the client requires to speak with the leader.
+      if (!isLeader && headers.get('requires-leader')[0] === 'true') throw new NotLeader(leader)
+    },
+  }
+}

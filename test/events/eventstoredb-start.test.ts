@@ -1,0 +1,103 @@
+/** A start that cannot use EventStoreDB says so in one line, which names the setting and what to do. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { explain } from '../../src/cli/explain.ts'
+import { loadConfig } from '../../src/config.ts'
+import { openEvents } from '../../src/stores.ts'
+import { type Certificate, certificateFor } from '../doubles/certificates.ts'
+import { startEventStoreCluster, startEventStoreDouble } from '../doubles/eventstore.ts'
+
+const USERS = new Map([['ann', 'hunter2@/%']])
+const ANN = 'ann:hunter2%40%2F%25'
+
+async function started(t: Test, tls?: Certificate) {
+  const options = tls === undefined ? {} : { tls, users: USERS }
+  const dir = await mkdtemp(join(tmpdir(), 'mergelog-start-'))
+  t.teardown(() => rm(dir, { recursive: true }))
+  const double = await startEventStoreDouble({ port: 0, file: join(dir, 'events.db'), ...options })
+  t.teardown(() => double.close())
+  const as = (user: string, query = '', host = '127.0.0.1') => `esdb://${user}@${host}:${double.port}${query}`
+  return { double, as }
+}
+
+/** What is printed when a start with this URL fails. */
+async function printed(EVENTSTORE_URL: string): Promise<string> {
+  try {
+    const store = await openEvents(loadConfig({ EVENTSTORE_URL }))
+    await store.close()
+  } catch (error) {
+    return explain(error)
+  }
+  return 'no error'
+}
+
+async function refused(t: Test, url: string, message: RegExp): Promise<void> {
+  const text = await printed(url)
+  t.match(text, message)
+  t.match(text, /EVENTSTORE_URL/, 'names the setting')
+  t.notMatch(text, /\n/, 'is one line')
+  t.notMatch(text, /hunter2/, 'shows no password')
+}
+
+const ca = ({ caFile }: Certificate) => `?tlsCAFile=${encodeURIComponent(caFile)}`
+
+t.test('users and their rights', async (t) => {
+  const tls = certificateFor(join(t.testdir(), 'own'), 'IP:127.0.0.1')
+  const { double, as } = await started(t, tls)
+  t.equal(await printed(as(ANN, ca(tls))), 'no error')
+  await refused(
+    t,
+    as('ann:wrong', ca(tls)),
+    /does not know the user of EVENTSTORE_URL, or the password is wrong/,
+  )
+  double.access.deniedReads.add('$all')
+  const denied = /does not allow the user of EVENTSTORE_URL to read \$all: grant it in the stream's ACL/
+  await refused(t, as(ANN, ca(tls)), denied)
+})
+
+t.test('certificates', async (t) => {
+  const dir = t.testdir()
+  const own = certificateFor(join(dir, 'own'), 'IP:127.0.0.1')
+  const other = certificateFor(join(dir, 'other'), 'DNS:events.example.org')
+  const expired = certificateFor(join(dir, 'expired'), 'IP:127.0.0.1', { isExpired: true })
+  const { as } = await started(t, own)
+  const unknown =
+    /127\.0\.0\.1:\d+: the certificate of the server comes from an unknown CA: name .* tlsCAFile/
+  await refused(t, as(ANN), unknown)
+  await refused(t, as(ANN, ca(other)), unknown)
+  await refused(
+    t,
+    as(ANN, '?tlsCAFile=/nowhere/ca.pem'),
+    /the file of its option tlsCAFile cannot be read \(ENOENT\)/,
+  )
+  const forOther = await started(t, other)
+  await refused(t, forOther.as(ANN, ca(other)), /certificate of the server is for another host: use a name/)
+  const late = await started(t, expired)
+  await refused(t, late.as(ANN, ca(expired)), /the certificate of the server has expired: renew it/)
+})
+
+t.test('addresses', async (t) => {
+  const { as } = await started(t)
+  await refused(t, as(ANN), /the server does not speak TLS: add tls=false/)
+  const tls = certificateFor(join(t.testdir(), 'own'), 'IP:127.0.0.1')
+  const secure = await started(t, tls)
+  await refused(t, secure.as(ANN, '?tls=false'), /if the server has TLS, leave out tls=false/)
+  await secure.double.close()
+  await refused(
+    t,
+    secure.as(ANN, ca(tls)),
+    /no server listens there: start it, or correct the port \(ECONNREFUSED\)/,
+  )
+  await refused(t, as(ANN, '?tls=false', 'no-such-host.invalid'), /no-such-host\.invalid:\d+: /)
+})
+
+t.test('a cluster: each node is named', async (t) => {
+  const cluster = await startEventStoreCluster({ nodes: 3, file: join(t.testdir(), 'events.db') })
+  await cluster.close()
+  const [first, second, third] = cluster.nodes.map(
+    ({ port }) => `127.0.0.1:${port}: no server listens there[^;]*`,
+  )
+  await refused(t, cluster.url, new RegExp(`EVENTSTORE_URL: ${first}; ${second}; ${third}$`))
+})
