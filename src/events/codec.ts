@@ -8,6 +8,9 @@ import { orNull } from './shapes.ts'
 /** The current schema number of each event type's data. Older data needs an upcaster below. */
 export const schemaOf = {
   UserCreated: 1,
+  UserEdited: 1,
+  PasswordChanged: 1,
+  UserDeleted: 1,
   TokenCreated: 1,
   TokenDeleted: 1,
   OrganizationCreated: 1,

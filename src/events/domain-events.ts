@@ -21,9 +21,32 @@ export interface AccountRef {
 export type AccountKind = 'user' | 'organization'
 export type Permission = 'read' | 'write' | 'admin'
 
+/** The settings of a user that can be edited. */
+export interface UserSettings {
+  email: string
+  fullName: string
+  description: string
+  location: string
+  website: string
+  /** Whether others see the e-mail address, also in the commits that the server makes. Otherwise they see another one. */
+  showEmail: boolean
+  siteAdmin: boolean
+  /** False: the account is switched off. Nobody signs in with it, and it has no rights. */
+  active: boolean
+  /** True: like an account that is not active. Gitea knows both. */
+  prohibitLogin: boolean
+  /** Until its password is changed, the account can do nothing else. */
+  mustChangePassword: boolean
+}
+
 /** `user-<id>` */
 export type UserEvent = Events<{
   UserCreated: { id: number; login: string; email: string; fullName: string; siteAdmin: boolean }
+  UserEdited: { user: AccountRef; changes: Partial<UserSettings> }
+  /** From here on the hash with this id is the user's, in the store of the secrets. The id is no secret. */
+  PasswordChanged: { user: AccountRef; passwordId: string; mustChangePassword: boolean }
+  /** The account is gone. What it did stays. */
+  UserDeleted: { user: AccountRef }
   TokenCreated: { user: AccountRef; tokenId: number; name: string; lastEight: string; scopes: string[] }
   TokenDeleted: { user: AccountRef; tokenId: number; name: string }
 }>

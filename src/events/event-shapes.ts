@@ -20,6 +20,7 @@ import {
   type RefUpdate,
   type RepositorySettings,
   type Signature,
+  type UserSettings,
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
 import {
@@ -47,6 +48,18 @@ const permission: Check<Permission> = word('read', 'write', 'admin')
 const style: Check<MergeStyle> = word(...MERGE_STYLES)
 const accounts = list(account)
 
+const userSettings: Checks<UserSettings> = {
+  email: text,
+  fullName: text,
+  description: text,
+  location: text,
+  website: text,
+  showEmail: flag,
+  siteAdmin: flag,
+  active: flag,
+  prohibitLogin: flag,
+  mustChangePassword: flag,
+}
 const settings: Checks<RepositorySettings> = {
   name: text,
   description: text,
@@ -126,6 +139,9 @@ const claim: Checks<DataOf<'ClaimTaken'>> = { key: text, holder: text }
 
 const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   UserCreated: { id: whole, login: text, email: text, fullName: text, siteAdmin: flag },
+  UserEdited: { user: account, changes: partial<UserSettings>(userSettings) },
+  PasswordChanged: { user: account, passwordId: text, mustChangePassword: flag },
+  UserDeleted: { user: account },
   TokenCreated: { user: account, tokenId: whole, name: text, lastEight: text, scopes: list(text) },
   TokenDeleted: { user: account, tokenId: whole, name: text },
   OrganizationCreated: {

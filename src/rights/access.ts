@@ -1,6 +1,6 @@
 /** What a requester may do with a repository. Pure. */
 import type { Permission } from '../events/domain-events.ts'
-import type { AccountDocument } from '../projections/accounts.ts'
+import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
 import type { Filter } from '../projections/read-store.ts'
 import { ANYONE, type RepositoryDocument } from '../projections/repositories.ts'
 
@@ -14,7 +14,8 @@ const RANK: Record<Access, number> = { none: 0, read: 1, write: 2, admin: 3 }
  */
 export function accessTo(repository: RepositoryDocument, requester: AccountDocument | null): Access {
   const anyone: Access = repository.private ? 'none' : 'read'
-  if (requester === null) return anyone
+  // An account that was switched off keeps nothing, also where something acts for it later (a scheduled merge).
+  if (requester === null || !maySignIn(requester)) return anyone
   if (requester.siteAdmin || requester.id === repository.ownerId) return 'admin'
   const granted: Access[] = [
     anyone,
@@ -24,9 +25,14 @@ export function accessTo(repository: RepositoryDocument, requester: AccountDocum
   return granted.reduce((most, access) => (RANK[access] > RANK[most] ? access : most))
 }
 
+/** Whether the requester has access only because everybody has: then the people of the repository are not theirs to see. */
+export function isStranger(repository: RepositoryDocument, requester: AccountDocument | null): boolean {
+  return !atLeast(accessTo({ ...repository, private: true }, requester), 'read')
+}
+
 /** The repositories that a requester may read, as a filter. It agrees with `accessTo`. */
 export function readableBy(requester: AccountDocument | null): Filter<RepositoryDocument> {
-  if (requester === null) return { readers: ANYONE }
+  if (requester === null || !maySignIn(requester)) return { readers: ANYONE }
   if (requester.siteAdmin) return {}
   const organizations = Object.keys(requester.memberships).map(Number)
   return { readers: { $in: [ANYONE, requester.id, ...organizations] } }

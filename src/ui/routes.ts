@@ -70,6 +70,9 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
       return errorPage(reply.statusCode, JSON.parse(payload), assetsPath())
     })
 
+    // The page shows comments, which a token for repositories alone may not read.
+    const config = { scope: ['repository', 'issue'] } as const
+
     for (const { name, type, content, tag } of await readAssets()) {
       app.get(`/ui/assets/${name}`, { schema: { hide: true } }, async (request, reply) => {
         // Browsers must revalidate each time, so that script and page are from the same version.
@@ -81,7 +84,10 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.get(
       '/ui/:owner/:repo/pulls/:index/diff',
-      { schema: { hide: true, params: PullParams, querystring: Type.Object({ revision: Type.String() }) } },
+      {
+        config,
+        schema: { hide: true, params: PullParams, querystring: Type.Object({ revision: Type.String() }) },
+      },
       async (request, reply) => {
         const { params, query, requester } = request
         const found = await visibleRepository(request, params)
@@ -97,7 +103,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
     // below the one that asked for it, and the API never asks.
     app.get(
       '/ui/:owner/:repo/pulls/:index/live',
-      { schema: { hide: true, params: PullParams, querystring: LiveQuery } },
+      { config, schema: { hide: true, params: PullParams, querystring: LiveQuery } },
       async (request, reply) => {
         const { repository } = await visibleRepository(request, request.params)
         const { index } = await pullFor(services, repository.id, request.params.index)
@@ -113,7 +119,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.get(
       '/ui/:owner/:repo/pulls/:index',
-      { schema: { hide: true, params: PullParams, querystring: PageQuery } },
+      { config, schema: { hide: true, params: PullParams, querystring: PageQuery } },
       async (request, reply) => {
         const { params, query, requester } = request
         const found = await visibleRepository(request, params)

@@ -68,7 +68,7 @@ async function buildUpdate(
   const { head } = pull
   const dir = gitDirOf(services, head.repoId)
   const { signingKey } = services.config
-  const committer = signatureOf(updater, context.at)
+  const committer = signatureOf(services, updater, context.at)
   if (style === 'rebase') {
     const tip = rebasedTip(await rebase(dir, { base, head: head.sha, committer, signingKey }))
     if (typeof tip === 'string') return tip

@@ -72,7 +72,7 @@ async function initialize(
   repoId: number,
   { name, description, defaultBranch }: RepositorySettings,
 ): Promise<void> {
-  const signature = signatureOf(creator, context.at)
+  const signature = signatureOf(services, creator, context.at)
   await moveRefs(services, repoId, async () => {
     const { sha, outcome } = await createFirstCommit(gitDirOf(services, repoId), {
       branch: defaultBranch,
