@@ -49,6 +49,8 @@ interface PullEdit {
   closed: boolean | undefined
   base: string | undefined
   allowMaintainerEdit: boolean | undefined
+  /** Whether the editor may write to the base repository. */
+  byWriter: boolean
 }
 
 /** The changes of title, text, labels, milestone, assignees and deadline in a request: edit rules 2 and 3. */
@@ -108,7 +110,9 @@ async function decideEdit(
     })
   }
   if (base !== undefined && base !== state.base.branch && state.status !== 'merged') {
-    steps.push(async (current) => decideTargetBranch(current, await targetOf(services, state, base)))
+    steps.push(async (current) =>
+      decideTargetBranch(current, await targetOf(services, state, base), edit.byWriter),
+    )
   }
   if (allowMaintainerEdit !== undefined) {
     steps.push((current) => decideMaintainerEdit(current, allowMaintainerEdit))
@@ -223,6 +227,7 @@ export const editPullRoutes: Routes = (services) => async (app) => {
         closed,
         base: body.base || undefined,
         allowMaintainerEdit,
+        byWriter: isWriter,
       })
       await settled(services, context, reply)
       if (closed === false && pull.status === 'closed') await catchUpAfterReopening(services, context, pull)
