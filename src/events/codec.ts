@@ -58,7 +58,7 @@ export const schemaOf = {
   MergeFailed: 1,
   PullRequestMerged: 2,
   HeadBranchDeleted: 1,
-  MergeScheduled: 1,
+  MergeScheduled: 2,
   MergeScheduleCanceled: 1,
   ScheduledMergeRefused: 1,
   PlanScheduled: 1,
@@ -77,6 +77,7 @@ export const schemaOf = {
 const upcasters: Partial<Record<DomainEvent['type'], (data: object, schema: number) => object>> = {
   PullRequestOpened: (data) => ({ ...data, labels: [], milestone: null, assignees: [], deadline: null }),
   MergeStarted: (data) => ({ ...data, mergeBase: null, deleteBranch: false }),
+  MergeScheduled: (data) => ({ ...data, expectedHead: null }),
   RefsUpdated: liftCommits,
   PullRequestMerged: (data) => ({
     ...data,

@@ -371,6 +371,8 @@ export interface ScheduledMerge {
   message: string
   deleteBranch: boolean
   by: AccountRef
+  /** `head_commit_id`: the only head that may be merged; null when any head that a writer moves may be. */
+  expectedHead: string | null
 }
 
 /** `pull-<repoId>.<index>` */
@@ -415,7 +417,7 @@ export type PullRequestEvent =
         HeadBranchDeleted: { commentId: number; branch: BranchPoint }
         MergeScheduled: ScheduledMerge
         MergeScheduleCanceled: { by: AccountRef }
-        /** The scheduled merge was tried and refused. The schedule ends with it. */
+        /** The scheduled merge was tried and refused, or the pull request has changed. The schedule ends with it. */
         ScheduledMergeRefused: {
           head: string
           reason: string

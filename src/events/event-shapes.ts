@@ -262,7 +262,15 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     deleteBranch: flag,
   },
   HeadBranchDeleted: { ...issue, commentId: whole, branch },
-  MergeScheduled: { ...issue, style, title: text, message: text, deleteBranch: flag, by: account },
+  MergeScheduled: {
+    ...issue,
+    style,
+    title: text,
+    message: text,
+    deleteBranch: flag,
+    by: account,
+    expectedHead: orNull(text),
+  },
   MergeScheduleCanceled: { ...issue, by: account },
   ScheduledMergeRefused: {
     ...issue,

@@ -137,8 +137,3 @@ export async function gitProcesses(text: string): Promise<number[]> {
   }
   return found
 }
-
-/** Resolves when the condition holds. Only the test's own time limit ends the wait. */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 10))
-}
