@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Refused, refuse } from '../refusal.ts'
-import { createAuthenticate, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
+import { createAuthenticate, type Identity, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
 import { missingScopes, type ScopeCategory, type ScopeLevel } from './token-scopes.ts'
 
 declare module 'fastify' {
@@ -17,6 +17,8 @@ declare module 'fastify' {
     tokenScopes: readonly string[] | null
     /** Id of the access token; null for a password and for an anonymous request. */
     tokenId: number | null
+    /** Signs the request in once more, with what counts now. @throws Refused, Throttled */
+    signInAgain(): Promise<Identity | null>
   }
 }
 
@@ -31,6 +33,9 @@ export function authPlugin(services: Parameters<typeof createAuthenticate>[0], l
     app.decorateRequest('requester', null)
     app.decorateRequest('tokenScopes', null)
     app.decorateRequest('tokenId', null)
+    app.decorateRequest('signInAgain', function signInAgain(this: FastifyRequest) {
+      return authenticate(this.headers.authorization, this.ip)
+    })
 
     app.addHook('onRequest', async (request, reply) => {
       try {

@@ -8,7 +8,7 @@ import { DUMMY_HASH, isPassword, MAX_PASSWORD } from './passwords.ts'
 import { findToken, passwordHashOf } from './secrets.ts'
 import { createThrottle, type ThrottleLimits } from './throttle.ts'
 
-interface Identity {
+export interface Identity {
   account: AccountDocument
   /** Scopes and id of the token; null when the requester signed in with the password. */
   tokenScopes: readonly string[] | null
