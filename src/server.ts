@@ -17,6 +17,7 @@ import { signingKeyProblem } from './git/signatures.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
 import { headBranches } from './processes/head-branches.ts'
+import { ownerVisibility } from './processes/owner-visibility.ts'
 import { createProcessRunner } from './processes/process-manager.ts'
 import { pullHeads } from './processes/pull-heads.ts'
 import { finishDeletions, recoverMerges, recoverPushes } from './processes/recovery.ts'
@@ -119,8 +120,8 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }
-  const processes = [pullHeads, scheduledMerges, headBranches, attachmentRemoval].map((manager) =>
-    createProcessRunner(log, events, readStore, projector, manager(services)),
+  const processes = [pullHeads, scheduledMerges, headBranches, attachmentRemoval, ownerVisibility].map(
+    (manager) => createProcessRunner(log, events, readStore, projector, manager(services)),
   )
 
   await secrets.prepare(secretCollections)

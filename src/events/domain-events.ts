@@ -51,6 +51,10 @@ export type UserEvent = Events<{
   TokenDeleted: { user: AccountRef; tokenId: number; name: string }
 }>
 
+/** Who sees an account: everyone, all who are signed in, or only its members. */
+export const VISIBILITIES = ['public', 'limited', 'private'] as const
+export type Visibility = (typeof VISIBILITIES)[number]
+
 /** `org-<id>` */
 export type OrganizationEvent = Events<{
   OrganizationCreated: {
@@ -61,7 +65,7 @@ export type OrganizationEvent = Events<{
     email: string
     location: string
     website: string
-    visibility: string
+    visibility: Visibility
   }
   MemberSet: { organization: AccountRef; user: AccountRef; permission: Permission }
   MemberRemoved: { organization: AccountRef; user: AccountRef }
@@ -130,7 +134,11 @@ export type RepositoryEvent = Events<
       owner: AccountRef & { kind: AccountKind }
       /** Present for a fork: the repository that it was forked from. */
       parent?: { repoId: number; owner: AccountRef; name: string }
+      /** Present when not everyone may see the owner. Events of schema 1 never have it. */
+      ownerVisibility?: Exclude<Visibility, 'public'>
     }
+    /** The server has found out who may see the owner. */
+    OwnerVisibilityChanged: { visibility: Visibility }
     RepositoryEdited: { changes: Partial<RepositorySettings & MergeSettings> }
     RepositoryDeleted: {
       owner: AccountRef

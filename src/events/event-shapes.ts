@@ -21,6 +21,8 @@ import {
   type RepositorySettings,
   type Signature,
   type UserSettings,
+  VISIBILITIES,
+  type Visibility,
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
 import {
@@ -47,6 +49,7 @@ export const account = object<AccountRef>({ id: whole, login: text })
 const permission: Check<Permission> = word('read', 'write', 'admin')
 const style: Check<MergeStyle> = word(...MERGE_STYLES)
 const accounts = list(account)
+const visibility: Check<Visibility> = word(...VISIBILITIES)
 
 const userSettings: Checks<UserSettings> = {
   email: text,
@@ -152,7 +155,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     email: text,
     location: text,
     website: text,
-    visibility: text,
+    visibility,
   },
   MemberSet: { organization: account, user: account, permission },
   MemberRemoved: { organization: account, user: account },
@@ -171,7 +174,9 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
         name: text,
       }),
     ),
+    ownerVisibility: optional(word('limited', 'private')),
   },
+  OwnerVisibilityChanged: { repoId: whole, visibility },
   RepositoryEdited: {
     repoId: whole,
     changes: partial<RepositorySettings & MergeSettings>({ ...settings, ...mergeSettings }),

@@ -1,5 +1,5 @@
 /** Users and organizations. They are one collection, because they share their names and ids. */
-import type { AccountKind, AccountRef, Permission } from '../events/domain-events.ts'
+import type { AccountKind, AccountRef, Permission, Visibility } from '../events/domain-events.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface AccountDocument {
@@ -13,7 +13,7 @@ export interface AccountDocument {
   description: string
   location: string
   website: string
-  visibility: string
+  visibility: Visibility
   siteAdmin: boolean
   /** Whether others see the e-mail address. */
   showEmail: boolean

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Refused, refuse } from '../refusal.ts'
 import type { OpenRequests } from './open-requests.ts'
-import { createAuthenticate, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
+import { createAuthenticate, type Identity, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
 import { missingScopes, type ScopeCategory, type ScopeLevel } from './token-scopes.ts'
 
 declare module 'fastify' {
@@ -22,6 +22,8 @@ declare module 'fastify' {
     tokenScopes: readonly string[] | null
     /** Id of the access token; null for a password and for an anonymous request. */
     tokenId: number | null
+    /** Signs the request in once more, with what counts now. @throws Refused, Throttled */
+    signInAgain(): Promise<Identity | null>
   }
 }
 
@@ -41,6 +43,9 @@ export function authPlugin(
     app.decorateRequest('requester', null)
     app.decorateRequest('tokenScopes', null)
     app.decorateRequest('tokenId', null)
+    app.decorateRequest('signInAgain', function signInAgain(this: FastifyRequest) {
+      return authenticate(this.headers.authorization, this.ip)
+    })
 
     app.addHook('onRequest', async (request, reply) => {
       const before = openRequests.changes

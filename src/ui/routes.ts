@@ -14,6 +14,7 @@ import { pullReplayer } from '../queries/replay/replayers.ts'
 import { momentOf, revisionOf } from '../queries/replay/routes.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { type RepositoryAccess, type RepositoryPath, repositoryFor } from '../rights/repository-access.ts'
+import { isOpenTo } from '../rights/visibility.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { PullParams, type PullRequestWire, pullFor } from '../wire/pulls.ts'
 import { readAssets } from './assets.ts'
@@ -131,7 +132,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         const place = [repository.ownerLogin, repository.name].map(encodeURIComponent).join('/')
         const paths = { page: `${base()}/ui/${place}/pulls/${params.index}`, assets: assetsPath() }
         reply.type(HTML)
-        reply.header('Cache-Control', repository.private ? 'private, no-store' : 'private, no-cache')
+        reply.header('Cache-Control', isOpenTo(repository, null) ? 'private, no-cache' : 'private, no-store')
 
         const timeline = async () => {
           const entries = await entriesOf(events, stream, partStart(revision), ENTRIES)

@@ -35,6 +35,7 @@ export interface GitServer {
 export interface GitServerHooks
   extends Pick<ReceiveOptions, 'requireSigned' | 'allowedSigners' | 'signingKey'> {
   check?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
+  checkAgain?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   record?(updates: readonly RefChange[]): Promise<void>
   maxBytes?: number
 }
@@ -84,6 +85,7 @@ export async function startGitServer(root: string, hooks: GitServerHooks = {}): 
           allowedSigners: hooks.allowedSigners,
           signingKey: hooks.signingKey,
           check: hooks.check ?? (async () => new Map()),
+          ...(hooks.checkAgain && { checkAgain: hooks.checkAgain }),
           async record(updates) {
             await hooks.record?.(updates)
             recorded.push(...updates)

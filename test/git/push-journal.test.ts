@@ -35,7 +35,7 @@ async function setUp(t: Test) {
     work,
     a,
     pending: `${root}/pending`,
-    async serve(recording: 'works' | 'never ends') {
+    async serve(recording: 'works' | 'never records') {
       const server = await startGitServerProcess(root, recording)
       servers.push(server)
       return server
@@ -100,7 +100,7 @@ t.test(
   'killed after git moved the ref and before the move was recorded: recovery finds the ref',
   async (t) => {
     const { dir, work, a, pending, serve } = await setUp(t)
-    const server = await serve('never ends')
+    const server = await serve('never records')
     const pushing = tryGit(work, ['push', `${server.url}/one.git`, `${a}:${MAIN}`])
     await until('main has moved', async () => (await resolveRef(dir, MAIN)) === a)
     await server.kill()

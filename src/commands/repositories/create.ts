@@ -122,7 +122,12 @@ export const createRepositoryRoutes: Routes = (services) => {
       await claimRepositoryName(services, context, claimKeys.repository(id, name), repositoryStream(repoId))
       await createRepository(gitDirOf(services, repoId), { defaultBranch })
       await repositories.change(services, context, repoId, 'create', (state) =>
-        decideCreate(state, { repoId, owner: { id, login, kind }, settings }),
+        decideCreate(state, {
+          repoId,
+          owner: { id, login, kind },
+          ownerVisibility: owner.visibility,
+          settings,
+        }),
       )
     }
     if (body.auto_init && status !== 'deleted') await initialize(services, context, creator, repoId, settings)
