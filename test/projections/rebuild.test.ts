@@ -2,7 +2,12 @@ import { pino } from 'pino'
 import t from 'tap'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
-import { type Generations, nameOf, ReplacedMeanwhile, withGenerations } from '../../src/projections/generations.ts'
+import {
+  type Generations,
+  nameOf,
+  ReplacedMeanwhile,
+  withGenerations,
+} from '../../src/projections/generations.ts'
 import { createProjector } from '../../src/projections/projector.ts'
 import { type Fold, readModel } from '../../src/projections/read-model.ts'
 import type { Collection, ReadStore } from '../../src/projections/read-store.ts'
