@@ -40,8 +40,8 @@ export const newLedger = (): Ledger => ({
   unanswered: { issues: [], pushes: new Map(), pulls: [], merges: new Set() },
 })
 
-export const acknowledged = ({ issues, pushes, pulls, merges }: Ledger) =>
-  issues.size + pushes.size + pulls.size + merges.size
+/** What a server acknowledges. */
+export type Kind = 'issues' | 'pushes' | 'pulls' | 'merges'
 
 export const unanswered = ({ unanswered: { issues, pushes, pulls, merges } }: Ledger) =>
   issues.length + pushes.size + pulls.length + merges.size

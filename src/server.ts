@@ -86,7 +86,9 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
   const events = await openEvents(config)
   if (config.eventStoreUrl === undefined) await requireReadableEnd(events)
   const { generations, readStore, secrets } = await openReadStores(config)
-  const views = createViews(readStore)
+  const views = createViews(readStore, (model) =>
+    projector.status().some(({ name, stopped }) => name === model && stopped !== undefined),
+  )
   const projector = createProjector(log, events, readStore, READ_MODELS, (touched) => {
     for (const view of Object.values(views)) view.applied(touched)
     openRequests.applied(touched)

@@ -14,6 +14,7 @@ import {
 } from '../events/event-store.ts'
 import { BrokenFile } from '../sqlite.ts'
 import { createTurns } from '../turns.ts'
+import { createGaps, type Gaps } from './log-gaps.ts'
 import type { Poison, ReadModel } from './read-model.ts'
 import type { Change, Checkpoint, ReadStore, Touched } from './read-store.ts'
 import { eventsFor, readBatch } from './readable-events.ts'
@@ -84,6 +85,8 @@ export function createProjector(
   const inTurn = createTurns()
 
   let endAtStart: Position = LOG_START
+  /** Exists while a model is made again from the first event: what the log lacks, the model lacks too. */
+  let gaps: Gaps | undefined
   /** What the subscription has passed since it began. After the last event taken, only events of others are there. */
   let seen: Position = LOG_START
 
@@ -124,6 +127,8 @@ export function createProjector(
       await views.clear(p.model.collection)
       await views.apply([], new Map([[p.model.name, none]]))
       p.position = LOG_START
+      // The embedded log, which has no such problems, cannot lose events.
+      if (events.problems !== undefined) gaps ??= createGaps()
     }
   }
 
@@ -154,6 +159,17 @@ export function createProjector(
     applied(touched)
     for (const move of moves) move()
     answerWaiters()
+    noteGaps(batch, last.position)
+  }
+
+  /** Says what the log lacks when the models that are made again have the events that it had at the start. */
+  function noteGaps(batch: readonly RecordedEvent[], position: Position): void {
+    if (gaps === undefined) return
+    for (const event of batch) gaps.next(event)
+    if (position < endAtStart) return
+    const lacks = gaps.found()
+    if (lacks.length > 0) log.warn({ lacks }, `the log lacks, and so do the read models: ${lacks.join('; ')}`)
+    gaps = undefined
   }
 
   function stopModel(p: Progress, { event, error }: Poison): void {

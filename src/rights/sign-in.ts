@@ -100,6 +100,10 @@ export function createAuthenticate(
       find(() => views.tokens.get(`${secret.tokenId}`)),
       find(() => views.accounts.get(`${secret.userId}`)),
     ])
+    // The secret is there, so the token was made.
+    if (document === undefined && views.tokens.hasStopped()) {
+      throw new Refused(refuse.unavailable('the read model of tokens has stopped; see /healthz'))
+    }
     if (document?.userId !== secret.userId || account?.kind !== 'user') return undefined
     return { account, tokenScopes: document.scopes, tokenId: secret.tokenId }
   }

@@ -1,7 +1,7 @@
 /** Users on the wire, and the look-up of the user in a path. */
 import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { notFoundIn } from '../projections/view.ts'
 import type { Services } from '../services.ts'
 import { ZERO_TIME } from '../times.ts'
 
@@ -152,13 +152,13 @@ export async function usersById(
 /** The account with that login; case does not matter. @throws Refused (not found) */
 export async function accountNamed(services: Services, login: string): Promise<AccountDocument> {
   const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
-  if (account === undefined) throw new Refused(refuse.notFound('user not found'))
+  if (account === undefined) throw notFoundIn(services.views.accounts, 'user not found')
   return account
 }
 
 /** The user with that login; an organization is not a user. @throws Refused (not found) */
 export async function userNamed(services: Services, login: string): Promise<AccountDocument> {
   const account = await accountNamed(services, login)
-  if (account.kind !== 'user') throw new Refused(refuse.notFound('user not found'))
+  if (account.kind !== 'user') throw notFoundIn(services.views.accounts, 'user not found')
   return account
 }

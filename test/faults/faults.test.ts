@@ -20,7 +20,7 @@ t.test('npm run faults kills a server under load, and nothing that it acknowledg
   const [seed, round, ...rest] = stdout.trim().split('\n')
   t.match(seed, /^seed 7:/)
   const line =
-    /^embedded stores, round 1 of 1: killed the server after \d+ ms: \d+ issues, \d+ pushes, \d+ pull requests, \d+ merges acknowledged, \d+ repeated; nothing lost, sound; healthy after [\d.]+ s$/
+    /^embedded stores, round 1 of 1: killed the server, \d+ ms after an? [a-z ]+: \d+ issues, \d+ pushes, \d+ pull requests, \d+ merges acknowledged, \d+ repeated; nothing lost, sound; healthy after [\d.]+ s$/
   t.match(round, line)
   t.strictSame(rest, [])
 })
@@ -65,7 +65,7 @@ t.test('a push that is lost fails the run, and is named', async (t) => {
     print: (line: string) => lines.push(line),
   }
   t.notOk(await runFaults(run))
-  t.match(lines.at(-1), /killed a branch .*: FAILED: /)
+  t.match(lines.at(-1), /killed a branch, .*: FAILED: /)
   t.match(lines.at(-1), `lost: the push of ${lost}`)
   t.match(lines.at(-1), new RegExp(`${lost} is at undefined in git, and at [0-9a-f]{40} in the log`))
 })

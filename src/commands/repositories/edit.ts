@@ -4,6 +4,7 @@ import { MERGE_STYLES, type MergeStyle } from '../../events/domain-events.ts'
 import { claimKeys, repositoryStream } from '../../events/streams.ts'
 import { setDefaultBranch } from '../../git/repository.ts'
 import { branchId } from '../../projections/branches.ts'
+import { notFoundIn } from '../../projections/view.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
@@ -112,7 +113,7 @@ export const editRepositoryRoutes: Routes = (services) => async (app) => {
 
       await settled(services, context, reply)
       const edited = await views.repositories.get(`${repository.id}`)
-      if (edited === undefined) throw new Refused(refuse.notFound('repository not found'))
+      if (edited === undefined) throw notFoundIn(views.repositories, 'repository not found')
       return repositoryPage(services, edited, 'admin', request.requester)
     },
   )

@@ -48,7 +48,8 @@ const SECRETS_GONE =
   'the log has accounts, but their passwords and tokens are gone: DATA_DIR or the database of the secrets is new. ' +
   'Nobody can sign in with what worked before. To get all of them back, stop the server and put secrets.db (or the ' +
   'database mergelog_secrets) of a backup in place. The user admin has a password again: ADMIN_PASSWORD, or the one ' +
-  'that this start prints. `mergelog set-password LOGIN` gives other users one'
+  'that this start prints. It can give the other users passwords: PATCH /api/v1/admin/users/{login}, or ' +
+  '`mergelog set-password LOGIN`'
 
 /** The id of the user with that login, if there is one. Reads the log: no server may be running. */
 export async function userIdOf(events: EventStore, login: string): Promise<number | undefined> {
