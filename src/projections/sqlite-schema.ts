@@ -50,11 +50,12 @@ function prepareIndexes(db: Sqlite, collection: AnyCollection, documents: string
   }
 }
 
-/** Removes the tables of a collection. Runs in the caller's transaction. */
-export function dropCollection(db: Sqlite, collection: AnyCollection): void {
-  db.exec(`DROP TABLE IF EXISTS ${documentTable(collection)}; DROP TABLE IF EXISTS ${arrayTable(collection)}`)
-  db.prepare('DELETE FROM array_fields WHERE collection = ?').run(collection.name)
-}
+/** The statements that remove the tables of a collection. */
+export const dropStatements = (collection: AnyCollection): string[] => [
+  `DROP TABLE IF EXISTS ${documentTable(collection)}`,
+  `DROP TABLE IF EXISTS ${arrayTable(collection)}`,
+  `DELETE FROM array_fields WHERE collection = '${checkName('collection', collection.name)}'`,
+]
 
 function prepareArrays(db: Sqlite, collection: AnyCollection, documents: string): void {
   const arrays = arrayTable(collection)
