@@ -16,25 +16,40 @@ export interface ArrayChange {
 
 /** Sends the statements for the difference of the arrays: a long list often changes by one or two elements. */
 export function writeArrays(run: Run, collection: AnyCollection, changes: readonly ArrayChange[]): void {
-  const table = arrayTable(collection)
-  const { partOf } = collection
-  const [and, column, ask] = partOf === undefined ? ['', '', ''] : [' AND owner = ?', ', owner', ', ?']
-  const remove = `DELETE FROM ${table}
-    WHERE field = ? AND id = ?${and} AND value IN (SELECT value FROM json_each(?))`
-  const add = `INSERT OR IGNORE INTO ${table} (field, id${column}, value)
-    SELECT ?, ?${ask}, value FROM json_each(?)`
+  const { partOf, arrays } = collection
+  const sql = partOf === undefined ? ofDocuments(arrayTable(collection)) : ofParts(arrayTable(collection))
   for (const { id, before = {}, after = {} } of changes) {
-    for (const field of collection.arrays) {
+    const [oldKey, key] = partOf === undefined ? [id, id] : [ownerIn(before, partOf), ownerIn(after, partOf)]
+    for (const field of arrays) {
       const [old, now] = [elementsOf(before, field), elementsOf(after, field)]
-      const [removed, added] = [without(old, now), without(now, old)]
-      for (const [sql, values, of] of [[remove, removed, before] as const, [add, added, after] as const]) {
-        const owner = partOf === undefined ? [] : [ownerIn(of, partOf)]
-        for (let i = 0; i < values.length; i += CHUNK_SIZE) {
-          run(sql, field, id, ...owner, JSON.stringify(values.slice(i, i + CHUNK_SIZE)))
-        }
+      // A part of another document than before has nothing in common with itself.
+      const isSame = oldKey === key
+      for (const chunk of chunksOf(isSame ? without(old, now) : [...old])) {
+        for (const remove of sql.remove) run(remove, field, oldKey, chunk)
       }
+      for (const chunk of chunksOf(isSame ? without(now, old) : [...now])) run(sql.add, field, key, chunk)
     }
   }
+}
+
+const LIST = '(SELECT value FROM json_each(?))'
+
+const ofDocuments = (table: string) => ({
+  add: `INSERT OR IGNORE INTO ${table} (field, id, value) SELECT ?, ?, value FROM json_each(?)`,
+  remove: [`DELETE FROM ${table} WHERE field = ? AND id = ? AND value IN ${LIST}`],
+})
+
+const ofParts = (table: string) => ({
+  add: `INSERT INTO ${table} (field, owner, value, n) SELECT ?, ?, value, 1 FROM json_each(?) WHERE true
+    ON CONFLICT DO UPDATE SET n = n + 1`,
+  remove: [
+    `UPDATE ${table} SET n = n - 1 WHERE field = ? AND owner = ? AND value IN ${LIST}`,
+    `DELETE FROM ${table} WHERE field = ? AND owner = ? AND value IN ${LIST} AND n <= 0`,
+  ],
+})
+
+function* chunksOf(values: readonly Element[]): Generator<string> {
+  for (let i = 0; i < values.length; i += CHUNK_SIZE) yield JSON.stringify(values.slice(i, i + CHUNK_SIZE))
 }
 
 /** The id of the document that a part belongs to. A part without one is found by no query. */
