@@ -60,7 +60,10 @@ const lengthAt = (text: string, i: number) => ((text.codePointAt(i) ?? 0) > 0xff
 
 /** Removes case. Converts to upper case first, because some letters share a capital: ß and ss, the two Greek sigmas. */
 function withoutCase(text: string): string {
-  const plain = text.replace(LONG_MARKS, '$1').normalize('NFKC').slice(0, MAX_GROWTH * text.length)
+  const plain = text
+    .replace(LONG_MARKS, '$1')
+    .normalize('NFKC')
+    .slice(0, MAX_GROWTH * text.length)
   const folded = plain.toUpperCase().toLowerCase()
   return folded.replaceAll('ς', 'σ').normalize('NFKC')
 }
