@@ -234,19 +234,8 @@ export function createProjector(
     while (!stopping.signal.aborted) {
       const after = passed()
       try {
-        const subscription = {
-          after,
-          signal: stopping.signal,
-          batchSize: BATCH,
-          passed(position: Position) {
-            seen = position
-            answerWaiters()
-          },
-        }
-        for await (const batch of events.subscribe(subscription)) {
-          await inTurn(TURN, () => project(batch))
-          if (running().length === 0) return
-        }
+        await projectFrom(after)
+        if (running().length === 0) return
       } catch (error) {
         if (stopping.signal.aborted) return
         if (error instanceof BrokenFile) {
@@ -259,6 +248,43 @@ export function createProjector(
         log.warn({ err: error }, 'the projector lost a store and tries again')
         await delay(RETRY_MS, undefined, { signal: stopping.signal }).catch(() => {})
       }
+    }
+  }
+
+  /** Follows the log until no read model runs. The next batch is read while one is written. */
+  async function projectFrom(after: Position): Promise<void> {
+    const ending = new AbortController()
+    let projecting: Promise<void> = Promise.resolve()
+    const subscription = {
+      after,
+      signal: AbortSignal.any([stopping.signal, ending.signal]),
+      batchSize: BATCH,
+      passed(position: Position) {
+        // The batches before it were delivered. They are passed when they are written.
+        const written = () => {
+          seen = position
+          answerWaiters()
+        }
+        projecting.then(written, () => {})
+      },
+    }
+    const batches = events.subscribe(subscription)[Symbol.asyncIterator]()
+    try {
+      let reading = batches.next()
+      for (;;) {
+        const { done, value } = await reading
+        if (done === true) return
+        projecting = inTurn(TURN, () => project(value))
+        reading = batches.next()
+        // Its error is thrown when it is awaited, if it still is.
+        reading.catch(() => {})
+        await projecting
+        if (running().length === 0) return
+      }
+    } finally {
+      ending.abort()
+      // Not awaited: the next batch may be long in coming.
+      batches.return?.().catch(() => {})
     }
   }
 
