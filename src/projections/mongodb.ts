@@ -295,7 +295,11 @@ export function openMongoReadStore(
       return matchedCount === 1
     },
     async apply(changes, moved) {
-      for (const run of runsOf(changes)) await ask(() => write(run.collection, run.changes))
+      // The order counts only within a collection. No write goes on after a failure was reported.
+      const writes = byCollection(changes).map((run) => ask(() => write(run.collection, run.changes)))
+      for (const written of await Promise.allSettled(writes)) {
+        if (written.status === 'rejected') throw written.reason
+      }
       if (moved.size === 0) return
       const operations = [...moved].map(([_id, { position, version }]) => ({
         replaceOne: { filter: { _id }, replacement: { position, version }, upsert: true },
@@ -422,13 +426,14 @@ function toOperation(change: Change): AnyBulkWriteOperation<StoredDocument> {
 /** Matches the document unless it has a later position than the change: then it must not be overwritten. */
 const notAfter = (id: string, position: Position) => ({ _id: id, position: { $lte: position } })
 
-/** Groups successive changes of the same collection. */
-function runsOf(changes: readonly Change[]): { collection: AnyCollection; changes: Change[] }[] {
-  const runs: { collection: AnyCollection; changes: Change[] }[] = []
+/** The changes of each collection in their order. */
+function byCollection(changes: readonly Change[]): { collection: AnyCollection; changes: Change[] }[] {
+  const runs = new Map<string, { collection: AnyCollection; changes: Change[] }>()
   for (const change of changes) {
-    const last = runs.at(-1)
-    if (last?.collection.name === change.collection.name) last.changes.push(change)
-    else runs.push({ collection: change.collection, changes: [change] })
+    const { collection } = change
+    const run = runs.get(collection.name)
+    if (run === undefined) runs.set(collection.name, { collection, changes: [change] })
+    else run.changes.push(change)
   }
-  return runs
+  return [...runs.values()]
 }

@@ -15,6 +15,7 @@ import {
 import { BrokenFile } from '../sqlite.ts'
 import { createTurns } from '../turns.ts'
 import { createGaps, type Gaps } from './log-gaps.ts'
+import { isPositionOfEvent, lastEventUpTo } from './log-positions.ts'
 import type { Poison, ReadModel } from './read-model.ts'
 import type { Change, Checkpoint, ReadStore, Touched } from './read-store.ts'
 import { eventsFor, readBatch } from './readable-events.ts'
@@ -195,7 +196,7 @@ export function createProjector(
         { models: names, position: refused },
         'a checkpoint is not the position of an event: the log is read once, up to the event before it',
       )
-      const position = await lastEventUpTo(refused)
+      const position = await lastEventUpTo(events, refused, stopping.signal)
       const mended = wrong.map(({ model: { name, version } }) => [name, { position, version }] as const)
       await views.apply([], new Map(mended))
       for (const p of wrong) p.position = position
@@ -204,16 +205,6 @@ export function createProjector(
       log.warn({ err: reason }, 'a checkpoint could not be mended')
       return false
     }
-  }
-
-  async function lastEventUpTo(limit: Position): Promise<Position> {
-    let last = LOG_START
-    for await (const { position } of events.readAll()) {
-      if (position > limit || stopping.signal.aborted) break
-      last = position
-    }
-    stopping.signal.throwIfAborted()
-    return last
   }
 
   function answerWaiters(): void {
@@ -338,15 +329,4 @@ export function createProjector(
 
 function leastOf(progress: readonly Progress[]): Position {
   return progress.reduce((least, { position }) => Math.min(least, position), Number.MAX_SAFE_INTEGER)
-}
-
-/** Whether there is an event at a position. A server that has none there may answer with an error. */
-async function isPositionOfEvent(events: EventStore, position: Position): Promise<boolean> {
-  try {
-    for await (const _ of events.readPositions([position])) return true
-    return false
-  } catch (error) {
-    if (error instanceof StoreUnavailable || error instanceof BrokenFile) throw error
-    return false
-  }
 }
