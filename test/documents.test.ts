@@ -93,7 +93,7 @@ t.test('every command that a document names exists', async (t) => {
   const { scripts }: { scripts: Record<string, string> } = JSON.parse(read('package.json'))
   const problems = inAll(({ text }) => {
     const npm = [...found(text, /npm run ([\w:-]+)/g), ...found(text, /npm (start|test)\b/g)]
-    const mergelog = found(text, /(?:npx |`)mergelog ([a-z]+)/g)
+    const mergelog = found(text, /(?:npx |`)mergelog ([a-z]+(?:-[a-z]+)*)/g)
     return [
       ...npm.filter((name) => !Object.hasOwn(scripts, name)),
       ...mergelog.filter((name) => !existsSync(at(`src/cli/commands/${name}.ts`))),
@@ -130,7 +130,7 @@ t.test('every link in a document leads to a file and a heading that exist', asyn
 t.test("the README's table of commands names each command once", async (t) => {
   const readme = read('README.md')
   const table = readme.slice(readme.indexOf('| command |'), readme.indexOf('## History'))
-  const named = found(table, /^\| (`.*?) \|/gm).flatMap((cell) => found(cell, /`([a-z]+)/g))
+  const named = found(table, /^\| (`.*?) \|/gm).flatMap((cell) => found(cell, /`([a-z]+(?:-[a-z]+)*)/g))
   const files = readdirSync(at('src/cli/commands'))
     .filter((name) => name.endsWith('.ts'))
     .map((name) => name.replace(/\.ts$/, ''))

@@ -187,6 +187,19 @@ t.test('deactivate: sign-in, tokens and git end; what they wrote stays', async (
   }
 })
 
+t.test('deactivate: what an account has scheduled does not happen any more', async (t) => {
+  const { branch, open, merge, get, postStatus, typesOf, writer } = await repository(t, 'unscheduled')
+  await newUser('leo')
+  await writer('leo')
+  const head = await branch('topic', { a: 'a' })
+  const index = await open('topic')
+  t.equal((await merge(index, { merge_when_checks_succeed: true }, 'leo')).status, 201)
+  t.equal((await edit('leo', { active: false })).status, 200)
+  await postStatus(head, 'success')
+  t.match(await get(index), { merged: false, state: 'open' })
+  t.ok((await typesOf(index)).includes('ScheduledMergeRefused'))
+})
+
 t.test('a compromised token or password can be ended at once, and open streams end with it', async (t) => {
   const { branch, name, tip } = await repository(t, 'streams')
   await branch('big', { big: randomBytes(24 * 1024 * 1024) })

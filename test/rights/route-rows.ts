@@ -1,0 +1,452 @@
+/**
+ * Who gets which status, for every route. Routes of a repository have a part for each kind of repository: public,
+ * private, private organization; without the last part it is as the one before. A part has a status for each role:
+ * anonymous, stranger, reader, writer, admin, site admin. Words stand for the common parts, with the status of success.
+ */
+import type { Call, Place, World } from './route-world.ts'
+
+/** `S` is the status of success. */
+const WORDS: Readonly<Record<string, string>> = {
+  /** Of no repository. */
+  everybody: 'S S S S S S',
+  'signed-in': '401 S S S S S',
+  'site-admin': '401 403 403 403 403 S',
+  /** Of a repository. */
+  read: 'S S S S S S / 404 404 S S S S',
+  'read-signed-in': '401 S S S S S / 404 404 S S S S',
+  people: '401 403 S S S S / 404 404 S S S S',
+  write: '401 403 403 S S S / 404 404 403 S S S',
+  admin: '401 403 403 403 S S / 404 404 403 403 S S',
+}
+
+/** The statuses of a row, by kind of repository and then by role. */
+export function statusesIn(row: string): number[][] {
+  const [word = '', success = ''] = row.split(' ')
+  const parts = (WORDS[word]?.replaceAll('S', success) ?? row).split(' / ')
+  return parts.map((part) => part.split(' ').map(Number))
+}
+
+export interface Row {
+  /** A word and the status of success, or the statuses. */
+  who: string
+  /** Makes a fresh target, if the route needs one, and says what to send. */
+  call?: (place: Place, world: World) => Call | Promise<Call>
+}
+
+const row = (who: string, call?: Row['call']): Row => (call === undefined ? { who } : { who, call })
+
+const REPO = '/api/v1/repos/:owner/:repo'
+const upgrade = (path: string) => [
+  `GET ${path}`,
+  `GET /api/v1${path}`,
+  `GET ${path.replace('sdk', 'cosmos')}`,
+  `GET /api/v1${path.replace('sdk', 'cosmos')}`,
+]
+const same = (routes: readonly string[], of: Row) => Object.fromEntries(routes.map((route) => [route, of]))
+
+const index = ({ issue }: Place): Call => ({ path: { index: issue } })
+const pullIndex = ({ pull }: Place): Call => ({ path: { index: pull } })
+const sdk = '/sdk/upgrade/v1beta1'
+
+export const ROWS: Readonly<Record<string, Row>> = {
+  // For everybody
+  ...same(
+    [
+      'GET /api/docs',
+      'GET /api/docs/',
+      'GET /api/docs/static/swagger-initializer.js',
+      'GET /api/docs/json',
+      'GET /api/docs/yaml',
+      'GET /api/openapi.json',
+      'GET /healthz',
+      'GET /ui/assets/page.js',
+      'GET /ui/assets/page.css',
+      'GET /ui/assets/icon.svg',
+      ...upgrade(`${sdk}/current_plan`),
+      ...upgrade(`${sdk}/applied_plan/:name`),
+      ...upgrade(`${sdk}/module_versions`),
+      ...upgrade(`${sdk}/authority`),
+    ],
+    row('everybody 200'),
+  ),
+  ...same(
+    upgrade(`${sdk}/upgraded_consensus_state/:last_height`),
+    row('everybody 200', () => ({ path: { last_height: 5 } })),
+  ),
+  // It sends to the page of the documentation.
+  'GET /api/docs/static/index.html': row('everybody 302'),
+  'GET /api/docs/static/*': row('everybody 200', () => ({ path: { '*': 'swagger-ui.css' } })),
+
+  // Users
+  'GET /api/v1/user': row('signed-in 200'),
+  'GET /api/v1/user/orgs': row('signed-in 200'),
+  'GET /api/v1/user/repos': row('signed-in 200'),
+  'GET /api/v1/user/settings': row('signed-in 200'),
+  'PATCH /api/v1/user/settings': row('signed-in 200', ({ next }) => ({ body: { location: `${next()}` } })),
+  // With a wrong old password, so that nobody's changes.
+  'POST /api/v1/user/password': row('signed-in 403', () => ({
+    body: { old_password: 'wrong password', new_password: 'another password' },
+  })),
+  'POST /api/v1/user/repos': row('signed-in 201', ({ next }) => ({ body: { name: `own-${next()}` } })),
+  'GET /api/v1/users/:username': row('everybody 200', () => ({ path: { username: 'carol' } })),
+  'GET /api/v1/users/:username/orgs': row('everybody 200', () => ({ path: { username: 'carol' } })),
+  'GET /api/v1/users/:username/repos': row('everybody 200', () => ({ path: { username: 'carol' } })),
+  'GET /api/v1/users/:username/tokens': row('401 403 200 403 403 200', () => ({
+    path: { username: 'carol' },
+  })),
+  'POST /api/v1/users/:username/tokens': row('401 403 201 403 403 201', ({ next }) => ({
+    path: { username: 'carol' },
+    body: { name: `t${next()}`, scopes: ['all'] },
+  })),
+  'DELETE /api/v1/users/:username/tokens/:token': row('401 403 204 403 403 204', async ({ must, next }) => {
+    const body = { name: `t${next()}`, scopes: ['all'] }
+    const { id } = await must<{ id: number }>('carol', 'POST', '/users/carol/tokens', body)
+    return { path: { username: 'carol', token: id } }
+  }),
+
+  // Site administration
+  'GET /api/v1/admin/history': row('site-admin 200'),
+  'GET /api/v1/admin/users': row('site-admin 200'),
+  'POST /api/v1/admin/users': row('site-admin 201', ({ next }) => {
+    const username = `made${next()}`
+    return { body: { username, email: `${username}@example.org`, password: 'a password' } }
+  }),
+  'PATCH /api/v1/admin/users/:username': row('site-admin 200', ({ next }) => ({
+    path: { username: 'dave' },
+    body: { location: `${next()}` },
+  })),
+  'DELETE /api/v1/admin/users/:username': row('site-admin 204', async (_place, { newUser }) => ({
+    path: { username: await newUser() },
+  })),
+  'POST /api/v1/admin/rebuild': row('site-admin 200', () => ({ body: { models: ['labels'] } })),
+  'PUT /api/v1/admin/upgrade/plan': row('site-admin 200', ({ next }) => ({
+    body: { name: `v${next()}`, height: '10', info: '' },
+  })),
+  'DELETE /api/v1/admin/upgrade/plan': row('site-admin 204'),
+  'POST /api/v1/admin/upgrade/plan/apply': row('site-admin 204', async ({ must, next }) => {
+    await must('admin', 'PUT', '/admin/upgrade/plan', { name: `v${next()}`, height: '10', info: '' })
+    return {}
+  }),
+  'PUT /api/v1/admin/upgrade/module_versions': row('site-admin 200', ({ next }) => ({
+    body: { module_versions: [{ name: 'bank', version: `${next()}` }] },
+  })),
+  'PUT /api/v1/admin/upgrade/authority': row('site-admin 200', ({ next }) => ({
+    body: { address: `cosmos${next()}` },
+  })),
+  'PUT /api/v1/admin/upgrade/consensus_states/:last_height': row('site-admin 200', ({ next }) => ({
+    path: { last_height: next() },
+    body: { upgraded_consensus_state: 'AA==' },
+  })),
+
+  // A private organization, of which all but the stranger are members
+  'POST /api/v1/orgs': row('signed-in 201', ({ next }) => ({ body: { username: `org${next()}` } })),
+  ...same(
+    [
+      'GET /api/v1/orgs/:org',
+      'GET /api/v1/orgs/:org/members',
+      'GET /api/v1/orgs/:org/labels',
+      'GET /api/v1/orgs/:org/repos',
+    ],
+    row('404 404 200 200 200 200', () => ({ path: { org: 'closed' } })),
+  ),
+  'POST /api/v1/orgs/:org/repos': row('401 404 403 201 201 201', ({ next }) => ({
+    path: { org: 'closed' },
+    body: { name: `of-all-${next()}` },
+  })),
+  'GET /api/v1/orgs/:org/members/:username': row('404 404 204 204 204 204', () => ({
+    path: { org: 'closed', username: 'bob' },
+  })),
+  'PUT /api/v1/orgs/:org/members/:username': row('401 404 403 403 204 204', async (_place, { newUser }) => ({
+    path: { org: 'closed', username: await newUser() },
+    body: { permission: 'read' },
+  })),
+  'DELETE /api/v1/orgs/:org/members/:username': row(
+    '401 404 403 403 204 204',
+    async ({ must }, { newUser }) => {
+      const username = await newUser()
+      await must('alice', 'PUT', `/orgs/closed/members/${username}`, { permission: 'read' })
+      return { path: { org: 'closed', username } }
+    },
+  ),
+  'POST /api/v1/orgs/:org/labels': row('404 404 403 201 201 201', ({ next }) => ({
+    path: { org: 'closed' },
+    body: { name: `o${next()}`, color: '#aabbcc' },
+  })),
+  ...Object.fromEntries(
+    (
+      [
+        ['GET', '404 404 200 200 200 200'],
+        ['PATCH', '404 404 403 200 200 200'],
+        ['DELETE', '404 404 403 204 204 204'],
+      ] as const
+    ).map(([method, who]) => [
+      `${method} /api/v1/orgs/:org/labels/:id`,
+      row(who, async ({ must, next }) => {
+        const body = { name: `o${next()}`, color: '#aabbcc' }
+        const { id } = await must<{ id: number }>('alice', 'POST', '/orgs/closed/labels', body)
+        return { path: { org: 'closed', id }, ...(method === 'PATCH' && { body: { description: 'd' } }) }
+      }),
+    ]),
+  ),
+
+  // A repository
+  ...same(
+    [
+      `GET ${REPO}`,
+      `GET ${REPO}/branches`,
+      `GET ${REPO}/forks`,
+      `GET ${REPO}/history`,
+      `GET ${REPO}/issues`,
+      `GET ${REPO}/issues/comments`,
+      `GET ${REPO}/labels`,
+      `GET ${REPO}/milestones`,
+      `GET ${REPO}/pulls`,
+    ],
+    row('read 200'),
+  ),
+  'GET /api/v1/repos/issues/search': row('signed-in 200'),
+  [`PATCH ${REPO}`]: row('admin 200', ({ next }) => ({ body: { description: `${next()}` } })),
+  [`DELETE ${REPO}`]: row('admin 204', async ({ another }) => ({ path: await another() })),
+  // Nobody forks what is their own already.
+  [`POST ${REPO}/forks`]: row(
+    '401 202 202 202 409 202 / 404 404 202 202 409 202 / 404 404 202 202 202 202',
+    async ({ another, next }) => ({ path: await another(), body: { name: `fork-${next()}` } }),
+  ),
+  [`GET ${REPO}/collaborators`]: row('people 200'),
+  [`GET ${REPO}/collaborators/:collaborator`]: row('people 204', async ({ must, base }) => {
+    await must('alice', 'PUT', `${base}/collaborators/bob`, { permission: 'write' })
+    return { path: { collaborator: 'bob' } }
+  }),
+  [`GET ${REPO}/collaborators/:collaborator/permission`]: row(
+    '401 403 403 200 200 200 / 404 404 403 200 200 200',
+    () => ({ path: { collaborator: 'bob' } }),
+  ),
+  [`PUT ${REPO}/collaborators/:collaborator`]: row('admin 204', async (_place, { newUser }) => ({
+    path: { collaborator: await newUser() },
+    body: { permission: 'read' },
+  })),
+  [`DELETE ${REPO}/collaborators/:collaborator`]: row('admin 204', async ({ must, base }, { newUser }) => {
+    const collaborator = await newUser()
+    await must('alice', 'PUT', `${base}/collaborators/${collaborator}`, { permission: 'read' })
+    return { path: { collaborator } }
+  }),
+
+  // Branches and commits
+  [`GET ${REPO}/branches/*`]: row('read 200', () => ({ path: { '*': 'main' } })),
+  [`DELETE ${REPO}/branches/*`]: row('write 204', async ({ make }) => ({
+    path: { '*': await make.branch() },
+  })),
+  [`GET ${REPO}/branch_protections`]: row('admin 200'),
+  [`POST ${REPO}/branch_protections`]: row('admin 201', ({ next }) => ({
+    body: { rule_name: `p${next()}` },
+  })),
+  [`GET ${REPO}/branch_protections/*`]: row('admin 200', ({ protection }) => ({ path: { '*': protection } })),
+  [`PATCH ${REPO}/branch_protections/*`]: row('admin 200', ({ protection, next }) => ({
+    path: { '*': protection },
+    body: { status_check_contexts: [`c${next()}`] },
+  })),
+  [`DELETE ${REPO}/branch_protections/*`]: row('admin 204', async ({ make }) => ({
+    path: { '*': await make.protection() },
+  })),
+  [`GET ${REPO}/statuses/:sha`]: row('read 200', ({ head }) => ({ path: { sha: head } })),
+  [`POST ${REPO}/statuses/:sha`]: row('write 201', ({ head, next }) => ({
+    path: { sha: head },
+    body: { state: 'success', context: `c${next()}` },
+  })),
+  [`GET ${REPO}/commits/*`]: row('read 200', () => ({ path: { '*': 'topic/status' } })),
+
+  // Pull requests
+  ...same(
+    [
+      `GET ${REPO}/pulls/:index`,
+      `GET ${REPO}/pulls/:index/commits`,
+      `GET ${REPO}/pulls/:index/files`,
+      `GET ${REPO}/pulls/:index/history`,
+    ],
+    row('read 200', pullIndex),
+  ),
+  [`GET ${REPO}/pulls/:index.:diffType`]: row('read 200', ({ pull }) => ({
+    path: { index: pull, diffType: 'diff' },
+  })),
+  [`GET ${REPO}/pulls/:index/replay`]: row('read 200', ({ pull }) => ({
+    path: { index: pull },
+    query: { revision: '0' },
+  })),
+  [`GET ${REPO}/pulls/:index/replay/diff`]: row('read 200', ({ pull }) => ({
+    path: { index: pull },
+    query: { from: '0', to: '0' },
+  })),
+  [`POST ${REPO}/pulls`]: row('read-signed-in 201', async ({ make }) => ({
+    body: { head: await make.branch(), base: 'main', title: 'A pull request' },
+  })),
+  [`PATCH ${REPO}/pulls/:index`]: row('write 201', ({ pull, next }) => ({
+    path: { index: pull },
+    body: { title: `Title ${next()}` },
+  })),
+  [`GET ${REPO}/pulls/:index/merge`]: row('read 404', pullIndex),
+  [`POST ${REPO}/pulls/:index/merge`]: row(
+    '401 405 405 200 200 200 / 404 404 405 200 200 200',
+    async ({ make }) => ({
+      path: { index: await make.pull() },
+      body: { Do: 'merge' },
+    }),
+  ),
+  // Who scheduled it may end it, and admins.
+  [`DELETE ${REPO}/pulls/:index/merge`]: row('admin 204', async ({ make, must, base }) => {
+    const index = await make.pull()
+    await must('alice', 'POST', `${base}/pulls/${index}/merge`, {
+      Do: 'merge',
+      merge_when_checks_succeed: true,
+    })
+    return { path: { index } }
+  }),
+  [`POST ${REPO}/pulls/:index/update`]: row('write 200', pullIndex),
+
+  // Issues
+  ...same(
+    [
+      `GET ${REPO}/issues/:index`,
+      `GET ${REPO}/issues/:index/labels`,
+      `GET ${REPO}/issues/:index/comments`,
+      `GET ${REPO}/issues/:index/timeline`,
+      `GET ${REPO}/issues/:index/history`,
+      `GET ${REPO}/issues/:index/dependencies`,
+      `GET ${REPO}/issues/:index/blocks`,
+    ],
+    row('read 200', index),
+  ),
+  [`GET ${REPO}/issues/:index/replay`]: row('read 200', ({ issue }) => ({
+    path: { index: issue },
+    query: { revision: '0' },
+  })),
+  [`GET ${REPO}/issues/:index/replay/diff`]: row('read 200', ({ issue }) => ({
+    path: { index: issue },
+    query: { from: '0', to: '0' },
+  })),
+  [`POST ${REPO}/issues`]: row('read-signed-in 201', ({ next }) => ({ body: { title: `Issue ${next()}` } })),
+  [`PATCH ${REPO}/issues/:index`]: row('write 201', ({ issue, next }) => ({
+    path: { index: issue },
+    body: { title: `Title ${next()}` },
+  })),
+  [`POST ${REPO}/issues/:index/deadline`]: row('write 201', ({ issue, next }) => ({
+    path: { index: issue },
+    body: { due_date: `20${30 + (next() % 60)}-01-01T00:00:00Z` },
+  })),
+  [`POST ${REPO}/issues/:index/labels`]: row('write 200', async ({ make, issue }) => ({
+    path: { index: issue },
+    body: { labels: [await make.label()] },
+  })),
+  [`PUT ${REPO}/issues/:index/labels`]: row('write 200', async ({ make, issue }) => ({
+    path: { index: issue },
+    body: { labels: [await make.label()] },
+  })),
+  [`DELETE ${REPO}/issues/:index/labels`]: row('write 204', index),
+  [`DELETE ${REPO}/issues/:index/labels/:id`]: row('write 204', async ({ make, must, base, issue }) => {
+    const id = await make.label()
+    await must('alice', 'POST', `${base}/issues/${issue}/labels`, { labels: [id] })
+    return { path: { index: issue, id } }
+  }),
+  ...Object.fromEntries(
+    ['dependencies', 'blocks'].flatMap((kind) => [
+      [
+        `POST ${REPO}/issues/:index/${kind}`,
+        row('write 201', async ({ make, issue }) => ({
+          path: { index: issue },
+          body: { index: await make.issue() },
+        })),
+      ],
+      [
+        `DELETE ${REPO}/issues/:index/${kind}`,
+        row('write 200', async ({ make, must, base, issue }) => {
+          const body = { index: await make.issue() }
+          await must('alice', 'POST', `${base}/issues/${issue}/${kind}`, body)
+          return { path: { index: issue }, body }
+        }),
+      ],
+    ]),
+  ),
+  [`POST ${REPO}/issues/:index/comments`]: row('read-signed-in 201', ({ issue, next }) => ({
+    path: { index: issue },
+    body: { body: `Comment ${next()}` },
+  })),
+  [`GET ${REPO}/issues/comments/:id`]: row('read 200', ({ comment }) => ({ path: { id: comment } })),
+  [`PATCH ${REPO}/issues/comments/:id`]: row('write 200', ({ comment, next }) => ({
+    path: { id: comment },
+    body: { body: `Comment ${next()}` },
+  })),
+  [`DELETE ${REPO}/issues/comments/:id`]: row('write 204', async ({ make }) => ({
+    path: { id: await make.comment() },
+  })),
+  [`GET ${REPO}/issues/comments/:id/assets`]: row('read 200', ({ comment }) => ({ path: { id: comment } })),
+  // Files of a comment are for its poster and for admins.
+  [`POST ${REPO}/issues/comments/:id/assets`]: row('admin 201', async ({ make, next }) => ({
+    path: { id: await make.comment() },
+    ...make.upload(`g${next()}.txt`),
+  })),
+  [`GET ${REPO}/issues/comments/:id/assets/:attachment_id`]: row('read 200', ({ comment, attachment }) => ({
+    path: { id: comment, attachment_id: attachment.id },
+  })),
+  [`PATCH ${REPO}/issues/comments/:id/assets/:attachment_id`]: row(
+    'admin 201',
+    ({ comment, attachment, next }) => ({
+      path: { id: comment, attachment_id: attachment.id },
+      body: { name: `h${next()}.txt` },
+    }),
+  ),
+  [`DELETE ${REPO}/issues/comments/:id/assets/:attachment_id`]: row(
+    'admin 204',
+    async ({ make, comment }) => ({
+      path: { id: comment, attachment_id: (await make.attachment()).id },
+    }),
+  ),
+  'GET /attachments/:uuid': row('read 200', ({ attachment }) => ({ path: { uuid: attachment.uuid } })),
+
+  // Labels and milestones
+  ...Object.fromEntries(
+    (
+      [
+        ['label', 'labels', { color: '#112233' }],
+        ['milestone', 'milestones', { description: 'd' }],
+      ] as const
+    ).flatMap(([kind, path, body]) => [
+      [`GET ${REPO}/${path}/:id`, row('read 200', (place) => ({ path: { id: place[kind] } }))],
+      [`PATCH ${REPO}/${path}/:id`, row('write 200', (place) => ({ path: { id: place[kind] }, body }))],
+      [
+        `DELETE ${REPO}/${path}/:id`,
+        row('write 204', async ({ make }) => ({ path: { id: await make[kind]() } })),
+      ],
+    ]),
+  ),
+  [`POST ${REPO}/labels`]: row('write 201', ({ next }) => ({
+    body: { name: `n${next()}`, color: '#aabbcc' },
+  })),
+  [`POST ${REPO}/milestones`]: row('write 201', ({ next }) => ({ body: { title: `n${next()}` } })),
+
+  // git: anonymous clients are asked to sign in, whether the repository exists or not
+  'GET /:owner/:repo/info/refs': row('200 200 200 200 200 200 / 401 404 200 200 200 200', () => ({
+    query: { service: 'git-upload-pack' },
+  })),
+  'POST /:owner/:repo/git-upload-pack': row(
+    '200 200 200 200 200 200 / 401 404 200 200 200 200',
+    ({ head }) => ({
+      headers: { 'content-type': 'application/x-git-upload-pack-request' },
+      body: `0032want ${head}\n00000009done\n`,
+    }),
+  ),
+  'POST /:owner/:repo/git-receive-pack': row('401 403 403 200 200 200 / 401 404 403 200 200 200', () => ({
+    headers: { 'content-type': 'application/x-git-receive-pack-request' },
+    body: '0000',
+  })),
+
+  // The page: as git, so that people can sign in
+  'GET /ui/:owner/:repo/pulls/:index': row('200 200 200 200 200 200 / 401 404 200 200 200 200', pullIndex),
+  'GET /ui/:owner/:repo/pulls/:index/diff': row(
+    '200 200 200 200 200 200 / 401 404 200 200 200 200',
+    ({ pull }) => ({ path: { index: pull }, query: { revision: '0' } }),
+  ),
+  // Only its head: the answer itself never ends.
+  'GET /ui/:owner/:repo/pulls/:index/live': row(
+    '200 200 200 200 200 200 / 401 404 200 200 200 200',
+    ({ pull }) => ({ path: { index: pull }, method: 'HEAD' }),
+  ),
+}
