@@ -134,11 +134,11 @@ export default {
       to: { path: '^src/', pathNot: PROGRAMS, reachable: false },
     },
     {
-      name: 'src/ does not import tests or benchmarks',
-      comment: 'Move the code that src/ needs from test/ or bench/ to src/.',
+      name: 'src/ does not import tests, benchmarks or faults',
+      comment: 'Move the code that src/ needs from test/, bench/ or faults/ to src/.',
       severity: 'error',
       from: { path: '^src/' },
-      to: { path: '^(test|bench)/' },
+      to: { path: '^(test|bench|faults)/' },
     },
   ],
   options: {

@@ -1,4 +1,5 @@
 /** The child process with the measured server, configured by its environment as usual. */
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { pino } from 'pino'
 import { serveParent } from './child.ts'
 
@@ -7,7 +8,7 @@ export interface ServerReady {
   grpcAddress: string
 }
 
-export type ServerQuestion = { what: 'recovered' } | { what: 'memory' }
+export type ServerQuestion = { what: 'recovered' } | { what: 'memory' } | { what: 'loop delay' }
 
 export interface Recovered {
   /** Milliseconds from the start until the read models were current. */
@@ -17,6 +18,12 @@ export interface Recovered {
 export interface Memory {
   /** The peak of the process, in MB. */
   peak: number
+}
+
+/** How late the event loop was since the question before, in milliseconds. */
+export interface LoopDelay {
+  p99: number
+  max: number
 }
 
 // Measure the build, as in production, not the sources through a loader.
@@ -30,9 +37,26 @@ const server = await startServer(config, pino({ level: config.logLevel }))
 const recovered = server.recovered.then((): Recovered => ({ after: performance.now() - began }))
 const ready: ServerReady = { url: server.url, grpcAddress: server.grpcAddress }
 
-await serveParent(
-  ready,
-  async ({ what }: ServerQuestion): Promise<Recovered | Memory> =>
-    what === 'recovered' ? await recovered : { peak: process.resourceUsage().maxRSS / 1024 },
-  () => server.stop(),
-)
+const RESOLUTION_MS = 5
+const loop = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
+loop.enable()
+
+function loopDelay(): LoopDelay {
+  // The histogram has the times between two ticks.
+  const [p99, max] = [loop.percentile(99), loop.max].map((ns) => Math.max(0, ns / 1e6 - RESOLUTION_MS))
+  loop.reset()
+  return { p99: p99 ?? 0, max: max ?? 0 }
+}
+
+async function answerTo({ what }: ServerQuestion): Promise<Recovered | Memory | LoopDelay> {
+  switch (what) {
+    case 'recovered':
+      return await recovered
+    case 'memory':
+      return { peak: process.resourceUsage().maxRSS / 1024 }
+    case 'loop delay':
+      return loopDelay()
+  }
+}
+
+await serveParent(ready, answerTo, () => server.stop())

@@ -31,6 +31,9 @@ import { forkRoutes } from './commands/repositories/fork.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
 import { upgradeRoutes } from './commands/upgrade/routes.ts'
 import { createUserRoutes } from './commands/users/create.ts'
+import { deleteUserRoutes } from './commands/users/delete.ts'
+import { editUserRoutes } from './commands/users/edit.ts'
+import { passwordRoutes } from './commands/users/password.ts'
 import { tokenRoutes } from './commands/users/tokens.ts'
 import { limitConnections } from './http/connections.ts'
 import { refuseCrossSite } from './http/cross-site.ts'
@@ -62,6 +65,7 @@ import { statusQueryRoutes } from './queries/statuses.ts'
 import { timelineRoutes } from './queries/timeline.ts'
 import { userQueryRoutes } from './queries/users.ts'
 import { authPlugin } from './rights/auth.ts'
+import type { OpenRequests } from './rights/open-requests.ts'
 import type { Services } from './services.ts'
 import { uiRoutes } from './ui/routes.ts'
 import type { UpgradeAnswers } from './upgrade/answers.ts'
@@ -75,6 +79,9 @@ const REQUEST_ID = /^[\x21-\x7e]{1,128}$/
 const API_ROUTES = [
   // Users and organizations
   createUserRoutes,
+  editUserRoutes,
+  passwordRoutes,
+  deleteUserRoutes,
   userQueryRoutes,
   tokenRoutes,
   createOrganizationRoutes,
@@ -140,11 +147,13 @@ const API_ROUTES = [
  * Builds the application.
  *
  * @param upgrade answers the queries of the upgrade Query service
+ * @param openRequests hears from the projector when sign-ins end
  * @param state what only the server knows, for `/healthz`
  */
 export async function buildApp(
   services: Services,
   upgrade: UpgradeAnswers,
+  openRequests: OpenRequests,
   state: () => ServerState,
 ): Promise<FastifyInstance> {
   const { config } = services
@@ -226,7 +235,7 @@ export async function buildApp(
   await app.register(upgradeHttpRoutes(upgrade))
   // A scope of its own: only these routes check credentials. The routes above are open to everyone.
   await app.register(async (signedIn) => {
-    await signedIn.register(authPlugin(services))
+    await signedIn.register(authPlugin({ ...services, openRequests }))
     await signedIn.register(gitHttpRoutes(services))
     await signedIn.register(attachmentDownloadRoutes(services))
     await signedIn.register(uiRoutes(services))

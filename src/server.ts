@@ -14,8 +14,10 @@ import type { EventStore } from './events/event-store.ts'
 import { objectReaders } from './git/object-readers.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { signingKeyProblem } from './git/signatures.ts'
+import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
 import { headBranches } from './processes/head-branches.ts'
+import { ownerVisibility } from './processes/owner-visibility.ts'
 import { createProcessRunner } from './processes/process-manager.ts'
 import { pullHeads } from './processes/pull-heads.ts'
 import { finishDeletions, recoverMerges, recoverPushes } from './processes/recovery.ts'
@@ -24,6 +26,7 @@ import { createLiveEvents } from './projections/live-events.ts'
 import { createProjector } from './projections/projector.ts'
 import { createRebuild } from './projections/rebuild.ts'
 import { createViews, READ_MODELS } from './projections/views.ts'
+import { createOpenRequests } from './rights/open-requests.ts'
 import { secretCollections } from './rights/secrets.ts'
 import type { Services } from './services.ts'
 import { openEvents, openReadStores } from './stores.ts'
@@ -62,11 +65,19 @@ const FREE_SPARES_AFTER_MS = 10_000
  */
 export async function startServer(config: Config, log: FastifyBaseLogger) {
   const startedAt = Date.now()
+  makePrivateFiles()
   await requireSigningKey(config)
   const gitDir = join(config.dataDir, 'git')
   await mkdir(gitDir, { recursive: true })
   const unlock = lockDataDir(config.dataDir)
   await refuseHalfRestored(config.dataDir, unlock)
+  const readableByOthers = await narrowDataDir(config.dataDir)
+  if (readableByOthers.length > 0) {
+    log.warn(
+      { paths: readableByOthers },
+      'others may read files of the data directory; they are not ours to change',
+    )
+  }
 
   const stopping = new AbortController()
   const { signal } = stopping
@@ -75,11 +86,15 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
   const events = await openEvents(config)
   if (config.eventStoreUrl === undefined) await requireReadableEnd(events)
   const { generations, readStore, secrets } = await openReadStores(config)
-  const views = createViews(readStore)
+  const views = createViews(readStore, (model) =>
+    projector.status().some(({ name, stopped }) => name === model && stopped !== undefined),
+  )
   const projector = createProjector(log, events, readStore, READ_MODELS, (touched) => {
     for (const view of Object.values(views)) view.applied(touched)
+    openRequests.applied(touched)
     upgrade.applied(touched)
   })
+  const openRequests = createOpenRequests(views)
   const upgrade = createUpgradeAnswers(readStore, projector, await events.lastPosition())
 
   let publicUrl = config.publicUrl ?? ''
@@ -107,8 +122,8 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }
-  const processes = [pullHeads, scheduledMerges, headBranches, attachmentRemoval].map((manager) =>
-    createProcessRunner(log, events, readStore, projector, manager(services)),
+  const processes = [pullHeads, scheduledMerges, headBranches, attachmentRemoval, ownerVisibility].map(
+    (manager) => createProcessRunner(log, events, readStore, projector, manager(services)),
   )
 
   await secrets.prepare(secretCollections)
@@ -121,7 +136,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
   services.rebuilder.freeSpares(READ_MODELS, FREE_SPARES_AFTER_MS).catch(() => {})
 
   let isRecovered = false
-  const app = await buildApp(services, upgrade, () => ({
+  const app = await buildApp(services, upgrade, openRequests, () => ({
     recovered: isRecovered,
     processes: processes.map((runner) => runner.status()),
   }))

@@ -1,6 +1,6 @@
 /**
- * Checks the types of all and compiles src/, test/ and bench/ into .test-build/, where `npm test` runs them. Node
- * loads plain JavaScript in a third of the time that it needs through a hook, and most test files load the server.
+ * Checks the types of all and compiles src/, test/, bench/ and faults/ into .test-build/, where `npm test` runs them.
+ * Node loads plain JavaScript in a third of the time that it needs through a hook, and most test files load the server.
  * The sources are copied beside it and the rest of the checkout is linked, so that paths from a test lead to the same
  * files.
  */
@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const OUT = join(ROOT, '.test-build')
-const COMPILED = ['src', 'test', 'bench']
+const COMPILED = ['src', 'test', 'bench', 'faults']
 const LEFT_OUT = [...COMPILED, '.git', '.tap', '.test-build']
 
 rmSync(OUT, { recursive: true, force: true })

@@ -1,5 +1,5 @@
 /** Git as a person uses it: a work tree in a directory of its own. */
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -38,6 +38,27 @@ export async function gitIn(
   env: Record<string, string> = GIT_ENVIRONMENT,
 ): Promise<string> {
   return (await run('git', args, { cwd: dir, env, maxBuffer: 64 * 1024 * 1024 })).stdout.trim()
+}
+
+/** The same for a command that reads its input: `git fast-import`, `git update-ref --stdin`. */
+export function gitWithInput(dir: string, args: readonly string[], input: string | Buffer): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn('git', args, { cwd: dir, env: GIT_ENVIRONMENT })
+    let out = ''
+    let problem = ''
+    child.stdout.on('data', (chunk) => {
+      out += chunk
+    })
+    child.stderr.on('data', (chunk) => {
+      problem += chunk
+    })
+    child.on('error', reject)
+    child.on('close', (code) => {
+      if (code === 0) resolve(out.trim())
+      else reject(new Error(`git ${args.join(' ')}: ${problem}`))
+    })
+    child.stdin.end(input)
+  })
 }
 
 /** A clone of `url`, or an empty repository with a first branch `main`. Gone when the test ends. */

@@ -3,7 +3,6 @@
  * where the server does, and its branches come to the server by the same code as a push's, but without one:
  * no clone, no pack, no HTTP. How a push itself works is tested with `workTree` and the URL.
  */
-import { spawn } from 'node:child_process'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +10,7 @@ import { recordAndMoveHeads } from '../src/commands/pull-requests/move-heads.ts'
 import { listRefs, type RefChange, resolveRef, updateRefs } from '../src/git/refs.ts'
 import { inTurn } from '../src/turns.ts'
 import { type Content, writeContents } from './commands/pull-requests/contents.ts'
-import { GIT_ENVIRONMENT, gitIn, type Test, type WorkTree } from './git-client.ts'
+import { GIT_ENVIRONMENT, gitIn, gitWithInput, type Test, type WorkTree } from './git-client.ts'
 import type { TestServer } from './start-server.ts'
 import { aContext } from './stores.ts'
 
@@ -74,25 +73,10 @@ function commitStream(
 }
 
 /** Makes commits and branches in one process; resolves to the ids of the commits. */
-function fastImport(dir: string, stream: readonly (string | Buffer)[]): Promise<string[]> {
-  return new Promise((resolve, reject) => {
-    const args = ['-c', 'core.fsync=none', 'fast-import', '--quiet', '--force']
-    const child = spawn('git', args, { cwd: dir, env: GIT_ENVIRONMENT })
-    let out = ''
-    let problem = ''
-    child.stdout.on('data', (chunk) => {
-      out += chunk
-    })
-    child.stderr.on('data', (chunk) => {
-      problem += chunk
-    })
-    child.on('error', reject)
-    child.on('close', (code) => {
-      if (code === 0) resolve(out.trim().split('\n'))
-      else reject(new Error(`fast-import: ${problem}`))
-    })
-    child.stdin.end(Buffer.concat(stream.map((part) => Buffer.from(part))))
-  })
+async function fastImport(dir: string, stream: readonly (string | Buffer)[]): Promise<string[]> {
+  const args = ['-c', 'core.fsync=none', 'fast-import', '--quiet', '--force']
+  const input = Buffer.concat(stream.map((part) => Buffer.from(part)))
+  return (await gitWithInput(dir, args, input)).split('\n')
 }
 
 /** What `git clone` would leave, without files. Resolves to the directory. */

@@ -1,5 +1,6 @@
 /** A server with a read model that has stopped: what it makes is answered from the log, and its processes wait. */
 import t, { type Test } from 'tap'
+import { workTree } from './git-client.ts'
 import { startTestServer, type TestServer } from './start-server.ts'
 import { until } from './until.ts'
 
@@ -113,3 +114,126 @@ t.test('a process waits for a read model that has stopped: it never acts on old 
   await until('a process waits', async () => (await stopped()).length > 0)
   t.match(await stopped(), [{ stopped: /waits for the read model \w+, which has stopped/ }])
 })
+
+t.test(
+  'a stopped model: PATCH or comment on what was made after it stopped gives 503, never 404 for what exists',
+  async (t) => {
+    const { server } = await withRepository(t)
+    const before = await post(server, '/repos/alice/one/issues', { title: 'before the stop' })
+    t.equal(before.status, 201)
+    await appendBad(server, 'issue-1.99', 'IssueOpened', { repoId: 1, index: 99 })
+    t.equal((await post(server, '/repos/alice/one/issues', { title: 'after the stop' })).status, 201)
+    const send = async (method: string, path: string, body?: object) => {
+      const init = { method, ...(body && { body: JSON.stringify(body) }) }
+      return server.fetch('alice', `/api/v1/repos/alice/one${path}`, init)
+    }
+    for (const [method, path, body] of [
+      ['PATCH', '/issues/2', { title: 'another' }],
+      ['POST', '/issues/2/comments', { body: 'a comment' }],
+      ['GET', '/issues/2', undefined],
+    ] as const) {
+      const answer = await send(method, path, body)
+      t.equal(answer.status, 503, `${method} ${path}`)
+      t.equal(answer.headers.get('retry-after'), '1')
+      t.match(await answer.json(), { message: /^issue not found: the read model has stopped/ })
+    }
+    // What it had before is known, and other read models know what is not there.
+    const edited = await send('PATCH', '/issues/1', { title: 'edited' })
+    t.equal(edited.status, 201)
+    t.equal(edited.headers.get('mergelog-projection'), 'lagging')
+    t.equal((await send('POST', '/issues/1/comments', { body: 'a comment' })).status, 201)
+    t.equal((await send('GET', '/labels/7')).status, 404)
+    t.equal((await server.fetch('alice', '/api/v1/users/nobody')).status, 404)
+  },
+)
+
+t.test(
+  'a stopped model of repositories: one that was made since, one that is hidden and one that is not there give the same 503',
+  async (t) => {
+    const { server } = await withRepository(t)
+    const hidden = await post(server, '/user/repos', { name: 'hidden', private: true })
+    t.equal(hidden.status, 201)
+    await appendBad(server, 'repo-99', 'RepositoryCreated', { repoId: 99 })
+    t.equal((await post(server, '/user/repos', { name: 'since' })).status, 201)
+    const answers = ['since', 'hidden', 'none'].map(async (name) => {
+      const answer = await server.fetch('bob', `/api/v1/repos/alice/${name}`)
+      return { status: answer.status, body: await answer.json() }
+    })
+    const [first, ...others] = await Promise.all(answers)
+    t.match(first, { status: 503, body: { message: /^repository not found: the read model has stopped/ } })
+    for (const other of others) t.strictSame(other, first)
+    t.equal((await server.fetch('bob', '/api/v1/repos/alice/one')).status, 200)
+  },
+)
+
+t.test(
+  'POST pull request answers 201 from its own events when the projector lags or has stopped',
+  async (t) => {
+    const { server } = await withRepository(t)
+    const work = await workTree(t, server.gitUrl('alice', 'alice/one'))
+    for (const topic of ['lag', 'stop']) {
+      await work.git('checkout', '-q', '-b', topic, 'main')
+      await work.commit(`Add ${topic}`, { [topic]: `${topic}\n` })
+      await work.git('push', '-q', 'origin', topic)
+    }
+    const head = await work.git('rev-parse', 'lag')
+    const { readStore, projector } = server.services
+    // The projector does not get on: nothing that it applies is written until it is let go.
+    const { apply } = readStore
+    let letGo = () => {}
+    const held = new Promise<void>((resolve) => {
+      letGo = resolve
+    })
+    readStore.apply = async (changes, checkpoints) => {
+      await held
+      await apply.call(readStore, changes, checkpoints)
+    }
+    const waitFor = projector.waitFor
+    projector.waitFor = (position) => waitFor(position, 50)
+    const lagging = await post(server, '/repos/alice/one/pulls', {
+      head: 'lag',
+      base: 'main',
+      title: 'While it lags',
+      body: 'text',
+    })
+    t.equal(lagging.status, 201)
+    t.equal(lagging.headers.get('mergelog-projection'), 'lagging')
+    const expected = {
+      number: 1,
+      title: 'While it lags',
+      body: 'text',
+      state: 'open',
+      merged: false,
+      mergeable: true,
+      changed_files: 1,
+      user: { login: 'alice' },
+      head: { ref: 'lag', sha: head },
+      base: { ref: 'main' },
+    }
+    t.match(await lagging.json(), expected)
+    letGo()
+    projector.waitFor = waitFor
+    const shown = async () => server.fetch('alice', '/api/v1/repos/alice/one/pulls/1')
+    await until('the projector has caught up', async () => (await shown()).status === 200)
+    t.match(await (await shown()).json(), expected, 'the document says the same later')
+
+    await appendBad(server, 'pull-1.99', 'PullRequestOpened', { repoId: 1, index: 99 })
+    const stopped = await post(server, '/repos/alice/one/pulls', {
+      head: 'stop',
+      base: 'main',
+      title: 'Since',
+    })
+    t.equal(stopped.status, 201)
+    t.equal(stopped.headers.get('mergelog-projection'), 'lagging')
+    t.match(await stopped.json(), { number: 2, title: 'Since', head: { ref: 'stop' } })
+    for (const [method, path, body] of [
+      ['PATCH', '', { title: 'another' }],
+      ['POST', '/merge', { Do: 'merge' }],
+      ['GET', '', undefined],
+    ] as const) {
+      const init = { method, ...(body && { body: JSON.stringify(body) }) }
+      const answer = await server.fetch('alice', `/api/v1/repos/alice/one/pulls/2${path}`, init)
+      t.equal(answer.status, 503, `${method} of what was made after the stop`)
+    }
+  },
+)

@@ -4,9 +4,13 @@ import { setTimeout as delay } from 'node:timers/promises'
 
 const TIMEOUT_MS = 60_000
 
-/** Calls `isTrue` again and again until it returns true. @throws Error that names `what`, after 60 s */
-export async function until(what: string, isTrue: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + TIMEOUT_MS
+/** Calls `isTrue` again and again until it returns true. @throws Error that names `what`, after 60 s or `timeoutMs` */
+export async function until(
+  what: string,
+  isTrue: () => boolean | Promise<boolean>,
+  timeoutMs = TIMEOUT_MS,
+): Promise<void> {
+  const end = Date.now() + timeoutMs
   while (!(await isTrue())) {
     if (Date.now() > end) throw new Error(`timeout: waited until ${what}`)
     await delay(10)

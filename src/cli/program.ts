@@ -1,6 +1,7 @@
 /** The `mergelog` command line. Each command is a file in `commands/` and a line here. */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { makePrivateFiles } from '../private-files.ts'
 import { explain, WrongUse } from './explain.ts'
 import { printable } from './terminal.ts'
 
@@ -11,6 +12,7 @@ const COMMANDS = new Map<string, () => Promise<(program: Command) => void>>([
   ['history', async () => (await import('./commands/history.ts')).addHistory],
   ['replay', async () => (await import('./commands/replay.ts')).addReplay],
   ['upgrade', async () => (await import('./commands/upgrade.ts')).addUpgrade],
+  ['set-password', async () => (await import('./commands/set-password.ts')).addSetPassword],
   ['verify', async () => (await import('./commands/verify.ts')).addVerify],
   ['rebuild', async () => (await import('./commands/rebuild.ts')).addRebuild],
   ['backup', async () => (await import('./commands/backup.ts')).addBackup],
@@ -56,6 +58,7 @@ async function program([name = '']: readonly string[]): Promise<Command> {
  * an error, 2 when the arguments are wrong. Prints errors to standard error: one line, or a stack for a bug.
  */
 export async function runCommandLine(args: readonly string[]): Promise<number> {
+  makePrivateFiles()
   try {
     await (await program(args)).parseAsync(args, { from: 'user' })
     return 0

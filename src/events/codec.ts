@@ -8,12 +8,16 @@ import { orNull } from './shapes.ts'
 /** The current schema number of each event type's data. Older data needs an upcaster below. */
 export const schemaOf = {
   UserCreated: 1,
+  UserEdited: 1,
+  PasswordChanged: 1,
+  UserDeleted: 1,
   TokenCreated: 1,
   TokenDeleted: 1,
   OrganizationCreated: 1,
   MemberSet: 1,
   MemberRemoved: 1,
-  RepositoryCreated: 1,
+  RepositoryCreated: 2,
+  OwnerVisibilityChanged: 1,
   RepositoryEdited: 1,
   RepositoryDeleted: 1,
   CollaboratorSet: 1,
@@ -55,7 +59,7 @@ export const schemaOf = {
   MergeFailed: 1,
   PullRequestMerged: 2,
   HeadBranchDeleted: 1,
-  MergeScheduled: 1,
+  MergeScheduled: 2,
   MergeScheduleCanceled: 1,
   ScheduledMergeRefused: 1,
   PlanScheduled: 1,
@@ -74,6 +78,7 @@ export const schemaOf = {
 const upcasters: Partial<Record<DomainEvent['type'], (data: object, schema: number) => object>> = {
   PullRequestOpened: (data) => ({ ...data, labels: [], milestone: null, assignees: [], deadline: null }),
   MergeStarted: (data) => ({ ...data, mergeBase: null, deleteBranch: false }),
+  MergeScheduled: (data) => ({ ...data, expectedHead: null }),
   RefsUpdated: liftCommits,
   PullRequestMerged: (data) => ({
     ...data,

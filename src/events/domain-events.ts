@@ -21,12 +21,39 @@ export interface AccountRef {
 export type AccountKind = 'user' | 'organization'
 export type Permission = 'read' | 'write' | 'admin'
 
+/** The settings of a user that can be edited. */
+export interface UserSettings {
+  email: string
+  fullName: string
+  description: string
+  location: string
+  website: string
+  /** Whether others see the e-mail address, also in the commits that the server makes. Otherwise they see another one. */
+  showEmail: boolean
+  siteAdmin: boolean
+  /** False: the account is switched off. Nobody signs in with it, and it has no rights. */
+  active: boolean
+  /** True: like an account that is not active. Gitea knows both. */
+  prohibitLogin: boolean
+  /** Until its password is changed, the account can do nothing else. */
+  mustChangePassword: boolean
+}
+
 /** `user-<id>` */
 export type UserEvent = Events<{
   UserCreated: { id: number; login: string; email: string; fullName: string; siteAdmin: boolean }
+  UserEdited: { user: AccountRef; changes: Partial<UserSettings> }
+  /** From here on the hash with this id is the user's, in the store of the secrets. The id is no secret. */
+  PasswordChanged: { user: AccountRef; passwordId: string; mustChangePassword: boolean }
+  /** The account is gone. What it did stays. */
+  UserDeleted: { user: AccountRef }
   TokenCreated: { user: AccountRef; tokenId: number; name: string; lastEight: string; scopes: string[] }
   TokenDeleted: { user: AccountRef; tokenId: number; name: string }
 }>
+
+/** Who sees an account: everyone, all who are signed in, or only its members. */
+export const VISIBILITIES = ['public', 'limited', 'private'] as const
+export type Visibility = (typeof VISIBILITIES)[number]
 
 /** `org-<id>` */
 export type OrganizationEvent = Events<{
@@ -38,7 +65,7 @@ export type OrganizationEvent = Events<{
     email: string
     location: string
     website: string
-    visibility: string
+    visibility: Visibility
   }
   MemberSet: { organization: AccountRef; user: AccountRef; permission: Permission }
   MemberRemoved: { organization: AccountRef; user: AccountRef }
@@ -107,7 +134,11 @@ export type RepositoryEvent = Events<
       owner: AccountRef & { kind: AccountKind }
       /** Present for a fork: the repository that it was forked from. */
       parent?: { repoId: number; owner: AccountRef; name: string }
+      /** Present when not everyone may see the owner. Events of schema 1 never have it. */
+      ownerVisibility?: Exclude<Visibility, 'public'>
     }
+    /** The server has found out who may see the owner. */
+    OwnerVisibilityChanged: { visibility: Visibility }
     RepositoryEdited: { changes: Partial<RepositorySettings & MergeSettings> }
     RepositoryDeleted: {
       owner: AccountRef
@@ -348,6 +379,8 @@ export interface ScheduledMerge {
   message: string
   deleteBranch: boolean
   by: AccountRef
+  /** `head_commit_id`: the only head that may be merged; null when any head that a writer moves may be. */
+  expectedHead: string | null
 }
 
 /** `pull-<repoId>.<index>` */
@@ -392,7 +425,7 @@ export type PullRequestEvent =
         HeadBranchDeleted: { commentId: number; branch: BranchPoint }
         MergeScheduled: ScheduledMerge
         MergeScheduleCanceled: { by: AccountRef }
-        /** The scheduled merge was tried and refused. The schedule ends with it. */
+        /** The scheduled merge was tried and refused, or the pull request has changed. The schedule ends with it. */
         ScheduledMergeRefused: {
           head: string
           reason: string

@@ -20,6 +20,9 @@ import {
   type RefUpdate,
   type RepositorySettings,
   type Signature,
+  type UserSettings,
+  VISIBILITIES,
+  type Visibility,
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
 import {
@@ -46,7 +49,20 @@ export const account = object<AccountRef>({ id: whole, login: text })
 const permission: Check<Permission> = word('read', 'write', 'admin')
 const style: Check<MergeStyle> = word(...MERGE_STYLES)
 const accounts = list(account)
+const visibility: Check<Visibility> = word(...VISIBILITIES)
 
+const userSettings: Checks<UserSettings> = {
+  email: text,
+  fullName: text,
+  description: text,
+  location: text,
+  website: text,
+  showEmail: flag,
+  siteAdmin: flag,
+  active: flag,
+  prohibitLogin: flag,
+  mustChangePassword: flag,
+}
 const settings: Checks<RepositorySettings> = {
   name: text,
   description: text,
@@ -126,6 +142,9 @@ const claim: Checks<DataOf<'ClaimTaken'>> = { key: text, holder: text }
 
 const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   UserCreated: { id: whole, login: text, email: text, fullName: text, siteAdmin: flag },
+  UserEdited: { user: account, changes: partial<UserSettings>(userSettings) },
+  PasswordChanged: { user: account, passwordId: text, mustChangePassword: flag },
+  UserDeleted: { user: account },
   TokenCreated: { user: account, tokenId: whole, name: text, lastEight: text, scopes: list(text) },
   TokenDeleted: { user: account, tokenId: whole, name: text },
   OrganizationCreated: {
@@ -136,7 +155,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     email: text,
     location: text,
     website: text,
-    visibility: text,
+    visibility,
   },
   MemberSet: { organization: account, user: account, permission },
   MemberRemoved: { organization: account, user: account },
@@ -155,7 +174,9 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
         name: text,
       }),
     ),
+    ownerVisibility: optional(word('limited', 'private')),
   },
+  OwnerVisibilityChanged: { repoId: whole, visibility },
   RepositoryEdited: {
     repoId: whole,
     changes: partial<RepositorySettings & MergeSettings>({ ...settings, ...mergeSettings }),
@@ -246,7 +267,15 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     deleteBranch: flag,
   },
   HeadBranchDeleted: { ...issue, commentId: whole, branch },
-  MergeScheduled: { ...issue, style, title: text, message: text, deleteBranch: flag, by: account },
+  MergeScheduled: {
+    ...issue,
+    style,
+    title: text,
+    message: text,
+    deleteBranch: flag,
+    by: account,
+    expectedHead: orNull(text),
+  },
   MergeScheduleCanceled: { ...issue, by: account },
   ScheduledMergeRefused: {
     ...issue,

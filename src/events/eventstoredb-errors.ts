@@ -14,6 +14,11 @@ export function logIsClosed(): StoreUnavailable {
   return new StoreUnavailable('the event log is closed')
 }
 
+/** The server dropped a subscription, because more events came at once than it holds. It takes a new one at once. */
+export class SubscriptionDropped extends StoreUnavailable {
+  override readonly name = 'SubscriptionDropped'
+}
+
 /** Resolves like the promise. @throws StoreUnavailable when it takes longer than `milliseconds` */
 export async function withTimeout<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
@@ -30,6 +35,9 @@ export async function withTimeout<T>(milliseconds: number, promise: Promise<T>):
 
 // The gRPC status codes of temporary failures: cancelled, deadline exceeded, resource exhausted, aborted, unavailable.
 const TEMPORARY: ReadonlySet<unknown> = new Set([1, 4, 8, 10, 14])
+
+/** The server's words for it, with gRPC's status ABORTED. */
+const DROPPED = /resubscription required/i
 
 // gRPC and the client throw plain errors with these messages when the connection breaks at certain moments.
 const CONNECTION_BROKEN = /channel has been shut down|failed to discover|RST_STREAM|write after end/i
@@ -63,5 +71,7 @@ export function toPortError(error: unknown, what = 'this'): unknown {
     error instanceof NotLeaderError ||
     ('code' in error && TEMPORARY.has(error.code)) ||
     CONNECTION_BROKEN.test(error.message)
-  return isTemporary ? new StoreUnavailable(`EventStoreDB: ${error.message}`, { cause: error }) : error
+  if (!isTemporary) return error
+  const Temporary = DROPPED.test(error.message) ? SubscriptionDropped : StoreUnavailable
+  return new Temporary(`EventStoreDB: ${error.message}`, { cause: error })
 }

@@ -33,7 +33,7 @@ import { BATCH_SIZE, readBatches } from './eventstoredb-batches.ts'
 import { createChainedAppend } from './eventstoredb-chain.ts'
 import { connect, DEADLINE } from './eventstoredb-client.ts'
 import { startProblem } from './eventstoredb-diagnosis.ts'
-import { logIsClosed, toPortError, withTimeout } from './eventstoredb-errors.ts'
+import { logIsClosed, SubscriptionDropped, toPortError, withTimeout } from './eventstoredb-errors.ts'
 import { createImportMark, type ImportMark } from './eventstoredb-import-mark.ts'
 
 /** The smallest count in a read of all events: the server reads this many in one step anyway. */
@@ -53,6 +53,9 @@ const MOST_UNREPORTED = 128
  * get no more requests, and so never learn that it may write again.
  */
 const DENIED_MS = 30_000
+
+/** How often in turn the server may drop a subscription before it has sent anything. */
+const MOST_DROPS = 5
 
 const MOST = Number.MAX_SAFE_INTEGER
 
@@ -292,15 +295,34 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
   }
 
   async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {
-    const { after, signal, batchSize = BATCH_SIZE } = options
-    // The server sends no system events, but a checkpoint when it has passed some of them.
-    let checkpoint: Position = LOG_START
-    let reported: Position = after
-    function report(position: Position): void {
+    let reported: Position = options.after
+    function passed(position: Position): void {
       if (position <= reported) return
       reported = position
       options.passed?.(position)
     }
+    let after = options.after
+    for (let drops = 0; ; drops++) {
+      try {
+        for await (const batch of subscribeOnce({ ...options, after, passed })) {
+          drops = 0
+          after = batch.at(-1)?.position ?? after
+          yield batch
+        }
+        return
+      } catch (error) {
+        // Usual after a burst of events: a new subscription reads them from the log.
+        if (!(error instanceof SubscriptionDropped) || drops >= MOST_DROPS) throw error
+      }
+    }
+  }
+
+  async function* subscribeOnce(
+    options: SubscribeOptions & { passed: (position: Position) => void },
+  ): AsyncIterable<RecordedEvent[]> {
+    const { after, signal, batchSize = BATCH_SIZE, passed } = options
+    // The server sends no system events, but a checkpoint when it has passed some of them.
+    let checkpoint: Position = LOG_START
     const open = (changed: () => void) => {
       const filter = excludeSystemEvents({
         checkpointReached(_: unknown, { commit }: { commit: bigint }) {
@@ -312,7 +334,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
         .client()
         .subscribeToAll({ fromPosition: toReadPosition(after), filter }, { highWaterMark: batchSize })
     }
-    const drained = () => report(checkpoint)
+    const drained = () => passed(checkpoint)
     const following = { ...readingAll, batchSize, signal, isSubscription: true, drained }
     for await (const batch of readBatches(open, (subscription) => subscription.unsubscribe(), following)) {
       const events = batch
@@ -321,7 +343,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
       for (const event of events) chain.followed(event)
       if (events.length > 0) yield events
       const last = batch.at(-1)?.event?.position
-      if (last !== undefined) report(toSafe(last.commit, 'position'))
+      if (last !== undefined) passed(toSafe(last.commit, 'position'))
     }
     if (!signal.aborted) throw new StoreUnavailable('EventStoreDB ended the subscription')
   }

@@ -13,8 +13,8 @@ import { EVENT_COLUMNS, type EventTuple, toEvent } from './sqlite-log.ts'
 import { eventRuns } from './sqlite-runs.ts'
 
 const PAGE = 1000
-/** The most bytes in one page. Most events are small, but a text may have megabytes. */
-const PAGE_BYTES = 8 * 1024 * 1024
+/** The most bytes in one page. Most events are small. A page of large texts must not hold the event loop for long. */
+const PAGE_BYTES = 2 * 1024 * 1024
 /**
  * How often to check for appends of another process (`mergelog upgrade follow`), in milliseconds. SQLite doesn't notify
  * this process.

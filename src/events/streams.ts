@@ -17,6 +17,8 @@ export const readsStream = (userId: number) => `reads-${userId}`
 export const UPGRADE_STREAM = 'upgrade-chain'
 /** Whether the stream belongs to a pull request (and not to an issue). */
 export const isPullStream = (stream: string) => stream.startsWith('pull-')
+/** Whether the stream belongs to an issue (and not to a pull request). */
+export const isIssueStream = (stream: string) => stream.startsWith('issue-')
 /** The stream of an issue or a pull request. */
 export const discussionStream = (issue: { repoId: number; index: number; isPull: boolean }) =>
   (issue.isPull ? pullStream : issueStream)(issue.repoId, issue.index)

@@ -4,14 +4,20 @@ import { GitFailed, GitUnavailable, RepositoryMissing } from './errors.ts'
 
 const MAX_STDERR = 64 * 1024
 
-/** Starts a program. `stderr` gives the last 64 KB of its standard error. */
+/** Starts a program. `stderr` gives the last 64 KB of its standard error. `more`: streams besides the standard ones. */
 export function startProcess(
   program: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv,
+  more: readonly 'pipe'[] = [],
 ): { child: ChildProcessWithoutNullStreams; stderr: () => string } {
   // A group of its own, so that one signal reaches its helper processes too, and Ctrl-C does not.
-  const child = spawn(program, args, { cwd: '/', env, stdio: 'pipe', detached: true })
+  const child = spawn(program, args, {
+    cwd: '/',
+    env,
+    stdio: ['pipe', 'pipe', 'pipe', ...more],
+    detached: true,
+  })
   let tail = Buffer.alloc(0)
   child.stderr.on('data', (chunk: Buffer) => {
     tail = Buffer.concat([tail, chunk]).subarray(-MAX_STDERR)

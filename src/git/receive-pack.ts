@@ -5,12 +5,12 @@ import { failureOf } from './child-process.ts'
 import type { GitConfig } from './environment.ts'
 import { GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
 import { refNameProblem } from './names.ts'
+import { answerHook, hookAsks, preparePushHook } from './push-hook.ts'
 import type { PushJournal } from './push-journal.ts'
 import { type PushRequest, readPushRequest, refusalReport } from './push-request.ts'
 import { flushRefs, type RefChange, readRefs } from './refs.ts'
 import { drainBody, startStallTimer, watchBody } from './request-body.ts'
 import type { TrustedKeys } from './signatures.ts'
-import { prepareSignatureCheck } from './signed-pushes.ts'
 import { startTransfer, type Transfer, type TransferOptions } from './transfer.ts'
 
 /** Harmless faults that well-known old histories have. Commits with these faults may be pushed. */
@@ -57,6 +57,11 @@ export interface ReceiveOptions extends TransferOptions, TrustedKeys {
    * whole push; the client sees all reasons.
    */
   check(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
+  /**
+   * Decides a second time: git has all objects, and is about to move the refs. Called in the same turn as `record`.
+   * One reason refuses the whole push, and so does an error.
+   */
+  checkAgain?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   /**
    * Full names of refs that accept only commits with a good SSH signature by `allowedSigners` or `signingKey`. One
    * commit without it refuses the whole push. Read after `check`, which may still add names.
@@ -108,15 +113,17 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
       : [...RECEIVE_CONFIG, ['receive.maxInputSize', String(options.maxBytes)]]
   const forwardOnly = new Set(options.forwardOnly)
   const guarded = push.commands.some(({ ref, to }) => to !== null && forwardOnly.has(ref))
-  const signatureCheck = await prepareSignatureCheck(push.commands, options)
+  const asks = options.checkAgain !== undefined
+  const hook = await preparePushHook(push.commands, { ...options, asks })
   try {
     return await runAndRecord(dir, body, push, {
       ...options,
-      config: [...config, ...(guarded ? FORWARD_ONLY : []), ...signatureCheck.config],
-      env: signatureCheck.env,
+      asks,
+      config: [...config, ...(guarded ? FORWARD_ONLY : []), ...hook.config],
+      env: hook.env,
     })
   } finally {
-    await signatureCheck.remove()
+    await hook.remove()
   }
 }
 
@@ -133,9 +140,16 @@ async function runAndRecord(
     await transfer.ended
     throw new GitUnavailable("the push can't be written to the journal", { cause: error })
   })
-  const { answer, ending, broken } = await runGit(transfer, push, body, options.signal)
+  const running = runGit(transfer, push, body, options.signal)
+  const { channel } = transfer
+  // The turn begins before the refs move, so that nothing is decided between the question and the record.
+  const asked = channel !== undefined && (await Promise.race([hookAsks(channel), running.then(() => false)]))
+  let refusal: Awaited<ReturnType<typeof decideAgain>> | undefined
   try {
     await inTurn(dir, async () => {
+      if (asked) refusal = await decideAgain(push, options)
+      if (asked) answerHook(channel, refusal === undefined)
+      await running
       const updates = await appliedChanges(dir, push)
       if (updates.length > 0) await options.record(updates)
     })
@@ -147,10 +161,28 @@ async function runAndRecord(
   }
   // The push is recorded. A marker that can't be removed only costs the next recovery a comparison.
   await options.journal.finish(marker).catch(() => undefined)
+  const { answer, ending, broken } = await running
+  if (refusal !== undefined) {
+    if ('error' in refusal) throw refusal.error
+    return refusalReport(push, refusal.reasons)
+  }
   if (broken !== undefined) throw broken.reason
   if (answer === undefined) throw new GitOutputTooLarge(`git's answer has more than ${MAX_ANSWER} bytes`)
   if (ending.code !== 0 && answer.length === 0) throw failureOf(args, ending, dir)
   return answer
+}
+
+/** What the second decision says against a push: reasons, or an error. Undefined when it is still allowed. */
+async function decideAgain(
+  { commands }: PushRequest,
+  { checkAgain }: ReceiveOptions,
+): Promise<{ reasons: ReadonlyMap<string, string> } | { error: unknown } | undefined> {
+  try {
+    const reasons = (await checkAgain?.(commands)) ?? new Map()
+    return reasons.size > 0 ? { reasons } : undefined
+  } catch (error) {
+    return { error }
+  }
 }
 
 async function refusals(

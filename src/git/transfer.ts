@@ -1,6 +1,7 @@
 /** Starts a git process that streams to and from a client on the network. */
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
+import { Duplex } from 'node:stream'
 import { createSlots } from '../turns.ts'
 import { cannotStart, isRunning, killNow, signalGroup, startProcess } from './child-process.ts'
 import { type GitConfig, gitEnvironment } from './environment.ts'
@@ -15,6 +16,8 @@ export interface TransferOptions {
   protocol?: string | undefined
   /** Ends the transfer. */
   signal?: AbortSignal | undefined
+  /** Gives the process a fourth stream, on which its hook asks: see `push-hook.ts`. */
+  asks?: boolean
 }
 
 export type Transfer = Awaited<ReturnType<typeof startTransfer>>
@@ -25,6 +28,7 @@ export async function startTransfer(
   {
     protocol,
     signal,
+    asks = false,
     config,
     env = {},
   }: TransferOptions & { config: GitConfig; env?: Record<string, string> },
@@ -33,7 +37,7 @@ export async function startTransfer(
   try {
     const version = protocol?.split(':').findLast((token) => /^version=[012]$/.test(token))
     const more = version === undefined ? env : { ...env, GIT_PROTOCOL: version }
-    const { child, stderr } = startProcess('git', args, gitEnvironment(config, more))
+    const { child, stderr } = startProcess('git', args, gitEnvironment(config, more), asks ? ['pipe'] : [])
     const closed = once(child, 'close')
     // When the start fails, the wait below throws. `closed` rejects too, but nobody waits for it.
     closed.catch(() => undefined)
@@ -53,6 +57,8 @@ export async function startTransfer(
       pid,
       stdin: child.stdin,
       stdout: child.stdout,
+      /** The fourth stream, both ways. */
+      channel: child.stdio[3] instanceof Duplex ? child.stdio[3] : undefined,
       /** Resolves when the process has ended and its output has been read. `code` is null after a signal. */
       ended,
       /** Ends the process and its helper processes. Does nothing when it has ended. */

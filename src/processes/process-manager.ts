@@ -23,7 +23,13 @@ export interface ProcessStatus {
 }
 
 /** The names of all processes. A process keeps its checkpoint under its name. */
-export const PROCESSES = ['pull_heads', 'scheduled_merges', 'head_branches', 'attachment_removal'] as const
+export const PROCESSES = [
+  'pull_heads',
+  'scheduled_merges',
+  'head_branches',
+  'attachment_removal',
+  'owner_visibility',
+] as const
 
 type ProcessName = (typeof PROCESSES)[number]
 

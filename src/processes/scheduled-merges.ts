@@ -81,7 +81,7 @@ export function scheduledMerges(services: Services): ProcessManager {
         request: {
           style: schedule.style,
           // The checks have succeeded for this commit only.
-          expectedHead: pull.head.sha,
+          expectedHead: schedule.expectedHead ?? pull.head.sha,
           force: false,
           scheduling: false,
           scheduledBy: schedule.by,

@@ -1,5 +1,5 @@
 /** Users and organizations. They are one collection, because they share their names and ids. */
-import type { AccountKind, AccountRef, Permission } from '../events/domain-events.ts'
+import type { AccountKind, AccountRef, Permission, Visibility } from '../events/domain-events.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface AccountDocument {
@@ -13,8 +13,18 @@ export interface AccountDocument {
   description: string
   location: string
   website: string
-  visibility: string
+  visibility: Visibility
   siteAdmin: boolean
+  /** Whether others see the e-mail address. */
+  showEmail: boolean
+  /** False: nobody can sign in with it, and it has no rights. See `maySignIn`. */
+  active: boolean
+  prohibitLogin: boolean
+  mustChangePassword: boolean
+  /** Which hash in the store of the secrets is the password's; null: the first one. */
+  passwordId: string | null
+  /** A deleted user stays as a ghost, because what it did stays. Nothing but its id and its name in events is left. */
+  deleted: boolean
   createdAt: string
   /** For a user: the permission in each organization, by the organization's id. */
   memberships: Record<string, Permission>
@@ -24,10 +34,12 @@ export interface AccountDocument {
 
 export const accountFold: Fold<AccountDocument> = foldOf({
   name: 'accounts',
-  indexes: [{ loginKey: 1 }, { email: 1 }],
-  version: 1,
+  indexes: [{ loginKey: 1 }, { email: 1 }, { siteAdmin: 1 }, { kind: 1, deleted: 1, loginKey: 1 }],
+  version: 2,
   ids: ({ data }) =>
-    'organization' in data ? [`${data.organization.id}`, `${data.user.id}`] : [`${data.id}`],
+    'organization' in data
+      ? [`${data.organization.id}`, `${data.user.id}`]
+      : [`${'user' in data ? data.user.id : data.id}`],
   becomes: {
     UserCreated: (_, { data, metadata }) => ({
       ...newAccount('user', data, metadata.at),
@@ -40,10 +52,39 @@ export const accountFold: Fold<AccountDocument> = foldOf({
     },
   },
   changes: {
+    UserEdited: (_, { data }) => data.changes,
+    PasswordChanged: (_, { data: { passwordId, mustChangePassword } }) => ({
+      passwordId,
+      mustChangePassword,
+    }),
+    UserDeleted: ({ id }) => ({
+      deleted: true,
+      active: false,
+      siteAdmin: false,
+      login: GHOST,
+      loginKey: `${GHOST} ${id}`,
+      fullName: '',
+      email: '',
+      description: '',
+      location: '',
+      website: '',
+      showEmail: false,
+    }),
     MemberSet: (account, { data }) => withPermission(account, data, data.permission),
     MemberRemoved: (account, { data }) => withPermission(account, data),
   },
 })
+
+/** Gitea's name for users who are gone. A look-up by login is in lower case, so it never finds one. */
+export const GHOST = 'Ghost'
+
+/** Whether the account can sign in at all; until then, or from then on, it has no rights either. */
+export function maySignIn({
+  active,
+  prohibitLogin,
+}: Pick<AccountDocument, 'active' | 'prohibitLogin'>): boolean {
+  return active && !prohibitLogin
+}
 
 function newAccount(
   kind: AccountKind,
@@ -62,6 +103,12 @@ function newAccount(
     website: '',
     visibility: 'public',
     siteAdmin: false,
+    showEmail: false,
+    active: true,
+    prohibitLogin: false,
+    mustChangePassword: false,
+    passwordId: null,
+    deleted: false,
     createdAt: at,
     memberships: {},
     members: [],

@@ -18,8 +18,11 @@ export interface Generations {
   spare: ReadStore
   /** Whether other servers use the same store. */
   isShared: boolean
-  /** Makes the spare generation one that no other server fills. A rebuild begins with this. */
-  begin(collection: AnyCollection): Promise<void>
+  /**
+   * Makes the spare generation one that no other server fills. A rebuild begins with this. Resolves to a function that
+   * removes what the rebuild has written, when it fails before `exchange`.
+   */
+  begin(collection: AnyCollection): Promise<() => Promise<void>>
   /**
    * Makes the spare generation the current one, and the current one the spare one, in one write.
    * @throws ReplacedMeanwhile when another server has exchanged them since `begin`
@@ -161,14 +164,18 @@ export function withGenerations(store: ReadStore, isShared = false, knownForMs =
       (stored, name) => (isShared ? (known.get(name)?.spare ?? stored) : 1 - stored),
     ),
     isShared,
-    async begin({ name }) {
+    async begin(collection) {
+      const { name } = collection
       const { current } = await knownOf(name)
-      if (!isShared) return
+      // The embedded store's other generation is emptied by `free`.
+      if (!isShared) return async () => {}
       const { position } = await moveRow(name, (row) => {
         if ((row?.version ?? 0) !== current) throw new ReplacedMeanwhile(name)
         return { position: Math.max(row?.position ?? 0, current) + 1, version: current }
       })
       known.set(name, { current, spare: position, readAt: performance.now() })
+      // By its own number: meanwhile `spare` may mean what another server has rebuilt.
+      return () => store.drop({ ...collection, name: nameOf(name, position) })
     },
     async exchange({ name }) {
       const { current, spare } = known.get(name) ?? (await knownOf(name))

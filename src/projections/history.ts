@@ -4,6 +4,7 @@
  */
 import type { DomainEvent } from '../events/domain-events.ts'
 import type { EventMetadata, Position } from '../events/event-store.ts'
+import { isIssueStream } from '../events/streams.ts'
 import type { Fold } from './read-model.ts'
 
 export interface HistoryDocument {
@@ -17,6 +18,8 @@ export interface HistoryDocument {
   at: number
   /** Whether only admins of the repository may see it. */
   adminsOnly: boolean
+  /** Whether it holds words that a token for repositories alone may not read. */
+  issueWords: boolean
 }
 
 /** For events about accounts, organizations and their labels. They appear only in the history of the server. */
@@ -41,6 +44,26 @@ const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
 
 /** Whether only admins of their repository may see events of a type. */
 export const isForAdmins = (type: string) => FOR_ADMINS.has(type)
+
+/** Events that the API shows under the scope `issue`, also when they are of a pull request. */
+const ISSUE_WORDS: ReadonlySet<string> = new Set<DomainEvent['type']>([
+  'CommentAdded',
+  'CommentEdited',
+  'CommentDeleted',
+  'AttachmentAdded',
+  'AttachmentRenamed',
+  'AttachmentDeleted',
+  'LabelCreated',
+  'LabelEdited',
+  'LabelDeleted',
+  'MilestoneCreated',
+  'MilestoneEdited',
+  'MilestoneDeleted',
+])
+
+/** Whether an event holds words of issues, comments, labels or milestones. */
+export const hasIssueWords = ({ type, stream }: { type: string; stream: string }) =>
+  ISSUE_WORDS.has(type) || isIssueStream(stream)
 
 /** Whether an event is part of the history of its repository, or of the server. */
 export function isInHistory({ type }: { type: string }): boolean {
@@ -70,7 +93,7 @@ export const historyFold: Fold<HistoryDocument> = {
     ],
     arrays: [],
   },
-  version: 2,
+  version: 3,
   handles: isInHistory,
   touches: (event) => (isInHistory(event) ? [`${event.position}`] : []),
   evolve: (_, event) => ({
@@ -80,5 +103,6 @@ export const historyFold: Fold<HistoryDocument> = {
     actor: actorOf(event.metadata),
     at: Date.parse(event.metadata.at),
     adminsOnly: isForAdmins(event.type),
+    issueWords: hasIssueWords(event),
   }),
 }

@@ -20,7 +20,7 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
   name: 'issue_texts',
   arrays: ['words'],
   partOf: 'issueKey',
-  version: 3,
+  version: 4,
   ids: ({ data }) => [
     'commentId' in data ? textId(data.repoId, data.index, data.commentId) : issueId(data.repoId, data.index),
   ],

@@ -74,6 +74,9 @@ export const LIVE_LIMITS: LiveLimits = {
 /** After these events, somebody may see less than before. */
 const CHANGES_RIGHTS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'TokenDeleted',
+  'UserEdited',
+  'PasswordChanged',
+  'UserDeleted',
   'MemberSet',
   'MemberRemoved',
   'RepositoryEdited',

@@ -67,8 +67,9 @@ const INTERRUPTED_READ_CODES = new Set([
   237, // CursorKilled
 ])
 
+const UNAUTHORIZED = 13
 /** The user may not do this: Unauthorized, AuthenticationFailed, and the code of Atlas for both. */
-const DENIED_CODES = new Set([13, 18, 8000])
+const DENIED_CODES = new Set([UNAUTHORIZED, 18, 8000])
 
 const UNREACHABLE = [
   MongoNetworkError,
@@ -111,6 +112,24 @@ export function isInterruptedRead(error: unknown): boolean {
 /** Whether MongoDB refuses the user. */
 export function isDenied(error: unknown): boolean {
   return error instanceof MongoError && DENIED_CODES.has(Number(error.code))
+}
+
+/**
+ * What MongoDB refuses the user, and what the operator can do; undefined for any other error. Shows no data of the
+ * command, which may be a secret.
+ */
+export function denial(error: unknown): string | undefined {
+  if (!(error instanceof MongoError) || !isDenied(error)) return undefined
+  if (error.code !== UNAUTHORIZED) {
+    return 'MongoDB does not know the user of MONGODB_URL, or the password is wrong; a user of another database needs authSource'
+  }
+  if (/requires authentication/.test(error.message)) {
+    return 'MongoDB wants a user: put one into MONGODB_URL, as mongodb://user:password@host'
+  }
+  const [, database, command] =
+    /not authorized on (\S+) to execute command \{ ?"?(\w+)/.exec(error.message) ?? []
+  const what = command === undefined ? 'this' : `the command ${command} in the database ${database}`
+  return `MongoDB does not allow the user of MONGODB_URL ${what}: give it the role readWrite on its database and on the one of the secrets`
 }
 
 /** The index of the operation that stopped an ordered bulk write because its document already exists. */

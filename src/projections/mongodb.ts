@@ -6,9 +6,11 @@ import {
   MongoClient,
   type MongoClientOptions,
 } from 'mongodb'
-import { type Position, StoreUnavailable } from '../events/event-store.ts'
+import { type Position, StoreDenied, StoreUnavailable } from '../events/event-store.ts'
 import { checkName, readFilter, readPage } from './filter.ts'
+import { mongoStartProblem } from './mongodb-diagnosis.ts'
 import {
+  denial,
   duplicateAt,
   INDEX_NOT_FOUND,
   isDenied,
@@ -315,28 +317,27 @@ const EARLIER_SECRETS = 'mergelog_secrets'
 
 /**
  * The name of the database with the secrets: that of the main one, with `_secrets`. An installation of an earlier
- * version goes on with the name that it has.
- * @throws StoreUnavailable when MongoDB does not answer
+ * version goes on with the name that it has. A start asks this first, so it also finds out whether MongoDB can be used.
+ * @throws StoreUnavailable in one line, which says what to do, when MongoDB does not answer or refuses the user
  */
 export async function secretsDatabase(url: string): Promise<string> {
   const main = databaseOf(url)
   const own = `${main}_secrets`
-  if (own === EARLIER_SECRETS) return own
   const client = new MongoClient(url, clientOptions(url))
   const has = async (database: string, name?: string) => {
     const filter = name === undefined ? {} : { name }
     return (await client.db(database).listCollections(filter, { nameOnly: true }).toArray()).length > 0
   }
   try {
-    if (await has(own)) return own
-    if (!(await has(main, CHECKPOINTS))) return own
+    const isOld = await has(main, CHECKPOINTS)
+    if ((await has(own)) || !isOld || own === EARLIER_SECRETS) return own
     const isOlder = await has(EARLIER_SECRETS).catch((error: unknown) => {
       if (isDenied(error)) return false
       throw error
     })
     return isOlder ? EARLIER_SECRETS : own
   } catch (error) {
-    throw unavailable(error)
+    throw mongoStartProblem(unavailable(error))
   } finally {
     await client.close()
   }
@@ -345,9 +346,10 @@ export async function secretsDatabase(url: string): Promise<string> {
 /** The error of a call that MongoDB did not answer; any other error stays what it is. */
 function unavailable(error: unknown): unknown {
   if (!isUnavailable(error)) return error
+  const denied = denial(error)
+  if (denied !== undefined) return new StoreDenied(denied, { cause: error })
   const reason = error instanceof Error ? error.message : String(error)
-  const problem = isDenied(error) ? 'MongoDB refuses the user of MONGODB_URL' : 'MongoDB does not answer'
-  return new StoreUnavailable(`${problem}: ${reason}`, { cause: error })
+  return new StoreUnavailable(`MongoDB does not answer: ${reason}`, { cause: error })
 }
 
 const COUNT = { $count: 'total' }

@@ -14,6 +14,7 @@ import {
 } from '../events/event-store.ts'
 import { BrokenFile } from '../sqlite.ts'
 import { createTurns } from '../turns.ts'
+import { createGaps, type Gaps } from './log-gaps.ts'
 import type { Poison, ReadModel } from './read-model.ts'
 import type { Change, Checkpoint, ReadStore, Touched } from './read-store.ts'
 import { eventsFor, readBatch } from './readable-events.ts'
@@ -84,6 +85,8 @@ export function createProjector(
   const inTurn = createTurns()
 
   let endAtStart: Position = LOG_START
+  /** Exists while a model is made again from the first event: what the log lacks, the model lacks too. */
+  let gaps: Gaps | undefined
   /** What the subscription has passed since it began. After the last event taken, only events of others are there. */
   let seen: Position = LOG_START
 
@@ -124,6 +127,8 @@ export function createProjector(
       await views.clear(p.model.collection)
       await views.apply([], new Map([[p.model.name, none]]))
       p.position = LOG_START
+      // The embedded log, which has no such problems, cannot lose events.
+      if (events.problems !== undefined) gaps ??= createGaps()
     }
   }
 
@@ -154,6 +159,17 @@ export function createProjector(
     applied(touched)
     for (const move of moves) move()
     answerWaiters()
+    noteGaps(batch, last.position)
+  }
+
+  /** Says what the log lacks when the models that are made again have the events that it had at the start. */
+  function noteGaps(batch: readonly RecordedEvent[], position: Position): void {
+    if (gaps === undefined) return
+    for (const event of batch) gaps.next(event)
+    if (position < endAtStart) return
+    const lacks = gaps.found()
+    if (lacks.length > 0) log.warn({ lacks }, `the log lacks, and so do the read models: ${lacks.join('; ')}`)
+    gaps = undefined
   }
 
   function stopModel(p: Progress, { event, error }: Poison): void {
@@ -218,19 +234,8 @@ export function createProjector(
     while (!stopping.signal.aborted) {
       const after = passed()
       try {
-        const subscription = {
-          after,
-          signal: stopping.signal,
-          batchSize: BATCH,
-          passed(position: Position) {
-            seen = position
-            answerWaiters()
-          },
-        }
-        for await (const batch of events.subscribe(subscription)) {
-          await inTurn(TURN, () => project(batch))
-          if (running().length === 0) return
-        }
+        await projectFrom(after)
+        if (running().length === 0) return
       } catch (error) {
         if (stopping.signal.aborted) return
         if (error instanceof BrokenFile) {
@@ -243,6 +248,43 @@ export function createProjector(
         log.warn({ err: error }, 'the projector lost a store and tries again')
         await delay(RETRY_MS, undefined, { signal: stopping.signal }).catch(() => {})
       }
+    }
+  }
+
+  /** Follows the log until no read model runs. The next batch is read while one is written. */
+  async function projectFrom(after: Position): Promise<void> {
+    const ending = new AbortController()
+    let projecting: Promise<void> = Promise.resolve()
+    const subscription = {
+      after,
+      signal: AbortSignal.any([stopping.signal, ending.signal]),
+      batchSize: BATCH,
+      passed(position: Position) {
+        // The batches before it were delivered. They are passed when they are written.
+        const written = () => {
+          seen = position
+          answerWaiters()
+        }
+        projecting.then(written, () => {})
+      },
+    }
+    const batches = events.subscribe(subscription)[Symbol.asyncIterator]()
+    try {
+      let reading = batches.next()
+      for (;;) {
+        const { done, value } = await reading
+        if (done === true) return
+        projecting = inTurn(TURN, () => project(value))
+        reading = batches.next()
+        // Its error is thrown when it is awaited, if it still is.
+        reading.catch(() => {})
+        await projecting
+        if (running().length === 0) return
+      }
+    } finally {
+      ending.abort()
+      // Not awaited: the next batch may be long in coming.
+      batches.return?.().catch(() => {})
     }
   }
 

@@ -47,7 +47,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
     { scheduled: 1, repoId: 1 },
   ],
   arrays: ['labelIds', 'dependencyKeys'],
-  version: 3,
+  version: 4,
   // Issues have most of these events, too.
   ids: ({ stream, data }) => (isPullStream(stream) ? [pullId(data.repoId, data.index)] : []),
   becomes: {

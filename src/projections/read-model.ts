@@ -1,4 +1,5 @@
 /** A read model is one collection of documents. Each document is folded from the events that touch it. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
 import type { Position, RecordedEvent } from '../events/event-store.ts'
 import { type EventType, type Handlers, handle, handledBy, type RecordedOf } from '../events/handlers.ts'
@@ -40,6 +41,9 @@ export interface FoldParts<D extends object, Becoming extends EventType, Changin
 }
 
 const NONE: readonly string[] = []
+
+/** How long a fold may hold the event loop before it lets requests run, in milliseconds. */
+const TURN_MS = 5
 
 /** Makes a fold from handlers by event type. */
 export function foldOf<D extends object, Becoming extends EventType, Changing extends EventType = never>(
@@ -106,7 +110,6 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
       const touched: { event: Recorded<DomainEvent>; ids: readonly string[] }[] = []
       const ids = new Set<string>()
       let poison: Poison | undefined
-      // Skip early: each model gets all events, and most events touch few models.
       for (const event of events) {
         let own: readonly string[]
         try {
@@ -131,7 +134,13 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
             ? { op: 'delete', collection, id }
             : { op: 'put', collection, id, position, body }
         })
+      let turn = performance.now()
       for (const { event, ids } of touched) {
+        if (performance.now() - turn > TURN_MS) {
+          // A batch may have megabytes of texts.
+          await nextTurn()
+          turn = performance.now()
+        }
         try {
           const next = ids.map((id) => {
             const current = bodies.get(id) ?? documents.get(id)

@@ -7,6 +7,8 @@ import type { Poison, ReadModel } from './read-model.ts'
 /** A batch of the log, read once for all read models. */
 export interface ReadBatch {
   events: Recorded<DomainEvent>[]
+  /** The types of these events. */
+  types: ReadonlySet<string>
   unreadable: Poison[]
 }
 
@@ -21,7 +23,7 @@ export function readBatch(batch: readonly RecordedEvent[]): ReadBatch {
       unreadable.push({ event, error })
     }
   }
-  return { events, unreadable }
+  return { events, types: new Set(events.map(({ type }) => type)), unreadable }
 }
 
 /**
@@ -32,26 +34,25 @@ export function mayConcern({ handles }: Pick<ReadModel, 'handles'>, event: { typ
   return !isKnownType(event.type) || handles(event)
 }
 
-/** The events after one position and up to another that a model takes: those before the first that it cannot read. */
+/**
+ * The events after one position and up to another that a model takes: those that it handles, before the first that it
+ * cannot read.
+ */
 export function eventsFor(
   model: Pick<ReadModel, 'handles'>,
-  { events, unreadable }: ReadBatch,
+  { events, types, unreadable }: ReadBatch,
   after: Position,
-  upTo: Position = Number.MAX_SAFE_INTEGER,
+  upTo: Position = Number.MAX_SAFE_INTEGER - 1,
 ): { events: readonly Recorded<DomainEvent>[]; poison?: Poison } {
   const poison = unreadable.find(
     ({ event }) => event.position > after && event.position <= upTo && mayConcern(model, event),
   )
-  const own = between(events, after, upTo)
-  if (poison === undefined) return { events: own }
-  return { events: own.filter(({ position }) => position < poison.event.position), poison }
-}
-
-/** The events after one position and up to another. Mostly these are all events, so it avoids a copy. */
-function between(events: readonly Recorded<DomainEvent>[], after: Position, upTo: Position) {
-  const [first, last] = [events[0], events.at(-1)]
-  if (first === undefined || last === undefined) return events
-  return first.position > after && last.position <= upTo
-    ? events
-    : events.filter(({ position }) => position > after && position <= upTo)
+  // Asked once for each type: most events concern few models.
+  const handled = new Set([...types].filter((type) => model.handles({ type })))
+  const before = Math.min(upTo + 1, poison?.event.position ?? Number.MAX_SAFE_INTEGER)
+  const own =
+    handled.size === 0
+      ? []
+      : events.filter(({ type, position }) => position > after && position < before && handled.has(type))
+  return poison === undefined ? { events: own } : { events: own, poison }
 }

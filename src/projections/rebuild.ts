@@ -177,9 +177,8 @@ async function* rebuildModel(
 
   const gaps = createGaps()
 
-  await generations.begin(collection)
-  await spare.prepare([collection])
-  if (!generations.isShared) await spare.clear(collection)
+  const discard = await generations.begin(collection)
+  let isComplete = false
 
   async function replay(batch: readonly RecordedEvent[]): Promise<void> {
     for (const event of batch) gaps.next(event)
@@ -199,16 +198,25 @@ async function* rebuildModel(
     }
   }
 
-  yield* replayUpTo(await events.lastPosition())
-  // Replay the events that came meanwhile. The projector then waits only for the few that are left.
-  yield* replayUpTo(await events.lastPosition())
-  await projector.exchange(name, async (end) => {
-    for await (const batch of batches(events, position, end)) await replay(batch)
-    await spare.apply([], new Map([[name, { position, version }]]))
-    await generations.exchange(collection)
-    exchanged(collection.name)
-    return position
-  })
+  try {
+    await spare.prepare([collection])
+    if (!generations.isShared) await spare.clear(collection)
+    yield* replayUpTo(await events.lastPosition())
+    // Replay the events that came meanwhile. The projector then waits only for the few that are left.
+    yield* replayUpTo(await events.lastPosition())
+    await projector.exchange(name, async (end) => {
+      for await (const batch of batches(events, position, end)) await replay(batch)
+      await spare.apply([], new Map([[name, { position, version }]]))
+      // From here on the new documents may be the current ones, even if this fails.
+      isComplete = true
+      await generations.exchange(collection)
+      exchanged(collection.name)
+      return position
+    })
+  } finally {
+    // If this fails, a later rebuild does it.
+    if (!isComplete) await discard().catch(() => {})
+  }
   const lacks = gaps.found()
   yield {
     model: name,

@@ -5,6 +5,7 @@ import type {
   MergeSettings,
   Permission,
   RepositorySettings,
+  Visibility,
 } from '../events/domain-events.ts'
 import type { RecordedOf } from '../events/handlers.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../events/repository-settings.ts'
@@ -18,6 +19,8 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   ownerId: number
   ownerLogin: string
   ownerKind: AccountKind
+  /** A public repository is shown to those who may see its owner. */
+  ownerVisibility: Visibility
   /** `owner/name` in lower case: look-ups use it. */
   key: string
   /** True until the first branch exists. */
@@ -28,7 +31,8 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   protections: BranchProtection[]
   /**
    * The ids of the accounts that may read the repository, apart from site admins: the owner (the id of an organization
-   * means all its members) and the collaborators. Contains `ANYONE` when the repository is public. Lists filter by it.
+   * means all its members) and the collaborators. In a public repository also `ANYONE`, or `SIGNED_IN` when its owner is
+   * limited. Lists filter by it. `isOpenTo` in `rights/visibility.ts` says the same of one repository.
    */
   readers: number[]
   /** For a fork: the repository that it was forked from, even when that is deleted. */
@@ -45,6 +49,8 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
 
 /** Stands in `readers` for everybody. No account has this id. */
 export const ANYONE = 0
+/** Stands in `readers` for everybody who is signed in. */
+export const SIGNED_IN = -1
 
 /** The key of a repository for look-ups. Case is ignored. */
 export function repositoryKey(owner: string, name: string): string {
@@ -55,7 +61,7 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
   name: 'repositories',
   indexes: [{ key: 1 }, { ownerId: 1 }, { parentId: 1, ownerId: 1 }, { parentId: 1, id: 1 }],
   arrays: ['readers'],
-  version: 3,
+  version: 4,
   ids({ data }) {
     const parentId = 'parent' in data ? data.parent?.repoId : 'parentId' in data ? data.parentId : undefined
     return parentId === undefined ? [`${data.repoId}`] : [`${data.repoId}`, `${parentId}`]
@@ -69,6 +75,8 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
   onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     RepositoryEdited: (_, { data }) => data.changes,
+    // Nobody has changed the repository, so it was not updated.
+    OwnerVisibilityChanged: ({ updatedAt }, { data }) => ({ ownerVisibility: data.visibility, updatedAt }),
     CollaboratorSet: ({ collaborators }, { data: { user, permission } }) => ({
       collaborators: { ...collaborators, [`${user.id}`]: { login: user.login, permission } },
     }),
@@ -101,11 +109,13 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
 
 function created(data: Created, at: string): RepositoryDocument {
   const { repoId, owner, name, description, website, private: isPrivate, defaultBranch, parent = null } = data
+  const { ownerVisibility = 'public' } = data
   return {
     id: repoId,
     ownerId: owner.id,
     ownerLogin: owner.login,
     ownerKind: owner.kind,
+    ownerVisibility,
     name,
     key: repositoryKey(owner.login, name),
     description,
@@ -117,7 +127,7 @@ function created(data: Created, at: string): RepositoryDocument {
     collaborators: {},
     ...DEFAULT_MERGE_SETTINGS,
     protections: [],
-    readers: isPrivate ? [owner.id] : [ANYONE, owner.id],
+    readers: readersOf({ private: isPrivate, ownerId: owner.id, ownerVisibility, collaborators: {} }),
     parentId: parent?.repoId ?? null,
     parent,
     forks: 0,
@@ -133,9 +143,19 @@ function created(data: Created, at: string): RepositoryDocument {
 const withForks = (parent: RepositoryDocument | undefined, more: 1 | -1) =>
   parent && { ...parent, forks: parent.forks + more }
 
-function readersOf({ private: isPrivate, ownerId, collaborators }: RepositoryDocument): number[] {
+const EVERYBODY = { public: [ANYONE], limited: [SIGNED_IN], private: [] } as const satisfies Record<
+  Visibility,
+  readonly number[]
+>
+
+function readersOf({
+  private: isPrivate,
+  ownerId,
+  ownerVisibility,
+  collaborators,
+}: Pick<RepositoryDocument, 'private' | 'ownerId' | 'ownerVisibility' | 'collaborators'>): number[] {
   const given = [ownerId, ...Object.keys(collaborators).map(Number)]
-  return isPrivate ? given : [ANYONE, ...given]
+  return isPrivate ? given : [...EVERYBODY[ownerVisibility], ...given]
 }
 
 /** Counts one more closed issue and one less open issue (`more` is 1), or the reverse (-1). */

@@ -15,7 +15,8 @@ export interface Sql {
 export const documentTable = (collection: AnyCollection) => `doc_${checkName('collection', collection.name)}`
 /**
  * The table of a collection's array fields: `(field, id, value)`, with one row per element. For parts of other documents
- * it also has the id of that document: `owner`.
+ * it is `(field, owner, value, n)`: `owner` is the id of that document, and `n` the number of its parts that have the
+ * element. So neither the table nor a search grows with parts that repeat the same words.
  */
 export const arrayTable = (collection: AnyCollection) => `arr_${checkName('collection', collection.name)}`
 /** The SQL expression of a field. Indexes are built on it, so conditions must use the same text. */

@@ -1,10 +1,13 @@
 /** The tables of the embedded read store, and how to update them when a collection's declaration changes. */
-import { type Sqlite, select } from '../sqlite.ts'
+import { type Sqlite, select, selectTuples } from '../sqlite.ts'
 import { checkName } from './filter.ts'
 import type { AnyCollection } from './read-store.ts'
 import { arrayTable, documentTable, fieldOf } from './sqlite-query.ts'
 
-/** `array_fields` records which fields are in the array tables. */
+/**
+ * `array_fields` records which fields are in the array tables. `part_owners` records which collections have parts of
+ * other documents, and the field with the id of those.
+ */
 export const SCHEMA = `
   CREATE TABLE IF NOT EXISTS checkpoints (
     name TEXT PRIMARY KEY,
@@ -15,6 +18,10 @@ export const SCHEMA = `
     collection TEXT,
     field TEXT,
     PRIMARY KEY (collection, field)
+  ) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS part_owners (
+    collection TEXT PRIMARY KEY,
+    field TEXT NOT NULL
   ) WITHOUT ROWID;
 `
 
@@ -27,7 +34,7 @@ export function prepareCollection(db: Sqlite, collection: AnyCollection): void {
     body TEXT NOT NULL
   )`)
   prepareIndexes(db, collection, documents)
-  prepareArrays(db, collection, documents)
+  prepareArrays(db, collection)
 }
 
 function prepareIndexes(db: Sqlite, collection: AnyCollection, documents: string): void {
@@ -50,15 +57,18 @@ function prepareIndexes(db: Sqlite, collection: AnyCollection, documents: string
   }
 }
 
-/** Removes the tables of a collection. Runs in the caller's transaction. */
-export function dropCollection(db: Sqlite, collection: AnyCollection): void {
-  db.exec(`DROP TABLE IF EXISTS ${documentTable(collection)}; DROP TABLE IF EXISTS ${arrayTable(collection)}`)
-  db.prepare('DELETE FROM array_fields WHERE collection = ?').run(collection.name)
-}
+/** The statements that remove the tables of a collection. */
+export const dropStatements = (collection: AnyCollection): string[] => [
+  `DROP TABLE IF EXISTS ${documentTable(collection)}`,
+  `DROP TABLE IF EXISTS ${arrayTable(collection)}`,
+  ...['array_fields', 'part_owners'].map(
+    (table) => `DELETE FROM ${table} WHERE collection = '${checkName('collection', collection.name)}'`,
+  ),
+]
 
-function prepareArrays(db: Sqlite, collection: AnyCollection, documents: string): void {
+function prepareArrays(db: Sqlite, collection: AnyCollection): void {
   const arrays = arrayTable(collection)
-  const { partOf } = collection
+  const { name, partOf } = collection
   // The primary key serves to test one document, the index by value to find documents.
   if (partOf === undefined) {
     db.exec(`CREATE TABLE IF NOT EXISTS ${arrays} (
@@ -69,23 +79,22 @@ function prepareArrays(db: Sqlite, collection: AnyCollection, documents: string)
     ) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS ${arrays}__value ON ${arrays} (field, value, id)`)
   } else {
-    const columns = select<[string], { name: string }>(db, 'SELECT name FROM pragma_table_info(?)').all(
-      arrays,
-    )
-    if (columns.length > 0 && !columns.some(({ name }) => name === 'owner')) {
+    const columns = `SELECT count(*), coalesce(sum(name = 'n'), 0) FROM pragma_table_info(?)`
+    const [all, counts] = selectTuples<[string], [number, number]>(db, columns).get(arrays) ?? [0, 0]
+    if (all > 0 && counts === 0) {
       // An earlier version made it. Its rows are made again below.
       db.exec(`DROP TABLE ${arrays}`)
-      db.prepare('DELETE FROM array_fields WHERE collection = ?').run(collection.name)
+      db.prepare('DELETE FROM array_fields WHERE collection = ?').run(name)
     }
-    // To test one document, its parts are read as one: by their common document, and then by value.
     db.exec(`CREATE TABLE IF NOT EXISTS ${arrays} (
       field TEXT,
       owner TEXT,
       value,
-      id TEXT,
-      PRIMARY KEY (field, owner, value, id)
+      n INTEGER NOT NULL,
+      PRIMARY KEY (field, owner, value)
     ) WITHOUT ROWID;
-    CREATE INDEX IF NOT EXISTS ${arrays}__value ON ${arrays} (field, value, owner, id)`)
+    CREATE INDEX IF NOT EXISTS ${arrays}__value ON ${arrays} (field, value, owner)`)
+    db.prepare('INSERT OR REPLACE INTO part_owners (collection, field) VALUES (?, ?)').run(name, partOf)
   }
   const held = select<[string], { field: string }>(
     db,
@@ -98,11 +107,25 @@ function prepareArrays(db: Sqlite, collection: AnyCollection, documents: string)
   }
   for (const field of collection.arrays) {
     if (held.some((row) => row.field === field)) continue
-    const owner = partOf === undefined ? ['', ''] : [', owner', `, coalesce(${fieldOf(partOf)}, '')`]
-    db.exec(`INSERT OR IGNORE INTO ${arrays} (field, id, value${owner[0]})
-      SELECT '${checkName('field', field)}', d.id, element.value${owner[1]}
-      FROM ${documents} AS d, json_each(body, '$.${field}') AS element
-      WHERE json_type(body, '$.${field}') = 'array' AND element.type IN ('text', 'integer', 'real')`)
+    db.exec(
+      partOf === undefined
+        ? `INSERT OR IGNORE INTO ${arrays} (field, id, value) ${elementsSql(collection, field)}`
+        : `INSERT INTO ${arrays} (field, owner, value, n) ${ownedElementsSql(collection, field, partOf)}`,
+    )
     db.prepare('INSERT INTO array_fields (collection, field) VALUES (?, ?)').run(collection.name, field)
   }
 }
+
+/** Selects the elements of a field of all documents: field, id, value. An element that is twice in one comes twice. */
+export const elementsSql = (collection: AnyCollection, field: string) => `
+  SELECT '${checkName('field', field)}' AS field, d.id AS id, element.value AS value ${fromElements(collection, field)}`
+
+/** Selects the elements of a field of all parts: field, owner, value, and the number of parts that have it. */
+export const ownedElementsSql = (collection: AnyCollection, field: string, partOf: string) => `
+  SELECT '${checkName('field', field)}' AS field, coalesce(${fieldOf(partOf)}, '') AS owner,
+    element.value AS value, count(DISTINCT d.id) AS n
+  ${fromElements(collection, field)} GROUP BY 2, 3`
+
+const fromElements = (collection: AnyCollection, field: string) => `
+  FROM ${documentTable(collection)} AS d, json_each(body, '$.${checkName('field', field)}') AS element
+  WHERE json_type(body, '$.${field}') = 'array' AND element.type IN ('text', 'integer', 'real')`

@@ -1,29 +1,26 @@
-/** The writes of the embedded read store: one transaction at a time, in small steps that let requests run. */
+/** The writes of the embedded read store: one transaction at a time, which a thread runs. */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
-import { StoreUnavailable } from '../events/event-store.ts'
-import { type Bytes, isBusy, type Sqlite, selectColumn } from '../sqlite.ts'
+import { LOG_START, type Position, StoreUnavailable } from '../events/event-store.ts'
+import { type Durability, isBusy, type Sqlite } from '../sqlite.ts'
+import { type Run, threadWriter } from '../sqlite-thread.ts'
 import { createTurns } from '../turns.ts'
-import { type Element, isElement } from './filter.ts'
-import type { AnyCollection, Change, Checkpoint, ReadStore } from './read-store.ts'
-import { selectCheckpoint, selectMany } from './sqlite-documents.ts'
-import { arrayTable, type Bindable, documentTable } from './sqlite-query.ts'
-import { dropCollection, prepareCollection, SCHEMA } from './sqlite-schema.ts'
-import { cachedStatements } from './sqlite-statements.ts'
+import type { AnyCollection, Change, Checkpoint, ReadStore, Stored } from './read-store.ts'
+import { type ArrayChange, writeArrays } from './sqlite-arrays.ts'
+import { arrayTable, documentTable } from './sqlite-query.ts'
+import { dropStatements, prepareCollection, SCHEMA } from './sqlite-schema.ts'
 
 /** How long a write may block the event loop before it lets requests run, in milliseconds. */
 const TURN_MS = 5
-/** How long a write waits for another process's write to end, in milliseconds. */
+/** How long to wait for another process's write to end before the tables are prepared, in milliseconds. */
 const LOCK_WAIT_MS = 5000
 const LOCK_RETRY_MS = 20
-/** The most elements of an array that one statement writes. */
-const CHUNK_SIZE = 1000
 
-/** The most changes that one statement writes: about 2 ms of work. */
+/** The most changes that one statement writes. */
 const GROUP_SIZE = 100
 /** The most characters of documents that one statement writes; a single larger document is written alone. */
 const GROUP_CHARACTERS = 256 * 1024
 
-/** A put with its document as JSON. A document that cannot be JSON fails before the first write. */
+/** A put with its document as JSON. */
 interface Put {
   id: string
   position: number
@@ -40,154 +37,174 @@ interface Group {
   characters: number
 }
 
+/** A document as it is, or will be when the transaction ends. A deleted one has no body. */
+interface Known {
+  position: Position
+  body: object | undefined
+}
+
+/** What earlier groups of a transaction have written, by collection and id. */
+type Written = Map<string, Map<string, Known>>
+
+const NONE: ReadonlyMap<string, Known> = new Map()
+
 /** The writing half of the store. */
 export interface Writes extends Pick<ReadStore, 'prepare' | 'clear' | 'drop' | 'apply' | 'moveCheckpoint'> {
   /** Refuses new writes and waits for the ones that are under way. The connection stays open. */
   end(): Promise<void>
 }
 
-/** Prepares the tables and the writes on their own connection. @throws BrokenFile when the file is damaged */
-export function createWrites(writer: Sqlite, file: string): Writes {
-  writer.exec(SCHEMA)
-  // No busy timeout: SQLite would block the event loop while it waits for a lock, and `begin` does not. More memory and
-  // fewer checkpoints: a rebuild writes to many indexes. With SQLite's defaults (2 MiB of pages in memory, a checkpoint
-  // every 4 MiB) it would write the same pages many times.
-  writer.exec('PRAGMA busy_timeout = 0; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 8000')
-  const statement = cachedStatements((sql) => writer.prepare(sql))
-  /** Reads what a write replaces. On the writer's connection, since the same transaction may have written it. */
-  const replaced = cachedStatements((sql) => selectColumn<Bindable[], Bytes | null>(writer, sql))
+/** Reads the stored documents with these ids. */
+export type ReadStored = (collection: AnyCollection, ids: readonly string[]) => Stored<object>[]
+
+/**
+ * Prepares the tables and the writes. `db` is only to prepare tables: the thread has a connection of its own. `read` is
+ * for what a write replaces. No other process writes to the file, and here one transaction runs at a time.
+ * @throws BrokenFile when the file is damaged
+ */
+export function createWrites(db: Sqlite, file: string, durability: Durability, read: ReadStored): Writes {
+  db.exec(SCHEMA)
+  // No busy timeout: SQLite would block the event loop while it waits for a lock, and `begin` does not.
+  db.exec('PRAGMA busy_timeout = 0')
+  const thread = threadWriter(file, durability)
   const inTurn = createTurns()
   let closed = false
 
-  /** Runs one transaction at a time. It writes everything or nothing. */
-  function transaction(work: () => Promise<void>): Promise<void> {
+  /** Runs one write at a time. It writes everything or nothing. */
+  function write<T>(work: () => Promise<T>): Promise<T> {
     if (closed) return Promise.reject(new StoreUnavailable('the read models are closed'))
     return inTurn('write', async () => {
       try {
-        await begin(writer)
-        await work()
-        writer.exec('COMMIT')
+        return await work()
       } catch (error) {
-        if (writer.inTransaction) writer.exec('ROLLBACK')
+        if (db.inTransaction) db.exec('ROLLBACK')
         // A TypeError is a wrong declaration: the caller's mistake, not a failure of the disk.
         throw error instanceof TypeError ? error : unavailable('written', error)
       }
     })
   }
 
-  /** Writes a group of changes. Yields after each step, where requests may run. */
-  function* write({ collection, ids, puts, deletes }: Group): Generator<undefined> {
-    const table = documentTable(collection)
-    const replacedBy = (sql: string, parameter: string) => replaced(sql).get(parameter)
-    // Only the arrays need to know what is replaced.
-    const before = new Map(
-      collection.arrays.length === 0
-        ? []
-        : selectMany<object>(file, collection, [...ids], replacedBy).map((stored) => [stored.id, stored]),
-    )
-    const current = puts.filter(({ id, position }) => position >= (before.get(id)?.position ?? 0))
-    if (current.length > 0) {
-      // One statement for many documents: to call the driver for each one takes half as long again.
-      const rows = current.map(({ id, position, json }) => `[${asJson(id)},${position},${json}]`)
-      statement(
-        `INSERT INTO ${table} (id, position, body)
-           SELECT value ->> 0, value ->> 1, value -> 2 FROM json_each(?) WHERE true
-           ON CONFLICT (id) DO UPDATE SET position = excluded.position, body = excluded.body
-           WHERE excluded.position >= position`,
-      ).run(`[${rows.join()}]`)
-      yield
-    }
-    if (deletes.length > 0) {
-      const sql = `DELETE FROM ${table} WHERE id IN (SELECT value FROM json_each(?))`
-      statement(sql).run(`[${deletes.map(asJson).join()}]`)
-      yield
-    }
-    if (collection.arrays.length === 0) return
-    for (const { id, body } of current) yield* writeArrays(collection, id, before.get(id)?.body ?? {}, body)
-    for (const id of deletes) yield* writeArrays(collection, id, before.get(id)?.body ?? {}, {})
-  }
-
-  /** Updates the array tables. Writes only the difference: a long list often changes by one or two elements. */
-  function* writeArrays(
-    collection: AnyCollection,
-    id: string,
-    before: object,
-    after: object,
-  ): Generator<undefined> {
-    const table = arrayTable(collection)
-    for (const field of collection.arrays) {
-      const old = elementsOf(before, field)
-      const now = elementsOf(after, field)
-      const removed = [...old].filter((value) => !now.has(value))
-      const added = [...now].filter((value) => !old.has(value))
-      const { partOf } = collection
-      const [and, column, ask] = partOf === undefined ? ['', '', ''] : [' AND owner = ?', ', owner', ', ?']
-      const remove = `DELETE FROM ${table}
-        WHERE field = ? AND id = ?${and} AND value IN (SELECT value FROM json_each(?))`
-      const add = `INSERT OR IGNORE INTO ${table} (field, id${column}, value)
-        SELECT ?, ?${ask}, value FROM json_each(?)`
-      for (const [sql, values, of] of [[remove, removed, before] as const, [add, added, after] as const]) {
-        const owner = partOf === undefined ? [] : [ownerIn(of, partOf)]
-        // A chunk is one statement: a few dozen words take one step, tens of thousands take several.
-        for (let i = 0; i < values.length; i += CHUNK_SIZE) {
-          statement(sql).run(field, id, ...owner, JSON.stringify(values.slice(i, i + CHUNK_SIZE)))
-          yield
-        }
-      }
-    }
-  }
-
-  const readCheckpoint = selectCheckpoint(writer)
-
-  function writeCheckpoint(name: string, { position, version }: Checkpoint): void {
-    statement(
-      `INSERT INTO checkpoints (name, position, version) VALUES (?, ?, ?)
-         ON CONFLICT (name) DO UPDATE SET position = excluded.position, version = excluded.version`,
-    ).run(name, position, version)
+  /**
+   * The group's documents before its changes, for the arrays: only these need to know what is replaced. `written` are
+   * those of earlier groups of the same transaction, which cannot be read yet.
+   */
+  function replacedBy({ collection, ids }: Group, written: Written): ReadonlyMap<string, Known> {
+    if (collection.arrays.length === 0) return NONE
+    const before = new Map<string, Known>()
+    const wanted = [...ids].filter((id) => {
+      const known = written.get(collection.name)?.get(id)
+      if (known !== undefined) before.set(id, known)
+      return known === undefined
+    })
+    for (const stored of read(collection, wanted)) before.set(stored.id, stored)
+    return before
   }
 
   return {
     prepare: (collections) =>
-      transaction(async () => {
-        for (const collection of collections) prepareCollection(writer, collection)
+      write(async () => {
+        await begin(db)
+        for (const collection of collections) prepareCollection(db, collection)
+        db.exec('COMMIT')
       }),
     async clear(collection) {
       const tables = [documentTable(collection), arrayTable(collection)]
-      await transaction(async () => {
-        for (const table of tables) writer.exec(`DELETE FROM ${table}`)
-      })
+      await write(() =>
+        thread.transaction(async (run) => {
+          for (const table of tables) run(`DELETE FROM ${table}`)
+        }),
+      )
     },
     async drop(collection) {
-      await transaction(async () => dropCollection(writer, collection))
+      await write(() =>
+        thread.transaction(async (run) => {
+          for (const sql of dropStatements(collection)) run(sql)
+        }),
+      )
     },
-    async moveCheckpoint(name, before, { position, version }) {
-      let moved = false
-      await transaction(async () => {
-        const now = readCheckpoint(name)
-        moved = now?.position === before?.position && now?.version === before?.version
-        if (moved) writeCheckpoint(name, { position, version })
-      })
-      return moved
-    },
+    moveCheckpoint: (name, before, after) =>
+      write(async () => {
+        const changed = await thread.transaction(async (run) => {
+          const { position, version } = after
+          if (before === undefined) {
+            const sql = 'INSERT OR IGNORE INTO checkpoints (name, position, version) VALUES (?, ?, ?)'
+            return run(sql, name, position, version)
+          }
+          const sql = `UPDATE checkpoints SET position = ?, version = ?
+            WHERE name = ? AND position = ? AND version = ?`
+          run(sql, position, version, name, before.position, before.version)
+        })
+        return changed === 1
+      }),
     async apply(changes, checkpoints) {
-      const groups = groupsOf(changes)
-      await transaction(async () => {
-        let turn = performance.now()
-        for (const group of groups) {
-          for (const _ of write(group)) {
+      await write(() =>
+        thread.transaction(async (run) => {
+          const written: Written = new Map()
+          let turn = performance.now()
+          for (const group of groupsOf(changes)) {
+            writeGroup(run, group, replacedBy(group, written), written)
             if (performance.now() - turn < TURN_MS) continue
             await nextTurn()
             turn = performance.now()
           }
-        }
-        for (const [name, checkpoint] of checkpoints) writeCheckpoint(name, checkpoint)
-      })
+          for (const [name, checkpoint] of checkpoints) writeCheckpoint(run, name, checkpoint)
+        }),
+      )
     },
     async end() {
       closed = true
-      await inTurn('write', async () => {})
+      await inTurn('write', () => thread.close())
     },
   }
+}
+
+/** Sends the statements that write a group of changes. */
+function writeGroup(
+  run: Run,
+  { collection, puts, deletes }: Group,
+  before: ReadonlyMap<string, Known>,
+  written: Written,
+): void {
+  const table = documentTable(collection)
+  const current = puts.filter(({ id, position }) => position >= (before.get(id)?.position ?? 0))
+  if (current.length > 0) {
+    // One statement for many documents: to call the driver for each one takes half as long again.
+    const rows = current.map(({ id, position, json }) => `[${asJson(id)},${position},${json}]`)
+    run(
+      `INSERT INTO ${table} (id, position, body)
+         SELECT value ->> 0, value ->> 1, value -> 2 FROM json_each(?) WHERE true
+         ON CONFLICT (id) DO UPDATE SET position = excluded.position, body = excluded.body
+         WHERE excluded.position >= position`,
+      `[${rows.join()}]`,
+    )
+  }
+  if (deletes.length > 0) {
+    const sql = `DELETE FROM ${table} WHERE id IN (SELECT value FROM json_each(?))`
+    run(sql, `[${deletes.map(asJson).join()}]`)
+  }
+  if (collection.arrays.length === 0) return
+  const known = written.get(collection.name) ?? new Map<string, Known>()
+  written.set(collection.name, known)
+  const arrays: ArrayChange[] = []
+  for (const { id, position, body } of current) {
+    arrays.push({ id, before: before.get(id)?.body, after: body })
+    known.set(id, { position, body })
+  }
+  for (const id of deletes) {
+    arrays.push({ id, before: before.get(id)?.body, after: undefined })
+    known.set(id, { position: LOG_START, body: undefined })
+  }
+  writeArrays(run, collection, arrays)
+}
+
+function writeCheckpoint(run: Run, name: string, { position, version }: Checkpoint): void {
+  run(
+    `INSERT INTO checkpoints (name, position, version) VALUES (?, ?, ?)
+       ON CONFLICT (name) DO UPDATE SET position = excluded.position, version = excluded.version`,
+    name,
+    position,
+    version,
+  )
 }
 
 /** Begins a transaction. Waits for the lock of another process without blocking the event loop. */
@@ -208,8 +225,7 @@ async function begin(db: Sqlite): Promise<void> {
 const asJson = (id: string) => JSON.stringify(Buffer.from(id).toString())
 
 /** Groups successive changes of the same collection. A document that changes twice is in two groups. */
-function groupsOf(changes: readonly Change[]): Group[] {
-  const groups: Group[] = []
+function* groupsOf(changes: readonly Change[]): Generator<Group> {
   let group: Group | undefined
   for (const change of changes) {
     const { collection, id } = change
@@ -219,8 +235,8 @@ function groupsOf(changes: readonly Change[]): Group[] {
       group.characters < GROUP_CHARACTERS &&
       !group.ids.has(id)
     if (group === undefined || !fits) {
+      if (group !== undefined) yield group
       group = { collection, ids: new Set(), puts: [], deletes: [], characters: 0 }
-      groups.push(group)
     }
     group.ids.add(id)
     if (change.op === 'delete') {
@@ -231,18 +247,7 @@ function groupsOf(changes: readonly Change[]): Group[] {
     group.characters += json.length
     group.puts.push({ id, position: change.position, body: change.body, json })
   }
-  return groups
-}
-
-/** The id of the document that a part belongs to. A part without one is found by no query. */
-function ownerIn(body: object, partOf: string): string {
-  const owner: unknown = Reflect.get(body, partOf)
-  return typeof owner === 'string' ? owner : ''
-}
-
-function elementsOf(body: object, field: string): Set<Element> {
-  const value: unknown = Reflect.get(body, field)
-  return new Set(Array.isArray(value) ? value.filter(isElement) : [])
+  if (group !== undefined) yield group
 }
 
 /** The error of a read or write that SQLite refused. */

@@ -28,7 +28,7 @@ const MAX_CANDIDATES = 10
  */
 export function openSqliteReadStore(file: string, durability: Durability = 'NORMAL'): ReadStore {
   const writer = openSqlite(file, durability)
-  const writes = closeOnError(file, [writer], () => createWrites(writer, file))
+  const writes = closeOnError(file, [writer], () => createWrites(writer, file, durability, stored))
   const reader = openSqlite(file, durability)
 
   const query = {
@@ -39,6 +39,10 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     checkpoint: selectCheckpoint(reader),
   }
   let closed = false
+
+  function stored<D extends object>(collection: AnyCollection, ids: readonly string[]) {
+    return selectMany<D>(file, collection, ids, (sql, parameter) => query.json(sql).get(parameter))
+  }
 
   function read<T>(run: () => T): T {
     if (closed) throw new StoreUnavailable('the read models are closed')
@@ -99,7 +103,7 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
       })
     },
     async getMany(collection, ids) {
-      return read(() => selectMany(file, collection, ids, (sql, parameter) => query.json(sql).get(parameter)))
+      return read(() => stored(collection, ids))
     },
     async find<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D> = {}) {
       const conditions = readFilter(collection, filter)

@@ -3,6 +3,7 @@
  * what it wrote, so a view never answers with an older version than that projector has applied.
  */
 import { LRUCache } from 'lru-cache'
+import { Refused, refuse } from '../refusal.ts'
 import type {
   AnyCollection,
   Collection,
@@ -27,6 +28,8 @@ export interface View<D extends object> {
   page(filter: Filter<D>, options: FindOptions<D>): Promise<FoundPage<D>>
   /** The ids of all matching documents, in no order. Cached like counts. */
   ids(filter: Filter<D>): Promise<readonly string[]>
+  /** Whether its read model has stopped: then nobody knows here what was made since. */
+  hasStopped(): boolean
   /** Removes the documents of the projector's last batch from the cache. */
   applied(touched: readonly Touched[]): void
   /** Empties the cache after the collection was rebuilt. */
@@ -37,11 +40,22 @@ const MAX_CHARACTERS = 32 * 1024 * 1024
 const MAX_ANSWERS = 10_000
 const MAX_IDS = 1_000_000
 
+/**
+ * The refusal for what a view does not have: not found. While the read model has stopped, what is asked for may have
+ * been made since: then the refusal is "unavailable".
+ */
+export function notFoundIn(view: Pick<View<object>, 'hasStopped'>, message: string): Refused {
+  if (!view.hasStopped()) return new Refused(refuse.notFound(message))
+  const reason = 'the read model has stopped, so what was made since is not known; see /healthz'
+  return new Refused(refuse.unavailable(`${message}: ${reason}`))
+}
+
 /** `idOf` returns the id under which a document is stored. */
 export function createView<D extends object>(
   store: ReadStore,
   collection: Collection<D>,
   idOf: (document: D) => string,
+  hasStopped: () => boolean = () => false,
 ): View<D> {
   const documents = new LRUCache<string, D>({
     maxSize: MAX_CHARACTERS,
@@ -123,6 +137,7 @@ export function createView<D extends object>(
       return { found: await store.find(collection, filter, options), total }
     },
     ids: (filter) => cached(idLists, JSON.stringify(filter), () => store.ids(collection, filter)),
+    hasStopped,
     applied(touched) {
       const own = touched.filter((one) => one.collection.name === collection.name)
       if (own.length === 0 && !touched.some((one) => partNames.has(one.collection.name))) return

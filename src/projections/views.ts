@@ -21,7 +21,12 @@ import { createView } from './view.ts'
 
 /** A row of the table below: a read model and a function that creates its view. */
 function viewed<D extends object>(fold: Fold<D>, idOf: (document: D) => string) {
-  return { model: readModel(fold), view: (store: ReadStore) => createView(store, fold.collection, idOf) }
+  const model = readModel(fold)
+  return {
+    model,
+    view: (store: ReadStore, hasStopped: (model: string) => boolean) =>
+      createView(store, fold.collection, idOf, () => hasStopped(model.name)),
+  }
 }
 
 const byId = ({ id }: { id: number }) => `${id}`
@@ -44,10 +49,10 @@ const VIEWED = {
 
 export type Views = { [Name in keyof typeof VIEWED]: ReturnType<(typeof VIEWED)[Name]['view']> }
 
-/** Creates the views of a store, each with its own cache. */
-export function createViews(store: ReadStore): Views
-export function createViews(store: ReadStore) {
-  return Object.fromEntries(Object.entries(VIEWED).map(([name, { view }]) => [name, view(store)]))
+/** Creates the views of a store, each with its own cache. `hasStopped`: whether the read model with a name has. */
+export function createViews(store: ReadStore, hasStopped?: (model: string) => boolean): Views
+export function createViews(store: ReadStore, hasStopped = (_model: string) => false) {
+  return Object.fromEntries(Object.entries(VIEWED).map(([name, { view }]) => [name, view(store, hasStopped)]))
 }
 
 /**

@@ -16,6 +16,18 @@ const UNSPACED = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Lao}\p{
 const PARTS = new RegExp(`(${UNSPACED.source})`, 'u')
 
 /**
+ * Longer runs of marks are cut. To put the marks of one run in order takes time by the square of their number, and no
+ * language needs more (Unicode calls this the stream-safe format).
+ */
+const LONG_MARKS = /(\p{M}{30})\p{M}+/gu
+
+/**
+ * How many times longer than its text the words may be. One character can stand for eighteen; in no text of a language
+ * do they all.
+ */
+const MAX_GROWTH = 4
+
+/**
  * Returns each word once, in lower case, in the order of the text. A word is a run of letters and digits of any
  * script. In a script without spaces, each character and the next one form a word, so that any part of such a text is
  * found.
@@ -24,26 +36,36 @@ export function wordsOf(text: string): string[] {
   if (ASCII.test(text)) return [...new Set(text.toLowerCase().match(ASCII_RUNS)?.map(beginning))]
   const words = new Set<string>()
   for (const run of new Set(withoutCase(text).match(RUNS))) {
-    if (UNSPACED.test(run)) for (const word of unspacedWords(run)) words.add(word)
+    if (UNSPACED.test(run)) addUnspaced(words, run)
     else words.add(beginning(run))
   }
   return [...words]
 }
 
-function* unspacedWords(run: string): Iterable<string> {
+function addUnspaced(words: Set<string>, run: string): void {
   for (const part of run.split(PARTS)) {
     if (!UNSPACED.test(part)) {
-      if (part !== '') yield beginning(part)
+      if (part !== '') words.add(beginning(part))
       continue
     }
-    const characters = [...part]
-    for (const [i, character] of characters.entries()) yield `${character}${characters[i + 1] ?? ''}`
+    for (let i = 0, next = 0; i < part.length; i = next) {
+      next = i + lengthAt(part, i)
+      words.add(part.slice(i, next + lengthAt(part, next)))
+    }
   }
 }
 
+/** The length of the character at a place: 2 for a surrogate pair. */
+const lengthAt = (text: string, i: number) => ((text.codePointAt(i) ?? 0) > 0xffff ? 2 : 1)
+
 /** Removes case. Converts to upper case first, because some letters share a capital: ß and ss, the two Greek sigmas. */
 function withoutCase(text: string): string {
-  return text.normalize('NFKC').toUpperCase().toLowerCase().replaceAll('ς', 'σ').normalize('NFKC')
+  const plain = text
+    .replace(LONG_MARKS, '$1')
+    .normalize('NFKC')
+    .slice(0, MAX_GROWTH * text.length)
+  const folded = plain.toUpperCase().toLowerCase()
+  return folded.replaceAll('ς', 'σ').normalize('NFKC')
 }
 
 /** The first `MAX_WORD` characters. It never cuts a character (a surrogate pair) in half. */

@@ -49,7 +49,10 @@ export function attachmentQueryRoutes(services: Services): FastifyPluginAsyncTyp
       async (request) => {
         const { repository } = await onRepository(services, request, 'read')
         const comment = await commentFor(services, repository.id, request.params.id)
-        return attachmentWire(attachmentOf(comment, request.params.attachment_id), services.publicUrl())
+        return attachmentWire(
+          attachmentOf(services, comment, request.params.attachment_id),
+          services.publicUrl(),
+        )
       },
     )
   }
@@ -74,7 +77,7 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
   /** The refusal for a file that is not on disk: it may just have been deleted. */
   function lost(uuid: string): Refused {
     log.warn({ uuid }, 'the file of an attachment is missing')
-    return noSuchFile()
+    return noSuchFile(services)
   }
 
   async function readable(requester: AccountDocument | null, uuid: string) {
@@ -82,7 +85,7 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
     const file = comment?.attachments.find((one) => one.uuid === uuid)
     const repository = comment && (await views.repositories.get(`${comment.repoId}`))
     const access = repository === undefined ? 'none' : accessTo(repository, requester)
-    if (file === undefined || !atLeast(access, 'read')) throw noSuchFile()
+    if (file === undefined || !atLeast(access, 'read')) throw noSuchFile(services)
     return file
   }
 

@@ -1,7 +1,7 @@
 /** Reading branches: from the read model, without asking git. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { branchId } from '../projections/branches.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { notFoundIn } from '../projections/view.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { BranchParams, BranchWire, branchWire } from '../wire/branches.ts'
@@ -32,7 +32,7 @@ export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox
       async (request) => {
         const { repository, access } = await onRepository(services, request, 'read')
         const branch = await services.views.branches.get(branchId(repository.id, request.params['*']))
-        if (branch === undefined) throw new Refused(refuse.notFound('branch not found'))
+        if (branch === undefined) throw notFoundIn(services.views.branches, 'branch not found')
         return branchWire(branch, repository, { requester: request.requester, access }, services.publicUrl())
       },
     )

@@ -2,7 +2,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { Refused, refuse } from '../refusal.ts'
-import { accessTo } from '../rights/access.ts'
+import { accessTo, isStranger } from '../rights/access.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import { signedIn } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
@@ -12,6 +12,15 @@ import { UserWire, userWire } from '../wire/users.ts'
 import { listSchema, pagedRows } from './paged-list.ts'
 
 export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
+  /** The repository in the path, for a requester to whom it has given a right. In Gitea any reader may ask. */
+  async function withPeople(request: Parameters<typeof onRepository>[1]) {
+    const { repository } = await onRepository(services, request, 'read')
+    if (isStranger(repository, signedIn(request))) {
+      throw new Refused(refuse.forbidden('only people of the repository may see its collaborators'))
+    }
+    return repository
+  }
+
   return async (app) => {
     const tags = ['repository']
 
@@ -19,8 +28,7 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
       '/repos/:owner/:repo/collaborators',
       { schema: { tags, params: RepositoryParams, ...listSchema(UserWire) } },
       async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'read')
-        signedIn(request)
+        const repository = await withPeople(request)
         const ids = pagedRows(services, request, reply, Object.keys(repository.collaborators))
         const found = await services.views.accounts.getMany(ids)
         return found.map((account) => userWire(account, services.publicUrl()))
@@ -31,8 +39,7 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
       '/repos/:owner/:repo/collaborators/:collaborator',
       { schema: { tags, params: CollaboratorParams, response: { 204: Type.Null() } } },
       async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'read')
-        signedIn(request)
+        const repository = await withPeople(request)
         const user = await collaboratorNamed(services, request.params.collaborator)
         if (repository.collaborators[`${user.id}`] === undefined) {
           throw new Refused(refuse.notFound(`${user.login} is not a collaborator`))

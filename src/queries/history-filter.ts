@@ -5,7 +5,14 @@ import type { DomainEvent } from '../events/domain-events.ts'
 import type { RecordedEvent } from '../events/event-store.ts'
 import { OptionalText } from '../http/optional-text.ts'
 import { exactTimeRange, TimeRangeQuery } from '../http/time-range.ts'
-import { actorKey, actorOf, type HistoryDocument, isForAdmins, isInHistory } from '../projections/history.ts'
+import {
+  actorKey,
+  actorOf,
+  type HistoryDocument,
+  hasIssueWords,
+  isForAdmins,
+  isInHistory,
+} from '../projections/history.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { namesIn } from './issue-pages.ts'
 
@@ -25,6 +32,8 @@ export interface HistoryFilter {
   before?: number
   /** False: without events that only admins of the repository may see. */
   adminsOnly?: false
+  /** False: without events that hold the words of issues, comments, labels and milestones. */
+  issueWords?: false
 }
 
 /** The filter in a query. @throws Refused (unprocessable) for an invalid date-time, and for types that no history has */
@@ -49,11 +58,12 @@ function isEventType(type: string): type is DomainEvent['type'] {
 /** Whether the event of the document matches the filter. */
 export function matchesFilter(
   filter: HistoryFilter,
-  { type, actor, at }: Pick<HistoryDocument, 'type' | 'actor' | 'at'>,
+  { type, actor, at, issueWords }: Pick<HistoryDocument, 'type' | 'actor' | 'at' | 'issueWords'>,
 ): boolean {
   return (
     (filter.types === undefined || filter.types.has(type)) &&
     (filter.adminsOnly === undefined || !isForAdmins(type)) &&
+    (filter.issueWords === undefined || !issueWords) &&
     (filter.actor === undefined || filter.actor === actor) &&
     (filter.since === undefined || at >= filter.since) &&
     (filter.before === undefined || at <= filter.before)
@@ -61,6 +71,17 @@ export function matchesFilter(
 }
 
 /** Whether the event matches the filter. */
-export function eventMatchesFilter(filter: HistoryFilter, { type, metadata }: RecordedEvent): boolean {
-  return matchesFilter(filter, { type, actor: actorOf(metadata), at: Date.parse(metadata.at) })
+export function eventMatchesFilter(filter: HistoryFilter, event: RecordedEvent): boolean {
+  return matchesFilter(filter, factsOf(event))
+}
+
+/** What a filter asks of an event. */
+export function factsOf(event: RecordedEvent) {
+  const { type, metadata } = event
+  return {
+    type,
+    actor: actorOf(metadata),
+    at: Date.parse(metadata.at),
+    issueWords: hasIssueWords(event),
+  }
 }

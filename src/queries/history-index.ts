@@ -110,12 +110,17 @@ export function indexedHistory(
 }
 
 /** Whether a selection that contains all matching events contains no others. */
-function isExactly({ types, actor, since, before }: HistoryFilter, selection: Selection): boolean {
+function isExactly(
+  { types, actor, since, before, issueWords }: HistoryFilter,
+  selection: Selection,
+): boolean {
   return (
     (types === undefined || 'type' in selection) &&
     (actor === undefined || 'actor' in selection) &&
     since === undefined &&
-    before === undefined
+    before === undefined &&
+    // Few tokens are as narrow as that: an index for them is not worth its writes.
+    issueWords === undefined
   )
 }
 

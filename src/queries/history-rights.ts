@@ -3,6 +3,8 @@ import type { FastifyRequest } from 'fastify'
 import { LOG_START } from '../events/event-store.ts'
 import type { Projector } from '../projections/projector.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
+import { stillCounts } from '../rights/sign-in.ts'
+import { missingScopes } from '../rights/token-scopes.ts'
 import type { Services } from '../services.ts'
 import { eventMatchesFilter, type HistoryFilter } from './history-filter.ts'
 import type { Delivery } from './history-source.ts'
@@ -11,7 +13,7 @@ import type { Delivery } from './history-source.ts'
  * Reads the present rights of the requester, as a condition to add to the filter. Undefined: the requester may not see
  * the history any more.
  */
-export type Rights = () => Promise<Pick<HistoryFilter, 'adminsOnly'> | undefined>
+export type Rights = () => Promise<Pick<HistoryFilter, 'adminsOnly' | 'issueWords'> | undefined>
 
 export function repositoryRights(services: Services, request: FastifyRequest, repoId: number): Rights {
   return async () => {
@@ -22,14 +24,20 @@ export function repositoryRights(services: Services, request: FastifyRequest, re
     if (requester === undefined || repository === undefined) return undefined
     const access = accessTo(repository, requester)
     if (!atLeast(access, 'read')) return undefined
-    return atLeast(access, 'admin') ? {} : { adminsOnly: false }
+    return { ...(!atLeast(access, 'admin') && { adminsOnly: false }), ...wordsFor(request) }
   }
 }
 
-/** Readers of the repository see the whole history of an issue or pull request. */
+/** Issues, comments, labels and milestones need a scope of their own, wherever a token meets them. */
+function wordsFor({ tokenScopes }: FastifyRequest): Pick<HistoryFilter, 'issueWords'> {
+  const mayRead = tokenScopes === null || missingScopes(tokenScopes, ['issue'], 'read').length === 0
+  return mayRead ? {} : { issueWords: false }
+}
+
+/** Readers of the repository see the whole history of an issue or pull request, as far as their token goes. */
 export function discussionRights(services: Services, request: FastifyRequest, repoId: number): Rights {
   const rights = repositoryRights(services, request, repoId)
-  return async () => ((await rights()) === undefined ? undefined : {})
+  return async () => ((await rights()) === undefined ? undefined : wordsFor(request))
 }
 
 export function siteAdminRights(services: Services, request: FastifyRequest): Rights {
@@ -61,9 +69,10 @@ export async function visibleOf(
   return batch.filter(({ event }) => eventMatchesFilter(visibleFilter, event))
 }
 
-/** The requester as of now. Null: anonymous; undefined: the account or the token was deleted. */
+/** The requester as of now. Null: anonymous; undefined: the sign-in of the request no longer counts. */
 async function currentRequester({ views }: Services, { requester, tokenId }: FastifyRequest) {
   if (requester === null) return null
-  if (tokenId !== null && (await views.tokens.get(`${tokenId}`)) === undefined) return undefined
-  return views.accounts.get(`${requester.id}`)
+  const hasToken = tokenId !== null && (await views.tokens.get(`${tokenId}`)) !== undefined
+  const account = await views.accounts.get(`${requester.id}`)
+  return stillCounts({ account: requester, tokenId }, account, hasToken) ? account : undefined
 }

@@ -4,10 +4,10 @@ import { LRUCache } from 'lru-cache'
 import type { EventStore, RecordedEvent } from '../events/event-store.ts'
 import type { Page } from '../http/paging.ts'
 import { perStore } from '../per-store.ts'
-import { actorOf, type HistoryDocument } from '../projections/history.ts'
+import type { HistoryDocument } from '../projections/history.ts'
 import type { LiveEvent, Topic } from '../projections/live-events.ts'
 import { historyJson } from '../wire/history.ts'
-import { eventMatchesFilter, type HistoryFilter, matchesFilter } from './history-filter.ts'
+import { eventMatchesFilter, factsOf, type HistoryFilter, matchesFilter } from './history-filter.ts'
 
 export interface History {
   /** The field that grows from event to event. It is the id of an event in server-sent events. */
@@ -63,7 +63,9 @@ export function streamHistory(events: EventStore, stream: string): History {
         if (skip < total) for await (const event of events.readStream(stream, wanted)) page.push(event)
         return { events: page, total }
       }
-      const matching = (await factsOf(events, stream, signal)).filter((facts) => matchesFilter(filter, facts))
+      const matching = (await streamFacts(events, stream, signal)).filter((facts) =>
+        matchesFilter(filter, facts),
+      )
       const positions = matching.slice(skip, skip + limit).map(({ position }) => position)
       for await (const event of events.readPositions(positions)) page.push(event)
       return { events: page, total: matching.length }
@@ -72,7 +74,7 @@ export function streamHistory(events: EventStore, stream: string): History {
 }
 
 /** The facts of one event. Its index in the array is its revision. */
-type EventFacts = Pick<HistoryDocument, 'position' | 'type' | 'actor' | 'at'>
+type EventFacts = Pick<HistoryDocument, 'position' | 'type' | 'actor' | 'at' | 'issueWords'>
 
 /** Events of all streams together, about 100 bytes each. A longer stream is read each time. */
 const MAX_EVENTS = 200_000
@@ -82,7 +84,7 @@ const cachedFacts = perStore(
 )
 
 /** The facts of all events of a stream; only of the first events when the signal aborts the reading. */
-async function factsOf(
+async function streamFacts(
   events: EventStore,
   stream: string,
   signal: AbortSignal,
@@ -90,8 +92,8 @@ async function factsOf(
   const ofStore = cachedFacts(events)
   const before = ofStore.get(stream) ?? []
   const facts: EventFacts[] = [...before]
-  for await (const { position, type, metadata } of events.readStream(stream, { from: before.length })) {
-    facts.push({ position, type, actor: actorOf(metadata), at: Date.parse(metadata.at) })
+  for await (const event of events.readStream(stream, { from: before.length })) {
+    facts.push({ position: event.position, ...factsOf(event) })
     if (facts.length % EVENTS_PER_TURN !== 0) continue
     if (signal.aborted) return facts
     await nextTurn()

@@ -5,7 +5,7 @@ import type { Static } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import type { Sort } from '../projections/read-store.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { notFoundIn } from '../projections/view.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import {
@@ -32,7 +32,7 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
   async function labelIn(owner: LabelOwner, id: string): Promise<Static<typeof LabelWire>> {
     const number = pathNumber(id)
     const label = number === undefined ? undefined : await labels.get(`${number}`)
-    if (label?.scopeKey !== scopeKey(owner.scope)) throw new Refused(refuse.notFound('label not found'))
+    if (label?.scopeKey !== scopeKey(owner.scope)) throw notFoundIn(labels, 'label not found')
     return labelWire(label, owner, services.publicUrl())
   }
 

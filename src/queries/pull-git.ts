@@ -20,7 +20,7 @@ import { gitDirOf, type Services } from '../services.ts'
 import { ChangedFileWire, changedFileWire } from '../wire/changed-files.ts'
 import { type CommitContext, CommitWire, commitWire } from '../wire/commits.ts'
 import { onPull, PullParams } from '../wire/pulls.ts'
-import { userWire } from '../wire/users.ts'
+import { usersByEmail, userWire } from '../wire/users.ts'
 import { filteredListSchema } from './paged-list.ts'
 
 /**
@@ -75,14 +75,12 @@ async function verifiedOf({ config }: Services, dir: string, commits: readonly C
 
 /** Users by the e-mail addresses of authors and committers. */
 async function peopleOf(
-  { views, publicUrl }: Services,
+  services: Services,
   commits: readonly CommitFacts[],
 ): Promise<CommitContext['people']> {
-  const emails = new Set(commits.flatMap(({ author, committer }) => [author.email, committer.email]))
-  emails.delete('')
-  if (emails.size === 0) return new Map()
-  const found = await views.accounts.find({ kind: 'user', email: { $in: [...emails] } })
-  return new Map(found.map((account) => [account.email, userWire(account, publicUrl())]))
+  const emails = commits.flatMap(({ author, committer }) => [author.email, committer.email])
+  const found = await usersByEmail(services, emails)
+  return new Map([...found].map(([email, account]) => [email, userWire(account, services.publicUrl())]))
 }
 
 export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {

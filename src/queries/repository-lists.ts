@@ -9,10 +9,10 @@ import { sendOnePage } from '../http/paging.ts'
 import { sendStreamedList } from '../http/streamed-list.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { Filter } from '../projections/read-store.ts'
-import { ANYONE, type RepositoryDocument, repositoryKey } from '../projections/repositories.ts'
+import { type RepositoryDocument, repositoryKey } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
-import { canSee } from '../rights/visibility.ts'
+import { canSee, everybodyLike } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
 import { OrganizationParams, organizationFor } from '../wire/organizations.ts'
 import { PlainRepositoryWire, repositoryWires } from '../wire/repositories.ts'
@@ -40,7 +40,7 @@ function visibleTo(owner: AccountDocument, requester: AccountDocument | null): S
   const all =
     requester !== null &&
     (requester.siteAdmin || requester.id === owner.id || requester.memberships[`${owner.id}`] !== undefined)
-  return all ? {} : { readers: ANYONE }
+  return all ? {} : { readers: { $in: everybodyLike(requester) } }
 }
 
 /** The repositories that list the requester: as owner, as collaborator, as member of the owning organization. */

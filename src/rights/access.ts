@@ -1,8 +1,9 @@
 /** What a requester may do with a repository. Pure. */
 import type { Permission } from '../events/domain-events.ts'
-import type { AccountDocument } from '../projections/accounts.ts'
+import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
 import type { Filter } from '../projections/read-store.ts'
-import { ANYONE, type RepositoryDocument } from '../projections/repositories.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import { everybodyLike, isOpenTo } from './visibility.ts'
 
 export type Access = 'none' | Permission
 
@@ -10,10 +11,12 @@ const RANK: Record<Access, number> = { none: 0, read: 1, write: 2, admin: 3 }
 
 /**
  * The requester's access: the highest one that the requester has as a site admin, as the owner, as a member of the owning
- * organization, as a collaborator or, in a public repository, as anyone. Null is an anonymous requester.
+ * organization, as a collaborator or, in a repository that is open to all, as anyone. Null is an anonymous requester.
  */
 export function accessTo(repository: RepositoryDocument, requester: AccountDocument | null): Access {
-  const anyone: Access = repository.private ? 'none' : 'read'
+  // An account that was switched off keeps nothing, also where something acts for it later (a scheduled merge).
+  if (requester !== null && !maySignIn(requester)) return accessTo(repository, null)
+  const anyone: Access = isOpenTo(repository, requester) ? 'read' : 'none'
   if (requester === null) return anyone
   if (requester.siteAdmin || requester.id === repository.ownerId) return 'admin'
   const granted: Access[] = [
@@ -24,12 +27,17 @@ export function accessTo(repository: RepositoryDocument, requester: AccountDocum
   return granted.reduce((most, access) => (RANK[access] > RANK[most] ? access : most))
 }
 
+/** Whether the requester has access only because everybody has: then the people of the repository are not theirs to see. */
+export function isStranger(repository: RepositoryDocument, requester: AccountDocument | null): boolean {
+  return !atLeast(accessTo({ ...repository, private: true }, requester), 'read')
+}
+
 /** The repositories that a requester may read, as a filter. It agrees with `accessTo`. */
 export function readableBy(requester: AccountDocument | null): Filter<RepositoryDocument> {
-  if (requester === null) return { readers: ANYONE }
+  if (requester === null || !maySignIn(requester)) return { readers: { $in: everybodyLike(null) } }
   if (requester.siteAdmin) return {}
   const organizations = Object.keys(requester.memberships).map(Number)
-  return { readers: { $in: [ANYONE, requester.id, ...organizations] } }
+  return { readers: { $in: [...everybodyLike(requester), requester.id, ...organizations] } }
 }
 
 export function atLeast(access: Access, needed: Permission): boolean {

@@ -2,7 +2,8 @@
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Refused, refuse } from '../refusal.ts'
-import { createAuthenticate, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
+import type { OpenRequests } from './open-requests.ts'
+import { createAuthenticate, type Identity, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
 import { missingScopes, type ScopeCategory, type ScopeLevel } from './token-scopes.ts'
 
 declare module 'fastify' {
@@ -11,34 +12,61 @@ declare module 'fastify' {
     scope?: ScopeCategory | readonly ScopeCategory[]
     /** Default: read for GET and HEAD, write for all other methods. */
     scopeLevel?: ScopeLevel
+    /** Whether an account that must change its password may use this route. */
+    forOldPassword?: true
+    /** Whether the answer comes even when the request itself has ended what it signed in with. */
+    outlivesSignIn?: true
   }
   interface FastifyRequest {
     /** Scopes of the access token; null for a password and for an anonymous request. */
     tokenScopes: readonly string[] | null
     /** Id of the access token; null for a password and for an anonymous request. */
     tokenId: number | null
+    /** Signs the request in once more, with what counts now. @throws Refused, Throttled */
+    signInAgain(): Promise<Identity | null>
   }
 }
 
 /**
  * Sets `requester`, `tokenScopes` and `tokenId` on the requests of all routes of the app. Bad credentials are refused on
- * every route, also on routes that need none.
+ * every route, also on routes that need none. When the sign-in ends before the answer, the connection ends, and with it
+ * all that works for it: a client that is gone ends its work.
  */
-export function authPlugin(services: Parameters<typeof createAuthenticate>[0], limits = SIGN_IN_LIMITS) {
+export function authPlugin(
+  services: Parameters<typeof createAuthenticate>[0] & { openRequests: OpenRequests },
+  limits = SIGN_IN_LIMITS,
+) {
+  const { openRequests } = services
   const authenticate = createAuthenticate(services, limits)
 
   return fp(async (app) => {
     app.decorateRequest('requester', null)
     app.decorateRequest('tokenScopes', null)
     app.decorateRequest('tokenId', null)
+    app.decorateRequest('signInAgain', function signInAgain(this: FastifyRequest) {
+      return authenticate(this.headers.authorization, this.ip)
+    })
 
     app.addHook('onRequest', async (request, reply) => {
+      const before = openRequests.changes
+      const { forOldPassword, outlivesSignIn } = request.routeOptions.config
       try {
         const identity = await authenticate(request.headers.authorization, request.ip)
         if (identity === null) return
         request.requester = identity.account
         request.tokenScopes = identity.tokenScopes
         request.tokenId = identity.tokenId
+        if (identity.account.mustChangePassword && !forOldPassword) {
+          throw new Refused(
+            refuse.forbidden('you must change your password first: POST /api/v1/user/password'),
+          )
+        }
+        if (!outlivesSignIn) {
+          reply.raw.once(
+            'close',
+            openRequests.watch(identity, before, () => reply.raw.destroy()),
+          )
+        }
       } catch (error) {
         if (error instanceof Refused && error.refusal.refused === 'tooManyRequests') {
           reply.header('Retry-After', error instanceof Throttled ? error.retryAfterSeconds : 1)

@@ -2,6 +2,7 @@
 import type { Permission } from '../events/domain-events.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type RepositoryDocument, repositoryKey } from '../projections/repositories.ts'
+import { notFoundIn } from '../projections/view.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { type Access, accessTo, atLeast } from './access.ts'
@@ -46,7 +47,7 @@ export async function repositoryFor(
   const repository = await views.repositories.findOne({ key: repositoryKey(owner, repo) })
   const access = repository === undefined ? 'none' : accessTo(repository, requester)
   if (repository === undefined || !atLeast(access, 'read')) {
-    throw new Refused(refuse.notFound('repository not found'))
+    throw notFoundIn(views.repositories, 'repository not found')
   }
   if (!atLeast(access, needed)) {
     signedIn({ requester })

@@ -17,7 +17,7 @@ interface TokenSecret {
   madeAt: string
 }
 
-/** By user id. */
+/** By user id and, from the second password on, the id that the log gives the password. */
 const passwordHashes: Collection<PasswordHash> = { name: 'password_hashes', indexes: [], arrays: [] }
 /** By SHA-256 of the token. A token is random, so a slow hash would not be safer. */
 export const tokenHashes: Collection<TokenSecret> = {
@@ -45,14 +45,39 @@ async function write(secrets: ReadStore, changes: readonly Change[]): Promise<vo
   cachedTokens(secrets).clear()
 }
 
-/** Resolves when the hash is on disk. */
-export async function keepPassword(secrets: ReadStore, userId: number, hash: string): Promise<void> {
+const passwordKey = (userId: number, passwordId: string | null) =>
+  passwordId === null ? `${userId}` : `${userId} ${passwordId}`
+
+/**
+ * Resolves when the hash is on disk. `passwordId`: null for the first password. A later one counts only once the log
+ * has its `PasswordChanged`, so a crash between the two leaves the old password.
+ */
+export async function keepPassword(
+  secrets: ReadStore,
+  userId: number,
+  hash: string,
+  passwordId: string | null = null,
+): Promise<void> {
   const body: PasswordHash = { hash }
-  await write(secrets, [{ op: 'put', collection: passwordHashes, id: `${userId}`, position, body }])
+  const id = passwordKey(userId, passwordId)
+  await write(secrets, [{ op: 'put', collection: passwordHashes, id, position, body }])
 }
 
-export async function passwordHashOf(secrets: ReadStore, userId: number): Promise<string | undefined> {
-  return (await secrets.get(passwordHashes, `${userId}`))?.hash
+export async function passwordHashOf(
+  secrets: ReadStore,
+  userId: number,
+  passwordId: string | null = null,
+): Promise<string | undefined> {
+  return (await secrets.get(passwordHashes, passwordKey(userId, passwordId)))?.hash
+}
+
+/** Deletes the hash of a password. */
+export async function forgetPassword(
+  secrets: ReadStore,
+  userId: number,
+  passwordId: string | null,
+): Promise<void> {
+  await write(secrets, [{ op: 'delete', collection: passwordHashes, id: passwordKey(userId, passwordId) }])
 }
 
 /** Resolves when the token's hash is on disk. The token does not work before its event is recorded. */

@@ -2,7 +2,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { networkOf } from '../address-ranges.ts'
-import type { AccountDocument } from '../projections/accounts.ts'
+import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { createTurns } from '../turns.ts'
@@ -10,7 +10,7 @@ import { DUMMY_HASH, isPassword, MAX_PASSWORD } from './passwords.ts'
 import { findToken, passwordHashOf } from './secrets.ts'
 import { createPace, createThrottle, type PaceLimits, type ThrottleLimits } from './throttle.ts'
 
-interface Identity {
+export interface Identity {
   account: AccountDocument
   /** Scopes and id of the token; null when the requester signed in with the password. */
   tokenScopes: readonly string[] | null
@@ -18,8 +18,21 @@ interface Identity {
 }
 
 /**
+ * Whether a sign-in still counts. `account` and `hasToken`: the account as it is now, and whether its token is there.
+ * A sign-in by password ends with that password.
+ */
+export function stillCounts(
+  signIn: Pick<Identity, 'account' | 'tokenId'>,
+  account: AccountDocument | undefined,
+  hasToken: boolean,
+): account is AccountDocument {
+  if (account === undefined || account.mustChangePassword || !maySignIn(account)) return false
+  return signIn.tokenId === null ? account.passwordId === signIn.account.passwordId : hasToken
+}
+
+/**
  * The identity for these credentials, sent from that address; null when there are no credentials.
- * @throws Refused (unauthenticated) for bad credentials, Throttled after too many bad passwords
+ * @throws Refused (unauthenticated) for bad credentials, Refused (forbidden) for an account that is switched off, Throttled after too many bad passwords
  */
 type Authenticate = (authorization: string | undefined, ip: string) => Promise<Identity | null>
 
@@ -104,6 +117,10 @@ export function createAuthenticate(
       find(() => views.tokens.get(`${secret.tokenId}`)),
       find(() => views.accounts.get(`${secret.userId}`)),
     ])
+    // The secret is there, so the token was made.
+    if (document === undefined && views.tokens.hasStopped()) {
+      throw new Refused(refuse.unavailable('the read model of tokens has stopped; see /healthz'))
+    }
     if (document?.userId !== secret.userId || account?.kind !== 'user') return undefined
     return { account, tokenScopes: document.scopes, tokenId: secret.tokenId }
   }
@@ -113,7 +130,8 @@ export function createAuthenticate(
     if (password.length > MAX_PASSWORD) return undefined
 
     const account = await find(() => views.accounts.findOne({ loginKey }))
-    const stored = account?.kind === 'user' ? await passwordHashOf(secrets, account.id) : undefined
+    const stored =
+      account?.kind === 'user' ? await passwordHashOf(secrets, account.id, account.passwordId) : undefined
     const hash = stored ?? DUMMY_HASH
     const cacheKey = createHmac('sha256', cacheSecret)
       .update(JSON.stringify([loginKey, password, hash]))
@@ -167,7 +185,13 @@ export function createAuthenticate(
         : // git clients send a token as the password, with any login.
           ((await byToken(credentials.password)) ??
           (await byPassword(credentials.login, credentials.password, networkOf(ip))))
-    if (identity === undefined) throw new Refused(refuse.unauthenticated('bad credentials'))
+    if (identity === undefined || identity.account.deleted) {
+      throw new Refused(refuse.unauthenticated('bad credentials'))
+    }
+    // Only who knows the credentials learns this.
+    if (!maySignIn(identity.account)) {
+      throw new Refused(refuse.forbidden('this account is prohibited from signing in; ask a site admin'))
+    }
     return identity
   }
 }

@@ -1,10 +1,31 @@
-/** Who may see an account. Pure. */
+/** Who may see an account, and what everybody may see of repositories. Pure. */
+import type { Visibility } from '../events/domain-events.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
+import { ANYONE, type RepositoryDocument, SIGNED_IN } from '../projections/repositories.ts'
+
+/** Whether who has no other right may see what belongs to an account: null is an anonymous viewer. */
+function isShownTo(visibility: Visibility, viewer: AccountDocument | null): boolean {
+  return visibility === 'public' || (visibility === 'limited' && viewer !== null)
+}
 
 /** Whether `viewer` may see the account: every user sees a limited one, only its members see a private one. */
 export function canSee(account: AccountDocument, viewer: AccountDocument | null): boolean {
-  if (account.visibility === 'public') return true
+  if (isShownTo(account.visibility, viewer)) return true
   if (viewer === null) return false
-  if (account.visibility === 'limited' || viewer.siteAdmin || viewer.id === account.id) return true
-  return viewer.memberships[`${account.id}`] !== undefined
+  return viewer.siteAdmin || viewer.id === account.id || viewer.memberships[`${account.id}`] !== undefined
 }
+
+/**
+ * Whether everybody like the viewer may read the repository: it is public, and so is its owner. What a private
+ * organization calls public is for its members.
+ */
+export function isOpenTo(
+  { private: isPrivate, ownerVisibility }: Pick<RepositoryDocument, 'private' | 'ownerVisibility'>,
+  viewer: AccountDocument | null,
+): boolean {
+  return !isPrivate && isShownTo(ownerVisibility, viewer)
+}
+
+/** What stands for everybody like the viewer in the `readers` of repositories. It agrees with `isOpenTo`. */
+export const everybodyLike = (viewer: AccountDocument | null) =>
+  viewer === null ? [ANYONE] : [ANYONE, SIGNED_IN]

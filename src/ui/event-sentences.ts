@@ -99,9 +99,9 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
     action: `merged this pull request as ${STYLES[style]}: ${commit(to)}`,
   }),
   HeadBranchDeleted: (data) => ({ kind: 'field', action: `deleted the branch ${branch(data.branch)}` }),
-  MergeScheduled: ({ style }) => ({
+  MergeScheduled: ({ style, expectedHead }) => ({
     kind: 'merge',
-    action: `scheduled the merge as ${STYLES[style]}, for when all checks have succeeded`,
+    action: `scheduled the merge${expectedHead === null ? '' : ` of ${commit(expectedHead)}`} as ${STYLES[style]}, for when all checks have succeeded`,
   }),
   MergeScheduleCanceled: () => ({ kind: 'field', action: 'canceled the scheduled merge' }),
   ScheduledMergeRefused: ({ head, reason, errors, errorCount = errors.length }) => ({

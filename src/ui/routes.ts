@@ -14,6 +14,7 @@ import { pullReplayer } from '../queries/replay/replayers.ts'
 import { momentOf, revisionOf } from '../queries/replay/routes.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { type RepositoryAccess, type RepositoryPath, repositoryFor } from '../rights/repository-access.ts'
+import { isOpenTo } from '../rights/visibility.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { PullParams, type PullRequestWire, pullFor } from '../wire/pulls.ts'
 import { readAssets } from './assets.ts'
@@ -70,6 +71,9 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
       return errorPage(reply.statusCode, JSON.parse(payload), assetsPath())
     })
 
+    // The page shows comments, which a token for repositories alone may not read.
+    const config = { scope: ['repository', 'issue'] } as const
+
     for (const { name, type, content, tag } of await readAssets()) {
       app.get(`/ui/assets/${name}`, { schema: { hide: true } }, async (request, reply) => {
         // Browsers must revalidate each time, so that script and page are from the same version.
@@ -81,7 +85,10 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.get(
       '/ui/:owner/:repo/pulls/:index/diff',
-      { schema: { hide: true, params: PullParams, querystring: Type.Object({ revision: Type.String() }) } },
+      {
+        config,
+        schema: { hide: true, params: PullParams, querystring: Type.Object({ revision: Type.String() }) },
+      },
       async (request, reply) => {
         const { params, query, requester } = request
         const found = await visibleRepository(request, params)
@@ -97,7 +104,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
     // below the one that asked for it, and the API never asks.
     app.get(
       '/ui/:owner/:repo/pulls/:index/live',
-      { schema: { hide: true, params: PullParams, querystring: LiveQuery } },
+      { config, schema: { hide: true, params: PullParams, querystring: LiveQuery } },
       async (request, reply) => {
         const { repository } = await visibleRepository(request, request.params)
         const { index } = await pullFor(services, repository.id, request.params.index)
@@ -113,7 +120,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.get(
       '/ui/:owner/:repo/pulls/:index',
-      { schema: { hide: true, params: PullParams, querystring: PageQuery } },
+      { config, schema: { hide: true, params: PullParams, querystring: PageQuery } },
       async (request, reply) => {
         const { params, query, requester } = request
         const found = await visibleRepository(request, params)
@@ -125,7 +132,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         const place = [repository.ownerLogin, repository.name].map(encodeURIComponent).join('/')
         const paths = { page: `${base()}/ui/${place}/pulls/${params.index}`, assets: assetsPath() }
         reply.type(HTML)
-        reply.header('Cache-Control', repository.private ? 'private, no-store' : 'private, no-cache')
+        reply.header('Cache-Control', isOpenTo(repository, null) ? 'private, no-cache' : 'private, no-store')
 
         const timeline = async () => {
           const entries = await entriesOf(events, stream, partStart(revision), ENTRIES)

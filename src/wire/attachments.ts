@@ -2,7 +2,9 @@
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { CommentDocument } from '../projections/comments.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { notFoundIn } from '../projections/view.ts'
+import type { Refused } from '../refusal.ts'
+import type { Services } from '../services.ts'
 
 export type AttachmentOfDocument = CommentDocument['attachments'][number]
 
@@ -13,13 +15,18 @@ export const AttachmentParams = Type.Object({
   attachment_id: Type.String(),
 })
 
-export const noSuchFile = () => new Refused(refuse.notFound('attachment not found'))
+export const noSuchFile = ({ views }: Pick<Services, 'views'>): Refused =>
+  notFoundIn(views.comments, 'attachment not found')
 
 /** The comment's file with that id. @throws Refused (not found), also when another comment has the file */
-export function attachmentOf(comment: CommentDocument, id: string): AttachmentOfDocument {
+export function attachmentOf(
+  services: Pick<Services, 'views'>,
+  comment: CommentDocument,
+  id: string,
+): AttachmentOfDocument {
   const number = pathNumber(id)
   const file = comment.attachments.find((one) => one.id === number)
-  if (file === undefined) throw noSuchFile()
+  if (file === undefined) throw noSuchFile(services)
   return file
 }
 

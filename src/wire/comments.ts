@@ -3,7 +3,7 @@ import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { CommentDocument } from '../projections/comments.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { notFoundIn } from '../projections/view.ts'
 import type { Services } from '../services.ts'
 import { AttachmentWire, attachmentWire } from './attachments.ts'
 import { Nullable } from './nullable.ts'
@@ -79,6 +79,6 @@ export async function commentWire(
 export async function commentFor(services: Services, repoId: number, id: string): Promise<CommentDocument> {
   const number = pathNumber(id)
   const comment = number === undefined ? undefined : await services.views.comments.get(`${number}`)
-  if (comment?.repoId !== repoId) throw new Refused(refuse.notFound('comment not found'))
+  if (comment?.repoId !== repoId) throw notFoundIn(services.views.comments, 'comment not found')
   return comment
 }

@@ -6,7 +6,7 @@ import type { AccountDocument } from '../projections/accounts.ts'
 import { issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { notFoundIn } from '../projections/view.ts'
 import { onRepository, type RepositoryAccess, type RepositoryRequest } from '../rights/repository-access.ts'
 import type { AnswerServices, Services } from '../services.ts'
 import { isWorkInProgress } from '../work-in-progress.ts'
@@ -84,7 +84,7 @@ export async function issueFor(
 ): Promise<IssueDocument> {
   const number = pathNumber(index)
   const issue = number === undefined ? undefined : await services.views.issues.get(issueId(repoId, number))
-  if (issue === undefined) throw new Refused(refuse.notFound('issue not found'))
+  if (issue === undefined) throw notFoundIn(services.views.issues, 'issue not found')
   return issue
 }
 
@@ -124,7 +124,7 @@ export async function issueWireNow(
   requester: AccountDocument | null,
 ): Promise<Static<typeof IssueWire>> {
   const [wire] = await issueWires(services, [issue], requester)
-  if (wire === undefined) throw new Refused(refuse.notFound('issue not found'))
+  if (wire === undefined) throw notFoundIn(services.views.repositories, 'issue not found')
   return wire
 }
 

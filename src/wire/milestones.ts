@@ -2,7 +2,7 @@
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { MilestoneDocument } from '../projections/milestones.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { notFoundIn } from '../projections/view.ts'
 import type { Services } from '../services.ts'
 import { Nullable } from './nullable.ts'
 
@@ -58,6 +58,6 @@ export async function milestoneFor(
   const milestone =
     (id === undefined ? undefined : await milestoneOf(services, repoId, id)) ??
     (await services.views.milestones.findOne({ repoId, title: idOrTitle }))
-  if (milestone === undefined) throw new Refused(refuse.notFound('milestone not found'))
+  if (milestone === undefined) throw notFoundIn(services.views.milestones, 'milestone not found')
   return milestone
 }

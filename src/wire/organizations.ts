@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { notFoundIn } from '../projections/view.ts'
 import { canSee } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
 
@@ -48,7 +48,7 @@ export async function organizationFor(
 ): Promise<AccountDocument> {
   const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
   if (account?.kind !== 'organization' || !canSee(account, request.requester)) {
-    throw new Refused(refuse.notFound('organization not found'))
+    throw notFoundIn(services.views.accounts, 'organization not found')
   }
   return account
 }

@@ -5,7 +5,7 @@ import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type PullDocument, pullId } from '../projections/pulls.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { notFoundIn } from '../projections/view.ts'
 import { onRepository, type RepositoryAccess, type RepositoryRequest } from '../rights/repository-access.ts'
 import type { AnswerServices } from '../services.ts'
 import { isWorkInProgress } from '../work-in-progress.ts'
@@ -133,7 +133,7 @@ export async function pullFor(
 ): Promise<PullDocument> {
   const number = pathNumber(index)
   const pull = number === undefined ? undefined : await services.views.pulls.get(pullId(repoId, number))
-  if (pull === undefined) throw new Refused(refuse.notFound('pull request not found'))
+  if (pull === undefined) throw notFoundIn(services.views.pulls, 'pull request not found')
   return pull
 }
 

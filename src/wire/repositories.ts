@@ -90,7 +90,7 @@ export function repositoryWire(
     template: false,
     mirror: false,
     archived: false,
-    internal: false,
+    internal: !repository.private && repository.ownerVisibility === 'private',
     website: repository.website,
     html_url: `${publicUrl}/${fullName}`,
     url: `${publicUrl}/api/v1/repos/${fullName}`,

@@ -1,7 +1,7 @@
 /** Users on the wire, and the look-up of the user in a path. */
 import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { notFoundIn } from '../projections/view.ts'
 import type { Services } from '../services.ts'
 import { ZERO_TIME } from '../times.ts'
 
@@ -30,6 +30,35 @@ export const UserWire = Type.Object({
   starred_repos_count: Type.Integer(),
 })
 
+/** The settings that users change themselves. Those that Mergelog does not have are empty. */
+export const UserSettingsWire = Type.Object({
+  full_name: Type.String(),
+  description: Type.String(),
+  location: Type.String(),
+  website: Type.String(),
+  language: Type.String(),
+  theme: Type.String(),
+  diff_view_style: Type.String(),
+  hide_email: Type.Boolean(),
+  hide_activity: Type.Boolean(),
+})
+
+/** An account as Gitea's `UserSettings`. */
+export function userSettingsWire(account: AccountDocument): Static<typeof UserSettingsWire> {
+  const { fullName, description, location, website, showEmail } = account
+  return {
+    full_name: fullName,
+    description,
+    location,
+    website,
+    language: '',
+    theme: '',
+    diff_view_style: '',
+    hide_email: !showEmail,
+    hide_activity: false,
+  }
+}
+
 export const UsernameParams = Type.Object({ username: Type.String() })
 
 /**
@@ -41,23 +70,24 @@ export function userWire(
   publicUrl: string,
   viewer: AccountDocument | null = null,
 ): Static<typeof UserWire> {
-  const full = viewer !== null && (viewer.siteAdmin || viewer.id === account.id)
+  const full = viewer !== null && !account.deleted && (viewer.siteAdmin || viewer.id === account.id)
   return {
-    id: account.id,
+    // Gitea's user who stands for those who are gone.
+    id: account.deleted ? -1 : account.id,
     login: account.login,
     login_name: '',
     source_id: 0,
     full_name: account.fullName,
-    email: full && account.email !== '' ? account.email : noReplyAddress(account.login, publicUrl),
+    email: full && account.email !== '' ? account.email : shownEmail(account, publicUrl),
     avatar_url: '',
     html_url: `${publicUrl}/${account.login}`,
     language: '',
     is_admin: full && account.siteAdmin,
     last_login: ZERO_TIME,
-    created: account.createdAt,
+    created: account.deleted ? ZERO_TIME : account.createdAt,
     restricted: false,
-    active: true,
-    prohibit_login: false,
+    active: full ? account.active : true,
+    prohibit_login: full && account.prohibitLogin,
     location: account.location,
     website: account.website,
     description: account.description,
@@ -66,6 +96,35 @@ export function userWire(
     following_count: 0,
     starred_repos_count: 0,
   }
+}
+
+/** The address that others see, and that the commits have which the server makes for the account. */
+export function shownEmail(
+  account: Pick<AccountDocument, 'login' | 'email' | 'showEmail'>,
+  publicUrl: string,
+): string {
+  return account.showEmail && account.email !== '' ? account.email : noReplyAddress(account.login, publicUrl)
+}
+
+/** The users with these addresses, by the address: their own, or the one that is shown instead. */
+export async function usersByEmail(
+  { views, publicUrl }: Pick<Services, 'views' | 'publicUrl'>,
+  emails: readonly string[],
+): Promise<ReadonlyMap<string, AccountDocument>> {
+  const known = [...new Set(emails)].filter((email) => email !== '')
+  if (known.length === 0) return new Map()
+  const ending = noReplyAddress('', publicUrl())
+  const logins = known
+    .filter((email) => email.endsWith(ending))
+    .map((email) => email.slice(0, -ending.length))
+  const [byEmail, byLogin] = await Promise.all([
+    views.accounts.find({ kind: 'user', email: { $in: known } }),
+    logins.length === 0 ? [] : views.accounts.find({ loginKey: { $in: logins } }),
+  ])
+  return new Map([
+    ...byEmail.map((account) => [account.email, account] as const),
+    ...byLogin.map((account) => [`${account.loginKey}${ending}`, account] as const),
+  ])
 }
 
 /** The address that is shown instead of the account's own one. */
@@ -93,13 +152,13 @@ export async function usersById(
 /** The account with that login; case does not matter. @throws Refused (not found) */
 export async function accountNamed(services: Services, login: string): Promise<AccountDocument> {
   const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
-  if (account === undefined) throw new Refused(refuse.notFound('user not found'))
+  if (account === undefined) throw notFoundIn(services.views.accounts, 'user not found')
   return account
 }
 
 /** The user with that login; an organization is not a user. @throws Refused (not found) */
 export async function userNamed(services: Services, login: string): Promise<AccountDocument> {
   const account = await accountNamed(services, login)
-  if (account.kind !== 'user') throw new Refused(refuse.notFound('user not found'))
+  if (account.kind !== 'user') throw notFoundIn(services.views.accounts, 'user not found')
   return account
 }

@@ -3,27 +3,54 @@ import t from 'tap'
 import { oneLinePerOutage } from '../../src/cli/outage-log.ts'
 import { StoreUnavailable } from '../../src/events/event-store.ts'
 
-t.test('one outage is one line in the log', async (t) => {
+/** A logger with a clock of its own. */
+function aLogger() {
   const lines: string[] = []
   let now = 0
-  const hooks = { logMethod: oneLinePerOutage(() => now) }
+  const calls: { call: () => void; at: number }[] = []
+  const hooks = {
+    logMethod: oneLinePerOutage(
+      () => now,
+      (call, ms) => void calls.push({ call, at: now + ms }),
+    ),
+  }
   const log = pino({ hooks }, { write: (line: string) => lines.push(line) })
+  function pass(ms: number): void {
+    const end = now + ms
+    for (;;) {
+      const next = calls.findIndex(({ at }) => at <= end)
+      const [due] = next < 0 ? [] : calls.splice(next, 1)
+      if (due === undefined) break
+      now = Math.max(now, due.at)
+      due.call()
+    }
+    now = end
+  }
+  return { log, lines, pass }
+}
+
+t.test('one outage is one line in the log, and one more with its duration when it is over', async (t) => {
+  const { log, lines, pass } = aLogger()
   const lost = new StoreUnavailable('EventStoreDB: no connection', { cause: new Error('ECONNREFUSED') })
   for (let n = 0; n < 10_000; n++) {
-    now += 100
     log.error({ err: lost }, 'a store does not answer')
     log.child({ process: 'merges' }).warn({ err: lost }, 'a process lost its connection')
+    pass(100)
   }
   t.equal(lines.length, 1)
   t.match(lines[0], /"reason":"EventStoreDB: no connection"/)
   t.notMatch(lines[0], /stack/)
   log.warn({ err: new StoreUnavailable('MongoDB does not answer') }, 'another store')
   t.equal(lines.length, 2)
-  now += 60_000
+  pass(60_000)
+  t.match(lines.slice(2), [
+    /"store":"EventStoreDB","seconds":1000,"msg":"a store answers again: it was missed for 1000 s"/,
+    /"store":"MongoDB","seconds":0,/,
+  ])
   log.error({ err: lost }, 'the next outage')
-  t.equal(lines.length, 3)
+  t.equal(lines.length, 5)
   log.error({ err: new Error('a bug') }, 'anything else')
   log.info('a message without an error')
-  t.match(lines.slice(3), [/"msg":"anything else"/, /"msg":"a message without an error"/])
-  t.match(lines[3], /stack/)
+  t.match(lines.slice(5), [/"msg":"anything else"/, /"msg":"a message without an error"/])
+  t.match(lines[5], /stack/)
 })

@@ -1,7 +1,7 @@
 /**
  * A server that speaks MongoDB's wire protocol and stores its data in one SQLite file. It serves tests, and to try
- * clients. It behaves like a MongoDB 7.0 without authentication, compression and transactions: alone, or as the only
- * member of a replica set. Faults can be given to it, as with a real server's fail point `failCommand`.
+ * clients. It behaves like a MongoDB 7.0 without compression and transactions: alone, or as the only member of a replica
+ * set, with or without TLS and users. Faults can be given to it, as with a real server's fail point `failCommand`.
  *
  *   npx tsx test/doubles/mongodb.ts --port 27017 --data DIR
  */
@@ -9,12 +9,15 @@ import { once } from 'node:events'
 import { mkdir } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { createServer as createTlsServer } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import type { Tls } from './eventstore/node.ts'
 import { catalogueCommands } from './mongodb/catalogue.ts'
 import { createCursors } from './mongodb/cursors.ts'
 import { CommandFailure } from './mongodb/failure.ts'
 import { readCommands } from './mongodb/reads.ts'
+import { signIn, type User } from './mongodb/sign-in.ts'
 import { DuplicateKey, openStorage, type Storage } from './mongodb/storage.ts'
 import type { BsonDocument } from './mongodb/values.ts'
 import { MAX_MESSAGE_BYTES, messagesOf, parseMessage } from './mongodb/wire.ts'
@@ -57,6 +60,10 @@ export async function startMongoDouble(options: {
   file: string
   /** The name of the replica set. Then clients may repeat writes. */
   replicaSet?: string
+  /** Without it, connections have no TLS. */
+  tls?: Tls
+  /** Without it, nobody has to sign in. */
+  users?: ReadonlyMap<string, User>
 }): Promise<MongoDouble> {
   const storage = openStorage(options.file)
   const log: string[] = []
@@ -92,13 +99,19 @@ export async function startMongoDouble(options: {
   }
 
   const sockets = new Set<Socket>()
-  const server = createServer((socket) => {
+  const { tls, users } = options
+  const connected = (socket: Socket) => {
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket))
     socket.setNoDelay(true)
     // A connection that is cut or sends an invalid message ends. The other connections continue.
-    serve(socket, answer).catch(() => socket.destroy())
-  })
+    const own = users === undefined ? answer : answeringFailures(signIn(users, answer))
+    serve(socket, own).catch(() => socket.destroy())
+  }
+  const server =
+    tls === undefined
+      ? createServer(connected)
+      : createTlsServer({ cert: tls.certificate, key: tls.key }, connected).on('tlsClientError', () => {})
   server.listen(options.port, HOST)
   try {
     await once(server, 'listening')
@@ -133,6 +146,19 @@ export async function startMongoDouble(options: {
 function portOf(address: AddressInfo | string | null): number {
   if (address === null || typeof address === 'string') throw new TypeError('the server has no port')
   return address.port
+}
+
+/** Turns what is thrown into an answer. */
+function answeringFailures(
+  answer: (command: BsonDocument) => BsonDocument | undefined,
+): (command: BsonDocument) => BsonDocument | undefined {
+  return (command) => {
+    try {
+      return answer(command)
+    } catch (error) {
+      return failed(error)
+    }
+  }
 }
 
 const WATCHING = new Set(['hello', 'isMaster', 'ismaster', 'ping', 'endSessions', 'buildInfo'])

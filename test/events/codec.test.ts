@@ -37,10 +37,12 @@ t.test('an upcaster adds what older events lack, and keeps the rest', async (t) 
     message: '',
     by: alice,
   }
+  const scheduled = { style: 'merge', title: '', message: '', deleteBranch: false, by: alice }
   const merged = { commit: 'c', head: 'b', mergedBy: alice }
   const older = [
     ['PullRequestOpened', opened, { labels: [], milestone: null, assignees: [], deadline: null }],
     ['MergeStarted', started, { mergeBase: null, deleteBranch: false }],
+    ['MergeScheduled', scheduled, { expectedHead: null }],
     ['PullRequestMerged', merged, { style: 'merge', mergeBase: null, milestone: null, deleteBranch: false }],
   ] as const
   for (const [type, then, added] of older) {

@@ -68,6 +68,27 @@ t.test('the last position is one read of a few events, however many are not ours
   t.ok(double.sentEvents() - sent <= 128)
 })
 
+t.test(
+  'a burst that makes the server drop the subscription is read from the log: nothing is lost',
+  async (t) => {
+    const { double, store } = await started(t)
+    const follower = following(t, store)
+    const first = await store.append(newStream(), [newEvent()], 'any')
+    await follower.passed(first.position)
+    for (const burst of [100, 500]) {
+      await double.append(newStream(), foreign(burst))
+      const { position } = await store.append(
+        newStream(),
+        Array.from({ length: burst }, () => newEvent()),
+        'any',
+      )
+      await follower.passed(position)
+    }
+    t.equal(follower.ids.length, 601)
+    t.equal(new Set(follower.ids).size, 601)
+  },
+)
+
 t.test('what others wrote into a stream is passed over, and named', async (t) => {
   const { double, store } = await started(t)
   const others = [

@@ -6,7 +6,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { NODE_ARGS } from '../program.ts'
-import { startGitServer } from './git-server.ts'
+import { type GitServerHooks, startGitServer } from './git-server.ts'
 
 export interface GitServerProcess {
   url: string
@@ -17,14 +17,17 @@ export interface GitServerProcess {
   kill(): Promise<void>
 }
 
-/** With `recording: 'never ends'` the log does not answer, so a push stays unrecorded. */
+/**
+ * With `mode: 'never records'` the log does not answer, so a push stays unrecorded. With 'never decides' the second
+ * decision on a push does not come: git has all objects, and the process sends `asked`.
+ */
 export async function startGitServerProcess(
   root: string,
-  recording: 'works' | 'never ends' = 'works',
+  mode: 'works' | 'never records' | 'never decides' = 'works',
 ): Promise<GitServerProcess> {
   // A small young generation, so that uncollected garbage doesn't count as memory in use.
   const execArgv = [...NODE_ARGS, '--max-semi-space-size=2']
-  const child = fork(fileURLToPath(import.meta.url), [root, recording], { execArgv })
+  const child = fork(fileURLToPath(import.meta.url), [root, mode], { execArgv })
   const [url] = await once(child, 'message')
   return {
     url: String(url),
@@ -44,10 +47,18 @@ export async function startGitServerProcess(
   }
 }
 
-const [, script, root, recording] = process.argv
+const [, script, root, mode] = process.argv
 if (script === fileURLToPath(import.meta.url) && root !== undefined) {
-  const never = () => new Promise<void>(() => undefined)
-  const server = await startGitServer(root, recording === 'never ends' ? { record: never } : {})
+  const never = <T>() => new Promise<T>(() => undefined)
+  const checkAgain = () => {
+    process.send?.('asked')
+    return never<ReadonlyMap<string, string>>()
+  }
+  const hooks: Record<string, GitServerHooks> = {
+    'never records': { record: never<void> },
+    'never decides': { checkAgain },
+  }
+  const server = await startGitServer(root, hooks[mode ?? ''])
   process.on('message', () => process.send?.(process.resourceUsage().maxRSS * 1024))
   process.on('disconnect', () => process.exit())
   process.send?.(server.url)

@@ -35,6 +35,7 @@ export interface GitServer {
 export interface GitServerHooks
   extends Pick<ReceiveOptions, 'requireSigned' | 'allowedSigners' | 'signingKey'> {
   check?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
+  checkAgain?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   record?(updates: readonly RefChange[]): Promise<void>
   maxBytes?: number
 }
@@ -84,6 +85,7 @@ export async function startGitServer(root: string, hooks: GitServerHooks = {}): 
           allowedSigners: hooks.allowedSigners,
           signingKey: hooks.signingKey,
           check: hooks.check ?? (async () => new Map()),
+          ...(hooks.checkAgain && { checkAgain: hooks.checkAgain }),
           async record(updates) {
             await hooks.record?.(updates)
             recorded.push(...updates)
@@ -136,9 +138,4 @@ export async function gitProcesses(text: string): Promise<number[]> {
     if (words.startsWith('git\0') && words.includes(text)) found.push(Number(name))
   }
   return found
-}
-
-/** Resolves when the condition holds. Only the test's own time limit ends the wait. */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 10))
 }

@@ -9,8 +9,9 @@ import { gitEnvironment } from '../../src/git/environment.ts'
 import { openPushJournal } from '../../src/git/push-journal.ts'
 import { listRefs, resolveRef, updateRef } from '../../src/git/refs.ts'
 import { createRepository } from '../../src/git/repository.ts'
+import { until } from '../until.ts'
 import { commit, initWork, pushBody, tryGit } from './client.ts'
-import { gitProcesses, until } from './git-server.ts'
+import { gitProcesses } from './git-server.ts'
 import { type GitServerProcess, startGitServerProcess } from './git-server-process.ts'
 
 const MAIN = 'refs/heads/main'
@@ -34,7 +35,7 @@ async function setUp(t: Test) {
     work,
     a,
     pending: `${root}/pending`,
-    async serve(recording: 'works' | 'never ends') {
+    async serve(recording: 'works' | 'never records') {
       const server = await startGitServerProcess(root, recording)
       servers.push(server)
       return server
@@ -99,9 +100,9 @@ t.test(
   'killed after git moved the ref and before the move was recorded: recovery finds the ref',
   async (t) => {
     const { dir, work, a, pending, serve } = await setUp(t)
-    const server = await serve('never ends')
+    const server = await serve('never records')
     const pushing = tryGit(work, ['push', `${server.url}/one.git`, `${a}:${MAIN}`])
-    await until(async () => (await resolveRef(dir, MAIN)) === a)
+    await until('main has moved', async () => (await resolveRef(dir, MAIN)) === a)
     await server.kill()
     t.not((await pushing).code, 0, 'the client got no success')
 
@@ -123,8 +124,10 @@ t.test('killed while the pack comes in: git moves nothing and ends, and leaves n
   const server = await serve('works')
   const body = await pushBody(work, MAIN, a)
   send(server.url, body.subarray(0, -20), body.length)
-  await until(async () => (await readdir(pending)).length === 1)
-  await until(async () => (await readdir(`${dir}/objects`)).some((name) => name.startsWith('tmp_objdir')))
+  await until('the marker is there', async () => (await readdir(pending)).length === 1)
+  await until('git has begun to receive', async () =>
+    (await readdir(`${dir}/objects`)).some((name) => name.startsWith('tmp_objdir')),
+  )
   await server.kill()
 
   const journal = await openPushJournal(pending)
@@ -145,7 +148,7 @@ t.test(
     await writeFile(`${dir}/refs/heads/main.lock`, '')
     const body = await pushBody(work, MAIN, a)
     send(server.url, body, body.length)
-    await until(async () => (await tryGit(dir, ['cat-file', '-e', a])).code === 0)
+    await until('git has the objects', async () => (await tryGit(dir, ['cat-file', '-e', a])).code === 0)
     t.equal((await gitProcesses(dir)).length, 1, 'git waits for the lock')
     await server.kill()
 
@@ -169,7 +172,7 @@ t.test('a git process that does not end is killed', async (t) => {
   })
   const ended = once(child, 'exit')
   await once(child, 'spawn')
-  await until(async () => (await gitProcesses(dir)).length === 1)
+  await until('git runs', async () => (await gitProcesses(dir)).length === 1)
   const before = await openPushJournal(pending)
   await before.begin('one', child.pid ?? 0)
 

@@ -7,8 +7,9 @@ import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { listRefs, resolveRef } from '../../src/git/refs.ts'
 import { createRepository, deleteRepository } from '../../src/git/repository.ts'
+import { until } from '../until.ts'
 import { commit, initWork, pushBody, tryGit, userGit } from './client.ts'
-import { type GitServerHooks, gitProcesses, startGitServer, until } from './git-server.ts'
+import { type GitServerHooks, gitProcesses, startGitServer } from './git-server.ts'
 import { startGitServerProcess } from './git-server-process.ts'
 
 const MAIN = 'refs/heads/main'
@@ -139,7 +140,7 @@ t.test('the client gets its answer only after the push is recorded', async (t) =
   const pushing = push('origin', `${a}:${MAIN}`).finally(() => {
     answered = true
   })
-  await until(() => asked)
+  await until('the check was asked', () => asked)
   t.equal(await resolveRef(dir, MAIN), a, 'git has moved the ref')
   t.equal((await pending(root)).length, 1, 'the push is in the journal')
   t.equal(answered, false)
@@ -270,10 +271,13 @@ t.test('a client that goes away during its push leaves no process, no object and
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.write(`POST /one.git/git-receive-pack HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n`)
   socket.write(body.subarray(0, -20))
-  await until(async () => (await gitProcesses(dir)).length > 0)
+  await until('git runs', async () => (await gitProcesses(dir)).length > 0)
   t.equal((await pending(root)).length, 1)
   socket.destroy()
-  await until(() => server.requests.at(-1)?.error === 'GitClientGone')
+  await until(
+    'the server knows that the client is gone',
+    () => server.requests.at(-1)?.error === 'GitClientGone',
+  )
   t.same(await gitProcesses(dir), [])
   t.same(await listRefs(dir), [])
   t.same(await pending(root), [])
@@ -305,16 +309,16 @@ t.test('a push whose client goes away during the check is not done', async (t) =
     socket.write(`POST /one.git/git-receive-pack HTTP/1.1\r\nHost: x\r\nContent-Encoding: ${encoding}\r\n`)
     socket.write(`Content-Length: ${sent.length}\r\n\r\n`)
     socket.write(sent.subarray(0, -30))
-    await until(() => checking)
+    await until('the check runs', () => checking)
     const before = server.connections()
     socket.destroy()
-    await until(() => server.connections() < before)
+    await until('the connection has ended', () => server.connections() < before)
     gone()
-    await until(() => server.requests.at(-1)?.error !== undefined)
+    await until('the request has ended', () => server.requests.at(-1)?.error !== undefined)
     t.equal(server.requests.at(-1)?.error, 'GitClientGone', encoding)
   }
   t.same(await listRefs(dir), [])
-  await until(async () => (await gitProcesses(dir)).length === 0)
+  await until('git has ended', async () => (await gitProcesses(dir)).length === 0)
   t.same(await pending(root), [])
 })
 
@@ -326,16 +330,16 @@ t.test('a push whose client goes away after sending it is done', async (t) => {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.write(`POST /one.git/git-receive-pack HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n`)
   socket.write(body)
-  await until(async () => (await gitProcesses(dir)).length > 0)
-  await until(async () =>
+  await until('git runs', async () => (await gitProcesses(dir)).length > 0)
+  await until('git has the objects', async () =>
     (await userGit(dir, ['cat-file', '--batch-check'], a)).endsWith(`commit ${await sizeOf(work, a)}`),
   )
   socket.destroy()
   await rm(`${dir}/refs/heads/main.lock`)
-  await until(() => server.recorded.length > 0)
+  await until('the update is recorded', () => server.recorded.length > 0)
   t.same(server.recorded, [{ ref: MAIN, from: null, to: a }])
   t.equal(await resolveRef(dir, MAIN), a)
-  await until(async () => (await pending(root)).length === 0)
+  await until('no marker is left', async () => (await pending(root)).length === 0)
 })
 
 async function sizeOf(dir: string, sha: string): Promise<string> {

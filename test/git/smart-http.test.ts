@@ -10,8 +10,9 @@ import t, { type Test } from 'tap'
 import { createRepository } from '../../src/git/repository.ts'
 import { decodeBody } from '../../src/git/request-body.ts'
 import { uploadPack } from '../../src/git/smart-http.ts'
+import { until } from '../until.ts'
 import { commit, initWork, tryGit, userGit } from './client.ts'
-import { gitProcesses, startGitServer, until } from './git-server.ts'
+import { gitProcesses, startGitServer } from './git-server.ts'
 
 /** A server with one repository, which has three commits on main, a branch, a tag and a pull request's ref. */
 async function setUp(t: Test) {
@@ -147,7 +148,7 @@ t.test('a request that exceeds the limit after decompression is refused', async 
   })
   t.equal(response.status, 413)
   await response.text()
-  await until(async () => (await gitProcesses(dir)).length === 0)
+  await until('git has ended', async () => (await gitProcesses(dir)).length === 0)
   const spoiled = await fetch(`${url}/git-upload-pack`, {
     method: 'POST',
     body: 'no gzip',
@@ -181,18 +182,21 @@ t.test('a client that goes away during a clone leaves no process', async (t) => 
   socket.pause()
   t.ok((await gitProcesses(dir)).length > 0, 'git is still running')
   socket.destroy()
-  await until(async () => (await gitProcesses(dir)).length === 0)
-  await until(() => server.requests.at(-1)?.error !== undefined)
+  await until('git has ended', async () => (await gitProcesses(dir)).length === 0)
+  await until('the request has ended', () => server.requests.at(-1)?.error !== undefined)
 })
 
 t.test('a client that goes away during its request leaves no process', async (t) => {
   const { dir, url, server } = await setUp(t)
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.write('POST /one.git/git-upload-pack HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n0032want')
-  await until(async () => (await gitProcesses(dir)).length > 0)
+  await until('git runs', async () => (await gitProcesses(dir)).length > 0)
   socket.destroy()
-  await until(async () => (await gitProcesses(dir)).length === 0)
-  await until(() => server.requests.at(-1)?.error === 'GitClientGone')
+  await until('git has ended', async () => (await gitProcesses(dir)).length === 0)
+  await until(
+    'the server knows that the client is gone',
+    () => server.requests.at(-1)?.error === 'GitClientGone',
+  )
 })
 
 t.test('a server that shuts down ends its transfers', async (t) => {
@@ -206,5 +210,5 @@ t.test('a server that shuts down ends its transfers', async (t) => {
   t.equal(response.status, 200)
   server.shutDown.abort(new Error('shutting down'))
   await t.rejects(response.arrayBuffer())
-  await until(async () => (await gitProcesses(dir)).length === 0)
+  await until('git has ended', async () => (await gitProcesses(dir)).length === 0)
 })

@@ -152,6 +152,8 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   await alice.send('patch', `${repoPath}/pulls/{index}`, { body: 'changed' }, { index: 3 })
   await alice.send('post', `${repoPath}/statuses/{sha}`, { state: 'success', context: 'ci' }, { sha })
 
+  await admin.send('patch', '/api/v1/admin/users/{username}', { location: 'Here' }, { username: 'bob' })
+  await alice.send('patch', '/api/v1/user/settings', { website: 'https://example.org' })
   await admin.send('put', '/api/v1/admin/upgrade/plan', { name: 'v2', height: '10', info: 'x' })
   await admin.send('put', '/api/v1/admin/upgrade/module_versions', {
     module_versions: [{ name: 'bank', version: '2' }],

@@ -142,8 +142,8 @@ t.test('the health check inside the image is valid JavaScript', async (t) => {
   }
 })
 
-t.test('npm run start, test, demo, dev, bench and seed prepare the checkout first', async (t) => {
-  for (const name of ['start', 'test', 'demo', 'dev', 'bench', 'seed']) {
+t.test('npm run start, test, demo, dev, bench, faults and seed prepare the checkout first', async (t) => {
+  for (const name of ['start', 'test', 'demo', 'dev', 'bench', 'faults', 'seed']) {
     t.ok(name in packageJson.scripts, `npm run ${name} exists`)
     t.equal(packageJson.scripts[`pre${name}`], 'node scripts/prepare.js')
   }

@@ -49,7 +49,7 @@ t.test('the contract suites run on the servers of docker-compose.yml without ski
   t.strictSame(eventstore?.env, compose.services.eventstore?.environment)
   t.equal(mongodb?.image, compose.services.mongodb?.image)
 
-  const [install, tests] = commandsOf(realServers)
+  const [install, , tests] = commandsOf(realServers)
   t.equal(install, 'npm ci')
   const files = tests?.replace('npx tap run ', '').split(' ') ?? []
   t.equal(files.length, 2)
@@ -58,5 +58,19 @@ t.test('the contract suites run on the servers of docker-compose.yml without ski
     t.match(sources, `process.env.${name}`)
     const { hostname } = new URL(realServers.env?.[name] ?? '')
     t.ok(hostname in (realServers.services ?? {}), `${name}: ${hostname} is a service`)
+  }
+})
+
+t.test('npm run faults runs on the same servers, before the suites write into the log', async (t) => {
+  t.match(commandsOf(realServers)[1], /^npm run faults -- --rounds \d+$/)
+})
+
+t.test('every npm script and every file that a step names exists', async (t) => {
+  const { scripts }: { scripts: Record<string, string> } = JSON.parse(read('package.json'))
+  const commands = Object.values(jobs).flatMap(commandsOf)
+  for (const command of commands) {
+    const [, script] = /^npm run (\S+)/.exec(command) ?? []
+    if (script !== undefined) t.ok(Object.hasOwn(scripts, script), command)
+    for (const word of command.split(' ')) if (word.includes('/')) t.ok(existsSync(at(word)), word)
   }
 })

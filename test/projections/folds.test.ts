@@ -196,7 +196,14 @@ t.test('a pull request document has the current discussion, head, base and sched
   })
   const moved = { from: sha('a'), to: sha('f'), mergeBase: sha('b'), diff }
   t.match(after({ type: 'PullRequestHeadMoved', data: { ...id, ...moved } }), { headSha: sha('f') })
-  const schedule = { style: 'squash', title: '', message: '', deleteBranch: true, by: alice } as const
+  const schedule = {
+    style: 'squash',
+    title: '',
+    message: '',
+    deleteBranch: true,
+    by: alice,
+    expectedHead: null,
+  } as const
   const scheduled: DomainEvent = { type: 'MergeScheduled', data: { ...id, ...schedule } }
   t.match(after(scheduled), { scheduled: true, schedule })
   t.match(after(scheduled, { type: 'MergeScheduleCanceled', data: { ...id, by: alice } }), {

@@ -5,7 +5,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { MongoClient } from 'mongodb'
 import t, { type Test } from 'tap'
-import { StoreUnavailable } from '../../src/events/event-store.ts'
+import { StoreDenied, StoreUnavailable } from '../../src/events/event-store.ts'
 import { clientOptions, openMongoReadStore, secretsDatabase } from '../../src/projections/mongodb.ts'
 import { startMongoDouble } from '../doubles/mongodb.ts'
 import { cards, put, readStoreContract } from './read-store-contract.ts'
@@ -180,7 +180,8 @@ t.test(
     ] as const) {
       const times = code === 43 || code === 175 ? 2 : 1
       double.fail({ command: 'aggregate', times, with: { code, codeName } })
-      await t.rejects(store.find(cards, {}), StoreUnavailable, codeName)
+      const kind = code === 13 ? StoreDenied : StoreUnavailable
+      await t.rejects(store.find(cards, {}), kind, codeName)
       double.fail({ command: 'aggregate', with: { code: 12345, codeName: 'Other' } })
       await t.rejects(store.find(cards, {}), { code: 12345 }, 'another code is another error')
       t.equal((await store.find(cards, {})).length, 1)

@@ -249,3 +249,34 @@ t.test(
     })
   },
 )
+
+t.test('a start that makes a read model again says what the log lacks, as a rebuild does', async (t) => {
+  const { events, views } = openStores(t)
+  await take(events, 'a', 3)
+  await take(events, 'b', 2)
+  /** As on a server that has lost an event. */
+  const lossy: EventStore = {
+    ...events,
+    problems: () => ({ denied: undefined, others: [] }),
+    async *subscribe(options) {
+      for await (const batch of events.subscribe(options)) {
+        yield batch.filter(({ stream, revision }) => stream !== 'numbers-a' || revision !== 1)
+      }
+    },
+  }
+  const lines: string[] = []
+  const toLines = pino({ level: 'warn' }, { write: (line: string) => lines.push(line) })
+  async function start(version: number): Promise<void> {
+    const projector = createProjector(toLines, lossy, views, [readModel({ ...tally, version })])
+    await projector.start()
+    t.ok(await projector.caughtUp(20_000))
+    await projector.stop()
+  }
+  await start(1)
+  const lacks = /"msg":"the log lacks, and so do the read models: numbers-a: revision 1"/
+  t.match(lines, [lacks])
+  await start(1)
+  t.equal(lines.length, 1, 'a model that goes on was told before')
+  await start(2)
+  t.match(lines, [lacks, lacks])
+})

@@ -2,7 +2,12 @@ import { pino } from 'pino'
 import t from 'tap'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
-import { type Generations, ReplacedMeanwhile, withGenerations } from '../../src/projections/generations.ts'
+import {
+  type Generations,
+  nameOf,
+  ReplacedMeanwhile,
+  withGenerations,
+} from '../../src/projections/generations.ts'
 import { createProjector } from '../../src/projections/projector.ts'
 import { type Fold, readModel } from '../../src/projections/read-model.ts'
 import type { Collection, ReadStore } from '../../src/projections/read-store.ts'
@@ -354,4 +359,33 @@ t.test('two servers that rebuild the same model at the same time do not mix thei
   await take(events, 'a')
   await Promise.all([one.caughtUp(), other.caughtUp()])
   t.same([await one.count(), await other.count()], [601, 601])
+})
+
+t.test('a rebuild in a shared store that fails or is cancelled removes what it has written', async (t) => {
+  const { events, views, one } = await twoServers(t)
+  await take(events, 'a', 600)
+  await one.caughtUp()
+  const written = async (generation: number) => {
+    const collection = { ...tallies, name: nameOf('tallies', generation) }
+    return (await views.range(collection, { limit: 1 }).catch(() => [])).length
+  }
+  const failing: Fold<Tally> = {
+    ...tally,
+    evolve(document, event, id) {
+      if (document?.count === 550) throw new Error('the fold is broken')
+      return tally.evolve(document, event, id)
+    },
+  }
+  let most = 0
+  await t.rejects(async () => {
+    for await (const _ of one.rebuild([readModel(failing)])) most = Math.max(most, await written(1))
+  }, /the fold is broken/)
+  t.equal(most, 1, 'it had written documents')
+  t.equal(await written(1), 0)
+  for await (const _ of one.rebuild([tallyModel])) break
+  t.equal(await written(2), 0)
+  t.equal(await one.count(), 600)
+  for await (const _ of one.rebuild([tallyModel]));
+  t.equal(await one.count(), 600)
+  t.equal(await written(3), 1, 'one that succeeds stays')
 })

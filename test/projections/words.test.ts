@@ -89,3 +89,17 @@ t.test('a megabyte of any text is split before the test times out', async (t) =>
     t.ok(wordsOf(text).length <= 2)
   }
 })
+
+t.test('a run of very many marks is cut: their order takes time by the square of their number', async (t) => {
+  const marks = '\u0301\u0316'
+  t.strictSame(wordsOf(`a${marks.repeat(30_000)} b`), wordsOf(`a${marks.repeat(15)} b`))
+  t.ok(finds('नमस्ते', `x${marks.repeat(1000)} नमस्ते`))
+})
+
+t.test('a text whose characters stand for many others is searched by its beginning', async (t) => {
+  const long = '\ufdfa'
+  t.ok(long.normalize('NFKC').length > 10)
+  t.ok(finds('صلى', `${long} end`))
+  t.ok(finds('beginning', `beginning ${`${long} `.repeat(10_000)} end`))
+  t.notOk(finds('end', `beginning ${`${long} `.repeat(10_000)} end`))
+})

@@ -27,7 +27,8 @@ async function setUp(t: Parameters<typeof openStores>[0], types: readonly string
   await events.append(`repo-${REPO}`, written, 'any')
   const documents: HistoryDocument[] = []
   for await (const { position, type } of events.readAll()) {
-    documents.push({ position, repoId: REPO, type, actor: '', at: 0, adminsOnly: isForAdmins(type) })
+    const adminsOnly = isForAdmins(type)
+    documents.push({ position, repoId: REPO, type, actor: '', at: 0, adminsOnly, issueWords: false })
   }
   await store.prepare([historyFold.collection])
   await store.apply(

@@ -159,7 +159,14 @@ t.test('pushes, targets, schedules, merge and branch deletion of a pull request 
   const point = (branch: string) => ({ repoId: 5, branch, sha: sha('a') })
   const diff = { additions: 1, deletions: 0, changedFiles: 1 }
   const mergeBase = sha('b')
-  const schedule = { style: 'merge', title: '', message: '', deleteBranch: false, by: bob } as const
+  const schedule = {
+    style: 'merge',
+    title: '',
+    message: '',
+    deleteBranch: false,
+    by: bob,
+    expectedHead: null,
+  } as const
   const story: DomainEvent[] = [
     { type: 'PullRequestHeadMoved', data: { ...place, from: sha('a'), to: sha('c'), mergeBase, diff } },
     {

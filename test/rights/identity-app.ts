@@ -26,6 +26,7 @@ import { createViews } from '../../src/projections/views.ts'
 import { organizationQueryRoutes } from '../../src/queries/organizations.ts'
 import { userQueryRoutes } from '../../src/queries/users.ts'
 import { authPlugin } from '../../src/rights/auth.ts'
+import { createOpenRequests } from '../../src/rights/open-requests.ts'
 import { hashPassword } from '../../src/rights/passwords.ts'
 import { secretCollections } from '../../src/rights/secrets.ts'
 import { SIGN_IN_LIMITS, type SignInLimits } from '../../src/rights/sign-in.ts'
@@ -56,6 +57,7 @@ export async function identityApp(
   const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
   await secrets.prepare(secretCollections)
   const views = createViews(readStore)
+  const openRequests = createOpenRequests(views)
   const projector = createProjector(
     app.log,
     events,
@@ -63,6 +65,7 @@ export async function identityApp(
     [readModel(accountFold), readModel(tokenFold)],
     (touched) => {
       for (const view of Object.values(views)) view.applied(touched)
+      openRequests.applied(touched)
     },
   )
   const services: Services = {
@@ -90,7 +93,7 @@ export async function identityApp(
   await addUser('admin', ADMIN_PASSWORD, true)
 
   registerErrors(app, () => 'http://git.example.org:3000/api/docs')
-  await app.register(authPlugin(services, limits))
+  await app.register(authPlugin({ ...services, openRequests }, limits))
   await app.register(
     async (api) => {
       await api.register(createUserRoutes(services))

@@ -10,10 +10,10 @@ import { gitStream } from '../../src/events/streams.ts'
 import { listRefs } from '../../src/git/refs.ts'
 import { recoverPushes } from '../../src/processes/recovery.ts'
 import { eventsIn, startPulls } from '../commands/pull-requests/pull-repository.ts'
-import { workTree } from '../git-client.ts'
+import { gitWithInput, workTree } from '../git-client.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
 import { until } from '../until.ts'
-import { EVENT_STORES, gitWithInput, startOn } from './servers.ts'
+import { EVENT_STORES, startOn } from './servers.ts'
 
 /** The refs of a repository as the log has them, and how often it tells of a move. */
 async function logged(server: TestServer, repoId: number) {

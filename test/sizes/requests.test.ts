@@ -4,9 +4,10 @@ import { append } from '../../src/commands/execute.ts'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { claimKeys, claimStream, labelStream, numbersStream } from '../../src/events/streams.ts'
 import { eventsIn } from '../commands/pull-requests/pull-repository.ts'
+import { gitWithInput } from '../git-client.ts'
 import { aContext } from '../stores.ts'
 import { until } from '../until.ts'
-import { EVENT_STORES, gitWithInput, startOn } from './servers.ts'
+import { EVENT_STORES, startOn } from './servers.ts'
 
 const LARGE = 'x'.repeat(1_100_000)
 const CONTROL = '\u0001'.repeat(200_000)

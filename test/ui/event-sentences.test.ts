@@ -104,9 +104,32 @@ const cases: [TimelineEvent, string][] = [
   [
     {
       type: 'MergeScheduled',
-      data: { ...own, style: 'merge', title: '', message: '', deleteBranch: false, by: ann },
+      data: {
+        ...own,
+        style: 'merge',
+        title: '',
+        message: '',
+        deleteBranch: false,
+        by: ann,
+        expectedHead: null,
+      },
     },
     'scheduled the merge as a merge commit, for when all checks have succeeded',
+  ],
+  [
+    {
+      type: 'MergeScheduled',
+      data: {
+        ...own,
+        style: 'rebase',
+        title: '',
+        message: '',
+        deleteBranch: false,
+        by: ann,
+        expectedHead: sha('a'),
+      },
+    },
+    'scheduled the merge of aaaaaaaaaa as a rebase, for when all checks have succeeded',
   ],
   [{ type: 'MergeScheduleCanceled', data: { ...own, by: ann } }, 'canceled the scheduled merge'],
   [

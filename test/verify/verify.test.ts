@@ -220,6 +220,31 @@ t.test('index values are compared with the documents', async (t) => {
   t.equal((await verified(directory)).sound, true)
 })
 
+t.test(
+  "the owner of a word's row is compared with the documents, and how many parts have the word",
+  async (t) => {
+    const directory = await aDirectory(t)
+    const { viewsFile } = directory
+    t.equal((await verified(directory)).sound, true)
+    tamper(viewsFile, `CREATE TABLE kept AS SELECT * FROM arr_issue_texts`)
+    for (const change of [
+      `UPDATE arr_issue_texts SET owner = '99.1' WHERE value = (SELECT min(value) FROM kept)`,
+      `UPDATE arr_issue_texts SET n = n + 1 WHERE value = (SELECT min(value) FROM kept)`,
+      `DELETE FROM arr_issue_texts WHERE value = (SELECT min(value) FROM kept)`,
+    ]) {
+      tamper(viewsFile, change)
+      const { sound, views } = await verified(directory)
+      t.equal(sound, false, change)
+      t.match(
+        views.failure,
+        /views\.db is damaged: what documents of issue_texts are found by (lacks|has) an element.*: words of document /,
+      )
+      tamper(viewsFile, 'DELETE FROM arr_issue_texts; INSERT INTO arr_issue_texts SELECT * FROM kept')
+    }
+    t.equal((await verified(directory)).sound, true)
+  },
+)
+
 t.test('all events before a damaged page of the log are read', async (t) => {
   const directory = await aDirectory(t)
   const { eventsFile } = directory

@@ -15,17 +15,21 @@ export async function takeName(
 ): Promise<boolean> {
   const key = claimKeys[kind](name)
   const stillHolds = async (other: string) => {
-    const account = await createdIn(store, other)
+    const account = await accountIn(store, other)
     return account !== undefined && claimKeys[kind](account[kind]) === key
   }
   return (await takeClaim(store, context, { key, holder, stillHolds })).taken
 }
 
-/** The account that the first event of a stream creates. */
-async function createdIn(store: EventStore, stream: string) {
-  for await (const recorded of store.readStream(stream, { maxCount: 1 })) {
+/** The names of the account in a stream, as they are now. A deleted user keeps the login: events name accounts by it. */
+async function accountIn(store: EventStore, stream: string) {
+  let account: { login: string; email: string } | undefined
+  for await (const recorded of store.readStream(stream)) {
     const event = decode(recorded)
-    if (event.type === 'UserCreated' || event.type === 'OrganizationCreated') return event.data
+    if (event.type === 'UserCreated' || event.type === 'OrganizationCreated') account = event.data
+    if (account === undefined) continue
+    if (event.type === 'UserEdited') account = { ...account, ...event.data.changes }
+    if (event.type === 'UserDeleted') account = { ...account, email: '' }
   }
-  return undefined
+  return account
 }

@@ -87,3 +87,10 @@ export function textProblem(text: string): string | undefined {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: this looks for control characters
   return /[\u0000-\u001f\u007f]/.test(text) ? 'must not have control characters' : undefined
 }
+
+/** What is wrong with a website. Clients show it as a link. */
+export function websiteProblem(website: string): string | undefined {
+  if (website === '') return undefined
+  const isLink = URL.canParse(website) && /^https?:$/.test(new URL(website).protocol)
+  return isLink ? undefined : 'is not an http or https URL'
+}

@@ -149,7 +149,7 @@ export const attachmentRoutes: Routes = (services) => {
       }),
       async (request, reply) => {
         const { comment } = await commentToChange(services, request)
-        const file = attachmentOf(comment, request.params.attachment_id)
+        const file = attachmentOf(services, comment, request.params.attachment_id)
         const given = request.body.name ?? ''
         const name = given === '' ? file.name : cleanFileName(given)
         if (name === undefined) throw new Refused(refuse.unprocessable('name: has no visible characters'))
@@ -171,7 +171,7 @@ export const attachmentRoutes: Routes = (services) => {
       route('issue', { params: AttachmentParams, response: NO_CONTENT }),
       async (request, reply) => {
         const { comment } = await commentToChange(services, request)
-        const { id, uuid } = attachmentOf(comment, request.params.attachment_id)
+        const { id, uuid } = attachmentOf(services, comment, request.params.attachment_id)
         const context = commandContext(request)
         await changeComment(services, context, comment, 'delete attachment', (state) =>
           decideDeleteAttachment(state, id),

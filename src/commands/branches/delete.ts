@@ -1,5 +1,6 @@
 /** Deletes a branch: `DELETE /repos/{owner}/{repo}/branches/{branch}`. */
 import { branchId } from '../../projections/branches.ts'
+import { notFoundIn } from '../../projections/view.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
 import { onRepository } from '../../rights/repository-access.ts'
@@ -16,7 +17,7 @@ export const deleteBranchRoutes: Routes = (services) => async (app) => {
       const { repository } = await onRepository(services, request, 'write')
       const name = request.params['*']
       const branch = await services.views.branches.get(branchId(repository.id, name))
-      if (branch === undefined) throw new Refused(refuse.notFound('branch not found'))
+      if (branch === undefined) throw notFoundIn(services.views.branches, 'branch not found')
       if (name === repository.defaultBranch) {
         throw new Refused(refuse.forbidden('the default branch cannot be deleted'))
       }

@@ -10,8 +10,9 @@ import { advertiseRefs, type GitService, isGitService, uploadPack } from '../../
 import { clientGone } from '../../http/client-gone.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { atLeast } from '../../rights/access.ts'
+import { accessTo, atLeast } from '../../rights/access.ts'
 import { requireScope } from '../../rights/auth.ts'
+import { documentsNow } from '../../rights/documents-now.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import { type RepositoryAccess, repositoryFor } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
@@ -121,6 +122,47 @@ function checkChange(
   }
 }
 
+function except(refs: readonly string[], checked: readonly string[]): string[] {
+  const known = new Set(checked)
+  return refs.filter((ref) => !known.has(ref))
+}
+
+/**
+ * Decides on a push again, when git has its objects and is about to move the refs: by the credentials, the repository
+ * and its rules as they are now. The pack may have been on its way for hours. `before`: the rules by which git has
+ * checked the objects.
+ */
+async function checkPushAgain(
+  services: Services,
+  request: FastifyRequest,
+  repoId: number,
+  commands: readonly RefChange[],
+  before: PushRules,
+): Promise<ReadonlyMap<string, string>> {
+  const rules: PushRules = { problems: new Map(), requireSigned: [], forwardOnly: [] }
+  try {
+    await documentsNow(services)
+    const identity = await request.signInAgain()
+    if (identity === null) throw new Refused(refuse.unauthenticated('sign in first'))
+    const { account: requester } = identity
+    const repository = await services.views.repositories.get(`${repoId}`)
+    const access = repository === undefined ? 'none' : accessTo(repository, requester)
+    if (repository === undefined || !atLeast(access, 'read')) {
+      throw new Refused(refuse.notFound('repository not found'))
+    }
+    await checkPush(services, { repository, access, requester }, commands, rules)
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error
+    return new Map(commands.map(({ ref }) => [ref, error.refusal.message]))
+  }
+  const unchecked = [
+    ...except(rules.forwardOnly, before.forwardOnly),
+    ...except(rules.requireSigned, before.requireSigned),
+  ]
+  for (const ref of unchecked) rules.problems.set(ref, 'the branch was protected during the push; push again')
+  return rules.problems
+}
+
 export const gitHttpRoutes: Routes = (services) => {
   const protocolOf = (request: FastifyRequest) => {
     const protocol = request.headers['git-protocol']
@@ -192,6 +234,7 @@ export const gitHttpRoutes: Routes = (services) => {
             await checkPush(services, pusher, commands, rules)
             return rules.problems
           },
+          checkAgain: (commands) => checkPushAgain(services, request, repository.id, commands, rules),
           record: (updates) => recordAndMoveHeads(services, context, repository.id, 'push', updates),
         },
       )

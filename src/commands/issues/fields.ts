@@ -4,6 +4,7 @@ import { requireListFits } from '../../events/append-size.ts'
 import type { AccountRef, LabelRef, MilestoneRef } from '../../events/domain-events.ts'
 import type { LabelDocument } from '../../projections/labels.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { notFoundIn } from '../../projections/view.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import type { Services } from '../../services.ts'
@@ -93,7 +94,7 @@ export async function milestoneRef(
 ): Promise<MilestoneRef | null> {
   if (id === 0) return null
   const milestone = await milestoneOf(services, repository.id, id)
-  if (milestone === undefined) throw new Refused(refuse.notFound(`milestone: ${id} does not exist`))
+  if (milestone === undefined) throw notFoundIn(services.views.milestones, `milestone: ${id} does not exist`)
   return { id: milestone.id, title: milestone.title }
 }
 

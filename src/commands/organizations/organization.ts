@@ -2,7 +2,7 @@
 import type { AccountRef, OrganizationEvent, Permission } from '../../events/domain-events.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
-import { emailProblem, loginProblem, textProblem } from '../accounts/names.ts'
+import { emailProblem, loginProblem, textProblem, websiteProblem } from '../accounts/names.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
@@ -53,13 +53,6 @@ export function organizationProblem(details: OrganizationDetails): Refusal | und
     ['website', websiteProblem(details.website)],
   ].flatMap(([field, problem]) => (problem === undefined ? [] : [`${field}: ${problem}`]))
   return errors.length === 0 ? undefined : refuse.unprocessable(errors.join('; '), errors)
-}
-
-/** What is wrong with a website. Clients show it as a link. */
-function websiteProblem(website: string): string | undefined {
-  if (website === '') return undefined
-  const isLink = URL.canParse(website) && /^https?:$/.test(new URL(website).protocol)
-  return isLink ? undefined : 'is not an http or https URL'
 }
 
 /** Creates an organization with its creator as the first admin. */

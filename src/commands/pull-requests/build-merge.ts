@@ -22,6 +22,8 @@ interface MergeToBuild {
   /** The poster of the pull request: the author of a squash. */
   poster: Signature
   merger: Signature
+  /** The authors of commits as the server may name them: with the addresses that the API shows. */
+  shown: (authors: readonly Signature[]) => Promise<Signature[]>
   signingKey: string | undefined
 }
 
@@ -36,7 +38,7 @@ export async function buildMerge(
   pull: ActivePull,
   merge: MergeToBuild,
 ): Promise<Pick<MergeIntent, 'commit' | 'message'> | Refusal> {
-  const { style, base, fields, headLabel, poster, merger, signingKey } = merge
+  const { style, base, fields, headLabel, poster, merger, shown, signingKey } = merge
   const head = pull.head.sha
   async function commitOf(tree: string, parents: string[], author: Signature, coAuthors?: CoAuthors) {
     const message = mergeMessage(style, pull, fields, headLabel, coAuthors)
@@ -52,7 +54,12 @@ export async function buildMerge(
       const ids = (await commitRange(dir, base, head)).page(0, MAX_SQUASHED)
       const facts = await commitFacts(dir, ids)
       const authors = ids.flatMap((id) => facts.get(id)?.author ?? []).reverse()
-      return commitOf(tree, [base], { ...poster, date: merger.date }, coAuthorsOf(authors, poster))
+      return commitOf(
+        tree,
+        [base],
+        { ...poster, date: merger.date },
+        coAuthorsOf(await shown(authors), poster),
+      )
     }
     case 'rebase':
     case 'rebase-merge': {

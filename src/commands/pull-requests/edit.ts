@@ -49,6 +49,8 @@ interface PullEdit {
   closed: boolean | undefined
   base: string | undefined
   allowMaintainerEdit: boolean | undefined
+  /** Whether the editor may write to the base repository. */
+  byWriter: boolean
 }
 
 /** The changes of title, text, labels, milestone, assignees and deadline in a request: edit rules 2 and 3. */
@@ -74,18 +76,23 @@ async function discussionEdit(
   return edit
 }
 
-/** Edit rule 7: only the poster may set the flag, and only with write access to the head repository. */
+/**
+ * Edit rule 7: the poster may set the flag, with write access to the head repository. Who administers the head
+ * repository may take it back.
+ */
 async function requireMaintainerEditRight(
   services: Services,
   pull: PullDocument,
   requester: AccountDocument,
+  allowed: boolean,
 ): Promise<void> {
   const headRepository = await services.views.repositories.get(`${pull.head.repoId}`)
-  const writes = headRepository !== undefined && atLeast(accessTo(headRepository, requester), 'write')
-  if (pull.poster.id === requester.id && writes) return
+  const access = headRepository === undefined ? 'none' : accessTo(headRepository, requester)
+  if (pull.poster.id === requester.id && atLeast(access, 'write')) return
+  if (!allowed && atLeast(access, 'admin')) return
   throw new Refused(
     refuse.forbidden(
-      'allow_maintainer_edit: only the poster may change it, with write access to the head branch',
+      'allow_maintainer_edit: only the poster may change it, with write access to the head branch; admins of the head repository may take it back',
     ),
   )
 }
@@ -108,7 +115,9 @@ async function decideEdit(
     })
   }
   if (base !== undefined && base !== state.base.branch && state.status !== 'merged') {
-    steps.push(async (current) => decideTargetBranch(current, await targetOf(services, state, base)))
+    steps.push(async (current) =>
+      decideTargetBranch(current, await targetOf(services, state, base), edit.byWriter),
+    )
   }
   if (allowMaintainerEdit !== undefined) {
     steps.push((current) => decideMaintainerEdit(current, allowMaintainerEdit))
@@ -208,13 +217,16 @@ export const editPullRoutes: Routes = (services) => async (app) => {
       const requester = signedIn(request)
       const pull = await pullFor(services, repository.id, request.params.index)
       const isWriter = atLeast(access, 'write')
-      // Edit rule 1.
-      if (!isWriter && pull.poster.id !== requester.id) {
-        throw new Refused(refuse.forbidden('only the poster and writers may change a pull request'))
-      }
       const { body } = request
       const allowMaintainerEdit = body.allow_maintainer_edit ?? undefined
-      if (allowMaintainerEdit !== undefined) await requireMaintainerEditRight(services, pull, requester)
+      // Edit rule 1. What belongs to the head repository is its owner's to take back.
+      const isOnlyTakenBack = allowMaintainerEdit === false && Object.keys(body).length === 1
+      if (!isWriter && pull.poster.id !== requester.id && !isOnlyTakenBack) {
+        throw new Refused(refuse.forbidden('only the poster and writers may change a pull request'))
+      }
+      if (allowMaintainerEdit !== undefined) {
+        await requireMaintainerEditRight(services, pull, requester, allowMaintainerEdit)
+      }
       const context = commandContext(request)
       const closed = typeof body.state === 'string' ? body.state === 'closed' : undefined
       await editPull(services, context, pull, {
@@ -223,6 +235,7 @@ export const editPullRoutes: Routes = (services) => async (app) => {
         closed,
         base: body.base || undefined,
         allowMaintainerEdit,
+        byWriter: isWriter,
       })
       await settled(services, context, reply)
       if (closed === false && pull.status === 'closed') await catchUpAfterReopening(services, context, pull)

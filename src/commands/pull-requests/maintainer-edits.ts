@@ -1,6 +1,7 @@
 /**
- * Edit rule 7 for pushes: writers of a repository may push to a branch of a fork when an open pull request from that
- * branch into the repository allows it.
+ * Edit rule 7: writers of a repository may push to a branch of a fork when an open pull request from that branch into
+ * the repository allows it. The flag gives what its poster may give now: nothing when the poster does not write to the
+ * fork any more.
  */
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { branchKey, type PullDocument } from '../../projections/pulls.ts'
@@ -22,6 +23,32 @@ async function invitations(
   return { repoId: parent.id, status: 'open', allowMaintainerEdit: true }
 }
 
+/** Pull requests whose posters are looked up at one time. */
+const AT_ONCE = 100
+
+/** Those of the pull requests from a repository whose posters may write to it now. */
+async function givenByWriters<P extends Pick<PullDocument, 'poster'>>(
+  { views }: Services,
+  headRepository: RepositoryDocument,
+  pulls: readonly P[],
+): Promise<P[]> {
+  const posters = await views.accounts.getMany([...new Set(pulls.map(({ poster }) => `${poster.id}`))])
+  const writers = posters.filter((poster) => atLeast(accessTo(headRepository, poster), 'write'))
+  const ids = new Set(writers.map(({ id }) => id))
+  return pulls.filter(({ poster }) => ids.has(poster.id))
+}
+
+/** Whether a pull request lets the requester, a writer of its base repository, push to its head branch now. */
+export async function invitesToPush(
+  services: Services,
+  pull: Pick<PullDocument, 'poster' | 'allowMaintainerEdit'>,
+  repositories: { base: RepositoryDocument; head: RepositoryDocument },
+  requester: AccountDocument,
+): Promise<boolean> {
+  if (!pull.allowMaintainerEdit || !atLeast(accessTo(repositories.base, requester), 'write')) return false
+  return (await givenByWriters(services, repositories.head, [pull])).length > 0
+}
+
 /** Whether a requester without write access to the fork may push to any branch of it. */
 export async function mayPushAnyBranch(
   services: Services,
@@ -32,7 +59,12 @@ export async function mayPushAnyBranch(
   if (inviting === undefined) return false
   // The range of the keys of all branches of the fork: ';' comes right after ':'.
   const headKey = { $gte: branchKey(fork.id, ''), $lt: `${fork.id};` }
-  return (await services.views.pulls.find({ ...inviting, headKey }, { limit: 1 })).length > 0
+  for (let skip = 0; ; skip += AT_ONCE) {
+    const sort = [['index', 1]] as const
+    const found = await services.views.pulls.find({ ...inviting, headKey }, { sort, skip, limit: AT_ONCE })
+    if ((await givenByWriters(services, fork, found)).length > 0) return true
+    if (found.length < AT_ONCE) return false
+  }
 }
 
 /** The refs that a requester without write access to the fork may push, among `refs`. */
@@ -47,5 +79,6 @@ export async function pushableRefs(
   if (inviting === undefined || branches.length === 0) return new Set()
   const headKey = { $in: branches.map((branch) => branchKey(fork.id, branch)) }
   const found = await services.views.pulls.find({ ...inviting, headKey })
-  return new Set(found.map(({ head }) => `refs/heads/${head.branch}`))
+  const given = await givenByWriters(services, fork, found)
+  return new Set(given.map(({ head }) => `refs/heads/${head.branch}`))
 }

@@ -8,7 +8,7 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { signatureOf } from '../accounts/signature.ts'
+import { shownAuthors, signatureOf } from '../accounts/signature.ts'
 import { type CommandContext, type Decision, execute } from '../execute.ts'
 import { buildMerge } from './build-merge.ts'
 import { deleteHeadBranch } from './delete-head-branch.ts'
@@ -96,8 +96,9 @@ async function decideMerge(
       base: baseTip,
       fields: merge.fields,
       headLabel,
-      poster: signatureOf(poster, context.at),
-      merger: signatureOf(merger, context.at),
+      poster: signatureOf(services, poster, context.at),
+      merger: signatureOf(services, merger, context.at),
+      shown: (authors) => shownAuthors(services, authors),
       signingKey: services.config.signingKey,
     }),
     mergeBase(dir, baseTip, state.head.sha),

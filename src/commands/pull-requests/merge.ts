@@ -1,6 +1,8 @@
 /** Merges a pull request, at once or when its checks succeed: `POST` and `DELETE …/pulls/{index}/merge`. */
 import { Type } from 'typebox'
 import { readsStream } from '../../events/streams.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { accessTo } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
@@ -31,6 +33,19 @@ const MergePullRequestOption = (services: Services) =>
     merge_when_checks_succeed: Type.Optional(Type.Boolean()),
     delete_branch_after_merge: Type.Optional(Type.Boolean()),
   })
+
+/** The merge with the rights of its user as they are now: they may have changed while it waited for its turn. */
+async function withRightsNow({ views }: Services, merge: Merge): Promise<Merge> {
+  const [repository, merger] = await Promise.all([
+    views.repositories.get(`${merge.repository.id}`),
+    views.accounts.get(`${merge.merger.id}`),
+  ])
+  if (repository === undefined || merger === undefined) {
+    throw new Refused(refuse.notFound('repository not found'))
+  }
+  const force = merge.request.force && accessTo(repository, merger) === 'admin'
+  return { ...merge, repository, merger, request: { ...merge.request, force } }
+}
 
 export const mergePullRoutes: Routes = (services) => async (app) => {
   app.post(
@@ -64,11 +79,12 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
         deletionIsDefault: body.delete_branch_after_merge === undefined,
       }
       const status = await inTurn(mergeTurn(repository.id), async () => {
-        if (!merge.request.scheduling) {
-          await mergePull(services, context, merge)
+        const inTime = await withRightsNow(services, merge)
+        if (!inTime.request.scheduling) {
+          await mergePull(services, context, inTime)
           return 200
         }
-        const ready = await scheduleMerge(services, context, merge)
+        const ready = await scheduleMerge(services, context, inTime)
         if (ready === undefined) return 201
         await mergePull(services, context, ready)
         return 200

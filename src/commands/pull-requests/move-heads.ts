@@ -15,6 +15,7 @@ import type { CommandContext } from '../execute.ts'
 import { type MovedRef, recordRefs } from '../git/record-refs.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
 import { checkMergeability } from './check-mergeability.ts'
+import { movedByWriters } from './head-movers.ts'
 import { decideHeadMoved, decideMergeBaseMoved } from './pull-request.ts'
 
 /**
@@ -81,7 +82,8 @@ async function moveHead(
       // Another server may have recorded a later move already.
       if ((await recordedTip(services, state.head)) !== to) return []
       await updateRef(dir, ref, { from: await resolveRef(dir, ref), to })
-      return decideHeadMoved(current, { to, mergeBase: ancestor ?? state.mergeBase, diff })
+      const moved = { to, mergeBase: ancestor ?? state.mergeBase, diff }
+      return decideHeadMoved(current, moved, await movedByWriters(services, current, to))
     })
   }).catch(unlessDeleted)
 }

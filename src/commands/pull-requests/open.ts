@@ -9,6 +9,7 @@ import { resolveRef, updateRef } from '../../git/refs.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { pullFold, pullId } from '../../projections/pulls.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { notFoundIn } from '../../projections/view.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
@@ -67,11 +68,11 @@ async function headOf(
   if (branch === undefined) return { headRepository: repository, headBranch: first }
   if (more.length > 0) throw new Refused(refuse.notFound('head: must be <branch> or <user>:<branch>'))
   const owner = await services.views.accounts.findOne({ loginKey: first.toLowerCase() })
-  if (owner === undefined) throw new Refused(refuse.notFound(`head: there is no user ${first}`))
+  if (owner === undefined) throw notFoundIn(services.views.accounts, `head: there is no user ${first}`)
   if (owner.id === repository.ownerId) return { headRepository: repository, headBranch: branch }
   const fork = await forkOf(services, repository.id, owner.id)
   if (fork === undefined || !atLeast(accessTo(fork, requester), 'read')) {
-    throw new Refused(refuse.notFound(`head: ${first} has no fork of this repository`))
+    throw notFoundIn(services.views.repositories, `head: ${first} has no fork of this repository`)
   }
   return { headRepository: fork, headBranch: branch }
 }
@@ -141,7 +142,7 @@ export const openPullRoutes: Routes = (services) => async (app) => {
       const { repository } = await onRepository(services, request, 'read')
       const requester = signedIn(request)
       const { body } = request
-      if (repository.empty) throw new Refused(refuse.notFound('the repository has no commits'))
+      if (repository.empty) throw notFoundIn(services.views.repositories, 'the repository has no commits')
       const { headRepository, headBranch } = await headOf(services, requester, repository, body.head)
       if (headRepository.id === repository.id && headBranch === body.base) {
         throw new Refused(

@@ -104,14 +104,30 @@ export function decideOpen(
   return [{ type: 'PullRequestOpened', data: opened }]
 }
 
-/** Records a new head. A closed pull request keeps the head that it had when it was closed. */
+/**
+ * Records a new head. A closed pull request keeps the head that it had when it was closed. `byWriters`: whether all who
+ * have moved the head may write to the base repository. The same append ends a scheduled merge that was for another
+ * head, or that others would change: there is no moment in which it could still be carried out.
+ */
 export function decideHeadMoved(
   state: PullState,
   moved: { to: string; mergeBase: string; diff: DiffStat },
+  byWriters: boolean,
 ): Decision<PullRequestEvent> {
   if (state.status !== 'open' || state.head.sha === moved.to) return []
-  const { repoId, index, head } = state
-  return [{ type: 'PullRequestHeadMoved', data: { repoId, index, from: head.sha, ...moved } }]
+  const { repoId, index, head, schedule } = state
+  const event: PullRequestEvent = {
+    type: 'PullRequestHeadMoved',
+    data: { repoId, index, from: head.sha, ...moved },
+  }
+  if (schedule === null) return [event]
+  if (schedule.expectedHead !== null && schedule.expectedHead !== moved.to) {
+    const reason = `head_commit_id: the head has moved to ${moved.to}`
+    return [event, scheduleRefused(state, { head: moved.to, reason, errors: [] })]
+  }
+  if (byWriters) return [event]
+  const reason = 'the head was moved by someone without write access to the base repository'
+  return [event, scheduleRefused(state, { head: moved.to, reason, errors: [] })]
 }
 
 /** Records a new merge base after the base branch has moved. `head`: the head that it was computed for. */
@@ -152,7 +168,10 @@ function mergeabilityChecked(
   return { type: 'MergeabilityChecked', data: isCut ? { ...data, conflictCount: all.length } : data }
 }
 
-/** Edit rule 6: changes the base branch. `target`: the new base, compared with the head. */
+/**
+ * Edit rule 6: changes the base branch. `target`: the new base, compared with the head. Who may not write to the base
+ * repository ends a scheduled merge with that: its user has not agreed to this base.
+ */
 export function decideTargetBranch(
   state: PullState,
   target: {
@@ -162,6 +181,7 @@ export function decideTargetBranch(
     mergeable: boolean
     conflicts: string[]
   },
+  byWriter: boolean,
 ): Decision<PullRequestEvent> {
   if (state.status === 'none') return gone
   if (state.status === 'merged') return refuse.conflict('the pull request is merged already')
@@ -169,10 +189,13 @@ export function decideTargetBranch(
   if (state.merging !== null) return refuse.conflict('a merge of this pull request is under way')
   const { repoId, index, head, base: from } = state
   const { base, mergeBase, diff, mergeable, conflicts } = target
-  return [
+  const events: PullRequestEvent[] = [
     { type: 'TargetBranchChanged', data: { repoId, index, from, base, mergeBase, diff } },
     mergeabilityChecked(state, { head: head.sha, base: base.sha, mergeable, conflicts }),
   ]
+  if (state.schedule === null || byWriter) return events
+  const reason = 'the base branch was changed by someone without write access to the base repository'
+  return [...events, scheduleRefused(state, { head: head.sha, reason, errors: [] })]
 }
 
 /** Edit rules 4 and 5: closes or reopens. Closing also cancels a scheduled merge. */
@@ -277,14 +300,16 @@ export function decideScheduleRefused(
   refused: { head: string; reason: string; errors: string[] },
 ): Decision<PullRequestEvent> {
   if (state.status === 'none' || state.schedule === null || state.head.sha !== refused.head) return []
-  const { repoId, index } = state
-  const errors = cutList(refused.errors)
+  return [scheduleRefused(state, refused)]
+}
+
+/** The list of errors may be too long for an event: then the event has their number, too. */
+function scheduleRefused(
+  { repoId, index }: IssueRef,
+  { errors: all, ...refused }: { head: string; reason: string; errors: string[] },
+): PullRequestEvent {
+  const errors = cutList(all)
   const data = { repoId, index, ...refused, errors }
-  const isCut = errors.length < refused.errors.length
-  return [
-    {
-      type: 'ScheduledMergeRefused',
-      data: isCut ? { ...data, errorCount: refused.errors.length } : data,
-    },
-  ]
+  const isCut = errors.length < all.length
+  return { type: 'ScheduledMergeRefused', data: isCut ? { ...data, errorCount: all.length } : data }
 }

@@ -52,5 +52,6 @@ async function decideScheduleOf(
   if (!isMergeStyle(style) || style === 'manually-merged') return []
   if (state.schedule === null && facts.checks === 'success') return []
   const by = { id: merger.id, login: merger.login }
-  return decideSchedule(state, { style, ...fields, deleteBranch, by })
+  const expectedHead = request.expectedHead ?? null
+  return decideSchedule(state, { style, ...fields, deleteBranch, by, expectedHead })
 }

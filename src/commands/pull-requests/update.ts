@@ -10,7 +10,7 @@ import { updateRef } from '../../git/refs.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { accessTo, atLeast } from '../../rights/access.ts'
+import { accessTo } from '../../rights/access.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
@@ -25,6 +25,7 @@ import { moveRefs } from '../git/record-refs.ts'
 import { requestContext, settled } from '../request-context.ts'
 import { cleanTree, rebasedTip } from './build-merge.ts'
 import { mergeTurn } from './finish-merge.ts'
+import { invitesToPush } from './maintainer-edits.ts'
 import { headHasMoved } from './merge-checks.ts'
 import { gitTips } from './merge-facts.ts'
 import { recordAndMoveHeads } from './move-heads.ts'
@@ -38,11 +39,21 @@ interface Update {
 
 /** Update rule 2: an update needs the right to push to the head branch. A rebase is like a force-push. */
 async function requireUpdateRight(services: Services, pull: ActivePull, update: Update): Promise<void> {
-  const { repository, updater, style } = update
+  const { views } = services
+  const { style } = update
+  // The rights may have changed while the request waited for its turn.
+  const [repository, updater] = await Promise.all([
+    views.repositories.get(`${update.repository.id}`),
+    views.accounts.get(`${update.updater.id}`),
+  ])
+  if (repository === undefined || updater === undefined) {
+    throw new Refused(refuse.notFound('repository not found'))
+  }
   const headRepository = await services.views.repositories.get(`${pull.head.repoId}`)
   if (headRepository === undefined) throw new Refused(refuse.notFound('the head repository is gone'))
   const protection = protectionOf(headRepository.protections, pull.head.branch)
-  const invited = pull.allowMaintainerEdit && atLeast(accessTo(repository, updater), 'write')
+  const repositories = { base: repository, head: headRepository }
+  const invited = await invitesToPush(services, pull, repositories, updater)
   const access = invited ? 'write' : accessTo(headRepository, updater)
   if (!mayPush(protection, updater, access)) {
     throw new Refused(refuse.forbidden('you may not push to the head branch'))
@@ -68,7 +79,7 @@ async function buildUpdate(
   const { head } = pull
   const dir = gitDirOf(services, head.repoId)
   const { signingKey } = services.config
-  const committer = signatureOf(updater, context.at)
+  const committer = signatureOf(services, updater, context.at)
   if (style === 'rebase') {
     const tip = rebasedTip(await rebase(dir, { base, head: head.sha, committer, signingKey }))
     if (typeof tip === 'string') return tip

@@ -72,7 +72,7 @@ async function initialize(
   repoId: number,
   { name, description, defaultBranch }: RepositorySettings,
 ): Promise<void> {
-  const signature = signatureOf(creator, context.at)
+  const signature = signatureOf(services, creator, context.at)
   await moveRefs(services, repoId, async () => {
     const { sha, outcome } = await createFirstCommit(gitDirOf(services, repoId), {
       branch: defaultBranch,
@@ -122,7 +122,12 @@ export const createRepositoryRoutes: Routes = (services) => {
       await claimRepositoryName(services, context, claimKeys.repository(id, name), repositoryStream(repoId))
       await createRepository(gitDirOf(services, repoId), { defaultBranch })
       await repositories.change(services, context, repoId, 'create', (state) =>
-        decideCreate(state, { repoId, owner: { id, login, kind }, settings }),
+        decideCreate(state, {
+          repoId,
+          owner: { id, login, kind },
+          ownerVisibility: owner.visibility,
+          settings,
+        }),
       )
     }
     if (body.auto_init && status !== 'deleted') await initialize(services, context, creator, repoId, settings)

@@ -4,8 +4,10 @@ import { MERGE_STYLES, type MergeStyle } from '../../events/domain-events.ts'
 import { claimKeys, repositoryStream } from '../../events/streams.ts'
 import { setDefaultBranch } from '../../git/repository.ts'
 import { branchId } from '../../projections/branches.ts'
+import { notFoundIn } from '../../projections/view.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf } from '../../services.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
@@ -13,6 +15,7 @@ import { repositories } from '../aggregates.ts'
 import { releaseClaim } from '../claims.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { claimRepositoryName } from './create.ts'
+import { mayPublishFork } from './publish-fork.ts'
 import { decideEdit, type RepositoryEdit } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
@@ -82,6 +85,7 @@ export const editRepositoryRoutes: Routes = (services) => async (app) => {
     }),
     async (request, reply) => {
       const { repository } = await onRepository(services, request, 'admin')
+      const requester = signedIn(request)
       const wanted = editOf(request.body)
       const stream = repositoryStream(repository.id)
       const context = commandContext(request)
@@ -91,14 +95,15 @@ export const editRepositoryRoutes: Routes = (services) => async (app) => {
           throw new Refused(refuse.unprocessable('default_branch: the branch does not exist'))
       }
       // An edit that will be refused must not claim a name first.
-      const foreseen = decideEdit(await repositories.load(services, repository.id), wanted)
+      const mayPublish = wanted.private !== false || (await mayPublishFork(services, repository, requester))
+      const foreseen = decideEdit(await repositories.load(services, repository.id), wanted, mayPublish)
       if (isRefusal(foreseen)) throw new Refused(foreseen)
 
       const oldKey = claimKeys.repository(repository.ownerId, repository.name)
       const newKey = claimKeys.repository(repository.ownerId, wanted.name ?? repository.name)
       if (newKey !== oldKey) await claimRepositoryName(services, context, newKey, stream)
       const after = await repositories.change(services, context, repository.id, 'edit', (state) =>
-        decideEdit(state, wanted),
+        decideEdit(state, wanted, mayPublish),
       )
       // Even when nothing changed: the process may have died before this line in an earlier request.
       if (wanted.defaultBranch !== undefined && after.status === 'active') {
@@ -108,7 +113,7 @@ export const editRepositoryRoutes: Routes = (services) => async (app) => {
 
       await settled(services, context, reply)
       const edited = await views.repositories.get(`${repository.id}`)
-      if (edited === undefined) throw new Refused(refuse.notFound('repository not found'))
+      if (edited === undefined) throw notFoundIn(views.repositories, 'repository not found')
       return repositoryPage(services, edited, 'admin', request.requester)
     },
   )

@@ -11,6 +11,7 @@ import { accessTo } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
+import { isOpenTo } from '../../rights/visibility.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
@@ -22,7 +23,7 @@ import { moveRefs, recordRefs } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { claimRepositoryName, organizationToCreateIn, repositoryNow } from './create.ts'
-import { decideCreate, repositoryDecider } from './repository.ts'
+import { decideCreate, hiddenness, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
 const CreateForkOption = Type.Object({
@@ -94,15 +95,16 @@ async function recordFork(
   { base, owner, name }: Fork,
 ): Promise<void> {
   const dir = gitDirOf(services, repoId)
-  const { id, ownerId, ownerLogin, description, private: isPrivate, defaultBranch } = base
+  const { id, ownerId, ownerLogin, description, defaultBranch } = base
   await moveRefs(services, repoId, async () => {
     try {
-      await repositories.change(services, context, repoId, 'create', (state) =>
+      await repositories.change(services, context, repoId, 'create', async (state) =>
         decideCreate(state, {
           repoId,
           owner: { id: owner.id, login: owner.login, kind: owner.kind },
           parent: { repoId: id, owner: { id: ownerId, login: ownerLogin }, name: base.name },
-          settings: { name, description, website: '', private: isPrivate, defaultBranch },
+          ownerVisibility: owner.visibility,
+          settings: { name, description, website: '', private: await isHidden(services, id), defaultBranch },
         }),
       )
     } catch (error) {
@@ -117,6 +119,15 @@ async function recordFork(
     const refs = (await listRefs(dir)).map(({ ref, sha }) => ({ ref, from: null, to: sha }))
     await recordRefs(services, context, repoId, 'fork', refs)
   })
+}
+
+/**
+ * Whether a repository is hidden from anyone now: then its forks are private. It is read after the copy, which may take
+ * long.
+ */
+async function isHidden(services: Services, repoId: number): Promise<boolean> {
+  const state = await repositories.load(services, repoId)
+  return state.status === 'none' || !isOpenTo(hiddenness(state), null)
 }
 
 async function hasEvents(services: Services, stream: string): Promise<boolean> {

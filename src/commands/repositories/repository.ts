@@ -9,6 +9,7 @@ import {
   type Permission,
   type RepositoryEvent,
   type RepositorySettings,
+  type Visibility,
 } from '../../events/domain-events.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../../events/repository-settings.ts'
 import { refuse } from '../../refusal.ts'
@@ -23,13 +24,19 @@ export type RepositoryState =
       status: 'active'
       id: number
       owner: AccountRef & { kind: AccountKind }
+      ownerVisibility: Visibility
       /** The repository that this one is a fork of. */
       parentId: number | null
       settings: RepositorySettings & MergeSettings
       collaborators: Readonly<Record<string, Permission>>
       protections: readonly BranchProtection[]
     }
-  | { status: 'deleted' }
+  | {
+      status: 'deleted'
+      parentId: number | null
+      private: boolean
+      ownerVisibility: Visibility
+    }
 
 export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deciderOf({
   initialState: { status: 'none' },
@@ -41,6 +48,7 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
         status: 'active',
         id,
         owner,
+        ownerVisibility: data.ownerVisibility ?? 'public',
         parentId: data.parent?.repoId ?? null,
         settings: {
           name,
@@ -54,11 +62,16 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
         protections: [],
       }
     },
-    RepositoryDeleted: (state) => (state.status === 'active' ? { status: 'deleted' } : state),
+    RepositoryDeleted(state) {
+      if (state.status !== 'active') return state
+      const { parentId, settings, ownerVisibility } = state
+      return { status: 'deleted', parentId, private: settings.private, ownerVisibility }
+    },
   },
   exists: (state: RepositoryState) => state.status === 'active',
   changes: {
     RepositoryEdited: ({ settings }, { data }) => ({ settings: { ...settings, ...data.changes } }),
+    OwnerVisibilityChanged: (_, { data }) => ({ ownerVisibility: data.visibility }),
     CollaboratorSet: ({ collaborators }, { data }) => ({
       collaborators: { ...collaborators, [`${data.user.id}`]: data.permission },
     }),
@@ -75,6 +88,12 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
   },
 })
 
+/** What decides who may see a repository that exists, or existed. */
+export function hiddenness(state: Exclude<RepositoryState, { status: 'none' }>) {
+  const { ownerVisibility } = state
+  return { private: state.status === 'active' ? state.settings.private : state.private, ownerVisibility }
+}
+
 const gone = refuse.notFound('repository not found')
 
 /** Creates the repository. Its name is claimed before this. */
@@ -85,12 +104,15 @@ export function decideCreate(
     owner: AccountRef & { kind: AccountKind }
     /** The repository that it is a fork of. */
     parent?: { repoId: number; owner: AccountRef; name: string }
+    ownerVisibility: Visibility
     settings: RepositorySettings
   },
 ): Decision<RepositoryEvent> {
   if (state.status !== 'none') return refuse.conflict('the repository exists already')
-  const { settings, ...identity } = created
-  return [{ type: 'RepositoryCreated', data: { ...identity, ...settings } }]
+  const { settings, ownerVisibility, ...identity } = created
+  const data = { ...identity, ...settings }
+  const isShown = ownerVisibility === 'public'
+  return [{ type: 'RepositoryCreated', data: isShown ? data : { ...data, ownerVisibility } }]
 }
 
 /** An edit of settings. A field that is absent does not change. */
@@ -101,10 +123,20 @@ export interface RepositoryEdit extends Partial<RepositorySettings & Omit<MergeS
 
 /**
  * Records only the settings that change; no event when none does. The default merge style is always an allowed one:
- * when it is not allowed any more, the first allowed style replaces it.
+ * when it is not allowed any more, the first allowed style replaces it. `mayPublish`: whether the editor may show a fork
+ * to everybody, as far as the repositories that it comes from are concerned.
  */
-export function decideEdit(state: RepositoryState, edit: RepositoryEdit): Decision<RepositoryEvent> {
+export function decideEdit(
+  state: RepositoryState,
+  edit: RepositoryEdit,
+  mayPublish: boolean,
+): Decision<RepositoryEvent> {
   if (state.status !== 'active') return gone
+  if (edit.private === false && state.settings.private && state.parentId !== null && !mayPublish) {
+    return refuse.forbidden(
+      'private: only who administers the repository that this is a fork of may make the fork public',
+    )
+  }
   const { allow = {}, ...settings } = edit
   const mergeStyles = MERGE_STYLES.filter(
     (style) => allow[style] ?? state.settings.mergeStyles.includes(style),
@@ -119,6 +151,15 @@ export function decideEdit(state: RepositoryState, edit: RepositoryEdit): Decisi
   const changes = changedFields(state.settings, { ...settings, mergeStyles, defaultMergeStyle })
   if (Object.keys(changes).length === 0) return []
   return [{ type: 'RepositoryEdited', data: { repoId: state.id, changes } }]
+}
+
+/** Records who may see the owner. */
+export function decideOwnerVisibility(
+  state: RepositoryState,
+  visibility: Visibility,
+): Decision<RepositoryEvent> {
+  if (state.status !== 'active' || state.ownerVisibility === visibility) return []
+  return [{ type: 'OwnerVisibilityChanged', data: { repoId: state.id, visibility } }]
 }
 
 export function decideDelete(state: RepositoryState): Decision<RepositoryEvent> {

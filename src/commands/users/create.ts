@@ -23,6 +23,7 @@ const CreateUserOption = Type.Object({
   email: Type.String(),
   password: Type.Optional(Type.String()),
   full_name: Type.Optional(Type.String({ maxLength: 100 })),
+  must_change_password: Type.Optional(Type.Boolean({ description: 'default false; in Gitea it is true' })),
   restricted: Type.Optional(Type.Boolean()),
   visibility: Type.Optional(Type.String()),
 })
@@ -41,7 +42,7 @@ type Stores = Pick<Services, 'events' | 'secrets'>
 export async function createUser(
   { events, secrets }: Stores,
   context: CommandContext,
-  details: UserDetails,
+  { mustChangePassword, ...details }: UserDetails & { mustChangePassword?: boolean },
   password: string,
   hash: (password: string) => Promise<string> = hashPassword,
 ): Promise<number> {
@@ -62,11 +63,14 @@ export async function createUser(
     }
     await keepPassword(secrets, id, await hash(password))
   }
-  await users.change({ events }, context, id, 'create', (state) => decideCreateUser(state, id, details))
+  await users.change({ events }, context, id, 'create', (state) =>
+    decideCreateUser(state, id, details, mustChangePassword),
+  )
   return id
 }
 
-function passwordProblem(password: string) {
+/** What is wrong with a new password. */
+export function passwordProblem(password: string) {
   if (password.length >= MIN_PASSWORD && password.length <= MAX_PASSWORD) return undefined
   return refuse.unprocessable(`password: must have ${MIN_PASSWORD} to ${MAX_PASSWORD} characters`)
 }
@@ -78,13 +82,19 @@ export const createUserRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const requester = siteAdmin(request, 'create users')
       const { password = '', ...rest } = request.body
-      const { username, email, full_name, restricted, visibility } = rest
+      const { username, email, full_name, must_change_password = false, restricted, visibility } = rest
       // Refuse it instead of ignoring it: the caller would rely on a limit that does not exist here.
       if (restricted === true) throw new Refused(refuse.unprocessable('restricted: is not supported'))
       if (visibility !== undefined && visibility !== '' && visibility !== 'public') {
         throw new Refused(refuse.unprocessable('visibility: users are always public'))
       }
-      const details = { login: username, email, fullName: full_name ?? '', siteAdmin: false }
+      const details = {
+        login: username,
+        email,
+        fullName: full_name ?? '',
+        siteAdmin: false,
+        mustChangePassword: must_change_password,
+      }
       const context = commandContext(request, rest)
       const id = await createUser(services, context, details, password)
       await settled(services, context, reply)

@@ -9,7 +9,7 @@ import type { Services } from '../../services.ts'
 import { FIRST_ADMIN } from '../accounts/names.ts'
 import { load, newContext } from '../execute.ts'
 import { createUser } from './create.ts'
-import { userDecider } from './user.ts'
+import { type UserState, userDecider } from './user.ts'
 
 /** The next start continues a first start that was killed: both append the same events. */
 const FIRST_START = { namespace: '0b7c1c0e-6f0f-4a57-8f0e-7f4f3c1d2a90', digest: 'first-start' }
@@ -28,16 +28,19 @@ export async function ensureSiteAdmin(
   const chosen = randomBytes(15).toString('base64url')
   const password = config.adminPassword ?? chosen
   const shown = config.adminPassword === undefined ? chosen : undefined
-  const id = await siteAdminId(events)
-  if (id === undefined) {
+  const admin = await userNow(events, FIRST_ADMIN)
+  if (admin?.status === 'deleted') return undefined
+  if (admin?.status !== 'existing') {
     const context = { ...newContext(null, 'first-start'), retry: FIRST_START }
     const details = { login: FIRST_ADMIN, email: `${FIRST_ADMIN}@localhost`, fullName: '', siteAdmin: true }
     await createUser(services, context, details, password)
     return shown
   }
-  if ((await passwordHashOf(secrets, id)) !== undefined) return undefined
+  const { user, passwordIds } = admin
+  const passwordId = passwordIds.at(-1) ?? null
+  if ((await passwordHashOf(secrets, user.id, passwordId)) !== undefined) return undefined
   log.error(SECRETS_GONE)
-  await keepPassword(secrets, id, await hashPassword(password))
+  await keepPassword(secrets, user.id, await hashPassword(password), passwordId)
   return shown
 }
 
@@ -45,16 +48,22 @@ const SECRETS_GONE =
   'the log has accounts, but their passwords and tokens are gone: DATA_DIR or the database of the secrets is new. ' +
   'Nobody can sign in with what worked before. To get all of them back, stop the server and put secrets.db (or the ' +
   'database mergelog_secrets) of a backup in place. The user admin has a password again: ADMIN_PASSWORD, or the one ' +
-  'that this start prints'
+  'that this start prints. It can give the other users passwords: PATCH /api/v1/admin/users/{login}, or ' +
+  '`mergelog set-password LOGIN`'
 
-/** The id of the site admin, if it exists. Reads the log, since the read models may lag. */
-async function siteAdminId(events: EventStore): Promise<number | undefined> {
-  const claim = claimStream(claimKeys.login(FIRST_ADMIN))
+/** The id of the user with that login, if there is one. Reads the log: no server may be running. */
+export async function userIdOf(events: EventStore, login: string): Promise<number | undefined> {
+  const state = await userNow(events, login)
+  return state?.status === 'existing' ? state.user.id : undefined
+}
+
+/** The user who has that login, or had it until the deletion. Reads the log, since the read models may lag. */
+async function userNow(events: EventStore, login: string): Promise<UserState | undefined> {
+  const claim = claimStream(claimKeys.login(login))
   for await (const recorded of events.readStream(claim, { direction: 'backwards', maxCount: 1 })) {
     const event = decode(recorded)
     if (event.type !== 'ClaimTaken') return undefined
-    const { state } = await load(events, event.data.holder, userDecider)
-    return state.status === 'active' ? state.user.id : undefined
+    return (await load(events, event.data.holder, userDecider)).state
   }
   return undefined
 }

@@ -1,8 +1,9 @@
 /** The user aggregate, with its access tokens. Pure. */
-import type { AccountRef, UserEvent } from '../../events/domain-events.ts'
+import type { AccountRef, UserEvent, UserSettings } from '../../events/domain-events.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
-import { emailProblem, loginProblem, textProblem } from '../accounts/names.ts'
+import { emailProblem, loginProblem, textProblem, websiteProblem } from '../accounts/names.ts'
+import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
@@ -11,22 +12,51 @@ export type UserDetails = Omit<EventOf<'UserCreated'>['data'], 'id'>
 
 export type Token = { id: number } & Omit<EventOf<'TokenCreated'>['data'], 'user' | 'tokenId'>
 
-type UserState =
+export type UserState =
   | { status: 'missing' }
-  | { status: 'active'; user: AccountRef; tokens: ReadonlyMap<number, Token> }
+  | { status: 'deleted'; user: AccountRef }
+  | {
+      status: 'existing'
+      user: AccountRef
+      settings: UserSettings
+      /** The ids of the last passwords, the present one last; null is the first password. At most three. */
+      passwordIds: readonly (string | null)[]
+      tokens: ReadonlyMap<number, Token>
+    }
+
+const NEW_USER: UserSettings = {
+  email: '',
+  fullName: '',
+  description: '',
+  location: '',
+  website: '',
+  showEmail: false,
+  siteAdmin: false,
+  active: true,
+  prohibitLogin: false,
+  mustChangePassword: false,
+}
 
 export const userDecider: Decider<UserState, UserEvent> = deciderOf({
   initialState: { status: 'missing' },
   snapshots: snapshots(),
   becomes: {
-    UserCreated: (_, { data: { id, login } }) => ({
-      status: 'active',
+    UserCreated: (_, { data: { id, login, email, fullName, siteAdmin } }) => ({
+      status: 'existing',
       user: { id, login },
+      settings: { ...NEW_USER, email, fullName, siteAdmin },
+      passwordIds: [null],
       tokens: new Map(),
     }),
+    UserDeleted: (_, { data: { user } }) => ({ status: 'deleted', user }),
   },
-  exists: (state: UserState) => state.status === 'active',
+  exists: (state: UserState) => state.status === 'existing',
   changes: {
+    UserEdited: ({ settings }, { data }) => ({ settings: { ...settings, ...data.changes } }),
+    PasswordChanged: ({ settings, passwordIds }, { data: { passwordId, mustChangePassword } }) => ({
+      settings: { ...settings, mustChangePassword },
+      passwordIds: [...passwordIds, passwordId].slice(-3),
+    }),
     TokenCreated: (state, { data: { tokenId: id, name, lastEight, scopes } }) => ({
       tokens: new Map(state.tokens).set(id, { id, name, lastEight, scopes }),
     }),
@@ -48,14 +78,102 @@ export function userProblem({ login, email, fullName, siteAdmin }: UserDetails):
   return errors.length === 0 ? undefined : refuse.unprocessable(errors.join('; '), errors)
 }
 
-export function decideCreateUser(state: UserState, id: number, details: UserDetails): Decision<UserEvent> {
+export function decideCreateUser(
+  state: UserState,
+  id: number,
+  details: UserDetails,
+  mustChangePassword = false,
+): Decision<UserEvent> {
   if (state.status !== 'missing') return refuse.conflict(`user ${id} exists already`)
-  return userProblem(details) ?? [{ type: 'UserCreated', data: { id, ...details } }]
+  const problem = userProblem(details)
+  if (problem !== undefined) return problem
+  const user = { id, login: details.login }
+  const edited: UserEvent = { type: 'UserEdited', data: { user, changes: { mustChangePassword } } }
+  return [{ type: 'UserCreated', data: { id, ...details } }, ...(mustChangePassword ? [edited] : [])]
 }
+
+/** What is wrong with new settings, apart from an address that is taken. */
+export function settingsProblem(changes: Partial<UserSettings>): Refusal | undefined {
+  const { email, fullName, description, location, website } = changes
+  const errors = [
+    ['email', email === undefined ? undefined : emailProblem(email)],
+    ['full_name', textProblem(fullName ?? '')],
+    ['description', textProblem(description ?? '')],
+    ['location', textProblem(location ?? '')],
+    ['website', websiteProblem(website ?? '')],
+  ].flatMap(([field, problem]) => (problem === undefined ? [] : [`${field}: ${problem}`]))
+  return errors.length === 0 ? undefined : refuse.unprocessable(errors.join('; '), errors)
+}
+
+/** Whether the settings are those of a site admin who can sign in. */
+export function isActiveAdmin({ siteAdmin, active, prohibitLogin }: UserSettings): boolean {
+  return siteAdmin && active && !prohibitLogin
+}
+
+/** A new password: the id of its hash in the store of the secrets. */
+export interface NewPassword {
+  id: string
+  mustChange: boolean
+}
+
+/**
+ * Changes settings, the password, or both. `hasOtherAdmin`: whether another site admin can sign in; without one, this
+ * one stays.
+ */
+export function decideEditUser(
+  state: UserState,
+  changes: Partial<UserSettings>,
+  { password, hasOtherAdmin }: { password?: NewPassword | undefined; hasOtherAdmin: boolean },
+): Decision<UserEvent> {
+  if (state.status !== 'existing') return NO_USER
+  const problem = settingsProblem(changes)
+  if (problem !== undefined) return problem
+  const { user, settings } = state
+  if (!hasOtherAdmin && isActiveAdmin(settings) && !isActiveAdmin({ ...settings, ...changes })) {
+    return LAST_ADMIN
+  }
+  const changed = changedFields(settings, changes)
+  const events: UserEvent[] = []
+  if (Object.keys(changed).length > 0) events.push({ type: 'UserEdited', data: { user, changes: changed } })
+  if (password !== undefined) {
+    const { id: passwordId, mustChange: mustChangePassword } = password
+    events.push({ type: 'PasswordChanged', data: { user, passwordId, mustChangePassword } })
+  }
+  return events
+}
+
+/** What keeps a user from being deleted. */
+export interface Belongings {
+  repositories: number
+  organizations: number
+  hasOtherAdmin: boolean
+}
+
+/** Deletes a user who owns nothing, as in Gitea. */
+export function decideDeleteUser(state: UserState, belongings: Belongings): Decision<UserEvent> {
+  if (state.status !== 'existing') return NO_USER
+  if (belongings.repositories > 0) {
+    return refuse.unprocessable(
+      `${state.user.login} still owns repositories (${belongings.repositories}): delete them first`,
+    )
+  }
+  if (belongings.organizations > 0) {
+    return refuse.unprocessable(
+      `${state.user.login} is still a member of organizations (${belongings.organizations}): end that first`,
+    )
+  }
+  if (!belongings.hasOtherAdmin && isActiveAdmin(state.settings)) return LAST_ADMIN
+  return [{ type: 'UserDeleted', data: { user: state.user } }]
+}
+
+const NO_USER = refuse.notFound('user not found')
+const LAST_ADMIN = refuse.unprocessable(
+  'the server needs a site admin who can sign in; make another one first',
+)
 
 /** Creates a token. The tokens of a user have different names, since the user finds them by name. */
 export function decideCreateToken(state: UserState, token: Token): Decision<UserEvent> {
-  if (state.status === 'missing') return refuse.notFound('user not found')
+  if (state.status !== 'existing') return NO_USER
   if ([...state.tokens.values()].some(({ name }) => name === token.name)) {
     return refuse.invalid('access token name has been used already')
   }
@@ -65,13 +183,13 @@ export function decideCreateToken(state: UserState, token: Token): Decision<User
 
 /** The token with that id or, if there is none, with that name. */
 export function tokenCalled(state: UserState, idOrName: string): Token | undefined {
-  if (state.status === 'missing') return undefined
+  if (state.status !== 'existing') return undefined
   const byId = /^[1-9]\d{0,15}$/.test(idOrName) ? state.tokens.get(Number(idOrName)) : undefined
   return byId ?? [...state.tokens.values()].find(({ name }) => name === idOrName)
 }
 
 export function decideDeleteToken(state: UserState, tokenId: number): Decision<UserEvent> {
-  const token = state.status === 'active' ? state.tokens.get(tokenId) : undefined
-  if (state.status === 'missing' || token === undefined) return refuse.notFound('access token not found')
+  const token = state.status === 'existing' ? state.tokens.get(tokenId) : undefined
+  if (state.status !== 'existing' || token === undefined) return refuse.notFound('access token not found')
   return [{ type: 'TokenDeleted', data: { user: state.user, tokenId, name: token.name } }]
 }

@@ -72,7 +72,13 @@ export function pastDocuments(services: AnswerServices, until: Until): DocumentS
     accounts: reader(async (id) => {
       const now = await views.accounts.get(id)
       if (now === undefined) return undefined
-      return replayed(accountFold, (now.kind === 'user' ? userStream : organizationStream)(now.id), id)
+      const past = await replayed(
+        accountFold,
+        (now.kind === 'user' ? userStream : organizationStream)(now.id),
+        id,
+      )
+      // Who hides an address, hides it in the past too.
+      return past && { ...past, email: now.email, showEmail: now.showEmail }
     }),
     access(repository, requester) {
       const now = repositoriesNow.get(repository.id)

@@ -95,3 +95,54 @@ t.test('edit rule 7: a closed pull request allows no pushes, and a private fork 
   await bob.repos.repoEdit('bob', 'closed', { private: false })
   await work.git('push', '-q', 'origin', 'idea')
 })
+
+/** A pull request of dave's from bob's fork, with the flag: dave was a collaborator of the fork when he set it. */
+async function ofCollaborator(t: Test, name: string) {
+  const made = await repository(t, name, { writers: ['carol'] })
+  const own = await made.fork('bob')
+  await own.branch('idea', { 'of-bob': 'x\n' })
+  const collaborate = (permission: 'read' | 'write') =>
+    bob.repos.repoAddCollaborator('bob', name, 'dave', { permission })
+  await collaborate('write')
+  await made.open('bob:idea', {}, 'dave')
+  await made.edit(1, { allow_maintainer_edit: true }, 'dave')
+  return { ...made, own, collaborate }
+}
+
+t.test(
+  'allow_maintainer_edit gives what its poster may give now: it ends when the poster no longer writes to the head repository',
+  async (t) => {
+    const { collaborate, call: at, branch } = await ofCollaborator(t, 'given')
+    const { work } = await contributor(t, 'carol', 'given')
+    await work.git('push', '-q', 'origin', 'idea')
+    await branch('main', { m: 'm' }, 'main')
+    await collaborate('read')
+    await work.commit('Late', { late: 'x\n' })
+    const before = await work.git('ls-remote', 'origin')
+    await t.rejects(work.git('push', '-q', 'origin', 'idea'), /403/)
+    t.equal((await at('carol', 'POST', 'pulls/1/update')).status, 403, 'nor by an update')
+    await bob.repos.repoDeleteCollaborator('bob', 'given', 'dave')
+    await t.rejects(work.git('push', '-q', 'origin', 'idea'), /403/)
+    t.equal(await work.git('ls-remote', 'origin'), before)
+    await collaborate('write')
+    await work.git('push', '-q', 'origin', 'idea')
+  },
+)
+
+t.test("the head's owner can always take allow_maintainer_edit back", async (t) => {
+  const { edit, changes } = await ofCollaborator(t, 'taken')
+  const { work } = await contributor(t, 'carol', 'taken')
+  const before = (await changes(1)).length
+  t.equal((await edit(1, { allow_maintainer_edit: true }, 'bob')).status, 403, 'it is not his to give')
+  t.equal((await edit(1, { allow_maintainer_edit: false, title: 'His' }, 'bob')).status, 403)
+  t.equal((await edit(1, { title: 'His' }, 'bob')).status, 403, 'nor anything else to change')
+  t.equal(
+    (await edit(1, { allow_maintainer_edit: false }, 'carol')).status,
+    403,
+    'nor for a writer of the base',
+  )
+  t.equal((await changes(1)).length, before)
+  const taken = await edit(1, { allow_maintainer_edit: false }, 'bob')
+  t.match(taken, { status: 201, body: { allow_maintainer_edit: false } })
+  await t.rejects(work.git('push', '-q', 'origin', 'idea'), /403/)
+})

@@ -4,9 +4,9 @@ import { type PullRepository, startPulls } from './pull-repository.ts'
 
 const { alice, repository } = await startPulls(t)
 
-const ALICE: Person = { name: 'alice', email: 'alice@example.org' }
+const ALICE: Person = { name: 'alice', email: 'alice@noreply.127.0.0.1' }
 const ZOE: Person = { name: 'Zoë Ångström', email: 'zoe@example.org' }
-const BOB: Person = { name: 'bob', email: 'bob@example.org' }
+const BOB: Person = { name: 'bob', email: 'bob@noreply.127.0.0.1' }
 const STYLES = ['merge', 'rebase', 'rebase-merge', 'squash'] as const
 
 /** Two commits on `topic`, of two authors and in another zone, while `main` goes on, too. */

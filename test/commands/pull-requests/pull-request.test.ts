@@ -80,14 +80,37 @@ t.test('a moved head is recorded once, and never after the merge', async (t) => 
   const moved = { to: sha('d'), mergeBase: sha('b'), diff }
   const event: PullRequestEvent = { type: 'PullRequestHeadMoved', data: { ...id, from: sha('a'), ...moved } }
   given(opened)
-    .when((state) => decideHeadMoved(state, moved))
+    .when((state) => decideHeadMoved(state, moved, true))
     .thenEvents(event)
   given(opened, event)
-    .when((state) => decideHeadMoved(state, moved))
+    .when((state) => decideHeadMoved(state, moved, true))
     .thenEvents()
   given(opened, started, merged)
-    .when((state) => decideHeadMoved(state, moved))
+    .when((state) => decideHeadMoved(state, moved, true))
     .thenEvents()
+})
+
+t.test('another head ends a scheduled merge for one head, and one that a stranger moved', async (t) => {
+  const { given } = specify(t, pullDecider)
+  const moved = { to: sha('d'), mergeBase: sha('b'), diff }
+  const event: PullRequestEvent = { type: 'PullRequestHeadMoved', data: { ...id, from: sha('a'), ...moved } }
+  const scheduled = (expectedHead: string | null): PullRequestEvent => {
+    const schedule = { style: 'merge', title: '', message: '', deleteBranch: false, by: alice } as const
+    return { type: 'MergeScheduled', data: { ...id, ...schedule, expectedHead } }
+  }
+  const ended = (reason: string): PullRequestEvent => ({
+    type: 'ScheduledMergeRefused',
+    data: { ...id, head: sha('d'), reason, errors: [] },
+  })
+  given(opened, scheduled(sha('a')))
+    .when((state) => decideHeadMoved(state, moved, true))
+    .thenEvents(event, ended(`head_commit_id: the head has moved to ${sha('d')}`))
+  given(opened, scheduled(null))
+    .when((state) => decideHeadMoved(state, moved, true))
+    .thenEvents(event)
+  given(opened, scheduled(null))
+    .when((state) => decideHeadMoved(state, moved, false))
+    .thenEvents(event, ended('the head was moved by someone without write access to the base repository'))
 })
 
 t.test('mergeability is recorded when the pair of commits or the answer is new', async (t) => {

@@ -37,7 +37,7 @@ t.test('from a push to a merged pull request', async (t) => {
   t.strictSame([first, second], [await work.git('rev-parse', 'main'), head])
   t.equal(
     await work.git('log', '-1', '--format=%an <%ae> %cn', 'origin/main'),
-    'alice <alice@example.org> alice',
+    'alice <alice@noreply.127.0.0.1> alice',
   )
   const message = await work.git('log', '-1', '--format=%B', 'origin/main')
   t.equal(message, "Merge pull request 'Add a file' (#1) from topic into main")

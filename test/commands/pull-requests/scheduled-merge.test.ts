@@ -566,7 +566,7 @@ t.test(
 )
 
 t.test('scheduled merge: a head in a fork needs the checks of the base repository', async (t) => {
-  const { open, merge, postStatus, get, repoId, fork } = await repository(t, 'forked')
+  const { open, merge, postStatus, get, repoId, fork } = await repository(t, 'forked', { writers: ['bob'] })
   const own = await fork('bob')
   const head = await own.branch('topic', { a: 'a' })
   await open('bob:topic', {}, 'bob')

@@ -111,7 +111,10 @@ t.test('update rule 3: a merge brings the base into the head, with the default m
   const show = (format: string) => work.git('log', '-1', `--format=${format}`, 'origin/topic')
   t.equal(await show('%P'), `${head} ${base}`)
   t.equal(await show('%B'), "Merge branch 'main' into topic")
-  t.equal(await show('%an <%ae> %cn <%ce>'), 'alice <alice@example.org> alice <alice@example.org>')
+  t.equal(
+    await show('%an <%ae> %cn <%ce>'),
+    'alice <alice@noreply.127.0.0.1> alice <alice@noreply.127.0.0.1>',
+  )
   await work.git('checkout', '-q', 'topic')
   await work.git('merge', '-q', '--no-edit', 'main')
   t.equal(await work.git('rev-parse', 'HEAD^{tree}'), await show('%T'), 'the tree is what git makes')

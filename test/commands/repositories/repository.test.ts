@@ -3,6 +3,7 @@ import {
   decideCreate,
   decideDelete,
   decideEdit,
+  decideOwnerVisibility,
   decideRemoveCollaborator,
   decideSetCollaborator,
   repositoryDecider,
@@ -13,7 +14,10 @@ import { specify } from '../../specification.ts'
 
 const owner = { id: 1, login: 'alice', kind: 'user' } as const
 const settings = { name: 'app', description: '', website: '', private: false, defaultBranch: 'main' }
-const created: RepositoryEvent = { type: 'RepositoryCreated', data: { repoId: 5, owner, ...settings } }
+const created: Extract<RepositoryEvent, { type: 'RepositoryCreated' }> = {
+  type: 'RepositoryCreated',
+  data: { repoId: 5, owner, ...settings },
+}
 const deleted: RepositoryEvent = {
   type: 'RepositoryDeleted',
   data: { repoId: 5, owner: { id: 1, login: 'alice' }, name: 'app' },
@@ -27,23 +31,23 @@ const bobWrites: RepositoryEvent = {
 t.test('a repository is created once', async (t) => {
   const { given } = specify(t, repositoryDecider)
   given()
-    .when((state) => decideCreate(state, { repoId: 5, owner, settings }))
+    .when((state) => decideCreate(state, { repoId: 5, owner, ownerVisibility: 'public', settings }))
     .thenEvents(created)
   given(created)
-    .when((state) => decideCreate(state, { repoId: 5, owner, settings }))
+    .when((state) => decideCreate(state, { repoId: 5, owner, ownerVisibility: 'public', settings }))
     .thenRefused('conflict')
 })
 
 t.test('an edit records only what changes', async (t) => {
   const { given } = specify(t, repositoryDecider)
   given(created)
-    .when((state) => decideEdit(state, { name: 'app', private: true }))
+    .when((state) => decideEdit(state, { name: 'app', private: true }, true))
     .thenEvents({ type: 'RepositoryEdited', data: { repoId: 5, changes: { private: true } } })
   given(created)
-    .when((state) => decideEdit(state, { description: '' }))
+    .when((state) => decideEdit(state, { description: '' }, true))
     .thenEvents()
   given(created, deleted)
-    .when((state) => decideEdit(state, { private: true }))
+    .when((state) => decideEdit(state, { private: true }, true))
     .thenRefused('notFound')
 })
 
@@ -55,25 +59,60 @@ t.test('each merge style is allowed on its own, and the default style is always 
   })
   const squashOnly = changed({ mergeStyles: ['squash'], defaultMergeStyle: 'squash' })
   given(created)
-    .when((state) => decideEdit(state, { allow: { rebase: false, 'manually-merged': true } }))
+    .when((state) => decideEdit(state, { allow: { rebase: false, 'manually-merged': true } }, true))
     .thenEvents(
       changed({ mergeStyles: ['merge', 'rebase-merge', 'squash', 'fast-forward-only', 'manually-merged'] }),
     )
   given(created, squashOnly)
-    .when((state) => decideEdit(state, { allow: { merge: true } }))
+    .when((state) => decideEdit(state, { allow: { merge: true } }, true))
     .thenEvents(changed({ mergeStyles: ['merge', 'squash'] }))
   given(created, squashOnly)
-    .when((state) => decideEdit(state, { allow: { squash: true, merge: false } }))
+    .when((state) => decideEdit(state, { allow: { squash: true, merge: false } }, true))
     .thenEvents()
   given(created, squashOnly)
-    .when((state) => decideEdit(state, { allow: { squash: false, rebase: true } }))
+    .when((state) => decideEdit(state, { allow: { squash: false, rebase: true } }, true))
     .thenEvents(changed({ mergeStyles: ['rebase'], defaultMergeStyle: 'rebase' }))
   given(created, squashOnly)
-    .when((state) => decideEdit(state, { allow: { squash: false } }))
+    .when((state) => decideEdit(state, { allow: { squash: false } }, true))
     .thenEvents(changed({ mergeStyles: [] }))
   given(created, squashOnly)
-    .when((state) => decideEdit(state, { defaultMergeStyle: 'merge' }))
+    .when((state) => decideEdit(state, { defaultMergeStyle: 'merge' }, true))
     .thenRefused('unprocessable')
+})
+
+t.test('a repository keeps who may see its owner, and learns when that changes', async (t) => {
+  const { given } = specify(t, repositoryDecider)
+  const hidden: RepositoryEvent = { ...created, data: { ...created.data, ownerVisibility: 'private' } }
+  given()
+    .when((state) => decideCreate(state, { repoId: 5, owner, ownerVisibility: 'private', settings }))
+    .thenEvents(hidden)
+  given(hidden)
+    .when((state) => decideOwnerVisibility(state, 'private'))
+    .thenEvents()
+  given(created)
+    .when((state) => decideOwnerVisibility(state, 'limited'))
+    .thenEvents({ type: 'OwnerVisibilityChanged', data: { repoId: 5, visibility: 'limited' } })
+  given(created, deleted)
+    .when((state) => decideOwnerVisibility(state, 'limited'))
+    .thenEvents()
+})
+
+t.test('a private fork is made public only by who may publish it', async (t) => {
+  const { given } = specify(t, repositoryDecider)
+  const parent = { repoId: 4, owner: bob, name: 'app' }
+  const forked: RepositoryEvent = {
+    type: 'RepositoryCreated',
+    data: { repoId: 5, owner, parent, ...settings, private: true },
+  }
+  given(forked)
+    .when((state) => decideEdit(state, { private: false }, false))
+    .thenRefused('forbidden')
+  given(forked)
+    .when((state) => decideEdit(state, { private: false }, true))
+    .thenEvents({ type: 'RepositoryEdited', data: { repoId: 5, changes: { private: false } } })
+  given(created)
+    .when((state) => decideEdit(state, { private: false }, false))
+    .thenEvents()
 })
 
 t.test('a fork knows its parent, also when it is deleted', async (t) => {
@@ -84,7 +123,7 @@ t.test('a fork knows its parent, also when it is deleted', async (t) => {
     data: { repoId: 5, owner, parent, ...settings },
   }
   given()
-    .when((state) => decideCreate(state, { repoId: 5, owner, parent, settings }))
+    .when((state) => decideCreate(state, { repoId: 5, owner, parent, ownerVisibility: 'public', settings }))
     .thenEvents(forked)
   given(forked)
     .when(decideDelete)

@@ -3,6 +3,8 @@ import {
   decideCreateToken,
   decideCreateUser,
   decideDeleteToken,
+  decideDeleteUser,
+  decideEditUser,
   tokenCalled,
   userDecider,
 } from '../../../src/commands/users/user.ts'
@@ -83,4 +85,69 @@ t.test('a token is found by its id and, when there is none, by its name', async 
   t.equal(tokenCalled(state, '99')?.id, 4)
   t.equal(tokenCalled(state, '98'), undefined)
   t.equal(tokenCalled(userDecider.initialState, '3'), undefined)
+})
+
+const admin: UserEvent = { type: 'UserCreated', data: { id: 7, ...details, siteAdmin: true } }
+const gone: UserEvent = { type: 'UserDeleted', data: { user } }
+
+t.test('an edit records what it changes, and a password by its id alone', async (t) => {
+  const { given } = specify(t, userDecider)
+  given(created)
+    .when((state) => decideEditUser(state, { fullName: 'Alice', active: false }, { hasOtherAdmin: true }))
+    .thenEvents({ type: 'UserEdited', data: { user, changes: { active: false } } })
+  given(created)
+    .when((state) => decideEditUser(state, { email: details.email }, { hasOtherAdmin: true }))
+    .thenEvents()
+  const password = { id: 'p1', mustChange: true }
+  given(created)
+    .when((state) => decideEditUser(state, {}, { password, hasOtherAdmin: true }))
+    .thenEvents({ type: 'PasswordChanged', data: { user, passwordId: 'p1', mustChangePassword: true } })
+  given(created)
+    .when((state) => decideEditUser(state, { email: '' }, { hasOtherAdmin: true }))
+    .thenRefused('unprocessable', 'email: must not be empty')
+  for (const past of [[], [created, gone]]) {
+    given(...past)
+      .when((state) => decideEditUser(state, {}, { password, hasOtherAdmin: true }))
+      .thenRefused('notFound')
+  }
+})
+
+t.test('the last site admin who can sign in is not switched off, demoted or deleted', async (t) => {
+  const { given } = specify(t, userDecider)
+  const owns = { repositories: 0, organizations: 0 }
+  for (const changes of [{ active: false }, { prohibitLogin: true }, { siteAdmin: false }]) {
+    given(admin)
+      .when((state) => decideEditUser(state, changes, { hasOtherAdmin: false }))
+      .thenRefused('unprocessable')
+    given(admin)
+      .when((state) => decideEditUser(state, changes, { hasOtherAdmin: true }))
+      .thenEvents({ type: 'UserEdited', data: { user, changes } })
+  }
+  given(admin)
+    .when((state) => decideDeleteUser(state, { ...owns, hasOtherAdmin: false }))
+    .thenRefused('unprocessable')
+  given(created)
+    .when((state) => decideDeleteUser(state, { ...owns, hasOtherAdmin: false }))
+    .thenEvents(gone)
+  const off: UserEvent = { type: 'UserEdited', data: { user, changes: { active: false } } }
+  given(admin, off)
+    .when((state) => decideDeleteUser(state, { ...owns, hasOtherAdmin: false }))
+    .thenEvents(gone)
+})
+
+t.test('a user who owns something is not deleted, and a deleted one makes no token', async (t) => {
+  const { given } = specify(t, userDecider)
+  for (const owned of [{ repositories: 1 }, { organizations: 1 }]) {
+    given(created)
+      .when((state) =>
+        decideDeleteUser(state, { repositories: 0, organizations: 0, hasOtherAdmin: true, ...owned }),
+      )
+      .thenRefused('unprocessable')
+  }
+  given(created, gone)
+    .when((state) => decideCreateToken(state, token))
+    .thenRefused('notFound')
+  given(created, gone)
+    .when((state) => decideDeleteUser(state, { repositories: 0, organizations: 0, hasOtherAdmin: true }))
+    .thenRefused('notFound')
 })

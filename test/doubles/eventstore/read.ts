@@ -7,6 +7,7 @@ import { type EventStore, LOG_START } from '../../../src/events/event-store.ts'
 import type { Gate } from './admission.ts'
 import { NotARecord, offsetOf, requireRecord } from './positions.ts'
 import {
+  ConsumerTooSlow,
   NotSupported,
   type RecordedServerEvent,
   StreamDeleted,
@@ -17,6 +18,9 @@ import { fromUint64, InvalidArgument, streamName, toReadEvent, toStatus, toStrea
 
 /** The number of events that EventStoreDB reads in one step. Also the default window of a filtered subscription. */
 const PAGE = 32
+
+/** A live subscription holds two buffers of 32 events. When more come at once, EventStoreDB drops it. */
+const LIVE_BUFFER = 64
 
 const MOST = Number.MAX_SAFE_INTEGER
 
@@ -199,9 +203,14 @@ async function subscribeToAll({ store, options, signal, send, sendEvent }: Readi
   await catchUp(after)
   await send(caughtUp())
   for await (const batch of store.subscribe({ after: Math.max(after, head), signal })) {
+    let held = 0
     for (const recorded of batch) {
       const event = toServerEvent(recorded)
-      if (matches(event)) await sendEvent(event)
+      if (matches(event)) {
+        held += 1
+        if (held > LIVE_BUFFER) throw new ConsumerTooSlow()
+        await sendEvent(event)
+      }
       sinceCheckpoint += 1
       if (filter === undefined || sinceCheckpoint < interval) continue
       sinceCheckpoint = 0

@@ -68,6 +68,17 @@ export class AppendTooLarge extends Error {
   override readonly name = 'AppendTooLarge'
 }
 
+/** More events came at once than a live subscription holds. */
+export class ConsumerTooSlow extends Error {
+  override readonly name = 'ConsumerTooSlow'
+
+  constructor() {
+    super(
+      'Operation timed out: Consumer too slow to handle event while live. Client resubscription required.',
+    )
+  }
+}
+
 /** A feature that a real server has and the double does not. */
 export class NotSupported extends Error {
   override readonly name = 'NotSupported'

@@ -7,6 +7,7 @@ import { AccessDenied, NotLeader, NotReady, Unauthenticated } from './admission.
 import { NotARecord } from './positions.ts'
 import {
   AppendTooLarge,
+  ConsumerTooSlow,
   MAX_APPEND_SIZE,
   NotSupported,
   type RecordedServerEvent,
@@ -140,6 +141,7 @@ export function toStatus(error: unknown): Partial<StatusObject> {
   if (error instanceof NotReady) return { code: status.UNAVAILABLE, details }
   // What a real server says of a read from such a position. A subscription says something else.
   if (error instanceof NotARecord) return { code: status.UNKNOWN, details: 'Unexpected ReadAllResult: Error' }
+  if (error instanceof ConsumerTooSlow) return { code: status.ABORTED, details }
   if (error instanceof InvalidArgument) return { code: status.INVALID_ARGUMENT, details }
   if (error instanceof NotSupported) return { code: status.UNIMPLEMENTED, details }
   if (error instanceof StoreUnavailable) return { code: status.UNAVAILABLE, details }

@@ -8,6 +8,8 @@ const HEADER_BYTES = 16
 const OP_REPLY = 1
 const OP_QUERY = 2004
 const OP_MSG = 2013
+/** Those that a server knows or knew: the old ones, OP_COMPRESSED and OP_MSG. */
+const OPERATIONS = new Set([2001, 2002, OP_QUERY, 2005, 2006, 2007, 2012, OP_MSG])
 const CHECKSUM_PRESENT = 1
 const MORE_TO_COME = 2
 
@@ -31,6 +33,8 @@ export async function* messagesOf(bytes: AsyncIterable<Buffer>): AsyncIterable<B
     let rest = Buffer.concat(chunks)
     wanted = HEADER_BYTES
     while (rest.length >= HEADER_BYTES) {
+      // As a TLS connection begins, which would be waited for as a long message.
+      if (!OPERATIONS.has(rest.readInt32LE(12))) throw new RangeError('no message of MongoDB')
       const length = rest.readInt32LE(0)
       if (length < HEADER_BYTES || length > MAX_MESSAGE_BYTES)
         throw new RangeError(`message of ${length} bytes`)

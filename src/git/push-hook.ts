@@ -1,15 +1,19 @@
-/** Checks the signatures of pushed commits with a git hook, while git has the commits in quarantine. */
+/**
+ * The git hook of a push. git has all objects then, in quarantine, and has moved no ref. The hook checks the signatures
+ * of the commits; then it asks this server, which may say no.
+ */
 import { constants } from 'node:fs'
 import { access, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Duplex } from 'node:stream'
 import type { GitConfig } from './environment.ts'
 import { GitUnavailable } from './errors.ts'
 import { checkedRef } from './names.ts'
 import type { RefChange } from './refs.ts'
 import { GOOD, type TrustedKeys, VERDICT, verificationConfig, writeTrustedKeys } from './signatures.ts'
 
-export interface SignatureCheck {
+export interface PushHook {
   /** Additional settings for the git process that receives the push. */
   config: GitConfig
   env: Record<string, string>
@@ -17,7 +21,12 @@ export interface SignatureCheck {
   remove(): Promise<void>
 }
 
-const NO_CHECK: SignatureCheck = { config: [], env: {}, remove: async () => undefined }
+const NO_HOOK: PushHook = { config: [], env: {}, remove: async () => undefined }
+
+/** What the hook and this server say to each other, each in one line. */
+const QUESTION = 'ready'
+const YES = 'yes'
+const NO = 'no'
 
 /**
  * The hook. git gives it a line for each ref of a push, `OLD NEW REF`. The hook can read the pushed objects. git
@@ -26,10 +35,12 @@ const NO_CHECK: SignatureCheck = { config: [], env: {}, remove: async () => unde
  * The hook checks every commit that is new to the ref, even if the repository has it already. Otherwise two
  * pushes, the first one to another branch, could bring in an unsigned commit. For a new ref it checks only the
  * commits that are new to the repository.
+ *
+ * The last lines ask. Without an answer, since this server has ended, git moves no ref.
  */
 const HOOK = `#!/bin/sh
 none=${'0'.repeat(40)}
-while read -r old new ref; do
+[ -s "$SIGNED_REFS" ] && while read -r old new ref; do
   [ "$new" != "$none" ] || continue
   grep -Fqx -e "$ref" "$SIGNED_REFS"
   case $? in
@@ -50,42 +61,67 @@ while read -r old new ref; do
   fi
   exit 1
 done
-exit 0
+[ -n "$ASKS" ] || exit 0
+echo ${QUESTION} >&3 && read -r answer <&3 && [ "$answer" = ${YES} ]
 `
 
 /**
- * Prepares the check of a push. Does nothing when the push moves none of the refs that require signatures.
+ * Prepares the hook of a push: to check the signatures of the refs that require them, and with `asks` to ask on a fourth
+ * stream of the process. There is no hook when neither is needed.
  *
  * @throws SigningFailed or GitUnavailable when it can't be checked
  */
-export async function prepareSignatureCheck(
+export async function preparePushHook(
   commands: readonly RefChange[],
-  { requireSigned = [], ...keys }: TrustedKeys & { requireSigned?: readonly string[] | undefined },
-): Promise<SignatureCheck> {
+  {
+    requireSigned = [],
+    asks,
+    ...keys
+  }: TrustedKeys & { requireSigned?: readonly string[] | undefined; asks: boolean },
+): Promise<PushHook> {
   const required = new Set(requireSigned)
   const refs = commands.filter(({ ref, to }) => to !== null && required.has(ref)).map(({ ref }) => ref)
-  if (refs.length === 0) return NO_CHECK
+  if (refs.length === 0 && !asks) return NO_HOOK
   // In the system's temporary directory: git's process may outlive ours and must still find the hook.
   const directory = await mkdtemp(join(tmpdir(), 'git-push-'))
   // Ignore errors: leftover files matter less than the answer to the push.
   const remove = () => rm(directory, { recursive: true, force: true }).catch(() => undefined)
   try {
-    const signersFile = await writeTrustedKeys(directory, keys)
+    const signers = refs.length === 0 ? [] : verificationConfig(await writeTrustedKeys(directory, keys))
     const refsFile = join(directory, 'refs')
     await writeFile(refsFile, refs.map((ref) => `${checkedRef(ref)}\n`).join(''))
     const hook = join(directory, 'pre-receive')
     await writeFile(hook, HOOK, { mode: 0o700 })
     // git ignores a hook that it may not execute, for example on a file system mounted with noexec.
     await access(hook, constants.X_OK).catch((cause: unknown) => {
-      throw new GitUnavailable(`${hook} can't be executed, so signatures can't be checked`, { cause })
+      throw new GitUnavailable(`${hook} can't be executed, so pushes can't be checked`, { cause })
     })
     return {
-      config: [['core.hooksPath', directory], ...verificationConfig(signersFile)],
-      env: { SIGNED_REFS: refsFile },
+      config: [['core.hooksPath', directory], ...signers],
+      env: { SIGNED_REFS: refsFile, ASKS: asks ? 'yes' : '' },
       remove,
     }
   } catch (error) {
     await remove()
     throw error
   }
+}
+
+/** Resolves to true when the hook asks, and to false when the process ends without a question. */
+export function hookAsks(channel: Duplex): Promise<boolean> {
+  return new Promise((resolve) => {
+    let said = ''
+    channel.on('data', (chunk: Buffer) => {
+      // Nothing but the hook writes here. What is longer than the question is none.
+      if (said.length < QUESTION.length + 1) said += chunk.toString('latin1')
+      if (said === `${QUESTION}\n`) resolve(true)
+    })
+    channel.on('error', () => resolve(false))
+    channel.on('close', () => resolve(false))
+  })
+}
+
+/** Answers the hook. Without a yes, git moves no ref of the push. */
+export function answerHook(channel: Duplex, yes: boolean): void {
+  channel.write(`${yes ? YES : NO}\n`)
 }

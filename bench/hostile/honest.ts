@@ -1,0 +1,97 @@
+/** The honest clients: each does what people do, at a steady pace, and its waiting times are measured. */
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { api, cloneOf, git, gitUrl, honestName, type Stage } from './stage.ts'
+
+export const KINDS = ['read', 'write', 'git', 'merge'] as const
+export type Kind = (typeof KINDS)[number]
+
+export interface Waiting {
+  kind: Kind
+  /** From the moment it was due to its end. */
+  ms: number
+  /** Why it failed, if it did. */
+  failure?: string
+}
+
+/** Between two requests of one client, in milliseconds. */
+const PACE_MS = 100
+/** How long a client waits before it gives up. */
+const PATIENCE_MS = 60_000
+
+type Step = [kind: Kind, what: () => Promise<unknown>]
+
+/** What one client does again and again. `round` makes its names new. */
+function stepsOf(stage: Stage, n: number, round: string): Step[] {
+  const login = honestName(n)
+  const repository = `/repos/${login}/app`
+  const dir = cloneOf(stage, n)
+  const branch = `branch-${round}`
+  const ask = <T>(method: string, path: string, body?: object) => api<T>(stage, login, method, path, body)
+  const read = (path: string): Step => ['read', () => ask('GET', `${repository}${path}`)]
+  let opened = 0
+  return [
+    read('/issues?state=all'),
+    read('/pulls/1'),
+    ['write', () => ask('POST', `${repository}/issues`, { title: `Issue ${round}`, body: 'What happens.' })],
+    read('/pulls/1/files'),
+    read('/issues?q=issue'),
+    ['write', () => ask('POST', `${repository}/issues/1/comments`, { body: `Comment ${round}` })],
+    [
+      'git',
+      async () => {
+        await git(dir, 'checkout', '-q', '--orphan', branch, 'main')
+        await git(dir, 'reset', '-q', '--soft', 'main')
+        await git(dir, 'commit', '-q', '--allow-empty', '-m', `Change ${round}`)
+        await git(dir, 'push', '-q', 'origin', branch)
+      },
+    ],
+    read('/pulls?state=all'),
+    [
+      'write',
+      async () => {
+        const opening = { head: branch, base: 'main', title: `Change ${round}` }
+        opened = (await ask<{ number: number }>('POST', `${repository}/pulls`, opening)).number
+      },
+    ],
+    ['merge', () => ask('POST', `${repository}/pulls/${opened}/merge`, { Do: 'merge' })],
+    [
+      'git',
+      async () => {
+        const copy = join(stage.directory, `copy-${n}`)
+        await rm(copy, { recursive: true, force: true })
+        await git(stage.directory, 'clone', '-q', gitUrl(stage, login, `${login}/app`), copy)
+      },
+    ],
+  ]
+}
+
+/** Runs all honest clients for a time. @param phase makes names that no other phase has */
+export async function behaveWell(stage: Stage, phase: string, seconds: number): Promise<Waiting[]> {
+  const end = performance.now() + seconds * 1000
+  const waited: Waiting[] = []
+
+  async function client(n: number): Promise<void> {
+    let due = performance.now() + (n * PACE_MS) / stage.honest
+    for (let round = 0; due < end; round++) {
+      for (const [kind, what] of stepsOf(stage, n, `${phase}-${round}`)) {
+        await delay(Math.max(0, due - performance.now()))
+        const started = performance.now()
+        const failure = await Promise.race([
+          what().then(
+            () => undefined,
+            (error: unknown) => `${error}`.split('\n').slice(0, 3).join(' '),
+          ),
+          delay(PATIENCE_MS, `no answer for ${PATIENCE_MS / 1000} s`, { ref: false }),
+        ])
+        waited.push({ kind, ms: performance.now() - started, ...(failure !== undefined && { failure }) })
+        due = Math.max(due + PACE_MS, performance.now())
+        if (due >= end) return
+      }
+    }
+  }
+
+  await Promise.all(Array.from({ length: stage.honest }, (_, n) => client(n)))
+  return waited
+}

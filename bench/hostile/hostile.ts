@@ -1,0 +1,119 @@
+/**
+ * `npm run hostile [-- --quick] [--only "bodies that never come,…"]`: attacks a server while honest clients work on it.
+ * For each attack it prints how long the honest ones waited, beside how long they wait when nobody attacks, and how late
+ * the server's event loop was. It does not fail when a goal is missed.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import type { AttackQuestion } from '../attack-process.ts'
+import { startChild } from '../child.ts'
+import { environmentOf } from '../log.ts'
+import type { LoopDelay, Memory, ServerReady } from '../server-process.ts'
+import { milliseconds, percentile, printTable, type Row, ratioRow } from '../table.ts'
+import { ATTACKS } from './attacks.ts'
+import { behaveWell, KINDS, type Waiting } from './honest.ts'
+import { type Stage, setStage } from './stage.ts'
+
+const GOAL = 3
+const GOAL_LOOP_MS = 20
+
+const { values: options } = parseArgs({
+  options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } },
+})
+const names = Object.keys(ATTACKS)
+const only = options.only?.split(',').map((name) => name.trim())
+const unknown = only?.filter((name) => !names.includes(name)) ?? []
+if (unknown.length > 0) {
+  console.error(`--only: ${unknown.join(', ')} is not one of: ${names.join(', ')}`)
+  process.exit(2)
+}
+const wanted = names.filter((name) => only?.includes(name) ?? true)
+const seconds = options.quick ? 5 : 20
+
+/** The waiting times of a phase by kind, beside those without an attack. */
+function rowsOf(attack: string, alone: readonly Waiting[], beside: readonly Waiting[]): Row[] {
+  return KINDS.flatMap((kind) => {
+    const of = (all: readonly Waiting[]) => all.filter((one) => one.kind === kind).map(({ ms }) => ms)
+    const [now, then] = [percentile(of(beside), 0.99), percentile(of(alone), 0.99)]
+    const failures = beside.filter((one) => one.kind === kind && one.failure !== undefined)
+    const failed = failures.length === 0 ? '' : `, ${failures.length} of ${of(beside).length} failed`
+    for (const { failure } of failures.slice(0, 2)) console.error(`${attack}: ${kind}: ${failure}`)
+    const row = ratioRow(
+      `${attack}: p99 of a ${kind}`,
+      `${milliseconds(now)}${failed}`,
+      `${milliseconds(then)} alone`,
+      now / then,
+      { atMost: GOAL },
+    )
+    return [{ ...row, met: row.met === true && failures.length === 0 }]
+  })
+}
+
+const loopRow = (phase: string, { p99, max }: LoopDelay): Row => ({
+  work: `${phase}: delay of the event loop`,
+  measured: `p99 ${milliseconds(p99)}, most ${milliseconds(max)}`,
+  ceiling: '',
+  ratio: undefined,
+  goal: `< ${GOAL_LOOP_MS} ms`,
+  met: max < GOAL_LOOP_MS,
+})
+
+async function run(directory: string): Promise<Row[]> {
+  const environment = environmentOf(join(directory, 'data'))
+  const server = await startChild<ServerReady>('server', environment)
+  const attacker = await startChild<object>('attack')
+  const stage: Stage = {
+    url: server.ready.url,
+    directory: join(directory, 'work'),
+    honest: 4,
+    lines: options.quick ? 200_000 : 2_000_000,
+  }
+  await setStage(stage, environment.ADMIN_PASSWORD)
+
+  async function phase(name: string, attacks: readonly string[]) {
+    await attacker.ask<object>({ stage, names: attacks } satisfies AttackQuestion)
+    await server.ask<LoopDelay>({ what: 'loop delay' })
+    const waited = await behaveWell(stage, name.replaceAll(/\W+/g, '-'), seconds)
+    const delays: LoopDelay = await server.ask({ what: 'loop delay' })
+    await attacker.ask<object>({ stage, names: [] } satisfies AttackQuestion)
+    return { waited, delays }
+  }
+
+  await phase('warm up', [])
+  const alone = await phase('alone', [])
+  const rows = [loopRow('nobody attacks', alone.delays)]
+  const phases = wanted.map((name): [string, string[]] => [name, [name]])
+  if (wanted.length > 1) phases.push(['all at once', wanted])
+  for (const [name, attacks] of phases) {
+    console.error(`${name} …`)
+    const { waited, delays } = await phase(name, attacks)
+    rows.push(...rowsOf(name, alone.waited, waited), loopRow(name, delays))
+  }
+  const { peak }: Memory = await server.ask({ what: 'memory' })
+  const measured = `${Math.round(peak)} MB`
+  rows.push({
+    work: 'peak memory of the server',
+    measured,
+    ceiling: '',
+    ratio: undefined,
+    goal: '',
+    met: undefined,
+  })
+  await attacker.stop()
+  await server.stop()
+  return rows
+}
+
+const directory = await mkdtemp(join(tmpdir(), 'mergelog-hostile-'))
+try {
+  printTable(await run(directory))
+} catch (error) {
+  console.error('the measurement could not be finished:', error)
+  process.exitCode = 1
+} finally {
+  await rm(directory, { recursive: true, force: true })
+}
+// After a failure, children may still run. They end when this process disconnects.
+process.exit()

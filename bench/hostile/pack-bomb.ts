@@ -1,0 +1,94 @@
+/** A tiny pack whose one object is huge when it is unfolded: a blob, and deltas that double it again and again. */
+import { createHash } from 'node:crypto'
+import { deflateSync } from 'node:zlib'
+
+const BLOB = 3
+const OFFSET_DELTA = 6
+const FIRST_BYTES = 1024 * 1024
+/** The most that one copy instruction of a delta copies. */
+const MAX_COPY = 0xffffff
+
+/** A number as the head of a pack's entry holds it: type, and size in pieces of 4 and then 7 bits. */
+function entryHead(type: number, size: number): Buffer {
+  const bytes = [(type << 4) | (size & 15)]
+  let rest = Math.floor(size / 16)
+  while (rest > 0) {
+    bytes.push((bytes.pop() ?? 0) | 0x80, rest & 0x7f)
+    rest = Math.floor(rest / 128)
+  }
+  return Buffer.from(bytes)
+}
+
+/** A size in a delta: 7 bits a byte, the lowest first. */
+function deltaSize(size: number): Buffer {
+  const bytes = [size % 128]
+  let rest = Math.floor(size / 128)
+  while (rest > 0) {
+    bytes.push((bytes.pop() ?? 0) | 0x80, rest % 128)
+    rest = Math.floor(rest / 128)
+  }
+  return Buffer.from(bytes)
+}
+
+/** An instruction that copies `size` bytes from `offset` of the base. */
+function copy(offset: number, size: number): Buffer {
+  const head = Buffer.alloc(8)
+  head[0] = 0xff
+  head.writeUInt32LE(offset, 1)
+  head.writeUIntLE(size, 5, 3)
+  return head
+}
+
+/** A delta whose result is its base, twice. */
+function doubling(baseBytes: number): Buffer {
+  const parts: Buffer[] = [deltaSize(baseBytes), deltaSize(2 * baseBytes)]
+  for (let turn = 0; turn < 2; turn++) {
+    for (let offset = 0; offset < baseBytes; offset += MAX_COPY) {
+      parts.push(copy(offset, Math.min(MAX_COPY, baseBytes - offset)))
+    }
+  }
+  return Buffer.concat(parts)
+}
+
+/** How far before a delta its base begins, as packs hold it. */
+function distance(bytes: number): Buffer {
+  const digits = [bytes % 128]
+  for (let rest = Math.floor(bytes / 128); rest > 0; rest = Math.floor(rest / 128)) {
+    rest -= 1
+    digits.unshift(0x80 | (rest % 128))
+  }
+  return Buffer.from(digits)
+}
+
+export interface PackBomb {
+  pack: Buffer
+  /** The id of its first blob: a ref to it makes git look at all of them. */
+  firstId: string
+  /** The bytes of its largest object. */
+  unfoldsTo: number
+}
+
+/** @param doublings 10 give an object of 1 GiB */
+export function packBomb(doublings: number): PackBomb {
+  const first = Buffer.alloc(FIRST_BYTES)
+  let entry = Buffer.concat([entryHead(BLOB, first.length), deflateSync(first, { level: 9 })])
+  const entries = [entry]
+  let bytes = FIRST_BYTES
+  for (let i = 0; i < doublings; i++) {
+    const delta = doubling(bytes)
+    const head = Buffer.concat([entryHead(OFFSET_DELTA, delta.length), distance(entry.length)])
+    entry = Buffer.concat([head, deflateSync(delta, { level: 9 })])
+    entries.push(entry)
+    bytes *= 2
+  }
+  const head = Buffer.alloc(12)
+  head.write('PACK')
+  head.writeUInt32BE(2, 4)
+  head.writeUInt32BE(entries.length, 8)
+  const body = Buffer.concat([head, ...entries])
+  return {
+    pack: Buffer.concat([body, createHash('sha1').update(body).digest()]),
+    firstId: createHash('sha1').update(`blob ${first.length}\0`).update(first).digest('hex'),
+    unfoldsTo: bytes,
+  }
+}

@@ -1,0 +1,27 @@
+/** Random numbers that a seed repeats. */
+
+export interface Random {
+  /** A whole number from `least` to `most`. */
+  between(least: number, most: number): number
+  /** One of them. */
+  oneOf<T>(first: T, ...others: readonly T[]): T
+}
+
+/** The generator "mulberry32" with a seed of 32 bits. */
+export function randomOf(seed: number): Random {
+  let state = seed
+  function next(): number {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+  const between = (least: number, most: number) => least + Math.floor(next() * (most - least + 1))
+  return {
+    between,
+    oneOf(first, ...others) {
+      const at = between(0, others.length)
+      return others[at - 1] ?? first
+    },
+  }
+}

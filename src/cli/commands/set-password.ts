@@ -1,0 +1,63 @@
+/** `mergelog set-password`: gives a user a new password, also when no site admin can sign in any more. */
+import { randomBytes } from 'node:crypto'
+import { text } from 'node:stream/consumers'
+import type { Command } from 'commander'
+import { newContext } from '../../commands/execute.ts'
+import { changeUser } from '../../commands/users/change.ts'
+import { userIdOf } from '../../commands/users/site-admin.ts'
+import { loadConfig } from '../../config.ts'
+import { lockDataDir } from '../../data-lock.ts'
+import { secretCollections } from '../../rights/secrets.ts'
+import { openReadStores } from '../../stores.ts'
+import { CommandFailed } from '../explain.ts'
+import { STORE_SETTINGS, usage } from '../help.ts'
+import { openLog, requireLog } from '../open-log.ts'
+import { printable, styled } from '../terminal.ts'
+
+interface SetPasswordArguments {
+  stdin?: true
+  mustChange?: true
+}
+
+async function setPassword(login: string, options: SetPasswordArguments): Promise<void> {
+  const config = loadConfig(process.env)
+  const given = options.stdin ? (await text(process.stdin)).replace(/\r?\n$/, '') : undefined
+  const password = given ?? randomBytes(15).toString('base64url')
+  // Check this before locking: the lock would leave a file in a mistyped directory.
+  await requireLog(config)
+  // A running server would go on with the password that it knows.
+  const unlock = lockDataDir(config.dataDir)
+  try {
+    const events = await openLog(config)
+    const { readStore, secrets } = await openReadStores(config)
+    try {
+      await secrets.prepare(secretCollections)
+      const id = await userIdOf(events, login)
+      if (id === undefined) throw new CommandFailed(`there is no user ${login}`)
+      await changeUser({ events, secrets }, newContext(null, 'set-password'), id, {
+        password: { text: password, mustChange: options.mustChange ?? false },
+      })
+    } finally {
+      await Promise.all([events.close(), readStore.close(), secrets.close()])
+    }
+  } finally {
+    unlock()
+  }
+  console.log(`${styled('green', 'Changed')} the password of ${printable(login)}`)
+  if (given === undefined) console.log(`  password "${password}" (shown only this once)`)
+}
+
+export function addSetPassword(program: Command): void {
+  const examples = [
+    'mergelog set-password admin',
+    'mergelog set-password alice --stdin --must-change < password.txt',
+  ]
+  program
+    .command('set-password')
+    .description('give a user a new password, while no server runs')
+    .argument('<login>', 'the login of the user')
+    .option('--stdin', 'read the password from standard input (default: a random one, which is printed)')
+    .option('--must-change', 'the user must change it before doing anything else')
+    .addHelpText('after', usage(examples, STORE_SETTINGS))
+    .action(setPassword)
+}

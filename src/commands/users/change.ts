@@ -1,0 +1,103 @@
+/** Changes a user: settings, the password, or both. Routes and the command line use it. */
+import { randomUUID } from 'node:crypto'
+import type { UserSettings } from '../../events/domain-events.ts'
+import { claimKeys, userStream } from '../../events/streams.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { hashPassword } from '../../rights/passwords.ts'
+import { forgetPassword, keepPassword } from '../../rights/secrets.ts'
+import type { Services } from '../../services.ts'
+import { inTurn } from '../../turns.ts'
+import { takeName } from '../accounts/claims.ts'
+import { users } from '../aggregates.ts'
+import { releaseClaim } from '../claims.ts'
+import type { CommandContext } from '../execute.ts'
+import { passwordProblem } from './create.ts'
+import { decideEditUser, isActiveAdmin, type NewPassword, settingsProblem } from './user.ts'
+
+export interface UserChange {
+  changes?: Partial<UserSettings>
+  password?: { text: string; mustChange: boolean } | undefined
+}
+
+/**
+ * Changes a user. The order is claim of a new address, hash of a new password, events, and then what they replace is
+ * given up. The events decide: a hash counts only once its event is in the log, so a crash leaves the old password.
+ *
+ * @param otherAdmin whether another site admin can sign in; it is asked when the change may end the rights of one
+ * @throws Refused (not found) when there is no such user, (unprocessable) for bad or taken values and for the last
+ *   site admin; nothing is changed then
+ */
+export async function changeUser(
+  stores: Pick<Services, 'events' | 'secrets'>,
+  context: CommandContext,
+  id: number,
+  change: UserChange,
+  otherAdmin: () => Promise<boolean> = async () => true,
+): Promise<void> {
+  const { siteAdmin, active, prohibitLogin } = change.changes ?? {}
+  const mayEndAdmin = siteAdmin === false || active === false || prohibitLogin === true
+  if (!mayEndAdmin) return changeNow(stores, context, id, change, true)
+  await inTurnOfAdmins(async () => changeNow(stores, context, id, change, await otherAdmin()))
+}
+
+async function changeNow(
+  stores: Pick<Services, 'events' | 'secrets'>,
+  context: CommandContext,
+  id: number,
+  { changes = {}, password: wanted }: UserChange,
+  hasOtherAdmin: boolean,
+): Promise<void> {
+  const { events, secrets } = stores
+  const problem = settingsProblem(changes) ?? (wanted && passwordProblem(wanted.text))
+  if (problem !== undefined) throw new Refused(problem)
+  const stream = userStream(id)
+  const before = await users.load(stores, id)
+  if (before.status !== 'existing') throw new Refused(refuse.notFound('user not found'))
+  const { email } = changes
+  const newKey = claimKeys.email(email ?? before.settings.email)
+  const isMoving = newKey !== claimKeys.email(before.settings.email)
+  if (isMoving && !(await takeName(events, context, 'email', email ?? '', stream))) {
+    throw new Refused(refuse.unprocessable(`email: "${email}" is used by another user`))
+  }
+  let password: NewPassword | undefined
+  try {
+    if (wanted !== undefined) {
+      const hash = await hashPassword(wanted.text)
+      password = { id: randomUUID(), mustChange: wanted.mustChange }
+      await keepPassword(secrets, id, hash, password.id)
+    }
+    const facts = { password, hasOtherAdmin }
+    const after = await users.change(stores, context, id, 'edit user', (state) =>
+      decideEditUser(state, changes, facts),
+    )
+    if (after.status !== 'existing') return
+    // The hash before the present one is kept: a backup whose copy of the log is a moment older than its copy of the
+    // secrets still needs it.
+    for (const passwordId of password === undefined ? [] : after.passwordIds.slice(0, -2)) {
+      await forgetPassword(secrets, id, passwordId)
+    }
+  } catch (error) {
+    // After a refusal there is no event. After any other failure the event may exist.
+    if (error instanceof Refused) {
+      if (password !== undefined) await forgetPassword(secrets, id, password.id)
+      if (isMoving) await releaseClaim(events, context, newKey, stream)
+    }
+    throw error
+  }
+  if (isMoving) await releaseClaim(events, context, claimKeys.email(before.settings.email), stream)
+}
+
+/** Changes to site admins take turns: two who end each other's rights at the same time would both succeed. */
+export function inTurnOfAdmins<T>(work: () => Promise<T>): Promise<T> {
+  return inTurn('site admins', work)
+}
+
+/** Whether a site admin other than this user can sign in. The log decides; the read model only names candidates. */
+export async function hasOtherAdmin(services: Services, userId: number): Promise<boolean> {
+  const candidates = await services.views.accounts.find({ siteAdmin: true })
+  for (const { id } of candidates) {
+    const state = id === userId ? undefined : await users.load(services, id)
+    if (state?.status === 'existing' && isActiveAdmin(state.settings)) return true
+  }
+  return false
+}

@@ -1,0 +1,72 @@
+/** Deletes a user: `DELETE /admin/users/{username}`. What the user did stays, as done by a ghost. */
+import { Type } from 'typebox'
+import { claimKeys, userStream } from '../../events/streams.ts'
+import { isRefusal, Refused, refuse } from '../../refusal.ts'
+import { siteAdmin } from '../../rights/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { forgetPassword, forgetToken } from '../../rights/secrets.ts'
+import type { Services } from '../../services.ts'
+import { UsernameParams, userNamed } from '../../wire/users.ts'
+import { repositories, users } from '../aggregates.ts'
+import { releaseClaim } from '../claims.ts'
+import { eachOne } from '../each-one.ts'
+import type { CommandContext } from '../execute.ts'
+import { decideRemoveCollaborator } from '../repositories/repository.ts'
+import { requestContext, settled } from '../request-context.ts'
+import { hasOtherAdmin, inTurnOfAdmins } from './change.ts'
+import { decideDeleteUser } from './user.ts'
+
+/**
+ * Deletes a user who owns no repository and is in no organization. The order is decision, places among collaborators,
+ * event, address, secrets. After a crash before the event, the same request finishes the work; after the event nobody
+ * signs in, and the address counts as given up. The login stays taken, because events name accounts by it.
+ */
+async function deleteUser(services: Services, context: CommandContext, id: number): Promise<void> {
+  const { events, secrets, views } = services
+  const account = await views.accounts.get(`${id}`)
+  const before = await users.load(services, id)
+  const belongings = {
+    repositories: await views.repositories.count({ ownerId: id }),
+    organizations: Object.keys(account?.memberships ?? {}).length,
+    hasOtherAdmin: await hasOtherAdmin(services, id),
+  }
+  const refusal = decideDeleteUser(before, belongings)
+  if (isRefusal(refusal)) throw new Refused(refusal)
+  if (before.status !== 'existing') return
+  const { user, settings, tokens, passwordIds } = before
+  await eachOne(await views.repositories.find({ readers: id }), async (repository) => {
+    await repositories.change(services, context, repository.id, 'remove collaborator', (state) =>
+      decideRemoveCollaborator(state, user),
+    )
+  })
+  await users.change(services, context, id, 'delete user', (state) => decideDeleteUser(state, belongings))
+  await releaseClaim(events, context, claimKeys.email(settings.email), userStream(id))
+  for (const tokenId of tokens.keys()) await forgetToken(secrets, tokenId)
+  for (const passwordId of passwordIds) await forgetPassword(secrets, id, passwordId)
+}
+
+export const deleteUserRoutes: Routes = (services) => async (app) => {
+  app.delete(
+    '/admin/users/:username',
+    route('admin', {
+      params: UsernameParams,
+      querystring: Type.Object({
+        purge: Type.Optional(Type.String({ description: 'not supported: what users did stays' })),
+      }),
+      response: NO_CONTENT,
+    }),
+    async (request, reply) => {
+      const requester = siteAdmin(request, 'delete users')
+      const { purge = '' } = request.query
+      if (!['', 'false', '0'].includes(purge)) {
+        throw new Refused(refuse.unprocessable('purge: is not supported; what users did stays'))
+      }
+      const { id } = await userNamed(services, request.params.username)
+      if (id === requester.id) throw new Refused(refuse.unprocessable('you cannot delete yourself'))
+      const context = requestContext(request)
+      await inTurnOfAdmins(() => deleteUser(services, context, id))
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
+}

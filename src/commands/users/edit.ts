@@ -1,0 +1,154 @@
+/** Changes users: `PATCH /admin/users/{username}` for site admins, `PATCH /user/settings` for oneself. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { UserSettings } from '../../events/domain-events.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { signedIn, siteAdmin } from '../../rights/requester.ts'
+import { type Routes, route } from '../../rights/routes.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import {
+  UsernameParams,
+  UserSettingsWire,
+  UserWire,
+  userNamed,
+  userSettingsWire,
+  userWire,
+} from '../../wire/users.ts'
+import { requestContext, settled } from '../request-context.ts'
+import { changeUser, hasOtherAdmin, type UserChange } from './change.ts'
+
+/** Fields of a profile, which users change themselves too. */
+const ProfileOption = Type.Object({
+  full_name: GivenOrNull(Type.String({ maxLength: 100 })),
+  description: GivenOrNull(Type.String({ maxLength: 255 })),
+  location: GivenOrNull(Type.String({ maxLength: 50 })),
+  website: GivenOrNull(Type.String({ maxLength: 255 })),
+})
+
+const EditUserOption = Type.Object({
+  ...ProfileOption.properties,
+  email: GivenOrNull(Type.String()),
+  password: GivenOrNull(Type.String()),
+  must_change_password: GivenOrNull(Type.Boolean()),
+  active: GivenOrNull(Type.Boolean()),
+  prohibit_login: GivenOrNull(Type.Boolean()),
+  admin: GivenOrNull(Type.Boolean()),
+  login_name: GivenOrNull(Type.String()),
+  source_id: GivenOrNull(Type.Integer()),
+  visibility: GivenOrNull(Type.String()),
+  restricted: GivenOrNull(Type.Boolean()),
+  allow_git_hook: GivenOrNull(Type.Boolean()),
+  allow_import_local: GivenOrNull(Type.Boolean()),
+  allow_create_organization: GivenOrNull(Type.Boolean()),
+  max_repo_creation: GivenOrNull(Type.Integer()),
+})
+
+const UserSettingsOptions = Type.Object({
+  ...ProfileOption.properties,
+  hide_email: GivenOrNull(Type.Boolean()),
+  language: GivenOrNull(Type.String()),
+  theme: GivenOrNull(Type.String()),
+  diff_view_style: GivenOrNull(Type.String()),
+  hide_activity: GivenOrNull(Type.Boolean()),
+})
+
+/** What Gitea has and Mergelog has not, with the value that changes nothing. */
+const UNSUPPORTED: Record<string, unknown> = {
+  login_name: '',
+  source_id: 0,
+  visibility: 'public',
+  restricted: false,
+  allow_git_hook: false,
+  allow_import_local: false,
+  allow_create_organization: true,
+  max_repo_creation: -1,
+  language: '',
+  theme: '',
+  diff_view_style: '',
+  hide_activity: false,
+}
+
+/** Refuses it instead of ignoring it: the caller would rely on something that does not exist here. */
+function requireSupported(body: object): void {
+  const errors = Object.entries(body).flatMap(([field, value]) => {
+    if (!Object.hasOwn(UNSUPPORTED, field) || value == null || value === '') return []
+    return value === UNSUPPORTED[field] ? [] : [`${field}: is not supported`]
+  })
+  if (errors.length > 0) throw new Refused(refuse.unprocessable(errors.join('; '), errors))
+}
+
+/** The settings that are given; null is like a missing field. */
+function given(
+  settings: { [K in keyof UserSettings]?: UserSettings[K] | null | undefined },
+): Partial<UserSettings> {
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value != null))
+}
+
+const profileOf = ({
+  full_name: fullName,
+  description,
+  location,
+  website,
+}: Static<typeof ProfileOption>) => ({
+  fullName,
+  description,
+  location,
+  website,
+})
+
+export const editUserRoutes: Routes = (services) => {
+  async function change(request: FastifyRequest, reply: FastifyReply, id: number, wanted: UserChange) {
+    const context = requestContext(request)
+    await changeUser(services, context, id, wanted, () => hasOtherAdmin(services, id))
+    await settled(services, context, reply)
+    const account = await services.views.accounts.get(`${id}`)
+    if (account === undefined || account.deleted) throw new Refused(refuse.notFound('user not found'))
+    return account
+  }
+
+  return async (app) => {
+    const admin = route('admin', {
+      params: UsernameParams,
+      body: EditUserOption,
+      response: { 200: UserWire },
+    })
+    app.patch(
+      '/admin/users/:username',
+      // Admins may switch off or change the password with which they sign in.
+      { ...admin, config: { ...admin.config, outlivesSignIn: true } },
+      async (request, reply) => {
+        const requester = siteAdmin(request, 'change users')
+        const { body } = request
+        const { id, login } = await userNamed(services, request.params.username)
+        requireSupported({ ...body, login_name: body.login_name === login ? '' : body.login_name })
+        const text = body.password || undefined
+        const password = text && { text, mustChange: body.must_change_password ?? false }
+        const account = await change(request, reply, id, {
+          changes: given({
+            ...profileOf(body),
+            email: body.email,
+            siteAdmin: body.admin,
+            active: body.active,
+            prohibitLogin: body.prohibit_login,
+            mustChangePassword: body.must_change_password,
+          }),
+          password: password || undefined,
+        })
+        return userWire(account, services.publicUrl(), requester)
+      },
+    )
+
+    app.patch(
+      '/user/settings',
+      route('user', { body: UserSettingsOptions, response: { 200: UserSettingsWire } }),
+      async (request, reply) => {
+        const requester = signedIn(request)
+        const { body } = request
+        requireSupported(body)
+        const showEmail = body.hide_email == null ? undefined : !body.hide_email
+        const changes = given({ ...profileOf(body), showEmail })
+        return userSettingsWire(await change(request, reply, requester.id, { changes }))
+      },
+    )
+  }
+}

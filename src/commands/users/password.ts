@@ -1,0 +1,46 @@
+/**
+ * Changes one's own password: `POST /user/password`. Gitea has a page for it and no route. The old password is in the
+ * body too: a browser sends the one that it remembers with every request, also with one that another page made.
+ */
+import { Type } from 'typebox'
+import { Refused, refuse } from '../../refusal.ts'
+import { isPassword, MAX_PASSWORD } from '../../rights/passwords.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { passwordHashOf } from '../../rights/secrets.ts'
+import { requestContext, settled } from '../request-context.ts'
+import { changeUser } from './change.ts'
+
+const ChangePasswordOption = Type.Object({
+  old_password: Type.String({ maxLength: MAX_PASSWORD }),
+  new_password: Type.String({ maxLength: MAX_PASSWORD }),
+})
+
+export const passwordRoutes: Routes = (services) => async (app) => {
+  const own = route('user', { body: ChangePasswordOption, response: NO_CONTENT })
+  app.post(
+    '/user/password',
+    { ...own, config: { ...own.config, forOldPassword: true, outlivesSignIn: true } },
+    async (request, reply) => {
+      const { id, passwordId } = signedIn(request)
+      // A token must not be a way to the password, which can do more.
+      if (request.tokenScopes !== null) {
+        throw new Refused(
+          refuse.unauthenticated('the password is changed with the password, by Basic authentication'),
+        )
+      }
+      const { old_password, new_password } = request.body
+      const hash = await passwordHashOf(services.secrets, id, passwordId)
+      if (hash === undefined || !(await isPassword(old_password, hash))) {
+        throw new Refused(refuse.forbidden('old_password: is not your password'))
+      }
+      if (old_password === new_password) {
+        throw new Refused(refuse.unprocessable('new_password: must differ from the old one'))
+      }
+      const context = requestContext(request)
+      await changeUser(services, context, id, { password: { text: new_password, mustChange: false } })
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
+}

@@ -1,0 +1,77 @@
+/**
+ * The requests that are being answered, by what they signed in with. When a token, a password or an account ends, its
+ * open answers (live histories, lines of JSON, clones, downloads) end with it.
+ */
+import type { AnyCollection, Touched } from '../projections/read-store.ts'
+import type { Views } from '../projections/views.ts'
+import { type Identity, stillCounts } from './sign-in.ts'
+
+type SignIn = Pick<Identity, 'account' | 'tokenId'>
+
+interface OpenRequest {
+  signIn: SignIn
+  end: () => void
+}
+
+export interface OpenRequests {
+  /** Grows with every change that may end a sign-in. */
+  readonly changes: number
+  /**
+   * Calls `end` once when the sign-in no longer counts. `since`: `changes` before the credentials were looked up.
+   * The returned function ends the watch.
+   */
+  watch(signIn: SignIn, since: number, end: () => void): () => void
+  /** The projector reports here what it wrote, after it has told the views. */
+  applied(touched: readonly Touched[]): void
+}
+
+export function createOpenRequests({ accounts, tokens }: Pick<Views, 'accounts' | 'tokens'>): OpenRequests {
+  /** By account id. */
+  const open = new Map<string, Set<OpenRequest>>()
+  let changes = 0
+
+  async function check(request: OpenRequest): Promise<void> {
+    const { account, tokenId } = request.signIn
+    try {
+      const [now, token] = await Promise.all([
+        accounts.get(`${account.id}`),
+        tokenId === null ? undefined : tokens.get(`${tokenId}`),
+      ])
+      if (stillCounts(request.signIn, now, token !== undefined)) return
+    } catch {
+      // The store does not say whether it still counts. The client can sign in again.
+    }
+    request.end()
+  }
+
+  const isOf = ({ name }: AnyCollection) => name === 'accounts' || name === 'tokens'
+
+  return {
+    get changes() {
+      return changes
+    },
+    watch(signIn, since, end) {
+      const request = { signIn, end }
+      const key = `${signIn.account.id}`
+      const ofAccount = open.get(key) ?? new Set()
+      open.set(key, ofAccount.add(request))
+      if (since !== changes) void check(request)
+      return () => {
+        ofAccount.delete(request)
+        if (ofAccount.size === 0 && open.get(key) === ofAccount) open.delete(key)
+      }
+    },
+    applied(touched) {
+      const own = touched.filter(({ collection }) => isOf(collection))
+      if (own.length === 0) return
+      changes += 1
+      const ended = own.flatMap(({ collection, id }): OpenRequest[] => {
+        if (collection.name === 'accounts') return [...(open.get(id) ?? [])]
+        return [...open.values()].flatMap((requests) =>
+          [...requests].filter(({ signIn }) => `${signIn.tokenId}` === id),
+        )
+      })
+      for (const request of ended) void check(request)
+    },
+  }
+}

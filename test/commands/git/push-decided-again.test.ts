@@ -1,0 +1,135 @@
+/** Issue 15, line 9: a push is decided again before refs move. Each pack is held half sent while a right is taken. */
+import { once } from 'node:events'
+import { request } from 'node:http'
+import t from 'tap'
+import { pushBody } from '../../git/client.ts'
+import { addToken, basic } from '../../server-template.ts'
+import { until } from '../../until.ts'
+import { eventsIn, type PullRepository, startPulls } from '../pull-requests/pull-repository.ts'
+
+const { server, alice, bob, repository } = await startPulls(t)
+const { services } = server
+
+/** How many requests have been let in to a repository, by its key: then the first decision on a push follows. */
+const entered = new Map<string, number>()
+const { findOne } = services.views.repositories
+services.views.repositories.findOne = async (filter) => {
+  const found = await findOne(filter)
+  if (found !== undefined) entered.set(found.key, (entered.get(found.key) ?? 0) + 1)
+  return found
+}
+
+interface HeldPush {
+  /** A repository with its owner. */
+  fullName: string
+  body: Buffer
+  authorization?: string
+}
+
+/** Sends the first half of a push, does something, and sends the rest. */
+async function pushAround(
+  login: string,
+  { fullName, body, authorization = basic(login) }: HeldPush,
+  meanwhile: () => Promise<unknown>,
+) {
+  const before = entered.get(fullName) ?? 0
+  const headers = { authorization, 'content-type': 'application/x-git-receive-pack-request' }
+  const sent = request(`${server.url}/${fullName}.git/git-receive-pack`, { method: 'POST', headers })
+  // A server may also close the connection.
+  const answered = once(sent, 'response').catch(() => [])
+  sent.write(body.subarray(0, body.length - 40))
+  await until('the push is let in', async () => (entered.get(fullName) ?? 0) > before)
+  await meanwhile()
+  sent.end(body.subarray(body.length - 40))
+  const [answer] = await answered
+  if (answer === undefined) return { status: 0, text: 'the connection was closed' }
+  let text = ''
+  for await (const chunk of answer) text += chunk
+  return { status: Number(answer.statusCode), text }
+}
+
+/** A new branch of the repository, as the body of its push. */
+async function newBranch({ work, commit }: Pick<PullRepository, 'work' | 'commit'>, branch: string) {
+  const sha = await commit(`Commit for ${branch}`, { [branch]: `${branch}\n` })
+  return { sha, body: await pushBody(work.dir, `refs/heads/${branch}`, sha) }
+}
+
+/** A repository to which carol may push, and her push of the branch `topic`. */
+async function withPush(t: Parameters<typeof repository>[0], name: string, options: object = {}) {
+  const made = await repository(t, name, { writers: ['carol'], ...options })
+  const { sha, body } = await newBranch(made, 'topic')
+  const moves = async () => (await eventsIn(server, `git-${made.repoId}`)).length
+  return { ...made, sha, moves, held: { fullName: `alice/${name}`, body } }
+}
+
+t.test('a push that is held half sent and then complete is taken', async (t) => {
+  const { held, tip, sha } = await withPush(t, 'taken')
+  const answer = await pushAround('carol', held, async () => undefined)
+  t.match(answer, { status: 200, text: /ok refs\/heads\/topic/ })
+  t.equal(await tip('topic'), sha)
+})
+
+t.test('access that was revoked while the pack was on its way refuses it', async (t) => {
+  const { held, tip, moves, call } = await withPush(t, 'revoked')
+  const before = await moves()
+  const answer = await pushAround('carol', held, () => call('alice', 'DELETE', 'collaborators/carol'))
+  t.match(answer, { status: 200, text: /ng refs\/heads\/topic you may not push to it/ })
+  t.equal(await tip('topic'), undefined)
+  t.equal(await moves(), before)
+})
+
+t.test('a repository that was made private while the pack was on its way refuses it', async (t) => {
+  const base = await repository(t, 'hidden', { writers: ['carol'] })
+  const own = await base.fork('bob')
+  const first = await own.branch('idea', { idea: 'x\n' })
+  await base.open('bob:idea', {}, 'bob')
+  await base.edit(1, { allow_maintainer_edit: true }, 'bob')
+  const sha = await own.commit('By a maintainer', { more: 'x\n' })
+  const created = (await pushBody(own.work.dir, 'refs/heads/idea', sha)).toString('latin1')
+  const body = Buffer.from(created.replace('0'.repeat(40), first), 'latin1')
+  const hide = () => bob.repos.repoEdit('bob', 'hidden', { private: true })
+  const answer = await pushAround('carol', { fullName: 'bob/hidden', body }, hide)
+  t.match(answer, { status: 200, text: /ng refs\/heads\/idea repository not found/ })
+  t.equal(await own.tip('idea'), first)
+})
+
+t.test('a branch that was protected while the pack was on its way refuses it', async (t) => {
+  const { held, tip, moves, protect } = await withPush(t, 'protected')
+  const before = await moves()
+  const answer = await pushAround('carol', held, () => protect('topic', { enable_push: false }))
+  t.match(answer, { status: 200, text: /ng refs\/heads\/topic the branch is protected/ })
+  t.equal(await tip('topic'), undefined)
+  t.equal(await moves(), before)
+})
+
+t.test('a rule that git has not checked on the objects refuses the push, too', async (t) => {
+  const { held, tip, protect } = await withPush(t, 'stricter')
+  const answer = await pushAround('carol', held, () =>
+    protect('topic', { enable_push: true, require_signed_commits: true }),
+  )
+  t.match(answer, { status: 200, text: /ng refs\/heads\/topic the branch was protected during the push/ })
+  t.equal(await tip('topic'), undefined)
+})
+
+t.test('a token that was revoked while the pack was on its way refuses it', async (t) => {
+  const { held, tip, moves } = await withPush(t, 'token')
+  const before = await moves()
+  const token = await addToken(server.url, 'carol')
+  const tokens = await services.views.tokens.find({})
+  const made = tokens.find(({ lastEight }) => token.endsWith(lastEight))
+  const path = `/api/v1/users/carol/tokens/${made?.id}`
+  const answer = await pushAround('carol', { ...held, authorization: `token ${token}` }, async () =>
+    t.equal((await server.fetch('carol', path, { method: 'DELETE' })).status, 204),
+  )
+  t.match(answer.text, /ng refs\/heads\/topic bad credentials|the connection was closed/)
+  t.equal(await tip('topic'), undefined)
+  t.equal(await moves(), before)
+})
+
+t.test('a repository that was deleted while the pack was on its way refuses it', async (t) => {
+  const { held, moves } = await withPush(t, 'deleted')
+  const before = await moves()
+  const answer = await pushAround('carol', held, () => alice.repos.repoDelete('alice', 'deleted'))
+  t.ok(answer.status === 404 || /ng refs\/heads\/topic/.test(answer.text), answer.text)
+  t.equal(await moves(), before)
+})

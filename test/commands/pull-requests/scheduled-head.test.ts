@@ -1,0 +1,134 @@
+/** Issue 15, line 8: the head of a scheduled merge. */
+import t from 'tap'
+import { recordRefs } from '../../../src/commands/git/record-refs.ts'
+import { updateRef } from '../../../src/git/refs.ts'
+import { reconcileRefs } from '../../../src/processes/recovery.ts'
+import { gitDirOf } from '../../../src/services.ts'
+import { aContext } from '../../stores.ts'
+import { until } from '../../until.ts'
+import { type PullRepository, startPulls } from './pull-repository.ts'
+
+const { server, repository } = await startPulls(t)
+const { services } = server
+
+const WHEN_GREEN = { merge_when_checks_succeed: true }
+const BY_STRANGER = 'the head was moved by someone without write access to the base repository'
+
+/** Waits until the schedule has ended; resolves to its reason in the timeline. */
+async function reasonIn({ call, typesOf }: PullRepository): Promise<string> {
+  await until('the schedule has ended', async () => (await typesOf(1)).includes('ScheduledMergeRefused'))
+  await services.projector.waitFor(await services.events.lastPosition(), 60_000)
+  const { body } = await call('alice', 'GET', 'issues/1/timeline')
+  const rows: { type: string; body: string }[] = body
+  return rows.find(({ type }) => type === 'pull_cancel_scheduled_merge')?.body ?? ''
+}
+
+/** The checks of a head succeed, and nothing is merged. */
+async function staysOpen(
+  t: Pick<typeof import('tap').t, 'match' | 'notOk'>,
+  repo: PullRepository,
+  head: string,
+) {
+  await repo.postStatus(head, 'success')
+  t.match(await repo.get(1), { merged: false, state: 'open', head: { sha: head } })
+  t.notOk((await repo.typesOf(1)).includes('MergeStarted'))
+}
+
+t.test(
+  'a scheduled merge keeps the head_commit_id it was given: another head ends the schedule with its reason in the history',
+  async (t) => {
+    const repo = await repository(t, 'given')
+    const { branch, open, merge, eventsOf, get, postStatus } = repo
+    const first = await branch('topic', { a: 'a' })
+    await open('topic')
+    t.equal((await merge(1, { ...WHEN_GREEN, head_commit_id: first })).status, 201)
+    t.match((await eventsOf(1)).at(-1), { type: 'MergeScheduled', data: { expectedHead: first } })
+    const second = await branch('topic', { b: 'b' }, 'topic')
+    t.equal(await reasonIn(repo), `head_commit_id: the head has moved to ${second}`)
+    t.match(
+      (await eventsOf(1)).find(({ type }) => type === 'ScheduledMergeRefused'),
+      { data: { head: second }, metadata: { actor: { login: 'alice' } } },
+    )
+    await staysOpen(t, repo, second)
+    await postStatus(first, 'success')
+    t.match(await get(1), { merged: false })
+    t.equal((await merge(1, { ...WHEN_GREEN, head_commit_id: second })).status, 200, 'it may be asked again')
+  },
+)
+
+t.test('a scheduled merge with the head_commit_id of its head is merged', async (t) => {
+  const { branch, open, merge, get, postStatus } = await repository(t, 'kept')
+  const head = await branch('topic', { a: 'a' })
+  await open('topic')
+  t.equal((await merge(1, { ...WHEN_GREEN, head_commit_id: head })).status, 201)
+  await postStatus(head, 'success')
+  await until('it is merged', async () => (await get(1)).merged === true)
+})
+
+t.test(
+  'without head_commit_id a head moved by someone without write access to the base ends the schedule as well',
+  async (t) => {
+    const repo = await repository(t, 'stranger')
+    const own = await repo.fork('bob')
+    await own.branch('topic', { a: 'a' })
+    await repo.open('bob:topic', {}, 'bob')
+    t.equal((await repo.merge(1, WHEN_GREEN)).status, 201)
+    const moved = await own.branch('topic', { b: 'b' }, 'topic')
+    t.equal(await reasonIn(repo), BY_STRANGER)
+    await staysOpen(t, repo, moved)
+  },
+)
+
+t.test('a head that a stranger and then a writer moved at once ends the schedule', async (t) => {
+  const repo = await repository(t, 'both')
+  const own = await repo.fork('bob')
+  const first = await own.branch('topic', { a: 'a' })
+  await repo.open('bob:topic', {}, 'bob')
+  t.equal((await repo.merge(1, WHEN_GREEN)).status, 201)
+  const [alice, bob] = await Promise.all(
+    ['alice', 'bob'].map((loginKey) => services.views.accounts.findOne({ loginKey })),
+  )
+  if (alice === undefined || bob === undefined) throw new Error('no accounts')
+  const ofBob = await own.commit('Of bob', { b: 'b' })
+  const ofAlice = await own.commit('Of alice', { c: 'c' })
+  const ref = 'refs/heads/topic'
+  await updateRef(gitDirOf(services, own.repoId), ref, { from: first, to: ofAlice })
+  const moves = [
+    { by: bob, from: first, to: ofBob },
+    { by: alice, from: ofBob, to: ofAlice },
+  ]
+  for (const { by, from, to } of moves) {
+    const context = aContext({ actor: { id: by.id, login: by.login } })
+    await recordRefs(services, context, own.repoId, 'push', [{ ref, from, to }])
+  }
+  t.equal(await reasonIn(repo), BY_STRANGER)
+  await until('the last move is there', async () => (await repo.get(1)).head?.sha === ofAlice)
+  await staysOpen(t, repo, ofAlice)
+})
+
+t.test('a head that moved before a crash, by nobody knows whom, ends the schedule', async (t) => {
+  const repo = await repository(t, 'crash')
+  const first = await repo.branch('topic', { a: 'a' })
+  await repo.open('topic')
+  t.equal((await repo.merge(1, WHEN_GREEN)).status, 201)
+  const second = await repo.commit('Only git knows it', { b: 'b' })
+  await updateRef(repo.dir, 'refs/heads/topic', { from: first, to: second })
+  // The checks of the old head succeed before the log knows of the move.
+  await repo.postStatus(first, 'success')
+  t.match(await repo.get(1), { merged: false })
+  await reconcileRefs(services, repo.repoId)
+  t.equal(await reasonIn(repo), BY_STRANGER)
+  await staysOpen(t, repo, second)
+})
+
+t.test('a base branch that a poster without write access chooses ends the schedule', async (t) => {
+  const repo = await repository(t, 'base')
+  await repo.branch('dev', { d: 'd' })
+  const own = await repo.fork('bob')
+  const head = await own.branch('topic', { a: 'a' })
+  await repo.open('bob:topic', { base: 'dev' }, 'bob')
+  t.equal((await repo.merge(1, WHEN_GREEN)).status, 201)
+  t.equal((await repo.edit(1, { base: 'main' }, 'bob')).status, 201)
+  t.match(await reasonIn(repo), /the base branch was changed by someone without write access/)
+  await staysOpen(t, repo, head)
+})
