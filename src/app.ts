@@ -4,6 +4,7 @@ import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyInstance, LogController } from 'fastify'
+import { addressesIn } from './address-ranges.ts'
 import { rebuildRoutes } from './commands/administration/rebuild.ts'
 import { attachmentRoutes } from './commands/attachments/routes.ts'
 import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
@@ -34,7 +35,13 @@ import { deleteUserRoutes } from './commands/users/delete.ts'
 import { editUserRoutes } from './commands/users/edit.ts'
 import { passwordRoutes } from './commands/users/password.ts'
 import { tokenRoutes } from './commands/users/tokens.ts'
+import { limitConnections } from './http/connections.ts'
+import { refuseCrossSite } from './http/cross-site.ts'
 import { registerErrors, sendProblem } from './http/errors.ts'
+import { jsonAnswer } from './http/json-answer.ts'
+import { parseJsonBodies } from './http/json-bodies.ts'
+import { limitBodies } from './http/request-bodies.ts'
+import { limitUnreadAnswers } from './http/unread-answers.ts'
 import { closeUnusedConnections } from './http/unused-connections.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
@@ -151,11 +158,17 @@ export async function buildApp(
 ): Promise<FastifyInstance> {
   const { config } = services
   const docsUrl = () => `${services.publicUrl()}/api/docs`
+  const isProxy = config.trustProxy && addressesIn(config.trustProxy)
   const app = Fastify({
     loggerInstance: services.log,
     // Fastify logs two lines per request. The onResponse hook below logs one, at the level debug.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: config.maxBodyBytes,
+    trustProxy: isProxy ?? false,
+    http: {
+      headersTimeout: config.requestTimeoutMs,
+      connectionsCheckingInterval: Math.min(config.requestTimeoutMs / 4, 5000),
+    },
     genReqId: (request) => {
       const given = request.headers['x-request-id']
       return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
@@ -175,9 +188,17 @@ export async function buildApp(
 
   // TypeScript checks the answers against the schemas. JSON.stringify takes half the time of serializers that are
   // compiled from the schemas, and compiling them would take a third of the start.
-  app.setSerializerCompiler(() => (answer) => JSON.stringify(answer))
+  app.setSerializerCompiler(() => jsonAnswer)
 
   closeUnusedConnections(app)
+  limitConnections(
+    app,
+    { all: config.maxConnections, perNetwork: config.maxConnectionsPerAddress },
+    isProxy ?? (() => false),
+  )
+  const bytes = { all: config.maxUnreadBytes, perNetwork: config.maxUnreadBytes / 4 }
+  limitUnreadAnswers(app, { ...bytes, timeoutMs: config.unreadTimeoutMs })
+  limitBodies(app, { ...bytes, timeoutMs: config.requestTimeoutMs })
   registerErrors(app, docsUrl)
   // Closing the server waits for live answers, which would never end.
   app.addHook('preClose', async () => services.live.end())
@@ -187,6 +208,8 @@ export async function buildApp(
     reply.header('X-Content-Type-Options', 'nosniff')
     done()
   })
+  refuseCrossSite(app, services.publicUrl)
+  parseJsonBodies(app)
   if (config.logLevel === 'debug' || config.logLevel === 'trace') {
     app.addHook('onResponse', (request, reply, done) => {
       const { method, url } = request

@@ -1,6 +1,7 @@
 /** Reads the settings from the environment into one typed, validated, frozen object. Nothing else reads them. */
 import { OperatorError } from './operator-error.ts'
 import {
+  addresses,
   bytes,
   eventStoreUrl,
   file,
@@ -56,6 +57,10 @@ const table = {
     meaning:
       'Where clients reach the server, as `https://git.example.org`; the address it listens on if unset',
   }),
+  trustProxy: setting('TRUST_PROXY', addresses, {
+    meaning:
+      'Proxies whose `X-Forwarded-For` counts, as `loopback` or `10.0.0.0/8,192.0.2.7`; without it every connection is its own client',
+  }),
   eventStoreUrl: setting('EVENTSTORE_URL', eventStoreUrl, {
     meaning: 'EventStoreDB or KurrentDB, as `esdb://host:2113?tls=false`; the embedded event store if unset',
   }),
@@ -79,6 +84,28 @@ const table = {
   maxBodyBytes: setting('MAX_BODY_BYTES', bytes('from 1KiB to 1GiB', 2 ** 10, 2 ** 30), {
     default: '4MiB',
     meaning: 'Largest JSON body; a larger one is answered with 413',
+  }),
+  maxConnections: setting('MAX_CONNECTIONS', wholeNumber(1, 1_000_000), {
+    default: '4096',
+    meaning:
+      'Most connections of REST and git; a further one ends the one that was idle longest, or is closed',
+  }),
+  maxConnectionsPerAddress: setting('MAX_CONNECTIONS_PER_ADDRESS', wholeNumber(1, 1_000_000), {
+    default: '512',
+    meaning: 'The same for one address (IPv6: for one /64); trusted proxies have no such limit',
+  }),
+  requestTimeoutMs: setting('REQUEST_TIMEOUT_MS', wholeNumber(100, 3_600_000), {
+    default: '30000',
+    meaning: 'How long the head of a request, and then its JSON, may take to arrive, in milliseconds',
+  }),
+  maxUnreadBytes: setting('MAX_UNREAD_BYTES', bytes('from 1MiB', 2 ** 20), {
+    default: '256MiB',
+    meaning:
+      'Bytes of answers that wait to be read, and of bodies that arrive; an address may have a quarter',
+  }),
+  unreadTimeoutMs: setting('UNREAD_TIMEOUT_MS', wholeNumber(100, 3_600_000), {
+    default: '60000',
+    meaning: 'A client that reads nothing of its answer for this long is disconnected, in milliseconds',
   }),
   maxTextCharacters: setting('MAX_TEXT_CHARACTERS', wholeNumber(1, 100_000), {
     default: '65536',

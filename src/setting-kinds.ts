@@ -1,6 +1,7 @@
 /** The kinds of values that settings take: how each is read from text, checked, and shown in an error. */
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
+import { addressesIn } from './address-ranges.ts'
 import { EventStoreDbUrlProblem, parseEventStoreDbUrl } from './eventstoredb-url.ts'
 import { mongodbUrlProblem } from './mongodb-url.ts'
 
@@ -71,6 +72,16 @@ export const fileTypes: Kind<readonly string[]> = {
   read(text) {
     const entries = text.split(',').map((entry) => entry.trim().toLowerCase())
     return entries.every((entry) => FILE_TYPE.test(entry)) ? Object.freeze(entries) : undefined
+  },
+}
+
+/** Addresses and ranges of them, for `addressesIn`. */
+export const addresses: Kind<readonly string[]> = {
+  allowed:
+    'a list of IP addresses, ranges as 10.0.0.0/8, or loopback, linklocal or uniquelocal, with commas between them',
+  read(text) {
+    const entries = text.split(',').map((entry) => entry.trim())
+    return addressesIn(entries) === undefined ? undefined : Object.freeze(entries)
   },
 }
 

@@ -313,6 +313,52 @@ const cases: Record<SettingName, Case> = {
       ['*/png', /must be a list of/],
     ],
   },
+  TRUST_PROXY: {
+    key: 'trustProxy',
+    unset: undefined,
+    valid: [
+      ['loopback', ['loopback']],
+      ['10.0.0.0/8, 192.0.2.7,::1,fc00::/7', ['10.0.0.0/8', '192.0.2.7', '::1', 'fc00::/7']],
+    ],
+    invalid: [
+      ['true', /is "true", but must be a list of IP addresses, ranges as 10\.0\.0\.0\/8, or loopback/],
+      ['1', /must be a list of IP addresses/],
+      ['10.0.0.0/33', /must be a list of IP addresses/],
+      ['::1/129', /must be a list of IP addresses/],
+      ['10.0.0.1,', /must be a list of IP addresses/],
+      ['proxy.example.org', /must be a list of IP addresses/],
+    ],
+  },
+  MAX_CONNECTIONS: {
+    key: 'maxConnections',
+    unset: 4096,
+    valid: [['10', 10]],
+    invalid: [['0', /must be a whole number from 1 to 1000000/]],
+  },
+  MAX_CONNECTIONS_PER_ADDRESS: {
+    key: 'maxConnectionsPerAddress',
+    unset: 512,
+    valid: [['1', 1]],
+    invalid: [['many', /must be a whole number from 1 to 1000000/]],
+  },
+  REQUEST_TIMEOUT_MS: {
+    key: 'requestTimeoutMs',
+    unset: 30_000,
+    valid: [['100', 100]],
+    invalid: [['99', /must be a whole number from 100 to 3600000/]],
+  },
+  MAX_UNREAD_BYTES: {
+    key: 'maxUnreadBytes',
+    unset: 256 * 1024 * 1024,
+    valid: [['1MiB', 1024 * 1024]],
+    invalid: [['1KiB', /must be a number of bytes from 1MiB/]],
+  },
+  UNREAD_TIMEOUT_MS: {
+    key: 'unreadTimeoutMs',
+    unset: 60_000,
+    valid: [['5000', 5000]],
+    invalid: [['0', /must be a whole number from 100 to 3600000/]],
+  },
   PAGE_LIMIT_DEFAULT: {
     key: 'pageLimitDefault',
     unset: 30,

@@ -32,7 +32,9 @@ interface Problem extends Omit<ErrorBody, 'url'> {
 function problemOf(error: FastifyError | Error): Problem {
   if (error instanceof ErrorWithRefusal) {
     const { refused, message, errors } = error.refusal
-    return { status: STATUS[refused], message, ...(errors && { errors }) }
+    // Every validation error names its reasons in `errors`, also when there is only one.
+    const reasons = errors ?? (refused === 'unprocessable' ? [message] : undefined)
+    return { status: STATUS[refused], message, ...(reasons && { errors: reasons }) }
   }
   if ('validation' in error && error.validation !== undefined) {
     // A text that is too long is not null either: that would only hide the reason.

@@ -10,6 +10,12 @@ export interface Page {
   skip: number
 }
 
+/**
+ * A longer address is not repeated in links: up to four of them must fit into the 16 KiB that many clients take as the
+ * head of an answer.
+ */
+const MAX_LINKED = 3000
+
 /** The types are strings, because a value that is not a number means the default and must not be an error. */
 export const PageQuery = {
   page: OptionalText('page number, 1-based'),
@@ -29,7 +35,10 @@ function wholeNumber(text: string | undefined): number | undefined {
   return text !== undefined && /^-?\d{1,15}$/.test(text) ? Number(text) : undefined
 }
 
-/** Sends the total and the links to other pages in headers that pages of other origins may read. */
+/**
+ * Sends the total and the links to other pages in headers that pages of other origins may read. As in Gitea, the first
+ * page names the next and the last one, the last page the first and the previous one. A single page is both, and says so.
+ */
 export function sendPaging(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -37,6 +46,9 @@ export function sendPaging(
   { page, limit }: Page,
   total: number,
 ): void {
+  reply.header('X-Total-Count', total)
+  reply.header('Access-Control-Expose-Headers', 'X-Total-Count, Link')
+  if (request.url.length > MAX_LINKED) return
   const last = Math.max(1, Math.ceil(total / limit))
   const at = (target: number, rel: string) => {
     const url = new URL(request.url, publicUrl)
@@ -47,9 +59,23 @@ export function sendPaging(
   const links: string[] = []
   if (page < last) links.push(at(page + 1, 'next'), at(last, 'last'))
   if (page > 1) links.push(at(1, 'first'), at(Math.min(page - 1, last), 'prev'))
+  if (links.length === 0) links.push(at(1, 'first'), at(last, 'last'))
+  reply.header('Link', links.join(', '))
+}
+
+/** For a list without pages: the total, and one page that is the first and the last. */
+export function sendOnePage(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  publicUrl: string,
+  total: number,
+): void {
   reply.header('X-Total-Count', total)
-  if (links.length > 0) reply.header('Link', links.join(', '))
   reply.header('Access-Control-Expose-Headers', 'X-Total-Count, Link')
+  if (request.url.length > MAX_LINKED) return
+  const { pathname, search } = new URL(request.url, publicUrl)
+  const link = (rel: string) => `<${publicUrl}${pathname}${search}>; rel="${rel}"`
+  reply.header('Link', `${link('first')}, ${link('last')}`)
 }
 
 /** Like `sendPaging`, with the four additional headers of lists of commits and changed files. */

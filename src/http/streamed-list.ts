@@ -4,17 +4,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply } from 'fastify'
 
 /**
- * Sends the rows as one array, and `total`, their number, in `X-Total-Count`. Reads the next part when the client has
+ * Sends the rows as one array; `sendOnePage` sends the headers of such a list. Reads the next part when the client has
  * taken the part before it, and stops when the client goes away. An error in the middle breaks the connection, so that
  * the client doesn't take a part for the whole list.
  */
-export function sendStreamedList(
-  reply: FastifyReply,
-  total: number,
-  parts: AsyncIterable<readonly object[]>,
-): FastifyReply {
-  reply.header('X-Total-Count', total)
-  reply.header('Access-Control-Expose-Headers', 'X-Total-Count')
+export function sendStreamedList(reply: FastifyReply, parts: AsyncIterable<readonly object[]>): FastifyReply {
   const text = Readable.from(arrayText(parts), { objectMode: false })
   return reply.type('application/json; charset=utf-8').send(text)
 }

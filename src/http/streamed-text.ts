@@ -2,8 +2,6 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
-/** A client that reads nothing for this long is disconnected: it holds resources that others may need. */
-const STALLED_MS = 60_000
 /** How long answers may still take when the server stops. */
 const GRACE_MS = 1000
 
@@ -25,18 +23,7 @@ export function sendStreamedText(
     return
   }
   if (ending !== undefined) closeAfterGrace(reply, ending)
-  reply.send(Readable.from(withStallTimeout(reply, parts()), { objectMode: false }))
-}
-
-async function* withStallTimeout(reply: FastifyReply, parts: AsyncIterable<string>): AsyncGenerator<string> {
-  for await (const part of parts) {
-    const stalled = setTimeout(() => reply.raw.destroy(), STALLED_MS).unref()
-    try {
-      yield part
-    } finally {
-      clearTimeout(stalled)
-    }
-  }
+  reply.send(Readable.from(parts(), { objectMode: false }))
 }
 
 function closeAfterGrace(reply: FastifyReply, ending: AbortSignal): void {

@@ -10,6 +10,7 @@ import { Type } from 'typebox'
 import { servedAs, sniff } from '../attachments/file-kind.ts'
 import { isUuid } from '../attachments/files.ts'
 import { isMissing } from '../disk.ts'
+import { sendOnePage } from '../http/paging.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
@@ -34,9 +35,10 @@ export function attachmentQueryRoutes(services: Services): FastifyPluginAsyncTyp
     app.get(
       '/repos/:owner/:repo/issues/comments/:id/assets',
       { config, schema: { tags, params: CommentParams, response: { 200: Type.Array(AttachmentWire) } } },
-      async (request) => {
+      async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const comment = await commentFor(services, repository.id, request.params.id)
+        sendOnePage(request, reply, services.publicUrl(), comment.attachments.length)
         return comment.attachments.map((file) => attachmentWire(file, services.publicUrl()))
       },
     )

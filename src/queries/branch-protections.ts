@@ -1,6 +1,7 @@
 /** Reading branch protections. They are part of the repository's document. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import { sendOnePage } from '../http/paging.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import {
@@ -19,8 +20,9 @@ export function branchProtectionQueryRoutes(services: Services): FastifyPluginAs
     app.get(
       '/repos/:owner/:repo/branch_protections',
       { schema: { tags, params: RepositoryParams, response: { 200: Type.Array(BranchProtectionWire) } } },
-      async (request) => {
+      async (request, reply) => {
         const { repository } = await onRepository(services, request, 'admin')
+        sendOnePage(request, reply, services.publicUrl(), repository.protections.length)
         return await protectionWires(services, repository.protections)
       },
     )

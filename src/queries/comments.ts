@@ -1,6 +1,7 @@
 /** Reading the comments of issues and pull requests. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import { sendOnePage } from '../http/paging.ts'
 import { sendStreamedList } from '../http/streamed-list.ts'
 import { TimeRangeQuery } from '../http/time-range.ts'
 import type { CommentDocument } from '../projections/comments.ts'
@@ -51,7 +52,8 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
         const { index } = await issueFor(services, repository.id, request.params.index)
         const filter = { repoId: repository.id, index, ...updated }
         // Like Gitea: all comments on one page.
-        return sendStreamedList(reply, await comments.count(filter), inOrder(filter, repository))
+        sendOnePage(request, reply, services.publicUrl(), await comments.count(filter))
+        return sendStreamedList(reply, inOrder(filter, repository))
       },
     )
 

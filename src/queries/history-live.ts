@@ -1,5 +1,6 @@
 /** A live history: the past events, then new ones as they come, each event once. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { networkOf } from '../address-ranges.ts'
 import { type Position, StoreUnavailable } from '../events/event-store.ts'
 import { clientGone } from '../http/client-gone.ts'
 import {
@@ -33,7 +34,9 @@ export async function sendLive(
   const signal = clientGone(reply)
   await requireExistingBeginning(request, requested.beginning, requested.history.last)
   const { requester, ip } = request
-  const subscriber = await live.subscribe(requester === null ? `address ${ip}` : `account ${requester.id}`)
+  const subscriber = await live.subscribe(
+    requester === null ? `address ${networkOf(ip)}` : `account ${requester.id}`,
+  )
   if (signal.aborted) subscriber.leave()
   else reply.raw.once('close', () => subscriber.leave())
   const subscription = { ...requested, subscriber, projector, signal }

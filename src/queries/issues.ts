@@ -2,7 +2,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { OptionalText } from '../http/optional-text.ts'
-import { pageOf, sendPaging } from '../http/paging.ts'
+import { pageOf, sendOnePage, sendPaging } from '../http/paging.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
@@ -86,9 +86,11 @@ export function issueQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
         config,
         schema: { tags, params: IssueParams, response: { 200: Type.Array(LabelWire) } },
       },
-      async (request) => {
+      async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        return labelsOfIssue(services, repository, request.params.index)
+        const labels = await labelsOfIssue(services, repository, request.params.index)
+        sendOnePage(request, reply, services.publicUrl(), labels.length)
+        return labels
       },
     )
   }

@@ -5,6 +5,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { sendOnePage } from '../http/paging.ts'
 import { sendStreamedList } from '../http/streamed-list.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { Filter } from '../projections/read-store.ts'
@@ -84,7 +85,8 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
     const selection = visibleTo(owner, requester)
     const keys = keysOf(owner)
     const total = await repositories.count({ ...selection, key: { $gt: keys.above, $lt: keys.below } })
-    return sendStreamedList(reply, total, wires(inOrder(selection, keys), requester))
+    sendOnePage(request, reply, services.publicUrl(), total)
+    return sendStreamedList(reply, wires(inOrder(selection, keys), requester))
   }
 
   return async (app) => {
@@ -116,7 +118,8 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
       const requester = signedIn(request)
       // `readers` includes the owner.
       const total = await repositories.count(grantedTo(requester))
-      return sendStreamedList(reply, total, wires(ownThenOthers(requester), requester))
+      sendOnePage(request, reply, services.publicUrl(), total)
+      return sendStreamedList(reply, wires(ownThenOthers(requester), requester))
     })
   }
 }

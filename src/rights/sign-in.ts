@@ -1,12 +1,14 @@
 /** Signing in with an `Authorization` header: passwords and access tokens. */
 import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { networkOf } from '../address-ranges.ts'
 import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
+import { createTurns } from '../turns.ts'
 import { DUMMY_HASH, isPassword, MAX_PASSWORD } from './passwords.ts'
 import { findToken, passwordHashOf } from './secrets.ts'
-import { createThrottle, type ThrottleLimits } from './throttle.ts'
+import { createPace, createThrottle, type PaceLimits, type ThrottleLimits } from './throttle.ts'
 
 export interface Identity {
   account: AccountDocument
@@ -34,7 +36,7 @@ export function stillCounts(
  */
 type Authenticate = (authorization: string | undefined, ip: string) => Promise<Identity | null>
 
-/** Too many bad passwords: for a while, no password is checked. */
+/** Too many bad passwords: for a while, passwords from there are checked slowly, and a bad one gets this answer. */
 export class Throttled extends Refused {
   readonly retryAfterSeconds: number
 
@@ -45,10 +47,12 @@ export class Throttled extends Refused {
 }
 
 export interface SignInLimits {
-  /** Failures of one login from one address. */
+  /** Failures of one login from one network address. */
   perLogin: ThrottleLimits
-  /** Failures from one address, for all logins together. */
+  /** Failures from one network address, for all logins together. */
   perAddress: ThrottleLimits
+  /** How fast passwords from one network address are checked after too many failures. */
+  afterwards: PaceLimits
 }
 
 const FIVE_MINUTES_MS = 5 * 60_000
@@ -56,6 +60,7 @@ const FIVE_MINUTES_MS = 5 * 60_000
 export const SIGN_IN_LIMITS: SignInLimits = {
   perLogin: { failures: 10, windowMs: FIVE_MINUTES_MS },
   perAddress: { failures: 100, windowMs: FIVE_MINUTES_MS },
+  afterwards: { everyMs: 500, waiting: 20 },
 }
 
 /** How long a sign-in waits for read models that catch up after a start. */
@@ -65,6 +70,15 @@ const CATCH_UP_MS = 5000
 const MAX_VERIFIED = 10_000
 
 const TOKEN = /^[0-9a-f]{40}$/
+
+interface Attempt {
+  password: string
+  /** The stored hash of the login's password. */
+  hash: string
+  loginKey: string
+  /** Where it comes from, as `networkOf` names it. */
+  network: string
+}
 
 type Credentials = { token: string } | { login: string; password: string }
 
@@ -76,6 +90,9 @@ export function createAuthenticate(
   const { views, secrets, projector } = services
   const loginFailures = createThrottle(limits.perLogin)
   const addressFailures = createThrottle(limits.perAddress)
+  const pace = createPace(limits.afterwards)
+  // One check at a time for each network: so none takes all the places in which passwords are checked.
+  const inTurnOfNetwork = createTurns()
   // Keys of `verified` are HMACs with this secret, so a leak of the memory does not reveal passwords.
   const cacheSecret = randomBytes(32)
   /** The stored hash that a password was right for. The entry is ignored when the stored hash has changed. */
@@ -108,15 +125,8 @@ export function createAuthenticate(
     return { account, tokenScopes: document.scopes, tokenId: secret.tokenId }
   }
 
-  function throwIfThrottled(loginAtAddress: string, ip: string): void {
-    const wait = addressFailures.blockedFor(ip) ?? loginFailures.blockedFor(loginAtAddress)
-    if (wait !== undefined) throw new Throttled(wait)
-  }
-
-  async function byPassword(login: string, password: string, ip: string): Promise<Identity | undefined> {
+  async function byPassword(login: string, password: string, network: string): Promise<Identity | undefined> {
     const loginKey = login.toLowerCase()
-    const loginAtAddress = JSON.stringify([ip, loginKey])
-    throwIfThrottled(loginAtAddress, ip)
     if (password.length > MAX_PASSWORD) return undefined
 
     const account = await find(() => views.accounts.findOne({ loginKey }))
@@ -127,35 +137,41 @@ export function createAuthenticate(
       .update(JSON.stringify([loginKey, password, hash]))
       .digest('base64')
     const right =
-      verified.get(cacheKey) === hash || (await check(cacheKey, password, hash, [loginAtAddress, ip]))
+      verified.get(cacheKey) === hash || (await check(cacheKey, { password, hash, loginKey, network }))
     if (!right || stored === undefined || account === undefined) return undefined
     return { account, tokenScopes: null, tokenId: null }
   }
 
-  /** Equal requests that run at the same time share one check. */
-  function check(cacheKey: string, password: string, hash: string, [loginAtAddress, ip]: [string, string]) {
-    const before = pendingChecks.get(cacheKey)
+  /** Equal requests from one network that run at the same time share one check. */
+  function check(cacheKey: string, attempt: Attempt): Promise<boolean> {
+    const key = `${attempt.network} ${cacheKey}`
+    const before = pendingChecks.get(key)
     if (before !== undefined) return before
-    // Check again: other requests may have failed while this one looked up the account.
-    throwIfThrottled(loginAtAddress, ip)
-    const forgive = [loginFailures.attempt(loginAtAddress), addressFailures.attempt(ip)]
-    const checking = isPassword(password, hash)
-      .then(
-        (right) => {
-          if (!right) return false
-          verified.set(cacheKey, hash)
-          for (const undo of forgive) undo()
-          return true
-        },
-        (error: unknown) => {
-          // The password was not checked, so this is not a failure of the client.
-          for (const undo of forgive) undo()
-          throw error
-        },
-      )
-      .finally(() => pendingChecks.delete(cacheKey))
-    pendingChecks.set(cacheKey, checking)
+    const checking = checkNow(cacheKey, attempt).finally(() => pendingChecks.delete(key))
+    pendingChecks.set(key, checking)
     return checking
+  }
+
+  /**
+   * After too many failures passwords are still checked, one after the other: someone behind the same address may have
+   * the right one. A bad one then gets the same answer as one that was not checked.
+   */
+  async function checkNow(cacheKey: string, { password, hash, loginKey, network }: Attempt) {
+    const loginAtNetwork = JSON.stringify([network, loginKey])
+    const wait = addressFailures.blockedFor(network) ?? loginFailures.blockedFor(loginAtNetwork)
+    const forgive =
+      wait === undefined ? [loginFailures.attempt(loginAtNetwork), addressFailures.attempt(network)] : []
+    if (wait !== undefined && !(await pace.turn(network))) throw new Throttled(wait)
+    const right = await inTurnOfNetwork(network, () => isPassword(password, hash)).catch((error: unknown) => {
+      // The password was not checked, so this is not a failure of the client.
+      for (const undo of forgive) undo()
+      throw error
+    })
+    if (right) {
+      verified.set(cacheKey, hash)
+      for (const undo of forgive) undo()
+    } else if (wait !== undefined) throw new Throttled(wait)
+    return right
   }
 
   return async (authorization, ip) => {
@@ -168,7 +184,7 @@ export function createAuthenticate(
         ? await byToken(credentials.token)
         : // git clients send a token as the password, with any login.
           ((await byToken(credentials.password)) ??
-          (await byPassword(credentials.login, credentials.password, ip)))
+          (await byPassword(credentials.login, credentials.password, networkOf(ip))))
     if (identity === undefined || identity.account.deleted) {
       throw new Refused(refuse.unauthenticated('bad credentials'))
     }

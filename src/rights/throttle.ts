@@ -1,4 +1,4 @@
-/** Limits how often something may fail within a time window. Its memory is bounded. */
+/** Limits how often something may fail within a time window, and lets what is over the limit go on slowly. Bounded. */
 import { LRUCache } from 'lru-cache'
 
 export interface ThrottleLimits {
@@ -49,6 +49,67 @@ export function createThrottle(
       return () => {
         count.failures -= 1
       }
+    },
+  }
+}
+
+export interface PaceLimits {
+  /** The time between two turns of one key, in milliseconds. */
+  everyMs: number
+  /** How many may wait for a turn of one key. */
+  waiting: number
+}
+
+type Waiting = (isTurn: boolean) => void
+
+interface Pace {
+  /** Resolves to true at a turn of this key, and to false when too many wait for one. */
+  turn(key: string): Promise<boolean>
+}
+
+/**
+ * Gives turns one after the other. Who waits is drawn at random, for the next turn, and for the place that a newcomer
+ * needs. So whoever tries often enough gets a turn, however many others there are with the same key.
+ */
+export function createPace(
+  { everyMs, waiting: mostWaiting }: PaceLimits,
+  random: () => number = Math.random,
+): Pace {
+  const queues = new Map<string, { waiting: Waiting[]; timer: NodeJS.Timeout }>()
+
+  function drawn(waiting: Waiting[], isTurn: boolean): void {
+    const [one] = waiting.splice(Math.floor(random() * waiting.length), 1)
+    one?.(isTurn)
+  }
+
+  // Only those who wait keep the process alive.
+  const startTimer = (key: string) => setTimeout(nextTurn, everyMs, key).unref()
+
+  function nextTurn(key: string): void {
+    const queue = queues.get(key)
+    if (queue === undefined) return
+    if (queue.waiting.length === 0) {
+      queues.delete(key)
+      return
+    }
+    drawn(queue.waiting, true)
+    queue.timer = startTimer(key)
+    if (queue.waiting.length > 0) queue.timer.ref()
+  }
+
+  return {
+    async turn(key) {
+      const queue = queues.get(key)
+      if (queue === undefined) {
+        if (queues.size >= MAX_KEYS) return false
+        queues.set(key, { waiting: [], timer: startTimer(key) })
+        return true
+      }
+      return new Promise((resolve) => {
+        queue.waiting.push(resolve)
+        if (queue.waiting.length > mostWaiting) drawn(queue.waiting, false)
+        if (queue.waiting.length > 0) queue.timer.ref()
+      })
     },
   }
 }

@@ -11,7 +11,7 @@ type Parts = AsyncIterable<{ n: number }[]>
 async function serve(test: Pick<typeof t, 'teardown'>, parts: () => Parts): Promise<string> {
   const app = Fastify()
   app.get('/', async (_request, reply) => {
-    sendStreamedList(reply, 0, parts())
+    sendStreamedList(reply, parts())
     return reply
   })
   test.teardown(() => app.close())

@@ -122,7 +122,8 @@ t.test(
       )
     const own = await server.fetch('alice', '/api/v1/user/repos?limit=1&page=7')
     t.equal(own.headers.get('X-Total-Count'), `${MANY + 2}`)
-    t.equal(own.headers.get('Link'), null)
+    const link = (rel: string) => `<${server.url}/api/v1/user/repos?limit=1&page=7>; rel="${rel}"`
+    t.equal(own.headers.get('Link'), `${link('first')}, ${link('last')}`)
     t.match(own.headers.get('Content-Type'), 'application/json')
     const list: Repository[] = JSON.parse(await own.text())
     t.same(names(list), inOrder('alice', 'alice/app', 'alice/vault'))

@@ -131,10 +131,11 @@ t.test('a deleted token is refused', async (t) => {
 const FEW = {
   perLogin: { failures: 3, windowMs: 60_000 },
   perAddress: { failures: 5, windowMs: 60_000 },
+  afterwards: { everyMs: 1, waiting: 20 },
 }
 
 t.test(
-  'after too many bad passwords even the right one is refused, for that login from that address',
+  "a right password is never locked out by another's wrong ones, from the same address or another one",
   async (t) => {
     const { call, signUp, tokenOf, admin } = await identityApp(t, { limits: FEW })
     await signUp('alice')
@@ -143,16 +144,18 @@ t.test(
     const wrong = basic('alice', 'wrong')
     for (let i = 0; i < 3; i++) t.equal((await call('GET', '/user', { as: wrong, ip })).status, 401)
 
-    const right = basic('alice', passwordOf('alice'))
-    const { status, headers, body } = await call('GET', '/user', { as: right, ip })
-    t.equal(status, 429)
+    const { status, headers, body } = await call('GET', '/user', { as: wrong, ip })
+    t.equal(status, 429, 'too many bad passwords for that login from that address')
     t.match(body.message, 'too many failed sign-ins')
     const seconds = Number(headers['retry-after'])
     t.ok(seconds > 0 && seconds <= 60, `Retry-After: ${headers['retry-after']}`)
-    t.equal((await call('GET', '/user', { as: wrong, ip })).status, 429)
     t.equal((await call('GET', '/user', { as: basic('ALICE', 'wrong'), ip })).status, 429)
 
+    const right = basic('alice', passwordOf('alice'))
+    t.equal((await call('GET', '/user', { as: right, ip })).status, 200, 'someone else behind that address')
+    t.equal((await call('GET', '/user', { as: wrong, ip })).status, 429, 'which does not end the throttle')
     t.equal((await call('GET', '/user', { as: right, ip: '192.0.2.2' })).status, 200)
+    t.equal((await call('GET', '/user', { as: wrong, ip: '192.0.2.3' })).status, 401)
     t.equal((await call('GET', '/user', { as: admin, ip })).status, 200)
     t.equal((await call('GET', '/user', { as: token, ip })).status, 200, 'tokens still work')
   },
@@ -168,14 +171,34 @@ t.test('simultaneous bad passwords are limited even before the first one has fai
   t.equal(statuses.filter((status) => status === 429).length, 17)
 })
 
-t.test('an address that tries many logins is refused as well', async (t) => {
+t.test('an address that tries many logins is throttled as well; an IPv6 client counts per /64', async (t) => {
   const { call, admin } = await identityApp(t, { limits: FEW })
-  const ip = '192.0.2.1'
-  for (let i = 0; i < 5; i++) {
-    t.equal((await call('GET', '/user', { as: basic(`user${i}`, 'wrong'), ip })).status, 401)
+  for (const address of ['192.0.2.1', '2001:db8:0:7::1', '::ffff:192.0.2.8']) {
+    const ip = (i: number) => (address.startsWith('2001') ? `2001:db8:0:7:${i}::${i}` : address)
+    const signIn = async (login: string, i: number) =>
+      (await call('GET', '/user', { as: basic(login, 'wrong'), ip: ip(i) })).status
+    for (let i = 0; i < 5; i++) t.equal(await signIn(`user${i}`, i), 401)
+    t.equal(await signIn('user9', 9), 429, address)
+    t.equal((await call('GET', '/user', { as: admin, ip: ip(9) })).status, 200, 'not the right password')
   }
-  t.equal((await call('GET', '/user', { as: admin, ip })).status, 429)
-  t.equal((await call('GET', '/user', { as: admin, ip: '192.0.2.2' })).status, 200)
+  t.equal(
+    (await call('GET', '/user', { as: basic('user1', 'wrong'), ip: '2001:db8:0:8::1' })).status,
+    401,
+    'another /64 is another client',
+  )
+})
+
+t.test('a password that was right lately needs no turn of a throttled address', async (t) => {
+  const limits = { ...FEW, afterwards: { everyMs: 3_600_000, waiting: 0 } }
+  const { call, admin, signUp } = await identityApp(t, { limits })
+  await signUp('alice')
+  const ip = '192.0.2.1'
+  const asking = async (as: string) => (await call('GET', '/user', { as, ip })).status
+  t.equal(await asking(admin), 200)
+  for (let i = 0; i < 5; i++) t.equal(await asking(basic(`user${i}`, 'wrong')), 401)
+  t.equal(await asking(basic('user5', 'wrong')), 429)
+  t.equal(await asking(basic('alice', passwordOf('alice'))), 429, 'no turn was left')
+  t.equal(await asking(admin), 200)
 })
 
 t.test('the right password is never refused, even if it is sent many times simultaneously', async (t) => {
@@ -206,7 +229,8 @@ t.test(
       },
     }
     const perLogin = { failures: 1, windowMs: 60_000 }
-    const authenticate = createAuthenticate(services, { perLogin, perAddress: perLogin })
+    const limits = { ...FEW, perLogin, perAddress: perLogin }
+    const authenticate = createAuthenticate(services, limits)
     const signIn = () =>
       authenticate(basic('alice', 'right'), '127.0.0.1').catch((error) => error.refusal.refused)
     for (let i = 0; i < 3; i++) t.equal(await signIn(), 'unavailable', 'not counted as a bad password')

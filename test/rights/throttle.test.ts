@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createThrottle } from '../../src/rights/throttle.ts'
+import { createPace, createThrottle } from '../../src/rights/throttle.ts'
 
 t.test('after too many failures only that key is blocked, until the window ends', async (t) => {
   let now = 1000
@@ -25,3 +25,20 @@ t.test('an attempt counts as a failure until it succeeds', async (t) => {
   forgive()
   t.equal(throttle.blockedFor('a'), undefined)
 })
+
+t.test(
+  'turns come one after the other, and a newcomer takes the place of a random one who waits',
+  async (t) => {
+    const pace = createPace({ everyMs: 1, waiting: 2 }, () => 0)
+    const answers: string[] = []
+    const ask = async (name: string, key = 'a') => {
+      answers.push(`${name} ${(await pace.turn(key)) ? 'goes' : 'leaves'}`)
+    }
+    await Promise.all([ask('first'), ask('second'), ask('third'), ask('fourth'), ask('other', 'b')])
+    const first = answers.splice(0, 3).sort()
+    t.strictSame(first, ['first goes', 'other goes', 'second leaves'])
+    t.strictSame(answers, ['third goes', 'fourth goes'])
+    await ask('fifth')
+    t.equal(answers.at(-1), 'fifth goes')
+  },
+)

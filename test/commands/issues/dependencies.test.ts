@@ -224,7 +224,7 @@ t.test(
       await add(repo, index)
     const page = (query: string, login: string | null) => list('many', 1, 'dependencies', login, query)
     const all = ['hidden#1', 'many#3', 'far#1', 'many#2']
-    t.match(await page('', 'alice'), { issues: all, total: '4', link: null })
+    t.match(await page('', 'alice'), { issues: all, total: '4', link: /rel="first", .*rel="last"/ })
     t.match(await page('?limit=3', 'alice'), { issues: all.slice(0, 3), total: '4', link: /rel="next"/ })
     t.match(await page('?limit=3&page=2', 'alice'), { issues: all.slice(3), total: '4', link: /rel="prev"/ })
     t.match(await page('?limit=2&page=2', 'bob'), { issues: ['many#2'], total: '3' })

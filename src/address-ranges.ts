@@ -1,0 +1,51 @@
+/** Internet addresses: ranges of them, and the network that one client holds. */
+import { BlockList, isIP, isIPv6 } from 'node:net'
+
+/** The ranges that have a name, as proxies and frameworks call them. */
+const NAMED: Record<string, readonly string[]> = {
+  loopback: ['127.0.0.0/8', '::1'],
+  linklocal: ['169.254.0.0/16', 'fe80::/10'],
+  uniquelocal: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
+}
+
+const familyOf = (address: string) => (isIPv6(address) ? 'ipv6' : 'ipv4')
+
+/**
+ * Whether an address is in one of these ranges; undefined when an entry is not a range. An entry is an address, a range
+ * as `10.0.0.0/8`, or `loopback`, `linklocal` or `uniquelocal`.
+ */
+export function addressesIn(entries: readonly string[]): ((address: string) => boolean) | undefined {
+  const ranges = new BlockList()
+  for (const range of entries.flatMap((entry) => NAMED[entry.toLowerCase()] ?? [entry])) {
+    const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(range) ?? []
+    const most = isIPv6(address) ? 128 : 32
+    if (isIP(address) === 0 || address.includes('%') || Number(bits ?? most) > most) return undefined
+    ranges.addSubnet(address, Number(bits ?? most), familyOf(address))
+  }
+  return (address) => isIP(address) !== 0 && ranges.check(address, familyOf(address))
+}
+
+const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
+
+/**
+ * The part of an address for which one client counts: all of an IPv4 address, the first 64 bits of an IPv6 address. A
+ * provider gives each customer at least that many bits, so a client could use a new address for each request. Texts that
+ * are not addresses count as one client.
+ */
+export function networkOf(text: string): string {
+  // Some proxies send a port with the address.
+  const [, inBrackets, beforePort] = /^\[([^\]]+)\](?::\d+)?$|^([\d.]+):\d+$/.exec(text) ?? []
+  const bare = inBrackets ?? beforePort ?? text
+  const address = MAPPED.exec(bare)?.[1] ?? bare
+  if (!isIPv6(address)) return isIP(address) === 4 ? address : 'unknown'
+  const [head = '', tail = ''] = (address.split('%')[0] ?? '').split('::')
+  const groups = (part: string) => (part === '' ? [] : part.split(':'))
+  // An IPv4 address at the end takes the place of two groups; it is never among the first four.
+  const ahead = groups(head)
+  const behind = groups(tail).flatMap((group) => (group.includes('.') ? [group, ''] : [group]))
+  const zeros = Array.from({ length: Math.max(0, 8 - ahead.length - behind.length) }, () => '0')
+  const first = [...ahead, ...zeros, ...behind]
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+  return `${first.join(':')}::/64`
+}

@@ -1,0 +1,83 @@
+/** Limits connections: how many there are, for each network and in all, and what one may have under way. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import { networkOf } from '../address-ranges.ts'
+import { createShares, type ShareLimits } from './shares.ts'
+
+interface Connection {
+  socket: Socket
+  network: string
+  /** Requests without a complete answer. */
+  requests: number
+  /** Gives its place back. */
+  give: () => void
+}
+
+/**
+ * Requests of one connection that are answered at the same time. Browsers, git and Gitea's clients wait for an answer
+ * before they send the next request on the same connection.
+ */
+const MAX_REQUESTS = 16
+
+/**
+ * When there are too many connections, the one without a request for the longest time is closed: of the newcomer's
+ * network when that has too many, else of the network that has most. When none can be closed, the newcomer is.
+ *
+ * @param isProxy whether this is the address of a trusted proxy. It speaks for many clients, so it has no limit here.
+ */
+export function limitConnections(
+  app: FastifyInstance,
+  limits: ShareLimits,
+  isProxy: (address: string) => boolean,
+): void {
+  const shares = createShares(limits)
+  const connections = new WeakMap<Socket, Connection>()
+  // In the order in which they became idle.
+  const idle = new Set<Connection>()
+
+  function end(connection: Connection): void {
+    connection.give()
+    idle.delete(connection)
+  }
+
+  function hasRoom(network: string): boolean {
+    for (const connection of idle) {
+      const lacking = shares.lacking(network, 1)
+      if (lacking === undefined) return true
+      if (connection.network !== (lacking === 'network' ? network : shares.largest())) continue
+      end(connection)
+      connection.socket.destroy()
+    }
+    return shares.lacking(network, 1) === undefined
+  }
+
+  app.server.on('connection', (socket: Socket) => {
+    const address = socket.remoteAddress ?? ''
+    const network = networkOf(address)
+    const isLimited = !isProxy(address)
+    if (isLimited && !hasRoom(network)) {
+      socket.destroy()
+      return
+    }
+    const give = isLimited ? shares.take(network, 1) : () => {}
+    const connection = { socket, network, requests: 0, give }
+    connections.set(socket, connection)
+    idle.add(connection)
+    socket.once('close', () => end(connection))
+  })
+
+  app.server.on('request', ({ socket }: IncomingMessage, answer: ServerResponse) => {
+    const connection = connections.get(socket)
+    if (connection === undefined) return
+    connection.requests += 1
+    idle.delete(connection)
+    if (connection.requests > MAX_REQUESTS) socket.destroy()
+    // An answer that streams has more listeners than node expects.
+    answer.setMaxListeners(20)
+    answer.once('close', () => {
+      connection.requests -= 1
+      if (connection.requests === 0 && !socket.destroyed) idle.add(connection)
+    })
+  })
+}

@@ -1,0 +1,42 @@
+/** Reads bodies of JSON, and limits how deeply they are nested. */
+import type { FastifyInstance } from 'fastify'
+import { Refused, refuse } from '../refusal.ts'
+
+/** Deeper than any body that we ask for. Functions that call themselves for each level can work on such a value. */
+const MAX_DEPTH = 32
+
+/** Replaces the parser of JSON. A body that is nested too deeply gets 400, before anything is made of it. */
+export function parseJsonBodies(app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.removeContentTypeParser('application/json')
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
+    const text = body.toString()
+    if (isDeeperThan(text, MAX_DEPTH)) {
+      const reason = `body: is nested more than ${MAX_DEPTH} levels deep`
+      return done(new Refused(refuse.invalid(reason, [reason])))
+    }
+    return parse(request, text, done)
+  })
+}
+
+const QUOTE = 34
+const BACKSLASH = 92
+const OPENING = new Set([91, 123])
+const CLOSING = new Set([93, 125])
+
+/** Whether brackets are nested deeper than this. Brackets in strings do not count. The text need not be JSON. */
+export function isDeeperThan(text: string, most: number): boolean {
+  let depth = 0
+  let inString = false
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code === QUOTE) inString = !inString
+    else if (inString) {
+      if (code === BACKSLASH) i += 1
+    } else if (OPENING.has(code)) {
+      depth += 1
+      if (depth > most) return true
+    } else if (CLOSING.has(code)) depth -= 1
+  }
+  return false
+}

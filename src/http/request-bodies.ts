@@ -1,0 +1,71 @@
+/** Bounds the bodies of requests while they arrive: in time, and in bytes that are held in memory. */
+import { finished } from 'node:stream'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { networkOf } from '../address-ranges.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { createShares, type ShareLimits } from './shares.ts'
+
+export interface BodyLimits extends ShareLimits {
+  /** How long a body may take that is held in memory, in milliseconds. */
+  timeoutMs: number
+}
+
+/** A body that is written to disk as it comes may take as long as it needs, at no less than this many bytes a second. */
+const MIN_RATE = 4096
+
+/** The time is counted in this many checks: when the event loop was held up, no body could arrive. */
+const CHECKS = 4
+
+/**
+ * Limits the bodies of all routes that are registered after this call. git's bodies have limits of their own: git may
+ * pause for minutes while it packs.
+ */
+export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: BodyLimits): void {
+  const shares = createShares(limits)
+
+  app.addHook('preParsing', (request, reply, payload, done) => {
+    const { headers, raw } = request
+    if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined) {
+      return done(null, payload)
+    }
+    const type = headers['content-type'] ?? ''
+    if (type.startsWith('application/x-git-')) return done(null, payload)
+    const isHeld = !type.startsWith('multipart/')
+    const network = networkOf(request.ip)
+    const bytes = isHeld ? lengthOf(request) : 0
+    const lacking = shares.lacking(network, bytes)
+    if (lacking !== undefined) {
+      reply.header('Connection', 'close')
+      const reason = 'too many requests are on their way; try again'
+      return done(new Refused(refuse[lacking === 'network' ? 'tooManyRequests' : 'unavailable'](reason)))
+    }
+    const give = shares.take(network, bytes)
+    const { socket } = raw
+    let received = socket.bytesRead
+    let checks = 0
+    const timer = setInterval(() => {
+      checks += 1
+      if (checks % CHECKS !== 0) return
+      const isSlow = socket.bytesRead - received < (MIN_RATE * timeoutMs) / 1000
+      received = socket.bytesRead
+      if (raw.complete || !(isHeld || isSlow)) return
+      const error = Object.assign(new Error('the request takes too long'), {
+        code: 'ERR_HTTP_REQUEST_TIMEOUT',
+      })
+      // As node itself ends such a request: with 408, and the connection is closed.
+      app.server.emit('clientError', error, socket)
+    }, timeoutMs / CHECKS).unref()
+    finished(raw, () => {
+      clearInterval(timer)
+      give()
+    })
+    done(null, payload)
+  })
+}
+
+/** The length that the body has, or the largest that it may have. */
+function lengthOf(request: FastifyRequest): number {
+  const most = request.routeOptions.bodyLimit ?? 0
+  const length = request.headers['content-length']
+  return length === undefined ? most : Math.min(Number(length), most)
+}
