@@ -45,6 +45,23 @@ t.test('what others wrote into our streams does not stop a command, and is named
   }
 })
 
+t.test('POST issue, one client: at most four round trips, and each new event is sent once', async (t) => {
+  const { double, alice } = await started(t)
+  let calls: string[] = []
+  double.access.called = (what, stream) => calls.push(`${what} ${stream}`)
+  let index = 0
+  // The first ones learn where the sequences end. Meanwhile all that follow the log come to its end.
+  await until('an issue costs three appends, and its three events are sent once', async () => {
+    const sent = double.sentEvents()
+    calls = []
+    const { data } = await alice.repos.issueCreateIssue('alice', 'app', { title: 'One' })
+    index = data.number ?? 0
+    return calls.length === 3 && double.sentEvents() - sent === 3
+  })
+  t.same(calls.toSorted(), ['write ids-issue', `write issue-1.${index}`, 'write numbers-1'])
+  t.equal(calls.at(-1), `write issue-1.${index}`, 'what is independent goes together, before the last')
+})
+
 t.test('/healthz is 200 with any number of events of others at the end of the log', async (t) => {
   const { double, alice, health } = await started(t)
   for (const type of ['OrderPlaced', '$statsCollected']) {

@@ -51,13 +51,20 @@ export const contended = refuse.conflict(
 )
 
 /**
+ * A random id that begins with the time (UUID version 7). Ids that grow are near each other in the index of the log: to
+ * write 32 numbers of one sequence with other random ids changes 32 pages of it.
+ */
+function newId(): string {
+  const time = Date.now().toString(16).padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
+}
+
+/**
  * The id of the i-th event that one step of a request appends to a stream. With an Idempotency-Key the id derives
  * from the key, so that the same step of a retried request is the same event.
  */
 function eventId(context: CommandContext, stream: string, step: string, i: number): string {
-  return context.retry === undefined
-    ? randomUUID()
-    : uuidV5(`${stream}#${step}#${i}`, context.retry.namespace)
+  return context.retry === undefined ? newId() : uuidV5(`${stream}#${step}#${i}`, context.retry.namespace)
 }
 
 /** The events of one step of a request, ready to append to a stream. */

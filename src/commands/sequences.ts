@@ -1,5 +1,13 @@
 /** Numbers that are given only once: the number is the revision of the event that takes it, plus one. */
-import { type Appended, type EventStore, StoreUnavailable } from '../events/event-store.ts'
+import { requireAppendable } from '../events/append-size.ts'
+import type { DomainEvent } from '../events/domain-events.ts'
+import {
+  type Append,
+  type Appended,
+  type EventStore,
+  type ExpectedRevision,
+  StoreUnavailable,
+} from '../events/event-store.ts'
 import { perStore } from '../per-store.ts'
 import { append, type CommandContext, eventsOf } from './execute.ts'
 
@@ -42,6 +50,50 @@ export async function takeNumber(
       setImmediate(takeForAll, store, waiters, sequence)
     }
   })
+}
+
+/** What is appended with numbers that were taken for it. */
+interface Numbered {
+  stream: string
+  events: readonly DomainEvent[]
+  expected: ExpectedRevision
+}
+
+/**
+ * Takes the next number of each sequence, and appends what has these numbers. Resolves to the numbers. A store that can
+ * write several streams at once does it in one append, so a crash leaves no gap. `make` is pure: it is called several
+ * times. Not for a request with an Idempotency-Key, which must find what it appended before.
+ *
+ * @throws Refused (too large) when the events are too large for one append; nothing is taken then
+ */
+export async function appendNumbered(
+  store: EventStore,
+  context: CommandContext,
+  step: string,
+  sequences: readonly string[],
+  make: (numbers: readonly number[]) => Numbered,
+): Promise<readonly number[]> {
+  const ready = (numbers: readonly number[]): Append => {
+    const { stream, events, expected } = make(numbers)
+    return { stream, events: eventsOf(context, stream, step, events), expected }
+  }
+  // No number has more digits.
+  requireAppendable(ready(sequences.map(() => Number.MAX_SAFE_INTEGER)).events)
+  if (store.appendTogether === undefined) {
+    const numbers = await Promise.all(sequences.map((sequence) => takeNumber(store, context, sequence)))
+    const { stream, events, expected } = make(numbers)
+    await append(store, context, stream, step, events, expected)
+    return numbers
+  }
+  const takes = sequences.map((sequence) => (): Append => {
+    const events = eventsOf(context, sequence, 'take', [taken(sequence)])
+    return { stream: sequence, events, expected: 'any' }
+  })
+  const numbersIn = (places: readonly Appended[]) =>
+    places.slice(0, sequences.length).map(({ revision }) => revision + 1)
+  const places = await store.appendTogether([...takes, (before) => ready(numbersIn(before))])
+  context.written = Math.max(context.written, ...places.map(({ position }) => position))
+  return numbersIn(places)
 }
 
 const taken = (sequence: string) => ({ type: 'NumberTaken', data: { sequence } }) as const

@@ -79,6 +79,13 @@ export interface Appended {
   position: Position
 }
 
+/** Events to append to one stream, or none of them. */
+export interface Append {
+  stream: string
+  events: readonly NewEvent[]
+  expected: ExpectedRevision
+}
+
 export interface ReadStreamOptions {
   /** The revision to begin with. Default: the first (forwards) or the last (backwards). */
   from?: number
@@ -131,6 +138,13 @@ export interface EventStore {
    * @throws StoreUnavailable when the log cannot be written now (disk full, server unreachable)
    */
   append(stream: string, events: readonly NewEvent[], expected: ExpectedRevision): Promise<Appended>
+  /**
+   * Appends to several streams: all of it is stored, or nothing. Each append is made with the places of those before
+   * it. The events must be new: a repeated id is refused. Only a store that can write several streams at once has this.
+   *
+   * @throws as `append`; what `makers` throw
+   */
+  appendTogether?(makers: readonly ((before: readonly Appended[]) => Append)[]): Promise<readonly Appended[]>
   /** Reads the events of one stream in order; none when the stream does not exist. */
   readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<RecordedEvent>
   /** Reads the events of all streams in the order of the log. */

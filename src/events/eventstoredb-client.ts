@@ -104,12 +104,25 @@ export function connect(url: EventStoreDbUrl): Connection {
   const credentials = readCredentials(url.options)
   let client = open()
 
+  /** Clients that were replaced and are being closed. */
+  const replaced = new Set<Promise<void>>()
+
   function open(): EventStoreDBClient {
     const opened: EventStoreDBClient = createClient(url, credentials, () => {
-      if (client === opened) client = open()
+      if (client !== opened) return
+      client = open()
+      // It has no connection that others might still use, but timers and sockets of its search.
+      const closing = opened.dispose().catch(() => {})
+      replaced.add(closing)
+      closing.finally(() => replaced.delete(closing))
     })
     return opened
   }
 
-  return { client: () => client, close: () => client.dispose() }
+  return {
+    client: () => client,
+    async close() {
+      await Promise.all([client.dispose(), ...replaced])
+    },
+  }
 }

@@ -35,6 +35,7 @@ import { connect, DEADLINE } from './eventstoredb-client.ts'
 import { startProblem } from './eventstoredb-diagnosis.ts'
 import { logIsClosed, SubscriptionDropped, toPortError, withTimeout } from './eventstoredb-errors.ts'
 import { createImportMark, type ImportMark } from './eventstoredb-import-mark.ts'
+import { shareSubscription } from './shared-subscription.ts'
 
 /** The smallest count in a read of all events: the server reads this many in one step anyway. */
 const SERVER_PAGE = 32
@@ -348,30 +349,30 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
     if (!signal.aborted) throw new StoreUnavailable('EventStoreDB ended the subscription')
   }
 
+  async function lastPosition(): Promise<Position> {
+    let position: Position = LOG_START
+    let seen = 0
+    const open = () =>
+      connection.client().readAll({ direction: 'backwards', fromPosition: 'end', maxCount: MOST_UNREPORTED })
+    for await (const batch of readBatches(open, (read) => read.cancel(), readingAll)) {
+      for (const { event } of batch) {
+        seen += 1
+        if (event === undefined) continue
+        position = toSafe(event.position.commit, 'position')
+        if (!isSystemType(event.type)) return position
+      }
+    }
+    return seen < MOST_UNREPORTED ? LOG_START : position
+  }
+
   return {
     append,
     readStream,
     readAll,
     readPositions,
-    subscribe,
+    subscribe: shareSubscription({ alone: subscribe, lastPosition }),
     importMark: createImportMark(connection.client, reading, command),
-    async lastPosition() {
-      let position: Position = LOG_START
-      let seen = 0
-      const open = () =>
-        connection
-          .client()
-          .readAll({ direction: 'backwards', fromPosition: 'end', maxCount: MOST_UNREPORTED })
-      for await (const batch of readBatches(open, (read) => read.cancel(), readingAll)) {
-        for (const { event } of batch) {
-          seen += 1
-          if (event === undefined) continue
-          position = toSafe(event.position.commit, 'position')
-          if (!isSystemType(event.type)) return position
-        }
-      }
-      return seen < MOST_UNREPORTED ? LOG_START : position
-    },
+    lastPosition,
     problems() {
       const isRecent = deniedWrite !== undefined && performance.now() - deniedWrite.at < DENIED_MS
       return {

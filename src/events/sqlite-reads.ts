@@ -11,6 +11,7 @@ import {
 } from './event-store.ts'
 import { EVENT_COLUMNS, type EventTuple, toEvent } from './sqlite-log.ts'
 import { eventRuns } from './sqlite-runs.ts'
+import type { Tail } from './sqlite-tail.ts'
 
 const PAGE = 1000
 /** The most bytes in one page. Most events are small. A page of large texts must not hold the event loop for long. */
@@ -35,7 +36,7 @@ interface Page {
 }
 
 /** Prepares the reads of the store, and starts to watch for appends of other processes. */
-export function createReads(db: Sqlite, file: string) {
+export function createReads(db: Sqlite, file: string, tail: Tail) {
   const ofStream = (revisions: string) =>
     selectTuples<[string, number, number], EventTuple>(
       db,
@@ -74,6 +75,7 @@ export function createReads(db: Sqlite, file: string) {
     } catch {
       // Wake the subscribers: their own read reports the error.
     }
+    tail.clear()
     wake()
   }, OTHER_PROCESS_POLL_MS).unref()
 
@@ -166,21 +168,28 @@ export function createReads(db: Sqlite, file: string) {
     }
   }
 
+  /** @throws as `read`, also when the events are in memory */
+  function eventsAfter(position: Position, limit: number): RecordedEvent[] {
+    const known = tail.after(position, limit)
+    if (!closed && (known.length > 0 || tail.isEnd(position))) return known
+    const { rows } = read(() => page((n) => allForwards(position, n), limit, placeNear(position, true)))
+    return rows.map((row) => toEvent(file, row))
+  }
+
   async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {
     const { signal, batchSize = PAGE } = options
     let after: Position = options.after
     signal.addEventListener('abort', wake)
     try {
       while (!signal.aborted) {
-        const start = after
-        const { rows } = read(() => page((n) => allForwards(start, n), batchSize, placeNear(start, true)))
-        const last = rows.at(-1)
+        const events = eventsAfter(after, batchSize)
+        const last = events.at(-1)
         if (last === undefined) {
           await new Promise<void>((resolve) => wakeSubscribers.push(resolve))
           continue
         }
-        yield rows.map((row) => toEvent(file, row))
-        after = last[POSITION]
+        yield events
+        after = last.position
         // Let requests run between two batches, even while a subscriber reads a long log.
         await new Promise((resolve) => setImmediate(resolve))
       }

@@ -9,9 +9,9 @@ import {
 } from '../sqlite.ts'
 import { lastHashOf, link, STREAM_START, type StreamEnd } from './chain.ts'
 import {
+  type Append,
   type Appended,
   type EventStore,
-  type ExpectedRevision,
   LOG_START,
   type NewEvent,
   StoreUnavailable,
@@ -19,6 +19,7 @@ import {
 } from './event-store.ts'
 import { BrokenEvent, EVENT_COLUMNS, type EventTuple, openLogFile, toEvent } from './sqlite-log.ts'
 import { createReads } from './sqlite-reads.ts'
+import { createTail, type Written } from './sqlite-tail.ts'
 
 /** The embedded log: one SQLite file in WAL mode. Every commit is on disk before it is acknowledged. */
 
@@ -28,13 +29,24 @@ interface StreamRow {
   hash: Bytes | null
 }
 
-interface PendingAppend {
-  stream: string
-  events: readonly NewEvent[]
-  expected: ExpectedRevision
-  resolve: (appended: Appended) => void
-  reject: (error: Error) => void
+/** A stream as the open transaction leaves it. */
+interface OpenStream extends StreamEnd {
+  id: number
 }
+
+interface Pending {
+  /** Writes in the open transaction. Returns the answer, to be called when the transaction is on disk. */
+  write: () => () => void
+  /** The answer after a refused write was undone; undefined when it is the refusal. */
+  instead: () => (() => void) | undefined
+  reject: (error: unknown) => void
+}
+
+/** An append that its caller could not make. */
+class NotMade extends Error {}
+
+/** How many turns of the event loop a commit waits while more appends keep coming: one flush then serves them all. */
+const MOST_TURNS = 8
 
 /**
  * Opens or creates the log in `file`. `linked` is false to store events unchanged, without linking them to the hash
@@ -43,22 +55,31 @@ interface PendingAppend {
  */
 export function openSqliteEventStore(file: string, { linked = true } = {}): EventStore {
   const db = openLogFile(file)
+  const tail = createTail()
   const { statement, reads } = closeOnError(file, [db], () => ({
     statement: prepareAppends(db),
     // Last, because it starts a timer.
-    reads: createReads(db, file),
+    reads: createReads(db, file, tail),
   }))
   const { wake, close: endReads, ...reading } = reads
 
-  let pending: PendingAppend[] = []
+  let pending: Pending[] = []
   let closed = false
+  /** The streams that the open transaction has read or moved, and those that it has yet to write. */
+  const open = new Map<string, OpenStream>()
+  const moved = new Set<string>()
+  /** The events of the open transaction. */
+  let written: Written[] = []
+  /** What the streams were before the append that is being written. */
+  const changed: [name: string, before: OpenStream | undefined][] = []
 
   /** The place of the last event when this append was already made; undefined when it was not. */
-  function recordedBefore(stream: StreamRow, append: PendingAppend): Appended | undefined {
-    const places = append.events.map((event) => statement.place.get(stream.id, event.id))
+  function recordedBefore({ stream: name, events, expected }: Append): Appended | undefined {
+    const stream = statement.stream.get(name)
+    if (stream === undefined) return undefined
+    const places = events.map((event) => statement.place.get(stream.id, event.id))
     const first = places[0]
     if (first === undefined) return undefined
-    const { expected } = append
     const start = typeof expected === 'number' ? expected + 1 : expected === 'no-stream' ? 0 : first.revision
     const inOrder = places.every((place, i) => place?.revision === start + i)
     const last = places.at(-1)
@@ -66,14 +87,10 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     return inOrder && last !== undefined ? { revision: last.revision, position: last.position } : undefined
   }
 
-  function appendNow(append: PendingAppend): Appended {
-    const { stream: name, events, expected } = append
-    const stream = statement.stream.get(name)
+  /** @throws WrongExpectedRevision when the stream is elsewhere, or has one of the ids */
+  function appendNow({ stream: name, events, expected }: Append): Appended {
+    const stream = open.get(name) ?? storedEnd(name)
     const actual = stream?.revision ?? null
-    if (stream !== undefined) {
-      const before = recordedBefore(stream, append)
-      if (before !== undefined) return before
-    }
     const asExpected =
       expected === 'any' ||
       (expected === 'no-stream' && actual === null) ||
@@ -82,17 +99,37 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     if (!asExpected) throw new WrongExpectedRevision(name, expected, actual)
 
     const id = stream?.id ?? Number(statement.addStream.run(name).lastInsertRowid)
-    let { revision, hash } = stream === undefined ? STREAM_START : endOf(stream)
+    let { revision, hash }: StreamEnd = stream ?? STREAM_START
     let position = LOG_START
-    for (const event of events) {
-      const next = linked ? link(name, { revision, hash }, event) : unlinked(event)
-      revision += 1
-      hash = next.hash
-      const row = statement.addEvent.run(id, revision, event.id, event.type, next.data, next.metadata)
-      position = Number(row.lastInsertRowid)
+    try {
+      for (const event of events) {
+        const next = linked ? link(name, { revision, hash }, event) : unlinked(event)
+        revision += 1
+        hash = next.hash
+        const row = statement.addEvent.run(id, revision, event.id, event.type, next.data, next.metadata)
+        position = Number(row.lastInsertRowid)
+        const { data, metadata } = next
+        written.push({
+          id: event.id,
+          type: event.type,
+          stream: name,
+          revision,
+          position,
+          text: { data, metadata },
+        })
+      }
+    } catch (error) {
+      throw isConstraint(error) ? new WrongExpectedRevision(name, expected, actual) : error
     }
-    statement.moveStream.run(revision, hash, id)
+    changed.push([name, stream])
+    open.set(name, { id, revision, hash })
+    moved.add(name)
     return { revision, position }
+  }
+
+  function storedEnd(name: string): OpenStream | undefined {
+    const row = statement.stream.get(name)
+    return row && { id: row.id, ...endOf(row) }
   }
 
   function endOf({ id, revision, hash }: StreamRow): StreamEnd {
@@ -103,7 +140,23 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     return { revision, hash: row === undefined ? null : lastHashOf(toEvent(file, row)) }
   }
 
-  /** Commits all appends of one tick in one transaction, so that they share one flush to disk. */
+  /** Writes the new ends of streams: once for a stream, however many appends it had. */
+  function writeEnds(): void {
+    for (const name of moved) {
+      const stream = open.get(name)
+      if (stream !== undefined) statement.moveStream.run(stream.revision, stream.hash, stream.id)
+    }
+    moved.clear()
+  }
+
+  /** Waits while more appends keep coming: those of other requests that this turn of the event loop has read. */
+  function commitWhenQuiet(before: number, turns: number): void {
+    if (pending.length > before && turns < MOST_TURNS)
+      setImmediate(commitWhenQuiet, pending.length, turns + 1)
+    else commitPending()
+  }
+
+  /** Commits all that is pending in one transaction, so that it shares one flush to disk. */
   function commitPending(): void {
     // `close` commits without waiting for the tick, so the planned call may find nothing.
     if (pending.length === 0) return
@@ -112,36 +165,63 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     const answers: (() => void)[] = []
     try {
       db.exec('BEGIN IMMEDIATE')
-      for (const append of batch) {
-        statement.begin.run()
-        try {
-          const appended = appendNow(append)
-          answers.push(() => append.resolve(appended))
-        } catch (error) {
-          const known = error instanceof WrongExpectedRevision || error instanceof BrokenEvent
-          if (!known && !isConstraint(error)) throw error
-          statement.undo.run()
-          const refusal = known ? error : duplicateId(append)
-          answers.push(() => append.reject(refusal))
-        }
-        statement.end.run()
-      }
+      for (const one of batch) answers.push(writeOne(one))
+      writeEnds()
       db.exec('COMMIT')
+      tail.add(written)
     } catch (error) {
       rollBack()
       const unavailable = new StoreUnavailable(`the event log can't be written: ${asError(error).message}`, {
         cause: error,
       })
-      for (const append of batch) append.reject(unavailable)
+      for (const one of batch) one.reject(unavailable)
       return
+    } finally {
+      open.clear()
+      moved.clear()
+      written = []
     }
     for (const answer of answers) answer()
     wake()
   }
 
-  /** The error for an append with an id that is already in the stream, but at another place than a repeated append. */
-  function duplicateId({ stream, expected }: PendingAppend): WrongExpectedRevision {
-    return new WrongExpectedRevision(stream, expected, statement.stream.get(stream)?.revision ?? null)
+  /** Writes one of a batch, or nothing of it when it is refused. Returns its answer. */
+  function writeOne({ write, instead, reject }: Pending): () => void {
+    changed.length = 0
+    const length = written.length
+    statement.begin.run()
+    let answer: () => void
+    try {
+      answer = write()
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      statement.undo.run()
+      written.length = length
+      for (const [name, before] of changed.toReversed()) {
+        if (before === undefined) open.delete(name)
+        else open.set(name, before)
+      }
+      answer = instead() ?? (() => reject(error instanceof NotMade ? error.cause : error))
+    }
+    statement.end.run()
+    return answer
+  }
+
+  /** Runs `write` in the next transaction. Resolves to what it returned when that is on disk. */
+  function inTransaction<T>(write: () => T, before: () => T | undefined = () => undefined): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (closed) return reject(new StoreUnavailable('the event log is closed'))
+      const answerWith = (result: T) => () => resolve(result)
+      pending.push({
+        write: () => answerWith(write()),
+        instead() {
+          const result = before()
+          return result === undefined ? undefined : answerWith(result)
+        },
+        reject,
+      })
+      if (pending.length === 1) setImmediate(commitWhenQuiet, 0, 1)
+    })
   }
 
   function rollBack(): void {
@@ -154,14 +234,20 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
   }
 
   return {
-    append(stream, events, expected) {
-      return new Promise((resolve, reject) => {
-        if (closed) return reject(new StoreUnavailable('the event log is closed'))
-        if (events.length === 0) return reject(new TypeError('an append needs at least one event'))
-        pending.push({ stream, events, expected, resolve, reject })
-        if (pending.length === 1) setImmediate(commitPending)
-      })
+    async append(stream, events, expected) {
+      requireEvents(events)
+      const append = { stream, events, expected }
+      return inTransaction(
+        () => appendNow(append),
+        () => recordedBefore(append),
+      )
     },
+    appendTogether: (makers) =>
+      inTransaction(() => {
+        const places: Appended[] = []
+        for (const make of makers) places.push(appendNow(made(make, places)))
+        return places
+      }),
     ...reading,
     async close() {
       if (closed) return
@@ -197,6 +283,25 @@ function prepareAppends(db: Sqlite) {
        WHERE streams.id = ? AND events.revision = ?`,
     ),
   }
+}
+
+function requireEvents(events: readonly NewEvent[]): void {
+  if (events.length === 0) throw new TypeError('an append needs at least one event')
+}
+
+function made(make: (before: readonly Appended[]) => Append, before: readonly Appended[]): Append {
+  try {
+    const append = make(before)
+    requireEvents(append.events)
+    return append
+  } catch (error) {
+    throw new NotMade('the append could not be made', { cause: error })
+  }
+}
+
+/** Whether one append is refused, rather than all of a transaction. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof WrongExpectedRevision || error instanceof BrokenEvent || error instanceof NotMade
 }
 
 function unlinked({ data, metadata }: NewEvent) {

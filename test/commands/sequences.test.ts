@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import t from 'tap'
-import { takeNumber } from '../../src/commands/sequences.ts'
+import { appendNumbered, takeNumber } from '../../src/commands/sequences.ts'
 import { chainProblem, STREAM_START } from '../../src/events/chain.ts'
 import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
 import { openEventStoreDb } from '../../src/events/eventstoredb.ts'
@@ -132,3 +132,58 @@ t.test(
     t.equal(end.revision, 119)
   },
 )
+
+const OPENING = { repoId: 1, poster: { id: 1, login: 'alice' }, title: 'One', body: '' }
+const FIELDS = { labels: [], milestone: null, assignees: [], deadline: null }
+
+const openIssue = (store: EventStore, context = aContext()) =>
+  appendNumbered(store, context, 'open', ['numbers-1', 'ids-issue'], ([index = 0, id = 0]) => ({
+    stream: `issue-1.${index}`,
+    events: [{ type: 'IssueOpened', data: { ...OPENING, ...FIELDS, index, id } }],
+    expected: 'no-stream',
+  }))
+
+t.test('a number, an id and what has them are one append, with its own number for each', async (t) => {
+  const { store, appends } = watched(openStores(t).events)
+  const contexts = Array.from({ length: 20 }, () => aContext())
+  const opened = await Promise.all(contexts.map((context) => openIssue(store, context)))
+  t.same(
+    opened,
+    upTo(20).map((n) => [n, n]),
+  )
+  t.same(appends, [], 'no append of its own for a number')
+  t.same(await Promise.all(take(store, 2)), [21, 22])
+  for (const [i, context] of contexts.entries()) {
+    const [event] = await all(store.readStream(`issue-1.${i + 1}`))
+    t.match(event, { data: { index: i + 1, id: i + 1 }, position: context.written })
+  }
+})
+
+t.test('on EventStoreDB, what has a number is appended when the number is stored', async (t) => {
+  const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'double.db') })
+  const store = openEventStoreDb(double.url)
+  t.teardown(async () => {
+    await store.close()
+    await double.close()
+  })
+  const opened = await Promise.all(Array.from({ length: 10 }, () => openIssue(store)))
+  t.same(
+    opened,
+    upTo(10).map((n) => [n, n]),
+  )
+  const order = (await all(store.readAll())).map(({ stream }) => stream)
+  t.ok(order.indexOf('issue-1.1') > order.lastIndexOf('numbers-1'))
+  t.equal((await all(store.readStream('issue-1.10'))).length, 1)
+})
+
+t.test('what is too large takes no number', async (t) => {
+  const { events } = openStores(t)
+  const large = { ...OPENING, body: '\u0001'.repeat(200_000) }
+  const opening = appendNumbered(events, aContext(), 'open', ['numbers-1'], ([index = 0]) => ({
+    stream: `issue-1.${index}`,
+    events: [{ type: 'IssueOpened', data: { ...large, ...FIELDS, index, id: 1 } }],
+    expected: 'no-stream',
+  }))
+  await t.rejects(opening, /at most \d+ can be recorded at once/)
+  t.same(await all(events.readAll()), [])
+})

@@ -15,9 +15,9 @@ import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { issues } from '../aggregates.ts'
 import { documentNow } from '../document-now.ts'
-import { append, type CommandContext } from '../execute.ts'
+import type { CommandContext } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
-import { takeNumber } from '../sequences.ts'
+import { appendNumbered, takeNumber } from '../sequences.ts'
 import { decideStatus } from './discussion.ts'
 import { assigneeRefs, deadlineOf, discussionOptions, labelRefs, milestoneRef, titleOf } from './fields.ts'
 import { statusChange } from './status-change.ts'
@@ -35,19 +35,22 @@ type Opening = Omit<Extract<IssueEvent, { type: 'IssueOpened' }>['data'], 'index
 /** Takes a number and an id and appends the issue. Resolves to its number. */
 async function openIssue({ events }: Services, context: CommandContext, opening: Opening): Promise<number> {
   const { repoId } = opening
-  const [index, id] = await Promise.all([
-    takeNumber(events, context, numbersStream(repoId)),
-    takeNumber(events, context, idsStream('issue')),
-  ])
-  const opened: IssueEvent = { type: 'IssueOpened', data: { ...opening, index, id } }
-  // The number is new, so the stream is empty. Only a retried request may find its issue there.
+  const sequences = [numbersStream(repoId), idsStream('issue')]
+  const openedAs = ([index = 0, id = 0]: readonly number[]) => ({
+    stream: issueStream(repoId, index),
+    events: [{ type: 'IssueOpened', data: { ...opening, index, id } } as const],
+    // The number is new, so the stream is empty. Only a retried request may find its issue there.
+    expected: 'no-stream' as const,
+  })
   if (context.retry === undefined) {
-    await append(events, context, issueStream(repoId, index), 'open', [opened], 'no-stream')
-  } else {
-    await issues.change({ events }, context, { repoId, index }, 'open', (state) =>
-      state.status === 'none' ? [opened] : [],
-    )
+    const [index = 0] = await appendNumbered(events, context, 'open', sequences, openedAs)
+    return index
   }
+  const numbers = await Promise.all(sequences.map((sequence) => takeNumber(events, context, sequence)))
+  const [index = 0] = numbers
+  await issues.change({ events }, context, { repoId, index }, 'open', (state) =>
+    state.status === 'none' ? openedAs(numbers).events : [],
+  )
   return index
 }
 

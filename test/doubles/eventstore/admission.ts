@@ -11,6 +11,8 @@ export interface Access {
   users?: ReadonlyMap<string, string>
   /** Refuse every call as if its password were wrong. Clients send no password over a connection without TLS. */
   refuseAll: boolean
+  /** For tests that count calls: called with each. */
+  called?: (what: 'read' | 'write', stream: string) => void
 }
 
 /** The place of a node in its cluster, now. */
@@ -66,6 +68,7 @@ export function createGate(access: Access, standing: () => Standing): Gate {
   return {
     identify,
     admit(headers, what, stream) {
+      access.called?.(what, stream)
       identify(headers)
       const denied = what === 'read' ? access.deniedReads : access.deniedWrites
       if (denied.has(stream)) throw new AccessDenied('Access Denied')

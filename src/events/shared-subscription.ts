@@ -1,0 +1,157 @@
+/**
+ * One subscription for all subscribers of this process that are at the end of the log: the server then sends each new
+ * event once, and it is read as JSON once. Who is further behind has a subscription of its own until it is near.
+ */
+import {
+  type EventStore,
+  type Position,
+  type RecordedEvent,
+  StoreUnavailable,
+  type SubscribeOptions,
+} from './event-store.ts'
+
+/** The most events that are kept for subscribers that are slower than others. */
+const MOST = 1000
+
+type Subscribe = EventStore['subscribe']
+
+/** The subscription that is shared, and its newest events. */
+interface Feed {
+  /** All events after this position are in the feed, or will be. */
+  start: Position
+  events: RecordedEvent[]
+  /** The subscription has passed this position: all events up to it have come. */
+  passed: Position
+  /** Why it ended; undefined while it runs. */
+  ended: unknown
+  followers: number
+  /** Called when something has changed. */
+  wake: Set<() => void>
+  stop(): void
+}
+
+/** `alone` makes a subscription of its own. `lastPosition`: as in the port. */
+export function shareSubscription({
+  alone,
+  lastPosition,
+}: {
+  alone: Subscribe
+  lastPosition: EventStore['lastPosition']
+}): Subscribe {
+  let current: Feed | undefined
+
+  function openFeed(start: Position): Feed {
+    const stopping = new AbortController()
+    const { signal } = stopping
+    const feed: Feed = {
+      start,
+      events: [],
+      passed: start,
+      ended: undefined,
+      followers: 0,
+      wake: new Set(),
+      stop: () => stopping.abort(),
+    }
+    fill(feed, signal).then(
+      () => end(feed, new StoreUnavailable('the subscription has ended')),
+      (error: unknown) => end(feed, error),
+    )
+    return feed
+  }
+
+  /** Takes the events as they come. Never waits for followers: who is too slow gets a subscription of its own. */
+  async function fill(feed: Feed, signal: AbortSignal): Promise<void> {
+    const passed = (position: Position) => {
+      feed.passed = position
+      wakeAll(feed)
+    }
+    for await (const batch of alone({ after: feed.start, signal, passed })) {
+      feed.events.push(...batch)
+      const dropped = feed.events.length > MOST ? feed.events.splice(0, feed.events.length - MOST / 2) : []
+      feed.start = dropped.at(-1)?.position ?? feed.start
+      wakeAll(feed)
+    }
+  }
+
+  function end(feed: Feed, reason: unknown): void {
+    feed.ended = reason
+    if (current === feed) current = undefined
+    wakeAll(feed)
+  }
+
+  /** Follows the feed after a position, until it has dropped events that come next. */
+  async function* follow(
+    feed: Feed,
+    from: Position,
+    { signal, batchSize = MOST }: SubscribeOptions,
+    report: (position: Position) => void,
+  ): AsyncGenerator<RecordedEvent[], void> {
+    let after = from
+    let wake = () => {}
+    const changed = () => wake()
+    feed.followers += 1
+    feed.wake.add(changed)
+    signal.addEventListener('abort', changed)
+    try {
+      while (!signal.aborted && after >= feed.start) {
+        const first = feed.events.findLastIndex(({ position }) => position <= after) + 1
+        const batch = feed.events.slice(first, first + batchSize)
+        const last = batch.at(-1)
+        if (last !== undefined) {
+          yield batch
+          after = last.position
+          report(after)
+          continue
+        }
+        report(feed.passed)
+        if (feed.ended !== undefined) throw feed.ended
+        await new Promise<void>((resolve) => {
+          wake = resolve
+        })
+      }
+    } finally {
+      feed.wake.delete(changed)
+      signal.removeEventListener('abort', changed)
+      feed.followers -= 1
+      if (feed.followers === 0) {
+        feed.stop()
+        if (current === feed) current = undefined
+      }
+    }
+  }
+
+  return async function* (options) {
+    const { signal } = options
+    if (signal.aborted) return
+    let passed = options.after
+    function report(position: Position): void {
+      if (position <= passed) return
+      passed = position
+      options.passed?.(position)
+    }
+    const endAtStart = await lastPosition()
+    const isNear = () => passed >= (current === undefined ? endAtStart : current.start)
+    while (!signal.aborted) {
+      if (isNear()) {
+        current ??= openFeed(passed)
+        yield* follow(current, passed, options, report)
+        continue
+      }
+      const near = new AbortController()
+      const own = {
+        ...options,
+        after: passed,
+        signal: AbortSignal.any([signal, near.signal]),
+        passed(position: Position) {
+          report(position)
+          if (isNear()) near.abort()
+        },
+      }
+      yield* alone(own)
+    }
+  }
+}
+
+function wakeAll({ wake }: Feed): void {
+  for (const one of wake) one()
+}

@@ -1,0 +1,141 @@
+/** Appends to several streams at once, and what subscribers get of them without reading the file. */
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { chainProblem, STREAM_START } from '../../src/events/chain.ts'
+import { type Appended, type RecordedEvent, WrongExpectedRevision } from '../../src/events/event-store.ts'
+import { openSqliteEventStore } from '../../src/events/sqlite.ts'
+import { until } from '../until.ts'
+import { all, newEvent, newStream } from './event-store-contract.ts'
+
+function openStore(t: Test) {
+  const store = openSqliteEventStore(join(t.testdir(), 'events.db'))
+  t.teardown(() => store.close())
+  const { appendTogether } = store
+  if (appendTogether === undefined) throw new Error('the embedded store can write several streams at once')
+  return { store, appendTogether }
+}
+
+t.test('several streams are appended to at once; each append may use the places before it', async (t) => {
+  const { store, appendTogether } = openStore(t)
+  const [first, second] = [newStream(), newStream()]
+  await store.append(first, [newEvent()], 'no-stream')
+  let known: readonly Appended[] = []
+  const places = await appendTogether([
+    () => ({ stream: first, events: [newEvent(), newEvent()], expected: 'any' }),
+    () => ({ stream: first, events: [newEvent()], expected: 2 }),
+    (before) => {
+      known = [...before]
+      return { stream: second, events: [newEvent({ n: before[1]?.revision })], expected: 'no-stream' }
+    },
+  ])
+  t.same(places, [
+    { revision: 2, position: 3 },
+    { revision: 3, position: 4 },
+    { revision: 0, position: 5 },
+  ])
+  t.same(known, places.slice(0, 2))
+  t.match(await all(store.readStream(second)), [{ data: { n: 3 }, position: 5 }])
+  let end = STREAM_START
+  for (const event of await all(store.readStream(first))) {
+    t.equal(chainProblem(event, end, end.revision >= 0), undefined)
+    end = { revision: event.revision, hash: event.metadata.hash ?? null }
+  }
+  t.equal(end.revision, 3)
+})
+
+t.test(
+  'when one of several is refused, nothing of them is stored, and all else of that moment is',
+  async (t) => {
+    const { store, appendTogether } = openStore(t)
+    const [taken, other] = [newStream(), newStream()]
+    const old = newEvent()
+    await store.append(taken, [old], 'no-stream')
+    const numbers = () => ({ stream: other, events: [newEvent()], expected: 'any' }) as const
+    const results = await Promise.allSettled([
+      store.append(other, [newEvent()], 'any'),
+      appendTogether([numbers, () => ({ stream: taken, events: [newEvent()], expected: 'no-stream' })]),
+      store.append(other, [newEvent()], 'any'),
+      appendTogether([numbers, () => ({ stream: taken, events: [old], expected: 'any' })]),
+      appendTogether([
+        numbers,
+        () => {
+          throw new RangeError('not made')
+        },
+      ]),
+      appendTogether([numbers]),
+    ])
+    t.match(results, [
+      { status: 'fulfilled', value: { revision: 0 } },
+      { status: 'rejected', reason: WrongExpectedRevision },
+      { status: 'fulfilled', value: { revision: 1 } },
+      { status: 'rejected', reason: WrongExpectedRevision },
+      { status: 'rejected', reason: RangeError },
+      { status: 'fulfilled', value: [{ revision: 2 }] },
+    ])
+    t.same(
+      (await all(store.readAll())).map(({ stream, revision }) => [stream, revision]),
+      [
+        [taken, 0],
+        [other, 0],
+        [other, 1],
+        [other, 2],
+      ],
+    )
+  },
+)
+
+/** Follows a log from its beginning; waits after each batch until `mayGoOn` resolves. */
+function following(t: Test, store: ReturnType<typeof openStore>['store'], mayGoOn = async () => {}) {
+  const ending = new AbortController()
+  const events: RecordedEvent[] = []
+  const done = (async () => {
+    for await (const batch of store.subscribe({ after: 0, signal: ending.signal })) {
+      events.push(...batch)
+      await mayGoOn()
+    }
+  })()
+  t.teardown(async () => {
+    ending.abort()
+    await done
+  })
+  return events
+}
+
+t.test('a subscription delivers what the file has, though it does not read it', async (t) => {
+  const { store } = openStore(t)
+  const events = following(t, store)
+  const odd = {
+    lacks: undefined,
+    zero: -0,
+    none: Number.NaN,
+    half: '\ud800',
+    at: new Date(0),
+    list: [undefined],
+  }
+  for (const data of [{ n: 1 }, odd]) await store.append(newStream(), [newEvent(data)], 'no-stream')
+  await until('both have come', async () => events.length === 2)
+  t.strictSame(events, await all(store.readAll()))
+})
+
+t.test('a slow subscription gets all events, though newer ones replace them in memory', async (t) => {
+  const { store } = openStore(t)
+  let goOn = () => {}
+  const gate = new Promise<void>((resolve) => {
+    goOn = resolve
+  })
+  const slow = following(t, store, () => gate)
+  const fast = following(t, store)
+  for (let n = 0; n < 8; n++) {
+    const events = Array.from({ length: 400 }, () => newEvent())
+    await store.append(newStream(), events, 'no-stream')
+    await until('one is at the end', async () => fast.length === 400 * (n + 1))
+  }
+  t.ok(slow.length <= 1000)
+  goOn()
+  await until('the other is, too', async () => slow.length === 3200)
+  t.strictSame(slow, fast)
+  t.strictSame(
+    slow.map(({ position }) => position),
+    slow.map((_, i) => i + 1),
+  )
+})
