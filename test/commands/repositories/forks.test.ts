@@ -366,7 +366,7 @@ t.test('a fork whose claims were taken over while it was copied leaves nothing',
   const append: EventStore['append'] = async (stream, appended, expected) => {
     if (appended[0]?.type === 'RepositoryCreated' && repo === '') {
       repo = stream
-      const [{ metadata }] = appended
+      const { metadata } = appended[0]
       const own = { id: randomUUID(), type: 'CreationAbandoned', data: { key: 'fork' } }
       const abandoned = { ...own, metadata: { ...metadata, schema: 1 } }
       await events.append(stream, [abandoned], 'no-stream')
