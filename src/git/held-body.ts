@@ -17,8 +17,8 @@ const MAX_DROPPED = 1024 ** 3
 
 export interface HeldBody {
   size: number
-  /** The bytes from the beginning. May be called again. */
-  stream(): Readable
+  /** The bytes, without the first `skip` ones. May be called again. */
+  stream(skip?: number): Readable
   /** Frees the file. Call it when nobody reads the body any more. */
   release(): Promise<void>
 }
@@ -86,10 +86,10 @@ export async function holdBody(
   }
   return {
     size,
-    stream: () =>
+    stream: (skip = 0) =>
       file === undefined
-        ? Readable.from(chunks, { objectMode: false })
-        : file.createReadStream({ start: 0, autoClose: false }),
+        ? Readable.from([Buffer.concat(chunks).subarray(skip)], { objectMode: false })
+        : file.createReadStream({ start: skip, autoClose: false }),
     release: async () => await file?.close(),
   }
 }

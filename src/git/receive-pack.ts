@@ -13,6 +13,7 @@ import { type PushRequest, readPushRequest, refusalReport } from './push-request
 import { withQuarantine } from './quarantines.ts'
 import { flushRefs, type RefChange, readRefs } from './refs.ts'
 import { drainBody } from './request-body.ts'
+import { revivals } from './revivals.ts'
 import type { TrustedKeys } from './signatures.ts'
 import { prepareSignatureCheck } from './signed-pushes.ts'
 import { startTransfer, type Transfer, type TransferOptions } from './transfer.ts'
@@ -118,6 +119,8 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
   const most = push.front.length + maxBytes + TOO_LARGE_BY
   const held = await holdBody(dir, body, { front: push.front, most, signal })
   try {
+    const revived = await revivals(dir, push, held, options)
+    if (revived.size > 0) return refusalReport(push, revived)
     const signatureCheck = await prepareSignatureCheck(push.commands, options)
     try {
       return await withQuarantine(dir, (brokenOff) =>
