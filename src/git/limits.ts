@@ -25,8 +25,8 @@ export interface TransferShare {
   pace: Pace
 }
 
-/** Bodies that are read at the same time, for each slot: they cost a connection and a little memory. */
-const BODIES_PER_SLOT = 16
+/** Bodies that are read at the same time: they cost a connection and 64 KiB of memory. One client has a quarter. */
+const BODIES = 256
 
 /** A question of a reader, as its git processes know it. `held`: it has a slot, and so they take none. */
 export interface Question {
@@ -69,7 +69,7 @@ export function createGitLimits(settings: GitLimitSettings) {
   const { gitReadSlots, gitPushSlots, gitDiffSlots, gitTimeoutMs, gitDiffTimeoutMs } = settings
   const pace = { graceMs: settings.gitGraceMs, bytesPerSecond: settings.gitMinRateBytes }
   const kind = (size: number, workMs: number) => {
-    const bodies = createFairSlots({ size: BODIES_PER_SLOT * size, waiting: 0 })
+    const bodies = createFairSlots({ size: Math.max(BODIES, 16 * size), waiting: 0 })
     return workOf(createFairSlots({ size }), bodies, workMs, pace)
   }
   return {

@@ -19,7 +19,7 @@ import { startTransfer, type TransferOptions } from './transfer.ts'
  */
 export async function revivals(
   dir: string,
-  { commands, front }: PushRequest,
+  { commands, packStart }: PushRequest,
   held: HeldBody,
   options: TransferOptions,
 ): Promise<ReadonlyMap<string, string>> {
@@ -27,7 +27,7 @@ export async function revivals(
   if (known.length === 0) return new Map()
   const ids = known.map(({ id }) => id)
   if ((await firstUnreachable(dir, ids, await tipsOf(dir))) === undefined) return new Map()
-  const missing = await notBrought(dir, ids, held.stream(front.length), options)
+  const missing = await notBrought(dir, ids, held.stream(packStart), options)
   if (missing === undefined) return new Map()
   const reason = `no branch or tag has ${missing}, and the push does not bring it`
   return new Map(known.map(({ change }) => [change.ref, reason]))

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { deflateSync } from 'node:zlib'
@@ -12,12 +13,10 @@ const server = await startTestServer(t, {
   GIT_READ_SLOTS: '2',
   GIT_PUSH_SLOTS: '2',
   GIT_MEMORY_BYTES: '64MiB',
-  GIT_MIN_RATE_BYTES: '1KiB',
-  // Long enough for an honest body on a slow machine; those that drip never end.
-  GIT_GRACE_MS: '2000',
 })
+// Nobody honest is here.
+const impatient = await startTestServer(t, { LOG_LEVEL: 'silent', GIT_GRACE_MS: '200' })
 const alice = await server.as('alice')
-const port = Number(new URL(server.url).port)
 
 async function repository(name: string) {
   const { data } = await alice.user.createCurrentUserRepo({ name, auto_init: true })
@@ -27,8 +26,8 @@ async function repository(name: string) {
 }
 
 /** Opens a connection that sends a part of a request; resolves to all that the server answers. */
-function halfOpen(path: string, body: string): { answer: Promise<string>; close(): void } {
-  const socket = connect(port, '127.0.0.1')
+function halfOpen(url: string, path: string, body: string): { answer: Promise<string>; close(): void } {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
   const answer = new Promise<string>((resolve) => {
     let text = ''
     socket.on('data', (chunk) => {
@@ -61,44 +60,62 @@ async function fetchIds(url: string, lines: string[], login: string | null = nul
   return Buffer.from(await answer.arrayBuffer()).toString('latin1')
 }
 
+t.test('line 1: sixteen sockets with half a request hold no slot: clones and pushes go on', async (t) => {
+  const { work, url, name } = await repository('dripped')
+  const half = Array.from({ length: 16 }, () =>
+    halfOpen(server.url, `/alice/${name}.git/git-upload-pack`, '0032w'),
+  )
+  const clone = await workTree(t)
+  await clone.git('clone', '-q', url, 'inner')
+  await work.commit('On', { 'a.txt': 'a\n' })
+  await work.git('push', '-q', 'origin', 'main')
+  t.same(server.services.gitLimits.reads.slots.counts(), { running: 0, waiting: 0 })
+  for (const { close } of half) close()
+})
+
 t.test(
-  'line 1: sixteen sockets with half a request hold no slot: clones and pushes go on, and the sockets end',
+  'line 1: slots are shared out per address, and who waits for too many gets 429 with Retry-After',
   async (t) => {
-    const { work, url, name } = await repository('dripped')
-    const half = Array.from({ length: 16 }, () => halfOpen(`/alice/${name}.git/git-upload-pack`, '0032w'))
-    const clone = await workTree(t)
-    await clone.git('clone', '-q', url, 'inner')
-    await work.commit('On', { 'a.txt': 'a\n' })
-    await work.git('push', '-q', 'origin', 'main')
-    t.same(server.services.gitLimits.reads.slots.counts(), { running: 0, waiting: 0 })
-    // Eight is the share of one address, of the 32 bodies that two slots allow.
-    const statuses = (await Promise.all(half.map(({ answer }) => answer))).map((text) => text.slice(9, 12))
-    t.same([...new Set(statuses)].sort(), ['408', '429'])
+    const { name } = await repository('shared')
+    const { slots } = server.services.gitLimits.reads
+    // The share of one address is a quarter, but at least one slot.
+    const release = await slots.take('address 127.0.0.1')
+    const asked = Array.from({ length: 12 }, () =>
+      server.fetch(null, `/alice/${name}.git/info/refs?service=git-upload-pack`),
+    )
+    // A quarter of the 32 places is for one address.
+    await until('the places are taken', async () => slots.counts().waiting === 8)
+    const refused = await Promise.any(asked)
+    t.equal(refused.status, 429)
+    t.equal(refused.headers.get('retry-after'), '1')
+    const others = await slots.take('address 192.0.2.1')
+    t.equal(
+      (await server.fetch('alice', `/alice/${name}.git/info/refs?service=git-receive-pack`)).status,
+      200,
+      'reads never take what pushes need',
+    )
+    others()
+    release()
+    const statuses = (await Promise.all(asked)).map(({ status }) => status).sort()
+    t.same(statuses, [...Array.from({ length: 8 }, () => 200), ...Array.from({ length: 4 }, () => 429)])
   },
 )
 
-t.test('line 1: slots are shared out per address, and who waits for too many gets 429 with Retry-After', async (t) => {
-  const { name } = await repository('shared')
-  const { slots } = server.services.gitLimits.reads
-  const release = await slots.take('address 127.0.0.1')
-  const asked = Array.from({ length: 12 }, () =>
-    server.fetch(null, `/alice/${name}.git/info/refs?service=git-upload-pack`),
-  )
-  // A quarter of the 32 places is for one address.
-  await until('the places are taken', async () => slots.counts().waiting === 8)
-  const refused = await Promise.any(asked)
-  t.equal(refused.status, 429)
-  t.equal(refused.headers.get('retry-after'), '1')
-  const others = await slots.take('address 192.0.2.1')
-  t.equal(
-    (await server.fetch('alice', `/alice/${name}.git/info/refs?service=git-receive-pack`)).status,
-    200,
-    'reads never take what pushes need',
-  )
-  others()
-  release()
-  const statuses = (await Promise.all(asked)).map(({ status }) => status).sort()
-  t.same(statuses, [...Array.from({ length: 8 }, () => 200), ...Array.from({ length: 4 }, () => 429)])
+t.test('line 1: the bodies that are read at the same time are shared out as well', async (t) => {
+  const { name } = await repository('bodies')
+  const { reads } = server.services.gitLimits
+  const places = await Promise.all(Array.from({ length: 64 }, () => reads.placeForBody('address 127.0.0.1')))
+  const ask = (login: string | null) =>
+    server.fetch(login, `/alice/${name}.git/git-upload-pack`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-git-upload-pack-request', 'git-protocol': 'version=2' },
+      body: `${packet('command=ls-refs\n')}${packet('object-format=sha1')}0000`,
+    })
+  const refused = await ask(null)
+  t.same([refused.status, refused.headers.get('retry-after')], [429, '1'])
+  t.equal((await ask('alice')).status, 200, 'others have their own')
+  for (const leave of places) leave()
+  t.equal((await ask(null)).status, 200)
 })
 
 t.test('line 5: filters are those that are cheap', async (t) => {
@@ -131,9 +148,7 @@ t.test(
   'line 5: a small pack that unfolds to more than git may use is refused with a reason and leaves nothing',
   async (t) => {
     const { dir, work, name } = await repository('bombed')
-    const command = packet(
-      `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/bomb\0report-status side-band-64k`,
-    )
+    const command = packet(`${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/bomb\0report-status side-band-64k`)
     const answer = await server.fetch('alice', `/alice/${name}.git/git-receive-pack`, {
       method: 'POST',
       headers: { 'content-type': 'application/x-git-receive-pack-request' },
@@ -167,7 +182,7 @@ t.test('line 11: objects that no ref reaches are not served by id', async (t) =>
   const ask = (id: string) => fetchIds(url, [`want ${id}`, 'done'])
   t.match(await ask(secret), /PACK/, 'while a branch has it')
   await work.git('push', '-q', 'origin', ':secret')
-  t.equal(await gitIn(dir, 'cat-file', '-t', secret), 'commit', 'git has it still')
+  t.equal(await gitIn(dir, ['cat-file', '-t', secret]), 'commit', 'git has it still')
   for (const id of [secret, secretBlob, secretTree, '12'.repeat(20)]) {
     t.match(await ask(id), new RegExp(`ERR upload-pack: not our ref ${id}`))
   }
@@ -177,10 +192,15 @@ t.test('line 11: objects that no ref reaches are not served by id', async (t) =>
     /not our ref/,
     'nor beside others',
   )
-  for (const id of [later, shown, first, shownBlob]) t.match(await ask(id), /PACK/, 'what refs reach is served')
+  for (const id of [later, shown, first, shownBlob])
+    t.match(await ask(id), /PACK/, 'what refs reach is served')
   const clone = await workTree(t)
   await clone.git('clone', '-q', '--filter=blob:none', url, 'inner')
-  t.equal(await clone.git('-C', 'inner', 'show', `${shown}:a.txt`), 'shown', 'a partial clone gets what it lacks')
+  t.equal(
+    await clone.git('-C', 'inner', 'show', `${shown}:a.txt`),
+    'shown',
+    'a partial clone gets what it lacks',
+  )
   for (const version of ['0', '1', '2']) {
     await t.rejects(
       clone.git('-c', `protocol.version=${version}`, 'fetch', '-q', url, secret),
@@ -197,14 +217,13 @@ t.test('line 11: objects that no ref reaches are not served by id', async (t) =>
 })
 
 t.test('line 11: objects that no ref reaches are not revived by a push of a ref to them', async (t) => {
-  const { work, name, dir } = await repository('revived')
+  const { work, name } = await repository('revived')
   await work.git('checkout', '-q', '-b', 'secret')
   const secret = await work.commit('Secret', { 'b.txt': 'secret\n' })
   await work.git('push', '-q', 'origin', 'secret')
   await work.git('push', '-q', 'origin', ':secret')
-  const empty = await gitIn(dir, 'pack-objects', '-q', '--stdout').catch(() => '')
-  t.equal(empty, '')
-  const none = Buffer.from('PACK\0\0\0\x02\0\0\0\0\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xadj\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e', 'latin1')
+  const header = Buffer.from('PACK\0\0\0\x02\0\0\0\0', 'latin1')
+  const none = Buffer.concat([header, createHash('sha1').update(header).digest()])
   const push = async (id: string) => {
     const command = packet(`${'0'.repeat(40)} ${id} refs/heads/again\0report-status side-band-64k`)
     const answer = await server.fetch('alice', `/alice/${name}.git/git-receive-pack`, {
@@ -219,4 +238,11 @@ t.test('line 11: objects that no ref reaches are not revived by a push of a ref 
   t.notMatch(await work.git('ls-remote', 'origin'), secret)
   await work.git('push', '-q', 'origin', 'secret')
   t.match(await work.git('ls-remote', 'origin'), secret, 'who has it may bring it back')
+})
+
+t.test('line 5: a body that is dripped has a total deadline: 408, and the connection ends', async (t) => {
+  const there = await impatient.as('alice')
+  await there.user.createCurrentUserRepo({ name: 'dripped', auto_init: true })
+  const { answer } = halfOpen(impatient.url, '/alice/dripped.git/git-upload-pack', '0032w')
+  t.match(await answer, /^HTTP\/1.1 408 .*connection: close/is)
 })
