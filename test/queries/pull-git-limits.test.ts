@@ -1,6 +1,9 @@
-import { rename } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { rename, rm } from 'node:fs/promises'
 import { request } from 'node:http'
+import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
+import { promisify } from 'node:util'
 import Fastify from 'fastify'
 import t from 'tap'
 import { clientGone } from '../../src/http/client-gone.ts'
@@ -15,21 +18,26 @@ async function pullOn(server: Awaited<ReturnType<typeof startTestServer>>, name:
   const work = await workTree(t, server.gitUrl('alice', `alice/${name}`))
   await work.git('checkout', '-q', '-b', 'topic')
   await work.commit('Change', { 'a.txt': 'a\n' })
+  const blob = await work.git('rev-parse', 'HEAD:a.txt')
   await work.git('push', '-q', 'origin', 'topic')
   await alice.repos.repoCreatePullRequest('alice', name, { head: 'topic', base: 'main', title: 'T' })
-  return {
-    alice,
-    pull: `/api/v1/repos/alice/${name}/pulls/1`,
-    dir: `${server.services.gitDir}/${data.id}.git`,
-  }
+  const dir = `${server.services.gitDir}/${data.id}.git`
+  return { alice, dir, blob, pull: `/api/v1/repos/alice/${name}/pulls/1` }
+}
+
+/** Makes every git process hang that reads this object: it waits for one who writes. */
+async function blockObject(dir: string, id: string): Promise<void> {
+  const path = join(dir, 'objects', id.slice(0, 2), id.slice(2))
+  await rm(path)
+  await promisify(execFile)('mkfifo', [path])
 }
 
 t.test(
   'line 2: diffs have a time limit of their own, and their failure is remembered for that pair of commits',
   async (t) => {
-    // No process of git is that fast.
-    const server = await startTestServer(t, { LOG_LEVEL: 'silent', GIT_DIFF_TIMEOUT_MS: '1' })
-    const { pull, dir, alice } = await pullOn(server, 'slow')
+    const server = await startTestServer(t, { LOG_LEVEL: 'silent', GIT_DIFF_TIMEOUT_MS: '300' })
+    const { pull, dir, blob, alice } = await pullOn(server, 'slow')
+    await blockObject(dir, blob)
     const status = async (path: string) => (await server.fetch(null, `${pull}${path}`)).status
     for (const path of ['/files', '/files?whitespace=ignore-all', '.diff', '.patch']) {
       t.equal(await status(path), 422, path)
@@ -44,6 +52,22 @@ t.test(
     t.equal(merged.status, 200, 'the limit is not for merges')
   },
 )
+
+t.test('line 2: a client that is gone ends its git process', async (t) => {
+  const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
+  const { pull, dir, blob } = await pullOn(server, 'gone')
+  await blockObject(dir, blob)
+  const { slots } = server.services.gitLimits.diffs
+  for (const path of ['/files', '/commits', '.diff', '.patch']) {
+    const asked = request(`${server.url}${pull}${path}`, { agent: false }).end()
+    asked.on('error', () => undefined)
+    await until('git runs', async () => slots.counts().running === 1)
+    asked.destroy()
+    // The slot is given back when the process has ended.
+    await until(`${path}: git has ended`, async () => slots.counts().running === 0)
+  }
+  t.pass()
+})
 
 t.test(
   'line 2: queries and commands do not share one queue, and a client that is gone leaves it',
