@@ -14,8 +14,12 @@ const server = await startTestServer(t, {
   GIT_PUSH_SLOTS: '2',
   GIT_MEMORY_BYTES: '64MiB',
 })
-// Nobody honest is here.
-const impatient = await startTestServer(t, { LOG_LEVEL: 'silent', GIT_GRACE_MS: '200' })
+// Nobody honest is here. The limit of memory is one for the whole process.
+const impatient = await startTestServer(t, {
+  LOG_LEVEL: 'silent',
+  GIT_GRACE_MS: '200',
+  GIT_MEMORY_BYTES: '64MiB',
+})
 const alice = await server.as('alice')
 
 async function repository(name: string) {
