@@ -116,6 +116,40 @@ const table = {
     default: '4GiB',
     meaning: 'Largest git push; `0` means no limit',
   }),
+  gitReadSlots: setting('GIT_READ_SLOTS', wholeNumber(1, 1000), {
+    default: '16',
+    meaning:
+      'Clones and fetches at the same time; one account or address has a quarter of them, the others wait',
+  }),
+  gitPushSlots: setting('GIT_PUSH_SLOTS', wholeNumber(1, 1000), {
+    default: '8',
+    meaning: 'The same for pushes',
+  }),
+  gitDiffSlots: setting('GIT_DIFF_SLOTS', wholeNumber(1, 1000), {
+    default: '4',
+    meaning: 'The same for the commits, files and diffs of pull requests',
+  }),
+  gitMemoryBytes: setting('GIT_MEMORY_BYTES', bytes('from 32MiB', 2 ** 25), {
+    default: '1GiB',
+    meaning: 'Most memory of one git process; a push or a diff that needs more is refused',
+  }),
+  gitTimeoutMs: setting('GIT_TIMEOUT_MS', wholeNumber(1, 86_400_000), {
+    default: '600000',
+    meaning: 'How long git may work on one clone or push, in milliseconds, without the time of the client',
+  }),
+  gitDiffTimeoutMs: setting('GIT_DIFF_TIMEOUT_MS', wholeNumber(1, 86_400_000), {
+    default: '20000',
+    meaning:
+      'The same for the commits, files or diff of a pull request; what takes longer is answered with 422',
+  }),
+  gitGraceMs: setting('GIT_GRACE_MS', wholeNumber(1, 86_400_000), {
+    default: '30000',
+    meaning: 'How slow a git client may be at first, in milliseconds; after that `GIT_MIN_RATE_BYTES` counts',
+  }),
+  gitMinRateBytes: setting('GIT_MIN_RATE_BYTES', bytes('from 1', 1), {
+    default: '4KiB',
+    meaning: 'How much a git client must send or read in a second, on average; a slower one is disconnected',
+  }),
   attachmentMaxBytes: setting('ATTACHMENT_MAX_BYTES', bytes('from 1', 1), {
     default: '2GiB',
     meaning: 'Largest file of a comment; a larger one is answered with 413',

@@ -24,6 +24,7 @@ export const refuse = {
   forbidden: refusal('forbidden'),
   notFound: refusal('notFound'),
   notAllowed: refusal('notAllowed'),
+  timedOut: refusal('timedOut'),
   conflict: refusal('conflict'),
   preconditionFailed: refusal('preconditionFailed'),
   tooLarge: refusal('tooLarge'),

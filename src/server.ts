@@ -11,6 +11,8 @@ import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import { type Config, ConfigError } from './config.ts'
 import { lockDataDir } from './data-lock.ts'
 import type { EventStore } from './events/event-store.ts'
+import { createGitLimits } from './git/limits.ts'
+import { limitGitMemory } from './git/memory-limit.ts'
 import { objectReaders } from './git/object-readers.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { signingKeyProblem } from './git/signatures.ts'
@@ -66,6 +68,7 @@ const FREE_SPARES_AFTER_MS = 10_000
 export async function startServer(config: Config, log: FastifyBaseLogger) {
   const startedAt = Date.now()
   makePrivateFiles()
+  limitGitMemory(config.gitMemoryBytes)
   await requireSigningKey(config)
   const gitDir = join(config.dataDir, 'git')
   await mkdir(gitDir, { recursive: true })
@@ -117,6 +120,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
       signal,
     }),
     gitDir,
+    gitLimits: createGitLimits(config),
     pushJournal: await openPushJournal(join(config.dataDir, 'pushes')),
     attachments: await openAttachmentFiles(join(config.dataDir, 'attachments')),
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),

@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { AttachmentFiles } from './attachments/files.ts'
 import type { Config } from './config.ts'
 import type { EventStore } from './events/event-store.ts'
+import type { GitLimits } from './git/limits.ts'
 import type { PushJournal } from './git/push-journal.ts'
 import type { LiveEvents } from './projections/live-events.ts'
 import type { Projector } from './projections/projector.ts'
@@ -23,6 +24,8 @@ export interface Services {
   rebuilder: Rebuilder
   /** The directory of the bare repositories, each named `<repoId>.git`. */
   gitDir: string
+  /** What clients may take of git. */
+  gitLimits: GitLimits
   /** Markers of pushes in progress. After a crash, the next start compares their repositories with the log. */
   pushJournal: PushJournal
   /** The files attached to comments. */

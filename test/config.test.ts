@@ -395,6 +395,57 @@ const cases: Record<SettingName, Case> = {
       ['5s', wholeNumber],
     ],
   },
+  GIT_READ_SLOTS: {
+    key: 'gitReadSlots',
+    unset: 16,
+    valid: [['1', 1]],
+    invalid: [['0', /must be a whole number from 1 to 1000/]],
+  },
+  GIT_PUSH_SLOTS: {
+    key: 'gitPushSlots',
+    unset: 8,
+    valid: [['1000', 1000]],
+    invalid: [['1001', wholeNumber]],
+  },
+  GIT_DIFF_SLOTS: {
+    key: 'gitDiffSlots',
+    unset: 4,
+    valid: [['2', 2]],
+    invalid: [['-1', wholeNumber]],
+  },
+  GIT_MEMORY_BYTES: {
+    key: 'gitMemoryBytes',
+    unset: 1024 ** 3,
+    valid: [['64MiB', 64 * 1024 ** 2]],
+    invalid: [
+      ['31MiB', /must be a number of bytes from 32MiB/],
+      ['0', /from 32MiB/],
+    ],
+  },
+  GIT_TIMEOUT_MS: {
+    key: 'gitTimeoutMs',
+    unset: 600_000,
+    valid: [['1', 1]],
+    invalid: [['0', /must be a whole number from 1 to 86400000/]],
+  },
+  GIT_DIFF_TIMEOUT_MS: {
+    key: 'gitDiffTimeoutMs',
+    unset: 20_000,
+    valid: [['86400000', 86_400_000]],
+    invalid: [['86400001', wholeNumber]],
+  },
+  GIT_GRACE_MS: {
+    key: 'gitGraceMs',
+    unset: 30_000,
+    valid: [['200', 200]],
+    invalid: [['soon', wholeNumber]],
+  },
+  GIT_MIN_RATE_BYTES: {
+    key: 'gitMinRateBytes',
+    unset: 4096,
+    valid: [['1', 1]],
+    invalid: [['0', /must be a number of bytes from 1/]],
+  },
   MAX_DIFF_LINES: {
     key: 'maxDiffLines',
     unset: 20_000,

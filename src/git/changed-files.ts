@@ -2,7 +2,9 @@
 import { createAnswerCache } from './answer-cache.ts'
 import { type ChangedFile, type DiffBounds, readDiff } from './diff-reader.ts'
 import { GitFailed } from './errors.ts'
+import type { Question } from './limits.ts'
 import { checkedId } from './names.ts'
+import { rememberingFailure } from './remembered-failures.ts'
 import { git } from './run.ts'
 
 const WHITESPACE = {
@@ -24,6 +26,10 @@ export interface ChangedFilesOptions {
   /** The file at which the list begins; empty: the first file. The list is empty when this file did not change. */
   skipTo: string
   bounds: DiffBounds
+  /** Gives git its slot and its time. Called only when the answer is not known. */
+  ask?: <T>(signal: AbortSignal, answer: (question: Question) => Promise<T>) => Promise<T>
+  /** Ends git when nobody else waits for the same list. */
+  signal?: AbortSignal
 }
 
 const lists = createAnswerCache<ChangedFile[]>(64 * 1024 * 1024, (files) =>
@@ -37,7 +43,8 @@ const lists = createAnswerCache<ChangedFile[]>(64 * 1024 * 1024, (files) =>
  * The files that differ, in git's order. A renamed file is one entry. A file in which only ignored whitespace
  * differs is left out. The list and its counts stop at the bounds; git is then ended.
  *
- * @throws GitFailed when a commit, or an object of it, does not exist
+ * @throws GitFailed when a commit, or an object of it, does not exist; GitTooSlow or GitOutputTooLarge, also the next
+ * time without asking git; what `ask` throws
  */
 export async function changedFiles(
   dir: string,
@@ -45,23 +52,33 @@ export async function changedFiles(
   to: string,
   options: ChangedFilesOptions,
 ): Promise<readonly ChangedFile[]> {
-  const { whitespace, skipTo, bounds } = options
+  const { whitespace, skipTo, bounds, signal, ask = (_, answer) => answer({ queue: 'query' }) } = options
   checkedId(from)
   checkedId(to)
   // No file name contains NUL, and no argument of a process can.
   if (skipTo.includes('\0')) return []
   const key = [dir, from, to, whitespace, ...Object.values(bounds), skipTo].join('\0')
-  return await lists(key, () => listFiles(dir, from, to, options))
+  // Without `skipTo`: there are as many as a client likes to invent.
+  const work = [dir, from, to, whitespace].join('\0')
+  return await lists(
+    key,
+    (unwanted) =>
+      rememberingFailure(work, () =>
+        ask(unwanted, (question) => listFiles(dir, from, to, { ...options, question })),
+      ),
+    signal,
+  )
 }
 
 async function listFiles(
   dir: string,
   from: string,
   to: string,
-  { whitespace, skipTo, bounds }: ChangedFilesOptions,
+  { whitespace, skipTo, bounds, question }: ChangedFilesOptions & { question: Question },
 ): Promise<ChangedFile[]> {
   const reader = readDiff(bounds)
   const enough = new AbortController()
+  const signal = question.signal ? AbortSignal.any([enough.signal, question.signal]) : enough.signal
   const args = [
     ...['diff-tree', '-r', '-M', '-p', '-U0', '--no-color', '--no-ext-diff', '--no-textconv'],
     ...['--src-prefix=a/', '--dst-prefix=b/'],
@@ -74,7 +91,7 @@ async function listFiles(
     if (reader.isFull()) enough.abort()
   }
   try {
-    const { code, stderr } = await git(args, { dir, onOutput, signal: enough.signal })
+    const { code, stderr } = await git(args, { ...question, dir, onOutput, signal })
     if (skipTo !== '' && /^fatal: No such path /.test(stderr)) return []
     if (code !== 0) throw new GitFailed(args, code, stderr)
   } catch (error) {

@@ -1,10 +1,14 @@
 /** Helpers for all git processes: start them, send signals, explain failures. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
-import { GitFailed, GitUnavailable, RepositoryMissing } from './errors.ts'
+import { GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing } from './errors.ts'
+import { withMemoryLimit } from './memory-limit.ts'
 
 const MAX_STDERR = 64 * 1024
 
-/** Starts a program. `stderr` gives the last 64 KB of its standard error. `more`: streams besides the standard ones. */
+/**
+ * Starts a program, with limited memory. `stderr` gives the last 64 KB of its standard error. `more`: streams besides the
+ * standard ones.
+ */
 export function startProcess(
   program: string,
   args: readonly string[],
@@ -12,12 +16,9 @@ export function startProcess(
   more: readonly 'pipe'[] = [],
 ): { child: ChildProcessWithoutNullStreams; stderr: () => string } {
   // A group of its own, so that one signal reaches its helper processes too, and Ctrl-C does not.
-  const child = spawn(program, args, {
-    cwd: '/',
-    env,
-    stdio: ['pipe', 'pipe', 'pipe', ...more],
-    detached: true,
-  })
+  const [command, words] = withMemoryLimit(program, args)
+  const stdio = ['pipe', 'pipe', 'pipe', ...more] as const
+  const child = spawn(command, words, { cwd: '/', env, stdio: [...stdio], detached: true })
   let tail = Buffer.alloc(0)
   child.stderr.on('data', (chunk: Buffer) => {
     tail = Buffer.concat([tail, chunk]).subarray(-MAX_STDERR)
@@ -52,7 +53,9 @@ export function killNow(child: ChildProcessWithoutNullStreams): void {
 
 const NO_REPOSITORY = /not a git repository|does not appear to be a git repository/
 const NO_RESOURCES =
-  /No space left on device|Disk quota exceeded|Read-only file system|Too many open files|Cannot allocate memory|out of memory|Resource temporarily unavailable/i
+  /No space left on device|Disk quota exceeded|Read-only file system|Too many open files|Resource temporarily unavailable/i
+/** git's own words, and those of the system's library. */
+export const NO_MEMORY = /Cannot allocate memory|out of memory/i
 
 /** How a process has ended. */
 export interface Ending {
@@ -63,8 +66,9 @@ export interface Ending {
 }
 
 /** The error when git's standard error shows that no command could have worked here and now. */
-export function unusable({ stderr }: Ending, dir?: string): RepositoryMissing | GitUnavailable | undefined {
+export function unusable({ stderr }: Ending, dir?: string): Error | undefined {
   if (NO_REPOSITORY.test(stderr)) return new RepositoryMissing(`no repository at ${dir ?? 'that place'}`)
+  if (NO_MEMORY.test(stderr)) return new GitOutputTooLarge('git needs more memory than it may have')
   const lack = NO_RESOURCES.exec(stderr)
   return lack === null ? undefined : new GitUnavailable(`git can't work now: ${lack[0]}`)
 }

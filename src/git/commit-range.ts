@@ -3,13 +3,16 @@ import { LRUCache } from 'lru-cache'
 import { createAnswerCache } from './answer-cache.ts'
 import { checkedId } from './names.ts'
 import { nearRange } from './near-history.ts'
-import { gitOutput } from './run.ts'
+import { type GitOptions, gitOutput } from './run.ts'
 import { splitAt } from './split.ts'
 
 /** Of a larger range, only the newest commits are listed. */
 const MAX_COMMITS = 1_000_000
 /** 40 hexadecimal digits and a newline. */
 const ID_LINE = 41
+
+/** What a query says of its git processes. */
+type ReadOptions = Pick<GitOptions, 'queue' | 'timeout' | 'signal'>
 
 const ranges = createAnswerCache<Buffer>(128 * 1024 * 1024, (ids) => 200 + ids.length)
 
@@ -19,13 +22,19 @@ const ranges = createAnswerCache<Buffer>(128 * 1024 * 1024, (ids) => 200 + ids.l
  *
  * @throws GitFailed when a commit does not exist
  */
-export async function commitRange(dir: string, from: string, to: string) {
+export async function commitRange(dir: string, from: string, to: string, options: ReadOptions = {}) {
   const key = `${dir}\0${checkedId(from)}\0${checkedId(to)}`
-  const ids = await ranges(key, async () => {
+  const { queue = 'command', signal } = options
+  const list = async (unwanted: AbortSignal) => {
     const near = await nearRange(dir, from, to)
     if (near !== undefined) return Buffer.from(near.map((id) => `${id}\n`).join(''))
-    return await gitOutput(['rev-list', `--max-count=${MAX_COMMITS}`, to, `^${from}`, '--'], { dir })
-  })
+    return await gitOutput(['rev-list', `--max-count=${MAX_COMMITS}`, to, `^${from}`, '--'], {
+      queue,
+      dir,
+      signal: unwanted,
+    })
+  }
+  const ids = await ranges(key, list, signal)
   return {
     total: ids.length / ID_LINE,
     page(skip: number, limit: number): string[] {
@@ -60,6 +69,7 @@ export async function commitChanges(
   dir: string,
   commits: Iterable<{ sha: string; parents: readonly string[] }>,
   maxFiles: number,
+  options: ReadOptions = {},
 ): Promise<Map<string, CommitChanges>> {
   const result = new Map<string, CommitChanges>()
   const unknown: string[] = []
@@ -73,6 +83,7 @@ export async function commitChanges(
   const args = ['diff-tree', '--stdin', '--root', '-r', '-M', '-z', '--raw', '--numstat']
   const onOutput = splitAt(0, changesReader(result, maxFiles))
   await gitOutput([...args, '--no-ext-diff', '--no-textconv'], {
+    ...options,
     dir,
     input: `${unknown.join('\n')}\n`,
     onOutput,

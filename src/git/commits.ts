@@ -5,7 +5,7 @@ import { GitFailed, GitOutputTooLarge } from './errors.ts'
 import { checkedId, EMPTY_TREE } from './names.ts'
 import { MAX_READ_BYTES } from './object-reader.ts'
 import { objectReaders } from './object-readers.ts'
-import { gitOutput } from './run.ts'
+import { type GitOptions, gitOutput } from './run.ts'
 
 /** Who wrote a commit, and when: ISO 8601 in seconds, in the writer's time zone (`…T10:00:00+02:00`). */
 export interface Signature {
@@ -46,7 +46,11 @@ const known = new LRUCache<string, CommitFacts>({
  *
  * @throws InvalidGitArgument when an id is malformed
  */
-export async function commitFacts(dir: string, shas: Iterable<string>): Promise<Map<string, CommitFacts>> {
+export async function commitFacts(
+  dir: string,
+  shas: Iterable<string>,
+  options: Pick<GitOptions, 'queue' | 'signal'> = {},
+): Promise<Map<string, CommitFacts>> {
   const result = new Map<string, CommitFacts>()
   const unknown = new Set<string>()
   for (const sha of shas) {
@@ -56,7 +60,7 @@ export async function commitFacts(dir: string, shas: Iterable<string>): Promise<
   }
   if (unknown.size === 0) return result
   const headers = await commitHeaders(dir, [...unknown])
-  await readCommits(dir, headers, MAX_COMMIT_BYTES, (sha, content) => {
+  await readCommits(dir, headers, MAX_COMMIT_BYTES, options, (sha, content) => {
     const facts = parseCommit(sha, content)
     known.set(`${dir}\0${sha}`, facts)
     result.set(sha, facts)
@@ -74,7 +78,7 @@ export async function rawCommits(dir: string, shas: readonly string[]): Promise<
   const headers = await commitHeaders(dir, shas)
   if (headers.reduce((bytes, { size }) => bytes + size, 0) > MAX_COMMITS_BYTES)
     throw new GitOutputTooLarge(`commits of more than ${MAX_COMMITS_BYTES} bytes`)
-  await readCommits(dir, headers, MAX_COMMITS_BYTES, (sha, content) => result.set(sha, content))
+  await readCommits(dir, headers, MAX_COMMITS_BYTES, {}, (sha, content) => result.set(sha, content))
   const absent = shas.find((sha) => !result.has(sha))
   if (absent !== undefined) throw new GitFailed(['cat-file'], 0, `${absent} is not a commit`)
   return result
@@ -90,6 +94,7 @@ async function readCommits(
   dir: string,
   headers: readonly ObjectHeader[],
   maxBytes: number,
+  options: Pick<GitOptions, 'queue' | 'signal'>,
   found: (sha: string, content: Buffer) => void,
 ): Promise<void> {
   const isLarge = ({ size }: ObjectHeader) => size > MAX_READ_BYTES
@@ -103,7 +108,7 @@ async function readCommits(
       if (typeof answer !== 'string') found(answer.sha, answer.content)
     },
   })
-  await gitOutput(['cat-file', '--batch'], { dir, input: input.join(''), onOutput })
+  await gitOutput(['cat-file', '--batch'], { ...options, dir, input: input.join(''), onOutput })
 }
 
 /** Splits the content of a commit. `values` gives the values of all headers with a name, read as latin1. */

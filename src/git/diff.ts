@@ -1,10 +1,13 @@
 /** The difference between two commits as text, for `git apply` or `git am`. */
 import { Readable } from 'node:stream'
 import { LRUCache } from 'lru-cache'
+import { ErrorWithRefusal } from '../refusal.ts'
 import { failureOf } from './child-process.ts'
 import { GitUnavailable } from './errors.ts'
+import { standardShare, type TransferShare } from './limits.ts'
+import { meteredOutput } from './metered-output.ts'
 import { checkedId } from './names.ts'
-import { startStallTimer } from './request-body.ts'
+import { rememberFailure, rememberingFailure } from './remembered-failures.ts'
 import { startTransfer } from './transfer.ts'
 
 export type DiffKind = 'diff' | 'patch'
@@ -19,6 +22,8 @@ export interface DiffTextOptions {
   binary: boolean
   /** Ends git and the stream. */
   signal?: AbortSignal | undefined
+  /** What the client may take of the server. */
+  share?: TransferShare
 }
 
 /** Texts up to this size are read whole and cached. */
@@ -35,17 +40,19 @@ const COMMON = ['--full-index', '--no-color', '--no-ext-diff', '--no-textconv'] 
 /**
  * The difference between `from`, which must be an ancestor, and `to`. A text of at most one megabyte comes as a
  * buffer, and from a cache the next time. A larger text comes as a stream. git is ended when the stream is
- * destroyed, when `signal` is aborted, or when nobody reads the stream for ten minutes. The stream ends in an
- * error when git breaks off.
+ * destroyed, when `signal` is aborted, when git works for too long, or when the client reads too slowly. The stream
+ * ends in an error when git breaks off.
  *
- * @throws GitFailed when a commit, or an object of it, does not exist; RepositoryMissing, GitUnavailable
+ * @throws GitFailed when a commit, or an object of it, does not exist; RepositoryMissing, GitUnavailable, SlotsFull;
+ * GitTooSlow or GitOutputTooLarge, also the next time without asking git
  */
 export async function diffText(
   dir: string,
   from: string,
   to: string,
-  { kind, binary, signal }: DiffTextOptions,
+  options: DiffTextOptions,
 ): Promise<Buffer | Readable> {
+  const { kind, binary } = options
   checkedId(from)
   checkedId(to)
   const args =
@@ -53,37 +60,46 @@ export async function diffText(
       ? ['format-patch', '--stdout', '--binary', ...COMMON, `${from}..${to}`, '--']
       : ['diff-tree', '-r', '-M', '-p', ...(binary ? ['--binary'] : []), ...COMMON, from, to, '--']
   const key = [dir, ...args].join('\0')
-  const before = small.get(key)
-  if (before !== undefined) return before
+  return small.get(key) ?? (await rememberingFailure(key, () => readDiffText(dir, args, key, options)))
+}
 
-  const transfer = await startTransfer([`--git-dir=${dir}`, ...args], { config: [], signal })
+async function readDiffText(
+  dir: string,
+  args: readonly string[],
+  key: string,
+  { signal, share = standardShare }: DiffTextOptions,
+): Promise<Buffer | Readable> {
+  const transfer = await startTransfer([`--git-dir=${dir}`, ...args], { config: [], signal, share })
   const stop = () => transfer.stop()
-  const stallTimer = startStallTimer(stop)
   signal?.addEventListener('abort', stop, { once: true })
   if (signal?.aborted) stop()
+  const rest = output()
   const end = () => {
-    stallTimer.stop()
     signal?.removeEventListener('abort', stop)
     stop()
+    // It may wait for a reader who does not come back.
+    rest.return(undefined).catch(() => undefined)
   }
 
   async function* output(): AsyncGenerator<Buffer> {
     try {
-      for await (const chunk of transfer.stdout) {
-        stallTimer.restart()
-        yield chunk
-      }
+      yield* meteredOutput(transfer.stdout, share, stop)
     } catch (error) {
       signal?.throwIfAborted()
+      rememberFailure(key, error)
+      if (error instanceof ErrorWithRefusal) throw error
       throw new GitUnavailable('git was ended before its output was complete', { cause: error })
     }
     const ending = await transfer.ended
-    if (ending.code !== 0) throw failureOf(args, ending, dir)
+    signal?.throwIfAborted()
+    if (ending.code === 0) return
+    const failure = failureOf(args, ending, dir)
+    rememberFailure(key, failure)
+    throw failure
   }
 
   try {
     transfer.stdin.end()
-    const rest = output()
     const held: Buffer[] = []
     for (let size = 0; size <= MAX_HELD; ) {
       const { done, value } = await rest.next()
@@ -96,7 +112,7 @@ export async function diffText(
       held.push(value)
       size += value.length
     }
-    return Readable.from(following(held, rest)).once('close', end)
+    return Readable.from(following(held, rest), { objectMode: false }).once('close', end)
   } catch (error) {
     end()
     throw error

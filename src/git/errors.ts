@@ -64,9 +64,14 @@ export class UnknownContentEncoding extends ErrorWithRefusal {
   readonly refusal = refuse.unsupported(this.message)
 }
 
-/** The client went away, or sent nothing for too long, before its request was complete. */
-export class GitClientGone extends Error {
-  override readonly name = 'GitClientGone'
+/** The client went away, or sent or read too slowly, before its request or its answer was complete. */
+export class GitClientGone extends ErrorWithRefusal {
+  readonly refusal = refuse.timedOut('the request did not arrive in time')
+}
+
+/** git took longer than a reader's question may take. The same question would take as long again. */
+export class GitTooSlow extends ErrorWithRefusal {
+  readonly refusal = refuse.unprocessable('this takes the server longer than it may take')
 }
 
 /**

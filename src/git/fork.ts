@@ -1,6 +1,6 @@
 /** Copies repositories. A copy shares disk space with the original, but stays when the original is deleted. */
 import { constants } from 'node:fs'
-import { copyFile, link, mkdir } from 'node:fs/promises'
+import { copyFile, link, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { exists, flush, hasCode, isMissing, unlessMissing } from '../disk.ts'
 import { forEachConcurrently } from '../turns.ts'
@@ -10,12 +10,15 @@ import { takeObjectFiles } from './object-files.ts'
 import { listRefs, type Ref } from './refs.ts'
 import { createRepository } from './repository.ts'
 import { gitOutput } from './run.ts'
+import { splitAt } from './split.ts'
+import { quotedPath } from './staging.ts'
 
 /**
  * Copies the repository `fromDir` to `toDir`, whose parent must exist: all branches and tags. Object files become hard links (or copies, where the file system can't link),
  * so either repository may be deleted later. The original may receive pushes during the call: each ref of the
  * fork has a value that it had at some time during the call. A crash leaves the fork complete or absent. A
- * repository that exists at `toDir` stays unchanged.
+ * repository that exists at `toDir` stays unchanged. Objects that the fork's refs do not reach are not copied: when there
+ * are some, the fork gets a pack of its own.
  *
  * @throws RepositoryMissing, and the errors of git
  */
@@ -26,12 +29,53 @@ export async function forkRepository(fromDir: string, toDir: string): Promise<'c
   const head = (await gitOutput(['symbolic-ref', 'HEAD'], { dir: fromDir })).toString('utf8').trim()
   const defaultBranch = head.replace(/^refs\/heads\//, '')
   return await createRepository(toDir, { defaultBranch }, async (draft) => {
-    const linked = await linkObjects(join(fromDir, 'objects'), join(draft, 'objects'))
+    const objects = join(draft, 'objects')
+    let linked = await linkObjects(join(fromDir, 'objects'), objects)
+    if (!(await hasOnly(draft, refs))) {
+      await clear(objects)
+      await packHistory(draft, fromDir, refs)
+      linked = [join(objects, 'pack')]
+    }
     // A deletion renames the repository first. If the name still exists, all objects existed until now.
     if (!(await exists(join(fromDir, 'HEAD')))) throw new RepositoryMissing(`no repository at ${fromDir}`)
     await writeRefs(draft, refs)
     for (const directory of linked) await flush(directory)
   })
+}
+
+/** Long histories take minutes. */
+const HISTORY_TIMEOUT = 30 * 60_000
+const NEWLINE = 0x0a
+
+const tipsIn = (refs: readonly Ref[]) =>
+  [...new Set(refs.map(({ sha }) => sha))].map((sha) => `${sha}\n`).join('')
+
+/**
+ * Whether the repository has no object that these refs do not reach: what was removed from a branch, and what only
+ * pull requests have, is not for the fork. An object that is there twice counts as such an object.
+ */
+async function hasOnly(dir: string, refs: readonly Ref[]): Promise<boolean> {
+  const counts = (await gitOutput(['count-objects', '-v'], { dir })).toString('latin1')
+  const count = (name: string) => Number(new RegExp(`^${name}: (\\d+)$`, 'm').exec(counts)?.[1] ?? 0)
+  let reachable = 0
+  const onOutput = splitAt(NEWLINE, () => {
+    reachable += 1
+  })
+  const args = ['rev-list', '--objects', '--no-object-names', '--stdin']
+  await gitOutput(args, { dir, input: tipsIn(refs), onOutput, timeout: HISTORY_TIMEOUT })
+  return count('count') + count('in-pack') === reachable
+}
+
+async function clear(objects: string): Promise<void> {
+  await rm(objects, { recursive: true })
+  for (const name of ['info', 'pack']) await mkdir(join(objects, name), { recursive: true })
+}
+
+/** Writes what the refs reach as one pack. */
+async function packHistory(dir: string, fromDir: string, refs: readonly Ref[]): Promise<void> {
+  const args = ['pack-objects', '-q', '--revs', '--delta-base-offset', join(dir, 'objects/pack/pack')]
+  const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(join(fromDir, 'objects')) }
+  await gitOutput(args, { dir, input: tipsIn(refs), env, timeout: HISTORY_TIMEOUT })
 }
 
 /** Writes the refs one by one without flushing, and then packs them into one file that git flushes. */

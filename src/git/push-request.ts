@@ -15,6 +15,8 @@ export interface PushRequest {
   options: string[]
   /** All bytes that were read from the body. git must get them before the rest of the body. */
   front: Buffer
+  /** Where in the body the pack begins, in bytes. */
+  packStart: number
 }
 
 const DEFAULT_LIMITS = { maxBytes: 8 * 1024 * 1024, maxCommands: 100_000 }
@@ -55,7 +57,7 @@ export async function readPushRequest(body: Readable, limits = DEFAULT_LIMITS): 
   if (capabilities.has('push-options')) {
     for await (const line of packets.untilFlush()) options.push(line)
   }
-  return { commands, capabilities, shallow, options, front: packets.front() }
+  return { commands, capabilities, shallow, options, front: packets.front(), packStart: packets.taken() }
 }
 
 function parseCommand(line: string): RefChange {
@@ -83,6 +85,7 @@ function packetsOf(body: Readable, maxBytes: number) {
 
   return {
     front: () => Buffer.concat(front),
+    taken: () => size - unread.length,
     async *untilFlush(): AsyncGenerator<string> {
       for (;;) {
         const next = readPacket(unread)

@@ -1,15 +1,20 @@
 /** Receives a push: refuses it before git sees it, or lets git do it, records it, and only then answers. */
 import type { Readable } from 'node:stream'
 import { inTurn } from '../turns.ts'
-import { failureOf } from './child-process.ts'
+import { failureOf, NO_MEMORY } from './child-process.ts'
 import type { GitConfig } from './environment.ts'
 import { GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
+import { type HeldBody, holdBody } from './held-body.ts'
+import { standardShare } from './limits.ts'
 import { refNameProblem } from './names.ts'
+import { bandPackets } from './pkt-line.ts'
 import { answerHook, hookAsks, preparePushHook } from './push-hook.ts'
 import type { PushJournal } from './push-journal.ts'
 import { type PushRequest, readPushRequest, refusalReport } from './push-request.ts'
+import { withQuarantine } from './quarantines.ts'
 import { flushRefs, type RefChange, readRefs } from './refs.ts'
-import { drainBody, startStallTimer, watchBody } from './request-body.ts'
+import { drainBody } from './request-body.ts'
+import { revivals } from './revivals.ts'
 import type { TrustedKeys } from './signatures.ts'
 import { startTransfer, type Transfer, type TransferOptions } from './transfer.ts'
 
@@ -43,8 +48,10 @@ const FORWARD_ONLY: GitConfig = [['receive.denyNonFastForwards', 'true']]
 
 /** git's answer names each ref at most twice: there is room for 100,000 refs. */
 const MAX_ANSWER = 64 * 1024 * 1024
-/** How long git may take to end after its input was cut off. */
-const GRACE_MS = 10_000
+/** Where in git's answer the end of one of its programs is reported. */
+const MAX_REASON = 64 * 1024
+/** More than the largest pack by this much is held, so that git itself sees that the pack is too large. */
+const TOO_LARGE_BY = 1024 * 1024
 
 export interface ReceiveOptions extends TransferOptions, TrustedKeys {
   journal: PushJournal
@@ -86,13 +93,13 @@ export interface ReceiveOptions extends TransferOptions, TrustedKeys {
 
 /**
  * Does a push, and returns the answer to `POST …/git-receive-pack`, whose type is
- * `application/x-git-receive-pack-result`. `body` is the decoded request. It streams to git; git's answer is held
- * back until `record` has resolved.
+ * `application/x-git-receive-pack-result`. `body` is the decoded request. All of it is read before a slot is taken and
+ * git starts; git's answer is held back until `record` has resolved.
  *
- * When the body breaks off, git ends and moves nothing. When the body is complete, the push is done and recorded
- * even if the client is gone.
+ * When the body breaks off, git never starts. When git has started, the push is done and recorded even if the client
+ * is gone. A push that takes too much time or memory is refused in git's own answer.
  *
- * @throws MalformedGitRequest, GitRequestTooLarge, GitClientGone, RepositoryMissing, GitUnavailable,
+ * @throws MalformedGitRequest, GitRequestTooLarge, GitClientGone, RepositoryMissing, GitUnavailable, SlotsFull,
  * GitFailed, PushUnrecorded, SigningFailed when `signingKey` can't be read, or what `check` throws
  */
 export async function receivePack(dir: string, body: Readable, options: ReceiveOptions): Promise<Buffer> {
@@ -113,24 +120,36 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
       : [...RECEIVE_CONFIG, ['receive.maxInputSize', String(options.maxBytes)]]
   const forwardOnly = new Set(options.forwardOnly)
   const guarded = push.commands.some(({ ref, to }) => to !== null && forwardOnly.has(ref))
-  const asks = options.checkAgain !== undefined
-  const hook = await preparePushHook(push.commands, { ...options, asks })
+  const { maxBytes = Number.POSITIVE_INFINITY, signal } = options
+  const most = push.front.length + maxBytes + TOO_LARGE_BY
+  const held = await holdBody(dir, body, { front: push.front, most, signal })
   try {
-    return await runAndRecord(dir, body, push, {
-      ...options,
-      asks,
-      config: [...config, ...(guarded ? FORWARD_ONLY : []), ...hook.config],
-      env: hook.env,
-    })
+    const revived = await revivals(dir, push, held, options)
+    if (revived.size > 0) return refusalReport(push, revived)
+    const asks = options.checkAgain !== undefined
+    const hook = await preparePushHook(push.commands, { ...options, asks })
+    try {
+      return await withQuarantine(dir, (brokenOff) =>
+        runAndRecord(dir, held, push, brokenOff, {
+          ...options,
+          asks,
+          config: [...config, ...(guarded ? FORWARD_ONLY : []), ...hook.config],
+          env: hook.env,
+        }),
+      )
+    } finally {
+      await hook.remove()
+    }
   } finally {
-    await hook.remove()
+    await held.release()
   }
 }
 
 async function runAndRecord(
   dir: string,
-  body: Readable,
+  held: HeldBody,
   push: PushRequest,
+  brokenOff: () => Promise<void>,
   options: ReceiveOptions & { config: GitConfig; env: Record<string, string> },
 ): Promise<Buffer> {
   const args = ['receive-pack', '--stateless-rpc', dir]
@@ -140,17 +159,20 @@ async function runAndRecord(
     await transfer.ended
     throw new GitUnavailable("the push can't be written to the journal", { cause: error })
   })
-  const running = runGit(transfer, push, body, options.signal)
+  const { workMs } = options.share ?? standardShare
+  const running = runGit(transfer, held, workMs)
   const { channel } = transfer
   // The turn begins before the refs move, so that nothing is decided between the question and the record.
   const asked = channel !== undefined && (await Promise.race([hookAsks(channel), running.then(() => false)]))
   let refusal: Awaited<ReturnType<typeof decideAgain>> | undefined
+  let updates: RefChange[] = []
   try {
     await inTurn(dir, async () => {
       if (asked) refusal = await decideAgain(push, options)
       if (asked) answerHook(channel, refusal === undefined)
-      await running
-      const updates = await appliedChanges(dir, push)
+      const { ending } = await running
+      if (ending.code === null) await brokenOff()
+      updates = await appliedChanges(dir, push)
       if (updates.length > 0) await options.record(updates)
     })
   } catch (error) {
@@ -161,15 +183,28 @@ async function runAndRecord(
   }
   // The push is recorded. A marker that can't be removed only costs the next recovery a comparison.
   await options.journal.finish(marker).catch(() => undefined)
-  const { answer, ending, broken } = await running
+  const { answer, ending, late } = await running
   if (refusal !== undefined) {
     if ('error' in refusal) throw refusal.error
     return refusalReport(push, refusal.reasons)
   }
-  if (broken !== undefined) throw broken.reason
+  if (late && updates.length === 0) {
+    const reason = `the push took longer than ${Math.ceil(workMs / 1000)} s`
+    return refusalReport(push, new Map(push.commands.map(({ ref }) => [ref, reason])))
+  }
+  // Some of the refs moved. They are recorded, and the client sees them when it asks again.
+  if (late) throw new GitUnavailable(`a push was ended after ${workMs} ms`)
   if (answer === undefined) throw new GitOutputTooLarge(`git's answer has more than ${MAX_ANSWER} bytes`)
   if (ending.code !== 0 && answer.length === 0) throw failureOf(args, ending, dir)
-  return answer
+  return withReason(answer, push)
+}
+
+/** git's answer to a push that needed too much memory shows only that a program of git ended. */
+function withReason(answer: Buffer, { capabilities }: PushRequest): Buffer {
+  if (!capabilities.has('side-band-64k') || !NO_MEMORY.test(answer.toString('latin1', 0, MAX_REASON)))
+    return answer
+  const reason = 'the push needs more memory than this server gives to a git process\n'
+  return Buffer.concat([bandPackets(2, Buffer.from(reason)), answer])
 }
 
 /** What the second decision says against a push: reasons, or an error. Undefined when it is still allowed. */
@@ -208,49 +243,27 @@ async function appliedChanges(dir: string, { commands }: PushRequest): Promise<R
 }
 
 /**
- * Passes the body on to git. `answer`: git's answer to the client, undefined when it is too large. `broken`: set when
- * the request broke off.
+ * Gives the request to git. `answer`: git's answer to the client, undefined when it is too large. `late`: git was ended
+ * because it took longer than `workMs`.
  */
-async function runGit(
-  transfer: Transfer,
-  push: PushRequest,
-  body: Readable,
-  signal: AbortSignal | undefined,
-) {
+async function runGit(transfer: Transfer, held: HeldBody, workMs: number) {
   const chunks: Buffer[] = []
   let size = 0
   transfer.stdout.on('data', (chunk: Buffer) => {
     size += chunk.length
     if (size <= MAX_ANSWER) chunks.push(chunk)
   })
-
-  let broken: { reason: unknown } | undefined
-  let lastResort: NodeJS.Timeout | undefined
-  const breakOff = (reason: unknown) => {
-    if (broken !== undefined) return
-    broken = { reason }
-    stallTimer.stop()
-    body.unpipe(transfer.stdin)
-    // When its input is cut off, git moves no ref and cleans up. A signal could interrupt the cleanup.
-    transfer.stdin.end()
-    lastResort = setTimeout(transfer.stop, GRACE_MS)
-  }
-  const stallTimer = startStallTimer(breakOff)
-  const unwatch = watchBody(body, signal, breakOff)
-  body.on('data', stallTimer.restart)
-  body.once('end', stallTimer.stop)
-  transfer.stdin.once('close', () => {
-    // git may refuse a pack early. The client reads the reason only after it has sent everything.
-    body.unpipe(transfer.stdin)
-    body.resume()
-  })
-  transfer.stdin.write(push.front)
-  body.pipe(transfer.stdin)
-
+  let late = false
+  const timer = setTimeout(() => {
+    late = true
+    transfer.stop()
+  }, workMs)
+  const request = held.stream()
+  request.on('error', transfer.stop)
+  // git may refuse a pack early.
+  transfer.stdin.once('close', () => request.destroy())
+  request.pipe(transfer.stdin)
   const ending = await transfer.ended
-  clearTimeout(lastResort)
-  unwatch()
-  stallTimer.stop()
-  body.off('data', stallTimer.restart)
-  return { answer: size <= MAX_ANSWER ? Buffer.concat(chunks) : undefined, ending, broken }
+  clearTimeout(timer)
+  return { answer: size <= MAX_ANSWER ? Buffer.concat(chunks) : undefined, ending, late }
 }

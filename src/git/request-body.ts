@@ -5,6 +5,20 @@ import { type Duplex, finished, PassThrough, type Readable, Transform } from 'no
 import { createGunzip } from 'node:zlib'
 import { GitClientGone, GitRequestTooLarge, MalformedGitRequest, UnknownContentEncoding } from './errors.ts'
 
+/**
+ * How fast a client must send or read: after `graceMs` milliseconds, at least `bytesPerSecond` on average since the
+ * beginning. So each transfer has a deadline, and a large one has more time.
+ */
+export interface Pace {
+  graceMs: number
+  bytesPerSecond: number
+}
+
+/** The milliseconds that `bytes` may take. */
+export function timeFor({ graceMs, bytesPerSecond }: Pace, bytes: number): number {
+  return graceMs + (1000 * bytes) / bytesPerSecond
+}
+
 /** A client that neither sends nor reads a byte for this long is disconnected. */
 const STALL_TIMEOUT_MS = 600_000
 /** How many bytes of a refused push are read, so that the client gets to read the reason. */
@@ -37,6 +51,28 @@ export function limitBody(body: Readable, maxBytes: number): Readable {
       else done(new GitRequestTooLarge(`the request may have at most ${maxBytes} bytes`))
     },
   })
+  return passOn(body, counted)
+}
+
+/** The same bytes, with the error `GitClientGone` when they come too slowly. */
+export function paceBody(body: Readable, pace: Pace): Readable {
+  const start = performance.now()
+  let size = 0
+  const counted = new Transform({
+    transform(chunk, _encoding, done) {
+      size += chunk.length
+      done(null, chunk)
+    },
+  })
+  const left = () => start + timeFor(pace, size) - performance.now()
+  const check = () => {
+    const more = left()
+    if (more > 0) timer = setTimeout(check, more)
+    else counted.destroy(new GitClientGone('the request came too slowly'))
+  }
+  let timer = setTimeout(check, left())
+  counted.once('close', () => clearTimeout(timer))
+  counted.once('end', () => clearTimeout(timer))
   return passOn(body, counted)
 }
 

@@ -24,7 +24,11 @@ export async function commitOfTagOrId(dir: string, name: string): Promise<string
 async function commitOfShortId(dir: string, id: string): Promise<string | undefined> {
   if (!/^[0-9a-f]+$/.test(id) || id.length < SHORTEST_ID || id.length >= 40) return undefined
   const input = `${id}^{commit}\n`
-  const output = await gitOutput(['cat-file', '--batch-check=%(objectname) %(objecttype)'], { dir, input })
+  const output = await gitOutput(['cat-file', '--batch-check=%(objectname) %(objecttype)'], {
+    queue: 'query',
+    dir,
+    input,
+  })
   // git answers `<name> missing` or `<name> ambiguous` when there is not exactly one commit.
   return /^([0-9a-f]{40}) commit$/m.exec(output.toString('utf8'))?.[1]
 }

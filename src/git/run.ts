@@ -3,16 +3,25 @@
  * limited number at the same time.
  */
 import { availableParallelism } from 'node:os'
-import { createSlots } from '../turns.ts'
+import { createFairSlots } from '../fair-slots.ts'
 import { cannotStart, type Ending, killNow, startProcess, unusable } from './child-process.ts'
 import { type GitConfig, gitEnvironment } from './environment.ts'
-import { GitFailed, GitOutputTooLarge, GitUnavailable } from './errors.ts'
+import { GitFailed, GitOutputTooLarge, GitTooSlow, GitUnavailable } from './errors.ts'
 
 const MEGABYTE = 1024 * 1024
 const DEFAULT_MAX_OUTPUT = 64 * MEGABYTE
 const DEFAULT_TIMEOUT = 120_000
 
-const commandSlots = createSlots(Math.max(4, 2 * availableParallelism()))
+/**
+ * Commands and queries wait in queues of their own, so that no reader delays a merge. Of each, no repository can take
+ * the last slot, nor the last place of those who wait.
+ */
+const slotsOf = (size: number, waiting: number) =>
+  createFairSlots({ size, share: Math.max(1, size - 1), waiting, waitingShare: waiting / 2 })
+const QUEUES = {
+  command: slotsOf(Math.max(4, 2 * availableParallelism()), 4096),
+  query: slotsOf(Math.max(2, availableParallelism()), 256),
+}
 
 const commandEnvironment = gitEnvironment()
 
@@ -27,9 +36,14 @@ export interface GitOptions {
   maxOutput?: number
   /** Takes the output while it arrives. Nothing is held then, and `maxOutput` does not apply. */
   onOutput?: (chunk: Buffer) => void
-  /** Milliseconds that the command may run, default 120,000. More ends it with `GitUnavailable`. */
+  /**
+   * Where the command waits for its turn: with the `command`s that change something (default), or with the queries of
+   * readers. `held`: the caller has a slot already.
+   */
+  queue?: keyof typeof QUEUES | 'held'
+  /** Milliseconds that the command may run, default 120,000. More ends it: a command with `GitUnavailable`, a query with `GitTooSlow`. */
   timeout?: number
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 export interface GitResult extends Ending {
@@ -41,7 +55,7 @@ export interface GitResult extends Ending {
 /**
  * Runs one git command. Resolves with its exit code, also when the code is not 0.
  *
- * @throws GitOutputTooLarge, GitUnavailable, RepositoryMissing, or the signal's reason
+ * @throws GitOutputTooLarge, GitTooSlow, GitUnavailable, RepositoryMissing, SlotsFull, or the signal's reason
  */
 export async function git(args: readonly string[], options: GitOptions = {}): Promise<GitResult> {
   const result = await run('git', args, options)
@@ -82,16 +96,26 @@ export async function gitLines(args: readonly string[], options: GitOptions): Pr
 }
 
 async function run(program: string, args: readonly string[], options: GitOptions): Promise<GitResult> {
-  const release = await commandSlots.take(options.signal)
+  const { queue = 'command', dir = '' } = options
+  const release = queue === 'held' ? undefined : await QUEUES[queue].take(dir, options.signal)
   try {
     return await runNow(program, args, options)
   } finally {
-    release()
+    release?.()
   }
 }
 
 function runNow(program: string, args: readonly string[], options: GitOptions): Promise<GitResult> {
-  const { dir, input, config, env, maxOutput = DEFAULT_MAX_OUTPUT, onOutput, signal } = options
+  const {
+    queue = 'command',
+    dir,
+    input,
+    config,
+    env,
+    maxOutput = DEFAULT_MAX_OUTPUT,
+    onOutput,
+    signal,
+  } = options
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted()
     const base = config === undefined ? commandEnvironment : gitEnvironment(config)
@@ -113,7 +137,8 @@ function runNow(program: string, args: readonly string[], options: GitOptions): 
     signal?.addEventListener('abort', aborted, { once: true })
     const timeout = options.timeout ?? DEFAULT_TIMEOUT
     const timer = setTimeout(() => {
-      stop(new GitUnavailable(`${program} ${args[0]} took more than ${timeout} ms`))
+      const message = `${program} ${args[0]} took more than ${timeout} ms`
+      stop(queue === 'command' ? new GitUnavailable(message) : new GitTooSlow(message))
     }, timeout)
 
     child.stdout.on('data', (chunk: Buffer) => {

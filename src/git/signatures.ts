@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { GitConfig } from './environment.ts'
 import { GitUnavailable, SigningFailed } from './errors.ts'
 import { checkedId } from './names.ts'
-import { gitLines, sshKeygen } from './run.ts'
+import { type GitOptions, gitLines, sshKeygen } from './run.ts'
 
 /** The keys whose signatures are good. When neither is set, no signature is good. */
 export interface TrustedKeys {
@@ -78,13 +78,15 @@ export async function unsignedCommits(
   dir: string,
   shas: readonly string[],
   keys: TrustedKeys,
+  options: Pick<GitOptions, 'queue' | 'signal'> = {},
 ): Promise<string[]> {
   const asked = shas.map(checkedId)
   if (asked.length === 0 || !trustsAnyone(keys)) return asked
   const directory = await mkdtemp(join(tmpdir(), 'git-signers-'))
   try {
-    const options = ['--no-walk=unsorted', '--ignore-missing', '--no-show-signature', '--stdin']
-    const verdicts = await gitLines(['log', ...options, `--format=${VERDICT}`], {
+    const words = ['--no-walk=unsorted', '--ignore-missing', '--no-show-signature', '--stdin']
+    const verdicts = await gitLines(['log', ...words, `--format=${VERDICT}`], {
+      ...options,
       dir,
       config: verificationConfig(await writeTrustedKeys(directory, keys)),
       input: asked.map((sha) => `${sha}\n`).join(''),

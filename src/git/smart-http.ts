@@ -1,13 +1,16 @@
 /** git's smart HTTP protocol for clones and fetches. `receive-pack.ts` handles pushes. */
-import { once } from 'node:events'
-import { PassThrough, pipeline, type Readable, Transform } from 'node:stream'
+import { Readable } from 'node:stream'
 import { failureOf } from './child-process.ts'
 import type { GitConfig } from './environment.ts'
-import { GitFailed, MalformedGitRequest } from './errors.ts'
+import { GitFailed, GitUnavailable, MalformedGitRequest } from './errors.ts'
+import { holdBody } from './held-body.ts'
+import { standardShare } from './limits.ts'
+import { meteredOutput } from './metered-output.ts'
 import { FLUSH, packet } from './pkt-line.ts'
 import { RECEIVE_CONFIG } from './receive-pack.ts'
-import { asError, limitBody, startStallTimer, watchBody } from './request-body.ts'
-import { startTransfer, type TransferOptions } from './transfer.ts'
+import { asError, limitBody } from './request-body.ts'
+import { startTransferNow, type TransferOptions } from './transfer.ts'
+import { unreachableWant } from './wants.ts'
 
 export type GitService = 'git-upload-pack' | 'git-receive-pack'
 
@@ -16,10 +19,16 @@ export function isGitService(name: unknown): name is GitService {
 }
 
 const UPLOAD_CONFIG: GitConfig = [
-  // Allow what hosting services allow: partial clones, and fetching a commit by its id.
+  // Allow what hosting services allow: partial clones, and fetching a commit by its id. We check the ids ourselves.
   ['uploadpack.allowFilter', 'true'],
   ['uploadpack.allowTipSHA1InWant', 'true'],
   ['uploadpack.allowReachableSHA1InWant', 'true'],
+  ['uploadpack.allowAnySHA1InWant', 'true'],
+  // Other filters cost a walk of the whole history with a pattern for each path.
+  ['uploadpackfilter.allow', 'false'],
+  ['uploadpackfilter.blob:none.allow', 'true'],
+  ['uploadpackfilter.blob:limit.allow', 'true'],
+  ['uploadpackfilter.tree.allow', 'true'],
 ]
 
 /** Most bytes of the request in which a client names the commits that it wants and has. */
@@ -29,7 +38,7 @@ const MAX_UPLOAD_REQUEST = 32 * 1024 * 1024
  * The answer to `GET …/info/refs?service=SERVICE`. Its type is `application/x-SERVICE-advertisement`, and nobody
  * may cache it.
  *
- * @throws RepositoryMissing, GitUnavailable, GitFailed: all before the first byte
+ * @throws RepositoryMissing, GitUnavailable, GitFailed, SlotsFull: all before the first byte
  */
 export async function advertiseRefs(
   dir: string,
@@ -39,22 +48,20 @@ export async function advertiseRefs(
   const command = service.slice('git-'.length)
   const args = [command, '--stateless-rpc', '--advertise-refs', dir]
   const config = service === 'git-upload-pack' ? UPLOAD_CONFIG : RECEIVE_CONFIG
-  const body = new PassThrough()
-  body.end()
-  const answer = await exchange(args, body, { ...options, config })
   // Version 2 of the protocol has no `# service` header.
   const isVersion2 = service === 'git-upload-pack' && /(^|:)version=2(:|$)/.test(options.protocol ?? '')
-  if (!isVersion2) answer.unshift(Buffer.concat([packet(`# service=${service}\n`), Buffer.from(FLUSH)]))
-  return answer
+  const front = isVersion2 ? [] : [Buffer.concat([packet(`# service=${service}\n`), Buffer.from(FLUSH)])]
+  const release = await takeSlot(options)
+  return await exchange(args, Readable.from([]), { ...options, config, release, front })
 }
 
 /**
  * The answer to `POST …/git-upload-pack`, of type `application/x-git-upload-pack-result`. `body` is the decoded
- * request. git is ended when the body breaks off, when the answer is destroyed (`pipeline` does this when the
- * client goes away), or when no byte moves for ten minutes.
+ * request. All of it is read before a slot is taken. git is ended when the answer is destroyed (`pipeline` does this
+ * when the client goes away), when it works for too long, or when the client reads too slowly.
  *
  * @throws RepositoryMissing, GitUnavailable, GitFailed, MalformedGitRequest, GitClientGone,
- * GitRequestTooLarge or the body's own error: all before the first byte
+ * GitRequestTooLarge, GitTooSlow, SlotsFull or the body's own error: all before the first byte
  */
 export async function uploadPack(
   dir: string,
@@ -62,64 +69,104 @@ export async function uploadPack(
   options: TransferOptions = {},
 ): Promise<Readable> {
   const args = ['upload-pack', '--stateless-rpc', '--strict', dir]
-  const request = limitBody(body, MAX_UPLOAD_REQUEST)
+  const held = await holdBody(dir, limitBody(body, MAX_UPLOAD_REQUEST), options)
+  let release = () => {}
   try {
-    return await exchange(args, request, { ...options, config: UPLOAD_CONFIG })
+    const giveSlot = await takeSlot(options)
+    release = () => {
+      giveSlot()
+      void held.release()
+    }
+    const refused = await unreachableWant(dir, held.stream(), options.signal)
+    if (refused !== undefined) {
+      release()
+      // git's own words for an object that it does not serve.
+      return Readable.from([packet(`ERR upload-pack: not our ref ${refused}`)])
+    }
+    return await exchange(args, held.stream(), { ...options, config: UPLOAD_CONFIG, release })
   } catch (error) {
+    release()
+    await held.release()
     const malformed = error instanceof GitFailed && CLIENTS_FAULT.test(error.stderr)
     throw malformed ? new MalformedGitRequest('this is not a git request', { cause: error }) : error
   }
 }
 
+const takeSlot = ({ share = standardShare, signal }: TransferOptions) =>
+  share.slots.take(share.client, signal)
+
 /** Messages with which git ends because of the client. The exit code doesn't tell this. */
 const CLIENTS_FAULT =
   /^fatal: (protocol error|git upload-pack: protocol error|the remote end hung up|unknown (capability|request)|unexpected (line|packet)|invalid command|no command)/m
 
-/** Streams the body to git, and returns git's output as soon as the first bytes have arrived. */
+/**
+ * Gives the request to git, and returns git's output as soon as the first bytes have arrived, after `front`.
+ * `release` is called when git has ended.
+ */
 async function exchange(
   args: readonly string[],
-  body: Readable,
-  options: TransferOptions & { config: GitConfig },
+  request: Readable,
+  options: TransferOptions & { config: GitConfig; release: () => void; front?: readonly Buffer[] },
 ): Promise<Readable> {
-  const transfer = await startTransfer(args, options)
-  const answer = new Transform({
-    transform(chunk, _encoding, done) {
-      stallTimer.restart()
-      done(null, chunk)
-    },
-    flush(done) {
-      // An answer that was cut off must not look complete.
-      transfer.ended.then(
-        ({ code, stderr }) => done(code === null ? new GitFailed(args, code, stderr) : null),
-        done,
-      )
-    },
-  })
-  // Until the caller listens, errors reject the promise or are dropped.
-  answer.on('error', () => undefined)
-  const stop = (reason: unknown) => answer.destroy(asError(reason))
-  const stallTimer = startStallTimer(stop)
-  // `watchBody` ends with the body, but the server's shutdown must end the answer too.
-  const unwatch = watchBody(body, undefined, stop)
-  const { signal } = options
+  const { signal, share = standardShare, front = [] } = options
+  const transfer = await startTransferNow(args, options)
+  let answer: Readable | undefined
+  const stop = (reason: unknown) => {
+    transfer.stop()
+    answer?.destroy(asError(reason))
+  }
   const aborted = () => stop(signal?.reason)
   if (signal?.aborted) aborted()
   else signal?.addEventListener('abort', aborted, { once: true })
-  pipeline(transfer.stdout, answer, () => {
-    stallTimer.stop()
-    unwatch()
+  const rest = output()
+  const end = () => {
     signal?.removeEventListener('abort', aborted)
+    request.destroy()
     transfer.stop()
-    // Drop the input that git did not read, so that the connection doesn't wait for it.
-    body.unpipe(transfer.stdin)
-    body.resume()
-  })
-  body.pipe(transfer.stdin)
+    // It may wait for a reader who does not come back.
+    rest.return(undefined).catch(() => undefined)
+  }
 
-  await once(answer, 'readable')
-  if (answer.readableLength > 0) return answer
-  const ending = await transfer.ended
-  if (ending.code === 0) return answer
-  answer.destroy()
-  throw failureOf(args, ending, args.at(-1))
+  async function* output(): AsyncGenerator<Buffer> {
+    try {
+      yield* meteredOutput(transfer.stdout, share, stop)
+    } catch (error) {
+      signal?.throwIfAborted()
+      throw error instanceof GitFailed ? error : ended(error)
+    }
+    // An answer that was cut off must not look complete.
+    const { code, stderr } = await transfer.ended
+    signal?.throwIfAborted()
+    if (code === null) throw new GitFailed(args, code, stderr)
+  }
+
+  request.on('error', stop)
+  request.pipe(transfer.stdin)
+  try {
+    const first = await rest.next()
+    if (!first.done) {
+      answer = Readable.from(joined([...front, first.value], rest), { objectMode: false })
+      // Until the caller listens, errors are dropped.
+      answer.on('error', () => undefined)
+      return answer.once('close', end)
+    }
+    const ending = await transfer.ended
+    if (ending.code !== 0) throw failureOf(args, ending, args.at(-1))
+    end()
+    return Readable.from(front)
+  } catch (error) {
+    end()
+    throw error
+  }
+}
+
+async function* joined(first: readonly Buffer[], rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
+  yield* first
+  yield* rest
+}
+
+/** The error of an output that broke off. */
+function ended(error: unknown): unknown {
+  const broken = error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE'
+  return broken ? new GitUnavailable('git was ended before its output was complete', { cause: error }) : error
 }

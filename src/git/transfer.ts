@@ -1,13 +1,10 @@
 /** Starts a git process that streams to and from a client on the network. */
 import { once } from 'node:events'
-import { availableParallelism } from 'node:os'
 import { Duplex } from 'node:stream'
-import { createSlots } from '../turns.ts'
 import { cannotStart, isRunning, killNow, signalGroup, startProcess } from './child-process.ts'
 import { type GitConfig, gitEnvironment } from './environment.ts'
+import { standardShare, type TransferShare } from './limits.ts'
 
-/** Clones, fetches and pushes last as long as their client is slow, so they don't share slots with commands. */
-const transferSlots = createSlots(Math.max(16, 8 * availableParallelism()))
 /** From SIGTERM to SIGKILL. */
 const GRACE_MS = 5_000
 
@@ -18,22 +15,33 @@ export interface TransferOptions {
   signal?: AbortSignal | undefined
   /** Gives the process a fourth stream, on which its hook asks: see `push-hook.ts`. */
   asks?: boolean
+  /** What the client may take of the server. */
+  share?: TransferShare
 }
 
 export type Transfer = Awaited<ReturnType<typeof startTransfer>>
 
-/** Starts `git ARGS`. Waits first while too many transfers are running. */
+/** Starts `git ARGS`. Waits first while too many transfers are running. @throws SlotsFull, GitUnavailable */
 export async function startTransfer(
+  args: readonly string[],
+  options: TransferOptions & { config: GitConfig; env?: Record<string, string> },
+) {
+  const { slots, client } = options.share ?? standardShare
+  const release = await slots.take(client, options.signal)
+  return await startTransferNow(args, { ...options, release })
+}
+
+/** Starts `git ARGS` in a slot that the caller has taken. `release` is called once, when the process has ended. */
+export async function startTransferNow(
   args: readonly string[],
   {
     protocol,
-    signal,
     asks = false,
     config,
     env = {},
-  }: TransferOptions & { config: GitConfig; env?: Record<string, string> },
+    release,
+  }: TransferOptions & { config: GitConfig; env?: Record<string, string>; release: () => void },
 ) {
-  const release = await transferSlots.take(signal)
   try {
     const version = protocol?.split(':').findLast((token) => /^version=[012]$/.test(token))
     const more = version === undefined ? env : { ...env, GIT_PROTOCOL: version }

@@ -8,6 +8,7 @@ const STATUS: Record<RefusalKind, number> = {
   forbidden: 403,
   notFound: 404,
   notAllowed: 405,
+  timedOut: 408,
   conflict: 409,
   preconditionFailed: 412,
   tooLarge: 413,
@@ -64,6 +65,8 @@ export function sendProblem(error: Error, request: FastifyRequest, reply: Fastif
   if (status >= 500 && error instanceof Refused) request.log.info(message)
   else if (status >= 500) request.log.error({ err: error }, message)
   if (status === 401) reply.header('WWW-Authenticate', 'Basic realm="Mergelog", charset="UTF-8"')
+  // The rest of a request that came too slowly is not read.
+  if (status === 408) reply.header('Connection', 'close')
   if ((status === 429 || status === 503) && !reply.hasHeader('Retry-After')) reply.header('Retry-After', '1')
   const body: ErrorBody = { message, url: docsUrl, ...(errors && { errors }) }
   return reply.code(status).type('application/json; charset=utf-8').send(body)

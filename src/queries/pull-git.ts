@@ -11,11 +11,14 @@ import { commitChanges, commitRange } from '../git/commit-range.ts'
 import { type CommitFacts, commitFacts } from '../git/commits.ts'
 import { diffText } from '../git/diff.ts'
 import { GitFailed } from '../git/errors.ts'
+import type { GitLimits, Question } from '../git/limits.ts'
+import { rememberingFailure } from '../git/remembered-failures.ts'
 import { unsignedCommits } from '../git/signatures.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { flagOf, OptionalText } from '../http/optional-text.ts'
 import { pageOf, sendCommitPaging } from '../http/paging.ts'
 import { Refused, refuse } from '../refusal.ts'
+import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { ChangedFileWire, changedFileWire } from '../wire/changed-files.ts'
 import { type CommitContext, CommitWire, commitWire } from '../wire/commits.ts'
@@ -47,30 +50,33 @@ async function askGit<T>(request: FastifyRequest, question: () => Promise<T>): P
 export async function sendDiff(
   request: FastifyRequest,
   reply: FastifyReply,
-  ...[dir, from, to, options]: Parameters<typeof diffText>
+  ...[limits, dir, from, to, options]: [GitLimits, ...Parameters<typeof diffText>]
 ): Promise<FastifyReply> {
   const signal = clientGone(reply)
-  try {
-    const text = await askGit(request, () => diffText(dir, from, to, { ...options, signal }))
-    return reply.type('text/plain; charset=utf-8').send(text)
-  } catch (error) {
-    if (signal.aborted) return reply.hijack()
-    throw error
-  }
+  const share = limits.diffs.shareOf(clientOf(request))
+  const text = await askGit(request, () => diffText(dir, from, to, { ...options, signal, share }))
+  return reply.type('text/plain; charset=utf-8').send(text)
 }
 
 /** By repository, keys and commits: which commits are well signed. */
 const verdicts = createAnswerCache<ReadonlySet<string>>(10_000, ({ size }) => 1 + size)
 
 /** Ids of the commits with a good signature of the server or of an allowed signer. */
-async function verifiedOf({ config }: Services, dir: string, commits: readonly CommitFacts[]) {
+async function verifiedOf(
+  { config }: Services,
+  dir: string,
+  commits: readonly CommitFacts[],
+  { queue, signal }: Question,
+) {
   const { signingKey, allowedSigners } = config
   const signed = commits.filter((commit) => commit.signed !== undefined).map(({ sha }) => sha)
   if (signed.length === 0 || (signingKey ?? allowedSigners) === undefined) return new Set<string>()
-  return verdicts(`${dir}\0${signingKey}\0${allowedSigners}\0${signed.join()}`, async () => {
-    const unsigned = new Set(await unsignedCommits(dir, signed, { signingKey, allowedSigners }))
+  const verify = async (unwanted: AbortSignal) => {
+    const options = { queue, signal: unwanted }
+    const unsigned = new Set(await unsignedCommits(dir, signed, { signingKey, allowedSigners }, options))
     return new Set(signed.filter((sha) => !unsigned.has(sha)))
-  })
+  }
+  return verdicts(`${dir}\0${signingKey}\0${allowedSigners}\0${signed.join()}`, verify, signal)
 }
 
 /** Users by the e-mail addresses of authors and committers. */
@@ -86,6 +92,8 @@ async function peopleOf(
 export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { maxDiffLines, maxDiffFiles, maxDiffLineCharacters } = services.config
   const bounds = { maxLines: maxDiffLines, maxFiles: maxDiffFiles, maxLineCharacters: maxDiffLineCharacters }
+
+  const { diffs } = services.gitLimits
 
   return async (app) => {
     app.get(
@@ -103,20 +111,25 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { repository, pull, dir } = await pullInGit(services, request)
         const page = pageOf(request.query, services.config)
-        const { total, commits, changes } = await askGit(request, async () => {
+        const wanted = flagOf(request.query.verification, true)
+        const read = async (question: Question) => {
+          const { queue, signal } = question
           const start = pull.merged === null ? pull.base.sha : pull.mergeBase
-          const range = await commitRange(dir, start, pull.head.sha)
+          const range = await commitRange(dir, start, pull.head.sha, { queue, signal })
           const ids = range.page(page.skip, page.limit)
-          const facts = await commitFacts(dir, ids)
+          const facts = await commitFacts(dir, ids, { queue, signal })
           const commits = ids.flatMap((id) => facts.get(id) ?? [])
-          const changes = await commitChanges(dir, commits, services.config.maxDiffFiles)
-          return { total: range.total, commits, changes }
-        })
+          const changes = await commitChanges(dir, commits, services.config.maxDiffFiles, question)
+          const verified = wanted ? await verifiedOf(services, dir, commits, question) : null
+          return { total: range.total, commits, changes, verified }
+        }
+        const work = [dir, pull.base.sha, pull.head.sha, 'commits'].join('\0')
+        const { total, commits, changes, verified } = await askGit(request, () =>
+          rememberingFailure(work, () => diffs.ask(clientOf(request), clientGone(reply), read)),
+        )
         const people = await peopleOf(services, commits)
         const publicUrl = services.publicUrl()
         sendCommitPaging(request, reply, publicUrl, page, total)
-        const wanted = flagOf(request.query.verification, true)
-        const verified = wanted ? await verifiedOf(services, dir, commits) : null
         const files = flagOf(request.query.files, true)
         const context = { repository, publicUrl, people, changes, verified, files }
         return commits.map((commit) => commitWire(commit, context))
@@ -143,7 +156,11 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
         const skipTo = query['skip-to'] ?? ''
         const head = pull.head.sha
         const files = await askGit(request, () =>
-          changedFiles(dir, pull.mergeBase, head, { whitespace, skipTo, bounds }),
+          changedFiles(dir, pull.mergeBase, head, {
+            ...{ whitespace, skipTo, bounds },
+            ask: (signal, answer) => diffs.ask(clientOf(request), signal, answer),
+            signal: clientGone(reply),
+          }),
         )
         const publicUrl = services.publicUrl()
         sendCommitPaging(request, reply, publicUrl, page, files.length)
@@ -177,7 +194,7 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
         reply.headers({ ETag: tag, 'Cache-Control': 'private, no-cache' })
         if (matches(request.headers['if-none-match'], tag)) return reply.code(304).send()
         try {
-          return await sendDiff(request, reply, dir, from, to, { kind, binary })
+          return await sendDiff(request, reply, services.gitLimits, dir, from, to, { kind, binary })
         } catch (error) {
           reply.removeHeader('ETag')
           throw error

@@ -10,6 +10,11 @@ declare module 'fastify' {
   }
 }
 
+/** Whose share of the server a request takes: that of the account, or of the address without one. */
+export function clientOf({ requester, ip }: Pick<FastifyRequest, 'requester' | 'ip'>): string {
+  return requester === null ? `address ${ip}` : `account ${requester.id}`
+}
+
 /** The signed-in requester. @throws Refused (unauthenticated) for an anonymous request */
 export function signedIn({ requester }: Pick<FastifyRequest, 'requester'>): AccountDocument {
   if (requester === null) throw new Refused(refuse.unauthenticated('sign in first'))

@@ -1,9 +1,11 @@
 /** The commits of a pull request at a moment, and their diff. */
 import type { FastifyBaseLogger } from 'fastify'
 import { html } from 'ghtml'
+import { SlotsFull } from '../fair-slots.ts'
 import { commitRange } from '../git/commit-range.ts'
 import { type CommitFacts, commitFacts } from '../git/commits.ts'
-import { GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing } from '../git/errors.ts'
+import { GitFailed, GitOutputTooLarge, GitTooSlow, GitUnavailable, RepositoryMissing } from '../git/errors.ts'
+import type { TransferShare } from '../git/limits.ts'
 import { drawnDiff } from './diff.ts'
 import { count, instant, shortId } from './words.ts'
 
@@ -11,19 +13,30 @@ import { count, instant, shortId } from './words.ts'
 const COMMITS = 50
 const SUBJECT_CHARACTERS = 200
 
+/** Who asks, and what they may take of the server. */
+interface Reader {
+  log: FastifyBaseLogger
+  share: TransferShare
+  signal: AbortSignal
+}
+
 /** Undefined when git no longer has the commits or is unavailable: the page is shown without them. */
 async function changesOf(
   dir: string,
   { commitsFrom, from, to }: { commitsFrom: string; from: string; to: string },
-  log: FastifyBaseLogger,
+  { log, share, signal }: Reader,
 ) {
   try {
-    const range = await commitRange(dir, commitsFrom, to)
+    const options = { queue: 'query', signal } as const
+    const range = await commitRange(dir, commitsFrom, to, options)
     const ids = range.page(0, COMMITS)
-    const [facts, diff] = await Promise.all([commitFacts(dir, ids), drawnDiff(dir, from, to)])
+    const [facts, diff] = await Promise.all([
+      commitFacts(dir, ids, options),
+      drawnDiff(dir, from, to, share, signal),
+    ])
     return { commits: ids.flatMap((id) => facts.get(id) ?? []), total: range.total, diff }
   } catch (error) {
-    const known = [GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing]
+    const known = [GitFailed, GitOutputTooLarge, GitTooSlow, GitUnavailable, RepositoryMissing, SlotsFull]
     if (!known.some((type) => error instanceof type)) throw error
     log.warn({ err: error }, 'the page shows a pull request without its commits')
     return undefined
@@ -41,9 +54,9 @@ function commitItem({ sha, message, author }: CommitFacts): string {
 export async function changesSection(
   dir: string,
   range: { commitsFrom: string; from: string; to: string },
-  { name, wholeUrl, log }: { name: string; wholeUrl: string; log: FastifyBaseLogger },
+  { name, wholeUrl, ...reader }: Reader & { name: string; wholeUrl: string },
 ): Promise<string> {
-  const changes = await changesOf(dir, range, log)
+  const changes = await changesOf(dir, range, reader)
   const content =
     changes === undefined
       ? '<p class="none">The commits of this moment were deleted, or cannot be read now.</p>'

@@ -4,6 +4,7 @@ import { html as draw } from 'diff2html'
 import { type DiffFile, LineType } from 'diff2html/lib/types.js'
 import { createAnswerCache } from '../git/answer-cache.ts'
 import { diffText } from '../git/diff.ts'
+import type { TransferShare } from '../git/limits.ts'
 import { type DiffBounds, diffFiles } from './diff-files.ts'
 
 const BOUNDS: DiffBounds = { files: 200, lines: 2000, characters: 400 }
@@ -98,17 +99,24 @@ const drawn = createAnswerCache<DrawnDiff>(32 * 1024 * 1024, ({ markup }) => 200
  * The diff between two commits, cached.
  * @throws GitFailed when a commit or one of its objects is missing; RepositoryMissing, GitUnavailable
  */
-export function drawnDiff(dir: string, from: string, to: string): Promise<DrawnDiff> {
-  return drawn(`${dir}\0${from}\0${to}`, async () => {
-    const { text, complete } = await startOfDiff(dir, from, to)
+export function drawnDiff(
+  dir: string,
+  from: string,
+  to: string,
+  share: TransferShare,
+  signal: AbortSignal,
+): Promise<DrawnDiff> {
+  const draw = async (unwanted: AbortSignal) => {
+    const { text, complete } = await startOfDiff(dir, from, to, share, unwanted)
     const { files, cut } = diffFiles(text, complete, BOUNDS)
     return { markup: await drawnFiles(files), cut }
-  })
+  }
+  return drawn(`${dir}\0${from}\0${to}`, draw, signal)
 }
 
 /** The first part of git's output. Ends git when it has read enough. */
-async function startOfDiff(dir: string, from: string, to: string) {
-  const output = await diffText(dir, from, to, { kind: 'diff', binary: false })
+async function startOfDiff(dir: string, from: string, to: string, share: TransferShare, signal: AbortSignal) {
+  const output = await diffText(dir, from, to, { kind: 'diff', binary: false, share, signal })
   if (Buffer.isBuffer(output)) return { text: output.toString('utf8'), complete: true }
   const chunks: Buffer[] = []
   let size = 0

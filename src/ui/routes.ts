@@ -3,6 +3,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { pullStream } from '../events/streams.ts'
+import { clientGone } from '../http/client-gone.ts'
 import { requestedBeginning } from '../http/event-stream.ts'
 import { OptionalText } from '../http/optional-text.ts'
 import { sendLive } from '../queries/history-live.ts'
@@ -14,6 +15,7 @@ import { pullReplayer } from '../queries/replay/replayers.ts'
 import { momentOf, revisionOf } from '../queries/replay/routes.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { type RepositoryAccess, type RepositoryPath, repositoryFor } from '../rights/repository-access.ts'
+import { clientOf } from '../rights/requester.ts'
 import { isOpenTo } from '../rights/visibility.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { PullParams, type PullRequestWire, pullFor } from '../wire/pulls.ts'
@@ -96,7 +98,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { from, to } = diffOf((await replayer.at(momentOf(query))).body)
         reply.header('Cache-Control', 'private, no-store')
         const dir = gitDirOf(services, found.repository.id)
-        return sendDiff(request, reply, dir, from, to, { kind: 'diff', binary: false })
+        return sendDiff(request, reply, services.gitLimits, dir, from, to, { kind: 'diff', binary: false })
       },
     )
 
@@ -143,6 +145,8 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
             name: diffName(pull),
             wholeUrl: `${paths.page}/diff?revision=${revision}`,
             log: request.log,
+            share: services.gitLimits.diffs.shareOf(clientOf(request)),
+            signal: clientGone(reply),
           })
         const stateAndPrevious = async () => {
           if (revision <= 0) return { now: (await replayer.at({ revision })).body, before: undefined }

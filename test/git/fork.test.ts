@@ -56,6 +56,24 @@ t.test('a fork shares disk space with the original and survives its deletion', a
   t.equal(await userGit(to, ['log', '--format=%s', 'ü/next']), 'b\na')
 })
 
+t.test('line 11: objects that no ref of the fork reaches are not carried into it', async (t) => {
+  const { from, to, a } = await setUp(t)
+  const removed = await commit(from, 'removed', { secret: 'x' }, [a])
+  const proposed = await commit(from, 'proposed', { f: 'y' }, [a])
+  await userGit(from, ['update-ref', 'refs/pull/2/head', proposed])
+  t.equal(await forkRepository(from, to), 'created')
+  const ids = [removed, proposed, a].map((id) => `${id}\n`).join('')
+  t.equal(
+    await userGit(to, ['cat-file', '--batch-check=%(objectname) %(objecttype)'], ids),
+    `${removed} missing\n${proposed} missing\n${a} commit`,
+  )
+  t.equal(await userGit(to, ['fsck', '--strict', '--full']), '', 'nothing dangles, and nothing is missing')
+  t.same(
+    await listRefs(to),
+    (await listRefs(from)).filter(({ ref }) => !ref.startsWith('refs/pull/')),
+  )
+})
+
 t.test('forking again changes nothing, and the rest of a fork that crashed is removed', async (t) => {
   const { root, from, to, a } = await setUp(t)
   const draft = `${to}.new-0b9a1f3e-53f5-4f7d-b3c7-0f2ae1a4f2c1`

@@ -186,18 +186,22 @@ t.test('a client that goes away during a clone leaves no process', async (t) => 
   await until('the request has ended', () => server.requests.at(-1)?.error !== undefined)
 })
 
-t.test('a client that goes away during its request leaves no process', async (t) => {
-  const { dir, url, server } = await setUp(t)
-  const socket = connect(Number(new URL(url).port), '127.0.0.1')
-  socket.write('POST /one.git/git-upload-pack HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n0032want')
-  await until('git runs', async () => (await gitProcesses(dir)).length > 0)
-  socket.destroy()
-  await until('git has ended', async () => (await gitProcesses(dir)).length === 0)
-  await until(
-    'the server knows that the client is gone',
-    () => server.requests.at(-1)?.error === 'GitClientGone',
-  )
-})
+t.test(
+  'git starts when the whole request is there; a client that goes away before starts none',
+  async (t) => {
+    const { dir, url, server } = await setUp(t)
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    socket.write('POST /one.git/git-upload-pack HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n0032want')
+    await until('the request has come', () => server.requests.length > 0)
+    t.same(await gitProcesses(dir), [])
+    socket.destroy()
+    await until(
+      'the server knows that the client is gone',
+      () => server.requests.at(-1)?.error === 'GitClientGone',
+    )
+    t.same(await gitProcesses(dir), [])
+  },
+)
 
 t.test('a server that shuts down ends its transfers', async (t) => {
   const { dir, url, server } = await setUp(t)

@@ -12,6 +12,7 @@ import { tokenRoutes } from '../../src/commands/users/tokens.ts'
 import { loadConfig } from '../../src/config.ts'
 import { LOG_START, type RecordedEvent } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
+import { createGitLimits } from '../../src/git/limits.ts'
 import { openPushJournal } from '../../src/git/push-journal.ts'
 import { registerErrors } from '../../src/http/errors.ts'
 import { accountFold } from '../../src/projections/accounts.ts'
@@ -84,6 +85,7 @@ export async function identityApp(
       signal: new AbortController().signal,
     }),
     gitDir: join(dir, 'git'),
+    gitLimits: createGitLimits(config),
     attachments: await openAttachmentFiles(join(dir, 'attachments')),
     pushJournal: await openPushJournal(join(dir, 'pushes')),
     live: createLiveEvents({ events, projector, toJson: historyJson, log: app.log }),

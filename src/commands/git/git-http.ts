@@ -1,11 +1,11 @@
 /** The routes of git's smart HTTP protocol, `/{owner}/{repo}.git`: with the credentials and rights of the API. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Permission } from '../../events/domain-events.ts'
 import { receivePack } from '../../git/receive-pack.ts'
 import type { RefChange } from '../../git/refs.ts'
-import { decodeBody } from '../../git/request-body.ts'
+import { decodeBody, paceBody } from '../../git/request-body.ts'
 import { advertiseRefs, type GitService, isGitService, uploadPack } from '../../git/smart-http.ts'
 import { clientGone } from '../../http/client-gone.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
@@ -15,7 +15,7 @@ import { requireScope } from '../../rights/auth.ts'
 import { documentsNow } from '../../rights/documents-now.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import { type RepositoryAccess, repositoryFor } from '../../rights/repository-access.ts'
-import { signedIn } from '../../rights/requester.ts'
+import { clientOf, signedIn } from '../../rights/requester.ts'
 import type { Routes } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { mayPushAnyBranch, pushableRefs } from '../pull-requests/maintainer-edits.ts'
@@ -169,6 +169,15 @@ export const gitHttpRoutes: Routes = (services) => {
     return typeof protocol === 'string' ? protocol : undefined
   }
 
+  const { reads, pushes, pace } = services.gitLimits
+  /** The decoded body, which takes a place among those that are being read. @throws SlotsFull */
+  async function bodyOf(request: FastifyRequest, reply: FastifyReply, { placeForBody }: typeof reads) {
+    const leave = await placeForBody(clientOf(request))
+    reply.raw.once('close', leave)
+    const body = decodeBody(paceBody(request.raw, pace), request.headers['content-encoding'])
+    return body.once('close', leave)
+  }
+
   return async (app) => {
     const hidden = { schema: { params: GitParams, hide: true } }
     // git itself reads the body, as much of it and when it wants. Any other content type gives 415.
@@ -188,7 +197,9 @@ export const gitHttpRoutes: Routes = (services) => {
       const { repository } = await gitRepository(services, request, request.params, service)
       const signal = clientGone(reply)
       const dir = gitDirOf(services, repository.id)
-      const answer = await advertiseRefs(dir, service, { protocol: protocolOf(request), signal })
+      // Readers must not keep the first request of a push waiting.
+      const share = (service === 'git-upload-pack' ? reads : pushes).shareOf(clientOf(request))
+      const answer = await advertiseRefs(dir, service, { protocol: protocolOf(request), signal, share })
       return reply
         .type(`application/x-${service}-advertisement`)
         .header('Cache-Control', 'no-cache, max-age=0, must-revalidate')
@@ -200,10 +211,16 @@ export const gitHttpRoutes: Routes = (services) => {
       { ...hidden, config: { scopeLevel: 'read' } },
       async (request, reply) => {
         const { repository } = await gitRepository(services, request, request.params, 'git-upload-pack')
-        const body = decodeBody(request.raw, request.headers['content-encoding'])
-        const signal = clientGone(reply)
-        const options = { protocol: protocolOf(request), signal }
-        const answer = await uploadPack(gitDirOf(services, repository.id), body, options)
+        const options = {
+          protocol: protocolOf(request),
+          signal: clientGone(reply),
+          share: reads.shareOf(clientOf(request)),
+        }
+        const answer = await uploadPack(
+          gitDirOf(services, repository.id),
+          await bodyOf(request, reply, reads),
+          options,
+        )
         return reply
           .type('application/x-git-upload-pack-result')
           .header('Cache-Control', 'no-cache')
@@ -220,13 +237,14 @@ export const gitHttpRoutes: Routes = (services) => {
       const rules: PushRules = { problems: new Map(), requireSigned: [], forwardOnly: [] }
       const answer = await receivePack(
         gitDirOf(services, repository.id),
-        decodeBody(request.raw, request.headers['content-encoding']),
+        await bodyOf(request, reply, pushes),
         {
           ...rules,
           signingKey,
           allowedSigners,
           protocol: protocolOf(request),
           signal: clientGone(reply),
+          share: pushes.shareOf(clientOf(request)),
           journal: services.pushJournal,
           key: `${repository.id}`,
           maxBytes: Number.isFinite(maxPushBytes) ? maxPushBytes : undefined,

@@ -1,0 +1,128 @@
+/** Limits concurrency fairly: no key holds more than its share of the slots, nor of the places of those who wait. */
+import { ErrorWithRefusal, type Refusal, refuse } from './refusal.ts'
+
+export interface FairLimits {
+  /** How many things run at the same time. */
+  size: number
+  /** How many of them may belong to one key. Default: a quarter of `size`, at least 1. */
+  share?: number
+  /** How many may wait. 0: nobody waits; who finds no free slot is refused. Default: 16 for each slot. */
+  waiting?: number
+  /** How many of those who wait may belong to one key. Default: a quarter of `waiting`. */
+  waitingShare?: number
+}
+
+export interface FairSlots {
+  /**
+   * Waits for a free slot and takes it. `key` is whose work it is. The caller must call the returned function when it
+   * is done; a second call does nothing.
+   *
+   * A slot that becomes free goes to the key that holds the fewest, and among these to the one that came first.
+   *
+   * @throws SlotsFull when too many wait already, or the signal's reason when it is aborted before a slot is free
+   */
+  take(key: string, signal?: AbortSignal): Promise<() => void>
+  /** How many slots are taken, and how many wait. */
+  counts(): { running: number; waiting: number }
+}
+
+/** Too much is running and waiting already: for this client (429), or in all (503). */
+export class SlotsFull extends ErrorWithRefusal {
+  readonly refusal: Refusal
+
+  constructor(whose: 'own' | 'all') {
+    super(whose === 'own' ? 'this client has too many requests at once' : 'too many requests at once')
+    this.refusal =
+      whose === 'own'
+        ? refuse.tooManyRequests('you have too many requests at once; try again when they are done')
+        : refuse.unavailable('the server has too many requests at once; try again')
+  }
+}
+
+const quarterOf = (count: number) => Math.max(1, Math.floor(count / 4))
+
+/** Makes slots, all free. What it remembers of a key ends with the last slot or wait of that key. */
+export function createFairSlots(limits: FairLimits): FairSlots {
+  const { size, share = quarterOf(size), waiting: places = 16 * size } = limits
+  const { waitingShare = quarterOf(places) } = limits
+  let running = 0
+  let waiting = 0
+  const held = new Map<string, number>()
+  /** Those who wait, by key, in order of arrival. */
+  const queues = new Map<string, Map<() => void, number>>()
+  let arrivals = 0
+
+  const heldBy = (key: string) => held.get(key) ?? 0
+
+  function start(key: string): void {
+    running += 1
+    held.set(key, heldBy(key) + 1)
+  }
+
+  function leave(key: string, wake: () => void): void {
+    const queue = queues.get(key)
+    if (queue?.delete(wake)) waiting -= 1
+    if (queue?.size === 0) queues.delete(key)
+  }
+
+  /** The key that gets the next slot: that with the fewest slots, then that whose first has waited longest. */
+  function nextKey(): string | undefined {
+    let best: { key: string; count: number; arrival: number } | undefined
+    for (const [key, queue] of queues) {
+      const count = heldBy(key)
+      if (count >= share) continue
+      const [arrival = 0] = queue.values()
+      if (best === undefined || count < best.count || (count === best.count && arrival < best.arrival)) {
+        best = { key, count, arrival }
+      }
+    }
+    return best?.key
+  }
+
+  function releaseOnce(key: string): () => void {
+    let released = false
+    return () => {
+      if (released) return
+      released = true
+      running -= 1
+      const left = heldBy(key) - 1
+      if (left > 0) held.set(key, left)
+      else held.delete(key)
+      const next = nextKey()
+      if (next === undefined) return
+      const [wake] = queues.get(next)?.keys() ?? []
+      wake?.()
+    }
+  }
+
+  return {
+    async take(key, signal) {
+      signal?.throwIfAborted()
+      if (running < size && heldBy(key) < share) {
+        start(key)
+        return releaseOnce(key)
+      }
+      const queue = queues.get(key) ?? new Map<() => void, number>()
+      if (waiting >= places) throw new SlotsFull(heldBy(key) < share && queue.size === 0 ? 'all' : 'own')
+      if (queue.size >= waitingShare) throw new SlotsFull('own')
+      queues.set(key, queue)
+      waiting += 1
+      await new Promise<void>((resolve, reject) => {
+        const giveUp = () => {
+          leave(key, wake)
+          reject(signal?.reason)
+        }
+        const wake = () => {
+          signal?.removeEventListener('abort', giveUp)
+          leave(key, wake)
+          start(key)
+          resolve()
+        }
+        queue.set(wake, arrivals++)
+        signal?.addEventListener('abort', giveUp, { once: true })
+      })
+      return releaseOnce(key)
+    },
+    counts: () => ({ running, waiting }),
+  }
+}

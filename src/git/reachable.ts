@@ -1,0 +1,161 @@
+/** Which objects the refs of a repository reach. Nobody gets, copies or revives an object that no ref reaches. */
+import { createHash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { GitFailed } from './errors.ts'
+import { objectReaders } from './object-readers.ts'
+import { type GitOptions, git } from './run.ts'
+import { splitAt } from './split.ts'
+
+const NEWLINE = 0x0a
+/** How long a search may take, in milliseconds. */
+const SEARCH_MS = 60_000
+/** The objects of larger repositories are not remembered: each search walks the history again. */
+const MAX_REMEMBERED = 500_000
+/** An id in a `Set` takes about this many bytes. */
+const BYTES_PER_ID = 80
+
+/** The refs of a repository at a moment. */
+export interface Tips {
+  /** The ids that refs have: commits, and the tag objects of annotated tags. */
+  ids: ReadonlySet<string>
+  /** The same for the same ids. */
+  fingerprint: string
+}
+
+/** Ids of objects. In parts, because a large Set holds the event loop when it grows. */
+export interface ObjectIds {
+  size: number
+  has(id: string): boolean
+  add(id: string): void
+}
+
+export function createObjectIds(): ObjectIds {
+  const parts = new Map<string, Set<string>>()
+  let size = 0
+  return {
+    get size() {
+      return size
+    },
+    has: (id) => parts.get(id.slice(0, 2))?.has(id.slice(2)) ?? false,
+    add(id) {
+      const part = parts.get(id.slice(0, 2)) ?? new Set<string>()
+      parts.set(id.slice(0, 2), part)
+      const before = part.size
+      part.add(id.slice(2))
+      size += part.size - before
+    },
+  }
+}
+
+type SearchOptions = Pick<GitOptions, 'signal' | 'queue'>
+
+/** All refs that a reader may see: every ref of the repository. */
+export async function tipsOf(dir: string, options: SearchOptions = {}): Promise<Tips> {
+  const ids = new Set<string>()
+  const hash = createHash('sha256')
+  const onOutput = splitAt(NEWLINE, (line) => {
+    const id = line.toString('latin1')
+    if (ids.has(id)) return
+    ids.add(id)
+    hash.update(id)
+  })
+  await checked(['for-each-ref', '--format=%(objectname)'], { ...options, dir, onOutput })
+  return { ids, fingerprint: hash.digest('base64') }
+}
+
+const remembered = new LRUCache<string, ObjectIds>({
+  maxSize: 2 * MAX_REMEMBERED * BYTES_PER_ID,
+  sizeCalculation: ({ size }) => 1000 + size * BYTES_PER_ID,
+})
+
+/**
+ * One of the ids that no ref reaches; undefined when refs reach all. Costs nothing for tips, one process for commits,
+ * and a walk of the history at most for trees and blobs, which is remembered while no ref moves.
+ *
+ * @throws GitUnavailable after a minute
+ */
+export async function firstUnreachable(
+  dir: string,
+  ids: Iterable<string>,
+  tips: Tips,
+  options: SearchOptions = {},
+): Promise<string | undefined> {
+  const wanted = [...new Set(ids)].filter((id) => !tips.ids.has(id))
+  if (wanted.length === 0) return undefined
+  const known = remembered.get(`${dir}\0${tips.fingerprint}`)
+  const headers = await objectReaders.headers(dir, wanted)
+  const absent = headers.indexOf(undefined)
+  if (absent !== -1) return wanted[absent]
+  const isCommit = (i: number) => headers[i]?.type === 'commit'
+  const commits = wanted.filter((_, i) => isCommit(i))
+  const others = wanted.filter((_, i) => !isCommit(i))
+  if (commits.length > 0) {
+    const found = await unreachableCommit(dir, commits, options)
+    if (found !== undefined) return found
+  }
+  if (others.length === 0) return undefined
+  if (known !== undefined) return others.find((id) => !known.has(id))
+  const missing = new Set(others)
+  // Most wanted trees and blobs are those of a branch's newest commit.
+  await walk(dir, ['--no-walk', '--all'], missing, options)
+  if (missing.size === 0) return undefined
+  const all = await walk(dir, ['--all'], missing, options)
+  if (all !== undefined) remembered.set(`${dir}\0${tips.fingerprint}`, all)
+  const [first] = missing
+  return first
+}
+
+async function unreachableCommit(
+  dir: string,
+  commits: readonly string[],
+  options: SearchOptions,
+): Promise<string | undefined> {
+  const args = ['rev-list', '--max-count=1', '--stdin', '--not', '--all']
+  const input = commits.map((id) => `${id}\n`).join('')
+  const { code, stdout, stderr } = await git(args, { ...options, dir, input, timeout: SEARCH_MS })
+  // An ancestor of an object that no ref reaches may be missing.
+  if (code === 128) return commits[0]
+  if (code !== 0) throw new GitFailed(args, code, stderr)
+  const found = stdout.toString('latin1').trim()
+  return found === '' ? undefined : found
+}
+
+/**
+ * Removes from `missing` what a walk finds. Gives all objects that it found, unless they are too many; with
+ * `--no-walk`, nothing: it stops when nothing is missing.
+ */
+async function walk(
+  dir: string,
+  where: readonly string[],
+  missing: Set<string>,
+  options: SearchOptions,
+): Promise<ObjectIds | undefined> {
+  let all = where.includes('--no-walk') ? undefined : createObjectIds()
+  const enough = new AbortController()
+  const { signal } = options
+  const giveUp = () => enough.abort(signal?.reason)
+  signal?.addEventListener('abort', giveUp, { once: true })
+  const onOutput = splitAt(NEWLINE, (line) => {
+    const id = line.toString('latin1')
+    missing.delete(id)
+    all?.add(id)
+    if (all !== undefined && all.size > MAX_REMEMBERED) all = undefined
+    if (all === undefined && missing.size === 0) enough.abort()
+  })
+  const args = ['rev-list', '--objects', '--no-object-names', ...where]
+  try {
+    signal?.throwIfAborted()
+    await checked(args, { ...options, dir, onOutput, timeout: SEARCH_MS, signal: enough.signal })
+  } catch (error) {
+    if (missing.size > 0 || signal?.aborted) throw error
+  } finally {
+    signal?.removeEventListener('abort', giveUp)
+  }
+  return all
+}
+
+/** Runs a git command whose output is taken while it arrives. @throws GitFailed, and what `git` throws */
+async function checked(args: readonly string[], options: GitOptions): Promise<void> {
+  const { code, stderr } = await git(args, options)
+  if (code !== 0) throw new GitFailed(args, code, stderr)
+}
