@@ -1,5 +1,6 @@
 /** The requester of a request, as sign-in found it. */
 import type { FastifyRequest } from 'fastify'
+import { networkOf } from '../address-ranges.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 
@@ -12,7 +13,7 @@ declare module 'fastify' {
 
 /** Whose share of the server a request takes: that of the account, or of the address without one. */
 export function clientOf({ requester, ip }: Pick<FastifyRequest, 'requester' | 'ip'>): string {
-  return requester === null ? `address ${ip}` : `account ${requester.id}`
+  return requester === null ? `address ${networkOf(ip)}` : `account ${requester.id}`
 }
 
 /** The signed-in requester. @throws Refused (unauthenticated) for an anonymous request */
