@@ -14,11 +14,11 @@ import { splitAt } from './split.ts'
 import { quotedPath } from './staging.ts'
 
 /**
- * Copies the repository `fromDir` to `toDir`, whose parent must exist: all branches and tags. Object files become hard links (or copies, where the file system can't link),
- * so either repository may be deleted later. The original may receive pushes during the call: each ref of the
- * fork has a value that it had at some time during the call. A crash leaves the fork complete or absent. A
- * repository that exists at `toDir` stays unchanged. Objects that the fork's refs do not reach are not copied: when there
- * are some, the fork gets a pack of its own.
+ * Copies the repository `fromDir` to `toDir`, whose parent must exist: all branches and tags. Object files become hard
+ * links (or copies, where the file system can't link), so either repository may be deleted later. The original may
+ * receive pushes during the call: each ref of the fork has a value that it had at some time during the call. A crash
+ * leaves the fork complete or absent. A repository that exists at `toDir` stays unchanged. Objects that the fork's refs
+ * do not reach are not copied: when a pack has some, the fork gets a pack of its own.
  *
  * @throws RepositoryMissing, and the errors of git
  */
@@ -31,7 +31,7 @@ export async function forkRepository(fromDir: string, toDir: string): Promise<'c
   return await createRepository(toDir, { defaultBranch }, async (draft) => {
     const objects = join(draft, 'objects')
     let linked = await linkObjects(join(fromDir, 'objects'), objects)
-    if (!(await hasOnly(draft, refs))) {
+    if (!(await keepReachable(draft, refs))) {
       await clear(objects)
       await packHistory(draft, fromDir, refs)
       linked = [join(objects, 'pack')]
@@ -51,19 +51,30 @@ const tipsIn = (refs: readonly Ref[]) =>
   [...new Set(refs.map(({ sha }) => sha))].map((sha) => `${sha}\n`).join('')
 
 /**
- * Whether the repository has no object that these refs do not reach: what was removed from a branch, and what only
- * pull requests have, is not for the fork. An object that is there twice counts as such an object.
+ * Removes the loose objects that these refs do not reach: what was removed from a branch, what only pull requests have,
+ * and what merges that were tried have left. Resolves to whether the packs have no such object either. An object that is
+ * there twice counts as one.
  */
-async function hasOnly(dir: string, refs: readonly Ref[]): Promise<boolean> {
-  const counts = (await gitOutput(['count-objects', '-v'], { dir })).toString('latin1')
-  const count = (name: string) => Number(new RegExp(`^${name}: (\\d+)$`, 'm').exec(counts)?.[1] ?? 0)
+async function keepReachable(dir: string, refs: readonly Ref[]): Promise<boolean> {
+  const loose = new Set<string>()
+  await takeObjectFiles(join(dir, 'objects'), async (directory, names) => {
+    if (directory !== 'pack') for (const name of names) loose.add(`${directory}${name}`)
+    return true
+  })
+  const allLoose = loose.size
   let reachable = 0
-  const onOutput = splitAt(NEWLINE, () => {
+  const onOutput = splitAt(NEWLINE, (line) => {
     reachable += 1
+    if (loose.size > 0) loose.delete(line.toString('latin1'))
   })
   const args = ['rev-list', '--objects', '--no-object-names', '--stdin']
   await gitOutput(args, { dir, input: tipsIn(refs), onOutput, timeout: HISTORY_TIMEOUT })
-  return count('count') + count('in-pack') === reachable
+  await forEachConcurrently([...loose], (id) =>
+    rm(join(dir, 'objects', id.slice(0, 2), id.slice(2)), { force: true }),
+  )
+  const counts = (await gitOutput(['count-objects', '-v'], { dir })).toString('latin1')
+  const packed = Number(/^in-pack: (\d+)$/m.exec(counts)?.[1] ?? 0)
+  return packed + allLoose - loose.size === reachable
 }
 
 async function clear(objects: string): Promise<void> {

@@ -89,8 +89,18 @@ export async function holdBody(
     stream: (skip = 0) =>
       file === undefined
         ? Readable.from([Buffer.concat(chunks).subarray(skip)], { objectMode: false })
-        : file.createReadStream({ start: skip, autoClose: false }),
+        : Readable.from(contentOf(file, skip), { objectMode: false }),
     release: async () => await file?.close(),
+  }
+}
+
+/** Not a stream of the file's own: to destroy one closes the file, which may be read again. */
+async function* contentOf(file: FileHandle, start: number): AsyncGenerator<Buffer> {
+  for (let at = start; ; ) {
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(MAX_IN_MEMORY), 0, MAX_IN_MEMORY, at)
+    if (bytesRead === 0) return
+    at += bytesRead
+    yield buffer.subarray(0, bytesRead)
   }
 }
 

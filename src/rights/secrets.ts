@@ -35,14 +35,17 @@ const position = 0
 /** How long this node still accepts a secret that another node replaced. A deleted token is refused immediately. */
 const CACHE_TTL_MS = 5000
 
-/** A cache, because every request looks up its token. Each write of this process clears it. */
-const cachedTokens = perStore(
-  (): LRUCache<string, TokenSecret> => new LRUCache({ max: 10_000, ttl: CACHE_TTL_MS }),
-)
+/** A cache, because every request looks up its token. Each write of this process makes a new one. */
+const cachedTokens = perStore(() => ({ found: newCache() }))
+
+function newCache(): LRUCache<string, TokenSecret> {
+  return new LRUCache({ max: 10_000, ttl: CACHE_TTL_MS })
+}
 
 async function write(secrets: ReadStore, changes: readonly Change[]): Promise<void> {
   await secrets.apply(changes, new Map())
-  cachedTokens(secrets).clear()
+  // Not cleared: what is being read from before the write must not come into the cache after it.
+  cachedTokens(secrets).found = newCache()
 }
 
 const passwordKey = (userId: number, passwordId: string | null) =>
@@ -93,7 +96,7 @@ export async function keepToken(
 
 export async function findToken(secrets: ReadStore, token: string): Promise<TokenSecret | undefined> {
   const hash = sha256(token)
-  const found = cachedTokens(secrets)
+  const { found } = cachedTokens(secrets)
   const before = found.get(hash)
   if (before !== undefined) return before
   const secret = await secrets.get(tokenHashes, hash)
@@ -106,12 +109,12 @@ export async function forgetSecret(secrets: ReadStore, { hash }: TokenSecret): P
 }
 
 /**
- * Deletes the older secrets of the same token. When two secrets are made at the same time, the later one by `orderOf`
- * stays, no matter which call comes first.
+ * Deletes all secrets of a token but the newest by `orderOf`. When several are made at the same time, the same one stays,
+ * no matter which call comes first: each call sees its own, and the last one sees all.
  */
-export async function forgetOlderSecrets(secrets: ReadStore, kept: TokenSecret): Promise<void> {
-  const all = await secrets.find(tokenHashes, { tokenId: kept.tokenId })
-  const older = all.filter((other) => orderOf(other) < orderOf(kept))
+export async function forgetOlderSecrets(secrets: ReadStore, tokenId: number): Promise<void> {
+  const all = await secrets.find(tokenHashes, { tokenId })
+  const [, ...older] = all.toSorted((one, other) => (orderOf(one) < orderOf(other) ? 1 : -1))
   if (older.length > 0) await write(secrets, older.map(deletion))
 }
 

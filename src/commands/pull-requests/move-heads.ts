@@ -37,7 +37,16 @@ export async function recordAndMoveHeads(
   await moveHeads(services, context, repoId, refs).catch((error: unknown) =>
     services.log.warn({ err: error, repoId }, 'the heads of pull requests are left to the process'),
   )
-  await projector.waitFor(context.written, config.projectionWaitMs)
+  await untilSeen(services)
+}
+
+/**
+ * Waits until queries see all that is in the log now. What this request has written is not enough: the process may have
+ * moved the head before it.
+ */
+async function untilSeen({ events, projector, config }: Services): Promise<void> {
+  const end = await events.lastPosition().catch(() => undefined)
+  if (end !== undefined) await projector.waitFor(end, config.projectionWaitMs)
 }
 
 /** Gives the open pull requests from the moved branches their new heads. */
@@ -114,7 +123,7 @@ export async function catchUpAfterReopening(
       'the head of a reopened pull request is left to the process',
     ),
   )
-  await services.projector.waitFor(context.written, services.config.projectionWaitMs)
+  await untilSeen(services)
 }
 
 /**

@@ -75,7 +75,7 @@ async function createToken(
     if (error instanceof Refused) await forgetSecret(secrets, secret)
     throw error
   }
-  if (context.retry !== undefined) await forgetOlderSecrets(secrets, secret)
+  if (context.retry !== undefined) await forgetOlderSecrets(secrets, tokenId)
   return { made, token }
 }
 
