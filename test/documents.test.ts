@@ -105,7 +105,7 @@ t.test('every command that a document names exists', async (t) => {
 t.test('every setting that a document names exists', async (t) => {
   const known = new Set<string>([
     ...settings.map(({ name }) => name),
-    ...['MERGELOG_TOKEN', 'TEST_EVENTSTORE_URL', 'TEST_MONGODB_URL'],
+    ...['MERGELOG_TOKEN', 'TEST_EVENTSTORE_URL', 'TEST_MONGODB_URL', 'PROPERTY_SEED', 'PROPERTY_RUNS'],
     // A status of gRPC.
     'RESOURCE_EXHAUSTED',
   ])

@@ -34,7 +34,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
   ],
   arrays: ['assigneeIds', 'labelIds', 'dependencyKeys'],
   wordsIn: { words: issueTextFold.collection },
-  version: 1,
+  version: 2,
   ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
     IssueOpened: (_, event) => openedIssue(event),
@@ -48,6 +48,14 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     CommentAdded: ({ comments }) => ({ comments: comments + 1 }),
     CommentEdited: () => ({}),
     CommentDeleted: ({ comments }) => ({ comments: comments - 1 }),
+    // Only the time: a pull request was updated at the same time as an issue and as itself.
+    PullRequestHeadMoved: () => ({}),
+    TargetBranchChanged: () => ({}),
+    MaintainerEditChanged: () => ({}),
+    HeadBranchDeleted: () => ({}),
+    MergeScheduled: () => ({}),
+    MergeScheduleCanceled: () => ({}),
+    ScheduledMergeRefused: () => ({}),
   },
   derived: ({ closed, assignees, labels, milestone, dependencies }) => ({
     state: stateOf(closed),

@@ -6,6 +6,7 @@ import { issueStream, pullStream } from '../../src/events/streams.ts'
 import { issueTextFold } from '../../src/projections/issue-texts.ts'
 import { issueFold } from '../../src/projections/issues.ts'
 import { milestoneFold } from '../../src/projections/milestones.ts'
+import { pullFold } from '../../src/projections/pulls.ts'
 import { repositoryFold } from '../../src/projections/repositories.ts'
 import { specify } from '../specification.ts'
 import { at, documentOf } from './document-of.ts'
@@ -142,6 +143,33 @@ t.test('an issue document has the time when it was closed or merged', async (t) 
   })
   t.match(issueAfter(opened, status(true), status(false)), { state: 'open', closed: false, closedAt: null })
   t.match(pullAfter(pullOpened, merged), { state: 'closed', closed: true, closedAt: at(1), mergedAt: at(1) })
+})
+
+t.test('a pull request was updated at the same time as an issue and as itself', async (t) => {
+  const events: DomainEvent[] = [
+    {
+      type: 'PullRequestHeadMoved',
+      data: {
+        ...place,
+        from: 'a'.repeat(40),
+        to: 'd'.repeat(40),
+        mergeBase: 'b'.repeat(40),
+        diff: { additions: 2, deletions: 0, changedFiles: 1 },
+      },
+    },
+    { type: 'MaintainerEditChanged', data: { ...place, allowed: true } },
+    { type: 'MergeScheduleCanceled', data: { ...place, by: alice } },
+  ]
+  for (const [i, event] of events.entries()) {
+    const story = [pullOpened, ...events.slice(0, i), event]
+    t.equal(pullAfter(...story)?.updatedAt, at(i + 1), event.type)
+    t.equal(documentOf(pullFold, '5.3', story, pullStream(5, 3))?.updatedAt, at(i + 1))
+  }
+  const checked: DomainEvent = {
+    type: 'MergeabilityChecked',
+    data: { ...place, head: 'a'.repeat(40), base: 'b'.repeat(40), mergeable: true, conflicts: [] },
+  }
+  t.equal(pullAfter(pullOpened, checked)?.updatedAt, at(0), 'a check of the server is no update')
 })
 
 t.test('an issue document counts its comments', async (t) => {

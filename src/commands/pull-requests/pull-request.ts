@@ -294,12 +294,16 @@ export function decideCancelSchedule(
   return [{ type: 'MergeScheduleCanceled', data: { repoId: state.repoId, index: state.index, by } }]
 }
 
-/** Ends the schedule after its merge was refused, unless the head has changed since. */
+/**
+ * Ends the schedule after its merge was refused, unless the head has changed since. Another server may have started a
+ * merge meanwhile: then the outcome of that decides, because the schedule is tried again when it fails.
+ */
 export function decideScheduleRefused(
   state: PullState,
   refused: { head: string; reason: string; errors: string[] },
 ): Decision<PullRequestEvent> {
   if (state.status === 'none' || state.schedule === null || state.head.sha !== refused.head) return []
+  if (state.merging !== null) return []
   return [scheduleRefused(state, refused)]
 }
 

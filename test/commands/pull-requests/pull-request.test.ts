@@ -7,6 +7,7 @@ import {
   decideMerged,
   decideMergeFailed,
   decideOpen,
+  decideScheduleRefused,
   decideStartMerge,
   type PullState,
   pullDecider,
@@ -111,6 +112,26 @@ t.test('another head ends a scheduled merge for one head, and one that a strange
   given(opened, scheduled(null))
     .when((state) => decideHeadMoved(state, moved, false))
     .thenEvents(event, ended('the head was moved by someone without write access to the base repository'))
+})
+
+t.test('a refusal ends the schedule, but not while a merge is under way', async (t) => {
+  const { given } = specify(t, pullDecider)
+  const schedule = { style: 'merge', title: '', message: '', deleteBranch: false, by: alice } as const
+  const scheduled: PullRequestEvent = {
+    type: 'MergeScheduled',
+    data: { ...id, ...schedule, expectedHead: null },
+  }
+  const refused = { head: sha('a'), reason: 'another merge of this pull request is under way', errors: [] }
+  const event: PullRequestEvent = { type: 'ScheduledMergeRefused', data: { ...id, ...refused } }
+  given(opened, scheduled, started)
+    .when((state) => decideScheduleRefused(state, refused))
+    .thenEvents()
+  given(opened, scheduled, started, failed)
+    .when((state) => decideScheduleRefused(state, refused))
+    .thenEvents(event)
+  given(opened, scheduled)
+    .when((state) => decideScheduleRefused(state, { ...refused, head: sha('d') }))
+    .thenEvents()
 })
 
 t.test('mergeability is recorded when the pair of commits or the answer is new', async (t) => {

@@ -1,0 +1,147 @@
+/** Random commands to users and organizations, and to the chain that the server serves. */
+import fc from 'fast-check'
+import {
+  decideCreateOrganization,
+  decideRemoveMember,
+  decideSetMember,
+} from '../../src/commands/organizations/organization.ts'
+import * as chain from '../../src/commands/upgrade/chain.ts'
+import * as user from '../../src/commands/users/user.ts'
+import type { AccountRef, Visibility } from '../../src/events/domain-events.ts'
+import {
+  ACME,
+  ANN,
+  account,
+  BOB,
+  by,
+  command,
+  EVE,
+  mostly,
+  nextId,
+  oneOf,
+  partial,
+  permission,
+  REPOSITORIES,
+  record,
+  text,
+  visibility,
+} from './values.ts'
+import type { World } from './world.ts'
+
+export const createUser = (world: World, who: AccountRef) =>
+  world.users.change(who.id, ANN, (state) =>
+    user.decideCreateUser(
+      state,
+      who.id,
+      {
+        login: who.login,
+        email: `${who.login}@example.org`,
+        fullName: '',
+        siteAdmin: who.id === ANN.id,
+      },
+      who.id === EVE.id,
+    ),
+  )
+
+const hasOtherAdmin = (world: World, who: AccountRef) =>
+  [ANN, BOB, EVE].some(({ id }) => {
+    const state = world.users.now(id)
+    return id !== who.id && state.status === 'existing' && user.isActiveAdmin(state.settings)
+  })
+
+/** How many of the world's repositories and organizations a user owns or is in. */
+function belongings(world: World, who: AccountRef) {
+  const owned = REPOSITORIES.map((id) => world.repositories.now(id)).filter(
+    (state) => state.status === 'active' && state.owner.id === who.id,
+  )
+  const organization = world.organizations.now(ACME.id)
+  const isMember = organization.status === 'active' && organization.members.has(who.id)
+  return {
+    repositories: owned.length,
+    organizations: Number(isMember),
+    hasOtherAdmin: hasOtherAdmin(world, who),
+  }
+}
+
+export const createOrganization = (world: World, by: AccountRef, visibility: Visibility) => {
+  if (world.users.now(by.id).status !== 'existing') return
+  const { id, login } = ACME
+  const details = { login, fullName: '', description: '', email: '', location: '', website: '', visibility }
+  world.organizations.change(id, by, (state) => decideCreateOrganization(state, id, details, by))
+}
+
+export const accountCommands = [
+  command('create user', account, createUser),
+  command(
+    'edit user',
+    record({
+      who: account,
+      by,
+      password: fc.boolean(),
+      changes: partial({
+        siteAdmin: fc.boolean(),
+        active: mostly,
+        prohibitLogin: fc.boolean(),
+        showEmail: fc.boolean(),
+        description: text,
+      }),
+    }),
+    (world, { who, by, password, changes }) => {
+      const facts = { hasOtherAdmin: hasOtherAdmin(world, who) }
+      const changed = password ? { password: { id: `${nextId(world)}`, mustChange: false } } : {}
+      world.users.change(who.id, by, (state) => user.decideEditUser(state, changes, { ...facts, ...changed }))
+    },
+  ),
+  command('delete user', account, (world, who) => {
+    const facts = belongings(world, who)
+    world.users.change(who.id, ANN, (state) => user.decideDeleteUser(state, facts))
+  }),
+  command(
+    'token',
+    record({ who: account, name: oneOf(['t1', 't2']), deletes: fc.boolean() }),
+    (world, { who, name, deletes }) =>
+      world.users.change(who.id, who, (state) => {
+        const token = user.tokenCalled(state, name)
+        if (deletes) return user.decideDeleteToken(state, token?.id ?? 0)
+        const details = { name, lastEight: '12345678', scopes: ['all'] }
+        return user.decideCreateToken(state, { id: nextId(world), ...details })
+      }),
+  ),
+  command('create organization', record({ by, visibility }), (world, given) =>
+    createOrganization(world, given.by, given.visibility),
+  ),
+  command('member', record({ by, who: account, may: fc.option(permission, { freq: 2 }) }), (world, given) => {
+    const { by, who, may } = given
+    if (world.users.now(who.id).status !== 'existing') return
+    const actor = { id: by.id, siteAdmin: false }
+    world.organizations.change(ACME.id, by, (state) =>
+      may === null ? decideRemoveMember(state, actor, who) : decideSetMember(state, actor, who, may),
+    )
+  }),
+]
+
+const height = oneOf(['0', '10', '11', '9'])
+const planName = oneOf(['v1', 'v2', ''])
+const moduleVersion = record({ name: oneOf(['bank', 'auth', '']), version: oneOf(['1', '2']) })
+
+const onChain = <Given>(
+  name: string,
+  given: fc.Arbitrary<Given>,
+  decide: (state: chain.ChainState, given: Given) => ReturnType<typeof chain.decideCancelPlan>,
+) =>
+  command(name, given, (world, values) => world.chain.change('chain', ANN, (state) => decide(state, values)))
+
+export const chainCommands = [
+  onChain('schedule plan', record({ name: planName, height, info: text }), chain.decideSchedulePlan),
+  onChain('cancel plan', fc.constant(null), chain.decideCancelPlan),
+  onChain('apply plan', fc.option(height), (state, at) => chain.decideApplyPlan(state, at ?? undefined)),
+  onChain(
+    'module versions',
+    fc.array(moduleVersion, { minLength: 1, maxLength: 3 }),
+    chain.decideSetModuleVersions,
+  ),
+  onChain('authority', planName, chain.decideChangeAuthority),
+  onChain('consensus state', record({ height, state: oneOf(['AA==', 'AQ==']) }), (state, given) =>
+    chain.decideStoreConsensusState(state, given.height, given.state),
+  ),
+]

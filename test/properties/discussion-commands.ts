@@ -1,0 +1,188 @@
+/**
+ * Random commands to issues and pull requests: what both have. What a route finds out before it decides (a milestone,
+ * open dependencies) is found out in the world in the same way.
+ */
+import fc from 'fast-check'
+import * as comment from '../../src/commands/comments/comment.ts'
+import type { Decision } from '../../src/commands/execute.ts'
+import {
+  decideAddDependency,
+  decideEditDiscussion,
+  decideRemoveDependency,
+  decideStatus,
+} from '../../src/commands/issues/discussion.ts'
+import * as pull from '../../src/commands/pull-requests/pull-request.ts'
+import type { AccountRef, DiscussionEvent, IssueRef, MilestoneRef } from '../../src/events/domain-events.ts'
+import { type Discussion, sameIssue } from '../../src/projections/discussion.ts'
+import {
+  account,
+  by,
+  command,
+  DIFF,
+  deadline,
+  gone,
+  INDEXES,
+  labelId,
+  milestoneId,
+  nextId,
+  oneOf,
+  partial,
+  record,
+  SHAS,
+  text,
+} from './values.ts'
+import { isPull, type World } from './world.ts'
+
+const ref = record({ repoId: oneOf([1, 1, 2]), index: oneOf(INDEXES) })
+const title = oneOf(['fix', 'fix it', 'feature', 'WIP: fix'])
+const fields = {
+  title,
+  body: text,
+  labels: fc.array(
+    labelId.map((id) => ({ id, name: `label${id}` })),
+    { maxLength: 3 },
+  ),
+  assignees: fc.array(account, { maxLength: 3 }),
+  deadline,
+  milestone: fc.option(milestoneId),
+}
+
+/** An issue or pull request, if it exists. */
+const discussionOf = (world: World, of: IssueRef): Discussion | undefined => {
+  const state = isPull(of) ? world.pulls.now(of) : world.issues.now(of)
+  return state.status === 'none' ? undefined : state
+}
+
+function changeDiscussion(
+  world: World,
+  of: IssueRef,
+  who: AccountRef,
+  decide: (state: Discussion) => Decision<DiscussionEvent>,
+): void {
+  if (!isPull(of)) {
+    world.issues.change(of, who, (state) => (state.status === 'none' ? gone : decide(state)))
+  } else world.pulls.change(of, who, (state) => (state.status === 'none' ? gone : decide(state)))
+}
+
+/** The milestone, if the repository has it: as a route looks it up. */
+function milestoneIn(world: World, ofRepo: number, id: number | null): MilestoneRef | null {
+  const state = id === null ? undefined : world.milestones.now(id)
+  if (state?.status !== 'active' || state.milestone.repoId !== ofRepo) return null
+  return { id: state.milestone.id, title: state.milestone.title }
+}
+
+export const openDependencies = (world: World, { dependencies }: Discussion) =>
+  dependencies.filter((dependency) => discussionOf(world, dependency)?.closed === false)
+
+/** Whether an issue depends on another one, directly or through others. */
+const dependsOn = (world: World, from: IssueRef, to: IssueRef): boolean =>
+  (discussionOf(world, from)?.dependencies ?? []).some(
+    (next) => sameIssue(next, to) || dependsOn(world, next, to),
+  )
+
+/** A comment of an issue and two of a pull request. */
+export const commentRefs = [
+  { repoId: 1, index: 1, commentId: 101 },
+  { repoId: 1, index: 2, commentId: 102 },
+  { repoId: 1, index: 2, commentId: 103 },
+]
+const commentRef = oneOf(commentRefs)
+
+export const open = (world: World, of: IssueRef, who: AccountRef, given: Opening) => {
+  const { repoId, index } = of
+  if (world.repositories.now(repoId).status !== 'active') return
+  const milestone = milestoneIn(world, repoId, given.milestone)
+  const unique = <T extends { id: number }>(all: readonly T[]) => [
+    ...new Map(all.map((one) => [one.id, one])).values(),
+  ]
+  const opened = {
+    ...given,
+    ...of,
+    id: repoId * 10 + index,
+    poster: who,
+    milestone,
+    labels: unique(given.labels),
+    assignees: unique(given.assignees),
+  }
+  if (!isPull(of)) {
+    world.issues.change(of, who, (state) =>
+      state.status === 'none' ? [{ type: 'IssueOpened', data: opened }] : gone,
+    )
+    return
+  }
+  const base = { repoId, branch: 'main', sha: SHAS[0] ?? '' }
+  const head = { repoId: 2, branch: `topic${index}`, sha: SHAS[1] ?? '' }
+  const facts = { head, base, mergeBase: base.sha, diff: DIFF, mergeable: true }
+  world.pulls.change(of, who, (state) => pull.decideOpen(state, { ...opened, ...facts }))
+}
+const opening = record(fields)
+export type Opening = typeof opening extends fc.Arbitrary<infer T> ? T : never
+
+export const discussionCommands = [
+  command('open', record({ ref, by, given: opening }), (world, { ref, by, given }) =>
+    open(world, ref, by, given),
+  ),
+  command(
+    'edit',
+    record({ ref, by, given: partial(fields) }),
+    (world, { ref, by, given: { milestone, ...others } }) =>
+      changeDiscussion(world, ref, by, (state) => {
+        if (milestone === undefined) return decideEditDiscussion(state, others)
+        return decideEditDiscussion(state, {
+          ...others,
+          milestone: milestoneIn(world, ref.repoId, milestone),
+        })
+      }),
+  ),
+  command('close or reopen', record({ ref, by, closed: fc.boolean() }), (world, { ref, by, closed }) => {
+    const discussion = discussionOf(world, ref)
+    if (discussion === undefined) return
+    const change = {
+      closed,
+      commentId: nextId(world),
+      openDependencies: openDependencies(world, discussion),
+    }
+    if (isPull(ref)) world.pulls.change(ref, by, (state) => pull.decidePullStatus(state, change, by))
+    else
+      world.issues.change(ref, by, (state) => (state.status === 'none' ? gone : decideStatus(state, change)))
+  }),
+  command('depend', record({ ref, by, on: ref, adds: fc.boolean() }), (world, { ref, by, on, adds }) => {
+    if (discussionOf(world, on) === undefined) return
+    const circle = dependsOn(world, on, ref)
+    const [first = on] = discussionOf(world, ref)?.dependencies ?? []
+    changeDiscussion(world, ref, by, (state) =>
+      adds ? decideAddDependency(state, on, circle) : decideRemoveDependency(state, first),
+    )
+  }),
+  command('comment', record({ of: commentRef, by, body: text }), (world, { of, by, body }) => {
+    if (discussionOf(world, of) === undefined) return
+    const isNew = !world.log.some(({ data }) => 'commentId' in data && data.commentId === of.commentId)
+    world.comments.change(of, by, (state) => {
+      if (state.status === 'there') return comment.decideEditComment(state, body)
+      return isNew ? [{ type: 'CommentAdded', data: { ...of, author: by, body } }] : gone
+    })
+  }),
+  command('delete comment', record({ of: commentRef, by }), (world, { of, by }) =>
+    world.comments.change(of, by, comment.decideDeleteComment),
+  ),
+  command(
+    'attachment',
+    record({
+      of: commentRef,
+      by,
+      place: oneOf([0, 0, 1]),
+      name: oneOf(['', 'a.txt', 'b.txt']),
+      what: oneOf(['add', 'add', 'rename', 'rename', 'rename', 'delete']),
+    }),
+    (world, { of, by, place, name, what }) => {
+      const before = world.comments.now(of)
+      const attachmentId = (before.status === 'there' && before.attachments[place]?.id) || 0
+      world.comments.change(of, by, (state) => {
+        if (what === 'rename') return comment.decideRenameAttachment(state, attachmentId, name)
+        if (what === 'delete') return comment.decideDeleteAttachment(state, attachmentId)
+        const file = { id: nextId(world), uuid: `uuid-${nextId(world)}`, name, size: 1, uploader: by }
+        return comment.decideAddAttachment(state, file)
+      })
+    },
+  ),
+]

@@ -1,0 +1,320 @@
+/** Folds are deterministic and idempotent, and agree with each other and with the deciders, whatever the log holds. */
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import t from 'tap'
+import type { DomainEvent, Recorded } from '../../src/events/domain-events.ts'
+import { accountFold } from '../../src/projections/accounts.ts'
+import { commentFold } from '../../src/projections/comments.ts'
+import { commitChecksFold } from '../../src/projections/commit-statuses.ts'
+import { isInHistory } from '../../src/projections/history.ts'
+import { issueFold } from '../../src/projections/issues.ts'
+import { labelFold } from '../../src/projections/labels.ts'
+import { milestoneFold } from '../../src/projections/milestones.ts'
+import { moduleVersionsFold } from '../../src/projections/module-versions.ts'
+import { pullFold } from '../../src/projections/pulls.ts'
+import type { Fold, ReadModel } from '../../src/projections/read-model.ts'
+import type { AnyCollection, Change, Stored } from '../../src/projections/read-store.ts'
+import { repositoryFold } from '../../src/projections/repositories.ts'
+import { tokenFold } from '../../src/projections/tokens.ts'
+import { upgradePlanFold } from '../../src/projections/upgrade-plans.ts'
+import { READ_MODELS } from '../../src/projections/views.ts'
+import { histories, played } from './histories.ts'
+import { frozen, SETTINGS, type World } from './world.ts'
+
+type Log = readonly Recorded<DomainEvent>[]
+/** The documents of one read model by id, as JSON. */
+type Documents = Map<string, { position: number; json: string }>
+
+/** A store of these documents. They come frozen: a fold that changes one in place throws. */
+const storeOf = (documents: Documents) => ({
+  async getMany<D extends object>(_: AnyCollection, ids: readonly string[]): Promise<Stored<D>[]> {
+    return ids.flatMap((id) => {
+      const stored = documents.get(id)
+      return stored === undefined
+        ? []
+        : [{ id, position: stored.position, body: frozen(JSON.parse(stored.json)) }]
+    })
+  },
+})
+
+/** What the events change. Fails when the fold throws. */
+async function changesOf(model: ReadModel, events: Log, documents: Documents): Promise<readonly Change[]> {
+  // Like the projector, which gives a model only what it handles.
+  const { changes, poison } = await model.advance(events.filter(model.handles), storeOf(documents))
+  if (poison !== undefined)
+    throw new Error(`${model.name} stops at ${poison.event.type}`, { cause: poison.error })
+  return changes
+}
+
+function apply(changes: readonly Change[], documents: Documents): void {
+  for (const change of changes) {
+    if (change.op === 'delete') documents.delete(change.id)
+    else documents.set(change.id, { position: change.position, json: JSON.stringify(change.body) })
+  }
+}
+
+/** The documents after these batches. */
+async function folded(model: ReadModel, ...batches: readonly Log[]): Promise<Documents> {
+  const documents: Documents = new Map()
+  for (const batch of batches) apply(await changesOf(model, batch, documents), documents)
+  return documents
+}
+
+/** By id: what is in a map in another order is the same. */
+const sorted = (documents: Documents) => [...documents].sort(([a], [b]) => (a < b ? -1 : 1))
+
+/** A rule for each read model and the log of each world. `early` and `late` are places in the log. */
+function eachModel(
+  title: string,
+  rule: (model: ReadModel, log: Log, places: { early: number; late: number }) => Promise<void>,
+): void {
+  t.test(title, async () => {
+    const share = fc.double({ min: 0, max: 1, noNaN: true })
+    const property = fc.asyncProperty(histories, share, share, async (history, a, b) => {
+      const { log } = played(history)
+      const [early, late] = [Math.floor(log.length * Math.min(a, b)), Math.floor(log.length * Math.max(a, b))]
+      for (const model of READ_MODELS) await rule(model, log, { early, late })
+    })
+    await fc.assert(property, SETTINGS)
+  })
+}
+
+eachModel(
+  'deterministic: how the log is cut into batches makes no difference',
+  async (model, log, { early, late }) => {
+    const once = sorted(await folded(model, log))
+    assert.deepEqual(sorted(await folded(model, log)), once, model.name)
+    const batches = [log.slice(0, early), log.slice(early, late), log.slice(late)]
+    assert.deepEqual(sorted(await folded(model, ...batches)), once, model.name)
+    assert.deepEqual(sorted(await folded(model, ...log.map((event) => [event]))), once, model.name)
+  },
+)
+
+eachModel('idempotent: what a document has taken already changes nothing', async (model, log, { early }) => {
+  const documents = await folded(model, log)
+  const once = sorted(documents)
+  const again = await changesOf(model, log.slice(early), documents)
+  assert.deepEqual(
+    again.filter(({ id }) => documents.has(id)),
+    [],
+    model.name,
+  )
+  apply(again, documents)
+  assert.deepEqual(sorted(documents), once, model.name)
+})
+
+eachModel(
+  'idempotent: a batch of which a crash left a part is written again',
+  async (model, log, { early, late }) => {
+    const documents = await folded(model, log.slice(0, early))
+    const changes = await changesOf(model, log.slice(early, late), documents)
+    apply(
+      changes.filter((_, i) => i % 2 === 0),
+      documents,
+    )
+    apply(await changesOf(model, log.slice(early), documents), documents)
+    assert.deepEqual(sorted(documents), sorted(await folded(model, log)), model.name)
+  },
+)
+
+eachModel('every document survives JSON', async (model, log) => {
+  for (const change of await changesOf(model, log, new Map())) {
+    if (change.op === 'put')
+      assert.deepEqual(JSON.parse(JSON.stringify(change.body)), change.body, model.name)
+  }
+})
+
+/** What others are in or about. In a server it exists before they do. */
+const FIRST = /^(user|org|repo|milestone)-/
+
+eachModel('the order of streams that do not know each other makes no difference', async (model, log) => {
+  // An entry of the history is a place in the log.
+  if (model.name === 'history') return
+  const rest = log.filter(({ stream }) => !FIRST.test(stream))
+  const streams = [...new Set(rest.map(({ stream }) => stream))].reverse()
+  const other = [
+    ...log.filter(({ stream }) => FIRST.test(stream)),
+    ...streams.flatMap((name) => rest.filter(({ stream }) => stream === name)),
+  ]
+  const [there, here] = await Promise.all(
+    [log, other.map((event, i) => ({ ...event, position: i + 1 }))].map(async (events) =>
+      sorted(await folded(model, events)).map(([id, { json }]) => {
+        // The time of the last change is that of whatever comes last.
+        const { updatedAt: _, ...body } = JSON.parse(json)
+        return { id, body }
+      }),
+    ),
+  )
+  assert.deepEqual(here, there, model.name)
+})
+
+/** The documents of a fold, without a store. */
+function documentsOf<D extends object>(fold: Fold<D>, log: Log): Map<string, D> {
+  const documents = new Map<string, D>()
+  for (const event of log) {
+    for (const id of fold.touches(event)) {
+      const next = fold.evolve(documents.get(id), event, id)
+      if (next === undefined) documents.delete(id)
+      else documents.set(id, frozen(next))
+    }
+  }
+  return documents
+}
+
+function always(title: string, rule: (world: World) => void): void {
+  t.test(title, async () => {
+    fc.assert(
+      fc.property(histories, (history) => rule(played(history))),
+      SETTINGS,
+    )
+  })
+}
+
+/** The part of a document that has these fields. */
+const partOf = (document: object | undefined, like: object) =>
+  document && Object.fromEntries(Object.keys(like).map((key) => [key, Reflect.get(document, key)]))
+
+always('a read model handles every event that touches its documents', ({ log }) => {
+  for (const model of READ_MODELS) {
+    const others = log.filter((event) => !model.handles(event))
+    assert.ok(model.name !== 'history' || !others.some(isInHistory))
+    model.advance(others, storeOf(new Map())).then(({ touched }) => assert.deepEqual(touched, []))
+  }
+})
+
+always('a repository and a milestone count the documents of their issues', ({ log }) => {
+  const issues = [...documentsOf(issueFold, log).values()]
+  const counts = (of: typeof issues) => [
+    of.filter((one) => !one.closed).length,
+    of.filter((one) => one.closed).length,
+  ]
+  for (const repository of documentsOf(repositoryFold, log).values()) {
+    const own = issues.filter(({ repoId }) => repoId === repository.id)
+    const { openIssues, closedIssues, openPulls, closedPulls } = repository
+    assert.deepEqual([openIssues, closedIssues], counts(own.filter(({ isPull }) => !isPull)))
+    assert.deepEqual([openPulls, closedPulls], counts(own.filter(({ isPull }) => isPull)))
+  }
+  for (const { id, openIssues, closedIssues } of documentsOf(milestoneFold, log).values()) {
+    assert.deepEqual(
+      [openIssues, closedIssues],
+      counts(issues.filter(({ milestoneId }) => milestoneId === id)),
+    )
+  }
+  const comments = [...documentsOf(commentFold, log).values()]
+  for (const issue of issues) {
+    const own = comments.filter(({ repoId, index }) => repoId === issue.repoId && index === issue.index)
+    assert.equal(issue.comments, own.length)
+  }
+})
+
+always('the two documents of a pull request say the same', ({ log }) => {
+  const issues = documentsOf(issueFold, log)
+  for (const [id, pull] of documentsOf(pullFold, log)) {
+    const { isPull, posterId, assigneeIds, mergedAt, ...common } = issues.get(id) ?? assert.fail()
+    assert.deepEqual(partOf(pull, common), common)
+    assert.deepEqual([isPull, posterId, mergedAt], [true, pull.poster.id, pull.merged?.at ?? null])
+    assert.deepEqual(
+      assigneeIds,
+      pull.assignees.map((assignee) => assignee.id),
+    )
+  }
+})
+
+always('documents of issues and pull requests say what their deciders know', (world) => {
+  const { log, issues, pulls } = world
+  const [issueDocuments, pullDocuments] = [documentsOf(issueFold, log), documentsOf(pullFold, log)]
+  for (const repoId of [1, 2]) {
+    for (const index of [1, 2, 3, 4]) {
+      const issue = issues.now({ repoId, index })
+      const pull = pulls.now({ repoId, index })
+      if (issue.status !== 'none') {
+        const { status, ...state } = issue
+        assert.deepEqual(partOf(issueDocuments.get(`${repoId}.${index}`), state), state)
+        assert.equal(issueDocuments.get(`${repoId}.${index}`)?.state, status)
+      }
+      const document = pullDocuments.get(`${repoId}.${index}`)
+      assert.equal(document === undefined, pull.status === 'none')
+      if (pull.status === 'none') continue
+      const { mergeability, merging, headBranchDeleted: _, ...state } = pull
+      assert.deepEqual(partOf(document, state), state)
+      assert.equal(document?.merging, merging !== null)
+      assert.equal(document.mergeable, mergeability.mergeable && pull.status !== 'merged')
+    }
+  }
+})
+
+always('documents of repositories, labels and milestones say what their deciders know', (world) => {
+  const { log } = world
+  const repositories = documentsOf(repositoryFold, log)
+  for (const id of [1, 2]) {
+    const state = world.repositories.now(id)
+    const document = repositories.get(`${id}`)
+    assert.equal(document === undefined, state.status !== 'active')
+    if (state.status !== 'active' || document === undefined) continue
+    const { ownerVisibility, parentId, settings, protections } = state
+    const known = { ...settings, ownerVisibility, parentId, protections, ownerId: state.owner.id }
+    assert.deepEqual(partOf(document, known), known)
+    const collaborators = Object.entries(document.collaborators).map(([key, { permission }]) => [
+      key,
+      permission,
+    ])
+    assert.deepEqual(Object.fromEntries(collaborators), state.collaborators)
+  }
+  const [labels, milestones] = [documentsOf(labelFold, log), documentsOf(milestoneFold, log)]
+  for (const id of [1, 2, 3]) {
+    const label = world.labels.now(id)
+    const known = label.status === 'active' ? label.label : undefined
+    assert.deepEqual(known && partOf(labels.get(`${id}`), known), known)
+    assert.equal(labels.has(`${id}`), known !== undefined)
+    const milestone = world.milestones.now(id)
+    const due = milestone.status === 'active' ? milestone.milestone : undefined
+    assert.deepEqual(due && partOf(milestones.get(`${id}`), due), due)
+    assert.equal(milestones.has(`${id}`), due !== undefined)
+  }
+})
+
+always('documents of accounts and tokens say what their deciders know', ({ log, users, organizations }) => {
+  const [accounts, tokens] = [documentsOf(accountFold, log), [...documentsOf(tokenFold, log).values()]]
+  for (const id of [1, 2, 3]) {
+    const state = users.now(id)
+    const account = accounts.get(`${id}`)
+    assert.equal(account?.deleted, state.status === 'missing' ? undefined : state.status === 'deleted')
+    if (state.status !== 'existing') continue
+    const known = { ...state.settings, ...state.user, passwordId: state.passwordIds.at(-1) ?? null }
+    assert.deepEqual(partOf(account, known), known)
+    const own = tokens
+      .filter(({ userId }) => userId === id)
+      .map(({ id: tokenId, name }): [number, string] => [tokenId, name])
+    assert.deepEqual(new Map(own), new Map([...state.tokens].map(([key, { name }]) => [key, name])))
+  }
+  const organization = organizations.now(9)
+  if (organization.status === 'missing') return
+  const members = accounts.get('9')?.members ?? []
+  assert.deepEqual(new Map(members.map(({ id, permission }) => [id, permission])), organization.members)
+  for (const [id, permission] of organization.members) {
+    assert.equal(accounts.get(`${id}`)?.memberships['9'], permission)
+  }
+})
+
+always('documents of comments, checks and the chain say what their deciders know', (world) => {
+  const { log, comments, checks, chain } = world
+  for (const [, { id: commentId, ...document }] of documentsOf(commentFold, log)) {
+    const state = comments.now({ repoId: document.repoId, index: document.index, commentId })
+    assert.ok(state.status === 'there')
+    assert.equal(document.body, state.body)
+    const files = document.attachments.map(({ createdAt: _, ...file }) => file)
+    assert.deepEqual(files, state.attachments)
+  }
+  for (const { repoId, sha, latest } of documentsOf(commitChecksFold, log).values()) {
+    const states = new Map(latest.map(({ context, state }) => [context, state]))
+    assert.deepEqual(states, checks.now({ repoId, sha }).posted)
+  }
+  const { plan, applied, moduleVersions } = chain.now('chain')
+  const plans = documentsOf(upgradePlanFold, log)
+  assert.deepEqual(plans.get('scheduled'), plan === null ? undefined : { state: 'scheduled', ...plan })
+  for (const [name, height] of applied) {
+    assert.deepEqual(plans.get(`applied-${name}`), { state: 'applied', name, height })
+  }
+  const modules = documentsOf(moduleVersionsFold, log).get('chain')?.moduleVersions ?? []
+  assert.deepEqual(modules, moduleVersions)
+})

@@ -1,0 +1,187 @@
+/** Random commands to repositories, their labels, milestones and branches, and to the statuses of their commits. */
+import fc from 'fast-check'
+import {
+  decideAddProtection,
+  decideEditProtection,
+  decideRemoveProtection,
+} from '../../src/commands/branch-protections/protections.ts'
+import { decideCreateLabel, decideDeleteLabel, decideEditLabel } from '../../src/commands/labels/label.ts'
+import {
+  decideCreateMilestone,
+  decideDeleteMilestone,
+  decideEditMilestone,
+} from '../../src/commands/milestones/milestone.ts'
+import * as repository from '../../src/commands/repositories/repository.ts'
+import { decidePost } from '../../src/commands/statuses/checks.ts'
+import { type AccountRef, COMMIT_STATES, type Visibility } from '../../src/events/domain-events.ts'
+import * as streams from '../../src/events/streams.ts'
+import {
+  ACME,
+  account,
+  BOB,
+  by,
+  command,
+  deadline,
+  isAdmin,
+  labelId,
+  milestoneId,
+  mostly,
+  nextId,
+  oneOf,
+  partial,
+  permission,
+  record,
+  repoId,
+  sha,
+  text,
+  visibility,
+} from './values.ts'
+import type { World } from './world.ts'
+
+const onRepository = <Given>(
+  name: string,
+  given: fc.Arbitrary<Given>,
+  decide: (
+    state: repository.RepositoryState,
+    given: Given,
+    by: AccountRef,
+  ) => ReturnType<typeof repository.decideDelete>,
+) =>
+  command(name, record({ id: repoId, by, given }), (world, { id, by, given }) =>
+    world.repositories.change(id, by, (state) => decide(state, given, by)),
+  )
+
+export const createRepository = (world: World, id: number, isPrivate: boolean, visibility: Visibility) => {
+  const fork = {
+    owner: { ...BOB, kind: 'user' as const },
+    parent: { repoId: 1, owner: ACME, name: 'repo1' },
+  }
+  const details = id === 2 ? fork : { owner: { ...ACME, kind: 'organization' as const } }
+  const settings = {
+    name: `repo${id}`,
+    description: '',
+    website: '',
+    private: isPrivate,
+    defaultBranch: 'main',
+  }
+  world.repositories.change(id, BOB, (state) =>
+    repository.decideCreate(state, { repoId: id, ...details, ownerVisibility: visibility, settings }),
+  )
+}
+const rule = oneOf(['main', 'release/*'])
+const protection = {
+  push: false,
+  pushers: null,
+  mergers: null,
+  statusCheck: false,
+  contexts: [],
+  requireSigned: false,
+  blockOutdated: false,
+  blockAdminOverride: false,
+}
+
+export const repositoryCommands = [
+  command('create repository', record({ id: repoId, isPrivate: fc.boolean(), visibility }), (world, given) =>
+    createRepository(world, given.id, given.isPrivate, given.visibility),
+  ),
+  onRepository(
+    'edit repository',
+    partial({
+      description: text,
+      private: fc.boolean(),
+      allow: partial({ merge: fc.boolean(), squash: fc.boolean() }),
+      defaultMergeStyle: oneOf(['merge', 'squash', 'rebase'] as const),
+    }),
+    (state, edit, by) => repository.decideEdit(state, edit, isAdmin(by)),
+  ),
+  onRepository('owner visibility', visibility, repository.decideOwnerVisibility),
+  onRepository(
+    'collaborator',
+    record({ who: account, may: fc.option(permission, { freq: 2 }) }),
+    (state, { who, may }) =>
+      may === null
+        ? repository.decideRemoveCollaborator(state, who)
+        : repository.decideSetCollaborator(state, who, may),
+  ),
+  onRepository(
+    'protection',
+    record({ rule, priority: oneOf([0, 1, 2]), at: deadline, what: oneOf(['add', 'edit', 'remove']) }),
+    (state, { rule, priority, at, what }) => {
+      const settings = { ...protection, rule, priority }
+      if (what === 'add') return decideAddProtection(state, settings, at ?? '')
+      if (what === 'edit') return decideEditProtection(state, rule, () => settings, at ?? '')
+      return decideRemoveProtection(state, rule)
+    },
+  ),
+  command('push', record({ repoId, by, branch: rule, to: fc.option(sha) }), (world, given) => {
+    const { repoId, by, branch, to } = given
+    if (world.repositories.now(repoId).status !== 'active') return
+    const who = { name: by.login, email: `${by.login}@example.org`, date: '2026-01-01T00:00:00Z' }
+    const commits = to === null ? [] : [{ sha: to, message: 'm', author: who, committer: who }]
+    const refs = [{ ref: `refs/heads/${branch}`, from: null, to }]
+    world.record(streams.gitStream(repoId), by, {
+      type: 'RefsUpdated',
+      data: { repoId, cause: 'push', refs, commits },
+    })
+  }),
+  command(
+    'post status',
+    record({ repoId, sha, by, context: oneOf(['ci', 'lint']), state: oneOf(COMMIT_STATES) }),
+    (world, { by, repoId, sha, context, state }) => {
+      const status = { id: nextId(world), repoId, sha, context, state, description: '', targetUrl: '' }
+      world.checks.change({ repoId, sha }, by, (before) => decidePost(before, { ...status, creator: by }))
+    },
+  ),
+]
+/** A repository goes with all that is in it, so it goes seldom. */
+export const deleteRepository = onRepository('delete repository', fc.constant(null), repository.decideDelete)
+
+const scopeOf = (id: number) =>
+  id === 3
+    ? ({ kind: 'organization', organizationId: ACME.id } as const)
+    : ({ kind: 'repository', repoId: id } as const)
+const what = oneOf(['create', 'edit', 'edit', 'delete'])
+
+export const labelCommand = command(
+  'label',
+  record({
+    id: labelId,
+    ownScope: mostly,
+    by,
+    name: oneOf([' bug ', 'Kind', 'Area', ' ']),
+    color: oneOf(['#ABC', '00ff00', '#00FF00', 'red']),
+    what,
+  }),
+  (world, { id, by, name, color, what, ownScope }) => {
+    const scope = scopeOf(ownScope || what === 'create' ? id : (id % 3) + 1)
+    const wanted = { name, color, description: '', exclusive: false, archived: false }
+    world.labels.change(id, by, (state) => {
+      if (what === 'create') return decideCreateLabel(state, id, scope, wanted)
+      return what === 'edit'
+        ? decideEditLabel(state, scope, { name, color })
+        : decideDeleteLabel(state, scope)
+    })
+  },
+)
+
+export const milestoneCommand = command(
+  'milestone',
+  record({
+    id: milestoneId,
+    ownRepo: mostly,
+    by,
+    title: oneOf([' v1 ', 'V2', 'v3', ' ']),
+    state: oneOf(['open', 'closed'] as const),
+    dueOn: oneOf([null, '2026-05-01T00:00:00+02:00', '0001-01-01T00:00:00Z', 'soon']),
+    what,
+  }),
+  (world, { id, ownRepo, by, what, ...given }) =>
+    world.milestones.change(id, by, (state) => {
+      const wanted = { ...given, description: '' }
+      const repoId = ownRepo ? 1 : 2
+      if (what === 'create') return decideCreateMilestone(state, id, repoId, wanted)
+      return what === 'edit'
+        ? decideEditMilestone(state, repoId, given)
+        : decideDeleteMilestone(state, repoId)
+    }),
+)

@@ -1,0 +1,143 @@
+/**
+ * A small world for property tests: a log in memory that is reached only through the real deciders. Every event goes
+ * through JSON and the codec, as one that was read from the log. All states and events are frozen: who changes one in
+ * place throws.
+ */
+import { commentDecider } from '../../src/commands/comments/comment.ts'
+import type { Decider } from '../../src/commands/decider.ts'
+import type { Decision } from '../../src/commands/execute.ts'
+import { issueDecider } from '../../src/commands/issues/issue.ts'
+import { labelDecider } from '../../src/commands/labels/label.ts'
+import { milestoneDecider } from '../../src/commands/milestones/milestone.ts'
+import { organizationDecider } from '../../src/commands/organizations/organization.ts'
+import { pullDecider } from '../../src/commands/pull-requests/pull-request.ts'
+import { repositoryDecider } from '../../src/commands/repositories/repository.ts'
+import { checksDecider } from '../../src/commands/statuses/checks.ts'
+import { chainDecider } from '../../src/commands/upgrade/chain.ts'
+import { userDecider } from '../../src/commands/users/user.ts'
+import { decode, schemaOf } from '../../src/events/codec.ts'
+import type { AccountRef, DomainEvent, IssueRef, Recorded } from '../../src/events/domain-events.ts'
+import * as streams from '../../src/events/streams.ts'
+import { isRefusal } from '../../src/refusal.ts'
+
+/**
+ * The seed is fixed, so that a run repeats. `PROPERTY_SEED` tries another one and `PROPERTY_RUNS` another number of
+ * runs. A failure prints its seed.
+ */
+export const SETTINGS = {
+  seed: Number(process.env.PROPERTY_SEED ?? 15),
+  numRuns: Number(process.env.PROPERTY_RUNS ?? 40),
+}
+
+/** A command that was not refused, and changed something. */
+export interface Step<State> {
+  stream: string
+  by: AccountRef
+  before: State
+  after: State
+  events: readonly Recorded<DomainEvent>[]
+  /** The types of the events that the same command would give again. */
+  again: readonly string[]
+}
+
+/** An issue has an odd number here, a pull request an even one. */
+export const isPull = ({ index }: IssueRef) => index % 2 === 0
+
+const discussionStream = (ref: IssueRef) =>
+  streams.discussionStream({ repoId: ref.repoId, index: ref.index, isPull: isPull(ref) })
+
+/** Freezes a value with all that it holds. */
+export function frozen<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  for (const part of value instanceof Map ? value.values() : Object.values(value)) frozen(part)
+  return Object.freeze(value)
+}
+
+/** A world in which nothing exists. */
+export function emptyWorld() {
+  const log: Recorded<DomainEvent>[] = []
+  const lengths = new Map<string, number>()
+
+  /** Appends an event, one second after the one before. */
+  function record(stream: string, by: AccountRef, { type, data }: DomainEvent): Recorded<DomainEvent> {
+    const revision = lengths.get(stream) ?? 0
+    lengths.set(stream, revision + 1)
+    const position = log.length + 1
+    const at = new Date(Date.UTC(2026, 0, 1, 0, 0, position)).toISOString()
+    const metadata = { actor: by, at, correlationId: 'c', causationId: 'c', schema: schemaOf[type] }
+    const written = JSON.stringify({ id: `${position}`, stream, revision, position, type, data, metadata })
+    const event = frozen(decode(JSON.parse(written)))
+    log.push(event)
+    return event
+  }
+
+  /** The aggregates of one kind, and all changes of them. */
+  function aggregates<Id, State, Event extends DomainEvent>(
+    streamOf: (id: Id) => string,
+    deciderOf: (id: Id) => Decider<State, Event>,
+    keyOf = streamOf,
+  ) {
+    const states = new Map<string, State>()
+    const steps: Step<State>[] = []
+    const now = (id: Id) => states.get(keyOf(id)) ?? deciderOf(id).initialState
+    return {
+      steps,
+      now,
+      /** The state from the log alone, as `load` folds it. */
+      loaded: (id: Id): State =>
+        log
+          .filter(({ stream }) => stream === streamOf(id))
+          .reduce<State>((state, event) => {
+            const decider = deciderOf(id)
+            return decider.handles(event) ? decider.evolve(state, event) : state
+          }, deciderOf(id).initialState),
+      /** Carries out a command. A refusal changes nothing. */
+      change(id: Id, by: AccountRef, decide: (state: State) => Decision<Event>): void {
+        const stream = streamOf(id)
+        const { evolve } = deciderOf(id)
+        const before = now(id)
+        const decision = decide(before)
+        if (isRefusal(decision) || decision.length === 0) return
+        const after = frozen(decision.reduce((state, event) => evolve(state, frozen(event)), before))
+        states.set(keyOf(id), after)
+        const repeated = decide(after)
+        const again = isRefusal(repeated) ? [] : repeated.map(({ type }) => type)
+        const events = decision.map((event) => record(stream, by, event))
+        steps.push({ stream, by, before, after, events, again })
+      },
+    }
+  }
+
+  return {
+    log,
+    record,
+    users: aggregates(streams.userStream, () => userDecider),
+    organizations: aggregates(streams.organizationStream, () => organizationDecider),
+    repositories: aggregates(streams.repositoryStream, () => repositoryDecider),
+    labels: aggregates(streams.labelStream, () => labelDecider),
+    milestones: aggregates(streams.milestoneStream, () => milestoneDecider),
+    checks: aggregates(
+      (of: { repoId: number; sha: string }) => streams.checksStream(of.repoId, of.sha),
+      () => checksDecider,
+    ),
+    issues: aggregates(
+      (of: IssueRef) => streams.issueStream(of.repoId, of.index),
+      () => issueDecider,
+    ),
+    pulls: aggregates(
+      (of: IssueRef) => streams.pullStream(of.repoId, of.index),
+      () => pullDecider,
+    ),
+    comments: aggregates(
+      (of: IssueRef & { commentId: number }) => discussionStream(of),
+      ({ commentId }) => commentDecider(commentId),
+      ({ commentId }) => `${commentId}`,
+    ),
+    chain: aggregates(
+      (_: 'chain') => streams.UPGRADE_STREAM,
+      () => chainDecider,
+    ),
+  }
+}
+
+export type World = ReturnType<typeof emptyWorld>
