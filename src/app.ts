@@ -42,6 +42,7 @@ import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies } from './http/json-bodies.ts'
 import { limitBodies } from './http/request-bodies.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
+import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests.ts'
 import { closeUnusedConnections } from './http/unused-connections.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
@@ -175,6 +176,7 @@ export async function buildApp(
     },
     // No coercion: "1" is not 1. Unknown fields are ignored, as in Gitea.
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: false } },
+    clientErrorHandler: refuseUnreadable(docsUrl),
     // Errors before a route is found, such as a path that can't be decoded.
     frameworkErrors: (error, request, reply) => {
       reply.header('X-Request-Id', request.id)
@@ -190,6 +192,7 @@ export async function buildApp(
   // compiled from the schemas, and compiling them would take a third of the start.
   app.setSerializerCompiler(() => jsonAnswer)
 
+  ignoreExpectations(app)
   closeUnusedConnections(app)
   limitConnections(
     app,
