@@ -37,6 +37,7 @@ import { passwordRoutes } from './commands/users/password.ts'
 import { tokenRoutes } from './commands/users/tokens.ts'
 import { limitConnections } from './http/connections.ts'
 import { refuseCrossSite } from './http/cross-site.ts'
+import { ERROR_COMPONENTS, withErrorAnswers } from './http/error-answers.ts'
 import { registerErrors, sendProblem } from './http/errors.ts'
 import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies } from './http/json-bodies.ts'
@@ -224,12 +225,17 @@ export async function buildApp(
     openapi: {
       info: { title: 'Mergelog', version: '1', description: 'Gitea-compatible API of Mergelog' },
       components: {
+        schemas: ERROR_COMPONENTS,
         securitySchemes: {
           basic: { type: 'http', scheme: 'basic' },
           token: { type: 'http', scheme: 'bearer' },
         },
       },
     },
+    transform: ({ schema, url, route }) => ({
+      url,
+      schema: schema && withErrorAnswers(schema, route.method),
+    }),
   })
   await app.register(swaggerUi, { routePrefix: '/api/docs' })
   app.get('/api/openapi.json', { schema: { hide: true } }, async () => app.swagger())
