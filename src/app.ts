@@ -37,11 +37,13 @@ import { passwordRoutes } from './commands/users/password.ts'
 import { tokenRoutes } from './commands/users/tokens.ts'
 import { limitConnections } from './http/connections.ts'
 import { refuseCrossSite } from './http/cross-site.ts'
+import { ERROR_COMPONENTS, withErrorAnswers } from './http/error-answers.ts'
 import { registerErrors, sendProblem } from './http/errors.ts'
 import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies } from './http/json-bodies.ts'
 import { limitBodies } from './http/request-bodies.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
+import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests.ts'
 import { closeUnusedConnections } from './http/unused-connections.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
@@ -175,6 +177,7 @@ export async function buildApp(
     },
     // No coercion: "1" is not 1. Unknown fields are ignored, as in Gitea.
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: false } },
+    clientErrorHandler: refuseUnreadable(docsUrl),
     // Errors before a route is found, such as a path that can't be decoded.
     frameworkErrors: (error, request, reply) => {
       reply.header('X-Request-Id', request.id)
@@ -190,6 +193,7 @@ export async function buildApp(
   // compiled from the schemas, and compiling them would take a third of the start.
   app.setSerializerCompiler(() => jsonAnswer)
 
+  ignoreExpectations(app)
   closeUnusedConnections(app)
   limitConnections(
     app,
@@ -221,12 +225,17 @@ export async function buildApp(
     openapi: {
       info: { title: 'Mergelog', version: '1', description: 'Gitea-compatible API of Mergelog' },
       components: {
+        schemas: ERROR_COMPONENTS,
         securitySchemes: {
           basic: { type: 'http', scheme: 'basic' },
           token: { type: 'http', scheme: 'bearer' },
         },
       },
     },
+    transform: ({ schema, url, route }) => ({
+      url,
+      schema: schema && withErrorAnswers(schema, route.method),
+    }),
   })
   await app.register(swaggerUi, { routePrefix: '/api/docs' })
   app.get('/api/openapi.json', { schema: { hide: true } }, async () => app.swagger())

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { giteaApi } from 'gitea-js'
-import { pino } from 'pino'
+import { type DestinationStream, pino } from 'pino'
 import type t from 'tap'
 import { loadConfig } from '../src/config.ts'
 import { type Server, startServer } from '../src/server.ts'
@@ -48,11 +48,12 @@ async function peopleIn(dataDir: string, environment: Record<string, string>): P
 
 /**
  * Starts a server; it stops, and its data is gone, when the test ends. `admin`, `alice`, `bob`, `carol` and
- * `dave` are there already, unless other stores or another admin are asked for.
+ * `dave` are there already, unless other stores or another admin are asked for. `log`: instead of the output.
  */
 export async function startTestServer(
   test: Pick<typeof t, 'teardown'>,
   environment: Record<string, string> = {},
+  log?: DestinationStream,
 ): Promise<TestServer> {
   const dataDir = environment.DATA_DIR ?? (await mkdtemp(join(tmpdir(), 'mergelog-test-')))
   const tokens = await peopleIn(dataDir, environment)
@@ -64,7 +65,7 @@ export async function startTestServer(
     LOG_LEVEL: 'error',
     ...environment,
   })
-  const server = await startServer(config, pino({ level: config.logLevel }))
+  const server = await startServer(config, pino({ level: config.logLevel }, log))
   test.teardown(async () => {
     await server.stop()
     if (environment.DATA_DIR === undefined) await rm(dataDir, { recursive: true, force: true, maxRetries: 3 })

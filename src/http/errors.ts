@@ -18,6 +18,9 @@ const STATUS: Record<RefusalKind, number> = {
   unavailable: 503,
 }
 
+/** The HTTP status of a refusal. */
+export const statusOf = (kind: RefusalKind): number => STATUS[kind]
+
 /** The body of every error: Gitea's fields, and `errors` with the single reasons. */
 export interface ErrorBody {
   message: string

@@ -10,6 +10,7 @@ import { Type } from 'typebox'
 import { servedAs, sniff } from '../attachments/file-kind.ts'
 import { isUuid } from '../attachments/files.ts'
 import { isMissing } from '../disk.ts'
+import { errorAnswer } from '../http/error-answers.ts'
 import { sendOnePage } from '../http/paging.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -57,6 +58,9 @@ export function attachmentQueryRoutes(services: Services): FastifyPluginAsyncTyp
     )
   }
 }
+
+/** The media type is that of the file. */
+const FILE = { '*/*': { schema: Type.String({ format: 'binary' }) } }
 
 /** `GET /attachments/{uuid}`: the address in `browser_download_url`, outside the API. */
 export function attachmentDownloadRoutes(services: Services): FastifyPluginAsyncTypebox {
@@ -131,7 +135,13 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
         schema: {
           tags: ['issue'],
           params: Type.Object({ uuid: Type.String() }),
-          produces: ['application/octet-stream'],
+          response: {
+            200: { description: 'The file', content: FILE },
+            206: { description: 'The part of it that Range names', content: FILE },
+            304: Type.Null({ description: 'The client has it: see If-None-Match and If-Modified-Since' }),
+            416: errorAnswer(416),
+          },
+          refusals: ['preconditionFailed'],
         },
       },
       (request, reply) => download(request, request.params.uuid, reply),

@@ -1,37 +1,46 @@
 /** `GET /healthz`: 200 when the stores answer and the projections have caught up. */
-import type { FastifyPluginAsync } from 'fastify'
-import { type Position, StoreDenied } from '../events/event-store.ts'
-import type { ReadModelStatus } from '../projections/projector.ts'
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { type Static, Type } from 'typebox'
+import { StoreDenied } from '../events/event-store.ts'
 import type { Services } from '../services.ts'
+import { Nullable } from '../wire/nullable.ts'
 
-export interface Health {
-  status: 'ok' | 'catching up' | 'recovering' | 'unhealthy'
-  /** Position of the last event of the log; null when the log does not answer. */
-  log: Position | null
-  /** What an operator should know about the log. Absent when there is nothing. */
-  problems?: readonly string[]
-  /** Pushes that git has and the log has not, because they cannot be recorded. Absent when there are none. */
-  unrecordedPushes?: readonly { repository: number; reason: string }[]
-  readStore: 'ok' | 'unreachable'
-  /** Distance between the end of the log and the slowest running read model, in positions; null when unknown. */
-  lag: number | null
-  readModels: ReadModelStatus[]
-  processes: ProcessHealth[]
-}
+/** A read model or a process manager, and how far it is. */
+const Follower = Type.Object({
+  name: Type.String(),
+  position: Type.Integer(),
+  stopped: Type.Optional(
+    Type.String({ description: 'why it stopped, or what it waits for; absent while it runs' }),
+  ),
+})
 
-/** A process manager that reacts to events. */
-interface ProcessHealth {
-  name: string
-  position: Position
-  /** Why it stopped, or what it waits for; absent while it runs. */
-  stopped?: string
-}
+const Health = Type.Object({
+  status: Type.Enum(['ok', 'catching up', 'recovering', 'unhealthy']),
+  log: Nullable(Type.Integer(), {
+    description: 'position of the last event of the log; null when the log does not answer',
+  }),
+  problems: Type.Optional(
+    Type.Array(Type.String(), { description: 'what an operator should know about the log' }),
+  ),
+  unrecordedPushes: Type.Optional(
+    Type.Array(Type.Object({ repository: Type.Integer(), reason: Type.String() }), {
+      description: 'pushes that git has and the log has not, because they cannot be recorded',
+    }),
+  ),
+  readStore: Type.Enum(['ok', 'unreachable']),
+  lag: Nullable(Type.Integer(), {
+    description: 'from the slowest running read model to the end of the log, in positions; null when unknown',
+  }),
+  readModels: Type.Array(Follower),
+  processes: Type.Array(Follower),
+})
+export type Health = Static<typeof Health>
 
 /** What only the server itself knows. */
 export interface ServerState {
   /** Whether the work that a crash left unfinished is done. */
   recovered: boolean
-  processes: ProcessHealth[]
+  processes: Health['processes']
 }
 
 /** The projections have caught up when they reach the log's present end within this time. */
@@ -81,9 +90,10 @@ async function healthOf(services: Services, { recovered, processes }: ServerStat
   }
 }
 
-export function healthRoutes(services: Services, state: () => ServerState): FastifyPluginAsync {
+export function healthRoutes(services: Services, state: () => ServerState): FastifyPluginAsyncTypebox {
+  const schema = { tags: ['server'], security: [], response: { 200: Health, 503: Health } }
   return async (app) => {
-    app.get('/healthz', { schema: { tags: ['server'] } }, async (_request, reply) => {
+    app.get('/healthz', { schema }, async (_request, reply) => {
       const health = await healthOf(services, state())
       return reply.code(health.status === 'ok' ? 200 : 503).send(health)
     })

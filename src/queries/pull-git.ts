@@ -179,7 +179,10 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
           querystring: Type.Object({
             binary: OptionalText('whether the diff contains binary files; a patch always contains them'),
           }),
-          produces: ['text/plain'],
+          response: {
+            200: { description: 'As git writes it', content: { 'text/plain': { schema: Type.String() } } },
+            304: Type.Null({ description: 'The client has it: see If-None-Match' }),
+          },
         },
       },
       async (request, reply) => {
@@ -192,7 +195,7 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
         // A weak tag, because another version of git may write the same differences as another text.
         const tag = `W/"${from}-${to}.${kind}${binary ? '.binary' : ''}"`
         reply.headers({ ETag: tag, 'Cache-Control': 'private, no-cache' })
-        if (matches(request.headers['if-none-match'], tag)) return reply.code(304).send()
+        if (matches(request.headers['if-none-match'], tag)) return reply.code(304).send(null)
         try {
           return await sendDiff(request, reply, services.gitLimits, dir, from, to, { kind, binary })
         } catch (error) {

@@ -16,5 +16,8 @@ export function route<S extends FastifySchema>(scope: ScopeCategory, schema: S) 
   return { config: { scope }, schema: { tags: [scope], ...schema } }
 }
 
+/** The schema of an answer without a body that has another status than 204. */
+export const emptyAnswer = (description: string) => Type.Unsafe<undefined>({ type: 'null', description })
+
 /** The response schema of a route without an answer. */
 export const NO_CONTENT = { 204: Type.Null() }

@@ -3,6 +3,7 @@ import t from 'tap'
 import { workTree } from '../git-client.ts'
 import { basic } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
+import { HOSTILE, VALUES } from './hostile-values.ts'
 
 const server = await startTestServer(t, { MAX_BODY_BYTES: '2KiB', LOG_LEVEL: 'silent' })
 const alice = await server.as('alice')
@@ -120,90 +121,6 @@ t.test('openapi.json is OpenAPI 3 and lists the routes; the documentation page w
   t.equal((await send('GET', '/api/docs')).status, 200)
 })
 
-/** Hostile values for a part of a path, a query or a field. */
-const HOSTILE = [
-  '..',
-  '.',
-  '%2e%2e',
-  '..%2f..%2fetc%2fpasswd',
-  '%00',
-  'a%00b',
-  '%0a',
-  '%0d%0aX-Evil:1',
-  '%ff',
-  '%',
-  '%zz',
-  '%2',
-  '-',
-  '--upload-pack=touch%20x',
-  '-c',
-  '$(id)',
-  '%60id%60',
-  ';id',
-  '|id',
-  "'",
-  '"',
-  '%5c',
-  '*',
-  '?',
-  '~',
-  '^',
-  '@{',
-  ':',
-  'a:b',
-  '%F0%9F%92%A9',
-  '%ED%A0%80',
-  '%EF%BF%BF',
-  '%E2%80%AE',
-  '{}',
-  '[]',
-  '$where',
-  '__proto__',
-  'constructor',
-  'null',
-  'NaN',
-  '-1',
-  '0',
-  '1e308',
-  '9223372036854775808',
-  'x'.repeat(300),
-  'x'.repeat(2500),
-  '%2f'.repeat(100),
-]
-/** Hostile values for fields in JSON. */
-const VALUES = [
-  null,
-  true,
-  -1,
-  1e308,
-  '',
-  '\u0000',
-  'a\u0000b',
-  '\n',
-  '\ud800',
-  '\u202e',
-  '..',
-  '../../x',
-  '-option',
-  '--',
-  'a..b',
-  'a b',
-  '@{',
-  'HEAD',
-  'refs/heads/main',
-  'alice:\u0000',
-  ':',
-  '__proto__',
-  '$where',
-  { $gt: '' },
-  [],
-  [[]],
-  'x'.repeat(1500),
-  '💩',
-  '%s%n',
-  "'; drop table events; --",
-]
-
 /** By itself node sends no length with a DELETE. */
 const bodyHeaders = (body?: string) =>
   body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
@@ -225,6 +142,21 @@ function statusFor(agent: Agent, method: string, path: string, body?: string): P
     asking.end(body)
   })
 }
+
+t.test('openapi.json names the errors that each route may answer with', async (t) => {
+  const { paths } = await openApi()
+  const statuses = (method: string, path: string) => Object.keys(paths[path]?.[method]?.responses ?? {})
+  const missing = (wanted: string[], found: string[]) => wanted.filter((status) => !found.includes(status))
+  const pulls = '/api/v1/repos/{owner}/{repo}/pulls/{index}'
+  t.strictSame(statuses('get', '/api/v1/user'), ['200', '400', '401', '403', '408', '429', '431', '503'])
+  t.strictSame(statuses('get', pulls), ['200', '400', '401', '403', '404', '408', '422', '429', '431', '503'])
+  t.strictSame(missing(['201', '409', '412', '413', '415', '422'], statuses('patch', pulls)), [])
+  t.strictSame(missing(['200', '201', '405', '409'], statuses('post', `${pulls}/merge`)), [])
+  t.strictSame(missing(['200', '206', '304', '412', '416'], statuses('get', '/attachments/{uuid}')), [])
+  t.strictSame(statuses('get', '/healthz'), ['200', '400', '408', '429', '431', '503'])
+  const own = paths['/sdk/upgrade/v1beta1/current_plan']?.get?.responses
+  t.strictSame(Object.keys(own ?? {}), ['200', 'default'], 'the Query service has errors of its own')
+})
 
 t.test('no hostile path, query or field gives a 5xx, on any route', async (t) => {
   const failures: string[] = []

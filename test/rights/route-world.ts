@@ -5,7 +5,7 @@ import { createUpgradeAnswers } from '../../src/upgrade/answers.ts'
 import type { Test } from '../git-client.ts'
 import { hostedWork } from '../hosted-work.ts'
 import { addUser, basic } from '../server-template.ts'
-import { startTestServer } from '../start-server.ts'
+import { startTestServer, type TestServer } from '../start-server.ts'
 
 /** The columns of the table. Null is anonymous; who may administer the repositories has made them. */
 export const ROLES = {
@@ -44,8 +44,8 @@ export interface Call {
   body?: object | string
 }
 
-export async function startWorld(test: Test) {
-  const server = await startTestServer(test)
+export async function startWorld(test: Test, started?: TestServer) {
+  const server = started ?? (await startTestServer(test))
   const { services } = server
   const app = await buildApp(
     services,

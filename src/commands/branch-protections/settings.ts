@@ -1,17 +1,26 @@
 /** The settings of a branch protection from what a client sends, with all its limits. */
-import { type Static, Type } from 'typebox'
+import { type Static, type TObject, type TPartial, type TProperties, Type } from 'typebox'
 import { Refused, refuse } from '../../refusal.ts'
 import { globProblem, isPattern } from '../../rights/glob.ts'
 import type { Services } from '../../services.ts'
 import { NEUTRAL, ProtectionFields } from '../../wire/branch-protections.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import type { ProtectionSettings } from './protections.ts'
 
-export const ProtectionOptions = Type.Partial(Type.Object(ProtectionFields))
+/** Clients send null for a field that they do not set. Nulls are dropped before a body is checked. */
+const fieldsGiven = <T extends TProperties>(fields: T) =>
+  Type.Unsafe<Static<TPartial<TObject<T>>>>(
+    Type.Object(Object.fromEntries(Object.entries(fields).map(([name, type]) => [name, GivenOrNull(type)]))),
+  )
+
+export const ProtectionOptions = fieldsGiven(ProtectionFields)
 
 /** `rule_name` and the older `branch_name` mean the same; one of them must be there. */
-export const CreateProtectionOptions = Type.Partial(
-  Type.Object({ rule_name: Type.String(), branch_name: Type.String(), ...ProtectionFields }),
-)
+export const CreateProtectionOptions = fieldsGiven({
+  rule_name: Type.String(),
+  branch_name: Type.String(),
+  ...ProtectionFields,
+})
 
 type Options = Static<typeof ProtectionOptions>
 

@@ -54,7 +54,12 @@ async function editOf(
 export const editIssueRoutes: Routes = (services) => async (app) => {
   app.patch(
     '/repos/:owner/:repo/issues/:index',
-    route('issue', { params: IssueParams, body: EditIssueOption(services), response: { 201: IssueWire } }),
+    route('issue', {
+      params: IssueParams,
+      body: EditIssueOption(services),
+      response: { 201: IssueWire },
+      refusals: ['preconditionFailed'],
+    }),
     async (request, reply) => {
       const { repository, access } = await onRepository(services, request, 'read')
       const requester = signedIn(request)

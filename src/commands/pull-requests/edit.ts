@@ -211,6 +211,7 @@ export const editPullRoutes: Routes = (services) => async (app) => {
       params: PullParams,
       body: EditPullRequestOption(services),
       response: { 201: PullRequestWire },
+      refusals: ['preconditionFailed'],
     }),
     async (request, reply) => {
       const { repository, access } = await onRepository(services, request, 'read')

@@ -5,7 +5,7 @@ import { Refused, refuse } from '../../refusal.ts'
 import { accessTo } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { emptyAnswer, NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
@@ -50,7 +50,15 @@ async function withRightsNow({ views }: Services, merge: Merge): Promise<Merge> 
 export const mergePullRoutes: Routes = (services) => async (app) => {
   app.post(
     '/repos/:owner/:repo/pulls/:index/merge',
-    route('repository', { params: PullParams, body: GivenOrNull(MergePullRequestOption(services)) }),
+    route('repository', {
+      params: PullParams,
+      body: GivenOrNull(MergePullRequestOption(services)),
+      response: {
+        200: emptyAnswer('It is merged'),
+        201: emptyAnswer('It will be merged when its checks succeed'),
+      },
+      refusals: ['notAllowed'],
+    }),
     async (request, reply) => {
       const { repository, access } = await onRepository(services, request, 'read')
       const merger = signedIn(request)

@@ -14,7 +14,7 @@ import { accessTo } from '../../rights/access.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
-import { type Routes, route } from '../../rights/routes.ts'
+import { emptyAnswer, type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { PullParams, pullFor } from '../../wire/pulls.ts'
@@ -133,6 +133,7 @@ export const updatePullRoutes: Routes = (services) => async (app) => {
       querystring: Type.Object({
         style: Type.Optional(Type.String({ description: 'merge (default) or rebase' })),
       }),
+      response: { 200: emptyAnswer('The base is in the head now') },
     }),
     async (request, reply) => {
       const { repository } = await onRepository(services, request, 'read')

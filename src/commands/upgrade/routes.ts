@@ -92,7 +92,7 @@ export const upgradeRoutes: Routes = (services) => {
 
     app.delete(
       '/admin/upgrade/plan',
-      route('admin', { tags, response: NO_CONTENT }),
+      route('admin', { tags, response: NO_CONTENT, refusals: ['notFound'] }),
       async (request, reply) => {
         await change(request, reply, 'cancel plan', decideCancelPlan)
         return reply.code(204).send(null)

@@ -1,0 +1,42 @@
+/** What node would answer by itself, before any route is found: it gets the body that every error has. */
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import type { ErrorBody } from './errors.ts'
+
+interface Problem {
+  status: number
+  message: string
+}
+
+/** By the code of node's error. */
+const PROBLEMS: ReadonlyMap<string, Problem> = new Map([
+  ['ERR_HTTP_REQUEST_TIMEOUT', { status: 408, message: 'the request took too long to arrive' }],
+  ['HPE_HEADER_OVERFLOW', { status: 431, message: 'the head of the request is too large' }],
+])
+const MALFORMED: Problem = { status: 400, message: 'the request is not valid HTTP' }
+
+/** Answers a request that cannot be read, and ends its connection. `docsUrl`: of the API documentation. */
+export function refuseUnreadable(docsUrl: () => string) {
+  return (error: Error & { code?: string }, socket: Socket): void => {
+    if (error.code === 'ECONNRESET' || socket.destroyed) return
+    const { status, message } = PROBLEMS.get(error.code ?? '') ?? MALFORMED
+    const body: ErrorBody = { message, url: docsUrl() }
+    const text = JSON.stringify(body)
+    if (socket.writable) {
+      const head = [
+        `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+        'Connection: close',
+        'Content-Type: application/json; charset=utf-8',
+        `Content-Length: ${Buffer.byteLength(text)}`,
+      ]
+      socket.write(`${head.join('\r\n')}\r\n\r\n${text}`)
+    }
+    socket.destroy(error)
+  }
+}
+
+/** An `Expect` header that nobody knows means nothing, as RFC 9110 allows. Node would answer 417 without a body. */
+export function ignoreExpectations(app: FastifyInstance): void {
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+}

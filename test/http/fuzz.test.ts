@@ -1,0 +1,224 @@
+/**
+ * A bounded, seeded fuzz of every operation in the API's documentation. The valid requests are those of the table of
+ * routes; from each of them hostile ones are made. `FUZZ_SEED` takes other ones, `FUZZ_COUNT` more of them.
+ */
+import { Agent, request } from 'node:http'
+import t from 'tap'
+import { ROWS, statusesIn } from '../rights/route-rows.ts'
+import { type Call, type Place, ROLES, startWorld } from '../rights/route-world.ts'
+import { basic, passwordOf } from '../server-template.ts'
+import { startTestServer } from '../start-server.ts'
+import { until } from '../until.ts'
+import { checksOf, type Documentation, type Operation, operationsOf } from './documented.ts'
+import { hostileRequests, type RawRequest, seedOf, usual } from './fuzz-requests.ts'
+
+const SEED = Number(process.env.FUZZ_SEED ?? 15)
+const COUNT = Number(process.env.FUZZ_COUNT ?? 30)
+
+/** How many targets of one operation are made anew. */
+const MOST_TARGETS = 3
+
+const lines: string[] = []
+const server = await startTestServer(
+  t,
+  { LOG_LEVEL: 'warn', MAX_BODY_BYTES: '64KiB', MAX_TEXT_CHARACTERS: '1000', PROJECTION_WAIT_MS: '120000' },
+  { write: (line) => lines.push(line) },
+)
+const world = await startWorld(t, server)
+const documentation: Documentation = JSON.parse(await (await server.fetch(null, '/api/openapi.json')).text())
+const { problemIn, allows } = checksOf(documentation)
+const operations = operationsOf(documentation)
+
+/** The name of an operation in the table of routes. */
+const routeOf = (name: string) => {
+  const [method = '', path = ''] = name.split(' ')
+  return `${method.toUpperCase()} ${path.replaceAll('{*}', '*').replaceAll(/\{(.+?)\}/g, ':$1')}`
+}
+
+/** Who asks, and for what. */
+interface Target {
+  login: string
+  call: Call
+}
+
+/** Who has changed a password can't be asked again with the old one. */
+const PASSWORD = 'post /api/v1/user/password'
+
+/** For operations whose row does not lead to success, or leads to what the other requests need. */
+const INSTEAD: Readonly<Record<string, (place: Place) => Promise<Partial<Target>>>> = {
+  [PASSWORD]: async () => {
+    const login = await world.newUser()
+    const body = { old_password: passwordOf(login), new_password: 'another password' }
+    return { login, call: { body } }
+  },
+  'get /api/v1/repos/{owner}/{repo}/pulls/{index}/merge': async ({ make, must, base }) => {
+    const index = await make.pull()
+    await must('alice', 'POST', `${base}/pulls/${index}/merge`, { Do: 'merge' })
+    return { call: { path: { index } } }
+  },
+  'get /sdk/upgrade/v1beta1/upgraded_consensus_state/{last_height}': async ({ must, next }) => {
+    const last_height = next()
+    const body = { upgraded_consensus_state: 'AA==' }
+    await must('admin', 'PUT', `/admin/upgrade/consensus_states/${last_height}`, body)
+    return { call: { path: { last_height } } }
+  },
+  'delete /api/v1/admin/upgrade/plan': async ({ must, next }) => {
+    await must('admin', 'PUT', '/admin/upgrade/plan', { name: `v${next()}`, height: '10', info: '' })
+    return {}
+  },
+  // It may get another name.
+  'patch /api/v1/repos/{owner}/{repo}': async ({ another }) => ({
+    call: { path: await another(), body: { private: true } },
+  }),
+}
+
+/** A third as many requests for what takes long: hashes, repositories, merges, read models. */
+const SLOW: ReadonlySet<string> = new Set([
+  PASSWORD,
+  'post /api/v1/admin/users',
+  'post /api/v1/admin/rebuild',
+  'post /api/v1/repos/{owner}/{repo}/forks',
+  'post /api/v1/repos/{owner}/{repo}/pulls/{index}/merge',
+  'delete /api/v1/repos/{owner}/{repo}/pulls/{index}/merge',
+])
+
+/** A fresh target for an operation, and who may change it: an admin of the repository, or else of the site. */
+async function targetOf(name: string, place: Place): Promise<Target> {
+  const row = ROWS[routeOf(name)]
+  if (row === undefined) throw new Error(`${name} has no row in test/rights/route-rows.ts`)
+  const asAlice = statusesIn(row.who)[0]?.[Object.keys(ROLES).indexOf('admin')] ?? 0
+  const other = await INSTEAD[name]?.(place)
+  const call = other?.call ?? (await row.call?.(place, world)) ?? {}
+  return {
+    login:
+      other?.login ?? (asAlice >= 400 && !row.who.startsWith('read') ? ROLES['site admin'] : ROLES.admin),
+    call: { ...call, path: { owner: place.owner, repo: place.repo, ...call.path } },
+  }
+}
+
+const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+t.teardown(() => agent.destroy())
+
+interface Received {
+  status: number
+  type: string
+  text: string
+}
+
+/** Sends a request as it is, and resolves to the answer. */
+function send(login: string, method: string, raw: Omit<RawRequest, 'what'>): Promise<Received> {
+  const { path, headers, body } = raw
+  const { hostname, port } = new URL(server.url)
+  const length = body === undefined ? {} : { 'content-length': body.length }
+  return new Promise((resolve, reject) => {
+    const asking = request(
+      {
+        hostname,
+        port,
+        path,
+        agent,
+        method: method.toUpperCase(),
+        headers: { authorization: basic(login), ...length, ...headers },
+      },
+      (answer) => {
+        const chunks: Buffer[] = []
+        answer.on('data', (chunk: Buffer) => chunks.push(chunk))
+        answer.on('error', reject)
+        answer.on('end', () => {
+          const type = answer.headers['content-type']?.split(';')[0] ?? ''
+          resolve({ status: answer.statusCode ?? 0, type, text: Buffer.concat(chunks).toString() })
+        })
+      },
+    )
+    asking.on('error', (error) => {
+      // The server may have closed a connection that was about to be used again.
+      if (asking.reusedSocket && 'code' in error && ['ECONNRESET', 'EPIPE'].includes(`${error.code}`)) {
+        send(login, method, raw).then(resolve, reject)
+      } else reject(error)
+    })
+    asking.end(body)
+  })
+}
+
+const showing = (method: string, { path, headers, body }: RawRequest) =>
+  `${method} ${path.slice(0, 200)} ${JSON.stringify(headers).slice(0, 200)} ${body?.toString('latin1').slice(0, 200) ?? ''}`
+
+/** Why a request must be refused: what the documentation says about its body and its query. */
+function breaksSchema(operation: Operation, { json, repeated }: RawRequest): boolean {
+  const body = operation.requestBody?.content['application/json']?.schema
+  if (json !== undefined && body !== undefined && !allows(body, json.value)) return true
+  const parameter = operation.parameters?.find((one) => one.in === 'query' && one.name === repeated?.name)
+  return repeated !== undefined && parameter !== undefined && !allows(parameter.schema, repeated.values)
+}
+
+const HEALTH = 'get /healthz'
+const healthy = async () => (await server.fetch(null, '/healthz')).status === 200
+
+/** What is wrong with an answer; undefined when it is as it must be. */
+function problemOf(
+  name: string,
+  operation: Operation,
+  odd: RawRequest,
+  answer: Received,
+): string | undefined {
+  // On a slow machine the read models may be more than a second behind, and then this says so.
+  if (answer.status >= 500 && name !== HEALTH) return 'it is a failure'
+  if (answer.status === 429) return 'it hides what the route would answer'
+  // Nobody knows which route it is for.
+  if (/[\x80-\xff]/.test(odd.path)) return problemIn(UNREADABLE, answer)
+  if (answer.status < 300 && breaksSchema(operation, odd)) return 'the request is not allowed'
+  return problemIn(operation, answer)
+}
+
+const json = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } }
+const UNREADABLE: Operation = { responses: { 400: { content: json } } }
+
+t.test('every operation of the documentation succeeds with a valid request, as documented', async (t) => {
+  const place = await world.place('public')
+  for (const { name, method, path, operation } of operations) {
+    const { login, call } = await targetOf(name, place)
+    const valid = usual({ path, call })
+    if (name === HEALTH) await until('the read models have caught up', healthy)
+    const answer = await send(login, method, valid)
+    t.match(String(answer.status), /^2/, `${showing(method, valid)}: ${answer.text.slice(0, 300)}`)
+    t.equal(problemIn(operation, answer), undefined, name)
+  }
+})
+
+t.test(`no 5xx, no answer that the document does not allow (seed ${SEED})`, async (t) => {
+  const place = await world.place('private')
+  const failures: string[] = []
+  const statuses = new Map<number, number>()
+  for (const { name, method, path, operation } of operations) {
+    const count = SLOW.has(name) ? Math.ceil(COUNT / 3) : COUNT
+    const changes = hostileRequests(path, operation, seedOf(SEED, name), count)
+    t.ok(changes.length >= Math.min(count, 30), name)
+    let target: Target | undefined
+    let targets = 0
+    for (const change of changes) {
+      if (target === undefined) targets += 1
+      target ??= await targetOf(name, place)
+      const odd = change({ path, call: target.call })
+      const answer = await send(target.login, method, odd)
+      statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
+      const problem = problemOf(name, operation, odd, answer)
+      if (problem !== undefined) {
+        failures.push(
+          `${showing(method, odd)}, where ${odd.what}: ${answer.status} ${answer.text.slice(0, 200)}: ${problem}`,
+        )
+      }
+      // What succeeded may have used up its target. A few of them are enough.
+      const isUsed = method !== 'get' && answer.status < 300
+      if (isUsed && (targets < MOST_TARGETS || name === PASSWORD)) target = undefined
+    }
+  }
+  t.comment([...statuses].map(([status, count]) => `${status}: ${count}`).join(', '))
+  t.strictSame(failures.slice(0, 20), [], `${failures.length} answers; FUZZ_SEED=${SEED}`)
+})
+
+t.test('afterwards the server serves as before, and has logged no error', async (t) => {
+  await until('the read models have caught up', healthy)
+  t.equal((await server.fetch('alice', '/api/v1/repos/alice/public')).status, 200)
+  const errors = lines.filter((line) => JSON.parse(line).level >= 50)
+  t.strictSame(errors.slice(0, 5), [], `FUZZ_SEED=${SEED}`)
+})
