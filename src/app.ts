@@ -44,7 +44,6 @@ import { parseJsonBodies } from './http/json-bodies.ts'
 import { limitBodies } from './http/request-bodies.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
 import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests.ts'
-import { closeUnusedConnections } from './http/unused-connections.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
@@ -194,7 +193,6 @@ export async function buildApp(
   app.setSerializerCompiler(() => jsonAnswer)
 
   ignoreExpectations(app)
-  closeUnusedConnections(app)
   limitConnections(
     app,
     { all: config.maxConnections, perNetwork: config.maxConnectionsPerAddress },

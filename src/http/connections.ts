@@ -1,4 +1,7 @@
-/** Limits connections: how many there are, for each network and in all, and what one may have under way. */
+/**
+ * Limits connections: how many there are, for each network and in all, and what one may have under way. Closes those
+ * without a request when the app closes.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
@@ -33,8 +36,9 @@ export function limitConnections(
 ): void {
   const shares = createShares(limits)
   const connections = new WeakMap<Socket, Connection>()
-  // In the order in which they became idle.
+  // In the order in which they became idle. A new one, which has had no request yet, is idle, too.
   const idle = new Set<Connection>()
+  let isClosing = false
 
   function end(connection: Connection): void {
     connection.give()
@@ -77,7 +81,16 @@ export function limitConnections(
     answer.setMaxListeners(20)
     answer.once('close', () => {
       connection.requests -= 1
-      if (connection.requests === 0 && !socket.destroyed) idle.add(connection)
+      if (connection.requests > 0 || socket.destroyed) return
+      // An answer that began before the app was to close has promised to keep the connection.
+      if (isClosing) socket.destroySoon()
+      else idle.add(connection)
     })
+  })
+
+  // Otherwise closing waits a minute for the first or the next request of each.
+  app.addHook('preClose', async () => {
+    isClosing = true
+    for (const { socket } of idle) socket.destroy()
   })
 }
