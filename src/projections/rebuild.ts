@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
-import { type Generations, ReplacedMeanwhile } from './generations.ts'
+import { type Generations, KNOWN_FOR_MS, ReplacedMeanwhile } from './generations.ts'
 import { createGaps } from './log-gaps.ts'
 import type { Projector } from './projector.ts'
 import type { ReadModel } from './read-model.ts'
@@ -42,7 +42,8 @@ export interface Rebuilding {
 
 /** The number of events in one batch. Small, so that the projector's writes need not wait long. */
 const BATCH = 250
-const GRACE_MS = 10_000
+/** Other servers read an old generation for almost this long: see `generations.ts`. */
+const GRACE_MS = 2 * KNOWN_FOR_MS
 
 /** Another rebuild has not ended yet. */
 export class RebuildUnderWay extends Error {
