@@ -242,6 +242,12 @@ export async function buildApp(
   await app.register(upgradeHttpRoutes(upgrade))
   // A scope of its own: only these routes check credentials. The routes above are open to everyone.
   await app.register(async (signedIn) => {
+    signedIn.addHook('onRequest', (_request, _reply, done) => {
+      // What other servers had written before this request.
+      const current = services.projector.current()
+      if (current === undefined) done()
+      else current.then(() => done(), done)
+    })
     await signedIn.register(authPlugin({ ...services, openRequests }))
     await signedIn.register(gitHttpRoutes(services))
     await signedIn.register(attachmentDownloadRoutes(services))

@@ -25,7 +25,9 @@ import { pullHeads } from './processes/pull-heads.ts'
 import { finishDeletions, recoverMerges, recoverPushes } from './processes/recovery.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
 import { createLiveEvents } from './projections/live-events.ts'
+import { onlyMember } from './projections/membership.ts'
 import { createProjector } from './projections/projector.ts'
+import type { Touched } from './projections/read-store.ts'
 import { createRebuild } from './projections/rebuild.ts'
 import { createViews, READ_MODELS } from './projections/views.ts'
 import { createOpenRequests } from './rights/open-requests.ts'
@@ -54,9 +56,6 @@ async function requireReadableEnd(events: EventStore): Promise<void> {
 
 /** How often the server looks for work that was left undone while a store was unavailable. */
 const RECOVERY_INTERVAL_MS = 5000
-
-/** How often the server looks whether another one has rebuilt read models of the same store. */
-const TAKE_REBUILT_INTERVAL_MS = 1000
 
 /** When to free what the rebuilds of an earlier process left behind. */
 const FREE_SPARES_AFTER_MS = 10_000
@@ -88,15 +87,23 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
   setMaxListeners(0, signal)
   const events = await openEvents(config)
   if (config.eventStoreUrl === undefined) await requireReadableEnd(events)
-  const { generations, readStore, secrets } = await openReadStores(config)
+  const membership = onlyMember()
+  const { generations, readStore, secrets } = await openReadStores(config, membership)
   const views = createViews(readStore, (model) =>
     projector.status().some(({ name, stopped }) => name === model && stopped !== undefined),
   )
-  const projector = createProjector(log, events, readStore, READ_MODELS, (touched) => {
+  const applied = (touched: readonly Touched[]) => {
     for (const view of Object.values(views)) view.applied(touched)
     openRequests.applied(touched)
     upgrade.applied(touched)
-  })
+  }
+  const forget = (collection: string) => {
+    for (const view of Object.values(views)) view.exchanged(collection)
+    openRequests.exchanged(collection)
+    upgrade.exchanged(collection)
+  }
+  const projector = createProjector(log, events, readStore, READ_MODELS, applied, { membership, forget })
+  generations.onExchanged(forget)
   const openRequests = createOpenRequests(views)
   const upgrade = createUpgradeAnswers(readStore, projector, await events.lastPosition())
 
@@ -113,10 +120,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
       events,
       generations,
       projector,
-      exchanged(collection) {
-        for (const view of Object.values(views)) view.exchanged(collection)
-        upgrade.exchanged(collection)
-      },
+      exchanged: forget,
       signal,
     }),
     gitDir,
@@ -127,7 +131,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
     publicUrl: () => publicUrl,
   }
   const processes = [pullHeads, scheduledMerges, headBranches, attachmentRemoval, ownerVisibility].map(
-    (manager) => createProcessRunner(log, events, readStore, projector, manager(services)),
+    (manager) => createProcessRunner(log, events, readStore, projector, manager(services), membership),
   )
 
   await secrets.prepare(secretCollections)
@@ -135,7 +139,6 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
   await recoverPushes(services)
   const newAdminPassword = await ensureSiteAdmin(services)
 
-  const taking = takeRebuilt()
   // Delay the cleanup so that it doesn't slow the start. If it fails, the next start repeats it.
   services.rebuilder.freeSpares(READ_MODELS, FREE_SPARES_AFTER_MS).catch(() => {})
 
@@ -189,16 +192,6 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
   }
   const recovering = keepRecovered()
 
-  /** Takes what other servers have rebuilt in the same store. */
-  async function takeRebuilt(): Promise<void> {
-    while (!signal.aborted) {
-      await services.rebuilder.takeRebuilt(READ_MODELS).catch((error: unknown) => {
-        log.warn({ err: error }, 'what another server has rebuilt could not be taken; it will be tried again')
-      })
-      await delay(TAKE_REBUILT_INTERVAL_MS, undefined, { signal }).catch(() => {})
-    }
-  }
-
   return {
     url: publicUrl,
     /** The address of the gRPC Query service: `127.0.0.1:9090`. */
@@ -212,7 +205,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
     async stop(): Promise<void> {
       stopping.abort()
       await Promise.all([app.close(), grpc.stop()])
-      await Promise.all([recovering, taking])
+      await recovering
       await Promise.all(processes.map((runner) => runner.stop()))
       await projector.stop()
       await objectReaders.close(gitDir)

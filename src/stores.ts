@@ -5,8 +5,10 @@ import { DataDirInUse } from './data-lock.ts'
 import type { EventStore } from './events/event-store.ts'
 import { openSqliteEventStore } from './events/sqlite.ts'
 import { withGenerations } from './projections/generations.ts'
-import type { ReadStore } from './projections/read-store.ts'
+import { onlyMember } from './projections/membership.ts'
+import { sharedGenerations } from './projections/shared-generations.ts'
 import { openSqliteReadStore } from './projections/sqlite.ts'
+import { READ_MODELS } from './projections/views.ts'
 
 /** The file of the embedded log in a data directory. */
 export const eventsFile = (dataDir: string) => join(dataDir, 'events.db')
@@ -37,19 +39,18 @@ export async function openEvents({ eventStoreUrl, dataDir }: Config): Promise<Ev
 
 /**
  * Opens the store of the read models, and the store of the secrets: the same kind of store, but never rebuilt.
- * `readStore` is the current one of the generations.
+ * `readStore` is the current one of the generations. `membership`: of this server among those that share the store.
  */
-export async function openReadStores({ mongodbUrl, dataDir }: Config) {
+export async function openReadStores({ mongodbUrl, dataDir }: Config, membership = onlyMember()) {
   if (mongodbUrl === undefined) {
+    const generations = withGenerations(openSqliteReadStore(viewsFile(dataDir)))
     const secrets = openSqliteReadStore(secretsFile(dataDir), 'FULL')
-    return readStores(openSqliteReadStore(viewsFile(dataDir)), secrets)
+    return { generations, readStore: generations.current, secrets }
   }
   const { openMongoReadStore, secretsDatabase } = await import('./projections/mongodb.ts')
   const secrets = openMongoReadStore(mongodbUrl, { database: await secretsDatabase(mongodbUrl) })
-  return readStores(openMongoReadStore(mongodbUrl), secrets, true)
-}
-
-function readStores(documents: ReadStore, secrets: ReadStore, isShared = false) {
-  const generations = withGenerations(documents, isShared)
+  const documents = openMongoReadStore(mongodbUrl)
+  const versions = new Map(READ_MODELS.map(({ collection, version }) => [collection.name, version]))
+  const generations = sharedGenerations(documents, documents.shared, versions, membership)
   return { generations, readStore: generations.current, secrets }
 }

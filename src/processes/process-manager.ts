@@ -9,8 +9,14 @@ import { decode, UnreadableEvent } from '../events/codec.ts'
 import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
 import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
+import type { Membership } from '../projections/membership.ts'
 import type { Projector } from '../projections/projector.ts'
-import type { Checkpoint, ReadStore } from '../projections/read-store.ts'
+import {
+  type Checkpoint,
+  LostHold,
+  type ReadStore,
+  type SharedCheckpoints,
+} from '../projections/read-store.ts'
 import { mayConcern } from '../projections/readable-events.ts'
 import { BrokenFile } from '../sqlite.ts'
 
@@ -88,6 +94,7 @@ export function createProcessRunner(
   checkpoints: ReadStore,
   projector: Projector,
   manager: ProcessManager,
+  membership: Membership,
 ) {
   const stopping = new AbortController()
   const { signal } = stopping
@@ -95,6 +102,39 @@ export function createProcessRunner(
   let passed = 0
   let following: Promise<void> = Promise.resolve()
   let stopped: string | undefined
+  const name = checkpointName(manager.name)
+  const { shared } = checkpoints
+  /** The incarnation for which this server runs the process; undefined while another server does. */
+  let holder: string | undefined
+
+  /** Waits until no other server runs the process, and goes on where it was. */
+  async function hold(shared: SharedCheckpoints): Promise<void> {
+    while (!signal.aborted) {
+      const { id } = membership.self()
+      const at = (await shared.read([name])).get(name)
+      position = at?.position ?? LOG_START
+      stopped = undefined
+      const free = at?.holder === undefined || at.holder === id || (await membership.isGone(at.holder))
+      const after = { position, version: VERSION, holder: id }
+      if (free && membership.isMember() && (await shared.take(name, at, after))) {
+        holder = id
+        return
+      }
+      await delay(WAIT_MS, undefined, { signal }).catch(() => {})
+    }
+  }
+
+  /** @throws LostHold when another server may run the process */
+  function requireHold(): void {
+    if (shared === undefined) return
+    if (!membership.isMember() || membership.self().id !== holder) throw new LostHold([name])
+  }
+
+  async function moveCheckpoint(): Promise<void> {
+    const moved = new Map([processCheckpoint(manager.name, position)])
+    if (holder === undefined) await checkpoints.apply([], moved)
+    else await shared?.move(moved, holder)
+  }
 
   /**
    * Waits until the read models have passed the event. A process must not act on documents that have stopped before
@@ -137,6 +177,7 @@ export function createProcessRunner(
   async function follow(): Promise<void> {
     while (!signal.aborted) {
       try {
+        if (shared !== undefined && holder === undefined) await hold(shared)
         for await (const batch of events.subscribe({ after: position, signal })) {
           for (const recorded of batch) {
             const event = mayConcern(manager, recorded) ? decode(recorded) : undefined
@@ -144,6 +185,7 @@ export function createProcessRunner(
             if (event !== undefined) {
               await isProjected(event.position)
               if (signal.aborted) break
+              requireHold()
               await reactTo(event)
               passed = CHECKPOINT_EVERY
             }
@@ -153,11 +195,16 @@ export function createProcessRunner(
           // To skip an event again is cheap. So each event with a reaction is worth a write of the checkpoint, and
           // the others only once for many.
           if (passed < CHECKPOINT_EVERY) continue
-          await checkpoints.apply([], new Map([processCheckpoint(manager.name, position)]))
+          await moveCheckpoint()
           passed = 0
         }
       } catch (error) {
         if (signal.aborted) return
+        if (error instanceof LostHold) {
+          log.info({ process: manager.name }, 'another server may run the process now')
+          holder = undefined
+          continue
+        }
         if (error instanceof UnreadableEvent || error instanceof BrokenFile) {
           // Another try cannot help: the event is not skipped, since the process may have to react to it.
           stopped = error.message
@@ -181,6 +228,8 @@ export function createProcessRunner(
     async stop() {
       stopping.abort()
       await following
+      // If this fails, another server takes the process when it finds out that this one is gone.
+      if (holder !== undefined) await shared?.give(name, holder).catch(() => {})
     },
     status(): ProcessStatus {
       const at = { name: manager.name, position }

@@ -13,7 +13,7 @@ import {
   MongoWriteConcernError,
 } from 'mongodb'
 
-const DUPLICATE_KEY = 11000
+export const DUPLICATE_KEY = 11000
 export const NAMESPACE_NOT_FOUND = 26
 export const INDEX_NOT_FOUND = 27
 

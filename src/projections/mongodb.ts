@@ -8,6 +8,7 @@ import {
 } from 'mongodb'
 import { type Position, StoreDenied, StoreUnavailable } from '../events/event-store.ts'
 import { checkName, readFilter, readPage } from './filter.ts'
+import { type StoredCheckpoint, sharedCheckpoints } from './mongodb-checkpoints.ts'
 import { mongoStartProblem } from './mongodb-diagnosis.ts'
 import {
   denial,
@@ -40,6 +41,7 @@ import type {
   FindOptions,
   IdRange,
   ReadStore,
+  SharedCheckpoints,
   Stored,
 } from './read-store.ts'
 
@@ -74,10 +76,6 @@ const UNLIMITED = { batchSize: 1000 }
 const MAX_IDS = 1000
 const BODY = { _id: 0, body: 1 } as const
 
-interface StoredCheckpoint extends Checkpoint {
-  _id: string
-}
-
 type Found<D> = Omit<Stored<D>, 'id'> & { _id: string }
 
 const toStored = <D>({ _id: id, position, body }: Found<D>): Stored<D> => ({ id, position, body })
@@ -89,7 +87,7 @@ const toStored = <D>({ _id: id, position, body }: Found<D>): Stored<D> => ({ id,
 export function openMongoReadStore(
   url: string,
   options: { database?: string } & Pick<MongoClientOptions, 'lookup'> = {},
-): ReadStore {
+): ReadStore & { readonly shared: SharedCheckpoints } {
   const { lookup } = options
   const client = new MongoClient(url, { ...clientOptions(url), ...(lookup && { lookup }) })
   const database = client.db(options.database ?? databaseOf(url))
@@ -193,6 +191,7 @@ export function openMongoReadStore(
   }
 
   return {
+    shared: sharedCheckpoints(checkpoints, { ask, read }, READ),
     async get<D extends object>(collection: Collection<D>, id: string) {
       const found = await read(() =>
         documents(collection).findOne<{ body: D }>({ _id: id }, { ...READ, projection: BODY }),

@@ -1,7 +1,7 @@
 /**
  * Folds the log into the read models, in order and in batches. Each batch writes its documents and checkpoints
- * together, so the projector may stop at any point. Every node may run its own projector: folds are deterministic, and
- * documents record their position.
+ * together, so the projector may stop at any point. In a store that several servers share, a server folds only the
+ * models that it holds, and follows the others: see `shared-models.ts`.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
@@ -14,11 +14,20 @@ import {
 } from '../events/event-store.ts'
 import { BrokenFile } from '../sqlite.ts'
 import { createTurns } from '../turns.ts'
+import { ReplacedMeanwhile } from './generations.ts'
 import { createGaps, type Gaps } from './log-gaps.ts'
 import { isPositionOfEvent, lastEventUpTo } from './log-positions.ts'
 import type { Poison, ReadModel } from './read-model.ts'
-import type { Change, Checkpoint, ReadStore, Touched } from './read-store.ts'
+import {
+  type Change,
+  type Checkpoint,
+  LostHold,
+  type MovedCheckpoint,
+  type ReadStore,
+  type Touched,
+} from './read-store.ts'
 import { eventsFor, readBatch } from './readable-events.ts'
+import { createSharedModels, isFollowed, type Progress, type Sharing } from './shared-models.ts'
 
 export interface ReadModelStatus {
   name: string
@@ -41,9 +50,19 @@ export interface Projector {
    * `timeoutMs`. Before that, a missing document does not mean that the thing does not exist.
    */
   caughtUp(timeoutMs: number): Promise<boolean>
+  /**
+   * Resolves when queries show what had been written before the call, by this server or by another. Undefined when they
+   * do already. @throws StoreUnavailable when this server cannot know it within 5 s
+   */
+  current(): Promise<void> | undefined
   /** The position that every running read model has reached; when none runs, that every one has reached. */
   position(): Position
   status(): ReadModelStatus[]
+  /**
+   * Makes this server the one that writes a read model, in a store that several share.
+   * @throws StoreUnavailable when the server that writes it does not give it within 10 s
+   */
+  hold(model: string): Promise<void>
   /**
    * Replaces the documents of a read model with rebuilt ones. It does so between two batches, so that nothing is
    * written meanwhile. `replace` must bring the new documents at least to the position that it gets, and resolves to
@@ -52,14 +71,10 @@ export interface Projector {
   exchange(model: string, replace: (position: Position) => Promise<Position>): Promise<void>
 }
 
+const NO_CHECKPOINTS: ReadonlyMap<string, Checkpoint> = new Map()
+
 /** All work of a projector shares this key, so it runs one at a time. */
 const TURN = 'batch'
-
-interface Progress {
-  model: ReadModel
-  position: Position
-  stopped?: string
-}
 
 interface Waiter {
   position: Position
@@ -68,6 +83,14 @@ interface Waiter {
 
 const RETRY_MS = 500
 const BATCH = 1000
+/** How often a server looks for models that nobody writes any more. */
+const TAKE_MS = 1000
+/** How long a server waits until another one gives it a read model. */
+const HOLD_MS = 10_000
+/** Pauses between two looks at what other servers have written, while somebody waits for it: at first, and later. */
+const LOOK_MS = [1, 20] as const
+/** For how long somebody waits at first. */
+const AT_FIRST_MS = 50
 
 export function createProjector(
   log: FastifyBaseLogger,
@@ -76,26 +99,50 @@ export function createProjector(
   models: readonly ReadModel[],
   /** Called with the documents of a batch after it was written, and before `waitFor` resolves. */
   applied: (touched: readonly Touched[]) => void = () => {},
+  /** Needed when other servers share the store. */
+  sharing?: Sharing,
 ): Projector {
   const stopping = new AbortController()
-  const progress: Progress[] = models.map((model) => ({ model, position: LOG_START }))
+  const isShared = views.shared !== undefined && sharing !== undefined
+  const progress: Progress[] = models.map((model) => ({
+    model,
+    position: LOG_START,
+    ...(isShared && { written: LOG_START }),
+  }))
+  const shared =
+    views.shared === undefined || sharing === undefined
+      ? undefined
+      : createSharedModels(progress, views.shared, sharing, {
+          touched: applied,
+          moved: () => answerWaiters(),
+        })
   const waiters = new Set<Waiter>()
   /** Undefined while the projector does not follow the log. */
   let following: Promise<void> | undefined
+  let taking: Promise<void> | undefined
+  let looking: Promise<void> | undefined
+  let lastWaiterAt = 0
   /** Runs batches and exchanges one at a time. */
   const inTurn = createTurns()
 
   let endAtStart: Position = LOG_START
   /** Exists while a model is made again from the first event: what the log lacks, the model lacks too. */
   let gaps: Gaps | undefined
-  /** What the subscription has passed since it began. After the last event taken, only events of others are there. */
+  /** What the subscription has passed since it began. After the last event that came, only events of others are there. */
   let seen: Position = LOG_START
+  /** The last event that came since the subscription began. */
+  let last: Position = LOG_START
+  /** Ends the subscription, so that it begins anew. */
+  let beginAnew = () => {}
 
   const running = () => progress.filter((p) => p.stopped === undefined)
   /** The last event that every running read model has taken. */
   const taken = () => leastOf(running())
   /** What stopped models have not taken is never passed: when none runs, nothing more is. */
-  const passed = () => (running().length === 0 ? leastOf(progress) : Math.max(taken(), seen))
+  const passed = () => {
+    if (running().length === 0) return leastOf(progress)
+    return taken() < last ? taken() : Math.max(taken(), seen)
+  }
 
   async function prepare(): Promise<void> {
     await views.prepare(models.map((model) => model.collection))
@@ -104,6 +151,7 @@ export function createProjector(
       const checkpoint = await views.checkpoint(p.model.name)
       if (checkpoint !== undefined) checkpoints.set(p, checkpoint)
     }
+    // After the checkpoints: other servers may be moving them.
     endAtStart = await events.lastPosition()
     for (const [{ model }, { position }] of checkpoints) {
       if (position <= endAtStart) continue
@@ -112,55 +160,83 @@ export function createProjector(
       const problem = `it ends at position ${endAtStart}, and the read model ${model.name} holds events up to ${position}`
       throw new BrokenFile('the log', problem)
     }
-    for (const p of progress) {
-      const checkpoint = checkpoints.get(p)
-      if (checkpoint?.version === p.model.version) {
-        p.position = checkpoint.position
-        continue
-      }
-      // The fold is new or has changed: make its documents again from the first event.
-      if (checkpoint !== undefined)
-        log.info(
-          { model: p.model.name },
-          'the read model has changed: its documents are made again from the log',
-        )
-      const none: Checkpoint = { position: LOG_START, version: p.model.version }
-      await views.clear(p.model.collection)
-      await views.apply([], new Map([[p.model.name, none]]))
-      p.position = LOG_START
-      // The embedded log, which has no such problems, cannot lose events.
-      if (events.problems !== undefined) gaps ??= createGaps()
+    if (shared === undefined) {
+      for (const p of progress) await begin(p, checkpoints.get(p))
+      return
     }
+    // Nothing is remembered yet, so there is nothing to forget of what others have written.
+    for (const [p, { position }] of checkpoints) Object.assign(p, { position, written: position })
+    await shared.take(begin)
+  }
+
+  /** Continues a read model at its checkpoint, if it is one of this fold. */
+  async function begin(p: Progress, checkpoint: Checkpoint | undefined): Promise<void> {
+    const { name, version, collection } = p.model
+    if (checkpoint?.version === version) {
+      p.position = checkpoint.position
+      return
+    }
+    // The fold is new or has changed: make its documents again from the first event.
+    if (checkpoint !== undefined)
+      log.info({ model: name }, 'the read model has changed: its documents are made again from the log')
+    await views.clear(collection)
+    await moveTo([], new Map([[name, { position: LOG_START, version }]]))
+    p.position = LOG_START
+    // The embedded log, which has no such problems, cannot lose events.
+    if (events.problems !== undefined) gaps ??= createGaps()
+  }
+
+  /**
+   * Writes documents and checkpoints, and calls `written` between them: another server that sees a checkpoint may send
+   * its client here. The embedded store writes both together.
+   */
+  async function moveTo(
+    changes: readonly Change[],
+    checkpoints: ReadonlyMap<string, MovedCheckpoint>,
+    written = () => {},
+  ): Promise<void> {
+    if (shared === undefined) {
+      await views.apply(changes, checkpoints)
+      written()
+      return
+    }
+    shared.requireMember()
+    if (changes.length > 0) await views.apply(changes, NO_CHECKPOINTS)
+    written()
+    await shared.move(checkpoints)
   }
 
   async function project(batch: readonly RecordedEvent[]): Promise<void> {
-    const last = batch.at(-1)
-    if (last === undefined) return
+    const end = batch.at(-1)
+    if (end === undefined) return
     const changes: Change[] = []
     const touched: Touched[] = []
-    const checkpoints = new Map<string, Checkpoint>()
+    const checkpoints = new Map<string, MovedCheckpoint>()
     const moves: (() => void)[] = []
     const read = readBatch(batch)
     for (const p of running()) {
+      if (isFollowed(p)) continue
       const own = eventsFor(p.model, read, p.position)
       const advance = await p.model.advance(own.events, views)
       changes.push(...advance.changes)
       touched.push(...advance.touched)
       const poison = advance.poison ?? own.poison
-      const taken = poison === undefined ? last : batch.findLast((e) => e.position < poison.event.position)
+      const taken = poison === undefined ? end : batch.findLast((e) => e.position < poison.event.position)
       // A position is never computed: a server takes only positions of events, to continue behind them.
       const position = Math.max(p.position, taken?.position ?? LOG_START)
-      checkpoints.set(p.model.name, { position, version: p.model.version })
+      const stopped = poison && reasonOf(poison)
+      checkpoints.set(p.model.name, { position, version: p.model.version, ...(stopped && { stopped }) })
       moves.push(() => {
         p.position = position
         if (poison !== undefined) stopModel(p, poison)
       })
     }
-    await views.apply(changes, checkpoints)
-    applied(touched)
+    await moveTo(changes, checkpoints, () => applied(touched))
     for (const move of moves) move()
+    last = end.position
+    shared?.add(read, last)
     answerWaiters()
-    noteGaps(batch, last.position)
+    noteGaps(batch, last)
   }
 
   /** Says what the log lacks when the models that are made again have the events that it had at the start. */
@@ -173,9 +249,9 @@ export function createProjector(
     gaps = undefined
   }
 
-  function stopModel(p: Progress, { event, error }: Poison): void {
-    const reason = error instanceof Error ? error.message : String(error)
-    p.stopped = `event ${event.position} (${event.type}, ${event.stream}@${event.revision}): ${reason}`
+  function stopModel(p: Progress, poison: Poison): void {
+    const { event, error } = poison
+    p.stopped = reasonOf(poison)
     log.error(
       { err: error, model: p.model.name, position: event.position },
       `the read model stopped at ${p.stopped}`,
@@ -188,7 +264,7 @@ export function createProjector(
    */
   async function healed(refused: Position, error: unknown): Promise<boolean> {
     if (refused === LOG_START || error instanceof StoreUnavailable) return false
-    const wrong = running().filter(({ position }) => position === refused)
+    const wrong = running().filter((p) => p.position === refused && !isFollowed(p))
     try {
       if (wrong.length === 0 || (await isPositionOfEvent(events, refused))) return false
       const names = wrong.map(({ model }) => model.name)
@@ -198,7 +274,7 @@ export function createProjector(
       )
       const position = await lastEventUpTo(events, refused, stopping.signal)
       const mended = wrong.map(({ model: { name, version } }) => [name, { position, version }] as const)
-      await views.apply([], new Map(mended))
+      await moveTo([], new Map(mended))
       for (const p of wrong) p.position = position
       return true
     } catch (reason) {
@@ -226,9 +302,15 @@ export function createProjector(
       const after = passed()
       try {
         await projectFrom(after)
-        if (running().length === 0) return
+        if (running().length === 0 && shared === undefined) return
       } catch (error) {
         if (stopping.signal.aborted) return
+        if (error instanceof LostHold) {
+          log.warn({ err: error }, 'another server writes the read models now')
+          await takeModels().catch(() => {})
+          await delay(RETRY_MS, undefined, { signal: stopping.signal }).catch(() => {})
+          continue
+        }
         if (error instanceof BrokenFile) {
           // Another try cannot help. `/healthz` reports it, and queries still read what was projected so far.
           for (const p of running()) p.stopped = error.message
@@ -254,29 +336,75 @@ export function createProjector(
         // The batches before it were delivered. They are passed when they are written.
         const written = () => {
           seen = position
+          shared?.passed(position)
           answerWaiters()
         }
         projecting.then(written, () => {})
       },
     }
     const batches = events.subscribe(subscription)[Symbol.asyncIterator]()
+    shared?.restart(after)
+    beginAnew = () => ending.abort()
     try {
       let reading = batches.next()
       for (;;) {
         const { done, value } = await reading
-        if (done === true) return
-        projecting = inTurn(TURN, () => project(value))
+        if (done === true || ending.signal.aborted) return
+        projecting = inTurn(TURN, async () => {
+          // Models may have been taken since: what comes next for them is before this batch.
+          if (!ending.signal.aborted) await project(value)
+        })
         reading = batches.next()
         // Its error is thrown when it is awaited, if it still is.
         reading.catch(() => {})
         await projecting
-        if (running().length === 0) return
+        if (running().length === 0 && shared === undefined) return
       }
+    } catch (error) {
+      if (!ending.signal.aborted) throw error
     } finally {
       ending.abort()
       // Not awaited: the next batch may be long in coming.
       batches.return?.().catch(() => {})
     }
+  }
+
+  /** Takes the models that nobody writes any more, and begins anew where they are. */
+  async function takeModels(): Promise<void> {
+    await inTurn(TURN, async () => {
+      if (!(await shared?.take(begin))) return
+      seen = LOG_START
+      last = LOG_START
+      beginAnew()
+      answerWaiters()
+    })
+  }
+
+  async function keepTaking(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      await delay(TAKE_MS, undefined, { signal: stopping.signal }).catch(() => {})
+      if (stopping.signal.aborted) return
+      // Without the store there is nothing to take: the next look may have it back.
+      await takeModels().catch((error: unknown) =>
+        log.debug({ err: error }, 'the read models were not looked at'),
+      )
+      await shared?.observe().catch(() => {})
+    }
+  }
+
+  /** Looks at what other servers have written, as long as somebody waits for it. */
+  async function lookForWaiters(): Promise<void> {
+    while (waiters.size > 0 && !stopping.signal.aborted) {
+      await shared?.observe().catch(() => {})
+      const pause = performance.now() - lastWaiterAt < AT_FIRST_MS ? LOOK_MS[0] : LOOK_MS[1]
+      if (waiters.size > 0) await delay(pause, undefined, { signal: stopping.signal }).catch(() => {})
+    }
+  }
+
+  function modelNamed(name: string): Progress {
+    const p = progress.find(({ model }) => model.name === name)
+    if (p === undefined) throw new Error(`there is no read model ${name}`)
+    return p
   }
 
   function waitFor(position: Position, timeoutMs: number): Promise<boolean> {
@@ -292,6 +420,11 @@ export function createProjector(
         },
       }
       waiters.add(waiter)
+      lastWaiterAt = performance.now()
+      if (progress.some(isFollowed))
+        looking ??= lookForWaiters().finally(() => {
+          looking = undefined
+        })
     })
   }
 
@@ -299,19 +432,33 @@ export function createProjector(
     async start() {
       await prepare()
       startFollowing()
+      if (shared !== undefined) taking = keepTaking()
     },
     async stop() {
       stopping.abort()
-      await following
+      await Promise.all([following, taking, looking])
+      // If this fails, the others take the models when they find out that this server is gone.
+      await shared?.giveUp().catch(() => {})
       for (const waiter of waiters) waiter.resolve(false)
     },
     waitFor,
     caughtUp: (timeoutMs) => waitFor(endAtStart, timeoutMs),
+    current: () => shared?.current(),
     position: passed,
+    async hold(name) {
+      const p = modelNamed(name)
+      for (const deadline = performance.now() + HOLD_MS; isFollowed(p); ) {
+        if (performance.now() > deadline || stopping.signal.aborted)
+          throw new StoreUnavailable(`the server that writes the read model ${name} does not give it`)
+        await shared?.want(p)
+        await delay(LOOK_MS[1], undefined, { signal: stopping.signal })
+        await takeModels()
+      }
+    },
     exchange: (name, replace) =>
       inTurn(TURN, async () => {
-        const p = progress.find(({ model }) => model.name === name)
-        if (p === undefined) throw new Error(`there is no read model ${name}`)
+        const p = modelNamed(name)
+        if (isFollowed(p)) throw new ReplacedMeanwhile(name)
         p.position = await replace(
           running().reduce((most, { position }) => Math.max(most, position), LOG_START),
         )
@@ -325,6 +472,11 @@ export function createProjector(
         stopped === undefined ? { name, position } : { name, position, stopped },
       ),
   }
+}
+
+function reasonOf({ event, error }: Poison): string {
+  const reason = error instanceof Error ? error.message : String(error)
+  return `event ${event.position} (${event.type}, ${event.stream}@${event.revision}): ${reason}`
 }
 
 function leastOf(progress: readonly Progress[]): Position {

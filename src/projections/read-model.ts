@@ -94,6 +94,8 @@ export interface ReadModel<C extends AnyCollection = AnyCollection> {
   readonly collection: C
   /** Whether events of this type can concern the model. */
   handles(event: { type: string }): boolean
+  /** The documents that events touch; undefined when the fold throws at one of them. */
+  touched(events: readonly Recorded<DomainEvent>[]): Touched[] | undefined
   /** Folds a batch of events onto the stored documents. Stops before an event that the fold throws at. */
   advance(events: readonly Recorded<DomainEvent>[], store: Pick<ReadStore, 'getMany'>): Promise<Advance>
 }
@@ -106,6 +108,13 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
     version,
     collection,
     handles: fold.handles,
+    touched(events) {
+      try {
+        return events.flatMap((event) => fold.touches(event).map((id) => ({ collection, id })))
+      } catch {
+        return undefined
+      }
+    },
     async advance(events, store) {
       const touched: { event: Recorded<DomainEvent>; ids: readonly string[] }[] = []
       const ids = new Set<string>()

@@ -129,7 +129,57 @@ export interface Checkpoint {
   version: number
 }
 
+/** A checkpoint in a store that several servers share, with what the others must know of it. */
+export interface HeldCheckpoint extends Checkpoint {
+  /** The incarnation of the server that moves it; absent when none does. */
+  holder?: string
+  /** Why its reader has stopped; absent while it runs. */
+  stopped?: string
+  /** The incarnation that asks the holder for it. */
+  wanted?: string
+}
+
+/** How a holder moves a checkpoint. */
+export type MovedCheckpoint = Pick<HeldCheckpoint, 'position' | 'version' | 'stopped'>
+
+/** A checkpoint is moved by another server now. */
+export class LostHold extends Error {
+  override readonly name = 'LostHold'
+
+  constructor(names: readonly string[]) {
+    super(`another server has taken over: ${names.join(', ')}`)
+  }
+}
+
+/**
+ * Checkpoints of a store that several servers share. Each is moved by one server, its holder: whoever moves it names
+ * itself, and the store refuses others. An incarnation never comes back, so its id is the fencing token.
+ */
+export interface SharedCheckpoints {
+  /** In one round trip; those that nobody has made are left out. */
+  read(names: readonly string[]): Promise<Map<string, HeldCheckpoint>>
+  /**
+   * Takes a checkpoint from who holds it, as it was read (undefined: there was none); `version` and `position` are then
+   * those of `before`. Returns whether nobody was faster.
+   */
+  take(
+    name: string,
+    before: HeldCheckpoint | undefined,
+    after: Required<Pick<HeldCheckpoint, 'holder'>> & Checkpoint,
+  ): Promise<boolean>
+  /** Moves checkpoints. @throws LostHold when one of them is not held by `holder`: then some may have moved */
+  move(checkpoints: ReadonlyMap<string, MovedCheckpoint>, holder: string): Promise<void>
+  /** Asks the holder for a checkpoint. */
+  want(name: string, by: string): Promise<void>
+  /** Removes a checkpoint that is still as it was read. Returns whether it was. */
+  remove(name: string, before: HeldCheckpoint): Promise<boolean>
+  /** Gives a checkpoint up, to a certain server or to any. Nothing happens when `holder` does not hold it. */
+  give(name: string, holder: string, to?: string): Promise<void>
+}
+
 export interface ReadStore {
+  /** Only a store that servers share has it. */
+  readonly shared?: SharedCheckpoints
   get<D extends object>(collection: Collection<D>, id: string): Promise<D | undefined>
   /** The stored documents with these ids, in no order; missing ones are left out. */
   getMany<D extends object>(collection: Collection<D>, ids: readonly string[]): Promise<Stored<D>[]>

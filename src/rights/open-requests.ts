@@ -23,6 +23,8 @@ export interface OpenRequests {
   watch(signIn: SignIn, since: number, end: () => void): () => void
   /** The projector reports here what it wrote, after it has told the views. */
   applied(touched: readonly Touched[]): void
+  /** Any document of a collection may have changed. */
+  exchanged(collection: string): void
 }
 
 export function createOpenRequests({ accounts, tokens }: Pick<Views, 'accounts' | 'tokens'>): OpenRequests {
@@ -44,7 +46,7 @@ export function createOpenRequests({ accounts, tokens }: Pick<Views, 'accounts' 
     request.end()
   }
 
-  const isOf = ({ name }: AnyCollection) => name === 'accounts' || name === 'tokens'
+  const isOf = ({ name }: Pick<AnyCollection, 'name'>) => name === 'accounts' || name === 'tokens'
 
   return {
     get changes() {
@@ -60,6 +62,11 @@ export function createOpenRequests({ accounts, tokens }: Pick<Views, 'accounts' 
         ofAccount.delete(request)
         if (ofAccount.size === 0 && open.get(key) === ofAccount) open.delete(key)
       }
+    },
+    exchanged(name) {
+      if (!isOf({ name })) return
+      changes += 1
+      for (const requests of open.values()) for (const request of requests) void check(request)
     },
     applied(touched) {
       const own = touched.filter(({ collection }) => isOf(collection))

@@ -42,7 +42,7 @@ const NOTHING = Buffer.alloc(0)
 /** `caughtUpAt`: the end of the log at the start. There are no answers before the projections reach it. */
 export function createUpgradeAnswers(
   store: Pick<ReadStore, 'find' | 'get'>,
-  projector: Pick<Projector, 'status'>,
+  projector: Pick<Projector, 'status' | 'current'>,
   caughtUpAt: Position,
 ): UpgradeAnswers {
   let latest: ReturnType<typeof read> | undefined
@@ -74,6 +74,8 @@ export function createUpgradeAnswers(
   }
 
   async function snapshot() {
+    // Where it throws, the store cannot say what is current.
+    await projector.current()
     if (!ready()) throw new UpgradeUnavailable('the projections are catching up; try again')
     const reading = latest ?? read()
     latest = reading

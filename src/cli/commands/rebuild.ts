@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander'
 import { pino } from 'pino'
 import { type Config, loadConfig } from '../../config.ts'
 import { DataDirInUse, lockDataDir } from '../../data-lock.ts'
+import { onlyMember } from '../../projections/membership.ts'
 import { createProjector } from '../../projections/projector.ts'
 import type { ReadModel } from '../../projections/read-model.ts'
 import { createRebuild, type RebuildProgress } from '../../projections/rebuild.ts'
@@ -71,11 +72,16 @@ async function* askOwner(
 async function* rebuildHere(config: Config, models: readonly ReadModel[]): AsyncGenerator<RebuildProgress> {
   const events = await openLog(config)
   try {
-    const generations = await openViews(config)
+    // No server uses the stores: this process has locked the data directory.
+    const membership = onlyMember()
+    const generations = await openViews(config, membership)
     const stopping = new AbortController()
     // Log to standard error: standard output is for the result.
     const log = pino({ level: config.logLevel }, pino.destination(2))
-    const projector = createProjector(log, events, generations.current, READ_MODELS)
+    const projector = createProjector(log, events, generations.current, READ_MODELS, undefined, {
+      membership,
+      forget: () => {},
+    })
     try {
       await projector.start()
       const { rebuild, freeSpares } = createRebuild({

@@ -102,7 +102,6 @@ async function routeOf(t: Test, rebuilder: Partial<Rebuilder>): Promise<string> 
     requireFree: () => {},
     async *rebuild() {},
     freeSpares: async () => {},
-    takeRebuilt: async () => {},
     ...rebuilder,
   }
   await app.register(rebuildRoutes({ rebuilder: whole, live: { ending: new AbortController().signal } }))

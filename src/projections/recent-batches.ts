@@ -1,0 +1,54 @@
+/** The events that came lately, for read models that another server writes: which documents it has changed. */
+import { LOG_START, type Position } from '../events/event-store.ts'
+import type { ReadModel } from './read-model.ts'
+import type { Touched } from './read-store.ts'
+import { eventsFor, type ReadBatch } from './readable-events.ts'
+
+/** At most this many events are kept. Without them, all documents of a model count as changed. */
+const MAX_EVENTS = 20_000
+
+export function createRecentBatches(maxEvents = MAX_EVENTS) {
+  let batches: { read: ReadBatch; last: Position }[] = []
+  let kept = 0
+  /** What came up to here is not kept. */
+  let from: Position = LOG_START
+
+  function dropFirst(): void {
+    const first = batches.shift()
+    if (first === undefined) return
+    kept -= first.read.events.length
+    from = first.last
+  }
+
+  return {
+    /** Begins anew: the next batch is the first after this position. */
+    restart(after: Position): void {
+      batches = []
+      kept = 0
+      from = after
+    },
+    add(read: ReadBatch, last: Position): void {
+      batches.push({ read, last })
+      kept += read.events.length
+      while (kept > maxEvents) dropFirst()
+    },
+    /** Events up to this position are no longer needed. */
+    trim(upTo: Position): void {
+      while (batches[0] !== undefined && batches[0].last <= upTo) dropFirst()
+    },
+    /** The documents of a model that events after one position, up to another, touch. Undefined: any document. */
+    touched(model: ReadModel, after: Position, upTo: Position): Touched[] | undefined {
+      if (after < from) return undefined
+      const all: Touched[] = []
+      for (const { read, last } of batches) {
+        if (last <= after) continue
+        const { events, poison } = eventsFor(model, read, after, upTo)
+        // Its writer may be newer and know the event. Nobody knows here what it has changed.
+        const touched = poison === undefined ? model.touched(events) : undefined
+        if (touched === undefined) return undefined
+        all.push(...touched)
+      }
+      return all
+    },
+  }
+}

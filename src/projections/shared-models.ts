@@ -1,0 +1,216 @@
+/**
+ * Read models in a store that several servers share. Each model has one server that writes it, its holder: the
+ * checkpoint names it, and the store takes the checkpoint from no other. The other servers follow: they read the
+ * checkpoints, and forget the documents that events up to there have touched. So what a server remembers is never older
+ * than the checkpoints that it has read last.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { LOG_START, type Position, StoreUnavailable } from '../events/event-store.ts'
+import type { Membership } from './membership.ts'
+import type { ReadModel } from './read-model.ts'
+import {
+  type Checkpoint,
+  type HeldCheckpoint,
+  LostHold,
+  type MovedCheckpoint,
+  type SharedCheckpoints,
+  type Touched,
+} from './read-store.ts'
+import type { ReadBatch } from './readable-events.ts'
+import { createRecentBatches } from './recent-batches.ts'
+
+/** How far a read model is, as this server knows it. */
+export interface Progress {
+  readonly model: ReadModel
+  /** The last event that queries of this server show. */
+  position: Position
+  stopped?: string
+  /** How far another server has written the model; undefined while this server writes it. */
+  written?: Position
+}
+
+export interface Sharing {
+  membership: Membership
+  /** Forgets all documents of a collection. */
+  forget(collection: string): void
+}
+
+/** How long a request waits until this server knows what others have written. */
+const CURRENT_MS = 5000
+/** Pauses between two looks at the checkpoints while somebody waits for them. */
+const PAUSES_MS = [0, 1, 2, 4, 8, 16]
+
+export const isFollowed = ({ written }: Progress) => written !== undefined
+
+export function createSharedModels(
+  progress: readonly Progress[],
+  checkpoints: SharedCheckpoints,
+  { membership, forget }: Sharing,
+  /** Called with the documents that others have changed, and after each change of a position. */
+  on: { touched(touched: readonly Touched[]): void; moved(): void },
+) {
+  const names = progress.map(({ model }) => model.name)
+  const recent = createRecentBatches()
+  let delivered: Position = LOG_START
+  /** The incarnation for which this server holds what it holds. */
+  let incarnation = membership.self().id
+  let looking: Promise<void> | undefined
+  let next: Promise<void> | undefined
+  const followed = () => progress.filter(isFollowed)
+
+  /** Forgets what others have written, up to where the events have come. */
+  function forgetWritten(): void {
+    const touched: Touched[] = []
+    let hasMoved = false
+    for (const p of followed()) {
+      const { model, position, written = LOG_START } = p
+      if (position >= written || written > delivered) continue
+      const own = recent.touched(model, position, written)
+      if (own === undefined) forget(model.collection.name)
+      else touched.push(...own)
+      p.position = written
+      hasMoved = true
+    }
+    if (touched.length > 0) on.touched(touched)
+    recent.trim(followed().reduce((least, { position }) => Math.min(least, position), delivered))
+    if (hasMoved) on.moved()
+  }
+
+  function note(p: Progress, { position, stopped }: HeldCheckpoint): void {
+    p.written = Math.max(p.written ?? LOG_START, position)
+    if (stopped === undefined) delete p.stopped
+    else p.stopped = stopped
+  }
+
+  async function look(): Promise<void> {
+    const stored = await checkpoints.read(names)
+    for (const p of followed()) {
+      const at = stored.get(p.model.name)
+      if (at !== undefined) note(p, at)
+    }
+    forgetWritten()
+  }
+
+  /** Looks at the checkpoints. The look begins after the call: all who call during one share the next. */
+  function observe(): Promise<void> {
+    const start = () => {
+      next = undefined
+      looking = look().finally(() => {
+        looking = undefined
+      })
+      return looking
+    }
+    if (looking === undefined) return start()
+    next ??= looking.then(start, start)
+    return next
+  }
+
+  /** From now on this server follows the model. */
+  function follow(p: Progress, written: Position): void {
+    p.written = Math.max(p.position, written)
+    delete p.stopped
+    // It may remember what it could not write.
+    forget(p.model.collection.name)
+  }
+
+  /** Waits until this server shows what others had written when it was called. */
+  async function currentShared(): Promise<void> {
+    const deadline = performance.now() + CURRENT_MS
+    while (!membership.isMember()) {
+      if (performance.now() > deadline) {
+        throw new StoreUnavailable('the other servers have taken this one for gone; it is about to come back')
+      }
+      await delay(20)
+    }
+    await observe()
+    const behind = followed().filter(({ position, written = LOG_START }) => position < written)
+    const wanted = behind.map((p) => [p, p.written ?? LOG_START] as const)
+    const isThere = () => wanted.every(([p, written]) => !isFollowed(p) || p.position >= written)
+    for (let i = 0; !isThere(); i++) {
+      if (performance.now() > deadline) throw new StoreUnavailable('this server is behind the others')
+      await delay(PAUSES_MS[i] ?? 20)
+    }
+  }
+
+  return {
+    observe,
+    /** The events after this position come next. */
+    restart(after: Position): void {
+      delivered = after
+      recent.restart(after)
+    },
+    /** A batch has come. */
+    add(read: ReadBatch, last: Position): void {
+      delivered = Math.max(delivered, last)
+      if (followed().length === 0) recent.restart(last)
+      else recent.add(read, last)
+      forgetWritten()
+    },
+    /** The log was read up to here; what came last has been added. */
+    passed(position: Position): void {
+      delivered = Math.max(delivered, position)
+      forgetWritten()
+    },
+    /** Undefined when this server shows all that was written before the call. */
+    current(): Promise<void> | undefined {
+      if (membership.isMember() && followed().length === 0) return undefined
+      return currentShared()
+    },
+    /**
+     * Looks for models whose holder is gone and takes them; follows those that it has lost. `begin` gives a model that
+     * this server writes from now on its position. Returns whether what it writes has changed.
+     */
+    async take(begin: (p: Progress, at: Checkpoint | undefined) => Promise<void>): Promise<boolean> {
+      const { id } = membership.self()
+      const gone = new Map<string, Promise<boolean>>()
+      const isGone = (holder: string) => {
+        const known = gone.get(holder) ?? membership.isGone(holder)
+        gone.set(holder, known)
+        return known
+      }
+      const stored = await checkpoints.read(names)
+      let hasChanged = false
+      for (const p of progress) {
+        const { name, version } = p.model
+        const at = stored.get(name)
+        if (at?.holder === id && incarnation === id && !isFollowed(p)) {
+          const { wanted } = at
+          if (wanted === undefined || wanted === id || (await isGone(wanted))) continue
+          await checkpoints.give(name, id, wanted)
+          at.holder = wanted
+        }
+        if (!isFollowed(p)) {
+          follow(p, at?.position ?? LOG_START)
+          hasChanged = true
+        }
+        const isFree = at?.holder === undefined || at.holder === id || (await isGone(at.holder))
+        const after = { position: at?.position ?? LOG_START, version: at?.version ?? version, holder: id }
+        if (!membership.isMember() || !isFree || !(await checkpoints.take(name, at, after))) continue
+        await begin(p, at)
+        delete p.written
+        delete p.stopped
+        hasChanged = true
+      }
+      incarnation = id
+      return hasChanged
+    },
+    /** Moves checkpoints of models that this server writes. @throws LostHold */
+    move(moved: ReadonlyMap<string, MovedCheckpoint>): Promise<void> {
+      return checkpoints.move(moved, incarnation)
+    },
+    /**
+     * To be asked before documents are written. A server that was stopped between this and the write may still write
+     * late: documents keep the later position, so it changes nothing that others have written since.
+     * @throws LostHold when others may have taken the models
+     */
+    requireMember(): void {
+      if (!membership.isMember() || membership.self().id !== incarnation) throw new LostHold(names)
+    },
+    /** Asks who writes a model for it. */
+    want: ({ model }: Progress) => checkpoints.want(model.name, membership.self().id),
+    /** Gives up what this server writes, so that another one need not wait to take it. */
+    async giveUp(): Promise<void> {
+      for (const p of progress) if (!isFollowed(p)) await checkpoints.give(p.model.name, incarnation)
+    },
+  }
+}

@@ -1,0 +1,328 @@
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { append } from '../../src/commands/execute.ts'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
+import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
+import { openSqliteEventStore } from '../../src/events/sqlite.ts'
+import { ReplacedMeanwhile } from '../../src/projections/generations.ts'
+import type { Membership } from '../../src/projections/membership.ts'
+import { openMongoReadStore } from '../../src/projections/mongodb.ts'
+import { createProjector } from '../../src/projections/projector.ts'
+import { type Fold, readModel } from '../../src/projections/read-model.ts'
+import type { Collection } from '../../src/projections/read-store.ts'
+import { createRebuild } from '../../src/projections/rebuild.ts'
+import { sharedGenerations } from '../../src/projections/shared-generations.ts'
+import { createView } from '../../src/projections/view.ts'
+import { startMongoDouble } from '../doubles/mongodb.ts'
+import { aContext } from '../stores.ts'
+import { until } from '../until.ts'
+
+interface Tally {
+  id: string
+  count: number
+}
+
+const tallies: Collection<Tally> = { name: 'tallies', indexes: [], arrays: [] }
+const tally = (version = 1, step = 1): Fold<Tally> => ({
+  collection: tallies,
+  version,
+  handles: ({ type }) => type === 'NumberTaken' || type === 'CreationAbandoned',
+  touches: (event) => (event.type === 'NumberTaken' ? [event.data.sequence] : []),
+  evolve: (document, _, id) => ({ id, count: (document?.count ?? 0) + step }),
+})
+const log = pino({ level: 'silent' })
+const taken = (sequence: string): DomainEvent => ({ type: 'NumberTaken', data: { sequence } })
+const take = (events: EventStore, sequence: string, times = 1) =>
+  append(events, aContext(), `numbers-${sequence}`, 'take', Array(times).fill(taken(sequence)), 'any')
+
+/** The servers of a test: who lives is decided by the test. */
+function cluster() {
+  const gone = new Set<string>()
+  return {
+    gone,
+    join(): Membership & { id: string; stopped: boolean } {
+      const node = { id: randomUUID(), stopped: false }
+      return {
+        get id() {
+          return node.id
+        },
+        set id(id) {
+          node.id = id
+        },
+        get stopped() {
+          return node.stopped
+        },
+        set stopped(stopped) {
+          node.stopped = stopped
+        },
+        self: () => ({ id: node.id }),
+        isMember: () => !node.stopped && !gone.has(node.id),
+        isGone: async (id) => gone.has(id),
+      }
+    },
+  }
+}
+
+async function startStores(t: Test) {
+  const dir = t.testdir()
+  const double = await startMongoDouble({ port: 0, file: join(dir, 'mongodb.db') })
+  const events = openSqliteEventStore(join(dir, 'events.db'))
+  const { gone, join: joinCluster } = cluster()
+  t.teardown(async () => {
+    await events.close()
+    await double.close()
+  })
+
+  async function server(fold = tally(), own: EventStore = events) {
+    const store = openMongoReadStore(double.url)
+    const membership = joinCluster()
+    const versions = new Map([[tallies.name, fold.version]])
+    const generations = sharedGenerations(store, store.shared, versions, membership, 0)
+    const view = createView(generations.current, tallies, ({ id }) => id)
+    const model = readModel(fold)
+    const forgotten: string[] = []
+    const forget = (collection: string) => {
+      forgotten.push(collection)
+      view.exchanged(collection)
+    }
+    generations.onExchanged(forget)
+    const projector = createProjector(log, own, generations.current, [model], view.applied, {
+      membership,
+      forget,
+    })
+    await projector.start()
+    const stopping = new AbortController()
+    const rebuilder = createRebuild({
+      events,
+      generations,
+      projector,
+      exchanged: forget,
+      signal: stopping.signal,
+      graceMs: 0,
+    })
+    let isClosed = false
+    async function stop() {
+      if (isClosed) return
+      isClosed = true
+      stopping.abort()
+      await projector.stop()
+      await store.close()
+    }
+    t.teardown(stop)
+    return {
+      projector,
+      generations,
+      membership,
+      view,
+      model,
+      forgotten,
+      ...rebuilder,
+      stop,
+      /** What a request to this server shows. */
+      async count(id: string) {
+        await projector.current()
+        return (await view.get(id))?.count
+      },
+      holds: async () =>
+        (await generations.current.shared?.read([tallies.name]))?.get(tallies.name)?.holder === membership.id,
+    }
+  }
+
+  return { events, double, gone, server }
+}
+
+t.test(
+  'read your writes across nodes: what one server answers for is shown by a query on any of them',
+  async (t) => {
+    const { events, server } = await startStores(t)
+    const nodes = [await server(), await server(), await server()]
+    t.same(await Promise.all(nodes.map(({ holds }) => holds())), [true, false, false], 'one of them writes')
+    for (let i = 1; i <= 60; i++) {
+      // Each has the document of the round before in its memory.
+      const { position } = await take(events, 'a')
+      const [answering, asked] = [nodes[i % 3], nodes[(i + 1) % 3]]
+      t.equal(await answering?.projector.waitFor(position, 5000), true)
+      t.equal(await asked?.count('a'), i)
+      await answering?.count('a')
+    }
+  },
+)
+
+t.test('a server that writes all read models alone asks nobody', async (t) => {
+  const { events, server } = await startStores(t)
+  const alone = await server()
+  const { position } = await take(events, 'a')
+  await alone.projector.waitFor(position, 5000)
+  await alone.count('a')
+  t.equal(alone.projector.current(), undefined)
+  t.equal(await alone.count('a'), 1)
+})
+
+t.test('all requests that come during one look share the next one', async (t) => {
+  const { events, double, server } = await startStores(t)
+  const nodes = [await server(), await server()]
+  const { position } = await take(events, 'a')
+  await nodes[1]?.projector.waitFor(position, 5000)
+  await nodes[1]?.count('a')
+  const before = double.commands.length
+  await Promise.all(Array.from({ length: 100 }, () => nodes[1]?.count('a')))
+  t.ok(double.commands.length - before < 20, `${double.commands.length - before} commands for 100 requests`)
+})
+
+t.test('one of each: when the server that writes is gone, another one goes on where it was', async (t) => {
+  const { events, gone, server } = await startStores(t)
+  const [one, other] = [await server(), await server()]
+  const { position } = await take(events, 'a', 3)
+  await one.projector.waitFor(position, 5000)
+  t.equal(await other.count('a'), 3)
+  gone.add(one.membership.id)
+  await take(events, 'a')
+  await until('the other one has taken the model', other.holds)
+  const last = await take(events, 'a')
+  t.equal(await other.projector.waitFor(last.position, 5000), true)
+  t.equal(await other.count('a'), 5)
+})
+
+t.test('a server that stops gives up what it writes', async (t) => {
+  const { events, server } = await startStores(t)
+  const [one, other] = [await server(), await server()]
+  await one.stop()
+  await until('the other one has taken the model', other.holds)
+  const { position } = await take(events, 'a')
+  t.equal(await other.projector.waitFor(position, 5000), true)
+})
+
+t.test(
+  'a server that was taken for gone writes nothing more, answers 503, and comes back as another',
+  async (t) => {
+    const { events, gone, server } = await startStores(t)
+    const [hung, other] = [await server(), await server()]
+    const first = await take(events, 'a')
+    await hung.projector.waitFor(first.position, 5000)
+    t.equal(await hung.count('a'), 1)
+    // It does not know yet.
+    hung.membership.stopped = true
+    gone.add(hung.membership.id)
+    await until('the other one has taken the model', other.holds)
+    const second = await take(events, 'a')
+    await other.projector.waitFor(second.position, 5000)
+    await t.rejects(hung.projector.current() ?? Promise.resolve(), StoreUnavailable)
+    hung.membership.id = randomUUID()
+    hung.membership.stopped = false
+    t.equal(await hung.count('a'), 2, 'its own memory is older')
+    t.notOk(await hung.holds())
+    const third = await take(events, 'a')
+    t.equal(await hung.projector.waitFor(third.position, 5000), true)
+    t.equal(await hung.count('a'), 3)
+  },
+)
+
+t.test('the store refuses the checkpoint of a server that has lost its model without knowing', async (t) => {
+  const { events, server } = await startStores(t)
+  const [one, other] = [await server(), await server()]
+  const { shared } = other.generations.current
+  const stolen = async () => {
+    const at = (await shared?.read([tallies.name]))?.get(tallies.name)
+    return at !== undefined && shared?.take(tallies.name, at, { ...at, holder: other.membership.id })
+  }
+  await until('the other one has stolen the model', async () => (await stolen()) === true)
+  const { position } = await take(events, 'a', 2)
+  t.equal(await one.projector.waitFor(position, 5000), true)
+  t.equal(await one.count('a'), 2)
+  t.equal(await other.count('a'), 2)
+})
+
+t.test('rebuild with every node switching together', async (t) => {
+  const { events, server } = await startStores(t)
+  const [one, other] = [await server(), await server()]
+  const { position } = await take(events, 'a', 600)
+  await one.projector.waitFor(position, 5000)
+  const spoiled = {
+    op: 'put',
+    collection: tallies,
+    id: 'a',
+    position: 10 ** 9,
+    body: { id: 'a', count: -1 },
+  } as const
+  await one.generations.current.apply([spoiled], new Map())
+  t.equal(await other.count('a'), -1)
+  // The one that does not write is asked.
+  for await (const { done } of other.rebuild([other.model])) {
+    if (!done) t.equal(await one.count('a'), -1)
+  }
+  t.same([await one.count('a'), await other.count('a')], [600, 600])
+  t.ok(await other.holds(), 'it writes the model now')
+  const last = await take(events, 'a')
+  await one.projector.waitFor(last.position, 5000)
+  t.same([await one.count('a'), await other.count('a')], [601, 601])
+  for await (const _ of one.rebuild([one.model]));
+  t.same([await one.count('a'), await other.count('a')], [601, 601], 'and the other way round')
+})
+
+t.test('a rebuild that is cancelled leaves nothing; of two at once, one counts', async (t) => {
+  const { events, server } = await startStores(t)
+  const [one, other] = [await server(), await server()]
+  const { position } = await take(events, 'a', 600)
+  await one.projector.waitFor(position, 5000)
+  for await (const _ of one.rebuild([one.model])) break
+  const { shared } = one.generations.spare
+  t.equal((await shared?.read([tallies.name]))?.size, 0, 'nothing is left')
+  const slow = one.rebuild([one.model])
+  await slow.next()
+  for await (const _ of other.rebuild([other.model]));
+  await t.rejects(async () => {
+    for await (const _ of slow);
+  }, ReplacedMeanwhile)
+  const last = await take(events, 'a')
+  await Promise.all([one, other].map(({ projector }) => projector.waitFor(last.position, 5000)))
+  t.same([await one.count('a'), await other.count('a')], [601, 601])
+})
+
+t.test("rolling upgrade: a fold's new version builds beside the old one", async (t) => {
+  const { events, server } = await startStores(t)
+  const old = await server()
+  const first = await take(events, 'a', 3)
+  await old.projector.waitFor(first.position, 5000)
+  const newer = await server(tally(2, 10))
+  await newer.projector.waitFor(first.position, 5000)
+  t.same([await old.count('a'), await newer.count('a')], [3, 30])
+  t.same([await old.holds(), await newer.holds()], [true, true])
+  const second = await take(events, 'a')
+  await Promise.all([old, newer].map(({ projector }) => projector.waitFor(second.position, 5000)))
+  t.same([await old.count('a'), await newer.count('a')], [4, 40])
+
+  await newer.freeSpares([newer.model])
+  t.equal(await old.count('a'), 4, 'what a server uses is not removed')
+  await old.stop()
+  await newer.freeSpares([newer.model])
+  await newer.freeSpares([newer.model])
+  const again = await server()
+  await again.projector.waitFor(second.position, 5000)
+  t.same([await again.count('a'), await newer.count('a')], [4, 40], 'after it was removed, it is made again')
+})
+
+t.test(
+  'rolling upgrade: an event that only the writer can read does not stop those who follow',
+  async (t) => {
+    const { events, server } = await startStores(t)
+    const one = await server()
+    const older = await server(tally(), {
+      ...events,
+      async *subscribe(options) {
+        for await (const batch of events.subscribe(options))
+          yield batch.map((event) =>
+            event.type === 'NumberTaken' ? { ...event, type: 'FromTheFuture' } : event,
+          )
+      },
+    })
+    const { position } = await take(events, 'a')
+    await one.projector.waitFor(position, 5000)
+    t.equal(await older.projector.waitFor(position, 5000), true)
+    t.equal(await older.count('a'), 1)
+    const next = await take(events, 'a')
+    await older.projector.waitFor(next.position, 5000)
+    t.equal(await older.count('a'), 2, 'it forgets all documents that the event may have changed')
+  },
+)
