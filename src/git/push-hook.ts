@@ -21,10 +21,9 @@ export interface PushHook {
   remove(): Promise<void>
 }
 
-const NO_HOOK: PushHook = { config: [], env: {}, remove: async () => undefined }
-
-/** What the hook and this server say to each other, each in one line. */
-const QUESTION = 'ready'
+/** What the hook and this server say to each other, each in one line. The question names git's place for the objects. */
+const QUESTION = 'ready '
+const MAX_QUESTION = 16 * 1024
 const YES = 'yes'
 const NO = 'no'
 
@@ -61,27 +60,21 @@ none=${'0'.repeat(40)}
   fi
   exit 1
 done
-[ -n "$ASKS" ] || exit 0
-echo ${QUESTION} >&3 && read -r answer <&3 && [ "$answer" = ${YES} ]
+echo "${QUESTION}$GIT_QUARANTINE_PATH" >&3 && read -r answer <&3 && [ "$answer" = ${YES} ]
 `
 
 /**
- * Prepares the hook of a push: to check the signatures of the refs that require them, and with `asks` to ask on a fourth
- * stream of the process. There is no hook when neither is needed.
+ * Prepares the hook of a push: to check the signatures of the refs that require them, and to ask on a fourth stream of
+ * the process.
  *
  * @throws SigningFailed or GitUnavailable when it can't be checked
  */
 export async function preparePushHook(
   commands: readonly RefChange[],
-  {
-    requireSigned = [],
-    asks,
-    ...keys
-  }: TrustedKeys & { requireSigned?: readonly string[] | undefined; asks: boolean },
+  { requireSigned = [], ...keys }: TrustedKeys & { requireSigned?: readonly string[] | undefined },
 ): Promise<PushHook> {
   const required = new Set(requireSigned)
   const refs = commands.filter(({ ref, to }) => to !== null && required.has(ref)).map(({ ref }) => ref)
-  if (refs.length === 0 && !asks) return NO_HOOK
   // In the system's temporary directory: git's process may outlive ours and must still find the hook.
   const directory = await mkdtemp(join(tmpdir(), 'git-push-'))
   // Ignore errors: leftover files matter less than the answer to the push.
@@ -98,7 +91,7 @@ export async function preparePushHook(
     })
     return {
       config: [['core.hooksPath', directory], ...signers],
-      env: { SIGNED_REFS: refsFile, ASKS: asks ? 'yes' : '' },
+      env: { SIGNED_REFS: refsFile },
       remove,
     }
   } catch (error) {
@@ -107,17 +100,20 @@ export async function preparePushHook(
   }
 }
 
-/** Resolves to true when the hook asks, and to false when the process ends without a question. */
-export function hookAsks(channel: Duplex): Promise<boolean> {
+/**
+ * Resolves when the hook asks, to the directory of the pushed objects; it is empty for a push without a pack. Resolves to
+ * undefined when the process ends without a question.
+ */
+export function hookAsks(channel: Duplex): Promise<string | undefined> {
   return new Promise((resolve) => {
     let said = ''
     channel.on('data', (chunk: Buffer) => {
-      // Nothing but the hook writes here. What is longer than the question is none.
-      if (said.length < QUESTION.length + 1) said += chunk.toString('latin1')
-      if (said === `${QUESTION}\n`) resolve(true)
+      // Nothing but the hook writes here. What is longer than a question is none.
+      if (said.length < MAX_QUESTION) said += chunk.toString()
+      if (said.startsWith(QUESTION) && said.endsWith('\n')) resolve(said.slice(QUESTION.length, -1))
     })
-    channel.on('error', () => resolve(false))
-    channel.on('close', () => resolve(false))
+    channel.on('error', () => resolve(undefined))
+    channel.on('close', () => resolve(undefined))
   })
 }
 
