@@ -14,6 +14,7 @@ import type { EventStore } from './events/event-store.ts'
 import { createGitLimits } from './git/limits.ts'
 import { limitGitMemory } from './git/memory-limit.ts'
 import { objectReaders } from './git/object-readers.ts'
+import { installPushHook } from './git/push-hook.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { signingKeyProblem } from './git/signatures.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
@@ -42,6 +43,17 @@ export type Server = Awaited<ReturnType<typeof startServer>>
 async function requireSigningKey({ signingKey }: Config): Promise<void> {
   const problem = signingKey === undefined ? undefined : await signingKeyProblem(signingKey)
   if (problem !== undefined) throw new ConfigError('SIGNING_KEY', `cannot be used: ${problem}`)
+}
+
+/** Checks at start that git can run the hook of pushes, so that the first push doesn't fail. @throws ConfigError */
+async function requirePushHook(gitDir: string): Promise<void> {
+  await installPushHook(gitDir).catch((error: unknown) => {
+    const problem = error instanceof Error ? error.message : String(error)
+    throw new ConfigError(
+      'DATA_DIR',
+      `cannot be used: ${problem}; set TMPDIR to a directory where files can be`,
+    )
+  })
 }
 
 const tlsFiles = ({ grpcTlsCert: cert, grpcTlsKey: key }: Config) =>
@@ -74,6 +86,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
   await mkdir(gitDir, { recursive: true })
   const unlock = lockDataDir(config.dataDir)
   await refuseHalfRestored(config.dataDir, unlock)
+  await requirePushHook(gitDir)
   const readableByOthers = await narrowDataDir(config.dataDir)
   if (readableByOthers.length > 0) {
     log.warn(

@@ -127,7 +127,7 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
   const held = await holdBody(dir, body, { front: push.front, most, signal })
   try {
     const pack = await readSentPack(held.stream(push.packStart), held.size - push.packStart)
-    const hook = await preparePushHook(push.commands, options)
+    const hook = await preparePushHook(dir, push.commands, options)
     try {
       return await withQuarantine(dir, (brokenOff) =>
         runAndRecord(dir, { push, held, pack }, brokenOff, {
