@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
+import { addressesIn } from './address-ranges.ts'
 import { buildApp } from './app.ts'
 import { openAttachmentFiles } from './attachments/files.ts'
 import { refuseHalfRestored } from './backup/half-restored.ts'
@@ -58,6 +59,12 @@ async function requirePushHook(gitDir: string): Promise<void> {
 
 const tlsFiles = ({ grpcTlsCert: cert, grpcTlsKey: key }: Config) =>
   cert === undefined || key === undefined ? undefined : { cert, key }
+
+const connectionLimits = ({ maxConnections, maxConnectionsPerAddress, trustProxy = [] }: Config) => ({
+  all: maxConnections,
+  perNetwork: maxConnectionsPerAddress,
+  isProxy: addressesIn(trustProxy) ?? (() => false),
+})
 
 /** Reads the end of the log at start, so that damage doesn't surface in a request. @throws BrokenEvent, BrokenFile */
 async function requireReadableEnd(events: EventStore): Promise<void> {
@@ -163,6 +170,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
     host: config.host,
     port: config.grpcPort,
     tls: tlsFiles(config),
+    connections: connectionLimits(config),
     maxMessageBytes: config.grpcMaxMessageBytes,
     answers: upgrade,
     ready: upgrade.ready,
