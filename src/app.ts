@@ -41,6 +41,7 @@ import { ERROR_COMPONENTS, withErrorAnswers } from './http/error-answers.ts'
 import { registerErrors, sendProblem } from './http/errors.ts'
 import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies } from './http/json-bodies.ts'
+import { limitProxiedRequests } from './http/proxied-requests.ts'
 import { limitBodies } from './http/request-bodies.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
 import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests.ts'
@@ -193,11 +194,9 @@ export async function buildApp(
   app.setSerializerCompiler(() => jsonAnswer)
 
   ignoreExpectations(app)
-  limitConnections(
-    app,
-    { all: config.maxConnections, perNetwork: config.maxConnectionsPerAddress },
-    isProxy ?? (() => false),
-  )
+  const clients = { all: config.maxConnections, perNetwork: config.maxConnectionsPerAddress }
+  limitConnections(app, clients, isProxy ?? (() => false))
+  if (isProxy !== undefined) limitProxiedRequests(app, clients, isProxy)
   const bytes = { all: config.maxUnreadBytes, perNetwork: config.maxUnreadBytes / 4 }
   limitUnreadAnswers(app, { ...bytes, timeoutMs: config.unreadTimeoutMs })
   limitBodies(app, { ...bytes, timeoutMs: config.requestTimeoutMs })

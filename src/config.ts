@@ -88,11 +88,12 @@ const table = {
   maxConnections: setting('MAX_CONNECTIONS', wholeNumber(1, 1_000_000), {
     default: '4096',
     meaning:
-      'Most connections of REST and git; a further one ends the one that was idle longest, or is closed',
+      'Most connections of REST and git, and of gRPC; a further one ends the one that was idle longest, or is closed',
   }),
   maxConnectionsPerAddress: setting('MAX_CONNECTIONS_PER_ADDRESS', wholeNumber(1, 1_000_000), {
     default: '512',
-    meaning: 'The same for one address (IPv6: for one /64); trusted proxies have no such limit',
+    meaning:
+      'The same for one address (IPv6: for one /64), and the open requests of one behind a trusted proxy',
   }),
   requestTimeoutMs: setting('REQUEST_TIMEOUT_MS', wholeNumber(100, 3_600_000), {
     default: '30000',

@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
+import { addressesIn } from './address-ranges.ts'
 import { buildApp } from './app.ts'
 import { openAttachmentFiles } from './attachments/files.ts'
 import { refuseHalfRestored } from './backup/half-restored.ts'
@@ -14,6 +15,7 @@ import type { EventStore } from './events/event-store.ts'
 import { createGitLimits } from './git/limits.ts'
 import { limitGitMemory } from './git/memory-limit.ts'
 import { objectReaders } from './git/object-readers.ts'
+import { installPushHook } from './git/push-hook.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { signingKeyProblem } from './git/signatures.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
@@ -46,8 +48,25 @@ async function requireSigningKey({ signingKey }: Config): Promise<void> {
   if (problem !== undefined) throw new ConfigError('SIGNING_KEY', `cannot be used: ${problem}`)
 }
 
+/** Checks at start that git can run the hook of pushes, so that the first push doesn't fail. @throws ConfigError */
+async function requirePushHook(gitDir: string): Promise<void> {
+  await installPushHook(gitDir).catch((error: unknown) => {
+    const problem = error instanceof Error ? error.message : String(error)
+    throw new ConfigError(
+      'DATA_DIR',
+      `cannot be used: ${problem}; set TMPDIR to a directory where files can be`,
+    )
+  })
+}
+
 const tlsFiles = ({ grpcTlsCert: cert, grpcTlsKey: key }: Config) =>
   cert === undefined || key === undefined ? undefined : { cert, key }
+
+const connectionLimits = ({ maxConnections, maxConnectionsPerAddress, trustProxy = [] }: Config) => ({
+  all: maxConnections,
+  perNetwork: maxConnectionsPerAddress,
+  isProxy: addressesIn(trustProxy) ?? (() => false),
+})
 
 /** Reads the end of the log at start, so that damage doesn't surface in a request. @throws BrokenEvent, BrokenFile */
 async function requireReadableEnd(events: EventStore): Promise<void> {
@@ -73,6 +92,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
   await mkdir(gitDir, { recursive: true })
   const unlock = lockDataDir(config.dataDir)
   await refuseHalfRestored(config.dataDir, unlock)
+  await requirePushHook(gitDir)
   const readableByOthers = await narrowDataDir(config.dataDir)
   if (readableByOthers.length > 0) {
     log.warn(
@@ -153,6 +173,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
     host: config.host,
     port: config.grpcPort,
     tls: tlsFiles(config),
+    connections: connectionLimits(config),
     maxMessageBytes: config.grpcMaxMessageBytes,
     answers: upgrade,
     ready: upgrade.ready,

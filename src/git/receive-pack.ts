@@ -1,6 +1,7 @@
 /** Receives a push: refuses it before git sees it, or lets git do it, records it, and only then answers. */
 import type { Readable } from 'node:stream'
 import { inTurn } from '../turns.ts'
+import { type ArrivedPush, borrowedObject } from './borrowed-objects.ts'
 import { failureOf, NO_MEMORY } from './child-process.ts'
 import type { GitConfig } from './environment.ts'
 import { GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
@@ -14,8 +15,8 @@ import { type PushRequest, readPushRequest, refusalReport } from './push-request
 import { withQuarantine } from './quarantines.ts'
 import { flushRefs, type RefChange, readRefs } from './refs.ts'
 import { drainBody } from './request-body.ts'
-import { revivals } from './revivals.ts'
 import type { TrustedKeys } from './signatures.ts'
+import { readSentPack, type SentPack, UNPACK_LIMIT } from './small-pack.ts'
 import { startTransfer, type Transfer, type TransferOptions } from './transfer.ts'
 
 /** Harmless faults that well-known old histories have. Commits with these faults may be pushed. */
@@ -40,11 +41,12 @@ export const RECEIVE_CONFIG: GitConfig = [
   // Refuse malformed commits and trees, and objects that attack the clients that fetch them.
   ['receive.fsckObjects', 'true'],
   ...HARMLESS_FAULTS.map((fault) => [`receive.fsck.${fault}`, 'ignore'] as const),
-  // A pack costs three flushes to disk, each loose object one. So only small pushes become loose objects.
-  ['receive.unpackLimit', '10'],
+  ['receive.unpackLimit', `${UNPACK_LIMIT}`],
 ]
 
 const FORWARD_ONLY: GitConfig = [['receive.denyNonFastForwards', 'true']]
+/** For packs of which only an index tells on what their deltas build. */
+const INDEX_ALWAYS: GitConfig = [['receive.unpackLimit', '1']]
 
 /** git's answer names each ref at most twice: there is room for 100,000 refs. */
 const MAX_ANSWER = 64 * 1024 * 1024
@@ -124,16 +126,19 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
   const most = push.front.length + maxBytes + TOO_LARGE_BY
   const held = await holdBody(dir, body, { front: push.front, most, signal })
   try {
-    const revived = await revivals(dir, push, held, options)
-    if (revived.size > 0) return refusalReport(push, revived)
-    const asks = options.checkAgain !== undefined
-    const hook = await preparePushHook(push.commands, { ...options, asks })
+    const pack = await readSentPack(held.stream(push.packStart), held.size - push.packStart)
+    const hook = await preparePushHook(dir, push.commands, options)
     try {
       return await withQuarantine(dir, (brokenOff) =>
-        runAndRecord(dir, held, push, brokenOff, {
+        runAndRecord(dir, { push, held, pack }, brokenOff, {
           ...options,
-          asks,
-          config: [...config, ...(guarded ? FORWARD_ONLY : []), ...hook.config],
+          asks: true,
+          config: [
+            ...config,
+            ...(guarded ? FORWARD_ONLY : []),
+            ...(pack.bases === undefined ? INDEX_ALWAYS : []),
+            ...hook.config,
+          ],
           env: hook.env,
         }),
       )
@@ -145,13 +150,20 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
   }
 }
 
+/** A push whose whole body is here. */
+interface HeldPush {
+  push: PushRequest
+  held: HeldBody
+  pack: SentPack
+}
+
 async function runAndRecord(
   dir: string,
-  held: HeldBody,
-  push: PushRequest,
+  arrived: HeldPush,
   brokenOff: () => Promise<void>,
   options: ReceiveOptions & { config: GitConfig; env: Record<string, string> },
 ): Promise<Buffer> {
+  const { push, held } = arrived
   const args = ['receive-pack', '--stateless-rpc', dir]
   const transfer = await startTransfer(args, options)
   const marker = await options.journal.begin(options.key, transfer.pid).catch(async (error: unknown) => {
@@ -162,14 +174,20 @@ async function runAndRecord(
   const { workMs } = options.share ?? standardShare
   const running = runGit(transfer, held, workMs)
   const { channel } = transfer
-  // The turn begins before the refs move, so that nothing is decided between the question and the record.
-  const asked = channel !== undefined && (await Promise.race([hookAsks(channel), running.then(() => false)]))
-  let refusal: Awaited<ReturnType<typeof decideAgain>> | undefined
+  const quarantine = channel && (await Promise.race([hookAsks(channel), running.then(() => undefined)]))
+  // Not in the turn: the walk may take long, and what it finds is refused even if a ref brings it back meanwhile.
+  let refusal =
+    quarantine === undefined
+      ? undefined
+      : await refusalOf(() => borrowed({ dir, quarantine, timeout: workMs, ...arrived }))
   let updates: RefChange[] = []
   try {
+    // The turn begins before the refs move, so that nothing is decided between the question and the record.
     await inTurn(dir, async () => {
-      if (asked) refusal = await decideAgain(push, options)
-      if (asked) answerHook(channel, refusal === undefined)
+      if (channel !== undefined && quarantine !== undefined) {
+        refusal ??= await refusalOf(() => options.checkAgain?.(push.commands))
+        answerHook(channel, refusal === undefined)
+      }
       const { ending } = await running
       if (ending.code === null) await brokenOff()
       updates = await appliedChanges(dir, push)
@@ -207,17 +225,28 @@ function withReason(answer: Buffer, { capabilities }: PushRequest): Buffer {
   return Buffer.concat([bandPackets(2, Buffer.from(reason)), answer])
 }
 
-/** What the second decision says against a push: reasons, or an error. Undefined when it is still allowed. */
-async function decideAgain(
-  { commands }: PushRequest,
-  { checkAgain }: ReceiveOptions,
-): Promise<{ reasons: ReadonlyMap<string, string> } | { error: unknown } | undefined> {
+/** What is said against a push: reasons, or an error. Undefined when nothing is. */
+type PushRefusal = { reasons: ReadonlyMap<string, string> } | { error: unknown }
+
+async function refusalOf(
+  decide: () => Promise<ReadonlyMap<string, string>> | undefined,
+): Promise<PushRefusal | undefined> {
   try {
-    const reasons = (await checkAgain?.(commands)) ?? new Map()
+    const reasons = (await decide()) ?? new Map()
     return reasons.size > 0 ? { reasons } : undefined
   } catch (error) {
     return { error }
   }
+}
+
+/** One reason for all refs of a push that takes an object from the repository which no ref reaches. */
+async function borrowed(arrived: ArrivedPush): Promise<ReadonlyMap<string, string>> {
+  const missing = await borrowedObject(arrived)
+  if (missing === undefined) return new Map()
+  const reason = `no branch or tag has ${missing}, and the push does not bring it`
+  return new Map(
+    arrived.push.commands.flatMap(({ ref, to }) => (to === null ? [] : [[ref, reason] as const])),
+  )
 }
 
 async function refusals(

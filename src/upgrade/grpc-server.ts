@@ -4,6 +4,7 @@ import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-j
 import { ReflectionService } from '@grpc/reflection'
 import type { FastifyBaseLogger } from 'fastify'
 import { ConfigError } from '../config.ts'
+import { type ConnectionLimits, listenForGrpc } from './grpc-connections.ts'
 import { loadDescriptors } from './grpc-descriptors.ts'
 import { createHealth } from './grpc-health.ts'
 import { addQueries, QUERY_SERVICES, type QueryAnswers } from './grpc-queries.ts'
@@ -16,6 +17,7 @@ export interface GrpcOptions {
   port: number
   /** Undefined means no TLS. */
   tls?: TlsFiles | undefined
+  connections: ConnectionLimits
   /** The limit for one message, in both directions. */
   maxMessageBytes: number
   answers: QueryAnswers
@@ -74,18 +76,6 @@ function addReflection(server: Server, reflection: ReflectionService): void {
   })
 }
 
-function listen(server: Server, address: string, credentials: ServerCredentials): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.bindAsync(address, credentials, (error, port) => {
-      if (error === null) resolve(port)
-      else
-        reject(
-          new ConfigError('GRPC_PORT', `cannot be used: listening on ${address} failed: ${error.message}`),
-        )
-    })
-  })
-}
-
 /** @throws ConfigError when the certificate, the key, the host or the port cannot be used */
 export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
   const { answers, log, maxMessageBytes } = options
@@ -101,10 +91,20 @@ export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
   server.addService(descriptors.service('grpc.health.v1.Health'), { ...health.implementation })
   addReflection(server, new ReflectionService(descriptors.files))
 
+  const injector = server.createConnectionInjector(credentials)
   const host = options.host.includes(':') ? `[${options.host}]` : options.host
-  const port = await listen(server, `${host}:${options.port}`, credentials)
+  const listener = await listenForGrpc(options, options.connections, injector.injectConnection).catch(
+    (error: unknown) => {
+      server.forceShutdown()
+      const reason = error instanceof Error ? error.message : String(error)
+      const place = `${host}:${options.port}`
+      throw new ConfigError('GRPC_PORT', `cannot be used: listening on ${place} failed: ${reason}`)
+    },
+  )
+  const { port } = listener
 
   async function drain(): Promise<void> {
+    listener.close()
     health.close()
     const done = new AbortController()
     const drained = new Promise<void>((resolve) => server.tryShutdown(() => resolve()))

@@ -244,6 +244,151 @@ t.test('line 11: objects that no ref reaches are not revived by a push of a ref 
   t.match(await work.git('ls-remote', 'origin'), secret, 'who has it may bring it back')
 })
 
+/** An object as it is in a pack: its type, its size and its compressed content. `base`: what a delta builds on. */
+function packed(type: number, content: Buffer, base = ''): Buffer {
+  let size = content.length
+  const header = [(type << 4) | (size & 15)]
+  for (size >>= 4; size > 0; size >>= 7) {
+    header[header.length - 1] = (header.at(-1) ?? 0) | 0x80
+    header.push(size & 127)
+  }
+  return Buffer.concat([Buffer.from(header), Buffer.from(base, 'hex'), deflateSync(content)])
+}
+
+function packOf(objects: Buffer[]): Buffer {
+  const header = Buffer.from('PACK\0\0\0\x02\0\0\0\0', 'latin1')
+  header.writeUInt32BE(objects.length, 8)
+  const all = Buffer.concat([header, ...objects])
+  return Buffer.concat([all, createHash('sha1').update(all).digest()])
+}
+
+/** The same objects as padding, so that git stores the pack with an index. */
+const padding = (count: number) =>
+  Array.from({ length: count }, (_, i) => packed(3, Buffer.from(`padding ${i}\n`)))
+
+const TYPES = { commit: 1, tree: 2, blob: 3 }
+
+function idOf(type: keyof typeof TYPES, content: Buffer): string {
+  return createHash('sha1').update(`${type} ${content.length}\0`).update(content).digest('hex')
+}
+
+for (const [kind, more] of [
+  ['small', []],
+  ['indexed', padding(12)],
+] as const) {
+  t.test(`line 11: new commits do not revive objects that no ref reaches (${kind} pack)`, async (t) => {
+    const { work, name, dir } = await repository(`borrowed-${kind}`)
+    const main = await work.git('rev-parse', 'HEAD')
+    await work.git('checkout', '-q', '-b', 'secret')
+    const words = Array.from({ length: 300 }, (_, i) => `secret ${i}\n`).join('')
+    const secret = await work.commit('Secret', { 'b.txt': words })
+    const secretBlob = await work.git('rev-parse', `${secret}:b.txt`)
+    const secretTree = await work.git('rev-parse', `${secret}^{tree}`)
+    await work.git('push', '-q', 'origin', 'secret')
+    await work.git('push', '-q', 'origin', ':secret')
+    t.equal(await gitIn(dir, ['cat-file', '-t', secret]), 'commit', 'git has it still')
+    let n = 0
+    const push = async (objects: Buffer[], tip: string) => {
+      const ref = `refs/heads/again-${n++}`
+      const command = packet(`${'0'.repeat(40)} ${tip} ${ref}\0report-status side-band-64k`)
+      const answer = await server.fetch('alice', `/alice/${name}.git/git-receive-pack`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-git-receive-pack-request' },
+        body: new Uint8Array(Buffer.concat([command, Buffer.from('0000'), packOf([...objects, ...more])])),
+      })
+      return Buffer.from(await answer.arrayBuffer()).toString('latin1')
+    }
+    const person = 'A <a@example.org> 1700000000 +0000'
+    const commitOf = (tree: string, parent: string) =>
+      Buffer.from(`tree ${tree}\nparent ${parent}\nauthor ${person}\ncommitter ${person}\n\n${n}\n`)
+    const treeOf = (blob: string) => Buffer.concat([Buffer.from('100644 b.txt\0'), Buffer.from(blob, 'hex')])
+    const mainTree = await work.git('rev-parse', `${main}^{tree}`)
+    const before = await server.services.events.lastPosition()
+
+    const child = commitOf(mainTree, secret)
+    t.match(await push([packed(1, child)], idOf('commit', child)), /ng \S+ no branch or tag has/, 'a parent')
+    const withTree = commitOf(secretTree, main)
+    t.match(
+      await push([packed(1, withTree)], idOf('commit', withTree)),
+      /ng \S+ no branch or tag has/,
+      'a tree',
+    )
+    const tree = treeOf(secretBlob)
+    const withBlob = commitOf(idOf('tree', tree), main)
+    t.match(
+      await push([packed(2, tree), packed(1, withBlob)], idOf('commit', withBlob)),
+      new RegExp(`ng \\S+ no branch or tag has ${secretBlob}`),
+      'a file',
+    )
+    // A delta that copies the whole base and adds one byte.
+    const { length } = Buffer.from(words)
+    const varint = (size: number) => [(size & 127) | 0x80, size >> 7]
+    const added = [...varint(length), ...varint(length + 1)]
+    const delta = Buffer.from([...added, 0x80 | 0x10 | 0x20, length & 255, length >> 8, 1, 0x21])
+    const grown = Buffer.from(`${words}!`)
+    const treeOfGrown = treeOf(idOf('blob', grown))
+    const withDelta = commitOf(idOf('tree', treeOfGrown), main)
+    t.match(
+      await push(
+        [packed(7, delta, secretBlob), packed(2, treeOfGrown), packed(1, withDelta)],
+        idOf('commit', withDelta),
+      ),
+      new RegExp(`ng \\S+ no branch or tag has ${secretBlob}`),
+      'what a delta builds on',
+    )
+    t.match(await work.git('ls-remote', 'origin', 'refs/heads/again*'), '')
+    t.equal(await server.services.events.lastPosition(), before, 'nothing is recorded')
+
+    const own = await work.git('cat-file', 'commit', secret)
+    t.match(
+      await push(
+        [
+          packed(1, Buffer.from(`${own}\n`)),
+          packed(2, treeOf(secretBlob)),
+          packed(3, Buffer.from(words)),
+          packed(7, delta, secretBlob),
+          packed(1, child),
+        ],
+        idOf('commit', child),
+      ),
+      /ng \S+ no branch or tag has/,
+      'a part of the history is not enough',
+    )
+    await work.git('checkout', '-q', 'secret')
+    await work.commit('On it', { 'b.txt': `${words}more\n` })
+    await work.git('push', '-q', 'origin', 'secret')
+    t.match(await work.git('ls-remote', 'origin', 'secret'), /refs/, 'who has all of it may bring it back')
+  })
+}
+
+t.test('line 11: honest pushes of what the repository has are taken', async (t) => {
+  const { work, url } = await repository('honest')
+  const first = await work.git('rev-parse', 'HEAD')
+  const text = (line: string) => `${'the same words\n'.repeat(200)}${line}\n`
+  for (const line of ['one', 'two', 'one', 'three']) {
+    await work.commit(line, { 'a.txt': text(line), 'b.txt': text(`${line} b`) })
+    await work.git('push', '-q', 'origin', 'main')
+  }
+  await work.git('revert', '--no-edit', 'HEAD')
+  await work.git('push', '-q', 'origin', 'main', 'HEAD:refs/heads/same', `${first}:refs/heads/first`)
+  await work.git('tag', '-a', '-m', 'v1', 'v1', first)
+  await work.git('push', '-q', 'origin', 'v1')
+  await work.git('checkout', '-q', '-b', 'side', 'main~2')
+  for (let i = 0; i < 8; i++)
+    await work.commit(`side ${i}`, { 'c.txt': text(`c ${i}`), 'ä b.txt': text(`${i}`) })
+  await work.git('push', '-q', 'origin', 'side')
+  await work.git('push', '-q', 'origin', ':side')
+  await work.git('push', '-q', 'origin', 'side')
+  const shallow = await workTree(t)
+  await shallow.git('fetch', '-q', '--depth=1', server.gitUrl('alice', 'alice/honest'), 'main')
+  await shallow.git('reset', '-q', '--hard', 'FETCH_HEAD')
+  await shallow.commit('from a shallow clone', { 'a.txt': text('shallow') })
+  await shallow.git('push', '-q', server.gitUrl('alice', 'alice/honest'), 'HEAD:main')
+  const refs = await work.git('ls-remote', url)
+  for (const ref of ['main', 'same', 'first', 'side']) t.match(refs, `refs/heads/${ref}`)
+  t.match(refs, 'refs/tags/v1')
+})
+
 t.test('line 5: a body that is dripped has a total deadline: 408, and the connection ends', async (t) => {
   const there = await impatient.as('alice')
   await there.user.createCurrentUserRepo({ name: 'dripped', auto_init: true })

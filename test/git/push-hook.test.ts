@@ -1,11 +1,16 @@
 /** The second decision on a push, by a hook of git: `src/git/push-hook.ts`. */
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import { loadConfig } from '../../src/config.ts'
+import { GitUnavailable } from '../../src/git/errors.ts'
+import { installPushHook } from '../../src/git/push-hook.ts'
 import { listRefs, resolveRef } from '../../src/git/refs.ts'
 import { createRepository } from '../../src/git/repository.ts'
+import { startServer } from '../../src/server.ts'
 import { inTurn } from '../../src/turns.ts'
 import { until } from '../until.ts'
 import { commit, initWork, tryGit } from './client.ts'
@@ -109,4 +114,46 @@ t.test('when the server dies before it has decided, git moves nothing', async (t
   t.not((await pushing).code, 0)
   await until('no git process is left', async () => (await gitProcesses(dir)).length === 0)
   t.strictSame(await listRefs(dir), [])
+})
+
+t.test('line 9: the hook is beside the repositories, and is made again when it is gone', async (t) => {
+  let asked = 0
+  const { root, dir, a, b, push } = await setUp(t, {
+    async checkAgain() {
+      asked += 1
+      return new Map()
+    },
+  })
+  t.match(await push(`${a}:${MAIN}`), { code: 0 })
+  t.equal((await readdir(`${root}/hooks`)).length, 1)
+  await rm(`${root}/hooks`, { recursive: true })
+  t.match(await push(`${b}:${MAIN}`), { code: 0 })
+  t.equal(asked, 2, 'no push goes by')
+  t.strictSame(await listRefs(dir), [{ ref: MAIN, sha: b }])
+})
+
+t.test('line 9: where nothing can be executed, the hook is in TMPDIR, or nothing starts', async (t) => {
+  const { root } = await repositoryIn(t)
+  const before = process.env.TMPDIR
+  t.teardown(() => {
+    if (before === undefined) delete process.env.TMPDIR
+    else process.env.TMPDIR = before
+  })
+  // A file at the place of the directory: the hook cannot be there.
+  await writeFile(`${root}/hooks`, '')
+  await mkdir(`${root}/temporary`)
+  process.env.TMPDIR = `${root}/temporary`
+  const hooks = await installPushHook(root)
+  t.ok(hooks.startsWith(`${root}/temporary/`))
+  t.equal(await installPushHook(root), hooks, 'once for each process')
+  process.env.TMPDIR = `${root}/absent`
+  await rm(hooks, { recursive: true })
+  await t.rejects(installPushHook(root), GitUnavailable)
+  const config = loadConfig({ DATA_DIR: `${root}/data`, PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'silent' })
+  await mkdir(`${root}/data/git`, { recursive: true })
+  await writeFile(`${root}/data/git/hooks`, '')
+  await t.rejects(startServer(config, pino({ level: 'silent' })), {
+    name: 'Error',
+    message: /^DATA_DIR cannot be used: no file can be executed in .*\/data\/git or .*; set TMPDIR to/,
+  })
 })

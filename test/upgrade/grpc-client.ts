@@ -33,6 +33,7 @@ export async function started(t: Test, options: Partial<GrpcOptions> = {}) {
     host: '127.0.0.1',
     port: 0,
     maxMessageBytes: 2 ** 20,
+    connections: { all: 1000, perNetwork: 1000, isProxy: () => false },
     answers: answering(),
     ready: () => true,
     log: pino({ level: 'info' }, { write: (line: string) => logged.push(line) }),

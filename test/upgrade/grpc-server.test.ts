@@ -10,6 +10,7 @@ import { type Client, credentials, Metadata, status } from '@grpc/grpc-js'
 import descriptorPb from 'google-protobuf/google/protobuf/descriptor_pb.js'
 import t from 'tap'
 import { ConfigError } from '../../src/config.ts'
+import { until } from '../until.ts'
 import { answering, call, clientOf, QUERY, refused, serviceIn, started } from './grpc-client.ts'
 
 const healthService = serviceIn('grpc/health/v1/health.proto', 'grpc.health.v1.Health')
@@ -329,3 +330,37 @@ t.test('a client that speaks another protocol is disconnected, and the server st
   }
   t.strictSame(await call(clientOf(t, server.address), QUERY.sdk, 'Authority'), { address: '' })
 })
+
+t.test(
+  'line 1: an address has only so many gRPC connections; trusted proxies have no such limit',
+  async (t) => {
+    let proxy = ''
+    const connections = { all: 100, perNetwork: 2, isProxy: (address: string) => address === proxy }
+    const { server } = await started(t, { connections })
+    const open = async () => {
+      const socket = connect(server.port, '127.0.0.1')
+      socket.on('error', () => {}).resume()
+      t.teardown(() => socket.destroy())
+      await once(socket, 'connect')
+      // HTTP/2 begins with settings of the server, when it accepts the connection.
+      const first = await Promise.race([
+        once(socket, 'data').then(() => 'accepted'),
+        once(socket, 'close').then(() => 'closed'),
+      ])
+      return { first, socket }
+    }
+    const held = [await open(), await open()]
+    t.strictSame(
+      held.map(({ first }) => first),
+      ['accepted', 'accepted'],
+    )
+    t.equal((await open()).first, 'closed', 'the third one of this address')
+    proxy = '127.0.0.1'
+    t.equal((await open()).first, 'accepted', 'a proxy speaks for many')
+    proxy = ''
+    for (const { socket } of held) socket.destroy()
+    const client = clientOf(t, server.address)
+    await until('there is room again', async () => (await open()).first === 'accepted')
+    t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' })
+  },
+)

@@ -4,9 +4,10 @@ import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts
 import { claimKeys, pullStream } from '../../events/streams.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'
+import { pathNumber } from '../../http/path-number.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
-import type { PullDocument } from '../../projections/pulls.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { type PullDocument, pullId } from '../../projections/pulls.ts'
+import { type RepositoryDocument, repositoryKey } from '../../projections/repositories.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
@@ -53,6 +54,15 @@ interface PullEdit {
   byWriter: boolean
 }
 
+/** An edit that changes nothing. */
+const NOTHING = {
+  discussion: {},
+  closed: undefined,
+  base: undefined,
+  allowMaintainerEdit: undefined,
+  byWriter: false,
+} satisfies Omit<PullEdit, 'by'>
+
 /** The changes of title, text, labels, milestone, assignees and deadline in a request: edit rules 2 and 3. */
 async function discussionEdit(
   services: Services,
@@ -95,6 +105,23 @@ async function requireMaintainerEditRight(
       'allow_maintainer_edit: only the poster may change it, with write access to the head branch; admins of the head repository may take it back',
     ),
   )
+}
+
+/**
+ * A pull request that the requester may not read, from a repository that the requester administers: its owner can always
+ * take the flag back, also when the base repository is closed to them. Undefined for all others.
+ */
+async function unseenPullOf(
+  { views }: Services,
+  requester: AccountDocument | null,
+  { owner, repo, index }: Static<typeof PullParams>,
+): Promise<PullDocument | undefined> {
+  const base = await views.repositories.findOne({ key: repositoryKey(owner, repo) })
+  if (base === undefined || requester === null || accessTo(base, requester) !== 'none') return undefined
+  const number = pathNumber(index)
+  const pull = number === undefined ? undefined : await views.pulls.get(pullId(base.id, number))
+  const head = pull && (await views.repositories.get(`${pull.head.repoId}`))
+  return head !== undefined && accessTo(head, requester) === 'admin' ? pull : undefined
 }
 
 /** Decides on the whole edit: the events of all of its parts, or the first refusal. */
@@ -210,18 +237,33 @@ export const editPullRoutes: Routes = (services) => async (app) => {
     route('repository', {
       params: PullParams,
       body: EditPullRequestOption(services),
-      response: { 201: PullRequestWire },
+      response: {
+        201: PullRequestWire,
+        204: Type.Null({
+          description: 'The flag is taken back, by someone who may not read the pull request',
+        }),
+      },
       refusals: ['preconditionFailed'],
     }),
     async (request, reply) => {
-      const { repository, access } = await onRepository(services, request, 'read')
-      const requester = signedIn(request)
-      const pull = await pullFor(services, repository.id, request.params.index)
-      const isWriter = atLeast(access, 'write')
       const { body } = request
       const allowMaintainerEdit = body.allow_maintainer_edit ?? undefined
       // Edit rule 1. What belongs to the head repository is its owner's to take back.
       const isOnlyTakenBack = allowMaintainerEdit === false && Object.keys(body).length === 1
+      const unseen = isOnlyTakenBack
+        ? await unseenPullOf(services, request.requester, request.params)
+        : undefined
+      if (unseen !== undefined) {
+        const { id, login } = signedIn(request)
+        const context = commandContext(request)
+        await editPull(services, context, unseen, { ...NOTHING, by: { id, login }, allowMaintainerEdit })
+        await settled(services, context, reply)
+        return reply.code(204).send(null)
+      }
+      const { repository, access } = await onRepository(services, request, 'read')
+      const requester = signedIn(request)
+      const pull = await pullFor(services, repository.id, request.params.index)
+      const isWriter = atLeast(access, 'write')
       if (!isWriter && pull.poster.id !== requester.id && !isOnlyTakenBack) {
         throw new Refused(refuse.forbidden('only the poster and writers may change a pull request'))
       }

@@ -146,3 +146,45 @@ t.test("the head's owner can always take allow_maintainer_edit back", async (t) 
   t.match(taken, { status: 201, body: { allow_maintainer_edit: false } })
   await t.rejects(work.git('push', '-q', 'origin', 'idea'), /403/)
 })
+
+t.test(
+  "the head's owner can always take allow_maintainer_edit back, also from a base that is closed to him",
+  async (t) => {
+    const made = await repository(t, 'closed-base', { writers: ['carol', 'dave'], private: true })
+    await made.writer('bob', 'read')
+    const own = await made.fork('bob')
+    await own.branch('idea', { 'of-bob': 'x\n' })
+    await bob.repos.repoAddCollaborator('bob', 'closed-base', 'dave', { permission: 'write' })
+    await bob.repos.repoAddCollaborator('bob', 'closed-base', 'carol', { permission: 'read' })
+    await made.open('bob:idea', {}, 'dave')
+    await made.edit(1, { allow_maintainer_edit: true }, 'dave')
+    await alice.repos.repoDeleteCollaborator('alice', 'closed-base', 'bob')
+    const { work } = await contributor(t, 'carol', 'closed-base')
+    await work.git('push', '-q', 'origin', 'idea')
+
+    const patch = (option: object, login: string | null = 'bob', index = 1) =>
+      made.call(login, 'PATCH', `pulls/${index}`, option)
+    await server.as('stranger')
+    const before = await server.services.events.lastPosition()
+    t.equal((await made.call('bob', 'GET', 'pulls/1')).status, 404)
+    for (const option of [
+      { allow_maintainer_edit: true },
+      { title: 'His' },
+      { allow_maintainer_edit: false, title: 'His' },
+      { allow_maintainer_edit: false, state: 'closed' },
+    ]) {
+      t.equal((await patch(option)).status, 404, JSON.stringify(option))
+    }
+    const off = { allow_maintainer_edit: false }
+    t.equal((await patch(off, 'bob', 2)).status, 404)
+    t.equal((await patch(off, null)).status, 404)
+    t.equal((await patch(off, 'stranger')).status, 404, 'nobody else')
+    t.equal(await server.services.events.lastPosition(), before, 'nothing has changed')
+
+    const taken = await patch(off)
+    t.match(taken, { status: 204, text: '' }, 'and nothing of the base is shown')
+    t.match(await made.get(1), { allow_maintainer_edit: false, state: 'open' })
+    await work.commit('Late', { late: 'x\n' })
+    await t.rejects(work.git('push', '-q', 'origin', 'idea'), /403/)
+  },
+)

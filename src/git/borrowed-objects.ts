@@ -1,0 +1,226 @@
+/**
+ * Finds what a push takes from the repository although no ref reaches it: an id alone must not bring back what was
+ * removed. It may be the new object of a ref, a parent, tree or file of a new commit, or what a delta builds on.
+ */
+import { createReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { namesIn } from '../disk.ts'
+import { GitFailed, GitUnavailable } from './errors.ts'
+import type { HeldBody } from './held-body.ts'
+import { idsNear, MAX_NEAR } from './near-trees.ts'
+import type { PushRequest } from './push-request.ts'
+import { firstUnreachable, tipsOf } from './reachable.ts'
+import type { SentPack } from './small-pack.ts'
+import { splitAt } from './split.ts'
+import { quotedPath, withStaging } from './staging.ts'
+import { startTransferNow } from './transfer.ts'
+
+const NEWLINE = 0x0a
+const ID_LENGTH = 40
+const FAN_OUT = /^[0-9a-f]{2}$/
+/** In version 2 of an index, the last number of the table before the ids is the number of objects. */
+const INDEX_COUNT_AT = 8 + 255 * 4
+
+/** A push whose objects git has put into a place of their own, and whose refs have not moved. */
+export interface ArrivedPush {
+  dir: string
+  /** The directory of the objects that git has taken; empty when the push brings none. */
+  quarantine: string
+  push: PushRequest
+  held: HeldBody
+  pack: SentPack
+  /** How long one git process may work, in milliseconds. */
+  timeout: number
+}
+
+/**
+ * An object that the push relies on, that no ref reaches and that the push does not bring; undefined when there is none.
+ * Most pushes cost one walk of what is new. git has checked before that nothing is missing.
+ *
+ * @throws GitFailed, GitTooSlow, GitUnavailable, RepositoryMissing
+ */
+export async function borrowedObject(arrived: ArrivedPush): Promise<string | undefined> {
+  const { dir, quarantine, push, pack } = arrived
+  const tips = push.commands.flatMap(({ to }) => to ?? [])
+  if (tips.length === 0) return undefined
+  const index = quarantine === '' ? undefined : await indexIn(quarantine)
+  const fresh = await walkNew(arrived, tips, index !== undefined)
+  const bases = index === undefined ? (pack.bases ?? []) : await appendedBases(arrived, index)
+  const near = bases.length === 0 ? new Set() : await idsNear(dir, fresh.boundary, fresh.paths)
+  let wanted = [...fresh.absent, ...bases.filter((id) => !near.has(id))]
+  // git makes no loose object of what the repository has, so the pack may bring some of these.
+  if (wanted.length > 0 && index === undefined && pack.count > 0) wanted = await notSent(arrived, wanted)
+  if (wanted.length === 0) return undefined
+  return await firstUnreachable(dir, wanted, await tipsOf(dir, { queue: 'held' }), { queue: 'held' })
+}
+
+/** The index of the one pack in a directory of objects; undefined when its objects are loose. */
+async function indexIn(objects: string): Promise<string | undefined> {
+  const name = (await namesIn(join(objects, 'pack'))).find((file) => file.endsWith('.idx'))
+  return name === undefined ? undefined : join(objects, 'pack', name)
+}
+
+async function looseIn(objects: string): Promise<Set<string>> {
+  const ids = new Set<string>()
+  for (const fan of await namesIn(objects)) {
+    if (!FAN_OUT.test(fan)) continue
+    for (const name of await namesIn(join(objects, fan))) ids.add(`${fan}${name}`)
+  }
+  return ids
+}
+
+interface NewObjects {
+  /** Those that are not among the objects of the push. */
+  absent: string[]
+  /** The commits of refs on which the new ones build. */
+  boundary: string[]
+  /** Where the new trees and files are, as bytes in latin1. Not all when there are very many. */
+  paths: Set<string>
+}
+
+/** Walks what the new tips reach and no ref does. Objects deep in the history of a ref may be among them. */
+async function walkNew(
+  { dir, quarantine, timeout }: ArrivedPush,
+  tips: readonly string[],
+  isIndexed: boolean,
+): Promise<NewObjects> {
+  const objects = join(dir, 'objects')
+  const both = { GIT_OBJECT_DIRECTORY: quarantine, GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(objects) }
+  const loose = isIndexed || quarantine === '' ? new Set() : await looseIn(quarantine)
+  const found: NewObjects = { absent: [], boundary: [], paths: new Set() }
+  let unsure: string[] = []
+  const take = splitAt(NEWLINE, (line) => {
+    const text = line.toString('latin1')
+    if (text.startsWith('-')) {
+      if (found.boundary.length < MAX_NEAR) found.boundary.push(text.slice(1))
+      return
+    }
+    const id = text.slice(0, ID_LENGTH)
+    if (text.length > ID_LENGTH && found.paths.size < MAX_NEAR) found.paths.add(text.slice(ID_LENGTH + 1))
+    if (isIndexed) unsure.push(id)
+    else if (!loose.has(id)) found.absent.push(id)
+  })
+  const args = ['rev-list', '--objects', '--boundary', '--stdin', '--not', '--all']
+  const input = [tips.map((id) => `${id}\n`).join('')]
+  await through(args, dir, { env: quarantine === '' ? {} : both, input, timeout }, async (output) => {
+    async function* questions() {
+      for await (const chunk of output) {
+        unsure = []
+        take(chunk)
+        if (unsure.length > 0) yield `${unsure.join('\n')}\n`
+      }
+    }
+    if (!isIndexed) for await (const _ of questions());
+    else found.absent = await missingIn(dir, quarantine, questions(), timeout)
+  })
+  return found
+}
+
+/** Those of the ids that a directory of objects does not have. */
+async function missingIn(
+  dir: string,
+  objects: string,
+  ids: Iterable<string> | AsyncIterable<string>,
+  timeout: number,
+): Promise<string[]> {
+  const missing: string[] = []
+  const take = splitAt(NEWLINE, (line) => {
+    if (line.length > ID_LENGTH) missing.push(line.toString('latin1', 0, ID_LENGTH))
+  })
+  const env = { GIT_OBJECT_DIRECTORY: objects, GIT_ALTERNATE_OBJECT_DIRECTORIES: '' }
+  // One character for each object that is there.
+  await through(['cat-file', '--batch-check=.'], dir, { env, input: ids, timeout }, async (output) => {
+    for await (const chunk of output) take(chunk)
+  })
+  return missing
+}
+
+/** Those of the ids that are not in the pack of the push. Broken packs bring nothing. */
+async function notSent(arrived: ArrivedPush, ids: readonly string[]): Promise<string[]> {
+  const { dir, held, push, timeout } = arrived
+  return await withStaging(dir, async ({ env }) => {
+    const input = held.stream(push.packStart)
+    await through(['index-pack', '--stdin', '--fix-thin'], dir, { env, input, timeout }, async (output) => {
+      for await (const _ of output);
+    })
+    const staged = env.GIT_OBJECT_DIRECTORY ?? ''
+    const index = await indexIn(staged)
+    if (index === undefined) return [...ids]
+    const appended = new Set(await appendedBases(arrived, index))
+    const missing = new Set(await missingIn(dir, staged, [ids.map((id) => `${id}\n`).join('')], timeout))
+    return ids.filter((id) => missing.has(id) || appended.has(id))
+  })
+}
+
+/** The objects that git has appended to a pack, because deltas in it build on them: they come last. */
+async function appendedBases({ dir, pack, timeout }: ArrivedPush, index: string): Promise<string[]> {
+  const count = (await numberOfObjects(index)) - pack.count
+  if (count <= 0) return []
+  let last: { at: number; id: string }[] = []
+  const keepLast = () => {
+    last = last.sort((one, other) => other.at - one.at).slice(0, count)
+  }
+  const take = splitAt(NEWLINE, (line) => {
+    const [at = '', id = ''] = line.toString('latin1').split(' ')
+    last.push({ at: Number(at), id })
+    if (last.length > 2 * count + 1000) keepLast()
+  })
+  await through(['show-index'], dir, { input: createReadStream(index), timeout }, async (output) => {
+    for await (const chunk of output) take(chunk)
+  })
+  keepLast()
+  return last.map(({ id }) => id)
+}
+
+async function numberOfObjects(index: string): Promise<number> {
+  const file = await open(index)
+  try {
+    return (await file.read(Buffer.alloc(4), 0, 4, INDEX_COUNT_AT)).buffer.readUInt32BE(0)
+  } finally {
+    await file.close()
+  }
+}
+
+/**
+ * Runs a git command whose input and output flow, in the slot that the push has. `read` takes the output.
+ *
+ * @throws GitFailed, GitUnavailable when it takes longer than `timeout`, and what `read` throws
+ */
+async function through(
+  args: readonly string[],
+  dir: string,
+  {
+    env = {},
+    input,
+    timeout,
+  }: {
+    env?: Record<string, string>
+    input: Iterable<string> | AsyncIterable<string | Buffer>
+    timeout: number
+  },
+  read: (output: Readable) => Promise<void>,
+): Promise<void> {
+  const options = { config: [], env: { ...env, GIT_DIR: dir }, release: () => undefined }
+  const process = await startTransferNow(args, options)
+  let isLate = false
+  const timer = setTimeout(() => {
+    isLate = true
+    process.stop()
+  }, timeout)
+  try {
+    // git may end before it has read everything; its exit code says why.
+    const fed = pipeline(input, process.stdin).catch((error: unknown) => ({ error }))
+    await read(process.stdout)
+    const failed = await fed
+    const { code, stderr } = await process.ended
+    if (isLate) throw new GitUnavailable(`git ${args[0]} took more than ${timeout} ms`)
+    if (code !== 0) throw new GitFailed(args, code, stderr)
+    if (failed !== undefined) throw failed.error
+  } finally {
+    clearTimeout(timer)
+    process.stop()
+  }
+}

@@ -1,0 +1,79 @@
+/** What old commits have where a push changes something. Clients build deltas on these objects. */
+
+import { MAX_READ_BYTES } from './object-reader.ts'
+import { objectReaders } from './object-readers.ts'
+
+/** Most commits, paths and trees that are looked at. */
+export const MAX_NEAR = 1000
+
+const TREE_MODE = '40000'
+const ID_BYTES = 20
+
+/**
+ * The objects in the trees of these commits from the root down to the paths: all entries of each tree on the way. Large
+ * trees are left out. Costs no process.
+ *
+ * @throws GitUnavailable, GitFailed, RepositoryMissing
+ */
+export async function idsNear(
+  dir: string,
+  commits: readonly string[],
+  paths: ReadonlySet<string>,
+): Promise<Set<string>> {
+  const near = new Set<string>()
+  const onTheWay = new Set([...paths].flatMap(directoriesTo))
+  let level: { id: string; path: string }[] = []
+  await contents(dir, commits, 'commit', (_, commit) => {
+    const [, id] = /^tree ([0-9a-f]{40})\n/.exec(commit.toString('latin1', 0, 46)) ?? []
+    if (id !== undefined) level.push({ id, path: '' })
+  })
+  for (let looked = 0; level.length > 0 && looked < MAX_NEAR; looked += level.length) {
+    const next = new Map<string, { id: string; path: string }>()
+    const pathsOf = new Map<string, string[]>()
+    for (const { id, path } of level) {
+      near.add(id)
+      pathsOf.set(id, [...(pathsOf.get(id) ?? []), path])
+    }
+    await contents(dir, [...pathsOf.keys()], 'tree', (id, tree) => {
+      for (const entry of entriesOf(tree)) {
+        near.add(entry.id)
+        if (entry.mode !== TREE_MODE) continue
+        for (const path of pathsOf.get(id) ?? []) {
+          const inner = path === '' ? entry.name : `${path}/${entry.name}`
+          if (onTheWay.has(inner)) next.set(`${entry.id} ${inner}`, { id: entry.id, path: inner })
+        }
+      }
+    })
+    level = [...next.values()].slice(0, MAX_NEAR)
+  }
+  return near
+}
+
+function directoriesTo(path: string): string[] {
+  const parts = path.split('/')
+  return parts.map((_, i) => parts.slice(0, i + 1).join('/'))
+}
+
+async function contents(
+  dir: string,
+  ids: readonly string[],
+  type: string,
+  found: (id: string, content: Buffer) => void,
+): Promise<void> {
+  const headers = await objectReaders.headers(dir, ids)
+  const wanted = headers.filter((header) => header?.type === type && header.size <= MAX_READ_BYTES)
+  const known = wanted.filter((header) => header !== undefined)
+  await objectReaders.contents(dir, known, ({ sha }, content) => found(sha, content))
+}
+
+/** The entries of a tree, each as `MODE NAME NUL ID`. Names are bytes in latin1. */
+function* entriesOf(tree: Buffer): Generator<{ mode: string; name: string; id: string }> {
+  for (let at = 0; at < tree.length; ) {
+    const space = tree.indexOf(0x20, at)
+    const end = tree.indexOf(0, space)
+    if (space === -1 || end === -1) return
+    const id = tree.toString('hex', end + 1, end + 1 + ID_BYTES)
+    yield { mode: tree.toString('latin1', at, space), name: tree.toString('latin1', space + 1, end), id }
+    at = end + 1 + ID_BYTES
+  }
+}

@@ -1,0 +1,31 @@
+/** Limits the requests of each client behind a trusted proxy: the proxy's own connections have no limit. */
+import type { FastifyInstance } from 'fastify'
+import { networkOf } from '../address-ranges.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { createShares, type ShareLimits } from './shares.ts'
+
+/**
+ * A client behind a proxy may have as many requests without a complete answer as another may have connections; a further
+ * one is answered with 429, or with 503 when all clients together have too many. Counts the requests of all routes that
+ * are registered after this call.
+ */
+export function limitProxiedRequests(
+  app: FastifyInstance,
+  limits: ShareLimits,
+  isProxy: (address: string) => boolean,
+): void {
+  const shares = createShares(limits)
+  app.addHook('onRequest', (request, reply, done) => {
+    const { ip, socket } = request
+    // A proxy's own request, as one that asks for the health, is nobody else's.
+    if (!isProxy(socket.remoteAddress ?? '') || isProxy(ip)) return done()
+    const network = networkOf(ip)
+    const lacking = shares.lacking(network, 1)
+    if (lacking !== undefined) {
+      const kind = lacking === 'network' ? 'tooManyRequests' : 'unavailable'
+      return done(new Refused(refuse[kind]('too many requests are being answered; try again')))
+    }
+    reply.raw.once('close', shares.take(network, 1))
+    done()
+  })
+}

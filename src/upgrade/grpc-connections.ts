@@ -1,0 +1,71 @@
+/** Accepts the connections of gRPC clients: only so many of each network, and only so many in all. */
+import { lookup } from 'node:dns/promises'
+import { once } from 'node:events'
+import { createServer, type Server, type Socket } from 'node:net'
+import { networkOf } from '../address-ranges.ts'
+import { createShares, type ShareLimits } from '../http/shares.ts'
+
+export interface ConnectionLimits extends ShareLimits {
+  /** Whether this is the address of a trusted proxy. It speaks for many clients, so it has no limit. */
+  isProxy: (address: string) => boolean
+}
+
+export interface GrpcListener {
+  port: number
+  /** Takes no further connections. Those that are open stay. */
+  close(): void
+}
+
+/**
+ * Listens at every address of the host, and gives each connection to `accept`. One that is too many is closed at once:
+ * gRPC clients have one connection for all their calls.
+ *
+ * @throws the system's error when it can listen at none of them
+ */
+export async function listenForGrpc(
+  { host, port }: { host: string; port: number },
+  { isProxy, ...limits }: ConnectionLimits,
+  accept: (socket: Socket) => void,
+): Promise<GrpcListener> {
+  const shares = createShares(limits)
+
+  function take(socket: Socket): void {
+    const address = socket.remoteAddress ?? ''
+    if (!isProxy(address)) {
+      const network = networkOf(address)
+      if (shares.lacking(network, 1) !== undefined) {
+        socket.destroy()
+        return
+      }
+      socket.once('close', shares.take(network, 1))
+    }
+    accept(socket)
+  }
+
+  const servers: Server[] = []
+  const listen = async (address: string, at: number): Promise<number> => {
+    const server = createServer(take)
+    server.listen(at, address)
+    await once(server, 'listening')
+    servers.push(server)
+    const bound = server.address()
+    return typeof bound === 'object' && bound !== null ? bound.port : at
+  }
+
+  let bound = port
+  let problem: unknown
+  for (const { address } of await lookup(host, { all: true })) {
+    try {
+      bound = await listen(address, bound)
+    } catch (error) {
+      problem = error
+    }
+  }
+  if (servers.length === 0) throw problem
+  return {
+    port: bound,
+    close() {
+      for (const server of servers) server.close()
+    },
+  }
+}
