@@ -2,12 +2,9 @@
 import { setMaxListeners } from 'node:events'
 import {
   excludeSystemEvents,
-  type JSONEventData,
-  jsonEvent,
   type ReadPosition,
   type RecordedEvent as ServerEvent,
   StreamNotFoundError,
-  WrongExpectedVersionError,
 } from '@eventstore/db-client'
 import { LRUCache } from 'lru-cache'
 import { parseEventStoreDbUrl } from '../eventstoredb-url.ts'
@@ -15,6 +12,7 @@ import { lastHashOf } from './chain.ts'
 import {
   type Appended,
   type EventStore,
+  type EventText,
   type ExpectedRevision,
   isEventMetadata,
   LOG_START,
@@ -27,8 +25,8 @@ import {
   StoreUnavailable,
   StreamUnusable,
   type SubscribeOptions,
-  WrongExpectedRevision,
 } from './event-store.ts'
+import { createAppends } from './eventstoredb-appends.ts'
 import { BATCH_SIZE, readBatches } from './eventstoredb-batches.ts'
 import { createChainedAppend } from './eventstoredb-chain.ts'
 import { connect, DEADLINE } from './eventstoredb-client.ts'
@@ -83,6 +81,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
   const parsed = parseEventStoreDbUrl(url)
   const deadline = parsed.options.defaultDeadline ?? DEADLINE
   const connection = connect(parsed)
+  const appendText = createAppends(connection.client, deadline)
 
   /** The last revision that others wrote into each of our streams, as far as they were read. */
   const others = new LRUCache<string, number>({ max: 100 })
@@ -113,20 +112,14 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
 
   async function write(
     stream: string,
-    events: readonly NewEvent[],
+    events: readonly EventText[],
     expected: number | 'no-stream',
   ): Promise<Appended> {
     try {
-      const expectedRevision = expected === 'no-stream' ? 'no_stream' : BigInt(expected)
-      const written = await command(
-        () => connection.client().appendToStream(stream, events.map(toEventData), { expectedRevision }),
-        'to write our streams',
-      )
+      const written = await command(() => appendText(stream, events, expected), 'to write our streams')
       if (deniedWrite?.stream === stream) deniedWrite = undefined
-      const revision = toSafe(written.nextExpectedRevision, 'revision')
-      if (written.position !== undefined) {
-        return { revision, position: toSafe(written.position.commit, 'position') }
-      }
+      const revision = toSafe(written.revision, 'revision')
+      if (written.position !== undefined) return { revision, position: toSafe(written.position, 'position') }
       // The server may confirm a repeated append without its position. The event itself has it.
       for await (const { position } of readStream(stream, { from: revision, maxCount: 1 })) {
         return { revision, position }
@@ -134,9 +127,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
       throw new Error(`EventStoreDB confirmed revision ${revision} of stream ${stream} but does not have it`)
     } catch (error) {
       if (error instanceof StoreDenied) deniedWrite = { stream, reason: error.message, at: performance.now() }
-      if (!(error instanceof WrongExpectedVersionError)) throw error
-      const actual = typeof error.actualVersion === 'bigint' ? toSafe(error.actualVersion, 'revision') : null
-      throw new WrongExpectedRevision(stream, expected, actual)
+      throw error
     }
   }
 
@@ -158,7 +149,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
       return chain.appendAnywhere(stream, events, expected)
     }
     const after = toRevision(expected)
-    return linked ? chain.appendAfter(stream, events, after) : write(stream, events, after)
+    return linked ? chain.appendAfter(stream, events, after) : write(stream, events.map(toText), after)
   }
 
   /** Reads the server's events of a stream, ours and others. Returns none when the stream does not exist. */
@@ -406,8 +397,8 @@ export async function openReadableEventStoreDb(url: string): Promise<EventStoreD
   }
 }
 
-function toEventData({ id, type, data, metadata }: NewEvent): JSONEventData {
-  return jsonEvent({ id, type, data: Array.isArray(data) ? data : { ...data }, metadata: { ...metadata } })
+function toText({ id, type, data, metadata }: NewEvent): EventText {
+  return { id, type, data: JSON.stringify(data), metadata: JSON.stringify(metadata) }
 }
 
 function toRevision(expected: number | 'no-stream'): number | 'no-stream' {
