@@ -6,7 +6,7 @@
  * after them names the hash that the last of them would have had.
  */
 import { hash as digest } from 'node:crypto'
-import type { EventMetadata, NewEvent, RecordedEvent, StoredText } from './event-store.ts'
+import type { EventMetadata, EventText, NewEvent, RecordedEvent, StoredText } from './event-store.ts'
 
 /** The revision and hash of a stream's last event: the next event needs both. An empty stream has -1 and null. */
 export interface StreamEnd {
@@ -29,14 +29,18 @@ export function link(stream: string, end: StreamEnd, event: NewEvent): StoredTex
 }
 
 /** Links the events of one append: the first to the end of the stream, the others each to the one before. */
-export function linkAll(stream: string, end: StreamEnd, events: readonly NewEvent[]): NewEvent[] {
+export function linkAll(
+  stream: string,
+  end: StreamEnd,
+  events: readonly NewEvent[],
+): (EventText & { hash: string })[] {
   let { revision, hash: previous } = end
   return events.map((event) => {
-    const { hash } = link(stream, { revision, hash: previous }, event)
-    const linked = { ...event, metadata: { ...withPrevious(event.metadata, previous), hash } }
+    const { id, type } = event
+    const linked = link(stream, { revision, hash: previous }, event)
     revision += 1
-    previous = hash
-    return linked
+    previous = linked.hash
+    return { id, type, ...linked }
   })
 }
 

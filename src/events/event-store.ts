@@ -70,6 +70,12 @@ export interface StoredText {
   metadata: string
 }
 
+/** An event as a store writes it. */
+export interface EventText extends StoredText {
+  id: string
+  type: string
+}
+
 /** The state of the stream that a writer expects: its last revision, or one of EventStoreDB's three words. */
 export type ExpectedRevision = number | 'any' | 'no-stream' | 'stream-exists'
 

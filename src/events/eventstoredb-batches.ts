@@ -5,6 +5,9 @@ import { logIsClosed, toPortError, withTimeout } from './eventstoredb-errors.ts'
 /** The most events that wait in memory for a slow reader. */
 export const BATCH_SIZE = 1000
 
+/** The smallest useful count of a read: the server reads this many in one step anyway. */
+export const SERVER_PAGE = 32
+
 /** How long to wait for more events of a batch while they keep arriving, in milliseconds. */
 const GATHER_MS = 20
 

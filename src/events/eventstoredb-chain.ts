@@ -13,6 +13,7 @@ import { lastHashOf, linkAll, STREAM_START, type StreamEnd } from './chain.ts'
 import {
   type Appended,
   type EventStore,
+  type EventText,
   type NewEvent,
   type RecordedEvent,
   StoreUnavailable,
@@ -42,7 +43,7 @@ interface Recent {
 export interface ChainWriter {
   readStream: EventStore['readStream']
   /** Appends linked events after exactly this revision. @throws WrongExpectedRevision when the stream ends elsewhere */
-  write(stream: string, events: readonly NewEvent[], expected: number | 'no-stream'): Promise<Appended>
+  write(stream: string, events: readonly EventText[], expected: number | 'no-stream'): Promise<Appended>
   /** Whether a stream has none of our events at these revisions, and how many it has that others wrote. */
   others(stream: string, from: number, to: number): Promise<{ onlyOthers: boolean; count: number }>
   /** How long an append may wait for its turn, in milliseconds. */
@@ -127,7 +128,7 @@ export function createChainedAppend({ readStream, write, others, turnTimeoutMs }
     const writeAt = async (at: StreamEnd) => {
       const linked = linkAll(stream, at, events)
       const appended = await write(stream, linked, at.revision < 0 ? 'no-stream' : at.revision)
-      return { appended, hash: linked.at(-1)?.metadata.hash ?? null }
+      return { appended, hash: linked.at(-1)?.hash ?? null }
     }
     try {
       return await writeAt(end)

@@ -2,6 +2,9 @@
 import { readFileSync } from 'node:fs'
 import { isAbsolute, resolve } from 'node:path'
 import { type ChannelCredentialOptions, EventStoreDBClient } from '@eventstore/db-client'
+import streamsService from '@eventstore/db-client/generated/streams_grpc_pb.js'
+import type streamsPb from '@eventstore/db-client/generated/streams_pb.js'
+import type { ClientDuplexStream } from '@grpc/grpc-js'
 import type { EventStoreDbUrl } from '../eventstoredb-url.ts'
 import { StoreUnavailable } from './event-store.ts'
 
@@ -70,13 +73,29 @@ function contentsOf(option: string, file: string): Buffer {
   }
 }
 
-/** A class, because only a class may replace what the driver declares as protected. */
-class Client extends EventStoreDBClient {
+const { StreamsClient } = streamsService
+
+/** An open call that takes appends and answers each. */
+export type AppendCall = ClientDuplexStream<streamsPb.BatchAppendReq, streamsPb.BatchAppendResp>
+
+/** A class, because only a class may use and replace what the driver declares as protected. */
+export class Client extends EventStoreDBClient {
+  /** Opens a call for appends. It ends with an error when the connection breaks. */
+  openAppends(): Promise<AppendCall> {
+    const open = this.GRPCStreamCreator(StreamsClient, 'batchAppend', (client) =>
+      client.batchAppend(...this.callArguments({}, { deadline: Number.POSITIVE_INFINITY })),
+    )
+    return open()
+  }
+
+  /** Runs a command. When its failure says that another node should be asked, the client looks for that node. */
+  watched<T>(command: () => Promise<T>): Promise<T> {
+    return this.execute(StreamsClient, 'batchAppend', command)
+  }
+
   /** `unusable` is called when the client found no node. It then fails for ever, because it keeps the failed search. */
   repair(unusable: () => void): void {
-    // The client prefers batch appends when the server supports them. We force plain appends: each has its own
-    // deadline and fails alone. Batch appends have no deadline and share one waiting list in the whole process. When
-    // one connection breaks, the appends of all connections fail, and late answers throw errors that cannot be caught.
+    // The driver's own batch appends are never used: `eventstoredb-appends.ts` says why.
     this.supports = async () => false
     // The driver does not await `handleError`, which fails when all nodes of a cluster are away. A rejection that
     // nobody handles would end the process. The operation itself fails with the error, too.
@@ -92,7 +111,7 @@ class Client extends EventStoreDBClient {
 
 export interface Connection {
   /** The client to use now. Do not keep it. */
-  client(): EventStoreDBClient
+  client(): Client
   close(): Promise<void>
 }
 
@@ -107,8 +126,8 @@ export function connect(url: EventStoreDbUrl): Connection {
   /** Clients that were replaced and are being closed. */
   const replaced = new Set<Promise<void>>()
 
-  function open(): EventStoreDBClient {
-    const opened: EventStoreDBClient = createClient(url, credentials, () => {
+  function open(): Client {
+    const opened: Client = createClient(url, credentials, () => {
       if (client !== opened) return
       client = open()
       // It has no connection that others might still use, but timers and sockets of its search.

@@ -23,8 +23,11 @@ export class SubscriptionDropped extends StoreUnavailable {
 export async function withTimeout<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const timeout = new Promise<never>((_, reject) => {
-    const error = new StoreUnavailable(`EventStoreDB did not answer within ${milliseconds} ms`)
-    timer = setTimeout(reject, milliseconds, error)
+    // The error is made only when it is needed: its stack costs more than the timer.
+    timer = setTimeout(
+      () => reject(new StoreUnavailable(`EventStoreDB did not answer within ${milliseconds} ms`)),
+      milliseconds,
+    )
   })
   try {
     return await Promise.race([promise, timeout])

@@ -2,6 +2,7 @@ import t from 'tap'
 import { v5 as uuidV5 } from 'uuid'
 import { chainProblem, STREAM_START } from '../../src/events/chain.ts'
 import {
+  type EventText,
   type NewEvent,
   type ReadStreamOptions,
   type RecordedEvent,
@@ -17,14 +18,15 @@ function aServer() {
   const calls = { reads: 0, writes: 0 }
   let lost = 0
 
-  async function write(stream: string, events: readonly NewEvent[], expected: number | 'no-stream') {
+  async function write(stream: string, events: readonly EventText[], expected: number | 'no-stream') {
     calls.writes += 1
     const at = expected === 'no-stream' ? 0 : expected + 1
     const isRepeated = events.every(({ id }, i) => stored[at + i]?.id === id)
     if (!isRepeated) {
       if (at !== stored.length) throw new WrongExpectedRevision(stream, expected, stored.length - 1)
-      for (const event of events) {
-        stored.push({ ...event, stream, revision: stored.length, position: 1 + stored.length })
+      for (const { id, type, data, metadata } of events) {
+        const parsed = { data: JSON.parse(data), metadata: JSON.parse(metadata) }
+        stored.push({ id, type, ...parsed, stream, revision: stored.length, position: 1 + stored.length })
       }
     }
     if (lost > 0) {

@@ -1,0 +1,163 @@
+/** Reads and follows `$all` of EventStoreDB: our events of all streams, past those of others. */
+import { excludeSystemEvents } from '@eventstore/db-client'
+import {
+  LOG_START,
+  type Position,
+  type ReadAllOptions,
+  type RecordedEvent,
+  StoreUnavailable,
+  type SubscribeOptions,
+} from './event-store.ts'
+import { BATCH_SIZE, type ReadLimits, readBatches, SERVER_PAGE } from './eventstoredb-batches.ts'
+import type { Client } from './eventstoredb-client.ts'
+import { SubscriptionDropped } from './eventstoredb-errors.ts'
+import { isSystemType, MOST, toReadPosition, toRecorded, toSafe } from './eventstoredb-events.ts'
+
+/** The largest count in a read of all events that looks for few events of ours among many of others. */
+const LARGEST_PAGE = 4096
+
+/**
+ * More system events than a subscription can have passed without a checkpoint. The server sends one after each 32
+ * events, and none for its last page when it reaches the end of the log: at most 64 and a few.
+ */
+const MOST_UNREPORTED = 128
+
+/** How often in turn the server may drop a subscription before it has sent anything. */
+const MOST_DROPS = 5
+
+/** `followed` is called with each event that a subscription delivers. */
+export function createAllReads(
+  client: () => Client,
+  reading: ReadLimits,
+  followed: (event: RecordedEvent) => void,
+) {
+  const readingAll = { ...reading, what: 'to read $all' }
+
+  async function* readAll(options: ReadAllOptions = {}): AsyncIterable<RecordedEvent> {
+    const { direction = 'forwards', maxCount = MOST } = options
+    const forwards = direction === 'forwards'
+    const from = options.from ?? (forwards ? LOG_START : MOST)
+    if (maxCount <= 0 || (!forwards && from <= LOG_START)) return
+    let at: Position = from
+    let left = maxCount
+    // The server's count includes its system events and, forwards, the event at the start. The port's does not. Among
+    // many events of others, each read asks for more than the one before.
+    for (let page = SERVER_PAGE; ; page = Math.min(page * 4, LARGEST_PAGE)) {
+      const asked = Math.min(Math.max(left + 1, page), MOST)
+      const start = at
+      const open = () => client().readAll({ direction, fromPosition: toReadPosition(start), maxCount: asked })
+      let seen = 0
+      for await (const batch of readBatches(open, (read) => read.cancel(), readingAll)) {
+        for (const { event } of batch) {
+          seen += 1
+          if (event === undefined) continue
+          at = toSafe(event.position.commit, 'position')
+          const recorded = toRecorded(event)
+          if (recorded === undefined || at === start) continue
+          yield recorded
+          left -= 1
+          if (left <= 0) return
+        }
+      }
+      if (seen < asked) return
+    }
+  }
+
+  async function* readPositions(positions: readonly Position[]): AsyncIterable<RecordedEvent> {
+    const left = [...positions].reverse()
+    let wanted = left.pop()
+    while (wanted !== undefined) {
+      // One read returns neighbouring positions. A position further away gets its own read.
+      const asked = Math.min(Math.max(left.length + 1, SERVER_PAGE), BATCH_SIZE)
+      const start: Position = wanted
+      const open = () =>
+        client().readAll({ direction: 'forwards', fromPosition: toReadPosition(start), maxCount: asked })
+      for await (const batch of readBatches(open, (read) => read.cancel(), readingAll)) {
+        for (const { event } of batch) {
+          const recorded = event && toRecorded(event)
+          if (recorded === undefined) continue
+          while (wanted !== undefined && wanted < recorded.position) wanted = left.pop()
+          if (wanted !== recorded.position) continue
+          yield recorded
+          wanted = left.pop()
+        }
+        if (wanted === undefined) return
+      }
+      // There is no event at this position.
+      if (wanted === start) wanted = left.pop()
+    }
+  }
+
+  async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {
+    let reported: Position = options.after
+    function passed(position: Position): void {
+      if (position <= reported) return
+      reported = position
+      options.passed?.(position)
+    }
+    let after = options.after
+    for (let drops = 0; ; drops++) {
+      try {
+        for await (const batch of subscribeOnce({ ...options, after, passed })) {
+          drops = 0
+          after = batch.at(-1)?.position ?? after
+          yield batch
+        }
+        return
+      } catch (error) {
+        // Usual after a burst of events: a new subscription reads them from the log.
+        if (!(error instanceof SubscriptionDropped) || drops >= MOST_DROPS) throw error
+      }
+    }
+  }
+
+  async function* subscribeOnce(
+    options: SubscribeOptions & { passed: (position: Position) => void },
+  ): AsyncIterable<RecordedEvent[]> {
+    const { after, signal, batchSize = BATCH_SIZE, passed } = options
+    // The server sends no system events, but a checkpoint when it has passed some of them.
+    let checkpoint: Position = LOG_START
+    const open = (changed: () => void) => {
+      const filter = excludeSystemEvents({
+        checkpointReached(_: unknown, { commit }: { commit: bigint }) {
+          checkpoint = Number(commit)
+          changed()
+        },
+      })
+      return client().subscribeToAll(
+        { fromPosition: toReadPosition(after), filter },
+        { highWaterMark: batchSize },
+      )
+    }
+    const drained = () => passed(checkpoint)
+    const following = { ...readingAll, batchSize, signal, isSubscription: true, drained }
+    for await (const batch of readBatches(open, (subscription) => subscription.unsubscribe(), following)) {
+      const events = batch
+        .map(({ event }) => event && toRecorded(event))
+        .filter((event) => event !== undefined)
+      for (const event of events) followed(event)
+      if (events.length > 0) yield events
+      const last = batch.at(-1)?.event?.position
+      if (last !== undefined) passed(toSafe(last.commit, 'position'))
+    }
+    if (!signal.aborted) throw new StoreUnavailable('EventStoreDB ended the subscription')
+  }
+
+  async function lastPosition(): Promise<Position> {
+    let position: Position = LOG_START
+    let seen = 0
+    const open = () =>
+      client().readAll({ direction: 'backwards', fromPosition: 'end', maxCount: MOST_UNREPORTED })
+    for await (const batch of readBatches(open, (read) => read.cancel(), readingAll)) {
+      for (const { event } of batch) {
+        seen += 1
+        if (event === undefined) continue
+        position = toSafe(event.position.commit, 'position')
+        if (!isSystemType(event.type)) return position
+      }
+    }
+    return seen < MOST_UNREPORTED ? LOG_START : position
+  }
+
+  return { readAll, readPositions, subscribe, lastPosition }
+}

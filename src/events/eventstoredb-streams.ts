@@ -1,0 +1,115 @@
+/** Reads single streams of EventStoreDB: our events, past those that others wrote among them. */
+import { type RecordedEvent as ServerEvent, StreamNotFoundError } from '@eventstore/db-client'
+import { LRUCache } from 'lru-cache'
+import { lastHashOf } from './chain.ts'
+import { type ReadStreamOptions, type RecordedEvent, StreamUnusable } from './event-store.ts'
+import { type ReadLimits, readBatches, SERVER_PAGE } from './eventstoredb-batches.ts'
+import type { Client } from './eventstoredb-client.ts'
+import { MOST, toRecorded, toSafe } from './eventstoredb-events.ts'
+
+/** `seen` is called with the last event that a read has returned. */
+export function createStreamReads(
+  client: () => Client,
+  reading: ReadLimits,
+  seen: (last: RecordedEvent) => void,
+) {
+  /** The last revision that others wrote into each of our streams, as far as they were read. */
+  const others = new LRUCache<string, number>({ max: 100 })
+
+  /** Reads the server's events of a stream, ours and others. Returns none when the stream does not exist. */
+  async function* readServerEvents(
+    stream: string,
+    direction: 'forwards' | 'backwards',
+    from: number,
+    maxCount: number,
+  ): AsyncIterable<ServerEvent> {
+    const open = () =>
+      client().readStream(stream, {
+        direction,
+        fromRevision: from >= MOST ? 'end' : BigInt(Math.max(from, 0)),
+        maxCount: Math.min(maxCount, MOST),
+      })
+    const limits = { ...reading, what: 'to read our streams' }
+    try {
+      for await (const batch of readBatches(open, (read) => read.cancel(), limits)) {
+        for (const { event } of batch) if (event !== undefined) yield event
+      }
+    } catch (error) {
+      if (!(error instanceof StreamNotFoundError)) throw error
+    }
+  }
+
+  /**
+   * An event that another application wrote into the stream is passed over: it says nothing to us. Only when an event
+   * of ours is missing in its place, which the hash chain shows, the stream cannot be used.
+   */
+  async function* readStream(stream: string, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
+    const { direction = 'forwards', maxCount = MOST } = options
+    const step = direction === 'forwards' ? 1 : -1
+    let next = options.from ?? (direction === 'forwards' ? 0 : MOST)
+    let left = maxCount
+    let last: RecordedEvent | undefined
+    let before: RecordedEvent | undefined
+    let passedOver: number | undefined
+    let asked = left
+    try {
+      while (left > 0 && next >= 0) {
+        let read = 0
+        for await (const event of readServerEvents(stream, direction, next, asked)) {
+          read += 1
+          const revision = toSafe(event.revision, 'revision')
+          next = revision + step
+          const recorded = toRecorded(event)
+          if (recorded === undefined) {
+            passedOver = revision
+            if (revision > (others.get(stream) ?? -1)) others.set(stream, revision)
+            continue
+          }
+          if (passedOver !== undefined && before !== undefined) requireLinked(before, recorded, passedOver)
+          passedOver = undefined
+          before = recorded
+          if (last === undefined || last.revision < recorded.revision) last = recorded
+          yield recorded
+          left -= 1
+          if (left <= 0) return
+        }
+        if (read < asked) return
+        asked = Math.max(left, SERVER_PAGE)
+      }
+    } finally {
+      if (last !== undefined) seen(last)
+    }
+  }
+
+  /** Whether a stream has none of our events at these revisions, and how many it has that others wrote. */
+  async function othersBetween(stream: string, from: number, to: number) {
+    let count = 0
+    for await (const event of readServerEvents(stream, 'forwards', from, to - from + 1)) {
+      if (event.revision > BigInt(to)) break
+      if (toRecorded(event) !== undefined) return { onlyOthers: false, count }
+      others.set(stream, toSafe(event.revision, 'revision'))
+      count += 1
+    }
+    return { onlyOthers: true, count }
+  }
+
+  return {
+    readStream,
+    othersBetween,
+    /** What others wrote into our streams, in words. */
+    othersFound: () =>
+      [...others.entries()].map(
+        ([stream, revision]) => `event ${revision} of stream ${stream} was not written by Mergelog`,
+      ),
+  }
+}
+
+/** @throws StreamUnusable when an event of ours was at the revision that was passed over */
+function requireLinked(one: RecordedEvent, other: RecordedEvent, passedOver: number): void {
+  const [before, after] = one.revision < other.revision ? [one, other] : [other, one]
+  const { previous } = after.metadata
+  if (previous === undefined || previous === lastHashOf(before)) return
+  throw new StreamUnusable(
+    `event ${passedOver} of stream ${after.stream} is damaged: the event after it does not follow the one before it`,
+  )
+}
