@@ -12,6 +12,7 @@ import {
 import { LRUCache } from 'lru-cache'
 import { parseEventStoreDbUrl } from '../eventstoredb-url.ts'
 import { lastHashOf } from './chain.ts'
+import { hasOurMetadata, type PassedOver } from './damage.ts'
 import {
   type Appended,
   type EventStore,
@@ -206,6 +207,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
           next = revision + step
           const recorded = toRecorded(event)
           if (recorded === undefined) {
+            if (isDamaged(event)) throw damaged(stream, revision)
             passedOver = revision
             if (revision > (others.get(stream) ?? -1)) others.set(stream, revision)
             continue
@@ -230,7 +232,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
     let count = 0
     for await (const event of readServerEvents(stream, 'forwards', from, to - from + 1)) {
       if (event.revision > BigInt(to)) break
-      if (toRecorded(event) !== undefined) return { onlyOthers: false, count }
+      if (toRecorded(event) !== undefined || isDamaged(event)) return { onlyOthers: false, count }
       others.set(stream, toSafe(event.revision, 'revision'))
       count += 1
     }
@@ -258,7 +260,13 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
           if (event === undefined) continue
           at = toSafe(event.position.commit, 'position')
           const recorded = toRecorded(event)
-          if (recorded === undefined || at === start) continue
+          if (at === start) continue
+          if (recorded === undefined) {
+            if (options.passedOver !== undefined && !isSystemType(event.type)) {
+              options.passedOver(toPassedOver(event, at))
+            }
+            continue
+          }
           yield recorded
           left -= 1
           if (left <= 0) return
@@ -440,14 +448,23 @@ function isSystemType(type: string): boolean {
   return type.startsWith('$')
 }
 
+/** Whether an event that is not readable was one of ours. */
+const isDamaged = ({ type, metadata }: ServerEvent) => !isSystemType(type) && hasOurMetadata(metadata)
+
+function toPassedOver(event: ServerEvent, position: Position): PassedOver {
+  const { streamId: stream, type } = event
+  return { stream, revision: toSafe(event.revision, 'revision'), position, type, isDamaged: isDamaged(event) }
+}
+
+const damaged = (stream: string, revision: number, because = 'it has our metadata, but cannot be read') =>
+  new StreamUnusable(`event ${revision} of stream ${stream} is damaged: ${because}`)
+
 /** @throws StreamUnusable when an event of ours was at the revision that was passed over */
 function requireLinked(one: RecordedEvent, other: RecordedEvent, passedOver: number): void {
   const [before, after] = one.revision < other.revision ? [one, other] : [other, one]
   const { previous } = after.metadata
   if (previous === undefined || previous === lastHashOf(before)) return
-  throw new StreamUnusable(
-    `event ${passedOver} of stream ${after.stream} is damaged: the event after it does not follow the one before it`,
-  )
+  throw damaged(after.stream, passedOver, 'the event after it does not follow the one before it')
 }
 
 function toSafe(value: bigint, what: string): number {
