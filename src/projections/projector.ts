@@ -140,6 +140,7 @@ export function createProjector(
     const touched: Touched[] = []
     const checkpoints = new Map<string, Checkpoint>()
     const moves: (() => void)[] = []
+    const poisoned: { p: Progress; poison: Poison }[] = []
     const read = readBatch(batch)
     for (const p of running()) {
       const own = eventsFor(p.model, read, p.position)
@@ -153,12 +154,13 @@ export function createProjector(
       checkpoints.set(p.model.name, { position, version: p.model.version })
       moves.push(() => {
         p.position = position
-        if (poison !== undefined) stopModel(p, poison)
       })
+      if (poison !== undefined) poisoned.push({ p, poison })
     }
     await views.apply(changes, checkpoints)
     applied(touched)
     for (const move of moves) move()
+    stopModels(poisoned)
     answerWaiters()
     noteGaps(batch, last.position)
   }
@@ -173,13 +175,19 @@ export function createProjector(
     gaps = undefined
   }
 
-  function stopModel(p: Progress, { event, error }: Poison): void {
-    const reason = error instanceof Error ? error.message : String(error)
-    p.stopped = `event ${event.position} (${event.type}, ${event.stream}@${event.revision}): ${reason}`
-    log.error(
-      { err: error, model: p.model.name, position: event.position },
-      `the read model stopped at ${p.stopped}`,
-    )
+  /** Stops models at events that they could not take. One event is one line in the log, however many it stops. */
+  function stopModels(poisoned: readonly { p: Progress; poison: Poison }[]): void {
+    for (const event of new Set(poisoned.map(({ poison }) => poison.event))) {
+      const where = `event ${event.position} (${event.type}, ${event.stream}@${event.revision})`
+      const there = poisoned.filter(({ poison }) => poison.event === event)
+      for (const { p, poison } of there) p.stopped = `${where}: ${messageOf(poison.error)}`
+      const models = there.map(({ p }) => p.model.name)
+      const reasons = new Set(there.map(({ poison }) => messageOf(poison.error)))
+      log.error(
+        { err: there[0]?.poison.error, models, position: event.position },
+        `read models stopped at ${where}: ${[...reasons].join('; ')} (${models.join(', ')})`,
+      )
+    }
   }
 
   /**
@@ -326,6 +334,8 @@ export function createProjector(
       ),
   }
 }
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))
 
 function leastOf(progress: readonly Progress[]): Position {
   return progress.reduce((least, { position }) => Math.min(least, position), Number.MAX_SAFE_INTEGER)
