@@ -56,7 +56,7 @@ const MOST_UNREPORTED = 128
  */
 const DENIED_MS = 30_000
 
-/** How often in turn the server may drop a subscription before it has sent anything. */
+/** How often in turn the server may drop a subscription that has not made progress. */
 const MOST_DROPS = 5
 
 const MOST = Number.MAX_SAFE_INTEGER
@@ -305,16 +305,17 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
 
   async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {
     let reported: Position = options.after
+    let drops = 0
     function passed(position: Position): void {
       if (position <= reported) return
       reported = position
+      drops = 0
       options.passed?.(position)
     }
     let after = options.after
-    for (let drops = 0; ; drops++) {
+    for (;;) {
       try {
         for await (const batch of subscribeOnce({ ...options, after, passed })) {
-          drops = 0
           after = batch.at(-1)?.position ?? after
           yield batch
         }
@@ -322,6 +323,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
       } catch (error) {
         // Usual after a burst of events: a new subscription reads them from the log.
         if (!(error instanceof SubscriptionDropped) || drops >= MOST_DROPS) throw error
+        drops += 1
       }
     }
   }
