@@ -1,8 +1,15 @@
 /** A whole server on EventStoreDB, when the store holds or does what it should not. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { startEventStoreDouble } from './doubles/eventstore.ts'
-import { startTestServer, statusOf } from './start-server.ts'
+import { oneLinePerOutage } from '../src/cli/outage-log.ts'
+import { loadConfig } from '../src/config.ts'
+import { startServer } from '../src/server.ts'
+import { startEventStoreCluster, startEventStoreDouble } from './doubles/eventstore.ts'
+import { basic } from './server-template.ts'
+import { ADMIN_PASSWORD, startTestServer, statusOf } from './start-server.ts'
 import { until } from './until.ts'
 
 async function started(t: Test) {
@@ -43,6 +50,63 @@ t.test('what others wrote into our streams does not stop a command, and is named
   for (const stream of ['ids-issue', 'issue-1.1', 'numbers-1']) {
     t.match(text, new RegExp(`"event \\d+ of stream ${stream} was not written by Mergelog"`))
   }
+})
+
+t.test('an outage of EventStoreDB is one line in the log, and its end is one line', async (t) => {
+  const cluster = await startEventStoreCluster({ nodes: 3, file: join(t.testdir(), 'eventstore.db') })
+  t.teardown(() => cluster.close())
+  const lines: string[] = []
+  const over: (() => void)[] = []
+  let now = 0
+  const hooks = {
+    logMethod: oneLinePerOutage(
+      () => now,
+      (call) => void over.push(call),
+    ),
+  }
+  const dataDir = await mkdtemp(join(tmpdir(), 'mergelog-outage-'))
+  const settings = {
+    DATA_DIR: dataDir,
+    PORT: '0',
+    GRPC_PORT: '0',
+    ADMIN_PASSWORD,
+    EVENTSTORE_URL: `${cluster.url}&discoveryInterval=20&maxDiscoverAttempts=3`,
+  }
+  const log = pino({ level: 'warn', hooks }, { write: (line: string) => void lines.push(line) })
+  const server = await startServer(loadConfig(settings), log)
+  t.teardown(async () => {
+    await server.stop()
+    await rm(dataDir, { recursive: true, force: true, maxRetries: 3 })
+  })
+  const statusFor = async (method: string, path: string, body?: object) => {
+    const headers = { authorization: basic('admin'), 'content-type': 'application/json' }
+    const init = body === undefined ? { method, headers } : { method, headers, body: JSON.stringify(body) }
+    return (await fetch(`${server.url}${path}`, init)).status
+  }
+  const open = () => statusFor('POST', '/api/v1/repos/admin/app/issues', { title: 'One' })
+  const isWell = async () => (await statusFor('GET', '/healthz')) === 200 && (await open()) === 201
+  t.equal(await statusFor('POST', '/api/v1/user/repos', { name: 'app' }), 201)
+  await until('the server is well', isWell)
+  t.same(lines, [])
+
+  for (const node of cluster.nodes) node.stop()
+  await until('the outage is noticed', async () => (await open()) === 503)
+  // The projector, the processes, requests and /healthz meet it again and again.
+  for (let n = 0; n < 3; n++) {
+    t.equal(await open(), 503)
+    t.equal(await statusFor('GET', '/healthz'), 503)
+  }
+  for (const node of cluster.nodes) await node.start()
+  await until('the server is well again', isWell)
+  t.equal(lines.length, 1, lines.join(''))
+  t.match(JSON.parse(lines[0] ?? ''), {
+    reason: /^EventStoreDB/,
+    msg: /a store does not answer; until it does/,
+  })
+  now += 60_000
+  for (const call of over.splice(0)) call()
+  t.equal(lines.length, 2, lines.join(''))
+  t.match(JSON.parse(lines[1] ?? ''), { store: 'EventStoreDB', msg: /a store answers again/ })
 })
 
 t.test('POST issue, one client: at most four round trips, and each new event is sent once', async (t) => {

@@ -3,6 +3,7 @@
  * Both must pass `test/events/event-store-contract.ts`.
  */
 import { ErrorWithRefusal, storeUnavailable } from '../refusal.ts'
+import type { PassedOver } from './damage.ts'
 
 /** A place in the whole log: a safe integer that grows with every event and may have gaps. */
 export type Position = number
@@ -106,6 +107,8 @@ export interface ReadAllOptions {
   maxCount?: number
   /** Whether to return the JSON text of each event, too. Only the embedded store has it. */
   withText?: boolean
+  /** Called for each event that is passed over, because others wrote it or it is damaged. Only EventStoreDB has such. */
+  passedOver?: (event: PassedOver) => void
 }
 
 export interface SubscribeOptions {

@@ -11,7 +11,7 @@ import {
 import { BATCH_SIZE, type ReadLimits, readBatches, SERVER_PAGE } from './eventstoredb-batches.ts'
 import type { Client } from './eventstoredb-client.ts'
 import { SubscriptionDropped } from './eventstoredb-errors.ts'
-import { isSystemType, MOST, toReadPosition, toRecorded, toSafe } from './eventstoredb-events.ts'
+import { isSystemType, MOST, toPassedOver, toReadPosition, toRecorded, toSafe } from './eventstoredb-events.ts'
 
 /** The largest count in a read of all events that looks for few events of ours among many of others. */
 const LARGEST_PAGE = 4096
@@ -22,7 +22,7 @@ const LARGEST_PAGE = 4096
  */
 const MOST_UNREPORTED = 128
 
-/** How often in turn the server may drop a subscription before it has sent anything. */
+/** How often in turn the server may drop a subscription that has not made progress. */
 const MOST_DROPS = 5
 
 /** `followed` is called with each event that a subscription delivers. */
@@ -53,7 +53,13 @@ export function createAllReads(
           if (event === undefined) continue
           at = toSafe(event.position.commit, 'position')
           const recorded = toRecorded(event)
-          if (recorded === undefined || at === start) continue
+          if (at === start) continue
+          if (recorded === undefined) {
+            if (options.passedOver !== undefined && !isSystemType(event.type)) {
+              options.passedOver(toPassedOver(event, at))
+            }
+            continue
+          }
           yield recorded
           left -= 1
           if (left <= 0) return
@@ -90,16 +96,17 @@ export function createAllReads(
 
   async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {
     let reported: Position = options.after
+    let drops = 0
     function passed(position: Position): void {
       if (position <= reported) return
       reported = position
+      drops = 0
       options.passed?.(position)
     }
     let after = options.after
-    for (let drops = 0; ; drops++) {
+    for (;;) {
       try {
         for await (const batch of subscribeOnce({ ...options, after, passed })) {
-          drops = 0
           after = batch.at(-1)?.position ?? after
           yield batch
         }
@@ -107,6 +114,7 @@ export function createAllReads(
       } catch (error) {
         // Usual after a burst of events: a new subscription reads them from the log.
         if (!(error instanceof SubscriptionDropped) || drops >= MOST_DROPS) throw error
+        drops += 1
       }
     }
   }

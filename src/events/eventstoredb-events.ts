@@ -1,5 +1,6 @@
 /** Events and positions of EventStoreDB, as those of the port. */
 import type { ReadPosition, RecordedEvent as ServerEvent } from '@eventstore/db-client'
+import { hasOurMetadata, type PassedOver } from './damage.ts'
 import { isEventMetadata, LOG_START, type Position, type RecordedEvent } from './event-store.ts'
 
 /** The largest revision, position or count. */
@@ -28,6 +29,14 @@ export function toRecorded(event: ServerEvent): RecordedEvent | undefined {
 /** As the filter of the subscription says it. */
 export function isSystemType(type: string): boolean {
   return type.startsWith('$')
+}
+
+/** Whether an event that is not readable was one of ours. */
+export const isDamaged = ({ type, metadata }: ServerEvent) => !isSystemType(type) && hasOurMetadata(metadata)
+
+export function toPassedOver(event: ServerEvent, position: Position): PassedOver {
+  const { streamId: stream, type } = event
+  return { stream, revision: toSafe(event.revision, 'revision'), position, type, isDamaged: isDamaged(event) }
 }
 
 /** @throws RangeError when the number is beyond 2^53 */

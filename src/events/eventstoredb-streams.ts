@@ -5,7 +5,7 @@ import { lastHashOf } from './chain.ts'
 import { type ReadStreamOptions, type RecordedEvent, StreamUnusable } from './event-store.ts'
 import { type ReadLimits, readBatches, SERVER_PAGE } from './eventstoredb-batches.ts'
 import type { Client } from './eventstoredb-client.ts'
-import { MOST, toRecorded, toSafe } from './eventstoredb-events.ts'
+import { isDamaged, MOST, toRecorded, toSafe } from './eventstoredb-events.ts'
 
 /** `seen` is called with the last event that a read has returned. */
 export function createStreamReads(
@@ -61,6 +61,7 @@ export function createStreamReads(
           next = revision + step
           const recorded = toRecorded(event)
           if (recorded === undefined) {
+            if (isDamaged(event)) throw damaged(stream, revision)
             passedOver = revision
             if (revision > (others.get(stream) ?? -1)) others.set(stream, revision)
             continue
@@ -86,7 +87,7 @@ export function createStreamReads(
     let count = 0
     for await (const event of readServerEvents(stream, 'forwards', from, to - from + 1)) {
       if (event.revision > BigInt(to)) break
-      if (toRecorded(event) !== undefined) return { onlyOthers: false, count }
+      if (toRecorded(event) !== undefined || isDamaged(event)) return { onlyOthers: false, count }
       others.set(stream, toSafe(event.revision, 'revision'))
       count += 1
     }
@@ -104,12 +105,13 @@ export function createStreamReads(
   }
 }
 
+const damaged = (stream: string, revision: number, because = 'it has our metadata, but cannot be read') =>
+  new StreamUnusable(`event ${revision} of stream ${stream} is damaged: ${because}`)
+
 /** @throws StreamUnusable when an event of ours was at the revision that was passed over */
 function requireLinked(one: RecordedEvent, other: RecordedEvent, passedOver: number): void {
   const [before, after] = one.revision < other.revision ? [one, other] : [other, one]
   const { previous } = after.metadata
   if (previous === undefined || previous === lastHashOf(before)) return
-  throw new StreamUnusable(
-    `event ${passedOver} of stream ${after.stream} is damaged: the event after it does not follow the one before it`,
-  )
+  throw damaged(after.stream, passedOver, 'the event after it does not follow the one before it')
 }

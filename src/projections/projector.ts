@@ -213,6 +213,7 @@ export function createProjector(
     const touched: Touched[] = []
     const checkpoints = new Map<string, MovedCheckpoint>()
     const moves: (() => void)[] = []
+    const poisoned: { p: Progress; poison: Poison }[] = []
     const read = readBatch(batch)
     for (const p of running()) {
       if (isFollowed(p)) continue
@@ -228,11 +229,12 @@ export function createProjector(
       checkpoints.set(p.model.name, { position, version: p.model.version, ...(stopped && { stopped }) })
       moves.push(() => {
         p.position = position
-        if (poison !== undefined) stopModel(p, poison)
       })
+      if (poison !== undefined) poisoned.push({ p, poison })
     }
     await moveTo(changes, checkpoints, () => applied(touched))
     for (const move of moves) move()
+    stopModels(poisoned)
     last = end.position
     shared?.add(read, last)
     answerWaiters()
@@ -249,13 +251,18 @@ export function createProjector(
     gaps = undefined
   }
 
-  function stopModel(p: Progress, poison: Poison): void {
-    const { event, error } = poison
-    p.stopped = reasonOf(poison)
-    log.error(
-      { err: error, model: p.model.name, position: event.position },
-      `the read model stopped at ${p.stopped}`,
-    )
+  /** Stops models at events that they could not take. One event is one line in the log, however many it stops. */
+  function stopModels(poisoned: readonly { p: Progress; poison: Poison }[]): void {
+    for (const event of new Set(poisoned.map(({ poison }) => poison.event))) {
+      const there = poisoned.filter(({ poison }) => poison.event === event)
+      for (const { p, poison } of there) p.stopped = reasonOf(poison)
+      const models = there.map(({ p }) => p.model.name)
+      const reasons = new Set(there.map(({ poison }) => messageOf(poison.error)))
+      log.error(
+        { err: there[0]?.poison.error, models, position: event.position },
+        `read models stopped at ${placeOf(event)}: ${[...reasons].join('; ')} (${models.join(', ')})`,
+      )
+    }
   }
 
   /**
@@ -459,9 +466,8 @@ export function createProjector(
       inTurn(TURN, async () => {
         const p = modelNamed(name)
         if (isFollowed(p)) throw new ReplacedMeanwhile(name)
-        p.position = await replace(
-          running().reduce((most, { position }) => Math.max(most, position), LOG_START),
-        )
+        // Not before what came last: that does not come again.
+        p.position = await replace(running().reduce((most, { position }) => Math.max(most, position), last))
         delete p.stopped
         // If every model had stopped, the projector no longer followed the log.
         if (!stopping.signal.aborted) startFollowing()
@@ -474,10 +480,12 @@ export function createProjector(
   }
 }
 
-function reasonOf({ event, error }: Poison): string {
-  const reason = error instanceof Error ? error.message : String(error)
-  return `event ${event.position} (${event.type}, ${event.stream}@${event.revision}): ${reason}`
-}
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))
+
+const placeOf = ({ position, type, stream, revision }: RecordedEvent) =>
+  `event ${position} (${type}, ${stream}@${revision})`
+
+const reasonOf = ({ event, error }: Poison) => `${placeOf(event)}: ${messageOf(error)}`
 
 function leastOf(progress: readonly Progress[]): Position {
   return progress.reduce((least, { position }) => Math.min(least, position), Number.MAX_SAFE_INTEGER)

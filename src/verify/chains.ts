@@ -1,11 +1,15 @@
-import { chainProblem, lastHashOf, STREAM_START, type StreamEnd } from '../events/chain.ts'
+/** Checks the hash chains of all streams, event by event in the order of the log. */
+import { chainProblem, hashOf, lastHashOf, STREAM_START, type StreamEnd } from '../events/chain.ts'
+import { isKnownType } from '../events/codec.ts'
+import type { PassedOver } from '../events/damage.ts'
 import { LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
 import type { LogProblem } from '../events/sqlite-check.ts'
-/** Checks the hash chains of all streams, event by event in the order of the log. */
 
 export interface Chains {
   /** Checks the next event of the log. Returns the problem, or undefined when the event is sound. */
   next(event: RecordedEvent): LogProblem | undefined
+  /** Takes an event that the store cannot read. Returns the problem when it was one of ours. */
+  passedOver(event: PassedOver): LogProblem | undefined
   /** The position of the last checked event. All events up to it are sound. */
   position(): Position
   /** The number of sound events, of those without a hash (from older logs), and of streams. */
@@ -15,8 +19,8 @@ export interface Chains {
    * on over them.
    */
   others(): readonly { stream: string; revision: number }[]
-  /** The first and the last revision of each stream that are ours. */
-  streams(): Iterable<{ stream: string; first: number; last: number }>
+  /** The first and the last revision of each stream that are ours. `recreated`: where it began again after a deletion. */
+  streams(): Iterable<{ stream: string; first: number; last: number; recreated?: number }>
 }
 
 /** The most revisions of other applications that are named. */
@@ -27,20 +31,44 @@ const MOST_OTHERS = 100
  * gaps in EventStoreDB, but not in the embedded log.
  */
 export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Chains {
-  const ends = new Map<string, StreamEnd & { first: number; isLinked: boolean }>()
+  const ends = new Map<string, End>()
   let position: Position = LOG_START
   let events = 0
   let unlinked = 0
-  const others: { stream: string; revision: number }[] = []
+  const others = new Map<string, { stream: string; revision: number }>()
+
+  function noteOther(stream: string, revision: number): void {
+    if (others.size < MOST_OTHERS) others.set(`${stream}@${revision}`, { stream, revision })
+  }
 
   /** The end of the event's stream before it. Passes over revisions that another application wrote. */
-  function endBefore({ stream, revision, metadata }: RecordedEvent) {
+  function endBefore(event: RecordedEvent): End {
+    const { stream, revision, metadata } = event
     const end = ends.get(stream) ?? { ...STREAM_START, first: revision, isLinked: false }
-    if (!hasGaps || revision <= end.revision + 1 || metadata.previous !== end.hash) return end
-    for (let other = end.revision + 1; other < revision && others.length < MOST_OTHERS; other++) {
-      others.push({ stream, revision: other })
+    if (!hasGaps) return end
+    if (revision > 0 && isFirstAgain(event)) {
+      return {
+        ...STREAM_START,
+        revision: revision - 1,
+        first: end.first,
+        isLinked: true,
+        recreated: revision,
+      }
+    }
+    if (revision <= end.revision + 1 || metadata.previous !== end.hash) return end
+    for (let other = end.revision + 1; other < revision && others.size < MOST_OTHERS; other++) {
+      noteOther(stream, other)
     }
     return { ...end, revision: revision - 1 }
+  }
+
+  /** The problem of an event; a first append after a deletion is sound, too. */
+  function problemOf(event: RecordedEvent, end: End): string | undefined {
+    if (event.position <= position) return `it comes after position ${position}`
+    const problem = chainProblem(event, end, end.isLinked)
+    if (problem === undefined || end.recreated === undefined) return problem
+    const asWritten = { ...event, revision: event.revision - end.recreated }
+    return chainProblem(asWritten, { ...end, revision: end.revision - end.recreated }, end.isLinked)
   }
 
   return {
@@ -49,10 +77,7 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
         return { problem: 'the event is missing', position: position + 1 }
       }
       const end = endBefore(event)
-      const problem =
-        event.position <= position
-          ? `it comes after position ${position}`
-          : chainProblem(event, end, end.isLinked)
+      const problem = problemOf(event, end)
       if (problem !== undefined) {
         const { stream, revision } = event
         return { problem, position: event.position, stream, revision }
@@ -63,17 +88,47 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
         hash: lastHashOf(event),
         first: end.first,
         isLinked,
+        ...(end.recreated !== undefined && { recreated: end.recreated }),
       })
       position = event.position
       events += 1
       if (!isLinked) unlinked += 1
       return undefined
     },
+    passedOver({ stream, revision, position, type, isDamaged }) {
+      const isOurStream = ends.has(stream)
+      if (isDamaged || (isOurStream && isKnownType(type))) {
+        const problem = isDamaged
+          ? 'the event is damaged: it has our metadata, but cannot be read'
+          : `the event is damaged, or another application wrote it: its type ${type} is ours, but it cannot be read`
+        return { problem, position, stream, revision }
+      }
+      if (isOurStream) noteOther(stream, revision)
+      return undefined
+    },
     position: () => position,
     counts: () => ({ events, unlinked, streams: ends.size }),
-    others: () => others,
+    others: () => [...others.values()],
     *streams() {
-      for (const [stream, { first, revision: last }] of ends) yield { stream, first, last }
+      for (const [stream, { first, revision: last, recreated }] of ends) {
+        yield { stream, first, last, ...(recreated !== undefined && { recreated }) }
+      }
     },
   }
+}
+
+interface End extends StreamEnd {
+  first: number
+  isLinked: boolean
+  /**
+   * The revision at which the stream began again after it was deleted in EventStoreDB. To a writer, such a stream looks
+   * like one that never was: the events of its first append were linked as if they began at revision 0.
+   */
+  recreated?: number
+}
+
+/** Whether the event was linked as the first of its stream. */
+function isFirstAgain(event: RecordedEvent): boolean {
+  const { previous, hash } = event.metadata
+  return previous === null && hash !== undefined && hash === hashOf({ ...event, revision: 0 })
 }

@@ -15,6 +15,8 @@ interface Ends {
   stream: string
   first: number
   last: number
+  /** The revision at which the stream began again after it was deleted. */
+  recreated?: number
 }
 
 /** The first `MOST` streams that reads do not return completely, each with its problem. Reads one event per stream. */
@@ -42,8 +44,12 @@ export async function lostStreams(
 
 async function problemOf(
   { readStream }: Pick<EventStore, 'readStream'>,
-  { stream, first, last }: Ends,
+  { stream, first, last, recreated }: Ends,
 ): Promise<LogProblem | undefined> {
+  if (recreated !== undefined) {
+    const problem = `the stream was deleted in EventStoreDB, and written again from revision ${recreated}: what was before that is lost`
+    return { stream, revision: recreated, problem }
+  }
   try {
     for await (const { revision } of readStream(stream, { maxCount: 1 })) {
       if (revision <= first) return undefined

@@ -1,4 +1,5 @@
 /** Replays read models from the log, and checks the log at the same time. */
+import type { PassedOver } from '../events/damage.ts'
 import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
 import type { LogProblem } from '../events/sqlite-check.ts'
 import { BrokenEvent } from '../events/sqlite-log.ts'
@@ -96,7 +97,12 @@ export function createReplay({ events, chains, documents, signal }: ReplayOption
         characters = 0
       }
       try {
-        for await (const event of events.readAll({ from, withText: true })) {
+        const passedOver = (event: PassedOver) => {
+          if (event.position <= chains.position() || event.position > until) return
+          const problem = chains.passedOver(event)
+          if (problem !== undefined) throw new LogBroken(problem)
+        }
+        for await (const event of events.readAll({ from, withText: true, passedOver })) {
           if (event.position > until) break
           check(event)
           read += 1

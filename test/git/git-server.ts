@@ -33,7 +33,7 @@ export interface GitServer {
 }
 
 export interface GitServerHooks
-  extends Pick<ReceiveOptions, 'requireSigned' | 'allowedSigners' | 'signingKey'> {
+  extends Pick<ReceiveOptions, 'requireSigned' | 'allowedSigners' | 'signingKey' | 'share'> {
   check?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   checkAgain?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   record?(updates: readonly RefChange[]): Promise<void>
@@ -78,6 +78,7 @@ export async function startGitServer(root: string, hooks: GitServerHooks = {}): 
       } else {
         const result = await receivePack(dir, decodeBody(request, encoding), {
           ...options,
+          ...(hooks.share && { share: hooks.share }),
           journal,
           key,
           maxBytes: hooks.maxBytes,

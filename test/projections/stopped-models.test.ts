@@ -136,6 +136,32 @@ for (const [name, open] of Object.entries(logs)) {
   })
 
   t.test(
+    `${name}: one event that stops several read models is one line in the log, which names them`,
+    async (t) => {
+      const { events, lines, start } = await setUp(t, open)
+      const poison = await take(events, 'poison')
+      const folds = [tally('one', 'evolve'), tally('two', 'touches'), tally('three', 'evolve'), tally('good')]
+      const projector = await start(...folds)
+      t.equal(await projector.waitFor(await take(events, 'a'), 60_000), true)
+      const reason = `event ${poison} (NumberTaken, numbers-poison@0): cannot digest this`
+      t.match(
+        projector.status().map(({ stopped }) => stopped),
+        [reason, reason, reason, undefined],
+      )
+      t.equal(lines.length, 1)
+      t.match(JSON.parse(lines[0] ?? ''), {
+        models: ['one', 'two', 'three'],
+        position: poison,
+        msg: `read models stopped at ${reason} (one, two, three)`,
+      })
+      const unreadable = await appendAnything(events, 'FromTheFuture', {})
+      await until('good stops, too', async () => projector.status()[3]?.stopped !== undefined)
+      t.equal(lines.length, 2)
+      t.match(JSON.parse(lines[1] ?? ''), { models: ['good'], position: unreadable })
+    },
+  )
+
+  t.test(
     `${name}: a fold that throws in touches() is poison: its model stops by name, and no other`,
     async (t) => {
       const { events, start } = await setUp(t, open)

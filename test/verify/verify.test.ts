@@ -650,6 +650,113 @@ t.test(
   },
 )
 
+for (const writer of ['the same server', 'another server'] as const) {
+  t.test(`verify names a deleted stream that ${writer} wrote again: its link is not broken`, async (t) => {
+    const { events, readStore, dir, url } = await storesOf(t, 'distributed')
+    if (url === undefined) throw new Error('the store has no server')
+    const client = EventStoreDBClient.connectionString(url)
+    t.teardown(() => client.dispose())
+    const other = openEventStoreDb(url)
+    t.teardown(() => other.close())
+    const again = writer === 'the same server' ? events : other
+    await events.append('repo-1', [busyEvent(1), busyEvent(2)], 'no-stream')
+    await events.append('label-1', [busyEvent(1)], 'no-stream')
+    await client.deleteStream('repo-1')
+    t.equal((await again.append('repo-1', [busyEvent(3), busyEvent(4)], 'any')).revision, 3)
+    await again.append('repo-1', [busyEvent(5)], 'any')
+    const { sound, log } = await verifyServer({ events, readStore, models: READ_MODELS, scratchDir: dir })
+    t.equal(sound, false, 'what was deleted is lost')
+    t.notOk(log.difference, 'all hashes are sound')
+    t.equal(log.events, 6)
+    const problem =
+      writer === 'the same server'
+        ? /revisions 0 to 1 are cut off/
+        : /deleted in EventStoreDB, and written again from revision 2/
+    t.match(log.lost, [{ stream: 'repo-1', problem }])
+    t.equal(log.lost?.length, 1, 'and no other')
+
+    // What was written after the deletion is held by hashes as before.
+    const last = (await all(client.readStream('repo-1'))).at(-1)?.event
+    await client.appendToStream(
+      'repo-1',
+      jsonEvent({ type: 'RepositoryEdited', data: { of: 'no link' }, metadata: last?.metadata }),
+    )
+    t.match(
+      (await verifyServer({ events, readStore, models: READ_MODELS, scratchDir: dir })).log.difference,
+      { stream: 'repo-1', revision: 5, problem: /hash does not match/ },
+    )
+  })
+}
+
+const damages = {
+  'a member of its metadata is spoilt': ({ data, metadata }) => ({
+    data,
+    metadata: metadata.replace('"at"', '"a!"'),
+  }),
+  'its metadata is no JSON': ({ data, metadata }) => ({ data, metadata: `${metadata.slice(0, -1)}\u0000` }),
+  'its data is no JSON': ({ data, metadata }) => ({ data: data.slice(1), metadata }),
+} satisfies Record<string, (event: { data: string; metadata: string }) => { data: string; metadata: string }>
+
+for (const [what, damage] of Object.entries(damages)) {
+  t.test(
+    `a damaged last event does not look like a foreign one: verify and commands name stream and revision when ${what}`,
+    async (t) => {
+      const { events, append, verify } = await oneDouble(t)
+      await events.append('repo-1', [busyEvent(1)], 'no-stream')
+      t.match(await verify(), { sound: true })
+      const { data, metadata } = busyEvent(2)
+      const damaged = damage({ data: JSON.stringify(data), metadata: JSON.stringify(metadata) })
+      await append('repo-1', [{ type: 'RepositoryEdited', ...damaged }])
+      const { sound, log } = await verify()
+      t.equal(sound, false)
+      const problem = 'the event is damaged: it has our metadata, but cannot be read'
+      t.match(log, { events: 1, difference: { stream: 'repo-1', revision: 1, problem } })
+      t.notOk(log.others, 'it is not named as an event of another application')
+      const again = openEventStoreDb(events.url)
+      t.teardown(() => again.close())
+      const message = 'event 1 of stream repo-1 is damaged: it has our metadata, but cannot be read'
+      await t.rejects(all(again.readStream('repo-1')), { name: 'StreamUnusable', message })
+      await t.rejects(again.append('repo-1', [busyEvent(3)], 'any'), { name: 'StreamUnusable', message })
+      await t.rejects(again.append('repo-1', [busyEvent(3)], 0), { name: 'WrongExpectedRevision' })
+      t.strictSame(again.problems?.().others, [])
+    },
+  )
+}
+
+t.test(
+  'a last event with nothing left of our metadata is named by its type, and foreign ones are not',
+  async (t) => {
+    const { events, append, verify } = await oneDouble(t)
+    await events.append('repo-1', [busyEvent(1)], 'no-stream')
+    const theirs = '{"$correlationId":"a","$causationId":"b","schema":1}'
+    await append('repo-1', [{ type: 'Order', data: '{}', metadata: theirs }])
+    await append('orders-1', [{ type: 'RepositoryEdited', data: '{}' }])
+    t.match(await verify(), { sound: true, log: { events: 1, others: [{ stream: 'repo-1', revision: 1 }] } })
+    await append('repo-1', [{ type: 'RepositoryEdited', data: '{}', metadata: 'damaged' }])
+    t.match((await verify()).log.difference, {
+      stream: 'repo-1',
+      revision: 2,
+      problem: /damaged, or another application wrote it: its type RepositoryEdited is ours/,
+    })
+  },
+)
+
+/** A log on a double, without read models. */
+async function oneDouble(t: Test) {
+  const dir = t.testdir()
+  const double = await startEventStoreDouble({ port: 0, file: join(dir, 'eventstore.db') })
+  const events = openEventStoreDb(double.url)
+  t.teardown(async () => {
+    await events.close()
+    await double.close()
+  })
+  return {
+    events: { ...events, url: double.url },
+    append: double.append,
+    verify: () => verifyServer({ events, models: [], scratchDir: dir }),
+  }
+}
+
 const bareIssues = { name: 'issues', indexes: [], arrays: [] }
 
 /** An event that changes a repository's description. */

@@ -11,6 +11,8 @@ export interface Access {
   users?: ReadonlyMap<string, string>
   /** Refuse every call as if its password were wrong. Clients send no password over a connection without TLS. */
   refuseAll: boolean
+  /** How many of the next subscriptions are dropped before they send an event, as after a burst of events. */
+  drops: number
   /** For tests that count calls: called with each. */
   called?: (what: 'read' | 'write', stream: string) => void
 }
@@ -51,6 +53,8 @@ export interface Gate {
   identify(headers: Metadata): void
   /** @throws AccessDenied, or NotLeader when the call must be done by the leader, or NotReady without a leader */
   admit(headers: Metadata, what: 'read' | 'write', stream: string): void
+  /** Whether a subscription that begins now is dropped. */
+  drops(): boolean
 }
 
 /** The checks of a node, in the order of a real server: the user, the access, the leader. */
@@ -67,6 +71,11 @@ export function createGate(access: Access, standing: () => Standing): Gate {
 
   return {
     identify,
+    drops() {
+      if (access.drops === 0) return false
+      access.drops -= 1
+      return true
+    },
     admit(headers, what, stream) {
       access.called?.(what, stream)
       identify(headers)

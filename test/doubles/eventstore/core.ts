@@ -28,6 +28,7 @@ export async function openCore(file: string, size: number, users: Access['users'
     deniedReads: new Set(),
     deniedWrites: new Set(),
     refuseAll: false,
+    drops: 0,
     ...(users && { users }),
   }
   const nodes = Array.from({ length: size }, () => ({ id: randomUUID(), port: 0, isAlive: false }))

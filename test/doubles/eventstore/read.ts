@@ -31,6 +31,7 @@ interface Reading {
   streams: Streams
   options: streamsPb.ReadReq.Options
   signal: AbortSignal
+  drops(): boolean
   send(response: streamsPb.ReadResp): Promise<void>
   sendEvent(event: RecordedServerEvent): Promise<void>
 }
@@ -60,7 +61,7 @@ export function read(
         sent.events += 1
         return send(toReadEvent(event, how))
       }
-      await answer({ store, streams, options, signal, send, sendEvent })
+      await answer({ store, streams, options, signal, drops: gate.drops, send, sendEvent })
       call.end()
     } catch (error) {
       if (!signal.aborted) call.emit('error', toStatus(error))
@@ -153,7 +154,7 @@ function caughtUp(): streamsPb.ReadResp {
   return new streamsPb.ReadResp().setCaughtUp(new streamsPb.ReadResp.CaughtUp())
 }
 
-async function subscribeToAll({ store, options, signal, send, sendEvent }: Reading): Promise<void> {
+async function subscribeToAll({ store, options, signal, drops, send, sendEvent }: Reading): Promise<void> {
   const begin = await beginning(store, options).catch((error: unknown) => {
     if (error instanceof NotARecord) throw new Error('Exception was thrown by handler.')
     throw error
@@ -198,6 +199,7 @@ async function subscribeToAll({ store, options, signal, send, sendEvent }: Readi
   }
 
   await send(confirmation())
+  if (drops()) throw new ConsumerTooSlow()
   // A position beyond the end of the log gives every event that is appended from now on.
   const after = begin === 'end' ? head : begin === 'start' ? LOG_START : Math.min(begin, head)
   await catchUp(after)
