@@ -169,11 +169,13 @@ export function createSharedModels(
         return known
       }
       const stored = await checkpoints.read(names)
+      const isSame = incarnation === id
+      incarnation = id
       let hasChanged = false
       for (const p of progress) {
         const { name, version } = p.model
         const at = stored.get(name)
-        if (at?.holder === id && incarnation === id && !isFollowed(p)) {
+        if (at?.holder === id && isSame && !isFollowed(p)) {
           const { wanted } = at
           if (wanted === undefined || wanted === id || (await isGone(wanted))) continue
           await checkpoints.give(name, id, wanted)
@@ -191,7 +193,6 @@ export function createSharedModels(
         delete p.stopped
         hasChanged = true
       }
-      incarnation = id
       return hasChanged
     },
     /** Moves checkpoints of models that this server writes. @throws LostHold */
