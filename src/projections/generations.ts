@@ -7,7 +7,7 @@
  * new one, so that no server ever writes into what another one has begun or has put away.
  */
 import { LOG_START, StoreUnavailable } from '../events/event-store.ts'
-import type { AnyCollection, Change, Checkpoint, ReadSnapshot, ReadStore } from './read-store.ts'
+import type { AnyCollection, Change, Changes, Checkpoint, ReadSnapshot, ReadStore } from './read-store.ts'
 
 export interface Generations {
   /** The generation that queries read and the projector writes. */
@@ -299,15 +299,19 @@ function generationStore(
     moveCheckpoint: async (name, before, after) =>
       store.moveCheckpoint(nameOf(name, await numberOf(name)), before, after),
     async apply(changes, checkpoints) {
-      const moved = await Promise.all(
-        [...checkpoints].map(async ([name, to]) => [nameOf(name, await numberOf(name)), to] as const),
-      )
-      await store.apply(await storedChanges(changes), new Map(moved))
+      const moved = new Map<string, Checkpoint>()
+      async function* stored() {
+        for await (const list of listsOf(changes)) yield await storedChanges(list)
+        for (const [name, to] of checkpoints) moved.set(nameOf(name, await numberOf(name)), to)
+      }
+      await store.apply(stored(), moved)
     },
     ping: () => store.ping(),
     close: () => store.close(),
   }
 }
+
+const listsOf = (changes: Changes) => (Symbol.asyncIterator in changes ? changes : [changes])
 
 /** Returns a function that gives a collection, and those of its parts, the stored name of its generation. */
 function storedNameBy(numberOf: (name: string) => Promise<number>) {

@@ -136,27 +136,32 @@ export function createProjector(
   async function project(batch: readonly RecordedEvent[]): Promise<void> {
     const last = batch.at(-1)
     if (last === undefined) return
-    const changes: Change[] = []
     const touched: Touched[] = []
     const checkpoints = new Map<string, Checkpoint>()
     const moves: (() => void)[] = []
     const read = readBatch(batch)
-    for (const p of running()) {
-      const own = eventsFor(p.model, read, p.position)
-      const advance = await p.model.advance(own.events, views)
-      changes.push(...advance.changes)
-      touched.push(...advance.touched)
-      const poison = advance.poison ?? own.poison
-      const taken = poison === undefined ? last : batch.findLast((e) => e.position < poison.event.position)
-      // A position is never computed: a server takes only positions of events, to continue behind them.
-      const position = Math.max(p.position, taken?.position ?? LOG_START)
-      checkpoints.set(p.model.name, { position, version: p.model.version })
-      moves.push(() => {
-        p.position = position
-        if (poison !== undefined) stopModel(p, poison)
-      })
+    /** Folds for one read model after the other: the store writes the changes of one while the next one folds. */
+    async function* folded(position: Position): AsyncGenerator<Change[]> {
+      for (const p of running()) {
+        const own = eventsFor(p.model, read, p.position)
+        const advance = await p.model.advance(own.events, views)
+        touched.push(...advance.touched)
+        const poison = advance.poison ?? own.poison
+        const taken =
+          poison === undefined
+            ? position
+            : batch.findLast((e) => e.position < poison.event.position)?.position
+        // A position is never computed: a server takes only positions of events, to continue behind them.
+        const reached = Math.max(p.position, taken ?? LOG_START)
+        checkpoints.set(p.model.name, { position: reached, version: p.model.version })
+        moves.push(() => {
+          p.position = reached
+          if (poison !== undefined) stopModel(p, poison)
+        })
+        if (advance.changes.length > 0) yield advance.changes
+      }
     }
-    await views.apply(changes, checkpoints)
+    await views.apply(folded(last.position), checkpoints)
     applied(touched)
     for (const move of moves) move()
     answerWaiters()
