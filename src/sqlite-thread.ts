@@ -16,10 +16,11 @@ export type Run = (sql: string, ...parameters: Parameter[]) => void
 export interface ThreadWriter {
   /**
    * Runs the statements that `work` sends as one transaction. It commits when `work` resolves, and undoes all when
-   * `work` rejects or a statement fails. Resolves to the number of rows that the last statement changed.
+   * `work` rejects or a statement fails. Resolves to the number of rows that the last statement changed. Statements are
+   * sent many at a time; `flush` sends those that are waiting.
    * @throws the error of `work`, or one with SQLite's message
    */
-  transaction(work: (run: Run) => Promise<void>): Promise<number>
+  transaction(work: (run: Run, flush: () => void) => Promise<void>): Promise<number>
   /** Closes the connection. */
   close(): Promise<void>
 }
@@ -187,7 +188,7 @@ export function threadWriter(file: string, durability: Durability): ThreadWriter
           statements.push([sql, ...parameters])
           for (const value of parameters) characters += typeof value === 'string' ? value.length : 0
           if (characters > MESSAGE_CHARACTERS) send()
-        })
+        }, send)
       } catch (error) {
         await ask('undo').catch(() => {})
         throw error

@@ -11,7 +11,14 @@ import {
 import { BATCH_SIZE, type ReadLimits, readBatches, SERVER_PAGE } from './eventstoredb-batches.ts'
 import type { Client } from './eventstoredb-client.ts'
 import { SubscriptionDropped } from './eventstoredb-errors.ts'
-import { isSystemType, MOST, toPassedOver, toReadPosition, toRecorded, toSafe } from './eventstoredb-events.ts'
+import {
+  isSystemType,
+  MOST,
+  toPassedOver,
+  toReadPosition,
+  toRecorded,
+  toSafe,
+} from './eventstoredb-events.ts'
 
 /** The largest count in a read of all events that looks for few events of ours among many of others. */
 const LARGEST_PAGE = 4096

@@ -1,5 +1,13 @@
 /** A read store that maps every collection and checkpoint to one of its generations. See `generations.ts`. */
-import type { AnyCollection, Change, ReadSnapshot, ReadStore, SharedCheckpoints } from './read-store.ts'
+import type {
+  AnyCollection,
+  Change,
+  Changes,
+  Checkpoint,
+  ReadSnapshot,
+  ReadStore,
+  SharedCheckpoints,
+} from './read-store.ts'
 
 /** The stored name of a collection or checkpoint: names have only letters, so the number is written in letters. */
 export function nameOf(name: string, generation: number): string {
@@ -101,15 +109,19 @@ export function generationStore(
     moveCheckpoint: async (name, before, after) =>
       store.moveCheckpoint(nameOf(name, await numberOf(name)), before, after),
     async apply(changes, checkpoints) {
-      const moved = await Promise.all(
-        [...checkpoints].map(async ([name, to]) => [nameOf(name, await numberOf(name)), to] as const),
-      )
-      await store.apply(await storedChanges(changes), new Map(moved))
+      const moved = new Map<string, Checkpoint>()
+      async function* stored() {
+        for await (const list of listsOf(changes)) yield await storedChanges(list)
+        for (const [name, to] of checkpoints) moved.set(nameOf(name, await numberOf(name)), to)
+      }
+      await store.apply(stored(), moved)
     },
     ping: () => store.ping(),
     close: () => store.close(),
   }
 }
+
+const listsOf = (changes: Changes) => (Symbol.asyncIterator in changes ? changes : [changes])
 
 /** Returns a function that gives a collection, and those of its parts, the stored name of its generation. */
 function storedNameBy(numberOf: (name: string) => Promise<number>) {

@@ -294,8 +294,11 @@ export function openMongoReadStore(
       return matchedCount === 1
     },
     async apply(changes, moved) {
+      const all: Change[] = []
+      if (!(Symbol.asyncIterator in changes)) all.push(...changes)
+      else for await (const list of changes) all.push(...list)
       // The order counts only within a collection. No write goes on after a failure was reported.
-      const writes = byCollection(changes).map((run) => ask(() => write(run.collection, run.changes)))
+      const writes = byCollection(all).map((run) => ask(() => write(run.collection, run.changes)))
       for (const written of await Promise.allSettled(writes)) {
         if (written.status === 'rejected') throw written.reason
       }

@@ -20,6 +20,7 @@ import { isPositionOfEvent, lastEventUpTo } from './log-positions.ts'
 import type { Poison, ReadModel } from './read-model.ts'
 import {
   type Change,
+  type Changes,
   type Checkpoint,
   LostHold,
   type MovedCheckpoint,
@@ -191,7 +192,7 @@ export function createProjector(
    * its client here. The embedded store writes both together.
    */
   async function moveTo(
-    changes: readonly Change[],
+    changes: Changes,
     checkpoints: ReadonlyMap<string, MovedCheckpoint>,
     written = () => {},
   ): Promise<void> {
@@ -200,8 +201,7 @@ export function createProjector(
       written()
       return
     }
-    shared.requireMember()
-    if (changes.length > 0) await views.apply(changes, NO_CHECKPOINTS)
+    await views.apply(changes, NO_CHECKPOINTS)
     written()
     await shared.move(checkpoints)
   }
@@ -209,30 +209,40 @@ export function createProjector(
   async function project(batch: readonly RecordedEvent[]): Promise<void> {
     const end = batch.at(-1)
     if (end === undefined) return
-    const changes: Change[] = []
     const touched: Touched[] = []
     const checkpoints = new Map<string, MovedCheckpoint>()
     const moves: (() => void)[] = []
     const poisoned: { p: Progress; poison: Poison }[] = []
     const read = readBatch(batch)
-    for (const p of running()) {
-      if (isFollowed(p)) continue
-      const own = eventsFor(p.model, read, p.position)
-      const advance = await p.model.advance(own.events, views)
-      changes.push(...advance.changes)
-      touched.push(...advance.touched)
-      const poison = advance.poison ?? own.poison
-      const taken = poison === undefined ? end : batch.findLast((e) => e.position < poison.event.position)
-      // A position is never computed: a server takes only positions of events, to continue behind them.
-      const position = Math.max(p.position, taken?.position ?? LOG_START)
-      const stopped = poison && reasonOf(poison)
-      checkpoints.set(p.model.name, { position, version: p.model.version, ...(stopped && { stopped }) })
-      moves.push(() => {
-        p.position = position
-      })
-      if (poison !== undefined) poisoned.push({ p, poison })
+    /** Folds for one read model after the other: the store writes the changes of one while the next one folds. */
+    async function* folded(position: Position): AsyncGenerator<Change[]> {
+      for (const p of running()) {
+        if (isFollowed(p)) continue
+        const own = eventsFor(p.model, read, p.position)
+        const advance = await p.model.advance(own.events, views)
+        touched.push(...advance.touched)
+        const poison = advance.poison ?? own.poison
+        const taken =
+          poison === undefined
+            ? position
+            : batch.findLast((e) => e.position < poison.event.position)?.position
+        // A position is never computed: a server takes only positions of events, to continue behind them.
+        const reached = Math.max(p.position, taken ?? LOG_START)
+        const stopped = poison && reasonOf(poison)
+        checkpoints.set(p.model.name, {
+          position: reached,
+          version: p.model.version,
+          ...(stopped && { stopped }),
+        })
+        moves.push(() => {
+          p.position = reached
+        })
+        if (poison !== undefined) poisoned.push({ p, poison })
+        if (advance.changes.length > 0) yield advance.changes
+      }
+      shared?.requireMember()
     }
-    await moveTo(changes, checkpoints, () => applied(touched))
+    await moveTo(folded(end.position), checkpoints, () => applied(touched))
     for (const move of moves) move()
     stopModels(poisoned)
     last = end.position

@@ -131,18 +131,22 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
         touched.push({ event, ids: own })
         for (const id of own) ids.add(id)
       }
-      const all = [...ids].map((id) => ({ collection, id }))
       const documents = new Map<string, Stored<D>>()
       if (ids.size > 0) {
         for (const stored of await store.getMany(collection, [...ids])) documents.set(stored.id, stored)
       }
       const bodies = new Map<string, { position: Position; body: D | undefined }>()
-      const changes = () =>
-        [...bodies].map(([id, { position, body }]): Change => {
+      const advanced = () => ({
+        changes: [...bodies].map(([id, { position, body }]): Change => {
           return body === undefined
             ? { op: 'delete', collection, id }
             : { op: 'put', collection, id, position, body }
-        })
+        }),
+        touched: [...ids].map((id): Touched => {
+          const body = bodies.get(id)?.body
+          return body === undefined ? { collection, id } : { collection, id, body }
+        }),
+      })
       let turn = performance.now()
       for (const { event, ids } of touched) {
         if (performance.now() - turn > TURN_MS) {
@@ -161,10 +165,10 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
             if (change !== undefined) bodies.set(change.id, { position: event.position, body: change.body })
           }
         } catch (error) {
-          return { changes: changes(), touched: all, poison: { event, error } }
+          return { ...advanced(), poison: { event, error } }
         }
       }
-      return { changes: changes(), touched: all, ...(poison && { poison }) }
+      return { ...advanced(), ...(poison && { poison }) }
     },
   }
 }

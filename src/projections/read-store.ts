@@ -83,15 +83,20 @@ export interface Stored<D> {
   body: D
 }
 
-/** Names one document of a collection that an event touched. */
-export interface Touched {
+/** One document of a collection that an event touched. */
+export interface Touched<D extends object = object> {
   collection: AnyCollection
   id: string
+  /** The document as it was written; absent when it was deleted, or when it already held the event. */
+  body?: D
 }
 
 export type Change =
   | { op: 'put'; collection: AnyCollection; id: string; position: Position; body: object }
   | { op: 'delete'; collection: AnyCollection; id: string }
+
+/** Changes in their order: one list, or one list after the other, so that a store can write while more are made. */
+export type Changes = readonly Change[] | AsyncIterable<readonly Change[]>
 
 /** A part of a collection: the ids after `after`, in the order of their UTF-8 bytes. */
 export interface IdRange {
@@ -210,11 +215,12 @@ export interface ReadStore {
   /** Replaces a checkpoint if it is still `before`. Returns whether it was. */
   moveCheckpoint(name: string, before: Checkpoint | undefined, after: Checkpoint): Promise<boolean>
   /**
-   * Writes the changes in their order, then the checkpoints. The embedded store does it in one transaction. In MongoDB
-   * a crash may leave changes without their checkpoints. So a reader must expect the same event again; the document's
-   * position shows whether it already holds the event. A put never replaces a document with a later position.
+   * Writes the changes in their order, then the checkpoints, which are read when all changes are there. The embedded
+   * store does it in one transaction. In MongoDB a crash may leave changes without their checkpoints. So a reader must
+   * expect the same event again; the document's position shows whether it already holds the event. A put never replaces
+   * a document with a later position. When the changes end with an error, `apply` rejects with it.
    */
-  apply(changes: readonly Change[], checkpoints: ReadonlyMap<string, Checkpoint>): Promise<void>
+  apply(changes: Changes, checkpoints: ReadonlyMap<string, Checkpoint>): Promise<void>
   /** Checks that the store answers. @throws StoreUnavailable when it does not */
   ping(): Promise<void>
   close(): Promise<void>

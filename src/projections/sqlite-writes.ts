@@ -79,7 +79,10 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
       } catch (error) {
         if (db.inTransaction) db.exec('ROLLBACK')
         // A TypeError is a wrong declaration: the caller's mistake, not a failure of the disk.
-        throw error instanceof TypeError ? error : unavailable('written', error)
+        // The changes may end with an error of their own.
+        throw error instanceof TypeError || error instanceof StoreUnavailable
+          ? error
+          : unavailable('written', error)
       }
     })
   }
@@ -138,16 +141,20 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
       }),
     async apply(changes, checkpoints) {
       await write(() =>
-        thread.transaction(async (run) => {
+        thread.transaction(async (run, flush) => {
           const written: Written = new Map()
           let turn = performance.now()
-          for (const group of groupsOf(changes)) {
-            writeGroup(run, group, replacedBy(group, written), written)
-            if (performance.now() - turn < TURN_MS) continue
-            await nextTurn()
-            turn = performance.now()
+          for await (const list of Symbol.asyncIterator in changes ? changes : [changes]) {
+            for (const group of groupsOf(list)) {
+              writeGroup(run, group, replacedBy(group, written), written)
+              if (performance.now() - turn < TURN_MS) continue
+              await nextTurn()
+              turn = performance.now()
+            }
+            // The thread writes these while the next ones are made.
+            flush()
           }
-          for (const [name, checkpoint] of checkpoints) writeCheckpoint(run, name, checkpoint)
+          writeCheckpoints(run, checkpoints)
         }),
       )
     },
@@ -197,13 +204,14 @@ function writeGroup(
   writeArrays(run, collection, arrays)
 }
 
-function writeCheckpoint(run: Run, name: string, { position, version }: Checkpoint): void {
+function writeCheckpoints(run: Run, checkpoints: ReadonlyMap<string, Checkpoint>): void {
+  if (checkpoints.size === 0) return
+  const rows = [...checkpoints].map(([name, { position, version }]) => [name, position, version])
   run(
-    `INSERT INTO checkpoints (name, position, version) VALUES (?, ?, ?)
+    `INSERT INTO checkpoints (name, position, version)
+       SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?) WHERE true
        ON CONFLICT (name) DO UPDATE SET position = excluded.position, version = excluded.version`,
-    name,
-    position,
-    version,
+    JSON.stringify(rows),
   )
 }
 

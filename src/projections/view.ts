@@ -30,7 +30,7 @@ export interface View<D extends object> {
   ids(filter: Filter<D>): Promise<readonly string[]>
   /** Whether its read model has stopped: then nobody knows here what was made since. */
   hasStopped(): boolean
-  /** Removes the documents of the projector's last batch from the cache. */
+  /** Takes the documents of the projector's last batch into the cache when they are few; otherwise removes them. */
   applied(touched: readonly Touched[]): void
   /** Empties the cache after the collection was rebuilt. */
   exchanged(collection: string): void
@@ -39,6 +39,8 @@ export interface View<D extends object> {
 const MAX_CHARACTERS = 32 * 1024 * 1024
 const MAX_ANSWERS = 10_000
 const MAX_IDS = 1_000_000
+/** The most documents of one batch that the cache takes. Nobody waits for those of a long log that is caught up with. */
+const MAX_TAKEN = 100
 
 /**
  * The refusal for what a view does not have: not found. While the read model has stopped, what is asked for may have
@@ -94,6 +96,8 @@ export function createView<D extends object>(
   const { wordsIn = {} }: AnyCollection = collection
   const partNames = new Set(Object.values(wordsIn).map((parts) => parts?.name))
 
+  const isOwn = (one: Touched): one is Touched<D> => one.collection.name === collection.name
+
   const get = (id: string) => cached(documents, id, () => store.get(collection, id))
 
   return {
@@ -139,12 +143,17 @@ export function createView<D extends object>(
     ids: (filter) => cached(idLists, JSON.stringify(filter), () => store.ids(collection, filter)),
     hasStopped,
     applied(touched) {
-      const own = touched.filter((one) => one.collection.name === collection.name)
+      const own = touched.filter(isOwn)
       if (own.length === 0 && !touched.some((one) => partNames.has(one.collection.name))) return
       generation += 1
       counts.clear()
       idLists.clear()
-      for (const { id } of own) documents.delete(id)
+      const areFew = own.length <= MAX_TAKEN
+      for (const { id, body } of own) {
+        // Whoever made the change is about to read it.
+        if (areFew && body !== undefined) documents.set(id, body)
+        else documents.delete(id)
+      }
     },
     exchanged(name) {
       if (name !== collection.name && !partNames.has(name)) return

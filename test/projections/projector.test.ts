@@ -5,7 +5,7 @@ import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
 import { createProjector } from '../../src/projections/projector.ts'
 import { type Fold, readModel } from '../../src/projections/read-model.ts'
-import type { Collection, ReadStore, Touched } from '../../src/projections/read-store.ts'
+import type { Change, Changes, Collection, ReadStore, Touched } from '../../src/projections/read-store.ts'
 import { aContext, openStores } from '../stores.ts'
 
 interface Tally {
@@ -20,6 +20,7 @@ const tally: Fold<Tally> = {
   touches: (event) => (event.type === 'NumberTaken' ? [event.data.sequence] : []),
   evolve: (document) => ({ count: (document?.count ?? 0) + 1 }),
 }
+const isEmpty = (changes: Changes) => Array.isArray(changes) && changes.length === 0
 const others: Collection<Tally> = { name: 'others', indexes: [], arrays: [] }
 
 const log = pino({ level: 'silent' })
@@ -181,7 +182,7 @@ t.test('after a read store was unavailable for a while, the projector continues 
   const flaky: ReadStore = {
     ...views,
     apply(changes, checkpoints) {
-      if (changes.length > 0 && away-- > 0) return Promise.reject(new StoreUnavailable('away'))
+      if (!isEmpty(changes) && away-- > 0) return Promise.reject(new StoreUnavailable('away'))
       return views.apply(changes, checkpoints)
     },
   }
@@ -192,6 +193,81 @@ t.test('after a read store was unavailable for a while, the projector continues 
   t.equal(await projector.waitFor(position, 10_000), true)
   t.same(await views.get(tallies, 'a'), { count: 5 })
 })
+
+t.test('the store gets the changes of one read model before the next one folds', async (t) => {
+  const { events, views } = openStores(t)
+  const steps: string[] = []
+  const stepped = (name: string, collection: Collection<Tally>): Fold<Tally> => ({
+    ...tally,
+    collection,
+    evolve(document, event, id) {
+      steps.push(`fold ${name}`)
+      return tally.evolve(document, event, id)
+    },
+  })
+  const watched: ReadStore = {
+    ...views,
+    apply(changes, checkpoints) {
+      async function* watchedLists(lists: AsyncIterable<readonly Change[]>) {
+        for await (const list of lists) {
+          steps.push(`write ${list.map(({ collection }) => collection.name)}, ${checkpoints.size} checkpoint`)
+          yield list
+        }
+      }
+      return views.apply(Symbol.asyncIterator in changes ? watchedLists(changes) : changes, checkpoints)
+    },
+  }
+  const projector = project(events, watched, [stepped('first', tallies), stepped('second', others)])
+  await projector.start()
+  t.teardown(() => projector.stop())
+  const { position } = await take(events, 'a')
+  t.equal(await projector.waitFor(position, 10_000), true)
+  t.same(steps, ['fold first', 'write tallies, 1 checkpoint', 'fold second', 'write others, 2 checkpoint'])
+  t.same(
+    await views.checkpoints(['tallies', 'others']),
+    new Map([
+      ['tallies', { position, version: 1 }],
+      ['others', { position, version: 1 }],
+    ]),
+  )
+})
+
+t.test(
+  'when a later read model cannot fold, because the store is away, nothing of the batch is written',
+  async (t) => {
+    const { events, views } = openStores(t)
+    let away = 1
+    const flaky: ReadStore = {
+      ...views,
+      async getMany(collection, ids) {
+        if (collection.name === 'others' && away-- > 0) {
+          t.equal(await views.get(tallies, 'a'), undefined)
+          throw new StoreUnavailable('away')
+        }
+        return views.getMany(collection, ids)
+      },
+    }
+    const counted: number[] = []
+    const watched: ReadStore = {
+      ...flaky,
+      async apply(changes, checkpoints) {
+        try {
+          await views.apply(changes, checkpoints)
+        } catch (error) {
+          counted.push(await views.count(tallies, {}))
+          throw error
+        }
+      },
+    }
+    const projector = project(events, watched, [tally, { ...tally, collection: others }])
+    await projector.start()
+    t.teardown(() => projector.stop())
+    const { position } = await take(events, 'a', 5)
+    t.equal(await projector.waitFor(position, 10_000), true)
+    t.same(counted, [0])
+    t.same([await views.get(tallies, 'a'), await views.get(others, 'a')], [{ count: 5 }, { count: 5 }])
+  },
+)
 
 /** A projector, and the ids of the documents that it reported as touched: caches drop them. */
 function recording(events: EventStore, views: ReadStore) {
@@ -206,7 +282,7 @@ t.test('documents that were written before the store was lost are reported, too'
   const flaky: ReadStore = {
     ...views,
     async apply(changes, checkpoints) {
-      if (changes.length === 0 || losses-- <= 0) return views.apply(changes, checkpoints)
+      if (isEmpty(changes) || losses-- <= 0) return views.apply(changes, checkpoints)
       await views.apply(changes, new Map())
       throw new StoreUnavailable('lost before the checkpoint')
     },

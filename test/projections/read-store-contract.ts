@@ -103,6 +103,40 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal(await store.get(others, 'a'), undefined, 'another collection has other documents')
   })
 
+  t.test('changes may come list after list; checkpoints are read after the last', async (t) => {
+    const store = await storeWith(t)
+    const checkpoints = new Map<string, Checkpoint>()
+    async function* lists() {
+      yield [put('a', { key: 'a', labels: ['x'] }), put('b', { key: 'b' })]
+      yield []
+      await nextTurn()
+      yield [put('a', { key: 'a', labels: ['y'] }, 2)]
+      checkpoints.set('reader', { position: 2, version: 1 })
+    }
+    await store.apply(lists(), checkpoints)
+    t.strictSame(await store.get(cards, 'a'), { key: 'a', labels: ['y'] })
+    t.equal(await keys(store, { labels: 'x' }), '')
+    t.equal(await keys(store, { labels: 'y' }), 'a')
+    t.equal(await store.count(cards, {}), 2)
+    t.strictSame(await store.checkpoint('reader'), { position: 2, version: 1 })
+  })
+
+  t.test('changes that end with an error: the write rejects with it, and writes nothing', async (t) => {
+    const store = await storeWith(t, [{ key: 'a' }])
+    const error = new StoreUnavailable('no more changes')
+    async function* lists() {
+      yield [put('a', { key: 'a', rank: 2 }, 2), put('b', { key: 'b' }, 2)]
+      await nextTurn()
+      throw error
+    }
+    const moved = new Map([['reader', { position: 2, version: 1 }]])
+    await t.rejects(store.apply(lists(), moved), error)
+    t.strictSame(await store.find(cards, {}), [{ key: 'a' }])
+    t.equal(await store.checkpoint('reader'), undefined)
+    await store.apply([put('b', { key: 'b' }, 2)], moved)
+    t.equal(await keys(store, {}, { sort: [['key', 1]] }), 'a b', 'the next write is not affected')
+  })
+
   t.test('getMany reads documents with their positions; missing ones are left out', async (t) => {
     const store = await storeWith(t)
     await store.apply([put('a', { key: 'a' }, 7), put('b', { key: 'b' }, 2 ** 52 + 1)], NONE)

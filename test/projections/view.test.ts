@@ -1,0 +1,77 @@
+import t from 'tap'
+import type { Collection, Touched } from '../../src/projections/read-store.ts'
+import { createView } from '../../src/projections/view.ts'
+import { openStores } from '../stores.ts'
+
+interface Card {
+  key: string
+  n: number
+}
+const cards: Collection<Card> = { name: 'cards', indexes: [{ key: 1 }], arrays: [] }
+
+/** A view, and how many documents it has read from the store. */
+async function aView(t: Parameters<typeof openStores>[0]) {
+  const { views: store } = openStores(t)
+  await store.prepare([cards])
+  const reads: string[] = []
+  const view = createView(
+    {
+      ...store,
+      get(collection, id) {
+        reads.push(id)
+        return store.get(collection, id)
+      },
+    },
+    cards,
+    ({ key }) => key,
+  )
+  /** Writes a document as the projector does. */
+  async function write(position: number, ...bodies: readonly Card[]) {
+    const touched = bodies.map((body): Touched => ({ collection: cards, id: body.key, body }))
+    await store.apply(
+      bodies.map((body) => ({ op: 'put', collection: cards, id: body.key, position, body })),
+      new Map(),
+    )
+    view.applied(touched)
+  }
+  return { store, view, reads, write }
+}
+
+t.test('a document that the projector has just written is not read from the store again', async (t) => {
+  const { view, reads, write } = await aView(t)
+  await write(1, { key: 'a', n: 1 })
+  t.same(await view.get('a'), { key: 'a', n: 1 })
+  await write(2, { key: 'a', n: 2 })
+  t.same(await view.get('a'), { key: 'a', n: 2 })
+  t.same(reads, [])
+})
+
+t.test(
+  'a document that was deleted, or that another node may have written, is read from the store',
+  async (t) => {
+    const { store, view, reads, write } = await aView(t)
+    await write(1, { key: 'a', n: 1 }, { key: 'b', n: 1 })
+    await store.apply(
+      [
+        { op: 'delete', collection: cards, id: 'a' },
+        { op: 'put', collection: cards, id: 'b', position: 3, body: { key: 'b', n: 3 } },
+      ],
+      new Map(),
+    )
+    view.applied([
+      { collection: cards, id: 'a' },
+      { collection: cards, id: 'b' },
+    ])
+    t.equal(await view.get('a'), undefined)
+    t.same(await view.get('b'), { key: 'b', n: 3 })
+    t.same(reads, ['a', 'b'])
+  },
+)
+
+t.test('of a large batch the cache takes nothing, and keeps nothing older', async (t) => {
+  const { view, reads, write } = await aView(t)
+  await write(1, { key: '7', n: 1 })
+  await write(2, ...Array.from({ length: 101 }, (_, i) => ({ key: `${i}`, n: 2 })))
+  t.same(await view.get('7'), { key: '7', n: 2 })
+  t.same(reads, ['7'])
+})
