@@ -51,13 +51,14 @@ function rowsOf(attack: string, alone: readonly Waiting[], beside: readonly Wait
   })
 }
 
-const loopRow = (phase: string, { p99, max }: LoopDelay): Row => ({
+/** On a busy machine the loop is also late when other processes have the processor: what counts is what held it. */
+const loopRow = (phase: string, { p99, max, held }: LoopDelay): Row => ({
   work: `${phase}: delay of the event loop`,
-  measured: `p99 ${milliseconds(p99)}, most ${milliseconds(max)}`,
+  measured: `p99 ${milliseconds(p99)}, most ${milliseconds(max)}${held === undefined ? '' : `; held ${milliseconds(held)}`}`,
   ceiling: '',
   ratio: undefined,
   goal: `< ${GOAL_LOOP_MS} ms`,
-  met: max < GOAL_LOOP_MS,
+  met: (held ?? max) < GOAL_LOOP_MS,
 })
 
 async function run(directory: string): Promise<Row[]> {
