@@ -83,12 +83,14 @@ async function run(directory: string): Promise<Row[]> {
   }
 
   await phase('warm up', [])
-  const alone = await phase('alone', [])
-  const rows = [loopRow('nobody attacks', alone.delays)]
+  const rows: Row[] = []
   const phases = wanted.map((name): [string, string[]] => [name, [name]])
   if (wanted.length > 1) phases.push(['all at once', wanted])
   for (const [name, attacks] of phases) {
     console.error(`${name} …`)
+    // Right before the attack: other work on the machine comes and goes.
+    const alone = await phase(`before ${name}`, [])
+    if (rows.length === 0) rows.push(loopRow('nobody attacks', alone.delays))
     const { waited, delays } = await phase(name, attacks)
     rows.push(...rowsOf(name, alone.waited, waited), loopRow(name, delays))
   }

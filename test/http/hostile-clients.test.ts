@@ -183,16 +183,15 @@ t.test(
       from: '127.0.0.2',
     })
     await until('the page begins', async () => read > 0)
-    const answer = await server.fetch('alice', path)
-    const list: { title: string; body: string }[] = await answer.json()
+    const { data: list } = await alice.repos.issueListIssues('alice', 'long', { limit: 50 })
     t.equal(list.length, rows, 'who reads gets all rows')
     t.ok(list.every((issue) => issue.body === body))
     t.strictSame(
       list.map(({ title }) => Number(title)),
       Array.from({ length: rows }, (_, i) => rows - 1 - i),
     )
-    // The page of the honest client was read in turn with the others, so each of them has had as many turns.
-    t.ok(read <= 2 * rows, `${read} of ${11 * rows} rows were read`)
+    // The buffers of the system take one page, perhaps a bit more. Nothing else is read for who does not read.
+    t.ok(read <= 4 * rows, `${read} of ${11 * rows} rows were read`)
     silent.socket.destroy()
   },
 )
