@@ -41,6 +41,7 @@ import { ERROR_COMPONENTS, withErrorAnswers } from './http/error-answers.ts'
 import { registerErrors, sendProblem } from './http/errors.ts'
 import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies } from './http/json-bodies.ts'
+import { takeTurnsWithLongBodies } from './http/long-bodies.ts'
 import { limitBodies } from './http/request-bodies.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
 import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests.ts'
@@ -67,6 +68,7 @@ import { timelineRoutes } from './queries/timeline.ts'
 import { userQueryRoutes } from './queries/users.ts'
 import { authPlugin } from './rights/auth.ts'
 import type { OpenRequests } from './rights/open-requests.ts'
+import { clientOf } from './rights/requester.ts'
 import type { Services } from './services.ts'
 import { uiRoutes } from './ui/routes.ts'
 import type { UpgradeAnswers } from './upgrade/answers.ts'
@@ -243,6 +245,7 @@ export async function buildApp(
   // A scope of its own: only these routes check credentials. The routes above are open to everyone.
   await app.register(async (signedIn) => {
     await signedIn.register(authPlugin({ ...services, openRequests }))
+    takeTurnsWithLongBodies(signedIn, clientOf)
     await signedIn.register(gitHttpRoutes(services))
     await signedIn.register(attachmentDownloadRoutes(services))
     await signedIn.register(uiRoutes(services))
