@@ -1,4 +1,5 @@
 /** The child process with the measured server, configured by its environment as usual. */
+import { readFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { pino } from 'pino'
 import { serveParent } from './child.ts'
@@ -24,6 +25,8 @@ export interface Memory {
 export interface LoopDelay {
   p99: number
   max: number
+  /** The most without the time in which other processes had the processor; undefined where the system cannot tell. */
+  held: number | undefined
 }
 
 // Measure the build, as in production, not the sources through a loader.
@@ -41,11 +44,34 @@ const RESOLUTION_MS = 5
 const loop = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
 loop.enable()
 
+/** How long the main thread was ready to run and did not get a processor since its start, in milliseconds. */
+function waitedForProcessor(): number | undefined {
+  try {
+    const [, waited] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'latin1').split(' ')
+    return Number(waited) / 1e6
+  } catch {
+    return undefined
+  }
+}
+
+let held: number | undefined
+let before = { at: performance.now(), waited: waitedForProcessor() }
+setInterval(() => {
+  const now = { at: performance.now(), waited: waitedForProcessor() }
+  if (now.waited !== undefined && before.waited !== undefined) {
+    const late = now.at - before.at - RESOLUTION_MS - (now.waited - before.waited)
+    held = Math.max(held ?? 0, late)
+  }
+  before = now
+}, RESOLUTION_MS).unref()
+
 function loopDelay(): LoopDelay {
   // The histogram has the times between two ticks.
   const [p99, max] = [loop.percentile(99), loop.max].map((ns) => Math.max(0, ns / 1e6 - RESOLUTION_MS))
+  const delays = { p99: p99 ?? 0, max: max ?? 0, held }
   loop.reset()
-  return { p99: p99 ?? 0, max: max ?? 0 }
+  held = undefined
+  return delays
 }
 
 async function answerTo({ what }: ServerQuestion): Promise<Recovered | Memory | LoopDelay> {

@@ -41,6 +41,7 @@ import { ERROR_COMPONENTS, withErrorAnswers } from './http/error-answers.ts'
 import { registerErrors, sendProblem } from './http/errors.ts'
 import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies } from './http/json-bodies.ts'
+import { takeTurnsWithLongBodies } from './http/long-bodies.ts'
 import { limitProxiedRequests } from './http/proxied-requests.ts'
 import { limitBodies } from './http/request-bodies.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
@@ -68,6 +69,7 @@ import { timelineRoutes } from './queries/timeline.ts'
 import { userQueryRoutes } from './queries/users.ts'
 import { authPlugin } from './rights/auth.ts'
 import type { OpenRequests } from './rights/open-requests.ts'
+import { clientOf } from './rights/requester.ts'
 import type { Services } from './services.ts'
 import { uiRoutes } from './ui/routes.ts'
 import type { UpgradeAnswers } from './upgrade/answers.ts'
@@ -248,6 +250,7 @@ export async function buildApp(
       else current.then(() => done(), done)
     })
     await signedIn.register(authPlugin({ ...services, openRequests }))
+    takeTurnsWithLongBodies(signedIn, clientOf)
     await signedIn.register(gitHttpRoutes(services))
     await signedIn.register(attachmentDownloadRoutes(services))
     await signedIn.register(uiRoutes(services))

@@ -12,6 +12,7 @@ import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import { type Config, ConfigError } from './config.ts'
 import { lockDataDir } from './data-lock.ts'
 import type { EventStore } from './events/event-store.ts'
+import { prepareLaunches } from './git/launcher.ts'
 import { createGitLimits } from './git/limits.ts'
 import { limitGitMemory } from './git/memory-limit.ts'
 import { objectReaders } from './git/object-readers.ts'
@@ -87,6 +88,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
   const startedAt = Date.now()
   makePrivateFiles()
   limitGitMemory(config.gitMemoryBytes)
+  await prepareLaunches()
   await requireSigningKey(config)
   const gitDir = join(config.dataDir, 'git')
   await mkdir(gitDir, { recursive: true })

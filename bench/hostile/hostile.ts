@@ -51,13 +51,14 @@ function rowsOf(attack: string, alone: readonly Waiting[], beside: readonly Wait
   })
 }
 
-const loopRow = (phase: string, { p99, max }: LoopDelay): Row => ({
+/** On a busy machine the loop is also late when other processes have the processor: what counts is what held it. */
+const loopRow = (phase: string, { p99, max, held }: LoopDelay): Row => ({
   work: `${phase}: delay of the event loop`,
-  measured: `p99 ${milliseconds(p99)}, most ${milliseconds(max)}`,
+  measured: `p99 ${milliseconds(p99)}, most ${milliseconds(max)}${held === undefined ? '' : `; held ${milliseconds(held)}`}`,
   ceiling: '',
   ratio: undefined,
   goal: `< ${GOAL_LOOP_MS} ms`,
-  met: max < GOAL_LOOP_MS,
+  met: (held ?? max) < GOAL_LOOP_MS,
 })
 
 async function run(directory: string): Promise<Row[]> {
@@ -82,12 +83,14 @@ async function run(directory: string): Promise<Row[]> {
   }
 
   await phase('warm up', [])
-  const alone = await phase('alone', [])
-  const rows = [loopRow('nobody attacks', alone.delays)]
+  const rows: Row[] = []
   const phases = wanted.map((name): [string, string[]] => [name, [name]])
   if (wanted.length > 1) phases.push(['all at once', wanted])
   for (const [name, attacks] of phases) {
     console.error(`${name} …`)
+    // Right before the attack: other work on the machine comes and goes.
+    const alone = await phase(`before ${name}`, [])
+    if (rows.length === 0) rows.push(loopRow('nobody attacks', alone.delays))
     const { waited, delays } = await phase(name, attacks)
     rows.push(...rowsOf(name, alone.waited, waited), loopRow(name, delays))
   }

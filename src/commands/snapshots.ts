@@ -11,7 +11,9 @@ export interface Snapshot<State> {
 }
 
 /** The snapshots of one decider in one event store, by stream. */
-export type Snapshots<State> = (store: EventStore) => LRUCache<string, Snapshot<State>>
+export type Snapshots<State> = (
+  store: EventStore,
+) => Pick<Map<string, Snapshot<State>>, 'get'> & { set(stream: string, snapshot: Snapshot<State>): void }
 
 /** For one decider and one event store. */
 const MAX_SNAPSHOTS = 5000

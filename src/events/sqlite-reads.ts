@@ -1,4 +1,5 @@
 /** The reads of the embedded log: in pages, so that a long log never fills the memory, and as subscriptions. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { BrokenFile, isBroken, type Sqlite, select, selectColumn, selectTuples } from '../sqlite.ts'
 import {
   LOG_START,
@@ -15,7 +16,7 @@ import type { Tail } from './sqlite-tail.ts'
 
 const PAGE = 1000
 /** The most bytes in one page. Most events are small. A page of large texts must not hold the event loop for long. */
-const PAGE_BYTES = 2 * 1024 * 1024
+const PAGE_BYTES = 512 * 1024
 /**
  * How often to check for appends of another process (`mergelog upgrade follow`), in milliseconds. SQLite doesn't notify
  * this process.
@@ -131,6 +132,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail) {
       }
       if (isLast) return
       left -= rows.length
+      await nextTurn()
     }
   }
 
@@ -150,6 +152,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail) {
       }
       if (isLast) return
       left -= rows.length
+      await nextTurn()
     }
   }
 

@@ -14,6 +14,9 @@ import {
 const MOST_EVENTS = 1000
 const MOST_CHARACTERS = 4 * 1024 * 1024
 
+/** A reader gets no further event after this many characters of data: to read their JSON holds the event loop. */
+const MOST_AT_ONCE = 256 * 1024
+
 /** An event as it was written. */
 export interface Written extends Omit<RecordedEvent, 'data' | 'metadata' | 'text'> {
   text: StoredText
@@ -63,15 +66,21 @@ export function createTail() {
     /** Whether this is the position of the newest event of the log. */
     isEnd: (position: Position) => written.length > 0 && position === last(),
 
-    /** At most `limit` events after a position; none when they are not known here. */
+    /**
+     * At most `limit` events after a position, and not many more than `MOST_AT_ONCE` characters; none when they are not
+     * known here.
+     */
     after(position: Position, limit: number): RecordedEvent[] {
       const events: RecordedEvent[] = []
       if (written.length === 0 || position + 1 < first() || position >= last()) return events
       const start = position + 1 - first()
+      let length = 0
       for (const one of written.slice(start, start + limit)) {
         const event = eventOf(one)
         if (event === undefined) break
         events.push(event)
+        length += one.text.data.length
+        if (length > MOST_AT_ONCE) break
       }
       return events
     },

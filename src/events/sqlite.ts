@@ -48,6 +48,9 @@ class NotMade extends Error {}
 /** How many turns of the event loop a commit waits while more appends keep coming: one flush then serves them all. */
 const MOST_TURNS = 8
 
+/** A transaction ends when its events have more characters: to hash and write long texts holds the event loop. */
+const MOST_CHARACTERS = 256 * 1024
+
 /**
  * Opens or creates the log in `file`. `linked` is false to store events unchanged, without linking them to the hash
  * chain of their stream.
@@ -68,8 +71,9 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
   /** The streams that the open transaction has read or moved, and those that it has yet to write. */
   const open = new Map<string, OpenStream>()
   const moved = new Set<string>()
-  /** The events of the open transaction. */
+  /** The events of the open transaction, and about how many characters they have. */
   let written: Written[] = []
+  let characters = 0
   /** What the streams were before the append that is being written. */
   const changed: [name: string, before: OpenStream | undefined][] = []
 
@@ -109,6 +113,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
         const row = statement.addEvent.run(id, revision, event.id, event.type, next.data, next.metadata)
         position = Number(row.lastInsertRowid)
         const { data, metadata } = next
+        characters += data.length
         written.push({
           id: event.id,
           type: event.type,
@@ -156,16 +161,22 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     else commitPending()
   }
 
-  /** Commits all that is pending in one transaction, so that it shares one flush to disk. */
+  /** Commits what is pending in one transaction, so that it shares one flush to disk. Long texts are several. */
   function commitPending(): void {
     // `close` commits without waiting for the tick, so the planned call may find nothing.
     if (pending.length === 0) return
     const batch = pending
     pending = []
+    let rest: Pending[] = []
     const answers: (() => void)[] = []
     try {
       db.exec('BEGIN IMMEDIATE')
-      for (const one of batch) answers.push(writeOne(one))
+      for (const [i, one] of batch.entries()) {
+        answers.push(writeOne(one))
+        if (characters <= MOST_CHARACTERS) continue
+        rest = batch.slice(i + 1)
+        break
+      }
       writeEnds()
       db.exec('COMMIT')
       tail.add(written)
@@ -180,9 +191,13 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
       open.clear()
       moved.clear()
       written = []
+      characters = 0
     }
     for (const answer of answers) answer()
     wake()
+    if (rest.length === 0) return
+    pending = [...rest, ...pending]
+    setImmediate(commitPending)
   }
 
   /** Writes one of a batch, or nothing of it when it is refused. Returns its answer. */
@@ -251,7 +266,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     ...reading,
     async close() {
       if (closed) return
-      if (pending.length > 0) commitPending()
+      while (pending.length > 0) commitPending()
       closed = true
       endReads()
       db.close()

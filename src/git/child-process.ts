@@ -1,32 +1,85 @@
 /** Helpers for all git processes: start them, send signals, explain failures. */
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import type { Socket } from 'node:net'
 import { GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing } from './errors.ts'
+import { type Exit, launch } from './launcher.ts'
 import { withMemoryLimit } from './memory-limit.ts'
 
 const MAX_STDERR = 64 * 1024
 
+export interface GitProcess {
+  pid: number
+  stdin: Socket
+  stdout: Socket
+  /** The stream after the standard ones, both ways. Only with `channel`. */
+  channel: Socket | undefined
+  /** The last 64 KB of its standard error. */
+  stderr(): string
+  /** Whether it has ended. */
+  hasEnded(): boolean
+  /** Resolves when it has ended and its output has been read. */
+  ended: Promise<Exit>
+  /** From now on, neither it nor its streams keep our process alive. */
+  unref(): void
+}
+
 /**
- * Starts a program, with limited memory. `stderr` gives the last 64 KB of its standard error. `more`: streams besides the
- * standard ones.
+ * Starts a program, with limited memory. `channel`: gives it a stream besides the standard ones. `givesWay`: others get
+ * processors first.
+ *
+ * @throws GitUnavailable when it can't be started
  */
-export function startProcess(
+export async function startProcess(
   program: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv,
-  more: readonly 'pipe'[] = [],
-): { child: ChildProcessWithoutNullStreams; stderr: () => string } {
-  // A group of its own, so that one signal reaches its helper processes too, and Ctrl-C does not.
+  { channel: hasChannel = false, givesWay = false } = {},
+): Promise<GitProcess> {
   const [command, words] = withMemoryLimit(program, args)
-  const stdio = ['pipe', 'pipe', 'pipe', ...more] as const
-  const child = spawn(command, words, { cwd: '/', env, stdio: [...stdio], detached: true })
+  const count = hasChannel ? 4 : 3
+  const wanted = { program: command, args: words, env, streams: count, givesWay }
+  const { pid, streams, exited, unref } = await launch(wanted).catch((error: Error) => {
+    throw cannotStart(error, program)
+  })
+  const [stdin, stdout, stderr, channel] = streams
+  if (stdin === undefined || stdout === undefined || stderr === undefined) {
+    throw cannotStart(new Error('a stream is missing'), program)
+  }
   let tail = Buffer.alloc(0)
-  child.stderr.on('data', (chunk: Buffer) => {
+  stderr.on('data', (chunk: Buffer) => {
     tail = Buffer.concat([tail, chunk]).subarray(-MAX_STDERR)
   })
-  // It may end before it has read all input. Its exit code and output tell why.
-  child.stdin.on('error', () => undefined)
-  return { child, stderr: () => tail.toString('utf8') }
+  // Nothing comes from there but the end: it may close its input before it has read all. Its exit code and output tell
+  // why.
+  stdin.resume()
+  let hasEnded = false
+  const ended = exited.then(async (exit) => {
+    hasEnded = true
+    stdin.destroy()
+    // What nobody reads is dropped. Readers that are there take the rest at their own pace.
+    for (const stream of streams) stream.resume()
+    await Promise.all(streams.map(closed))
+    return exit
+  })
+  return {
+    pid,
+    stdin,
+    stdout,
+    channel,
+    stderr: () => tail.toString('utf8'),
+    hasEnded: () => hasEnded,
+    ended,
+    unref() {
+      unref()
+      for (const stream of streams) stream.unref()
+    },
+  }
 }
+
+const closed = (stream: Socket) =>
+  new Promise<void>((resolve) => {
+    if (stream.closed) resolve()
+    else stream.once('close', () => resolve())
+  })
 
 export function cannotStart(error: Error, program = 'git'): GitUnavailable {
   return new GitUnavailable(`${program} can't be started: ${error.message}`, { cause: error })
@@ -41,14 +94,9 @@ export function signalGroup(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   }
 }
 
-/** Whether a process that was started has not ended. */
-export function isRunning({ pid, exitCode, signalCode }: ChildProcessWithoutNullStreams): boolean {
-  return pid !== undefined && exitCode === null && signalCode === null
-}
-
 /** Kills a process and its group at once, unless it has ended. */
-export function killNow(child: ChildProcessWithoutNullStreams): void {
-  if (child.pid !== undefined && isRunning(child)) signalGroup(child.pid, 'SIGKILL')
+export function killNow({ pid, hasEnded }: GitProcess): void {
+  if (!hasEnded()) signalGroup(pid, 'SIGKILL')
 }
 
 const NO_REPOSITORY = /not a git repository|does not appear to be a git repository/

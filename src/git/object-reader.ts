@@ -2,11 +2,9 @@
  * Reads the objects of one repository through one git process that stays (`git cat-file --batch-command`).
  * Starting a process for each question would hold the event loop.
  */
-import type { ChildProcessWithoutNullStreams } from 'node:child_process'
-import { Socket } from 'node:net'
 import type { Slots } from '../turns.ts'
 import { type ObjectAnswer, splitAnswers } from './batch-answers.ts'
-import { cannotStart, failureOf, killNow, startProcess } from './child-process.ts'
+import { failureOf, type GitProcess, killNow, startProcess } from './child-process.ts'
 import { gitEnvironment } from './environment.ts'
 import { GitUnavailable } from './errors.ts'
 
@@ -52,7 +50,7 @@ export function startObjectReader(dir: string, { slots, idle, onRetired }: Objec
   const calls: Call[] = []
   const unwanted = new AbortController()
   let unsent: string[] = []
-  let child: ChildProcessWithoutNullStreams | undefined
+  let child: GitProcess | undefined
   let isRetired = false
   let failure: { reason: unknown } | undefined
   const idleTimer = setTimeout(() => void retire(), idle).unref()
@@ -112,28 +110,23 @@ export function startObjectReader(dir: string, { slots, idle, onRetired }: Objec
   async function run(): Promise<void> {
     const release = await slots.take(unwanted.signal)
     try {
-      await new Promise<void>((resolve, reject) => {
-        const { child: started, stderr } = startProcess('git', ARGS, { ...environment, GIT_DIR: dir })
-        child = started
-        // The reader must not keep our process alive. A caller that waits for an answer has a timer that does.
-        started.unref()
-        for (const stream of started.stdio) if (stream instanceof Socket) stream.unref()
-        started.stdout.on('data', (chunk: Buffer) => {
-          if (failure !== undefined) return
-          try {
-            takeOutput(chunk)
-          } catch (error) {
-            fail(error)
-          }
-        })
-        started.on('error', (error) => reject(cannotStart(error)))
-        started.on('close', (code) => {
-          if (isRetired && calls.length === 0) resolve()
-          else reject(failureOf(ARGS, { code, stderr: stderr() }, dir))
-        })
-        started.stdin.write(unsent.join(''))
-        unsent = []
+      const started = await startProcess('git', ARGS, { ...environment, GIT_DIR: dir })
+      child = started
+      // The reader must not keep our process alive. A caller that waits for an answer has a timer that does.
+      started.unref()
+      if (unwanted.signal.aborted) killNow(started)
+      started.stdout.on('data', (chunk: Buffer) => {
+        if (failure !== undefined) return
+        try {
+          takeOutput(chunk)
+        } catch (error) {
+          fail(error)
+        }
       })
+      started.stdin.write(unsent.join(''))
+      unsent = []
+      const { code } = await started.ended
+      if (!isRetired || calls.length > 0) throw failureOf(ARGS, { code, stderr: started.stderr() }, dir)
     } finally {
       release()
     }

@@ -4,7 +4,7 @@
  */
 import { availableParallelism } from 'node:os'
 import { createFairSlots } from '../fair-slots.ts'
-import { cannotStart, type Ending, killNow, startProcess, unusable } from './child-process.ts'
+import { type Ending, killNow, startProcess, unusable } from './child-process.ts'
 import { type GitConfig, gitEnvironment } from './environment.ts'
 import { GitFailed, GitOutputTooLarge, GitTooSlow, GitUnavailable } from './errors.ts'
 
@@ -105,7 +105,7 @@ async function run(program: string, args: readonly string[], options: GitOptions
   }
 }
 
-function runNow(program: string, args: readonly string[], options: GitOptions): Promise<GitResult> {
+async function runNow(program: string, args: readonly string[], options: GitOptions): Promise<GitResult> {
   const {
     queue = 'command',
     dir,
@@ -116,56 +116,50 @@ function runNow(program: string, args: readonly string[], options: GitOptions): 
     onOutput,
     signal,
   } = options
-  return new Promise((resolve, reject) => {
-    signal?.throwIfAborted()
-    const base = config === undefined ? commandEnvironment : gitEnvironment(config)
-    const { child, stderr } = startProcess(program, args, {
-      ...base,
-      ...(dir === undefined ? {} : { GIT_DIR: dir }),
-      ...env,
-    })
-    const chunks: Buffer[] = []
-    let size = 0
-    let failure: unknown
+  signal?.throwIfAborted()
+  const base = config === undefined ? commandEnvironment : gitEnvironment(config)
+  const child = await startProcess(
+    program,
+    args,
+    { ...base, ...(dir === undefined ? {} : { GIT_DIR: dir }), ...env },
+    { givesWay: queue !== 'command' },
+  )
+  const chunks: Buffer[] = []
+  let size = 0
+  let failure: { reason: unknown } | undefined
 
-    const stop = (reason: unknown) => {
-      failure ??= reason
-      killNow(child)
-      child.stdout.destroy()
-    }
-    const aborted = () => stop(signal?.reason)
-    signal?.addEventListener('abort', aborted, { once: true })
-    const timeout = options.timeout ?? DEFAULT_TIMEOUT
-    const timer = setTimeout(() => {
-      const message = `${program} ${args[0]} took more than ${timeout} ms`
-      stop(queue === 'command' ? new GitUnavailable(message) : new GitTooSlow(message))
-    }, timeout)
+  const stop = (reason: unknown) => {
+    failure ??= { reason }
+    killNow(child)
+    child.stdout.destroy()
+  }
+  const aborted = () => stop(signal?.reason)
+  if (signal?.aborted) aborted()
+  else signal?.addEventListener('abort', aborted, { once: true })
+  const timeout = options.timeout ?? DEFAULT_TIMEOUT
+  const timer = setTimeout(() => {
+    const message = `${program} ${args[0]} took more than ${timeout} ms`
+    stop(queue === 'command' ? new GitUnavailable(message) : new GitTooSlow(message))
+  }, timeout)
 
-    child.stdout.on('data', (chunk: Buffer) => {
-      if (failure !== undefined) return
-      try {
-        if (onOutput !== undefined) return onOutput(chunk)
-      } catch (error) {
-        return stop(error)
-      }
-      size += chunk.length
-      if (size > maxOutput)
-        stop(new GitOutputTooLarge(`${program} ${args[0]} gave more than ${maxOutput} bytes`))
-      else chunks.push(chunk)
-    })
-    const end = (conclude: () => void) => {
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', aborted)
-      conclude()
+  child.stdout.on('data', (chunk: Buffer) => {
+    if (failure !== undefined) return
+    try {
+      if (onOutput !== undefined) return onOutput(chunk)
+    } catch (error) {
+      return stop(error)
     }
-    child.on('error', (error) => end(() => reject(cannotStart(error, program))))
-    child.on('close', (code, killedBy) => {
-      end(() => {
-        if (failure !== undefined) reject(failure)
-        else if (code === null) reject(new GitUnavailable(`${program} ${args[0]} was ended by ${killedBy}`))
-        else resolve({ code, stdout: Buffer.concat(chunks), stderr: stderr() })
-      })
-    })
-    child.stdin.end(input)
+    size += chunk.length
+    if (size > maxOutput)
+      stop(new GitOutputTooLarge(`${program} ${args[0]} gave more than ${maxOutput} bytes`))
+    else chunks.push(chunk)
   })
+  if (input !== undefined) child.stdin.write(input)
+  child.stdin.end()
+  const { code, signal: killedBy } = await child.ended
+  clearTimeout(timer)
+  signal?.removeEventListener('abort', aborted)
+  if (failure !== undefined) throw failure.reason
+  if (code === null) throw new GitUnavailable(`${program} ${args[0]} was ended by ${killedBy}`)
+  return { code, stdout: Buffer.concat(chunks), stderr: child.stderr() }
 }

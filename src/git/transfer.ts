@@ -1,7 +1,5 @@
 /** Starts a git process that streams to and from a client on the network. */
-import { once } from 'node:events'
-import { Duplex } from 'node:stream'
-import { cannotStart, isRunning, killNow, signalGroup, startProcess } from './child-process.ts'
+import { killNow, signalGroup, startProcess } from './child-process.ts'
 import { type GitConfig, gitEnvironment } from './environment.ts'
 import { standardShare, type TransferShare } from './limits.ts'
 
@@ -45,35 +43,30 @@ export async function startTransferNow(
   try {
     const version = protocol?.split(':').findLast((token) => /^version=[012]$/.test(token))
     const more = version === undefined ? env : { ...env, GIT_PROTOCOL: version }
-    const { child, stderr } = startProcess('git', args, gitEnvironment(config, more), asks ? ['pipe'] : [])
-    const closed = once(child, 'close')
-    // When the start fails, the wait below throws. `closed` rejects too, but nobody waits for it.
-    closed.catch(() => undefined)
-    await once(child, 'spawn').catch((error: Error) => {
-      throw cannotStart(error)
+    const child = await startProcess('git', args, gitEnvironment(config, more), {
+      channel: asks,
+      givesWay: true,
     })
-    const { pid } = child
-    if (pid === undefined) throw cannotStart(new Error('it has no process id'))
-
+    const { pid, stdin, stdout, channel } = child
     let lastResort: NodeJS.Timeout | undefined
-    const ended = closed.then(() => {
+    const ended = child.ended.then(({ code }) => {
       clearTimeout(lastResort)
       release()
-      return { code: child.exitCode, stderr: stderr() }
+      return { code, stderr: child.stderr() }
     })
     return {
       pid,
-      stdin: child.stdin,
-      stdout: child.stdout,
+      stdin,
+      stdout,
       /** The fourth stream, both ways. */
-      channel: child.stdio[3] instanceof Duplex ? child.stdio[3] : undefined,
+      channel,
       /** Resolves when the process has ended and its output has been read. `code` is null after a signal. */
       ended,
       /** Ends the process and its helper processes. Does nothing when it has ended. */
       stop() {
-        child.stdin.destroy()
-        child.stdout.destroy()
-        if (!isRunning(child)) return
+        stdin.destroy()
+        stdout.destroy()
+        if (child.hasEnded()) return
         signalGroup(pid, 'SIGTERM')
         lastResort ??= setTimeout(() => killNow(child), GRACE_MS)
       },

@@ -1,6 +1,6 @@
 /**
- * Limits connections: how many there are, for each network and in all, and what one may have under way. Closes those
- * without a request when the app closes.
+ * Limits connections: how many there are, for each network and in all, and what one may have under way: its requests are
+ * worked on one after the other. Closes those without a request when the app closes.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -13,13 +13,17 @@ interface Connection {
   network: string
   /** Requests without a complete answer. */
   requests: number
+  /** Whether one of them is being worked on. */
+  isBusy: boolean
+  /** Begins the others, in their order. */
+  held: (() => void)[]
   /** Gives its place back. */
   give: () => void
 }
 
 /**
- * Requests of one connection that are answered at the same time. Browsers, git and Gitea's clients wait for an answer
- * before they send the next request on the same connection.
+ * Requests of one connection without an answer; they wait for each other. Browsers, git and Gitea's clients wait for an
+ * answer before they send the next request on the same connection.
  */
 const MAX_REQUESTS = 16
 
@@ -65,7 +69,7 @@ export function limitConnections(
       return
     }
     const give = isLimited ? shares.take(network, 1) : () => {}
-    const connection = { socket, network, requests: 0, give }
+    const connection = { socket, network, requests: 0, isBusy: false, held: [], give }
     connections.set(socket, connection)
     idle.add(connection)
     socket.once('close', () => end(connection))
@@ -86,6 +90,23 @@ export function limitConnections(
       if (isClosing) socket.destroySoon()
       else idle.add(connection)
     })
+  })
+
+  // The answers must have the order of the requests anyway. An answer that waits for another one would only take memory.
+  app.addHook('onRequest', ({ raw: { socket } }, { raw: answer }, done) => {
+    const connection = connections.get(socket)
+    if (connection === undefined) return done()
+    answer.once('close', () => {
+      const next = socket.destroyed ? undefined : connection.held.shift()
+      if (next === undefined) connection.isBusy = false
+      else next()
+    })
+    if (connection.isBusy) {
+      connection.held.push(done)
+      return
+    }
+    connection.isBusy = true
+    done()
   })
 
   // Otherwise closing waits a minute for the first or the next request of each.

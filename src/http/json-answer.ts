@@ -13,7 +13,12 @@ const PIECE = 128 * 1024
 
 const held = new WeakMap<Readable, number>()
 
-/** About how many bytes a stream of `jsonAnswer` holds in memory until it is read; undefined for other streams. */
+/** Notes about how many bytes a stream holds in memory until it is read. */
+export function holds(stream: Readable, bytes: number): void {
+  held.set(stream, bytes)
+}
+
+/** About how many bytes a stream holds in memory until it is read; undefined when nobody has noted it. */
 export function heldBytes(stream: Readable): number | undefined {
   return held.get(stream)
 }
@@ -27,7 +32,7 @@ export function jsonAnswer(answer: unknown): string | Readable {
   const { text, next } = piece(answer, 0)
   if (next === answer.length) return `[${text}]`
   const stream = Readable.from(pieces(answer, text, next), { objectMode: false })
-  held.set(stream, charactersIn(answer))
+  holds(stream, charactersIn(answer))
   return stream
 }
 

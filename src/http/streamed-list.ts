@@ -1,26 +1,33 @@
 /** Answers with a JSON array of any length: reads and sends it in parts, and never holds all of it. */
 import { Readable } from 'node:stream'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply } from 'fastify'
+import { networkOf } from '../address-ranges.ts'
+import { nextPiece } from '../long-work.ts'
+import { holds } from './json-answer.ts'
+
+/** About what such an answer holds in bytes: one part, and the row that is read for the next. */
+const HELD = 256 * 1024
 
 /**
- * Sends the rows as one array; `sendOnePage` sends the headers of such a list. Reads the next part when the client has
- * taken the part before it, and stops when the client goes away. An error in the middle breaks the connection, so that
- * the client doesn't take a part for the whole list.
+ * Sends the rows as one array; the headers of the list are sent before. Reads the next part when the client has taken the
+ * part before it, and stops when the client goes away. Parts of all such answers are made one at a time, and networks
+ * take turns. An error in the middle breaks the connection, so that the client doesn't take a part for the whole list.
  */
 export function sendStreamedList(reply: FastifyReply, parts: AsyncIterable<readonly object[]>): FastifyReply {
-  const text = Readable.from(arrayText(parts), { objectMode: false })
+  const text = Readable.from(arrayText(parts, networkOf(reply.request.ip)), { objectMode: false })
+  holds(text, HELD)
   return reply.type('application/json; charset=utf-8').send(text)
 }
 
-async function* arrayText(parts: AsyncIterable<readonly object[]>) {
+async function* arrayText(parts: AsyncIterable<readonly object[]>, network: string) {
   let before = '['
+  // An embedded store answers synchronously: each part is a piece of long work.
+  await nextPiece(network)
   for await (const rows of parts) {
     if (rows.length === 0) continue
     yield before + JSON.stringify(rows).slice(1, -1)
     before = ','
-    // An embedded store answers synchronously. Let other requests run before the next part.
-    await nextTurn()
+    await nextPiece(network)
   }
   yield before === '[' ? '[]' : ']'
 }

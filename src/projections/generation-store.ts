@@ -69,6 +69,7 @@ export function generationStore(
     get: async (collection, id) => store.get(await storedAs(collection), id),
     getMany: async (collection, ids) => store.getMany(await storedAs(collection), ids),
     find: async (collection, filter, options) => store.find(await storedAs(collection), filter, options),
+    rows: async (collection, filter, options) => store.rows(await storedAs(collection), filter, options),
     count: async (collection, filter) => store.count(await storedAs(collection), filter),
     page: async (collection, filter, options) => store.page(await storedAs(collection), filter, options),
     ids: async (collection, filter) => store.ids(await storedAs(collection), filter),

@@ -17,6 +17,9 @@ export interface IssueSelection {
 
 export const issueId = (repoId: number, index: number) => `${repoId}.${index}`
 
+/** The repository of an issue, from the id of its document. */
+export const repoIdIn = (id: string) => Number(id.slice(0, id.indexOf('.')))
+
 export type OpenedEvent = RecordedOf<'IssueOpened' | 'PullRequestOpened'>
 
 /** The fields of an issue or pull request that was just opened. */

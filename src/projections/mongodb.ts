@@ -220,6 +220,9 @@ export function openMongoReadStore(
       const found = await aggregate<{ body: D }>(collection, [...stages, ...pageStages(page)], limits)
       return found.map(({ body }) => body)
     },
+    async rows<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D>) {
+      return (await this.find(collection, filter, options)).map((body) => ({ body }))
+    },
     async count<D extends object>(collection: Collection<D>, filter: Filter<D>) {
       const query = await narrowed(toMongoQuery(readFilter(collection, filter)))
       const stages = [...matchStages(query, undefined, storedName), COUNT]
@@ -232,7 +235,7 @@ export function openMongoReadStore(
       const counted = [...matchStages(query, undefined, storedName), COUNT]
       if (page.limit === 0) {
         const [row] = await aggregate<{ total: number }>(collection, counted, LONG)
-        return { found: [], total: row?.total ?? 0 }
+        return { rows: [], total: row?.total ?? 0 }
       }
       // Both parts of the union use their index. With `$facet` each would read all matching documents.
       const rows = await aggregate<{ body: D } | { total: number }>(
@@ -244,13 +247,13 @@ export function openMongoReadStore(
         ],
         LONG,
       )
-      const found: D[] = []
+      const found: { body: D }[] = []
       let total = 0
       for (const row of rows) {
-        if ('body' in row) found.push(row.body)
+        if ('body' in row) found.push({ body: row.body })
         else total = row.total
       }
-      return { found, total }
+      return { rows: found, total }
     },
     async ids<D extends object>(collection: Collection<D>, filter: Filter<D>) {
       const query = await narrowed(toMongoQuery(readFilter(collection, filter)))

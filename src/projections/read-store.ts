@@ -39,8 +39,17 @@ export interface FindOptions<D> {
   limit?: number
 }
 
+/**
+ * A document of more than about this many bytes is long: a list names it by its id, and it is read when it is its turn.
+ * So the size of a page does not depend on how long the documents are.
+ */
+export const LONG_DOCUMENT = 16 * 1024
+
+/** A document of a list. A long one may be only its id. */
+export type Row<D> = { body: D } | { id: string }
+
 export interface FoundPage<D> {
-  found: D[]
+  rows: Row<D>[]
   /** The number of all documents that match. */
   total: number
 }
@@ -189,8 +198,14 @@ export interface ReadStore {
   /** The stored documents with these ids, in no order; missing ones are left out. */
   getMany<D extends object>(collection: Collection<D>, ids: readonly string[]): Promise<Stored<D>[]>
   find<D extends object>(collection: Collection<D>, filter: Filter<D>, options?: FindOptions<D>): Promise<D[]>
+  /** The documents that `find` returns, the long ones perhaps only by their ids. */
+  rows<D extends object>(
+    collection: Collection<D>,
+    filter: Filter<D>,
+    options: FindOptions<D>,
+  ): Promise<Row<D>[]>
   count<D extends object>(collection: Collection<D>, filter: Filter<D>): Promise<number>
-  /** What `find` and `count` return, in one round trip where the store can. */
+  /** What `rows` and `count` return, in one round trip where the store can. */
   page<D extends object>(
     collection: Collection<D>,
     filter: Filter<D>,

@@ -3,7 +3,7 @@
  * text, so that they share one prepared statement.
  */
 import { type Condition, checkName, type Element, type FilterValue, type Page } from './filter.ts'
-import type { AnyCollection } from './read-store.ts'
+import { type AnyCollection, LONG_DOCUMENT } from './read-store.ts'
 
 export type Bindable = string | number
 export interface Sql {
@@ -64,6 +64,13 @@ export function countHits(hits: Hits, most: number): Sql {
   return { text: `SELECT count(*) FROM (SELECT 1 ${hits.from} LIMIT ?)`, values: [...hits.values, most] }
 }
 
+/** What a page shows of a document: all of it, or of a long one only its id. SQLite does not read the rest then. */
+const LISTED = {
+  body: 'body',
+  row: `iif(octet_length(body) > ${LONG_DOCUMENT}, json_quote(d.id), body)`,
+}
+export type Listed = keyof typeof LISTED
+
 /**
  * Selects one page of documents. With `start`, SQLite tests and sorts only the documents of that set. Without it,
  * SQLite walks the index of the sort until the page is full.
@@ -72,12 +79,13 @@ export function selectPage(
   collection: AnyCollection,
   conditions: readonly Condition[],
   page: Page,
+  what: Listed,
   start?: Hits,
 ): Sql {
   const { text, values } = matching(collection, conditions, start)
   const order = page.sort.map(([field, direction]) => `${fieldOf(field)}${direction === 1 ? '' : ' DESC'}`)
   return {
-    text: `SELECT body ${text} ORDER BY ${[...order, 'd.id'].join(', ')} LIMIT ? OFFSET ?`,
+    text: `SELECT ${LISTED[what]} AS listed ${text} ORDER BY ${[...order, 'd.id'].join(', ')} LIMIT ? OFFSET ?`,
     values: [...values, page.limit ?? -1, page.skip],
   }
 }

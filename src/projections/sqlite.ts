@@ -2,7 +2,15 @@
 import { StoreUnavailable } from '../events/event-store.ts'
 import { type Bytes, closeOnError, type Durability, openSqlite, selectColumn } from '../sqlite.ts'
 import { type Condition, type Page, readFilter, readPage } from './filter.ts'
-import type { AnyCollection, Checkpoint, Collection, Filter, FindOptions, ReadStore } from './read-store.ts'
+import type {
+  AnyCollection,
+  Checkpoint,
+  Collection,
+  Filter,
+  FindOptions,
+  ReadStore,
+  Row,
+} from './read-store.ts'
 import { listOf, parsed, selectCheckpoint, selectMany, selectRange } from './sqlite-documents.ts'
 import {
   type Bindable,
@@ -10,6 +18,7 @@ import {
   documentTable,
   type Hits,
   hitsOf,
+  type Listed,
   matching,
   selectPage,
 } from './sqlite-query.ts'
@@ -87,11 +96,26 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     return query.count(`SELECT count(*) ${sql.text}`).get(...sql.values) ?? 0
   }
 
-  function found<D>(collection: AnyCollection, conditions: readonly Condition[], page: Page): D[] {
+  /** A page, as JSON in the form `what`. */
+  function listed<T>(
+    what: Listed,
+    collection: AnyCollection,
+    conditions: readonly Condition[],
+    page: Page,
+  ): T[] {
     const start = smallestSet(collection, conditions, smallSetFor(collection, page))
-    const sql = selectPage(collection, conditions, page, start)
-    const bytes = query.json(`SELECT ${listOf('body')} FROM (${sql.text})`).get(...sql.values)
-    return bytes ? parsed<D[]>(bytes, file, collection) : []
+    const sql = selectPage(collection, conditions, page, what, start)
+    const bytes = query.json(`SELECT ${listOf('listed')} FROM (${sql.text})`).get(...sql.values)
+    return bytes ? parsed<T[]>(bytes, file, collection) : []
+  }
+
+  function rowsOf<D extends object>(
+    collection: AnyCollection,
+    conditions: readonly Condition[],
+    page: Page,
+  ): Row<D>[] {
+    const all = listed<D | string>('row', collection, conditions, page)
+    return all.map((one) => (typeof one === 'string' ? { id: one } : { body: one }))
   }
 
   return {
@@ -108,7 +132,12 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     async find<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D> = {}) {
       const conditions = readFilter(collection, filter)
       const page = readPage(options)
-      return read(() => found<D>(collection, conditions, page))
+      return read(() => listed<D>('body', collection, conditions, page))
+    },
+    async rows<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D>) {
+      const conditions = readFilter(collection, filter)
+      const page = readPage(options)
+      return read(() => rowsOf<D>(collection, conditions, page))
     },
     async count(collection, filter) {
       const conditions = readFilter(collection, filter)
@@ -120,7 +149,7 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
       return read(() => {
         const total = countOf(collection, conditions)
         // To walk an index to its end in vain is the slowest of all reads.
-        return { found: page.skip < total ? found<D>(collection, conditions, page) : [], total }
+        return { rows: page.skip < total ? rowsOf<D>(collection, conditions, page) : [], total }
       })
     },
     async ids(collection, filter) {

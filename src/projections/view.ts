@@ -11,6 +11,7 @@ import type {
   FindOptions,
   FoundPage,
   ReadStore,
+  Row,
   Touched,
 } from './read-store.ts'
 
@@ -24,7 +25,9 @@ export interface View<D extends object> {
   find(filter: Filter<D>, options?: FindOptions<D>): Promise<D[]>
   /** The number of matching documents. Cached until the collection changes, because counting many is slow. */
   count(filter: Filter<D>): Promise<number>
-  /** What `find` and `count` return. It is one read: with the count in the cache it is `find`. */
+  /** What `find` returns, long documents perhaps only as their ids. They are got one by one then. */
+  rows(filter: Filter<D>, options: FindOptions<D>): Promise<Row<D>[]>
+  /** What `rows` and `count` return. It is one read: with the count in the cache it is `rows`. */
   page(filter: Filter<D>, options: FindOptions<D>): Promise<FoundPage<D>>
   /** The ids of all matching documents, in no order. Cached like counts. */
   ids(filter: Filter<D>): Promise<readonly string[]>
@@ -127,6 +130,7 @@ export function createView<D extends object>(
       return document
     },
     find: (filter, options) => store.find(collection, filter, options),
+    rows: (filter, options) => store.rows(collection, filter, options),
     count: (filter) => cached(counts, JSON.stringify(filter), () => store.count(collection, filter)),
     async page(filter, options) {
       const question = JSON.stringify(filter)
@@ -137,8 +141,8 @@ export function createView<D extends object>(
           (page) => counts.set(question, page.total),
         )
       }
-      if ((options.skip ?? 0) >= total) return { found: [], total }
-      return { found: await store.find(collection, filter, options), total }
+      if ((options.skip ?? 0) >= total) return { rows: [], total }
+      return { rows: await store.rows(collection, filter, options), total }
     },
     ids: (filter) => cached(idLists, JSON.stringify(filter), () => store.ids(collection, filter)),
     hasStopped,

@@ -12,10 +12,11 @@ import type { Services } from '../services.ts'
 import { CommentParams, CommentWire, commentFor, commentWire, commentWires } from '../wire/comments.ts'
 import { IssueParams, issueFor } from '../wire/issues.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { filteredListSchema, pagedList, updatedBetween } from './paged-list.ts'
+import { documentsIn, filteredListSchema, sendPage, updatedBetween } from './paged-list.ts'
 
-/** Comments that are read and held at one time. It is small because their texts may be long. */
+/** Comments that are found with one read. */
 const CHUNK = 20
+const BY_ID = [['id', 1]] as const
 
 export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { comments } = services.views
@@ -24,10 +25,13 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
   async function* inOrder(filter: Filter<CommentDocument>, repository: RepositoryDocument) {
     let last = 0
     for (;;) {
-      const found = await comments.find({ ...filter, id: { $gt: last } }, { sort: [['id', 1]], limit: CHUNK })
-      yield await commentWires(services, repository, found)
-      if (found.length < CHUNK) return
-      last = found.at(-1)?.id ?? last
+      const rows = await comments.rows({ ...filter, id: { $gt: last } }, { sort: BY_ID, limit: CHUNK })
+      for await (const part of documentsIn(comments, rows)) {
+        yield await commentWires(services, repository, part)
+      }
+      const end = rows.at(-1)
+      if (end === undefined || rows.length < CHUNK) return
+      last = 'body' in end ? end.body.id : Number(end.id)
     }
   }
 
@@ -65,12 +69,10 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const found = await pagedList(services, request, reply, {
-          view: comments,
-          filter: { repoId: repository.id, ...updatedBetween(request.query) },
-          sort: [['id', 1]],
-        })
-        return commentWires(services, repository, found)
+        const filter = { repoId: repository.id, ...updatedBetween(request.query) }
+        return sendPage(services, request, reply, { view: comments, filter, sort: BY_ID }, (found) =>
+          commentWires(services, repository, found),
+        )
       },
     )
 

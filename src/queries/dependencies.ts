@@ -3,52 +3,53 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import type { Static } from 'typebox'
 import { pageOf, sendPaging } from '../http/paging.ts'
-import { issueId } from '../projections/issue-selection.ts'
+import { issueId, repoIdIn } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
+import type { Row } from '../projections/read-store.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
 import type { Services } from '../services.ts'
 import { IssueParams, IssueWire, issueWires, onIssue } from '../wire/issues.ts'
-import { listSchema, type PageRequest } from './paged-list.ts'
+import { listSchema, type PageRequest, sendRows } from './paged-list.ts'
 
-/** Issues that are read at one time. It is small because their texts may be long. */
+/** Issues that are found with one read. */
 const CHUNK = 50
 
 /** The dependencies of the issue, in the order in which they were added. */
-async function* dependenciesOf({ views }: Services, issue: IssueDocument): AsyncGenerator<IssueDocument> {
-  const { dependencyKeys } = issue
-  for (let i = 0; i < dependencyKeys.length; i += CHUNK) {
-    yield* await views.issues.getMany(dependencyKeys.slice(i, i + CHUNK))
-  }
+async function* dependenciesOf(_: Services, issue: IssueDocument): AsyncGenerator<Row<IssueDocument>> {
+  for (const id of issue.dependencyKeys) yield { id }
 }
 
 /** The issues that depend on this one, oldest first. */
-async function* blockedBy({ views }: Services, issue: IssueDocument): AsyncGenerator<IssueDocument> {
+async function* blockedBy({ views }: Services, issue: IssueDocument): AsyncGenerator<Row<IssueDocument>> {
   const filter = { dependencyKeys: issueId(issue.repoId, issue.index) }
   for (let skip = 0; ; skip += CHUNK) {
-    const found = await views.issues.find(filter, { sort: [['id', 1]], skip, limit: CHUNK })
+    const found = await views.issues.rows(filter, { sort: [['id', 1]], skip, limit: CHUNK })
     yield* found
     if (found.length < CHUNK) return
   }
 }
 
 /** One page of the issues that the requester may read. Neither the rows nor the total include the others. */
-async function sendPage(
+async function sendReadable(
   services: Services,
   request: PageRequest,
   reply: FastifyReply,
-  issues: AsyncIterable<IssueDocument>,
-): Promise<Static<typeof IssueWire>[]> {
+  issues: AsyncIterable<Row<IssueDocument>>,
+): Promise<Static<typeof IssueWire>[] | FastifyReply> {
   const page = pageOf(request.query, services.config)
-  const shown: IssueDocument[] = []
+  const shown: Row<IssueDocument>[] = []
   let total = 0
-  for await (const issue of issues) {
-    const repository = await services.views.repositories.get(`${issue.repoId}`)
+  for await (const row of issues) {
+    const repoId = 'body' in row ? row.body.repoId : repoIdIn(row.id)
+    const repository = await services.views.repositories.get(`${repoId}`)
     if (repository === undefined || !atLeast(accessTo(repository, request.requester), 'read')) continue
-    if (total >= page.skip && shown.length < page.limit) shown.push(issue)
+    if (total >= page.skip && shown.length < page.limit) shown.push(row)
     total += 1
   }
   sendPaging(request, reply, services.publicUrl(), page, total)
-  return issueWires(services, shown, request.requester)
+  return sendRows(reply, services.views.issues, shown, (found) =>
+    issueWires(services, found, request.requester),
+  )
 }
 
 export function dependencyQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
@@ -63,7 +64,7 @@ export function dependencyQueryRoutes(services: Services): FastifyPluginAsyncTyp
         },
         async (request, reply) => {
           const { issue } = await onIssue(services, request, 'read')
-          return sendPage(services, request, reply, list(services, issue))
+          return sendReadable(services, request, reply, list(services, issue))
         },
       )
     }

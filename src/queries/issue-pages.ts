@@ -3,9 +3,9 @@ import { type Static, Type } from 'typebox'
 import { OptionalText } from '../http/optional-text.ts'
 import { type Page, PageQuery } from '../http/paging.ts'
 import { TimeRangeQuery } from '../http/time-range.ts'
-import type { IssueSelection } from '../projections/issue-selection.ts'
+import { type IssueSelection, repoIdIn } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
-import type { Filter } from '../projections/read-store.ts'
+import type { Filter, FoundPage, Row } from '../projections/read-store.ts'
 import { wordsOf } from '../projections/words.ts'
 import type { Services } from '../services.ts'
 import { updatedBetween } from './paged-list.ts'
@@ -61,13 +61,13 @@ export async function issuePage(
   query: IssueQuery,
   { skip, limit }: Slice,
   first?: number,
-): Promise<{ found: IssueDocument[]; total: number }> {
+): Promise<FoundPage<IssueDocument>> {
   if (first !== undefined && repoIds.length > 1 && repoIds.includes(first)) {
     const others = repoIds.filter((id) => id !== first)
     const own = await issuePage(services, [first], query, { skip, limit })
-    const slice = { skip: Math.max(0, skip - own.total), limit: limit - own.found.length }
+    const slice = { skip: Math.max(0, skip - own.total), limit: limit - own.rows.length }
     const rest = await issuePage(services, others, query, slice)
-    return { found: [...own.found, ...rest.found], total: own.total + rest.total }
+    return { rows: [...own.rows, ...rest.rows], total: own.total + rest.total }
   }
   const [only, ...others] = repoIds
   const repoId = only !== undefined && others.length === 0 ? only : { $in: repoIds }
@@ -77,9 +77,9 @@ export async function issuePage(
   if (query.words.length > 0) return issues.page({ ...filter, words: { $words: query.words } }, page)
   if (isNarrow(filter)) return issues.page(filter, page)
   const total = await issues.count(filter)
-  if (skip >= total || limit === 0) return { found: [], total }
+  if (skip >= total || limit === 0) return { rows: [], total }
   const walked = await walk(services, new Set(repoIds), query.filter, { skip, limit })
-  return { found: walked ?? (await issues.find(filter, page)), total }
+  return { rows: walked ?? (await issues.rows(filter, page)), total }
 }
 
 /** Whether an index finds few issues, so that the condition on repositories only has to filter these. */
@@ -101,21 +101,24 @@ async function walk(
   repoIds: ReadonlySet<number>,
   filter: Filter<IssueSelection>,
   { skip, limit }: Slice,
-): Promise<IssueDocument[] | undefined> {
-  const found: IssueDocument[] = []
+): Promise<Row<IssueDocument>[] | undefined> {
+  const found: Row<IssueDocument>[] = []
   let passed = 0
   let last: number | undefined
   for (let i = 0; i < MAX_CHUNKS; i++) {
     const older = last === undefined ? filter : { ...filter, id: { $lt: last } }
-    const chunk = await views.issues.find(older, { sort: NEWEST, limit: CHUNK })
-    for (const issue of chunk) {
-      if (!repoIds.has(issue.repoId)) continue
-      if (passed >= skip) found.push(issue)
+    const chunk = await views.issues.rows(older, { sort: NEWEST, limit: CHUNK })
+    for (const row of chunk) {
+      if (!repoIds.has('body' in row ? row.body.repoId : repoIdIn(row.id))) continue
+      if (passed >= skip) found.push(row)
       passed += 1
       if (found.length === limit) return found
     }
     if (chunk.length < CHUNK) return found
-    last = chunk.at(-1)?.id
+    const end = chunk.at(-1)
+    if (end !== undefined) last = ('body' in end ? end.body : await views.issues.get(end.id))?.id
+    // It was deleted just now, so nobody knows where to go on.
+    if (last === undefined) return undefined
   }
   return undefined
 }

@@ -14,6 +14,7 @@ import type { Services } from '../services.ts'
 import { IssueWire, issueWires } from '../wire/issues.ts'
 import { labelNameFilter } from '../wire/labels.ts'
 import { IssueListQuery, issuePage, namesIn, searchedWords, sharedFilter } from './issue-pages.ts'
+import { sendRows } from './paged-list.ts'
 
 const SearchQuery = Type.Object({
   ...IssueListQuery.properties,
@@ -87,7 +88,7 @@ export function issueSearchRoutes(services: Services): FastifyPluginAsyncTypebox
         const { query } = request
         const page = pageOf(query, services.config)
         const repoIds = await searchedRepositories(services, requester, query.owner)
-        const { found, total } = await issuePage(
+        const { rows, total } = await issuePage(
           services,
           repoIds,
           { filter: await filterOf(services, requester, repoIds, query), words: searchedWords(query.q) },
@@ -95,7 +96,7 @@ export function issueSearchRoutes(services: Services): FastifyPluginAsyncTypebox
           pathNumber(query.priority_repo_id ?? ''),
         )
         sendPaging(request, reply, services.publicUrl(), page, total)
-        return issueWires(services, found, requester)
+        return sendRows(reply, services.views.issues, rows, (found) => issueWires(services, found, requester))
       },
     )
   }

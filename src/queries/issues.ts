@@ -11,7 +11,7 @@ import { IssueParams, IssueWire, issueWires, labelsOfIssue, onIssue } from '../w
 import { LabelWire, labelIdsNamed } from '../wire/labels.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 import { IssueListQuery, issuePage, namesIn, searchedWords, sharedFilter } from './issue-pages.ts'
-import { filteredListSchema } from './paged-list.ts'
+import { filteredListSchema, sendRows } from './paged-list.ts'
 
 const LIST_SCHEMA = filteredListSchema(IssueWire, {
   ...IssueListQuery.properties,
@@ -63,9 +63,11 @@ export function issueQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
         const { repository } = await onRepository(services, request, 'read')
         const page = pageOf(request.query, services.config)
         const query = await queryOf(services, repository, request.query)
-        const { found, total } = await issuePage(services, [repository.id], query, page)
+        const { rows, total } = await issuePage(services, [repository.id], query, page)
         sendPaging(request, reply, services.publicUrl(), page, total)
-        return issueWires(services, found, request.requester)
+        return sendRows(reply, services.views.issues, rows, (found) =>
+          issueWires(services, found, request.requester),
+        )
       },
     )
 

@@ -7,7 +7,7 @@ import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../wire/milestones.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { filteredListSchema, pagedList } from './paged-list.ts'
+import { filteredListSchema, sendPage } from './paged-list.ts'
 
 /** As in Gitea: an unknown state means open; `name` is a part of the title, and case does not matter. */
 function filterOf(repoId: number, { state, name = '' }: { state?: string; name?: string }) {
@@ -44,8 +44,7 @@ export function milestoneQueryRoutes(services: Services): FastifyPluginAsyncType
         const { repository } = await onRepository(services, request, 'read')
         const filter = filterOf(repository.id, request.query)
         const page = { view: services.views.milestones, filter, sort: BY_DUE_DATE }
-        const found = await pagedList(services, request, reply, page)
-        return found.map(milestoneWire)
+        return sendPage(services, request, reply, page, async (found) => found.map(milestoneWire))
       },
     )
 

@@ -2,8 +2,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type TProperties, type TSchema, Type } from 'typebox'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { sendStreamedList } from '../http/streamed-list.ts'
 import { timeRange } from '../http/time-range.ts'
-import type { Filter, Sort } from '../projections/read-store.ts'
+import type { Filter, Row, Sort } from '../projections/read-store.ts'
 import type { View } from '../projections/view.ts'
 import type { Services } from '../services.ts'
 
@@ -30,29 +31,84 @@ export const listSchema = <T extends TSchema>(row: T) => filteredListSchema(row,
 /** A request for a page: its query has `page` and `limit`. */
 export type PageRequest = FastifyRequest & { query: { page?: string; limit?: string } }
 
+interface PagedView<D extends object> {
+  view: View<D>
+  filter: Filter<D>
+  sort: Sort<D>
+  /** The number of documents on all pages, if it can be had faster than by counting. */
+  total?: number | undefined
+}
+
 /**
- * The documents of the requested page of a view. Sets `X-Total-Count` and `Link` on the reply. `total`: the number of
- * documents on all pages, if it can be had faster than by counting.
+ * The requested page of a view whose documents may be long: `wires` makes rows of documents. Sets `X-Total-Count` and
+ * `Link` on the reply.
  */
+export async function sendPage<D extends object, W extends object>(
+  services: Services,
+  request: PageRequest,
+  reply: FastifyReply,
+  { view, filter, sort, total }: PagedView<D>,
+  wires: (documents: readonly D[]) => Promise<W[]>,
+): Promise<W[] | FastifyReply> {
+  const page = pageOf(request.query, services.config)
+  const options = { sort, skip: page.skip, limit: page.limit }
+  const { rows, total: count } =
+    total === undefined ? await view.page(filter, options) : { rows: await view.rows(filter, options), total }
+  sendPaging(request, reply, services.publicUrl(), page, count)
+  return sendRows(reply, view, rows, wires)
+}
+
+/** The documents of the requested page of a view, all at once. Sets the headers as `sendPage` does. */
 export async function pagedList<D extends object>(
   services: Services,
   request: PageRequest,
   reply: FastifyReply,
-  {
-    view,
-    filter,
-    sort,
-    total,
-  }: { view: View<D>; filter: Filter<D>; sort: Sort<D>; total?: number | undefined },
+  { view, filter, sort }: Omit<PagedView<D>, 'total'>,
 ): Promise<D[]> {
   const page = pageOf(request.query, services.config)
-  const options = { sort, skip: page.skip, limit: page.limit }
-  const { found, total: count } =
-    total === undefined
-      ? await view.page(filter, options)
-      : { found: await view.find(filter, options), total }
-  sendPaging(request, reply, services.publicUrl(), page, count)
+  const { rows, total } = await view.page(filter, { sort, skip: page.skip, limit: page.limit })
+  sendPaging(request, reply, services.publicUrl(), page, total)
+  const found: D[] = []
+  for await (const part of documentsIn(view, rows)) found.push(...part)
   return found
+}
+
+/** Sends rows that a view has found. When some are long, it sends them in parts, as the client reads them. */
+export async function sendRows<D extends object, W extends object>(
+  reply: FastifyReply,
+  view: View<D>,
+  rows: readonly Row<D>[],
+  wires: (documents: readonly D[]) => Promise<W[]>,
+): Promise<W[] | FastifyReply> {
+  const short = rows.flatMap((row) => ('body' in row ? [row.body] : []))
+  if (short.length === rows.length) return wires(short)
+  async function* parts() {
+    for await (const documents of documentsIn(view, rows)) yield await wires(documents)
+  }
+  return sendStreamedList(reply, parts())
+}
+
+/** Short documents that are one part of an answer. */
+const PART_ROWS = 10
+
+/**
+ * The documents of rows, in their order and in parts: each long one is a part, and is read when it is its turn. One that
+ * was deleted meanwhile is left out.
+ */
+export async function* documentsIn<D extends object>(
+  view: View<D>,
+  rows: readonly Row<D>[],
+): AsyncGenerator<D[]> {
+  let part: D[] = []
+  for (const row of rows) {
+    if ('body' in row) part.push(row.body)
+    if ('body' in row && part.length < PART_ROWS) continue
+    if (part.length > 0) yield part
+    part = []
+    const long = 'body' in row ? undefined : await view.get(row.id)
+    if (long !== undefined) yield [long]
+  }
+  if (part.length > 0) yield part
 }
 
 /** The requested page of rows that are all in memory. Sets `X-Total-Count` and `Link` on the reply. */

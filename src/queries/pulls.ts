@@ -11,7 +11,7 @@ import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { onPull, PullParams, PullRequestWire, pullWire, pullWires } from '../wire/pulls.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { filteredListSchema, pagedList } from './paged-list.ts'
+import { filteredListSchema, sendPage } from './paged-list.ts'
 
 const NEWEST: Sort<PullDocument> = [['index', -1]]
 const by = (field: 'updatedAt' | 'comments', direction: 1 | -1): Sort<PullDocument> => [
@@ -68,13 +68,10 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { repository } = await onRepository(services, request, 'read')
         const filter = filterOf(repository.id, request.query)
         const sort = SORTS.get(request.query.sort ?? '') ?? NEWEST
-        const found = await pagedList(services, request, reply, {
-          view: services.views.pulls,
-          filter,
-          sort,
-          total: totalOf(repository, filter),
-        })
-        return pullWires(services, repository, found, request.requester)
+        const list = { view: services.views.pulls, filter, sort, total: totalOf(repository, filter) }
+        return sendPage(services, request, reply, list, (found) =>
+          pullWires(services, repository, found, request.requester),
+        )
       },
     )
 

@@ -160,6 +160,42 @@ t.test('a list of long texts keeps its rows, its total and its links', async (t)
   ])
 })
 
+t.test(
+  'answers that nobody reads: a page is made as far as it is read, one page of a connection at a time',
+  async (t) => {
+    const server = await startTestServer(t)
+    const alice = await server.as('alice')
+    await alice.user.createCurrentUserRepo({ name: 'long' })
+    const body = '\u20ac'.repeat(65_000)
+    const rows = 40
+    for (let i = 0; i < rows; i++)
+      await alice.repos.issueCreateIssue('alice', 'long', { title: `${i}`, body })
+    const { issues } = server.services.views
+    const { get } = issues
+    let read = 0
+    issues.get = (id) => {
+      read += 1
+      return get(id)
+    }
+    const path = '/api/v1/repos/alice/long/issues?limit=50'
+    const silent = rawClient(t, server.url, requestText('GET', path).repeat(10), {
+      reads: false,
+      from: '127.0.0.2',
+    })
+    await until('the page begins', async () => read > 0)
+    const { data: list } = await alice.repos.issueListIssues('alice', 'long', { limit: 50 })
+    t.equal(list.length, rows, 'who reads gets all rows')
+    t.ok(list.every((issue) => issue.body === body))
+    t.strictSame(
+      list.map(({ title }) => Number(title)),
+      Array.from({ length: rows }, (_, i) => rows - 1 - i),
+    )
+    // The buffers of the system take one page, perhaps a bit more. Nothing else is read for who does not read.
+    t.ok(read <= 4 * rows, `${read} of ${11 * rows} rows were read`)
+    silent.socket.destroy()
+  },
+)
+
 t.test('a list that fits one page still sends Link, first and last', async (t) => {
   await alice.repos.issueCreateIssue('alice', 'app', { title: 'One', body: '' })
   await alice.repos.issueCreateComment('alice', 'app', 1, { body: 'Hm' })

@@ -2,15 +2,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { StoreUnavailable } from '../../src/events/event-store.ts'
-import type {
-  AnyCollection,
-  Change,
-  Checkpoint,
-  Collection,
-  Filter,
-  FindOptions,
-  ReadStore,
-  Sort,
+import {
+  type AnyCollection,
+  type Change,
+  type Checkpoint,
+  type Collection,
+  type Filter,
+  type FindOptions,
+  LONG_DOCUMENT,
+  type ReadStore,
+  type Sort,
 } from '../../src/projections/read-store.ts'
 
 export interface Card {
@@ -538,8 +539,8 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
       { key: 'c', state: 'closed', rank: 3 },
     ])
     const page = async (filter: Filter<Card>, options: FindOptions<Card>) => {
-      const { found, total } = await store.page(cards, filter, { sort: [['rank', -1]], ...options })
-      return `${found.map(({ key }) => key).join(' ')} of ${total}`
+      const { rows, total } = await store.page(cards, filter, { sort: [['rank', -1]], ...options })
+      return `${rows.map((row) => ('body' in row ? row.body.key : '?')).join(' ')} of ${total}`
     }
     t.equal(await page({}, {}), 'c b a of 3')
     t.equal(await page({}, { skip: 1, limit: 1 }), 'b of 3')
@@ -548,6 +549,26 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal(await page({ state: 'open' }, { limit: 0 }), ' of 2')
     t.equal(await page({ state: 'none' }, { limit: 5 }), ' of 0')
   })
+
+  t.test(
+    'a page has a budget of bytes: a long document may be only its id, and keeps its place',
+    async (t) => {
+      const text = '\u20ac'.repeat(LONG_DOCUMENT)
+      const store = await storeWith(t, [
+        { key: 'a', rank: 1 },
+        { key: 'b', rank: 2, note: { deep: { text } } },
+        { key: 'c', rank: 3 },
+      ])
+      const options: FindOptions<Card> = { sort: [['rank', -1]] }
+      const { rows, total } = await store.page(cards, {}, options)
+      t.strictSame(await store.rows(cards, {}, options), rows)
+      t.equal(total, 3)
+      const shown = rows.map((row) => ('body' in row ? row.body.key : `only ${row.id}`))
+      t.match(shown.join(), /^c,(only )?b,a$/)
+      t.equal((await store.find(cards, {}, options))[1]?.note?.deep.text, text, 'find gives all of it')
+      t.strictSame(await store.rows(cards, {}, { ...options, skip: 1, limit: 1 }), rows.slice(1, 2))
+    },
+  )
 
   t.test('a dropped collection is empty, and is made again by prepare', async (t) => {
     const store = await storeWith(t, [{ key: 'a', labels: ['x'] }])

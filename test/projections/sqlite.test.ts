@@ -42,7 +42,7 @@ t.test('the query plans of SQLite', async (t) => {
     return steps.map(({ detail }) => detail).join('\n')
   }
   const page = (filter: Filter<Card>, options: FindOptions<Card>) =>
-    planOf(selectPage(cards, readFilter(cards, filter), readPage(options)))
+    planOf(selectPage(cards, readFilter(cards, filter), readPage(options), 'row'))
   const count = (filter: Filter<Card>) => {
     const { text, values } = matching(cards, readFilter(cards, filter))
     return planOf({ text: `SELECT count(*) ${text}`, values })
@@ -90,7 +90,9 @@ t.test('the query plans of SQLite', async (t) => {
   t.test('a page with a rare array value starts from the documents that have it', async (t) => {
     const conditions = readFilter(cards, { state: 'open', words: { $words: ['mer'] } })
     const [start] = conditions.flatMap((condition) => hitsOf(cards, condition))
-    const plan = planOf(selectPage(cards, conditions, readPage({ sort: [['rank', -1]], limit: 30 }), start))
+    const plan = planOf(
+      selectPage(cards, conditions, readPage({ sort: [['rank', -1]], limit: 30 }), 'row', start),
+    )
     t.match(
       plan,
       /SEARCH arr_cards USING COVERING INDEX arr_cards__value \(field=\? AND value>\? AND value<\?\)/,

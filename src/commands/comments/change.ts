@@ -1,10 +1,11 @@
 /** Appends changes of comments to the log. */
 import type { AccountRef, CommentEvent, IssueRef } from '../../events/domain-events.ts'
 import { discussionStream } from '../../events/streams.ts'
-import type { CommentDocument } from '../../projections/comments.ts'
+import { type CommentDocument, commentFold } from '../../projections/comments.ts'
 import type { Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { append, type CommandContext, type Decision, execute, requireSameRequest } from '../execute.ts'
+import type { Snapshot } from '../snapshots.ts'
 import { type CommentState, commentDecider } from './comment.ts'
 
 /**
@@ -47,7 +48,52 @@ export function changeComment(
   decide: (state: CommentState) => Decision<CommentEvent>,
 ): Promise<CommentState> {
   const stream = discussionStream(comment)
-  return inTurn(turnOf(stream), () =>
-    execute(services.events, context, { stream, step, decider: commentDecider(comment.id), decide }),
-  )
+  return inTurn(turnOf(stream), async () => {
+    // A retry looks for its own event, which may be anywhere in the stream.
+    const known = context.retry === undefined ? await knownState(services, stream, comment.id) : undefined
+    const decider = commentDecider(comment.id, known)
+    return await execute(services.events, context, { stream, step, decider, decide })
+  })
+}
+
+/** To read a stream costs less than to wait longer. */
+const WAIT_MS = 500
+const ATTEMPTS = 3
+
+/**
+ * The comment at the end of its stream, from its document: the stream has all other comments of the issue, too.
+ * Undefined when the read model does not know.
+ */
+async function knownState(
+  { events, projector, readStore }: Services,
+  stream: string,
+  id: number,
+): Promise<Snapshot<CommentState> | undefined> {
+  const hasStopped = () =>
+    projector
+      .status()
+      .some(({ name, stopped }) => name === commentFold.collection.name && stopped !== undefined)
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    const end = await lastOf(events.readStream(stream, { direction: 'backwards', maxCount: 1 }))
+    if (end === undefined || !(await projector.waitFor(end.position, WAIT_MS)) || hasStopped())
+      return undefined
+    const [stored] = await readStore.getMany(commentFold.collection, [`${id}`])
+    // It may hold events after the end that was read: then the end is another one now.
+    if (stored !== undefined && stored.position > end.position) continue
+    return { state: stateOf(stored?.body), revision: end.revision, abandoned: false }
+  }
+  return undefined
+}
+
+function stateOf(document: CommentDocument | undefined): CommentState {
+  if (document === undefined) return { status: 'none' }
+  const { id: commentId, repoId, index, author, body, attachments } = document
+  const files = attachments.map(({ createdAt: _, ...file }) => file)
+  return { status: 'there', repoId, index, commentId, author, body, attachments: files }
+}
+
+async function lastOf<T>(items: AsyncIterable<T>): Promise<T | undefined> {
+  let last: T | undefined
+  for await (const item of items) last = item
+  return last
 }

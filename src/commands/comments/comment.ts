@@ -4,6 +4,7 @@ import type { EventOf } from '../../events/handlers.ts'
 import { refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
+import type { Snapshot } from '../snapshots.ts'
 
 export type CommentState =
   | { status: 'none' }
@@ -31,13 +32,20 @@ const decider: Decider<CommentState, CommentEvent> = deciderOf({
   },
 })
 
-/** The decider of one comment. The stream has the events of many comments; those of the others change nothing. */
-export function commentDecider(commentId: number): Decider<CommentState, CommentEvent> {
+/**
+ * The decider of one comment. The stream has the events of many comments; those of the others change nothing. `known`: the
+ * comment at a revision of the stream, so that a load reads only what is after it.
+ */
+export function commentDecider(
+  commentId: number,
+  known?: Snapshot<CommentState>,
+): Decider<CommentState, CommentEvent> {
   const { initialState, handles, evolve } = decider
   return {
     initialState,
     handles,
     evolve: (state, event) => (event.data.commentId === commentId ? evolve(state, event) : state),
+    ...(known !== undefined && { snapshots: () => ({ get: () => known, set: () => {} }) }),
   }
 }
 

@@ -176,6 +176,34 @@ t.test('an edit that changes nothing is no event', async (t) => {
   t.same(await events(), ['CommentAdded'])
 })
 
+t.test('what a command does is proportional to what it changes: no other comment is read', async (t) => {
+  const { say, repoId } = await repository('proportional')
+  const comments: number[] = []
+  for (let i = 0; i < 30; i++) comments.push((await say(`${i} ${'x'.repeat(20_000)}`)).id ?? 0)
+  const { events } = services
+  const { readStream } = events
+  const stream = discussionStream({ repoId, index: 1, isPull: false })
+  let read = 0
+  events.readStream = async function* (name, options) {
+    for await (const event of readStream(name, options)) {
+      if (name === stream) read += 1
+      yield event
+    }
+  }
+  t.teardown(() => {
+    events.readStream = readStream
+  })
+  const [first = 0, second = 0] = comments
+  const edited = await call('alice', 'PATCH', `proportional/issues/comments/${first}`, { body: 'short' })
+  t.match(edited, { status: 200, body: { body: 'short' } })
+  t.match(await call('alice', 'DELETE', `proportional/issues/comments/${second}`), { status: 204 })
+  t.match(await call('alice', 'DELETE', `proportional/issues/comments/${second}`), { status: 404 })
+  t.ok(read <= 4, `${read} events of the issue were read`)
+  const { body: left } = await call('alice', 'GET', 'proportional/issues/1/comments')
+  t.equal(left.length, 29)
+  t.equal(left[0].body, 'short')
+})
+
 t.test('a text of as many characters as are allowed is kept byte for byte', async (t) => {
   const { say } = await repository('long')
   const odd = ' \r\n\u0000\u2028\ufeffé\u{1f600}\u0301"\\</script> '

@@ -1,0 +1,313 @@
+/**
+ * Starts processes from a small process of its own, the launcher. To start one, the system copies the tables of the
+ * memory of the process that asks: in a server of 300 MB this holds the event loop for 40 ms, in the launcher nobody.
+ * The streams of a started process are sockets between it and us; what it reads and writes does not pass the launcher.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+
+export interface Launch {
+  program: string
+  args: readonly string[]
+  env: NodeJS.ProcessEnv
+  /** How many streams it has: the three standard ones, and perhaps more. */
+  streams: number
+  /** Whether it gives way to others when processors are scarce. */
+  givesWay: boolean
+}
+
+/** How a process has ended. Each is null when the other one is not. */
+export interface Exit {
+  code: number | null
+  signal: string | null
+}
+
+export interface Launched {
+  pid: number
+  streams: Socket[]
+  /** Resolves when it has ended. Its output may still be on its way. */
+  exited: Promise<Exit>
+  /** From now on it does not keep this process alive. */
+  unref(): void
+}
+
+/** What a stream begins with: the number of its process, and its own. */
+const HEAD_BYTES = 13
+
+/**
+ * The code of the launcher. It is a string because it needs JavaScript, and this file may run as TypeScript. It ends with
+ * its parent, and ignores the signals that the parent may get together with all of its processes.
+ */
+const LAUNCHER = `
+  const { spawn } = require('node:child_process')
+  const { rmSync, writeFileSync } = require('node:fs')
+  const { connect } = require('node:net')
+  const { setPriority } = require('node:os')
+  const { dirname } = require('node:path')
+  const [path] = process.argv.slice(1)
+  const LOW = 10
+  process.umask(0o077)
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {})
+  process.on('disconnect', () => {
+    rmSync(dirname(path), { recursive: true, force: true })
+    process.exit()
+  })
+
+  function open(id, number) {
+    return new Promise((resolve, reject) => {
+      const stream = connect(path)
+      stream.on('error', reject)
+      stream.write(String(id).padStart(12, '0') + number, () => resolve(stream))
+    })
+  }
+
+  /** Both are needed: the second one only counts where each session has its share of the processors. */
+  function giveWay(pid) {
+    try { setPriority(pid, LOW) } catch {}
+    try { writeFileSync('/proc/' + pid + '/autogroup', String(LOW)) } catch {}
+  }
+
+  function tell(message) {
+    if (process.connected) process.send(message, () => {})
+  }
+
+  /** A stream that is not a standard one must block, so it goes through a pipe. */
+  function join(stream, pipe) {
+    pipe.on('error', () => stream.destroy())
+    stream.on('error', () => pipe.destroy())
+    stream.on('close', () => pipe.destroy())
+    stream.pipe(pipe).pipe(stream)
+  }
+
+  process.on('message', async ({ id, program, args, env, streams: count, givesWay }) => {
+    let streams = []
+    try {
+      streams = await Promise.all(Array.from({ length: count }, (_, i) => open(id, i)))
+      const stdio = streams.map((stream, i) => (i < 3 ? stream : 'pipe'))
+      const child = spawn(program, args, { cwd: '/', env, stdio, detached: true })
+      child.on('error', (error) => tell({ id, failed: error.message }))
+      if (child.pid === undefined) {
+        for (const stream of streams) stream.destroy()
+        return
+      }
+      if (givesWay) giveWay(child.pid)
+      child.on('exit', (code, signal) => tell({ id, exit: { code, signal } }))
+      streams.forEach((stream, i) => (i < 3 ? stream.destroy() : join(stream, child.stdio[i])))
+      tell({ id, pid: child.pid })
+    } catch (error) {
+      for (const stream of streams) stream.destroy()
+      tell({ id, failed: error.message })
+    }
+  })
+`
+
+/** The process runs, it could not be started, or it has ended. */
+type Message = { id: number } & ({ pid: number } | { failed: string } | { exit: Exit })
+
+function isMessage(value: unknown): value is Message {
+  return typeof value === 'object' && value !== null && 'id' in value && typeof value.id === 'number'
+}
+
+/** A process that was asked for and has not ended. */
+interface Asked {
+  streams: Socket[]
+  wanted: number
+  pid?: number
+  isStarted: boolean
+  keepsAlive: boolean
+  /** The process runs, and all of its streams are here. */
+  started(pid: number): void
+  failed(reason: Error): void
+  ended(exit: Exit): void
+}
+
+/** After the launcher has ended, how long its processes may take to end, in milliseconds. */
+const ORPHAN_MS = 5000
+/** What a path of a socket may have, on all systems. */
+const MAX_PATH = 100
+
+/** Starts the launcher. `gone` is called when it has ended. */
+async function startLauncher(gone: () => void) {
+  const processes = new Map<number, Asked>()
+  let lastId = 0
+
+  const path = await socketPath()
+  const server = createServer((stream) => {
+    stream.on('error', () => undefined)
+    readHead(stream, (id, place) => {
+      const asked = processes.get(id)
+      if (asked === undefined) {
+        stream.destroy()
+        return
+      }
+      asked.streams[place] = stream
+      startIfComplete(asked)
+    })
+  })
+  server.listen(path).unref()
+  await once(server, 'listening')
+  // It needs nothing of our environment: each process is started with its own.
+  const child = spawn(process.execPath, ['-e', LAUNCHER, path], {
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    detached: true,
+    env: {},
+  })
+  child.unref()
+  keepAlive()
+
+  /** Only processes that somebody waits for keep this process alive. */
+  function keepAlive(): void {
+    if ([...processes.values()].some(({ keepsAlive }) => keepsAlive)) child.channel?.ref()
+    else child.channel?.unref()
+  }
+
+  function startIfComplete(asked: Asked): void {
+    const { pid, streams, wanted } = asked
+    if (pid === undefined || Object.keys(streams).length < wanted) return
+    asked.isStarted = true
+    asked.started(pid)
+  }
+
+  function take(id: number): Asked | undefined {
+    const asked = processes.get(id)
+    processes.delete(id)
+    keepAlive()
+    return asked
+  }
+
+  function fail(id: number, message: string): void {
+    const asked = take(id)
+    for (const stream of asked?.streams ?? []) stream?.destroy()
+    asked?.failed(new Error(message))
+  }
+
+  child.on('message', (message) => {
+    if (!isMessage(message)) return
+    const asked = processes.get(message.id)
+    if (asked === undefined) return
+    if ('failed' in message) fail(message.id, message.failed)
+    else if ('exit' in message) asked.ended(message.exit)
+    else {
+      asked.pid = message.pid
+      startIfComplete(asked)
+    }
+  })
+
+  let hasEnded = false
+  function end(reason: string): void {
+    if (hasEnded) return
+    hasEnded = true
+    gone()
+    server.close()
+    void rm(dirname(path), { recursive: true, force: true }).catch(() => undefined)
+    for (const [id, asked] of [...processes]) {
+      const { pid, isStarted } = asked
+      const orphansEnd = pid === undefined ? undefined : endOrphans(pid)
+      if (isStarted) void orphansEnd?.then(() => asked.ended({ code: null, signal: 'SIGKILL' }))
+      else fail(id, reason)
+    }
+  }
+  child.on('error', (error) => end(error.message))
+  child.on('exit', (code, signal) => end(`what starts processes was ended by ${signal ?? code}`))
+
+  return {
+    launch({ streams: wanted, ...launch }: Launch): Promise<Launched> {
+      return new Promise((resolve, reject) => {
+        lastId += 1
+        const id = lastId
+        let ended: (exit: Exit) => void = () => undefined
+        const exited = new Promise<Exit>((settle) => {
+          ended = settle
+        })
+        const asked: Asked = {
+          streams: [],
+          wanted,
+          isStarted: false,
+          keepsAlive: true,
+          failed: reject,
+          ended,
+          started(pid) {
+            // It may have ended already.
+            void exited.then(() => take(id))
+            resolve({
+              pid,
+              streams: asked.streams,
+              exited,
+              unref() {
+                asked.keepsAlive = false
+                keepAlive()
+              },
+            })
+          },
+        }
+        processes.set(id, asked)
+        keepAlive()
+        child.send({ id, streams: wanted, ...launch }, (error) => {
+          if (error !== null) fail(id, error.message)
+        })
+      })
+    },
+  }
+}
+
+/** A name for a socket, in a directory that nobody else may enter. */
+async function socketPath(): Promise<string> {
+  const prefix = join(tmpdir(), 'mergelog-launcher-')
+  const directory = await mkdtemp(prefix.length < MAX_PATH - 20 ? prefix : '/tmp/mergelog-launcher-')
+  return join(directory, 'socket')
+}
+
+/** Takes the head of a stream off, and leaves the rest to whoever reads it next. */
+function readHead(stream: Socket, found: (id: number, place: number) => void): void {
+  stream.on('readable', function read() {
+    const head: Buffer | null = stream.read(HEAD_BYTES)
+    if (head === null) return
+    stream.off('readable', read)
+    const text = head.toString('latin1')
+    found(Number(text.slice(0, -1)), Number(text.slice(-1)))
+  })
+}
+
+/** Kills a group whose launcher is gone, so that nothing of it works on unseen. Resolves when it has ended. */
+async function endOrphans(pid: number): Promise<void> {
+  for (let waited = 0; waited < ORPHAN_MS; waited += 20) {
+    try {
+      process.kill(-pid, 'SIGKILL')
+    } catch {
+      return
+    }
+    await delay(20)
+  }
+}
+
+let current: ReturnType<typeof startLauncher> | undefined
+
+function running() {
+  const launcher = startLauncher(() => {
+    if (current === launcher) current = undefined
+  })
+  launcher.catch(() => {
+    if (current === launcher) current = undefined
+  })
+  return launcher
+}
+
+/**
+ * Starts a process that leads a group of its own. The launcher is started at the first call, and again when something
+ * has ended it. @throws an error with the system's reason when the process can't be started
+ */
+export async function launch(wanted: Launch): Promise<Launched> {
+  current ??= running()
+  return await (await current).launch(wanted)
+}
+
+/** Starts the launcher now, while this process is small. */
+export async function prepareLaunches(): Promise<void> {
+  current ??= running()
+  await current
+}
