@@ -8,7 +8,7 @@ const HOUR_MS = 3_600_000
 
 t.test('when the app closes, it waits for answers and for no connection without a request', async (t) => {
   const app = Fastify({ keepAliveTimeout: HOUR_MS, requestTimeout: HOUR_MS })
-  limitConnections(app, { all: 10, perNetwork: 10 }, () => false)
+  limitConnections(app, { all: 10, perNetwork: 10 }, () => false, new AbortController().signal)
   let finish = () => {}
   app.get('/', (_, reply) => {
     reply.hijack()
