@@ -18,7 +18,8 @@ export class DataDirUnusable extends OperatorError {}
  */
 const HOLDS = {
   // SQLite silently takes no lock on a file that it may only read. A write fails then; it stays in memory.
-  alone: 'PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE; PRAGMA user_version = 1',
+  alone:
+    'PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE; PRAGMA user_version = 1',
   shared: 'PRAGMA journal_mode = MEMORY; BEGIN; SELECT 1 FROM sqlite_schema',
 }
 

@@ -227,7 +227,10 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   async function stop(hurry?: AbortSignal): Promise<void> {
     leaving.abort()
     if (config.drainMs > 0) {
-      log.info({ drainMs: config.drainMs }, 'stopping; /healthz is 503 now, everything else goes on for a while')
+      log.info(
+        { drainMs: config.drainMs },
+        'stopping; /healthz is 503 now, everything else goes on for a while',
+      )
       await delay(config.drainMs, undefined, { signal: hurry }).catch(() => {})
     }
     stopping.abort()

@@ -8,6 +8,7 @@ import { writtenBy } from './events/written-by.ts'
 import { withGenerations } from './projections/generations.ts'
 import type { ReadStore } from './projections/read-store.ts'
 import { openSqliteReadStore } from './projections/sqlite.ts'
+import { shareSecrets } from './rights/secrets.ts'
 
 /** The file of the embedded log in a data directory. */
 export const eventsFile = (dataDir: string) => join(dataDir, 'events.db')
@@ -47,6 +48,7 @@ export async function openReadStores({ mongodbUrl, dataDir }: Config) {
   }
   const { openMongoReadStore, secretsDatabase } = await import('./projections/mongodb.ts')
   const secrets = openMongoReadStore(mongodbUrl, { database: await secretsDatabase(mongodbUrl) })
+  shareSecrets(secrets)
   return readStores(openMongoReadStore(mongodbUrl), secrets, true)
 }
 

@@ -83,7 +83,15 @@ async function healthOf(
     !answers ||
     [...readModels, ...processes].some(({ stopped }) => stopped !== undefined)
   const isDone = recovered && unrecordedPushes.length === 0
-  const status = stopping ? 'stopping' : broken ? 'unhealthy' : !current ? 'catching up' : isDone ? 'ok' : 'recovering'
+  const status = stopping
+    ? 'stopping'
+    : broken
+      ? 'unhealthy'
+      : !current
+        ? 'catching up'
+        : isDone
+          ? 'ok'
+          : 'recovering'
   const found = {
     ...(problems.length > 0 && { problems }),
     ...(unrecordedPushes.length > 0 && { unrecordedPushes }),
@@ -111,7 +119,9 @@ export function healthRoutes(
   const schema = { ...common, response: { 200: Health, 503: Health } }
   return async (app) => {
     // It asks nobody: a process does not get better by being started again because a store is away.
-    app.get('/livez', { schema: { ...common, response: { 200: Live } } }, async () => ({ status: 'ok' as const }))
+    app.get('/livez', { schema: { ...common, response: { 200: Live } } }, async () => ({
+      status: 'ok' as const,
+    }))
     app.get('/healthz', { schema }, async (_request, reply) => {
       const health = await healthOf(services, state(), leaving.aborted)
       return reply.code(health.status === 'ok' ? 200 : 503).send(health)
