@@ -224,7 +224,11 @@ const cases: Record<SettingName, Case> = {
         /has the option tlsVerifyCert, which can only be true: name the certificate/,
       ],
       ['esdb://a?defaultDeadline=0', /has the option defaultDeadline, which must be a whole number from 1/],
-      ['esdb://a?nodePreference=best', /which must be one of leader, follower, read_only_replica, random/],
+      ['esdb://a?nodePreference=best', /which must be leader/],
+      [
+        'esdb://a,b?nodePreference=follower',
+        /which must be leader: other nodes may lag behind what was written/,
+      ],
       ['esdb://a?userKeyFile=k.pem', /must have both of the options userCertFile and userKeyFile, or none/],
     ],
   },
