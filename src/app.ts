@@ -153,12 +153,14 @@ const API_ROUTES = [
  * @param upgrade answers the queries of the upgrade Query service
  * @param openRequests hears from the projector when sign-ins end
  * @param state what only the server knows, for `/healthz`
+ * @param leaving is aborted when the server is about to stop
  */
 export async function buildApp(
   services: Services,
   upgrade: UpgradeAnswers,
   openRequests: OpenRequests,
   state: () => ServerState,
+  leaving: AbortSignal,
 ): Promise<FastifyInstance> {
   const { config } = services
   const docsUrl = () => `${services.publicUrl()}/api/docs`
@@ -197,7 +199,7 @@ export async function buildApp(
 
   ignoreExpectations(app)
   const clients = { all: config.maxConnections, perNetwork: config.maxConnectionsPerAddress }
-  limitConnections(app, clients, isProxy ?? (() => false))
+  limitConnections(app, clients, isProxy ?? (() => false), leaving)
   if (isProxy !== undefined) limitProxiedRequests(app, clients, isProxy)
   const bytes = { all: config.maxUnreadBytes, perNetwork: config.maxUnreadBytes / 4 }
   limitUnreadAnswers(app, { ...bytes, timeoutMs: config.unreadTimeoutMs })
@@ -239,7 +241,7 @@ export async function buildApp(
   await app.register(swaggerUi, { routePrefix: '/api/docs' })
   app.get('/api/openapi.json', { schema: { hide: true } }, async () => app.swagger())
 
-  await app.register(healthRoutes(services, state))
+  await app.register(healthRoutes(services, state, leaving))
   await app.register(upgradeHttpRoutes(upgrade))
   // A scope of its own: only these routes check credentials. The routes above are open to everyone.
   await app.register(async (signedIn) => {

@@ -1,4 +1,7 @@
-/** Allows one server per data directory. Two servers would overwrite each other's branches and views. */
+/**
+ * Says who uses a data directory. With an embedded store one server does: two would overwrite each other's views. Servers
+ * whose stores are elsewhere share one. Commands that need it for themselves refuse beside either.
+ */
 import { join } from 'node:path'
 import Database from 'libsql'
 import { OperatorError } from './operator-error.ts'
@@ -10,20 +13,32 @@ export class DataDirInUse extends OperatorError {}
 export class DataDirUnusable extends OperatorError {}
 
 /**
- * Locks a data directory for this process and returns a function that releases it. When the process ends or is
- * killed, the operating system releases the lock.
+ * SQLite's locks: any number of readers, or one writer. `journal_mode` is set because the default would leave a file
+ * beside it.
+ */
+const HOLDS = {
+  // SQLite silently takes no lock on a file that it may only read. A write fails then; it stays in memory.
+  alone:
+    'PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE; PRAGMA user_version = 1',
+  shared: 'PRAGMA journal_mode = MEMORY; BEGIN; SELECT 1 FROM sqlite_schema',
+}
+
+/**
+ * Locks a data directory for this process, or shares it with others that do the same, and returns a function that
+ * releases it. When the process ends or is killed, the operating system releases the lock.
  *
- * @throws DataDirInUse when another process has it
+ * On a shared file system this needs one with POSIX locks (NFS 4, CephFS). They hold between machines as long as the
+ * machine stays in touch with the file system: so a shared hold keeps commands away, but it protects no data.
+ *
+ * @throws DataDirInUse when another process has it; for a shared hold, when one has it alone
  * @throws DataDirUnusable when the lock's file can't be opened or written
  */
-export function lockDataDir(dataDir: string): () => void {
+export function lockDataDir(dataDir: string, hold: keyof typeof HOLDS = 'alone'): () => void {
   const file = join(dataDir, 'lock.db')
   let db: Database.Database | undefined
   try {
     db = new Database(file)
-    db.exec('PRAGMA busy_timeout = 0; PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY')
-    // SQLite silently takes no lock on a file that it may only read. A write fails then; it stays in memory.
-    db.exec('BEGIN EXCLUSIVE; PRAGMA user_version = 1')
+    db.exec(`PRAGMA busy_timeout = 0; ${HOLDS[hold]}`)
   } catch (error) {
     db?.close()
     if (isBusy(error)) {

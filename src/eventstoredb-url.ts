@@ -18,7 +18,7 @@ interface EventStoreDbOptions {
   userCertFile?: string
   userKeyFile?: string
   connectionName?: string
-  nodePreference?: (typeof PREFERENCES)[number]
+  nodePreference?: 'leader'
   maxDiscoverAttempts?: number
   /** Milliseconds. */
   discoveryInterval?: number
@@ -29,8 +29,6 @@ interface EventStoreDbOptions {
   keepAliveInterval?: number
   keepAliveTimeout?: number
 }
-
-const PREFERENCES = ['leader', 'follower', 'read_only_replica', 'random'] as const
 
 const DEFAULT_PORT = 2113
 
@@ -50,9 +48,10 @@ const flag: Reader<boolean> = {
   read: (value) => (value === 'true' ? true : value === 'false' ? false : undefined),
 }
 const text: Reader<string> = { allowed: 'percent-encoded text', read: (value) => decoded(value) || undefined }
-const preference: Reader<(typeof PREFERENCES)[number]> = {
-  allowed: `one of ${PREFERENCES.join(', ')}`,
-  read: (value) => PREFERENCES.find((name) => flat(name) === flat(value)),
+/** Any other node may lag behind what was written, on this server or on another one. */
+const preference: Reader<'leader'> = {
+  allowed: 'leader: other nodes may lag behind what was written',
+  read: (value) => (flat(value) === 'leader' ? 'leader' : undefined),
 }
 
 function integer(least: number, orNever = false): Reader<number> {

@@ -9,7 +9,7 @@ import { buildApp } from './app.ts'
 import { openAttachmentFiles } from './attachments/files.ts'
 import { refuseHalfRestored } from './backup/half-restored.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
-import { type Config, ConfigError } from './config.ts'
+import { type Config, ConfigError, isShared } from './config.ts'
 import { lockDataDir } from './data-lock.ts'
 import type { EventStore } from './events/event-store.ts'
 import { prepareLaunches } from './git/launcher.ts'
@@ -84,7 +84,8 @@ const FREE_SPARES_AFTER_MS = 10_000
  * Starts a server. It answers requests as soon as it listens. `/healthz` gives 200 when the read models are current
  * and the recovery from a crash is complete.
  */
-export async function startServer(config: Config, log: FastifyBaseLogger) {
+export async function startServer(config: Config, logger: FastifyBaseLogger) {
+  const log = logger.child({ node: config.nodeName })
   const startedAt = Date.now()
   makePrivateFiles()
   limitGitMemory(config.gitMemoryBytes)
@@ -92,7 +93,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
   await requireSigningKey(config)
   const gitDir = join(config.dataDir, 'git')
   await mkdir(gitDir, { recursive: true })
-  const unlock = lockDataDir(config.dataDir)
+  const unlock = lockDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone')
   await refuseHalfRestored(config.dataDir, unlock)
   await requirePushHook(gitDir)
   const readableByOthers = await narrowDataDir(config.dataDir)
@@ -103,6 +104,8 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
     )
   }
 
+  /** Aborted first: from then on clients are asked to go elsewhere, but all is answered as before. */
+  const leaving = new AbortController()
   const stopping = new AbortController()
   const { signal } = stopping
   // Each rebuilt model waits with a listener to be freed. Without this, Node would warn about a leak.
@@ -165,10 +168,11 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
   services.rebuilder.freeSpares(READ_MODELS, FREE_SPARES_AFTER_MS).catch(() => {})
 
   let isRecovered = false
-  const app = await buildApp(services, upgrade, openRequests, () => ({
+  const state = () => ({
     recovered: isRecovered,
     processes: processes.map((runner) => runner.status()),
-  }))
+  })
+  const app = await buildApp(services, upgrade, openRequests, state, leaving.signal)
   const url = await app.listen({ host: config.host, port: config.port })
   if (publicUrl === '') publicUrl = url
   const grpc = await startGrpc({
@@ -178,7 +182,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
     connections: connectionLimits(config),
     maxMessageBytes: config.grpcMaxMessageBytes,
     answers: upgrade,
-    ready: upgrade.ready,
+    ready: () => !leaving.signal.aborted && upgrade.ready(),
     log,
   })
 
@@ -215,6 +219,8 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
   }
   const recovering = keepRecovered()
 
+  let stopped: Promise<void> | undefined
+
   return {
     url: publicUrl,
     /** The address of the gRPC Query service: `127.0.0.1:9090`. */
@@ -224,16 +230,32 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
     newAdminPassword,
     /** Resolves when the recovery from a crash is complete. */
     recovered,
-    /** Waits for running requests, then closes everything in order. */
-    async stop(): Promise<void> {
-      stopping.abort()
-      await Promise.all([app.close(), grpc.stop()])
-      await recovering
-      await Promise.all(processes.map((runner) => runner.stop()))
-      await projector.stop()
-      await objectReaders.close(gitDir)
-      await Promise.all([events.close(), readStore.close(), secrets.close()])
-      unlock()
+    /**
+     * Says that it is not ready any more and goes on for `DRAIN_MS`, so that a load balancer notices; `hurry` ends that
+     * early. Then waits for running requests, and closes everything in order. A second call waits for the first.
+     */
+    stop(hurry?: AbortSignal): Promise<void> {
+      stopped ??= stop(hurry)
+      return stopped
     },
+  }
+
+  async function stop(hurry?: AbortSignal): Promise<void> {
+    leaving.abort()
+    if (config.drainMs > 0) {
+      log.info(
+        { drainMs: config.drainMs },
+        'stopping; /healthz is 503 now, everything else goes on for a while',
+      )
+      await delay(config.drainMs, undefined, { signal: hurry }).catch(() => {})
+    }
+    stopping.abort()
+    await Promise.all([app.close(), grpc.stop()])
+    await recovering
+    await Promise.all(processes.map((runner) => runner.stop()))
+    await projector.stop()
+    await objectReaders.close(gitDir)
+    await Promise.all([events.close(), readStore.close(), secrets.close()])
+    unlock()
   }
 }

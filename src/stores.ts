@@ -4,11 +4,13 @@ import type { Config } from './config.ts'
 import { DataDirInUse } from './data-lock.ts'
 import type { EventStore } from './events/event-store.ts'
 import { openSqliteEventStore } from './events/sqlite.ts'
+import { writtenBy } from './events/written-by.ts'
 import { withGenerations } from './projections/generations.ts'
 import { onlyMember } from './projections/membership.ts'
 import { sharedGenerations } from './projections/shared-generations.ts'
 import { openSqliteReadStore } from './projections/sqlite.ts'
 import { READ_MODELS } from './projections/views.ts'
+import { shareSecrets } from './rights/secrets.ts'
 
 /** The file of the embedded log in a data directory. */
 export const eventsFile = (dataDir: string) => join(dataDir, 'events.db')
@@ -24,12 +26,12 @@ export const secretsFile = (dataDir: string) => join(dataDir, 'secrets.db')
  * @throws StoreUnavailable in one line, which says what to do, when the log cannot be read
  * @throws DataDirInUse when an import into EventStoreDB was cut off
  */
-export async function openEvents({ eventStoreUrl, dataDir }: Config): Promise<EventStore> {
-  if (eventStoreUrl === undefined) return openSqliteEventStore(eventsFile(dataDir))
+export async function openEvents({ eventStoreUrl, dataDir, nodeName }: Config): Promise<EventStore> {
+  if (eventStoreUrl === undefined) return writtenBy(nodeName, openSqliteEventStore(eventsFile(dataDir)))
   const { openReadableEventStoreDb } = await import('./events/eventstoredb.ts')
   const log = await openReadableEventStoreDb(eventStoreUrl)
   try {
-    if ((await log.importMark.unfinished()) === undefined) return log
+    if ((await log.importMark.unfinished()) === undefined) return writtenBy(nodeName, log)
     throw new DataDirInUse('EVENTSTORE_URL: an import into this log is not done; run the same import again')
   } catch (error) {
     await log.close()
@@ -49,6 +51,7 @@ export async function openReadStores({ mongodbUrl, dataDir }: Config, membership
   }
   const { openMongoReadStore, secretsDatabase } = await import('./projections/mongodb.ts')
   const secrets = openMongoReadStore(mongodbUrl, { database: await secretsDatabase(mongodbUrl) })
+  shareSecrets(secrets)
   const documents = openMongoReadStore(mongodbUrl)
   const versions = new Map(READ_MODELS.map(({ collection, version }) => [collection.name, version]))
   const generations = sharedGenerations(documents, documents.shared, versions, membership)

@@ -1,6 +1,7 @@
+import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import t from 'tap'
-import { type Config, ConfigError, loadConfig, type SettingName, settings } from '../src/config.ts'
+import { type Config, ConfigError, isShared, loadConfig, type SettingName, settings } from '../src/config.ts'
 
 /** The error with which a start in this environment would end. */
 function refusal(env: NodeJS.ProcessEnv): ConfigError {
@@ -33,6 +34,36 @@ const mongodb = /must be a connection string that begins with mongodb:\/\/ or mo
 const web = /must be an http:\/\/ or https:\/\/ URL without .*trailing slash/
 
 const cases: Record<SettingName, Case> = {
+  NODE_NAME: {
+    key: 'nodeName',
+    unset: hostname(),
+    valid: [
+      ['a', 'a'],
+      ['mergelog-7d9f8-x2k4p', 'mergelog-7d9f8-x2k4p'],
+      ['Node_1.example.org', 'Node_1.example.org'],
+      ['n'.repeat(64), 'n'.repeat(64)],
+    ],
+    invalid: [
+      ['n'.repeat(65), /must be 1 to 64 letters, digits, dots, hyphens and underscores/],
+      ['two words', /with a letter or a digit first/],
+      ['-a', /with a letter or a digit first/],
+      ['knoten\n', /is "knoten\\n", but must be/],
+      ['größe', /must be 1 to 64 letters/],
+    ],
+  },
+  DRAIN_MS: {
+    key: 'drainMs',
+    unset: 0,
+    valid: [
+      ['0', 0],
+      ['10000', 10_000],
+      ['600000', 600_000],
+    ],
+    invalid: [
+      ['600001', wholeNumber],
+      ['10s', wholeNumber],
+    ],
+  },
   HOST: {
     key: 'host',
     unset: '127.0.0.1',
@@ -193,7 +224,11 @@ const cases: Record<SettingName, Case> = {
         /has the option tlsVerifyCert, which can only be true: name the certificate/,
       ],
       ['esdb://a?defaultDeadline=0', /has the option defaultDeadline, which must be a whole number from 1/],
-      ['esdb://a?nodePreference=best', /which must be one of leader, follower, read_only_replica, random/],
+      ['esdb://a?nodePreference=best', /which must be leader/],
+      [
+        'esdb://a,b?nodePreference=follower',
+        /which must be leader: other nodes may lag behind what was written/,
+      ],
       ['esdb://a?userKeyFile=k.pem', /must have both of the options userCertFile and userKeyFile, or none/],
     ],
   },
@@ -622,4 +657,11 @@ t.test('an error is one short line, however long the value is', async (t) => {
   const { message } = refusal({ LOG_LEVEL: `a\nb${'x'.repeat(100_000)}` })
   t.match(message, /^LOG_LEVEL is "a\\nbx+", but/)
   t.ok(message.length < 500)
+})
+
+t.test('several nodes run when both EVENTSTORE_URL and MONGODB_URL are set', async (t) => {
+  const EVENTSTORE_URL = 'esdb://localhost:2113?tls=false'
+  const MONGODB_URL = 'mongodb://localhost:27017/mergelog'
+  t.equal(isShared(loadConfig({ EVENTSTORE_URL, MONGODB_URL })), true)
+  for (const env of [{}, { EVENTSTORE_URL }, { MONGODB_URL }]) t.equal(isShared(loadConfig(env)), false)
 })

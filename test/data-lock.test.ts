@@ -10,7 +10,7 @@ import { NODE_ARGS, program } from './program.ts'
 
 const locker = `
   const { lockDataDir } = await import(process.argv[1])
-  lockDataDir(process.argv[2])
+  lockDataDir(process.argv[2], process.argv[3])
   console.log('locked')
   setInterval(() => {}, 1000)
 `
@@ -28,6 +28,29 @@ t.test('a data directory belongs to one server until the server ends or is kille
   t.throws(() => lockDataDir(dir), DataDirInUse)
   release()
   lockDataDir(dir)()
+})
+
+t.test('servers that share a directory keep away who needs it alone, until the last one ends', async (t) => {
+  const dir = t.testdir()
+  const args = [...NODE_ARGS, '--input-type=module', '-e', locker, module, dir, 'shared']
+  const other = spawn(process.execPath, args)
+  t.teardown(() => other.kill('SIGKILL'))
+  await once(other.stdout, 'data')
+  const release = lockDataDir(dir, 'shared')
+  const again = lockDataDir(dir, 'shared')
+  const message = `DATA_DIR: another process uses ${dir}`
+  t.throws(() => lockDataDir(dir), new DataDirInUse(message))
+  again()
+  release()
+  t.throws(() => lockDataDir(dir), new DataDirInUse(message), 'the other process still shares it')
+  lockDataDir(dir, 'shared')()
+  other.kill('SIGKILL')
+  await once(other, 'close')
+  const alone = lockDataDir(dir)
+  t.throws(() => lockDataDir(dir, 'shared'), new DataDirInUse(message), 'who needs it alone has it alone')
+  alone()
+  lockDataDir(dir, 'shared')()
+  t.same(await readdir(dir), ['lock.db'])
 })
 
 t.test('a directory that cannot be locked gives another error than one that is in use', async (t) => {

@@ -5,6 +5,7 @@ import { refuseHalfRestored } from '../backup/half-restored.ts'
 import type { Config } from '../config.ts'
 import type { EventStore } from '../events/event-store.ts'
 import { openSqliteEventStore } from '../events/sqlite.ts'
+import { writtenBy } from '../events/written-by.ts'
 import { type Generations, withGenerations } from '../projections/generations.ts'
 import { onlyMember } from '../projections/membership.ts'
 import { openSqliteReadStore } from '../projections/sqlite.ts'
@@ -51,7 +52,8 @@ export async function openOrMakeLog(config: Config): Promise<EventStore> {
 
 async function open(config: Config): Promise<EventStore> {
   if (config.eventStoreUrl !== undefined) return openEvents(config)
-  return openFile(eventsFile(config.dataDir), (file) => openSqliteEventStore(file))
+  const events = openFile(eventsFile(config.dataDir), (file) => openSqliteEventStore(file))
+  return writtenBy(config.nodeName, events)
 }
 
 /**

@@ -9,7 +9,7 @@ import type { NewEvent } from './event-store.ts'
 export const MAX_APPEND_BYTES = 992 * 1024
 /** The most bytes of one list in an event, as JSON: so that several lists and a text fit into one append. */
 export const MAX_LIST_BYTES = 48 * 1024
-/** What an event takes besides its data and metadata: the type, the id, and the `previous` and `hash` of the store. */
+/** What an event takes besides its data and metadata: the type, the id, the node, and `previous` and `hash`. */
 const BYTES_PER_EVENT = 512
 
 /** The bytes of a value as it is stored. */

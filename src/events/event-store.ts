@@ -23,6 +23,8 @@ export interface EventMetadata {
   causationId: string
   /** The schema number of `data` for this event type. Upcasters lift older schemas. */
   schema: number
+  /** The node that appended the event. Older events lack it. Only operators learn it: it may name a machine. */
+  node?: string
   /** The digest of the request body. Present when the client sent an Idempotency-Key. */
   request?: string
   /** The `hash` of the event before it in its stream; null for the first event. The store sets it: `chain.ts`. */
@@ -44,7 +46,8 @@ export function isEventMetadata(value: unknown): value is EventMetadata {
     'causationId' in value &&
     typeof value.causationId === 'string' &&
     'schema' in value &&
-    typeof value.schema === 'number'
+    typeof value.schema === 'number' &&
+    (!('node' in value) || typeof value.node === 'string')
   )
 }
 

@@ -32,11 +32,14 @@ const MAX_REQUESTS = 16
  * network when that has too many, else of the network that has most. When none can be closed, the newcomer is.
  *
  * @param isProxy whether this is the address of a trusted proxy. It speaks for many clients, so it has no limit here.
+ * @param leaving when it is aborted, each connection ends with its next answer, which says so: clients and proxies do
+ *   not send a further request into a connection that is about to close
  */
 export function limitConnections(
   app: FastifyInstance,
   limits: ShareLimits,
   isProxy: (address: string) => boolean,
+  leaving: AbortSignal,
 ): void {
   const shares = createShares(limits)
   const connections = new WeakMap<Socket, Connection>()
@@ -78,6 +81,7 @@ export function limitConnections(
   app.server.on('request', ({ socket }: IncomingMessage, answer: ServerResponse) => {
     const connection = connections.get(socket)
     if (connection === undefined) return
+    if (leaving.aborted) answer.shouldKeepAlive = false
     connection.requests += 1
     idle.delete(connection)
     if (connection.requests > MAX_REQUESTS) socket.destroy()

@@ -1,4 +1,7 @@
-/** `GET /healthz`: 200 when the stores answer and the projections have caught up. */
+/**
+ * `GET /healthz`: 200 when the stores answer and the projections have caught up, so that clients may be sent here.
+ * `GET /livez`: 200 while the process answers.
+ */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { StoreDenied } from '../events/event-store.ts'
@@ -15,7 +18,9 @@ const Follower = Type.Object({
 })
 
 const Health = Type.Object({
-  status: Type.Enum(['ok', 'catching up', 'recovering', 'unhealthy']),
+  status: Type.Enum(['ok', 'catching up', 'recovering', 'unhealthy', 'stopping'], {
+    description: 'stopping: it still answers, but will not for long; clients should go elsewhere',
+  }),
   log: Nullable(Type.Integer(), {
     description: 'position of the last event of the log; null when the log does not answer',
   }),
@@ -46,7 +51,11 @@ export interface ServerState {
 /** The projections have caught up when they reach the log's present end within this time. */
 const CATCH_UP_MS = 1000
 
-async function healthOf(services: Services, { recovered, processes }: ServerState): Promise<Health> {
+async function healthOf(
+  services: Services,
+  { recovered, processes }: ServerState,
+  stopping: boolean,
+): Promise<Health> {
   const { events, readStore, projector } = services
   let deniedRead: string | undefined
   const [last, answers] = await Promise.all([
@@ -59,7 +68,7 @@ async function healthOf(services: Services, { recovered, processes }: ServerStat
       () => false,
     ),
   ])
-  const current = last !== null && answers && (await projector.waitFor(last, CATCH_UP_MS))
+  const current = !stopping && last !== null && answers && (await projector.waitFor(last, CATCH_UP_MS))
   const readModels = projector.status()
   const lag = last === null ? null : Math.max(0, last - projector.position())
   const known = events.problems?.()
@@ -74,7 +83,15 @@ async function healthOf(services: Services, { recovered, processes }: ServerStat
     !answers ||
     [...readModels, ...processes].some(({ stopped }) => stopped !== undefined)
   const isDone = recovered && unrecordedPushes.length === 0
-  const status = broken ? 'unhealthy' : !current ? 'catching up' : isDone ? 'ok' : 'recovering'
+  const status = stopping
+    ? 'stopping'
+    : broken
+      ? 'unhealthy'
+      : !current
+        ? 'catching up'
+        : isDone
+          ? 'ok'
+          : 'recovering'
   const found = {
     ...(problems.length > 0 && { problems }),
     ...(unrecordedPushes.length > 0 && { unrecordedPushes }),
@@ -90,11 +107,23 @@ async function healthOf(services: Services, { recovered, processes }: ServerStat
   }
 }
 
-export function healthRoutes(services: Services, state: () => ServerState): FastifyPluginAsyncTypebox {
-  const schema = { tags: ['server'], security: [], response: { 200: Health, 503: Health } }
+const Live = Type.Object({ status: Type.Enum(['ok']) })
+
+/** `leaving` is aborted when the server is about to stop. */
+export function healthRoutes(
+  services: Services,
+  state: () => ServerState,
+  leaving: AbortSignal,
+): FastifyPluginAsyncTypebox {
+  const common = { tags: ['server'], security: [] }
+  const schema = { ...common, response: { 200: Health, 503: Health } }
   return async (app) => {
+    // It asks nobody: a process does not get better by being started again because a store is away.
+    app.get('/livez', { schema: { ...common, response: { 200: Live } } }, async () => ({
+      status: 'ok' as const,
+    }))
     app.get('/healthz', { schema }, async (_request, reply) => {
-      const health = await healthOf(services, state())
+      const health = await healthOf(services, state(), leaving.aborted)
       return reply.code(health.status === 'ok' ? 200 : 503).send(health)
     })
   }

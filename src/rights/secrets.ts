@@ -32,14 +32,55 @@ export const secretCollections: readonly AnyCollection[] = [passwordHashes, toke
 /** Secrets are not folded from the log, so they have no real position. */
 const position = 0
 
-/** How long this node still accepts a secret that another node replaced. A deleted token is refused immediately. */
-const CACHE_TTL_MS = 5000
-
 /** A cache, because every request looks up its token. Each write of this process makes a new one. */
 const cachedTokens = perStore(() => ({ found: newCache() }))
 
 function newCache(): LRUCache<string, TokenSecret> {
-  return new LRUCache({ max: 10_000, ttl: CACHE_TTL_MS })
+  return new LRUCache({ max: 10_000 })
+}
+
+/** The stores that other nodes write, too. */
+const shared = new WeakSet<ReadStore>()
+
+/** Says that other nodes write this store, too: from now on no token is taken from memory. */
+export function shareSecrets(secrets: ReadStore): void {
+  shared.add(secrets)
+}
+
+interface LookUp {
+  hash: string
+  resolve(secret: TokenSecret | undefined): void
+  reject(error: unknown): void
+}
+
+/** The most tokens of one look-up. */
+const MOST_TOGETHER = 500
+
+const lookUpsOf = perStore(() => ({ waiting: [] as LookUp[], running: false }))
+
+/** Reads a token as the store has it now. All that are asked for while one read runs share the next one. */
+function readTogether(secrets: ReadStore, hash: string): Promise<TokenSecret | undefined> {
+  const lookUps = lookUpsOf(secrets)
+  return new Promise((resolve, reject) => {
+    lookUps.waiting.push({ hash, resolve, reject })
+    if (!lookUps.running) void readAll(secrets, lookUps)
+  })
+}
+
+/** Reads until nobody waits. Never rejects. */
+async function readAll(secrets: ReadStore, lookUps: ReturnType<typeof lookUpsOf>): Promise<void> {
+  lookUps.running = true
+  while (lookUps.waiting.length > 0) {
+    const asked = lookUps.waiting.splice(0, MOST_TOGETHER)
+    try {
+      const stored = await secrets.getMany(tokenHashes, [...new Set(asked.map(({ hash }) => hash))])
+      const found = new Map(stored.map(({ id, body }) => [id, body]))
+      for (const { hash, resolve } of asked) resolve(found.get(hash))
+    } catch (error) {
+      for (const { reject } of asked) reject(error)
+    }
+  }
+  lookUps.running = false
 }
 
 async function write(secrets: ReadStore, changes: readonly Change[]): Promise<void> {
@@ -96,6 +137,7 @@ export async function keepToken(
 
 export async function findToken(secrets: ReadStore, token: string): Promise<TokenSecret | undefined> {
   const hash = sha256(token)
+  if (shared.has(secrets)) return readTogether(secrets, hash)
   const { found } = cachedTokens(secrets)
   const before = found.get(hash)
   if (before !== undefined) return before

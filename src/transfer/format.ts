@@ -33,6 +33,7 @@ const Event = Type.Object({
     correlationId: Type.String(),
     causationId: Type.String(),
     schema: Type.Integer(),
+    node: Type.Optional(Type.String()),
     request: Type.Optional(Type.String()),
     previous: Type.Optional(Type.Union([Type.String(), Type.Null()])),
     hash: Type.Optional(Type.String()),

@@ -435,6 +435,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     const plain = newEvent()
     const full = newEvent()
     full.metadata = { ...full.metadata, actor: { id: 7, login: 'zoë' }, schema: 3, request: 'sha256:00' }
+    full.metadata.node = 'node-1'
     await store.append(stream, [plain, full], 'no-stream')
     t.strictSame(
       (await all(store.readStream(stream))).map((event) => asNew(event).metadata),
@@ -488,6 +489,35 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
       ),
     )
     checkChain(t, await all(store.readStream(stream)), 40)
+    await other.close()
+  })
+
+  t.test('an append of two nodes that lost a race is linked anew, so that the chain is sound', async (t) => {
+    const { store, reopen } = await open(t)
+    const other = await reopen()
+    const stream = newStream()
+    let last = (await store.append(stream, [newEvent()], 'any')).revision
+    let lost = 0
+    for (let round = 0; round < 8; round++) {
+      // Both nodes append anywhere, and both expect the same revision: at most one of those wins.
+      const appends = [store, other].flatMap((node) => [
+        ...[1, 2].map(() => node.append(stream, [newEvent({ round }), newEvent({ round })], 'any')),
+        node.append(stream, [newEvent({ round })], last),
+        node.append(stream, [newEvent({ round })], 'any'),
+      ])
+      const answers = await Promise.allSettled(appends)
+      const refused = answers.filter((answer) => answer.status === 'rejected')
+      for (const { reason } of refused) t.ok(reason instanceof WrongExpectedRevision, String(reason))
+      t.ok(refused.length === 1 || refused.length === 2, `${refused.length} of the two lost`)
+      lost += refused.length
+      last += 10 + (2 - refused.length)
+      const revisions = answers.flatMap((answer) =>
+        answer.status === 'fulfilled' ? [answer.value.revision] : [],
+      )
+      t.equal(Math.max(...revisions), last, 'each knows its own place')
+      t.equal(new Set(revisions).size, revisions.length, 'which nobody else has')
+    }
+    checkChain(t, await all(store.readStream(stream)), 1 + 8 * 12 - lost)
     await other.close()
   })
 

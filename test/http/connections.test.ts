@@ -10,7 +10,7 @@ const HOUR_MS = 3_600_000
 
 t.test('when the app closes, it waits for answers and for no connection without a request', async (t) => {
   const app = Fastify({ keepAliveTimeout: HOUR_MS, requestTimeout: HOUR_MS })
-  limitConnections(app, { all: 10, perNetwork: 10 }, () => false)
+  limitConnections(app, { all: 10, perNetwork: 10 }, () => false, new AbortController().signal)
   let finish = () => {}
   app.get('/', (_, reply) => {
     reply.hijack()
@@ -41,7 +41,7 @@ t.test('when the app closes, it waits for answers and for no connection without 
 
 t.test('one request of a connection is worked on at a time, in their order', async (t) => {
   const app = Fastify({ forceCloseConnections: true })
-  limitConnections(app, { all: 10, perNetwork: 10 }, () => false)
+  limitConnections(app, { all: 10, perNetwork: 10 }, () => false, new AbortController().signal)
   const begun: string[] = []
   const finish = new Map<string, () => void>()
   app.all<{ Params: { name: string }; Body: unknown }>('/:name', async ({ params: { name }, body }) => {

@@ -127,7 +127,11 @@ t.test('the image is built in stages on Node 20 and runs without root rights, wi
   t.match(argumentsOf('RUN').join('\n'), /npm run build && npm prune --omit=dev/)
   t.strictSame(argumentsOf('USER'), ['node'])
   t.strictSame(argumentsOf('VOLUME'), ['/data'])
-  t.match(argumentsOf('HEALTHCHECK')[0], '/healthz')
+  t.match(
+    argumentsOf('HEALTHCHECK')[0],
+    '/livez',
+    'what starts unhealthy containers again does so for no store',
+  )
 })
 
 t.test('the health check inside the image is valid JavaScript', async (t) => {

@@ -59,6 +59,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
       'GET /api/docs/yaml',
       'GET /api/openapi.json',
       'GET /healthz',
+      'GET /livez',
       'GET /ui/assets/page.js',
       'GET /ui/assets/page.css',
       'GET /ui/assets/icon.svg',

@@ -52,6 +52,7 @@ export async function startWorld(test: Test, started?: TestServer) {
     createUpgradeAnswers(services.readStore, services.projector, await services.events.lastPosition()),
     createOpenRequests(services.views),
     () => ({ recovered: true, processes: [] }),
+    new AbortController().signal,
   )
   await app.ready()
   test.teardown(() => app.close())

@@ -28,16 +28,18 @@ export async function serve(): Promise<void> {
   }
 
   await untilSignal()
+  const hurry = new AbortController()
+  void untilSignal().then(() => hurry.abort())
   try {
-    await server.stop()
+    await server.stop(hurry.signal)
   } catch (error) {
     throw new Error('the server did not stop cleanly', { cause: error })
   }
 }
 
 /**
- * Resolves at the first SIGTERM or SIGINT. The handlers stay, so that a second signal doesn't cut off the
- * shutdown.
+ * Resolves at the next SIGTERM or SIGINT. The handlers stay, so that a second signal doesn't cut off the
+ * shutdown: it only ends the wait of `DRAIN_MS`.
  */
 export function untilSignal(): Promise<unknown> {
   const signals = ['SIGTERM', 'SIGINT'] as const

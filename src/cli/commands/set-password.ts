@@ -5,7 +5,7 @@ import type { Command } from 'commander'
 import { newContext } from '../../commands/execute.ts'
 import { changeUser } from '../../commands/users/change.ts'
 import { userIdOf } from '../../commands/users/site-admin.ts'
-import { loadConfig } from '../../config.ts'
+import { isShared, loadConfig } from '../../config.ts'
 import { lockDataDir } from '../../data-lock.ts'
 import { secretCollections } from '../../rights/secrets.ts'
 import { openReadStores } from '../../stores.ts'
@@ -25,8 +25,8 @@ async function setPassword(login: string, options: SetPasswordArguments): Promis
   const password = given ?? randomBytes(15).toString('base64url')
   // Check this before locking: the lock would leave a file in a mistyped directory.
   await requireLog(config)
-  // A running server would go on with the password that it knows.
-  const unlock = lockDataDir(config.dataDir)
+  // A server with an embedded store reads no log that others write. Servers that share their stores do.
+  const unlock = lockDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone')
   try {
     const events = await openLog(config)
     const { readStore, secrets } = await openReadStores(config)
@@ -54,7 +54,7 @@ export function addSetPassword(program: Command): void {
   ]
   program
     .command('set-password')
-    .description('give a user a new password, while no server runs')
+    .description('give a user a new password; with an embedded store, while no server runs')
     .argument('<login>', 'the login of the user')
     .option('--stdin', 'read the password from standard input (default: a random one, which is printed)')
     .option('--must-change', 'the user must change it before doing anything else')

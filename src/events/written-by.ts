@@ -1,0 +1,25 @@
+/** Names the node in the metadata of each event that it appends. */
+import type { Append, EventStore, NewEvent } from './event-store.ts'
+
+/**
+ * A log whose appends carry the name of this node. A repeated append stays what it was: the store knows events by their
+ * ids, so the first node's name stays.
+ */
+export function writtenBy(node: string, events: EventStore): EventStore {
+  const named = (all: readonly NewEvent[]): NewEvent[] =>
+    all.map((event) => ({ ...event, metadata: { ...event.metadata, node } }))
+  const { appendTogether } = events
+  return {
+    ...events,
+    append: (stream, all, expected) => events.append(stream, named(all), expected),
+    ...(appendTogether && {
+      appendTogether: (makers) =>
+        appendTogether(
+          makers.map((make) => (before): Append => {
+            const one = make(before)
+            return { ...one, events: named(one.events) }
+          }),
+        ),
+    }),
+  }
+}
