@@ -3,11 +3,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { explain } from '../../src/cli/explain.ts'
 import { loadConfig } from '../../src/config.ts'
 import { openEvents } from '../../src/stores.ts'
 import { type Certificate, certificateFor } from '../doubles/certificates.ts'
 import { startEventStoreCluster, startEventStoreDouble } from '../doubles/eventstore.ts'
+import { startErrors } from '../start-errors.ts'
 
 const USERS = new Map([['ann', 'hunter2@/%']])
 const ANN = 'ann:hunter2%40%2F%25'
@@ -22,24 +22,10 @@ async function started(t: Test, tls?: Certificate) {
   return { double, as }
 }
 
-/** What is printed when a start with this URL fails. */
-async function printed(EVENTSTORE_URL: string): Promise<string> {
-  try {
-    const store = await openEvents(loadConfig({ EVENTSTORE_URL }))
-    await store.close()
-  } catch (error) {
-    return explain(error)
-  }
-  return 'no error'
-}
-
-async function refused(t: Test, url: string, message: RegExp): Promise<void> {
-  const text = await printed(url)
-  t.match(text, message)
-  t.match(text, /EVENTSTORE_URL/, 'names the setting')
-  t.notMatch(text, /\n/, 'is one line')
-  t.notMatch(text, /hunter2/, 'shows no password')
-}
+const { printed, refused } = startErrors('EVENTSTORE_URL', async (EVENTSTORE_URL) => {
+  const store = await openEvents(loadConfig({ EVENTSTORE_URL }))
+  await store.close()
+})
 
 const ca = ({ caFile }: Certificate) => `?tlsCAFile=${encodeURIComponent(caFile)}`
 

@@ -5,13 +5,13 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { explain } from '../../src/cli/explain.ts'
 import { loadConfig } from '../../src/config.ts'
 import { READ_MODELS } from '../../src/projections/views.ts'
 import { secretCollections } from '../../src/rights/secrets.ts'
 import { openReadStores } from '../../src/stores.ts'
 import { type Certificate, certificateFor } from '../doubles/certificates.ts'
 import { startMongoDouble } from '../doubles/mongodb.ts'
+import { startErrors } from '../start-errors.ts'
 
 const OWN = { password: 'hunter2@/%', databases: ['mergelog', 'mergelog_secrets'] }
 const USERS = new Map([
@@ -32,29 +32,15 @@ async function started(t: Test, options: { tls?: Certificate; users?: typeof USE
   }
 }
 
-/** What is printed when a start with this URL fails. */
-async function printed(MONGODB_URL: string): Promise<string> {
+const { printed, refused } = startErrors('MONGODB_URL', async (MONGODB_URL) => {
+  const { readStore, secrets } = await openReadStores(loadConfig({ MONGODB_URL, DATA_DIR: '/nowhere' }))
   try {
-    const { readStore, secrets } = await openReadStores(loadConfig({ MONGODB_URL, DATA_DIR: '/nowhere' }))
-    try {
-      await readStore.prepare(READ_MODELS.map(({ collection }) => collection))
-      await secrets.prepare(secretCollections)
-    } finally {
-      await Promise.all([readStore.close(), secrets.close()])
-    }
-  } catch (error) {
-    return explain(error)
+    await readStore.prepare(READ_MODELS.map(({ collection }) => collection))
+    await secrets.prepare(secretCollections)
+  } finally {
+    await Promise.all([readStore.close(), secrets.close()])
   }
-  return 'no error'
-}
-
-async function refused(t: Test, url: string, message: RegExp): Promise<void> {
-  const text = await printed(url)
-  t.match(text, message)
-  t.match(text, /MONGODB_URL/, 'names the setting')
-  t.notMatch(text, /\n/, 'is one line')
-  t.notMatch(text, /hunter2/, 'shows no password')
-}
+})
 
 const ca = ({ caFile }: Certificate) => `?tls=true&tlsCAFile=${encodeURIComponent(caFile)}`
 
