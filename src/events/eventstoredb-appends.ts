@@ -33,11 +33,13 @@ interface Waiter {
   reject(error: unknown): void
 }
 
-/** An open call and those who wait for its answers, by correlation id. */
+/** A call and those who wait for its answers, by correlation id. */
 interface Opened {
   client: Client
   call: AppendCall
   waiting: Map<string, Waiter>
+  /** Why it ended; undefined while it takes appends. */
+  ended: unknown
 }
 
 /** `client`: the client to use now. `deadline`: how long the server may take for an append, in milliseconds. */
@@ -70,6 +72,7 @@ export function createAppends(client: () => Client, deadline: number) {
     const id = randomUUID()
     // The client looks for another node when the failure says so, as with its own commands.
     return opened.client.watched(async () => {
+      if (opened.ended !== undefined) throw opened.ended
       const answered = new Promise<streamsPb.BatchAppendResp>((resolve, reject) => {
         opened.waiting.set(id, { resolve, reject })
         opened.call.write(toRequest(id, stream, events, expected))
@@ -86,8 +89,10 @@ export function createAppends(client: () => Client, deadline: number) {
 /** Opens a call. `ended` is called when it takes no more appends. */
 async function begin(client: Client, ended: () => void): Promise<Opened> {
   const call = await client.openAppends()
-  const waiting: Opened['waiting'] = new Map()
+  const opened: Opened = { client, call, waiting: new Map(), ended: undefined }
+  const { waiting } = opened
   function end(error: unknown): void {
+    opened.ended ??= error
     ended()
     // Each may be in the log or not: as after any connection that broke.
     for (const { reject } of waiting.values()) reject(error)
@@ -97,8 +102,12 @@ async function begin(client: Client, ended: () => void): Promise<Opened> {
     waiting.get(response.getCorrelationId()?.getString() ?? '')?.resolve(response)
   })
   call.on('error', (error: Error) => end(convertToCommandError(error)))
-  call.on('end', () => end(new UnavailableError(undefined, 'the server takes no more appends')))
-  return { client, call, waiting }
+  call.on('end', () => {
+    end(new UnavailableError(undefined, 'the server takes no more appends'))
+    // Until our half has ended, too, the client keeps the call, and its `dispose` waits for it.
+    call.end()
+  })
+  return opened
 }
 
 function toRequest(
