@@ -52,6 +52,7 @@ export interface Sizes {
   manyIssues: number
   /** Repositories of each of these two servers. */
   repositories: number
+  /** Enough that the warm-up compiles the code: the ceiling runs much longer. */
   issuesToOpen: number
   /** Events of the pull request whose history is read and replayed. */
   historyEvents: number
@@ -68,7 +69,7 @@ const FULL: Sizes = {
   fewIssues: 1000,
   manyIssues: 100_000,
   repositories: 1000,
-  issuesToOpen: 3000,
+  issuesToOpen: 12_000,
   historyEvents: 10_000,
 }
 const QUICK: Sizes = {
@@ -82,7 +83,7 @@ const QUICK: Sizes = {
   fewIssues: 200,
   manyIssues: 5000,
   repositories: 100,
-  issuesToOpen: 600,
+  issuesToOpen: 6000,
   historyEvents: 10_000,
 }
 

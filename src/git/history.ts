@@ -1,15 +1,10 @@
 /** Relations between commits. The answers depend only on commit ids, so they are cached without expiry. */
 import { createAnswerCache } from './answer-cache.ts'
+import { countDifference } from './diff-stat.ts'
 import { GitFailed } from './errors.ts'
 import { checkedId } from './names.ts'
 import { nearMergeBase } from './near-history.ts'
-import { git, gitOutput } from './run.ts'
-
-export interface DiffStat {
-  additions: number
-  deletions: number
-  changedFiles: number
-}
+import { git } from './run.ts'
 
 /** Caches the answers to a question about two commits. */
 function cached<T>(ask: (dir: string, a: string, b: string) => Promise<T>) {
@@ -40,16 +35,4 @@ export async function isAncestor(dir: string, ancestor: string, descendant: stri
  * Counts the lines and files that differ between two commits or trees. A renamed file counts once; binary files
  * have no lines.
  */
-export const diffStat = cached(async (dir, from, to): Promise<DiffStat> => {
-  const output = await gitOutput(
-    ['diff-tree', '-r', '-M', '--no-ext-diff', '--no-textconv', '--shortstat', from, to, '--'],
-    { dir },
-  )
-  const text = output.toString('latin1')
-  const count = (pattern: RegExp) => Number(pattern.exec(text)?.[1] ?? 0)
-  return {
-    additions: count(/(\d+) insertion/),
-    deletions: count(/(\d+) deletion/),
-    changedFiles: count(/(\d+) file/),
-  }
-})
+export const diffStat = cached(countDifference)

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { flush } from '../disk.ts'
 import { GitFailed } from './errors.ts'
 import { checkedId, checkedRef, ZERO_ID } from './names.ts'
+import { makeRefFile } from './new-ref.ts'
 import { readRefFiles } from './ref-files.ts'
 import { git, gitLines } from './run.ts'
 
@@ -85,7 +86,15 @@ export async function deleteRef(dir: string, ref: string, from: string): Promise
  * @throws GitFailed when an object does not exist, or when a ref is locked for seconds
  */
 export async function updateRefs(dir: string, changes: readonly RefChange[]): Promise<RefOutcome> {
-  if (changes.length === 0) return 'moved'
+  const [only, ...others] = changes
+  if (only === undefined) return 'moved'
+  if (others.length === 0 && only.from === null && only.to !== null) {
+    const [ref, to] = [checkedRef(only.ref), checkedId(only.to)]
+    if (await makeRefFile(dir, ref, to)) {
+      await flush(join(dir, dirname(ref)))
+      return 'moved'
+    }
+  }
   const commands = changes.map(({ ref, from, to }) => {
     const old = from === null ? ZERO_ID : checkedId(from)
     if (to !== null) return `update ${checkedRef(ref)}\0${checkedId(to)}\0${old}\0`

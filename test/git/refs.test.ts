@@ -1,5 +1,6 @@
-import { rename, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rename, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
+import { removeLeftovers } from '../../src/git/leftovers.ts'
 import { deleteRef, listRefs, readRefs, resolveRef, updateRef, updateRefs } from '../../src/git/refs.ts'
 import { createRepository } from '../../src/git/repository.ts'
 import { commit, userGit } from './client.ts'
@@ -201,3 +202,42 @@ t.test('reading refs of a missing repository is an error, not an absent ref', as
   await rename(dir, `${dir}.gone`)
   await t.rejects(readRefs(dir, [MAIN, 'refs/tags/v1']), { name: 'RepositoryMissing' })
 })
+
+t.test(
+  'a ref of a pull request is made without git, as git makes it: once, whole, and at an object',
+  async (t) => {
+    const { dir, a, b } = await setUp(t)
+    const ref = 'refs/pull/7/head'
+    const outcomes = await Promise.all([a, b, a, b].map((to) => updateRef(dir, ref, { from: null, to })))
+    t.same(outcomes.sort(), ['moved', 'stale', 'stale', 'stale'])
+    t.same(await readdir(`${dir}/refs/pull/7`), ['head'], 'nothing else is left there')
+    const made = await resolveRef(dir, ref)
+    t.equal(await userGit(dir, ['rev-parse', ref]), made)
+    t.match(await userGit(dir, ['for-each-ref', '--format=%(refname)']), ref)
+
+    await userGit(dir, ['pack-refs', '--all', '--prune'])
+    t.equal(await updateRef(dir, ref, { from: null, to: a }), 'stale', 'it is packed')
+    t.equal(await resolveRef(dir, ref), made)
+    const missing = 'a'.repeat(40)
+    await t.rejects(updateRef(dir, 'refs/pull/8/head', { from: null, to: missing }), { name: 'GitFailed' })
+    t.equal(await resolveRef(dir, 'refs/pull/8/head'), null)
+    await t.rejects(updateRef(`${dir}/none`, ref, { from: null, to: a }), { name: 'RepositoryMissing' })
+
+    await userGit(dir, ['update-ref', 'refs/pull/9', a])
+    t.equal(await updateRef(dir, 'refs/pull/9/head', { from: null, to: a }), 'name-conflict')
+  },
+)
+
+t.test(
+  'what a kill leaves while a ref of a pull request is made is no ref to git, and is removed',
+  async (t) => {
+    const { dir, a } = await setUp(t)
+    await mkdir(`${dir}/refs/pull/7`, { recursive: true })
+    await writeFile(`${dir}/refs/pull/7/.0b1c.lock`, a.slice(0, 9))
+    t.same(await listRefs(dir), [])
+    t.equal(await userGit(dir, ['fsck', '--no-dangling']), '')
+    t.equal(await updateRef(dir, 'refs/pull/7/head', { from: null, to: a }), 'moved')
+    await removeLeftovers(dir, Date.now() + 60_000)
+    t.same(await readdir(`${dir}/refs/pull/7`), ['head'])
+  },
+)
