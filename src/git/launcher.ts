@@ -50,7 +50,7 @@ const LAUNCHER = `
   const { setPriority } = require('node:os')
   const { dirname } = require('node:path')
   const [path] = process.argv.slice(1)
-  const LOW = 10
+  const LOW = 5
   process.umask(0o077)
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {})
   process.on('disconnect', () => {

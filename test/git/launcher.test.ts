@@ -1,0 +1,86 @@
+import { once } from 'node:events'
+import { getPriority } from 'node:os'
+import { text } from 'node:stream/consumers'
+import t from 'tap'
+import { type Launched, launch, prepareLaunches } from '../../src/git/launcher.ts'
+import { until } from '../until.ts'
+
+const env = { PATH: process.env.PATH }
+
+const shell = (script: string, { streams = 3, givesWay = false } = {}) =>
+  launch({ program: 'sh', args: ['-c', script], env, streams, givesWay })
+
+const outputOf = async ({ streams: [, stdout] }: Launched) => (stdout === undefined ? '' : await text(stdout))
+
+t.test(
+  'processes are started by another process, so that the event loop does not wait for a fork',
+  async (t) => {
+    await prepareLaunches()
+    const one = await shell('echo $PPID')
+    const launcher = Number(await outputOf(one))
+    t.ok(launcher > 1)
+    t.not(launcher, process.pid)
+    t.strictSame(await one.exited, { code: 0, signal: null })
+    t.equal(Number(await outputOf(await shell('echo $PPID'))), launcher, 'one launcher starts all')
+  },
+)
+
+t.test('a process has its streams, its exit code and its signal', async (t) => {
+  const asks = await shell('cat; read -r answer <&3; echo "answer: $answer" >&3; echo oops >&2; exit 3', {
+    streams: 4,
+  })
+  const [stdin, stdout, stderr, channel] = asks.streams
+  const input = 'x'.repeat(1_000_000)
+  stdin?.end(input)
+  channel?.write('yes\n')
+  t.strictSame(await Promise.all([stdout, stderr, channel].map((one) => (one ? text(one) : ''))), [
+    input,
+    'oops\n',
+    'answer: yes\n',
+  ])
+  t.strictSame(await asks.exited, { code: 3, signal: null })
+
+  const endless = await shell('exec sleep 1000')
+  process.kill(endless.pid, 'SIGTERM')
+  t.strictSame(await endless.exited, { code: null, signal: 'SIGTERM' })
+  await t.rejects(launch({ program: 'no-such-program', args: [], env, streams: 3, givesWay: false }), {
+    message: /ENOENT/,
+  })
+})
+
+t.test(
+  'a process that gives way gets processors after others',
+  { skip: (process.platform !== 'linux' || getPriority() >= 5) && 'needs Linux, and a normal priority' },
+  async (t) => {
+    const low = await shell('exec sleep 1000', { givesWay: true })
+    await until('its priority is low', async () => getPriority(low.pid) === 5)
+    const normal = await shell('exec sleep 1000')
+    t.equal(getPriority(normal.pid), getPriority())
+    for (const { pid, exited } of [low, normal]) {
+      process.kill(pid, 'SIGKILL')
+      await exited
+    }
+  },
+)
+
+t.test('when the launcher is killed, its processes end, and another one starts the next', async (t) => {
+  const launcher = Number(await outputOf(await shell('echo $PPID')))
+  const orphan = await shell('exec sleep 1000')
+  process.kill(launcher, 'SIGKILL')
+  t.equal(await outputOf(orphan), '', 'its output ends with it')
+  t.strictSame(await orphan.exited, { code: null, signal: 'SIGKILL' })
+  const next = await shell('echo $PPID')
+  t.not(Number(await outputOf(next)), launcher)
+})
+
+t.test('signals for all processes of a terminal do not end the launcher', async (t) => {
+  const launcher = Number(await outputOf(await shell('echo $PPID')))
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.kill(launcher, signal)
+  const running = await shell('echo $PPID; read -r line')
+  const [stdin, stdout] = running.streams
+  if (stdin === undefined || stdout === undefined) throw new Error('a stream is missing')
+  const [first] = await once(stdout, 'data')
+  t.equal(Number(first), launcher)
+  stdin.end('done\n')
+  t.strictSame(await running.exited, { code: 0, signal: null })
+})
