@@ -354,7 +354,8 @@ t.test(
       )
     }
     t.equal(proxy.match(/http-check send meth GET uri \/healthz/g)?.length, 2)
-    t.match(proxy, /retry-on conn-failure\n/)
+    t.match(proxy, /retry-on conn-failure empty-response\n/)
+    t.match(proxy, /backend nodes\n.*\n *http-request disable-l7-retry unless METH_GET\n/)
     t.notMatch(proxy, /http-buffer-request|req\.body_size/)
     const minutes = Number(/timeout server (\d+)m/.exec(proxy)?.[1])
     t.ok(minutes * 60_000 > imageConfig.gitTimeoutMs, 'a clone may take its time')
