@@ -1,4 +1,5 @@
 /** Reads the settings from the environment into one typed, validated, frozen object. Nothing else reads them. */
+import { hostname } from 'node:os'
 import { OperatorError } from './operator-error.ts'
 import {
   addresses,
@@ -10,7 +11,9 @@ import {
   type Kind,
   LOG_LEVELS,
   logLevel,
+  MAX_NODE_NAME,
   mongodbUrl,
+  nodeName,
   password,
   path,
   port,
@@ -66,6 +69,9 @@ const table = {
   }),
   mongodbUrl: setting('MONGODB_URL', mongodbUrl, {
     meaning: 'MongoDB, as `mongodb://host:27017/mergelog`; the embedded read store if unset',
+  }),
+  nodeName: setting('NODE_NAME', nodeName, {
+    meaning: 'Name of this node in logs and events; the host name if unset',
   }),
   adminPassword: setting('ADMIN_PASSWORD', password, {
     meaning: 'Password of `admin`, who is made on the first start; if unset, a random one is printed once',
@@ -191,8 +197,15 @@ type Value<Entry> = Entry extends { kind: Kind<infer T>; row: infer R }
   ? T | (R extends { default: string } ? never : undefined)
   : never
 
-/** Paths are absolute. `maxPushBytes` is Infinity when there is no limit; `eventStoreUrl` has the esdb:// form. */
-export type Config = { readonly [Key in keyof Table]: Value<Table[Key]> }
+/**
+ * Paths are absolute. `maxPushBytes` is Infinity when there is no limit; `eventStoreUrl` has the esdb:// form;
+ * `nodeName` is always there.
+ */
+export type Config = { readonly [Key in keyof Table]: Value<Table[Key]> } & { readonly nodeName: string }
+
+/** Whether several servers may run with these settings: all that they share is then on other servers. */
+export const isShared = ({ eventStoreUrl, mongodbUrl }: Pick<Config, 'eventStoreUrl' | 'mongodbUrl'>) =>
+  eventStoreUrl !== undefined && mongodbUrl !== undefined
 
 export type SettingName = Table[keyof Table]['name']
 
@@ -214,8 +227,16 @@ export class ConfigError extends OperatorError {
 }
 
 /** Whether no setting is missing. The types of the values follow from their kinds; only this needs a check. */
-function isComplete(values: object): values is Config {
+function isComplete(values: object): values is Omit<Config, 'nodeName'> & { nodeName: string | undefined } {
   return Object.keys(table).every((key) => Object.hasOwn(values, key))
+}
+
+/** The host name as a name of a node. Whatever the machine is called, it is no reason to refuse a start. */
+function hostNodeName(): string {
+  const name = hostname()
+    .replace(/[^A-Za-z0-9._-]/g, '-')
+    .slice(0, MAX_NODE_NAME)
+  return nodeName.read(name) ?? 'node'
 }
 
 /**
@@ -252,5 +273,9 @@ export function loadConfig(env: NodeJS.ProcessEnv): Config {
     const allowed = `at least PAGE_LIMIT_DEFAULT, which is ${pageLimitDefault}`
     throw new ConfigError('PAGE_LIMIT_MAX', `is "${pageLimitMax}", but must be ${allowed}`)
   }
-  return Object.freeze({ ...values, maxPushBytes: values.maxPushBytes || Number.POSITIVE_INFINITY })
+  return Object.freeze({
+    ...values,
+    nodeName: values.nodeName ?? hostNodeName(),
+    maxPushBytes: values.maxPushBytes || Number.POSITIVE_INFINITY,
+  })
 }

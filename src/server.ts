@@ -8,7 +8,7 @@ import { buildApp } from './app.ts'
 import { openAttachmentFiles } from './attachments/files.ts'
 import { refuseHalfRestored } from './backup/half-restored.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
-import { type Config, ConfigError } from './config.ts'
+import { type Config, ConfigError, isShared } from './config.ts'
 import { lockDataDir } from './data-lock.ts'
 import type { EventStore } from './events/event-store.ts'
 import { createGitLimits } from './git/limits.ts'
@@ -22,7 +22,7 @@ import { headBranches } from './processes/head-branches.ts'
 import { ownerVisibility } from './processes/owner-visibility.ts'
 import { createProcessRunner } from './processes/process-manager.ts'
 import { pullHeads } from './processes/pull-heads.ts'
-import { finishDeletions, recoverMerges, recoverPushes } from './processes/recovery.ts'
+import { finishDeletions, recoverMerges, recoverPushes, takeOverTurn } from './processes/recovery.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
 import { createLiveEvents } from './projections/live-events.ts'
 import { createProjector } from './projections/projector.ts'
@@ -31,7 +31,7 @@ import { createViews, READ_MODELS } from './projections/views.ts'
 import { createOpenRequests } from './rights/open-requests.ts'
 import { secretCollections } from './rights/secrets.ts'
 import type { Services } from './services.ts'
-import { openEvents, openReadStores } from './stores.ts'
+import { openEvents, openNodes, openReadStores } from './stores.ts'
 import { createUpgradeAnswers } from './upgrade/answers.ts'
 import { startGrpc } from './upgrade/grpc-server.ts'
 import { historyJson } from './wire/history.ts'
@@ -66,13 +66,13 @@ const FREE_SPARES_AFTER_MS = 10_000
  * and the recovery from a crash is complete.
  */
 export async function startServer(config: Config, log: FastifyBaseLogger) {
-  const startedAt = Date.now()
   makePrivateFiles()
   limitGitMemory(config.gitMemoryBytes)
   await requireSigningKey(config)
   const gitDir = join(config.dataDir, 'git')
   await mkdir(gitDir, { recursive: true })
-  const unlock = lockDataDir(config.dataDir)
+  const shared = isShared(config)
+  const unlock = shared ? () => {} : lockDataDir(config.dataDir)
   await refuseHalfRestored(config.dataDir, unlock)
   const readableByOthers = await narrowDataDir(config.dataDir)
   if (readableByOthers.length > 0) {
@@ -89,6 +89,16 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
   const events = await openEvents(config)
   if (config.eventStoreUrl === undefined) await requireReadableEnd(events)
   const { generations, readStore, secrets } = await openReadStores(config)
+  let isRecovered = false
+  const {
+    nodes,
+    turns,
+    close: leaveNodes,
+  } = await openNodes(config, {
+    log,
+    isReady: () => isRecovered && !signal.aborted,
+    takeOver: (key) => takeOverTurn(services, key),
+  })
   const views = createViews(readStore, (model) =>
     projector.status().some(({ name, stopped }) => name === model && stopped !== undefined),
   )
@@ -98,7 +108,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
     upgrade.applied(touched)
   })
   const openRequests = createOpenRequests(views)
-  const upgrade = createUpgradeAnswers(readStore, projector, await events.lastPosition())
+  const upgrade = createUpgradeAnswers(readStore, projector, await events.lastPosition(), nodes.isMember)
 
   let publicUrl = config.publicUrl ?? ''
   const services: Services = {
@@ -108,6 +118,8 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
     readStore,
     views,
     secrets,
+    nodes,
+    turns,
     projector,
     rebuilder: createRebuild({
       events,
@@ -121,8 +133,10 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
     }),
     gitDir,
     gitLimits: createGitLimits(config),
-    pushJournal: await openPushJournal(join(config.dataDir, 'pushes')),
-    attachments: await openAttachmentFiles(join(config.dataDir, 'attachments')),
+    pushJournal: await openPushJournal(join(config.dataDir, 'pushes'), {
+      owners: shared ? { self: () => nodes.self().id, isGone: nodes.isGone } : undefined,
+    }),
+    attachments: await openAttachmentFiles(join(config.dataDir, 'attachments'), { isShared: shared }),
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }
@@ -139,7 +153,6 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
   // Delay the cleanup so that it doesn't slow the start. If it fails, the next start repeats it.
   services.rebuilder.freeSpares(READ_MODELS, FREE_SPARES_AFTER_MS).catch(() => {})
 
-  let isRecovered = false
   const app = await buildApp(services, upgrade, openRequests, () => ({
     recovered: isRecovered,
     processes: processes.map((runner) => runner.status()),
@@ -165,7 +178,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
     while (!signal.aborted && !(await projector.waitFor(last, 1000)));
     if (signal.aborted) return
     await finishDeletions(services)
-    await recoverMerges(services, startedAt)
+    await recoverMerges(services)
     await removeOrphans(services)
     for (const runner of processes) await runner.start()
     isRecovered = true
@@ -179,7 +192,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
         if (!isRecovered) await recover()
         else {
           await recoverPushes(services)
-          await recoverMerges(services, startedAt)
+          await recoverMerges(services)
         }
       } catch (error) {
         log.warn({ err: error }, 'the recovery failed; it will be repeated')
@@ -214,6 +227,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
       await Promise.all([app.close(), grpc.stop()])
       await Promise.all([recovering, taking])
       await Promise.all(processes.map((runner) => runner.stop()))
+      await leaveNodes()
       await projector.stop()
       await objectReaders.close(gitDir)
       await Promise.all([events.close(), readStore.close(), secrets.close()])

@@ -53,6 +53,14 @@ export const host: Kind<string> = {
 export const port = wholeNumber(0, 65535)
 export const file = path('the path of a file')
 
+/** As long as a host name may be on Linux. */
+export const MAX_NODE_NAME = 64
+
+export const nodeName: Kind<string> = matching(
+  `1 to ${MAX_NODE_NAME} letters, digits, dots, hyphens and underscores, with a letter or a digit first`,
+  new RegExp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,${MAX_NODE_NAME - 1}}$`),
+)
+
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 export const logLevel: Kind<(typeof LOG_LEVELS)[number]> = {
   allowed: `one of ${LOG_LEVELS.join(', ')}`,

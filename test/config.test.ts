@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import t from 'tap'
 import { type Config, ConfigError, loadConfig, type SettingName, settings } from '../src/config.ts'
@@ -215,6 +216,21 @@ const cases: Record<SettingName, Case> = {
       ['postgres://localhost', mongodb],
       ['mongodb://', mongodb],
       ['mongodb+srv:localhost', mongodb],
+    ],
+  },
+  NODE_NAME: {
+    key: 'nodeName',
+    unset: hostname()
+      .replace(/[^A-Za-z0-9._-]/g, '-')
+      .slice(0, 64),
+    valid: [
+      ['one', 'one'],
+      ['node-1.example_org', 'node-1.example_org'],
+    ],
+    invalid: [
+      ['-a', /must be 1 to 64 letters, digits, dots, hyphens and underscores/],
+      ['a b', /1 to 64 letters/],
+      ['a'.repeat(65), /1 to 64 letters/],
     ],
   },
   ADMIN_PASSWORD: {

@@ -69,6 +69,7 @@ async function healthOf(services: Services, { recovered, processes }: ServerStat
     .unrecorded()
     .map(({ key, reason }) => ({ repository: Number(key), reason }))
   const broken =
+    !services.nodes.isMember() ||
     denied.length > 0 ||
     last === null ||
     !answers ||

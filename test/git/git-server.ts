@@ -17,6 +17,7 @@ import { type ReceiveOptions, receivePack } from '../../src/git/receive-pack.ts'
 import type { RefChange } from '../../src/git/refs.ts'
 import { decodeBody } from '../../src/git/request-body.ts'
 import { advertiseRefs, isGitService, uploadPack } from '../../src/git/smart-http.ts'
+import { inTurn } from '../../src/turns.ts'
 
 export interface GitServer {
   url: string
@@ -79,6 +80,7 @@ export async function startGitServer(root: string, hooks: GitServerHooks = {}): 
         const result = await receivePack(dir, decodeBody(request, encoding), {
           ...options,
           journal,
+          inTurn: (work) => inTurn(dir, work),
           key,
           maxBytes: hooks.maxBytes,
           requireSigned: hooks.requireSigned,

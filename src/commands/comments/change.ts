@@ -1,4 +1,5 @@
 /** Appends changes of comments to the log. */
+import { isDeepStrictEqual } from 'node:util'
 import type { AccountRef, CommentEvent, IssueRef } from '../../events/domain-events.ts'
 import { discussionStream } from '../../events/streams.ts'
 import type { CommentDocument } from '../../projections/comments.ts'
@@ -9,7 +10,8 @@ import { type CommentState, commentDecider } from './comment.ts'
 
 /**
  * All comments of an issue are in one stream, so changes of one would conflict with changes of another and with new
- * comments. Changes take turns to avoid that; between nodes the revision of the stream decides.
+ * comments. Changes take turns on this node to avoid that. Between nodes it is enough that the revision of the stream
+ * decides: what others write about other comments leaves the decision as it is.
  */
 const turnOf = (stream: string) => `comments of ${stream}`
 
@@ -48,6 +50,12 @@ export function changeComment(
 ): Promise<CommentState> {
   const stream = discussionStream(comment)
   return inTurn(turnOf(stream), () =>
-    execute(services.events, context, { stream, step, decider: commentDecider(comment.id), decide }),
+    execute(services.events, context, {
+      stream,
+      step,
+      decider: commentDecider(comment.id),
+      decide,
+      isStillValid: (decidedOn: CommentState, now: CommentState) => isDeepStrictEqual(decidedOn, now),
+    }),
   )
 }
