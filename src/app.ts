@@ -44,7 +44,7 @@ import { parseJsonBodies } from './http/json-bodies.ts'
 import { limitBodies } from './http/request-bodies.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
 import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests.ts'
-import { requireMember } from './nodes/nodes.ts'
+import { joinIfNeeded } from './nodes/nodes.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
@@ -215,8 +215,8 @@ export async function buildApp(
     done()
   })
   app.addHook('onRequest', (request, _reply, done) => {
-    if (!OF_THE_NODE.has(request.routeOptions.url ?? '')) requireMember(services.nodes)
-    done()
+    if (services.nodes.isMember() || OF_THE_NODE.has(request.routeOptions.url ?? '')) done()
+    else joinIfNeeded(services.nodes).then(() => done(), done)
   })
   refuseCrossSite(app, services.publicUrl)
   parseJsonBodies(app)

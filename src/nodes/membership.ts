@@ -140,16 +140,25 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
     }
   }
 
+  function tick(): Promise<void> {
+    if (hasLeft) return Promise.resolve()
+    ticking ??= beatAndLook().finally(() => {
+      ticking = undefined
+    })
+    return ticking
+  }
+
+  const isMember = () => isJoined && !hasLeft && now() - believedFrom < BELIEF_MS
+
   return {
-    tick() {
-      if (hasLeft) return Promise.resolve()
-      ticking ??= beatAndLook().finally(() => {
-        ticking = undefined
-      })
-      return ticking
-    },
+    tick,
     self: () => own,
-    isMember: () => isJoined && !hasLeft && now() - believedFrom < BELIEF_MS,
+    isMember,
+    async confirm() {
+      // A beat that is under way may have been sent too long ago.
+      for (let tries = 0; tries < 2 && !isMember(); tries++) await tick()
+      return isMember()
+    },
     async isGone(id) {
       const found = await ask(() => documents.findOne({ _id: id }, { ...READ, projection: { _id: 1 } }))
       return found === null

@@ -17,6 +17,11 @@ export interface Nodes {
   self(): NodeInfo
   /** Whether nobody can have fenced this node out yet. */
   isMember(): boolean
+  /**
+   * The same, but a node that does not know asks at once, and joins the others again when they have gone on without it.
+   * False when it has left, or cannot reach them.
+   */
+  confirm(): Promise<boolean>
   /** Whether an incarnation has left or was fenced out, as the store has it now. @throws StoreUnavailable */
   isGone(id: string): Promise<boolean>
   /** Called after an incarnation was lost, also this node's own; returns an unsubscribe function. */
@@ -41,6 +46,7 @@ export function aloneNode(name: string): Nodes {
   return {
     self: () => self,
     isMember: () => true,
+    confirm: async () => true,
     isGone: async (id) => id !== self.id,
     onLost: () => () => {},
     all: () => [self],
@@ -48,7 +54,15 @@ export function aloneNode(name: string): Nodes {
   }
 }
 
-/** @throws StoreUnavailable when others may have fenced this node out: what it knows and holds may be theirs */
+/** Others may have fenced this node out: what it knows and holds may be theirs. */
+const noMember = () => new StoreUnavailable('this node has lost touch with the other nodes')
+
+/** For what began while this node was a member. @throws StoreUnavailable when it may have been fenced out since */
 export function requireMember(nodes: Pick<Nodes, 'isMember'>): void {
-  if (!nodes.isMember()) throw new StoreUnavailable('this node has lost touch with the other nodes')
+  if (!nodes.isMember()) throw noMember()
+}
+
+/** For what begins now. @throws StoreUnavailable when this node is no member, and cannot become one */
+export async function joinIfNeeded(nodes: Pick<Nodes, 'isMember' | 'confirm'>): Promise<void> {
+  if (!nodes.isMember() && !(await nodes.confirm())) throw noMember()
 }

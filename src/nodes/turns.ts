@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { MongoServerError } from 'mongodb'
 import type { InTurn } from '../turns.ts'
-import { type Nodes, type NodesDatabase, type NodesLog, requireMember } from './nodes.ts'
+import { joinIfNeeded, type Nodes, type NodesDatabase, type NodesLog } from './nodes.ts'
 
 export const TURNS = 'mergelog.turns'
 
@@ -46,7 +46,7 @@ export interface NodeTurns {
 }
 
 export interface NodeTurnsOptions extends NodesDatabase {
-  nodes: Pick<Nodes, 'self' | 'isMember' | 'isGone' | 'all'>
+  nodes: Pick<Nodes, 'self' | 'isMember' | 'confirm' | 'isGone' | 'all'>
   log: NodesLog
   /** Brings in order what a node that is gone may have left under this key. The turn is held meanwhile. */
   takeOver(key: string): Promise<void>
@@ -92,7 +92,7 @@ export function createNodeTurns({ database, ask, nodes, log, takeOver }: NodeTur
   async function take(key: string): Promise<string> {
     let isFree = true
     for (let pause = FIRST_PAUSE_MS; ; ) {
-      requireMember(nodes)
+      await joinIfNeeded(nodes)
       const { id } = nodes.self()
       if (isFree && (await isInserted(key, id))) return id
       const found = await ask(() => turns.findOneAndUpdate({ _id: key }, { $set: { wanted: true } }))
@@ -105,7 +105,7 @@ export function createNodeTurns({ database, ask, nodes, log, takeOver }: NodeTur
   }
 
   async function hold(key: string, line: Line): Promise<void> {
-    requireMember(nodes)
+    await joinIfNeeded(nodes)
     if (line.held === nodes.self().id) return
     line.held = undefined
     line.passes = 0

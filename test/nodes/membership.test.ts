@@ -1,7 +1,7 @@
 import t from 'tap'
 import { StoreUnavailable } from '../../src/events/event-store.ts'
 import { NODES } from '../../src/nodes/membership.ts'
-import { aloneNode, type Nodes, requireMember } from '../../src/nodes/nodes.ts'
+import { aloneNode, joinIfNeeded, type Nodes, requireMember } from '../../src/nodes/nodes.ts'
 import { at, nodeWorld } from './node-world.ts'
 
 const names = (node: Nodes) =>
@@ -19,6 +19,8 @@ t.test('what holds for every node', async (t) => {
     t.match(self, { id: /^[0-9a-f-]{36}$/, name: 'one' })
     t.equal(node.isMember(), true)
     t.doesNotThrow(() => requireMember(node))
+    t.equal(await node.confirm(), true)
+    await joinIfNeeded(node)
     t.strictSame(node.all(), [self])
     t.equal(await node.isGone(self.id), false)
     t.equal(await node.isGone('6f9619ff-8b86-4d01-b42d-00cf4fc964ff'), true, 'an earlier start is gone')
@@ -38,6 +40,7 @@ t.test('nodes see each other, and one that leaves is gone at once', async (t) =>
   await b.leave()
   t.equal(b.isMember(), false)
   t.throws(() => requireMember(b), StoreUnavailable)
+  await t.rejects(joinIfNeeded(b), StoreUnavailable)
   t.equal(await a.isGone(b.self().id), true)
   await a.tick()
   t.strictSame(lost, [b.self().id])
@@ -169,4 +172,36 @@ t.test('a node beats once between the look of another and its fence: it stays', 
   t.equal((await documents.deleteOne({ _id: b.self().id, beat: before?.beat ?? -1 })).deletedCount, 0)
   await world.seconds(2, a)
   t.equal(await a.isGone(b.self().id), false)
+})
+
+t.test('a node that does not know whether it is a member asks before it gives up', async (t) => {
+  const world = await nodeWorld(t)
+  const nodes = await world.joined('a', 'b')
+  const [a, b] = [at(nodes, 0), at(nodes, 1)]
+  const { id } = b.self()
+  await world.seconds(5, a)
+  t.equal(b.isMember(), false)
+  t.strictSame(await Promise.all([b.confirm(), b.confirm()]), [true, true])
+  t.equal(b.self().id, id)
+  await world.seconds(8, a)
+  t.equal(await b.confirm(), true)
+  t.not(b.self().id, id, 'the others have gone on without it')
+  await world.seconds(5, a)
+  world.double.fail({ command: 'update', times: 2, with: { code: 10107, codeName: 'NotWritablePrimary' } })
+  t.equal(await b.confirm(), false)
+  await t.resolves(joinIfNeeded(b))
+})
+
+t.test('the document of a node says whether it takes requests', async (t) => {
+  const world = await nodeWorld(t)
+  const { createMembership } = await import('../../src/nodes/membership.ts')
+  let isReady = false
+  const node = createMembership({ ...world.database, name: 'n', log: world.log, isReady: () => isReady })
+  const document = () =>
+    world.database.database.collection<{ _id: string }>(NODES).findOne({ _id: node.self().id })
+  await node.tick()
+  t.match(await document(), { name: 'n', beat: 0, ready: false })
+  isReady = true
+  await node.tick()
+  t.match(await document(), { name: 'n', beat: 1, ready: true })
 })

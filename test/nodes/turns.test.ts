@@ -22,7 +22,10 @@ function turnsOf(world: World, nodes: Member, fail?: () => Promise<void>) {
 }
 
 const stored = (world: World) =>
-  world.database.database.collection<{ _id: string; holder: string }>(TURNS).find({}).toArray()
+  world.database.database
+    .collection<{ _id: string; holder: string; wanted?: boolean }>(TURNS)
+    .find({})
+    .toArray()
 
 /** Work that ends when the test says so. */
 function gate() {
@@ -121,21 +124,23 @@ t.test(
     await next
     t.strictSame(order, ['git 7', 'work'])
 
-    // The one that was fenced out may not begin anything, and does not free what it has lost.
+    // The one that was fenced out waits like all, as another incarnation, and does not free what it has lost.
     const second = gate()
     const holding = living.inTurn('git 7', () => second.opened)
     await until('the turn is held', async () => (await stored(world))[0]?.holder === b.self().id)
-    const late = dead.inTurn('git 7', async () => 'late')
+    const before = a.self().id
+    let isLate = false
+    const late = dead.inTurn('git 7', async () => {
+      isLate = true
+    })
     open()
     await lost
-    await t.rejects(late, StoreUnavailable)
-    await dead.idle()
+    await until('it wants the turn', async () => (await stored(world))[0]?.wanted === true)
+    t.not(a.self().id, before)
     t.match(await stored(world), [{ _id: 'git 7', holder: b.self().id }])
+    t.equal(isLate, false)
     second.open()
-    await holding
-    // As another incarnation it waits for its turn like all.
-    await a.tick()
-    t.equal(await dead.inTurn('git 7', async () => 'again'), 'again')
+    await Promise.all([holding, late])
     t.strictSame(dead.takenOver, [])
   },
 )
@@ -176,4 +181,18 @@ t.test('without MongoDB no turn begins, and one that could not be given up is gi
   t.equal(await a.inTurn('k', async () => 'done'), 'done')
   t.equal(await b.inTurn('k', async () => 'next'), 'next')
   t.strictSame(b.takenOver, [])
+})
+
+t.test('a node that has left begins no turn', async (t) => {
+  const world = await nodeWorld(t)
+  const [a] = await world.joined('a')
+  if (a === undefined) throw new Error('no node')
+  const { inTurn, idle } = turnsOf(world, a)
+  await inTurn('k', async () => {})
+  await idle()
+  await a.leave()
+  await t.rejects(
+    inTurn('k', async () => t.fail('it must not begin')),
+    StoreUnavailable,
+  )
 })
