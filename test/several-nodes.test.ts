@@ -2,11 +2,12 @@
 import { mkdir, readdir, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { recordRefs } from '../src/commands/git/record-refs.ts'
 import { decode } from '../src/events/codec.ts'
 import type { DomainEvent } from '../src/events/domain-events.ts'
 import type { EventStore } from '../src/events/event-store.ts'
 import { gitStream, pullStream } from '../src/events/streams.ts'
-import { listRefs } from '../src/git/refs.ts'
+import { listRefs, updateRefs } from '../src/git/refs.ts'
 import { NODES } from '../src/nodes/membership.ts'
 import { reconcileRefs, recoverPushes } from '../src/processes/recovery.ts'
 import { openMongoDatabase } from '../src/projections/mongodb.ts'
@@ -14,6 +15,7 @@ import { gitDirOf } from '../src/services.ts'
 import { type WorkTree, workTree } from './git-client.ts'
 import { sharedStores } from './shared-stores.ts'
 import { startTestServer, statusOf, type TestServer } from './start-server.ts'
+import { aContext } from './stores.ts'
 import { until } from './until.ts'
 
 async function eventsOf(server: TestServer, stream: string): Promise<DomainEvent[]> {
@@ -273,6 +275,68 @@ t.test('two nodes on one data directory', async (t) => {
       [],
     )
     await fourth.stop()
+  })
+
+  await t.test(
+    'moves that another node has not recorded keep their cause when the log has moved on',
+    async (t) => {
+      const { repoId, trees } = await repositoryOf('moved-on')
+      const [main] = await listRefs(gitDirOf(one.services, repoId), 'refs/heads/')
+      const sha = main?.sha ?? ''
+      const moves = ['a', 'b', 'c'].map((name) => ({ ref: `refs/heads/${name}`, from: null, to: sha }))
+      const [a, b, c] = moves
+      if (a === undefined || b === undefined || c === undefined) throw new Error('no moves')
+      t.equal(await updateRefs(gitDirOf(one.services, repoId), [a, b]), 'moved')
+      await recordRefs(two.services, aContext(), repoId, 'push', [b], 0)
+      // It still expects the revision that it had read. The third ref has moved back meanwhile.
+      await recordRefs(one.services, aContext(), repoId, 'push', [a, b, c], 0)
+      t.strictSame(await causesOf(one, repoId), ['auto-init', 'push', 'push'])
+      await refsAgree(t, one, repoId)
+      await trees[0].git('push', '-q', 'origin', ':refs/heads/a')
+      await refsAgree(t, one, repoId)
+    },
+  )
+
+  await t.test('statuses and changes of comments through both nodes at once do not conflict', async (t) => {
+    const { name, repoId } = await repositoryOf('busy')
+    const [main] = await listRefs(gitDirOf(one.services, repoId), 'refs/heads/')
+    const post = (server: TestServer, path: string, body: object) =>
+      server.fetch('alice', `/api/v1/repos/alice/${name}/${path}`, {
+        method: 'POST',
+        body: JSON.stringify(body),
+      })
+    const status = (i: number) =>
+      post(i % 2 === 0 ? one : two, `statuses/${main?.sha}`, { state: 'success', context: `job ${i}` })
+    const answers = await Promise.all(Array.from({ length: 24 }, (_, i) => status(i)))
+    t.strictSame(new Set(answers.map((answer) => answer.status)), new Set([201]))
+
+    const { data: issue } = await alice.repos.issueCreateIssue('alice', name, { title: 'busy' })
+    const index = issue.number ?? 0
+    const { data: comment } = await alice.repos.issueCreateComment('alice', name, index, { body: 'first' })
+    await until('the other node knows the comment', async () => {
+      const path = `/api/v1/repos/alice/${name}/issues/comments/${comment.id}`
+      return (await two.fetch('alice', path)).status === 200
+    })
+    const edit = (i: number) =>
+      one.fetch('alice', `/api/v1/repos/alice/${name}/issues/comments/${comment.id}`, {
+        method: 'PATCH',
+        body: JSON.stringify({ body: `edit ${i}` }),
+      })
+    const add = (i: number) => post(two, `issues/${index}/comments`, { body: `comment ${i}` })
+    const changes = await Promise.all(Array.from({ length: 12 }, (_, i) => [edit(i), add(i)]).flat())
+    t.strictSame(new Set(changes.map((answer) => answer.status)), new Set([200, 201]))
+  })
+
+  await t.test('two site admins cannot end the rights of each other through two nodes', async (t) => {
+    await one.as('bob')
+    const set = (server: TestServer, by: string, login: string, admin: boolean) =>
+      server.fetch(by, `/api/v1/admin/users/${login}`, { method: 'PATCH', body: JSON.stringify({ admin }) })
+    t.equal((await set(one, 'admin', 'bob', true)).status, 200)
+    await until('the other node knows the second admin', async () => {
+      return (await two.fetch('bob', '/api/v1/admin/users')).status === 200
+    })
+    const ended = await Promise.all([set(one, 'admin', 'bob', false), set(two, 'bob', 'admin', false)])
+    t.equal(ended.filter(({ status }) => status === 200).length, 1)
   })
 
   await t.test('a node that is no member answers 503, and the others go on', async (t) => {

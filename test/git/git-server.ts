@@ -38,6 +38,8 @@ export interface GitServerHooks
   check?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   checkAgain?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   record?(updates: readonly RefChange[]): Promise<void>
+  /** The turn of each push; without it, turns within this process. */
+  inTurn?(work: () => Promise<void>): Promise<void>
   maxBytes?: number
 }
 
@@ -80,7 +82,7 @@ export async function startGitServer(root: string, hooks: GitServerHooks = {}): 
         const result = await receivePack(dir, decodeBody(request, encoding), {
           ...options,
           journal,
-          inTurn: (work) => inTurn(dir, work),
+          inTurn: hooks.inTurn ?? ((work) => inTurn(dir, work)),
           key,
           maxBytes: hooks.maxBytes,
           requireSigned: hooks.requireSigned,
