@@ -17,6 +17,7 @@ const LAYERS = [
   ['rights'],
   ['services.ts'],
   ['projections'],
+  ['nodes'],
   ['events'],
   ['git', 'attachments'],
   ['http'],

@@ -46,6 +46,7 @@ import { limitProxiedRequests } from './http/proxied-requests.ts'
 import { limitBodies } from './http/request-bodies.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
 import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests.ts'
+import { joinIfNeeded } from './nodes/nodes.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
@@ -78,6 +79,9 @@ import { isUpgradePath, sendUpgradeProblem, upgradeHttpRoutes } from './upgrade/
 const API = '/api/v1'
 /** Request ids that we accept from clients: short and printable. Other requests get a new id. */
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/
+
+/** They tell how this node is, also when the others have gone on without it. */
+const OF_THE_NODE = new Set(['/healthz', '/livez'])
 
 /** One plugin for each file of routes, grouped by resource. The order doesn't matter. */
 const API_ROUTES = [
@@ -212,6 +216,10 @@ export async function buildApp(
     reply.header('X-Request-Id', request.id)
     reply.header('X-Content-Type-Options', 'nosniff')
     done()
+  })
+  app.addHook('onRequest', (request, _reply, done) => {
+    if (services.nodes.isMember() || OF_THE_NODE.has(request.routeOptions.url ?? '')) done()
+    else joinIfNeeded(services.nodes).then(() => done(), done)
   })
   refuseCrossSite(app, services.publicUrl)
   parseJsonBodies(app)

@@ -1,5 +1,5 @@
 /** Helpers for files and directories: whether they exist, and how they survive a power cut. */
-import { access, open, opendir } from 'node:fs/promises'
+import { access, open, opendir, stat } from 'node:fs/promises'
 
 /** Flushes a file, or the names in a directory, to disk. Does nothing when it no longer exists. */
 export async function flush(path: string): Promise<void> {
@@ -40,3 +40,14 @@ export async function namesIn(directory: string): Promise<string[]> {
 export async function exists(path: string): Promise<boolean> {
   return (await unlessMissing(access(path).then(() => true))) ?? false
 }
+
+/** No setting lets one piece of work take more than a day. One hour more is more than clocks may differ. */
+const ABANDONED_MS = 25 * 60 * 60_000
+
+/** When a file or directory was last written, in milliseconds since 1970; undefined when it does not exist. */
+export async function writtenAt(path: string): Promise<number | undefined> {
+  return (await unlessMissing(stat(path)))?.mtimeMs
+}
+
+/** Whether a time (milliseconds since 1970) is so long ago that no server works any more on what was written then. */
+export const isAbandoned = (written: number) => written < Date.now() - ABANDONED_MS

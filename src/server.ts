@@ -25,10 +25,9 @@ import { headBranches } from './processes/head-branches.ts'
 import { ownerVisibility } from './processes/owner-visibility.ts'
 import { createProcessRunner } from './processes/process-manager.ts'
 import { pullHeads } from './processes/pull-heads.ts'
-import { finishDeletions, recoverMerges, recoverPushes } from './processes/recovery.ts'
+import { finishDeletions, recoverMerges, recoverPushes, takeOverTurn } from './processes/recovery.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
 import { createLiveEvents } from './projections/live-events.ts'
-import { onlyMember } from './projections/membership.ts'
 import { createProjector } from './projections/projector.ts'
 import type { Touched } from './projections/read-store.ts'
 import { createRebuild } from './projections/rebuild.ts'
@@ -36,7 +35,7 @@ import { createViews, READ_MODELS } from './projections/views.ts'
 import { createOpenRequests } from './rights/open-requests.ts'
 import { secretCollections } from './rights/secrets.ts'
 import type { Services } from './services.ts'
-import { openEvents, openReadStores } from './stores.ts'
+import { openEvents, openNodes, openReadStores } from './stores.ts'
 import { createUpgradeAnswers } from './upgrade/answers.ts'
 import { startGrpc } from './upgrade/grpc-server.ts'
 import { historyJson } from './wire/history.ts'
@@ -86,7 +85,6 @@ const FREE_SPARES_AFTER_MS = 10_000
  */
 export async function startServer(config: Config, logger: FastifyBaseLogger) {
   const log = logger.child({ node: config.nodeName })
-  const startedAt = Date.now()
   makePrivateFiles()
   limitGitMemory(config.gitMemoryBytes)
   await prepareLaunches()
@@ -112,8 +110,17 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   setMaxListeners(0, signal)
   const events = await openEvents(config)
   if (config.eventStoreUrl === undefined) await requireReadableEnd(events)
-  const membership = onlyMember()
-  const { generations, readStore, secrets } = await openReadStores(config, membership)
+  let isRecovered = false
+  const {
+    nodes,
+    turns,
+    close: leaveNodes,
+  } = await openNodes(config, {
+    log,
+    isReady: () => isRecovered && !signal.aborted,
+    takeOver: (key) => takeOverTurn(services, key),
+  })
+  const { generations, readStore, secrets } = await openReadStores(config, nodes)
   const views = createViews(readStore, (model) =>
     projector.status().some(({ name, stopped }) => name === model && stopped !== undefined),
   )
@@ -127,10 +134,13 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     openRequests.exchanged(collection)
     upgrade.exchanged(collection)
   }
-  const projector = createProjector(log, events, readStore, READ_MODELS, applied, { membership, forget })
+  const projector = createProjector(log, events, readStore, READ_MODELS, applied, {
+    membership: nodes,
+    forget,
+  })
   generations.onExchanged(forget)
   const openRequests = createOpenRequests(views)
-  const upgrade = createUpgradeAnswers(readStore, projector, await events.lastPosition())
+  const upgrade = createUpgradeAnswers(readStore, projector, await events.lastPosition(), nodes.isMember)
 
   let publicUrl = config.publicUrl ?? ''
   const services: Services = {
@@ -140,6 +150,8 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     readStore,
     views,
     secrets,
+    nodes,
+    turns,
     projector,
     rebuilder: createRebuild({
       events,
@@ -150,13 +162,17 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     }),
     gitDir,
     gitLimits: createGitLimits(config),
-    pushJournal: await openPushJournal(join(config.dataDir, 'pushes')),
-    attachments: await openAttachmentFiles(join(config.dataDir, 'attachments')),
+    pushJournal: await openPushJournal(join(config.dataDir, 'pushes'), {
+      owners: isShared(config) ? { self: () => nodes.self().id, isGone: nodes.isGone } : undefined,
+    }),
+    attachments: await openAttachmentFiles(join(config.dataDir, 'attachments'), {
+      isShared: isShared(config),
+    }),
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }
   const processes = [pullHeads, scheduledMerges, headBranches, attachmentRemoval, ownerVisibility].map(
-    (manager) => createProcessRunner(log, events, readStore, projector, manager(services), membership),
+    (manager) => createProcessRunner(log, events, readStore, projector, manager(services), nodes),
   )
 
   await secrets.prepare(secretCollections)
@@ -167,7 +183,6 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   // Delay the cleanup so that it doesn't slow the start. If it fails, the next start repeats it.
   services.rebuilder.freeSpares(READ_MODELS, FREE_SPARES_AFTER_MS).catch(() => {})
 
-  let isRecovered = false
   const state = () => ({
     recovered: isRecovered,
     processes: processes.map((runner) => runner.status()),
@@ -195,7 +210,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     while (!signal.aborted && !(await projector.waitFor(last, 1000)));
     if (signal.aborted) return
     await finishDeletions(services)
-    await recoverMerges(services, startedAt)
+    await recoverMerges(services)
     await removeOrphans(services)
     for (const runner of processes) await runner.start()
     isRecovered = true
@@ -209,7 +224,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
         if (!isRecovered) await recover()
         else {
           await recoverPushes(services)
-          await recoverMerges(services, startedAt)
+          await recoverMerges(services)
         }
       } catch (error) {
         log.warn({ err: error }, 'the recovery failed; it will be repeated')
@@ -254,6 +269,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     await recovering
     await Promise.all(processes.map((runner) => runner.stop()))
     await projector.stop()
+    await leaveNodes()
     await objectReaders.close(gitDir)
     await Promise.all([events.close(), readStore.close(), secrets.close()])
     unlock()

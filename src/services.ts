@@ -5,11 +5,13 @@ import type { Config } from './config.ts'
 import type { EventStore } from './events/event-store.ts'
 import type { GitLimits } from './git/limits.ts'
 import type { PushJournal } from './git/push-journal.ts'
+import type { Nodes } from './nodes/nodes.ts'
 import type { LiveEvents } from './projections/live-events.ts'
 import type { Projector } from './projections/projector.ts'
 import type { ReadStore } from './projections/read-store.ts'
 import type { Rebuilder } from './projections/rebuild.ts'
 import type { Views } from './projections/views.ts'
+import type { InTurn } from './turns.ts'
 
 export interface Services {
   config: Config
@@ -20,6 +22,10 @@ export interface Services {
   views: Views
   /** Password and token hashes. They have their own store, which is never rebuilt from the log. */
   secrets: ReadStore
+  /** This node and the others. */
+  nodes: Nodes
+  /** Runs work one at a time per key, on all nodes. Keys name things by their ids, so they are the same everywhere. */
+  turns: InTurn
   projector: Projector
   rebuilder: Rebuilder
   /** The directory of the bare repositories, each named `<repoId>.git`. */

@@ -1,16 +1,20 @@
 /** Opens the stores that the configuration names: embedded ones by default, servers when a URL is set. */
 import { join } from 'node:path'
-import type { Config } from './config.ts'
+import { type Config, isShared } from './config.ts'
 import { DataDirInUse } from './data-lock.ts'
 import type { EventStore } from './events/event-store.ts'
 import { openSqliteEventStore } from './events/sqlite.ts'
 import { writtenBy } from './events/written-by.ts'
+import { joinNodes, type MembershipOptions } from './nodes/membership.ts'
+import { aloneNode, type Nodes } from './nodes/nodes.ts'
+import type { NodeTurnsOptions } from './nodes/turns.ts'
 import { withGenerations } from './projections/generations.ts'
 import { onlyMember } from './projections/membership.ts'
 import { sharedGenerations } from './projections/shared-generations.ts'
 import { openSqliteReadStore } from './projections/sqlite.ts'
 import { READ_MODELS } from './projections/views.ts'
 import { shareSecrets } from './rights/secrets.ts'
+import { createTurns, type InTurn } from './turns.ts'
 
 /** The file of the embedded log in a data directory. */
 export const eventsFile = (dataDir: string) => join(dataDir, 'events.db')
@@ -56,4 +60,49 @@ export async function openReadStores({ mongodbUrl, dataDir }: Config, membership
   const versions = new Map(READ_MODELS.map(({ collection, version }) => [collection.name, version]))
   const generations = sharedGenerations(documents, documents.shared, versions, membership)
   return { generations, readStore: generations.current, secrets }
+}
+
+/** This node among the others, and the turns that they take. */
+export interface OpenNodes {
+  nodes: Nodes
+  turns: InTurn
+  /** Waits until no turn is held, and leaves the others. */
+  close(): Promise<void>
+}
+
+/** Few commands run at a time, and a beat must not wait behind those of requests: so nodes have connections of their own. */
+const NODE_CONNECTIONS = 16
+
+/**
+ * Joins the other nodes of the same stores. On embedded stores there are none: then a turn costs what it costs within a
+ * process.
+ * @throws StoreUnavailable when MongoDB does not let this node join
+ */
+export async function openNodes(
+  config: Config,
+  options: Pick<MembershipOptions, 'log' | 'isReady'> & Pick<NodeTurnsOptions, 'takeOver'>,
+): Promise<OpenNodes> {
+  const { mongodbUrl, nodeName: name } = config
+  if (mongodbUrl === undefined || !isShared(config)) {
+    return { nodes: aloneNode(name), turns: createTurns(), close: async () => {} }
+  }
+  const { openMongoDatabase } = await import('./projections/mongodb.ts')
+  const { createNodeTurns } = await import('./nodes/turns.ts')
+  const database = openMongoDatabase(mongodbUrl, 'the nodes', { maxPoolSize: NODE_CONNECTIONS })
+  try {
+    const nodes = await joinNodes({ ...database, ...options, name })
+    const { inTurn, idle } = createNodeTurns({ ...database, ...options, nodes })
+    return {
+      nodes,
+      turns: inTurn,
+      async close() {
+        await idle()
+        await nodes.leave()
+        await database.close()
+      },
+    }
+  } catch (error) {
+    await database.close()
+    throw error
+  }
 }

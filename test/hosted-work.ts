@@ -6,9 +6,9 @@
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { inGitTurn } from '../src/commands/git/git-turn.ts'
 import { recordAndMoveHeads } from '../src/commands/pull-requests/move-heads.ts'
 import { listRefs, type RefChange, resolveRef, updateRefs } from '../src/git/refs.ts'
-import { inTurn } from '../src/turns.ts'
 import { type Content, writeContents } from './commands/pull-requests/contents.ts'
 import { GIT_ENVIRONMENT, gitIn, gitWithInput, type Test, type WorkTree } from './git-client.ts'
 import type { TestServer } from './start-server.ts'
@@ -154,14 +154,14 @@ export async function hostedWork(test: Test, server: TestServer, hosted: Hosted)
     const account = await services.views.accounts.findOne({ loginKey: login })
     if (account === undefined) throw new Error(`there is no ${login}`)
     const context = aContext({ actor: { id: account.id, login } })
-    await inTurn(bare, async () => {
+    await inGitTurn(services, repoId, async (since) => {
       const before = new Map((await listRefs(bare)).map(({ ref, sha }) => [ref, sha]))
       const changes = [...wanted]
         .map(([ref, to]): RefChange => ({ ref, from: before.get(ref) ?? null, to }))
         .filter(({ from, to }) => from !== to)
       const outcome = await updateRefs(bare, changes)
       if (outcome !== 'moved') throw new Error(`the refs did not move: ${outcome}`)
-      await recordAndMoveHeads(services, context, repoId, 'push', changes)
+      await recordAndMoveHeads(services, context, repoId, 'push', changes, since)
     })
     for (const [ref, to] of wanted) {
       if (!ref.startsWith(HEADS)) continue

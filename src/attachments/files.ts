@@ -3,9 +3,9 @@
  * flushed before an event mentions it, and it never changes.
  */
 import { createHash, type Hash } from 'node:crypto'
-import { type FileHandle, mkdir, open, opendir, rename, rm } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, opendir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { flush, unlessMissing } from '../disk.ts'
+import { flush, isAbandoned, namesIn, unlessMissing, writtenAt } from '../disk.ts'
 import { HEAD_BYTES } from './file-kind.ts'
 
 /** A received file, flushed to disk under a temporary name. */
@@ -46,12 +46,16 @@ const BATCH = 500
 /** Flush after each 64 MB, so that a huge file doesn't stall the disk at its end. */
 const FLUSH_EVERY = 64 * 1024 * 1024
 
-/** Opens (or makes) the directory; one process at a time may have it open. */
-export async function openAttachmentFiles(directory: string) {
+/**
+ * Opens (or makes) the directory. One process at a time may have it open, unless all open it with `isShared`. Then only
+ * files are removed that are so old that no other process can be receiving them.
+ */
+export async function openAttachmentFiles(directory: string, { isShared = false } = {}) {
   const incoming = join(directory, 'incoming')
   // Remove the half-received files of an earlier process.
-  await rm(incoming, { recursive: true, force: true })
+  if (!isShared) await rm(incoming, { recursive: true, force: true })
   await mkdir(incoming, { recursive: true })
+  if (isShared) await removeAbandoned(incoming)
   await flush(directory)
 
   /** Files that this process has kept; their events may not be visible to `removeUnknown` yet. Undefined after it. */
@@ -131,7 +135,10 @@ export async function openAttachmentFiles(directory: string) {
         const kept = await known(batch)
         for (const uuid of batch) {
           if (kept.has(uuid)) continue
-          await rm(join(directory, pathOf(uuid)), { force: true })
+          const path = join(directory, pathOf(uuid))
+          // The event of another process's file may be about to come.
+          if (isShared && !isAbandoned((await unlessMissing(stat(path)))?.ctimeMs ?? Date.now())) continue
+          await rm(path, { force: true })
           removed += 1
         }
       }
@@ -146,6 +153,13 @@ export async function openAttachmentFiles(directory: string) {
       keptHere = undefined
       return removed
     },
+  }
+}
+
+async function removeAbandoned(incoming: string): Promise<void> {
+  for (const name of await namesIn(incoming)) {
+    const path = join(incoming, name)
+    if (isAbandoned((await writtenAt(path)) ?? Date.now())) await rm(path, { force: true })
   }
 }
 

@@ -1,30 +1,70 @@
 /** Removes what git processes leave behind when they are killed during a write. */
-import { opendir, rm, stat } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { open, opendir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { namesIn, unlessMissing } from '../disk.ts'
+import { isAbandoned, namesIn, unlessMissing, writtenAt } from '../disk.ts'
 
 /**
  * Removes the locks of refs and the half-received objects that were last written before `before` (milliseconds
  * since 1970). The processes that wrote them must have ended.
  */
 export async function removeLeftovers(dir: string, before: number): Promise<void> {
-  for (const name of ['packed-refs.lock', 'packed-refs.new', 'HEAD.lock'])
-    await removeOld(join(dir, name), before)
-  for await (const path of filesBelow(join(dir, 'refs'))) {
-    if (path.endsWith('.lock')) await removeOld(path, before)
+  const isOld = (written: number) => written < before
+  await removeLocks(dir, isOld)
+  await removeObjects(dir, isOld)
+}
+
+/** git holds the lock of one ref for a moment only. Longer ones are held in the turn of the repository's refs. */
+const LOCK_MS = 5_000
+
+/**
+ * The same for a repository in which other servers work, too. To be called in the turn of its refs: then the locks of
+ * branches and tags are nobody's. Objects stay until they are so old that no server can be receiving them.
+ */
+export async function removeAbandoned(dir: string): Promise<void> {
+  const now = await unlessMissing(timeOfFiles(join(dir, 'objects', 'pack')))
+  // The repository was deleted.
+  if (now === undefined) return
+  await removeLocks(dir, (written) => written < now - LOCK_MS)
+  await removeObjects(dir, isAbandoned)
+}
+
+/** The time now by the clock of the file system, which may be on another machine. */
+async function timeOfFiles(directory: string): Promise<number> {
+  const path = join(directory, `tmp_time_${randomUUID()}`)
+  const handle = await open(path, 'wx')
+  try {
+    return (await handle.stat()).mtimeMs
+  } finally {
+    await handle.close()
+    await rm(path, { force: true })
   }
+}
+
+/** Decides by the time when something was last written, in milliseconds since 1970. */
+type IsOld = (written: number) => boolean
+
+async function removeLocks(dir: string, isOld: IsOld): Promise<void> {
+  for (const name of ['packed-refs.lock', 'packed-refs.new', 'HEAD.lock'])
+    await removeOld(join(dir, name), isOld)
+  for await (const path of filesBelow(join(dir, 'refs'))) {
+    if (path.endsWith('.lock')) await removeOld(path, isOld)
+  }
+}
+
+async function removeObjects(dir: string, isOld: IsOld): Promise<void> {
   for (const [directory, prefix] of [
     [join(dir, 'objects'), 'tmp_objdir-'],
     [join(dir, 'objects', 'pack'), 'tmp_'],
   ] as const) {
     const names = (await namesIn(directory)).filter((name) => name.startsWith(prefix))
-    for (const name of names) await removeOld(join(directory, name), before)
+    for (const name of names) await removeOld(join(directory, name), isOld)
   }
 }
 
-async function removeOld(path: string, before: number): Promise<void> {
-  const found = await unlessMissing(stat(path))
-  if (found !== undefined && found.mtimeMs < before) await rm(path, { recursive: true, force: true })
+async function removeOld(path: string, isOld: IsOld): Promise<void> {
+  const written = await writtenAt(path)
+  if (written !== undefined && isOld(written)) await rm(path, { recursive: true, force: true })
 }
 
 async function* filesBelow(directory: string): AsyncGenerator<string> {

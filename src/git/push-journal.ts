@@ -3,17 +3,35 @@
  * not know yet. A marker is written before git gets its first byte, and removed when the moved refs are recorded.
  */
 import { randomUUID } from 'node:crypto'
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { flush, unlessMissing } from '../disk.ts'
+import { flush, isAbandoned, unlessMissing, writtenAt } from '../disk.ts'
 import { signalGroup } from './child-process.ts'
-import { removeLeftovers } from './leftovers.ts'
+import { removeAbandoned, removeLeftovers } from './leftovers.ts'
 
 export interface PushMarker {
   /** The caller's key of the repository. */
   key: string
   file: string
+}
+
+/** What a marker's file says. */
+interface Content {
+  /** The git process that leads its group; undefined when there was none. */
+  pid: number | undefined
+  /** The server that wrote the marker; undefined in markers of earlier versions. */
+  owner: string | undefined
+  /** Where the process id means something: the machine since its start, and the container. */
+  place: string | undefined
+}
+
+/** The servers that use the same journal. */
+export interface Owners {
+  /** The name of this server in its markers. */
+  self(): string
+  /** Whether the server that wrote a marker has ended, so that another one may settle its pushes. */
+  isGone(owner: string): Promise<boolean>
 }
 
 /** A push that git has done and that the log does not have. */
@@ -27,28 +45,62 @@ export type PushJournal = Awaited<ReturnType<typeof openPushJournal>>
 
 const KEY = /^[A-Za-z0-9_.]{1,100}$/
 const MARKER = /^([A-Za-z0-9_.]{1,100})-[0-9a-f-]{36}\.json$/
+/** Earlier versions wrote no owner and no place. */
+const CONTENT =
+  /^\{"key":"[^"]*","pid":(?<pid>\d{1,15})(,"owner":"(?<owner>[^"]*)")?(,"place":"(?<place>[^"]*)")?\}$/
 /** How long git may take to end without a signal. */
 const TIMEOUT_MS = 10_000
 /** How long git may take to end after a signal. */
 const GRACE_MS = 2_000
+/** How long a git process may still move refs on another machine, after its server has ended. */
+const ELSEWHERE_MS = 60_000
 
-/** Opens (or makes) the journal in a directory; one process at a time may have it open. */
-export async function openPushJournal(directory: string, { timeout = TIMEOUT_MS } = {}) {
+/**
+ * Opens (or makes) the journal in a directory. One process at a time may have it open, unless each one that has is among
+ * the `owners` of the others.
+ */
+export async function openPushJournal(
+  directory: string,
+  { timeout = TIMEOUT_MS, owners }: { timeout?: number; owners?: Owners | undefined } = {},
+) {
   await mkdir(directory, { recursive: true })
+  const place = await placeOfProcesses()
   // Locks that are older than this belong to an earlier process.
   const openedAt = Date.now()
   const busy = new Set<string>()
   /** Why the last recovery could not record a push, by the file of its marker. */
   const failures = new Map<string, UnrecordedPush>()
+  /** When to look again at a push whose git process nobody can see from here, by the file of its marker. */
+  const again = new Map<string, number>()
+
+  async function isOthers(file: string, gone: Map<string, boolean>): Promise<boolean> {
+    if (owners === undefined) return false
+    const content = await contentOf(file)
+    // Another server is writing it, or stopped before it was written.
+    if (content === undefined) return !isAbandoned((await writtenAt(file)) ?? Date.now())
+    const { owner } = content
+    if (owner === undefined || owner === owners.self()) return false
+    const isGone = gone.get(owner) ?? (await owners.isGone(owner))
+    gone.set(owner, isGone)
+    return !isGone
+  }
+
+  /** Removes what ended git processes left. With other servers, call it in the turn of the repository's refs. */
+  async function clean(dir: string, before = openedAt): Promise<void> {
+    await (owners === undefined ? removeLeftovers(dir, before) : removeAbandoned(dir))
+  }
 
   return {
+    clean,
+
     /** Writes a marker; it is on disk when this resolves. `pid` is the git process that leads its group. */
     async begin(key: string, pid: number): Promise<PushMarker> {
       if (!KEY.test(key)) throw new TypeError('a push key is letters, digits, _ and .')
       const file = join(directory, `${key}-${randomUUID()}.json`)
       busy.add(file)
       try {
-        await writeFile(file, JSON.stringify({ key, pid }), { flag: 'wx', flush: true })
+        const content = JSON.stringify({ key, pid, owner: owners?.self(), place })
+        await writeFile(file, content, { flag: 'wx', flush: true })
         await flush(directory)
       } catch (error) {
         await rm(file, { force: true }).catch(() => undefined)
@@ -58,14 +110,23 @@ export async function openPushJournal(directory: string, { timeout = TIMEOUT_MS 
       return { key, file }
     },
 
-    /** Removes the marker: the push is recorded, or it did nothing. */
+    /**
+     * Removes the marker: the push is recorded, or it did nothing. The marker of a push of which a git process may still
+     * run on another machine stays for a minute; then it is unfinished once more.
+     */
     async finish({ file }: PushMarker): Promise<void> {
+      if (again.get(file) === Number.POSITIVE_INFINITY) {
+        again.set(file, performance.now() + ELSEWHERE_MS)
+        failures.delete(file)
+        return
+      }
       // No flush: when the marker reappears after a power cut, it only costs one comparison.
       try {
         await rm(file, { force: true })
       } finally {
         busy.delete(file)
         failures.delete(file)
+        again.delete(file)
       }
     },
 
@@ -85,38 +146,58 @@ export async function openPushJournal(directory: string, { timeout = TIMEOUT_MS 
     },
 
     /**
-     * The markers of pushes that this process is not working on: those of earlier processes, and abandoned ones.
+     * The markers of pushes that nobody is working on: those of servers that are gone, and own abandoned ones. `of`:
+     * only those of this repository.
      * For each marker, the caller calls `settle`, compares the repository's refs with the log, records the
      * differences, and calls `finish`.
      */
-    async unfinished(): Promise<PushMarker[]> {
+    async unfinished(of?: string): Promise<PushMarker[]> {
       const markers: PushMarker[] = []
+      const gone = new Map<string, boolean>()
       for (const name of (await readdir(directory)).sort()) {
         const key = MARKER.exec(name)?.[1]
         const file = join(directory, name)
-        if (key !== undefined && !busy.has(file)) markers.push({ key, file })
+        if (key === undefined || (of !== undefined && of !== key) || busy.has(file)) continue
+        if ((again.get(file) ?? 0) > performance.now() || (await isOthers(file, gone))) continue
+        markers.push({ key, file })
       }
       return markers
     },
 
     /**
      * Waits up to 10 seconds until the git process of a push has ended, and then ends it. Then removes what it left:
-     * locks and half-received objects. Call this for markers of an earlier process before requests are served.
+     * locks and half-received objects. Call this for markers of an earlier process before requests are served; with other
+     * servers, in the turn of the repository's refs.
      */
     async settle({ file }: PushMarker, dir: string): Promise<void> {
-      const pid = await readPid(file)
+      const { pid: led, place: there } = (await contentOf(file)) ?? {}
+      const isElsewhere = led !== undefined && there !== undefined && there !== place
+      if (isElsewhere && owners !== undefined && !again.has(file)) again.set(file, Number.POSITIVE_INFINITY)
+      const pid = isElsewhere ? undefined : led
       const isRunning = pid !== undefined && (await isReceivePack(pid, dir))
       if (isRunning) await endProcess(pid, dir, timeout)
-      await removeLeftovers(dir, isRunning ? Date.now() : openedAt)
+      await clean(dir, isRunning ? Date.now() : openedAt)
     },
   }
 }
 
-/** The process id in a marker; undefined when the marker is not complete. Then git received nothing. */
-async function readPid(file: string): Promise<number | undefined> {
+/** What a marker says; undefined when it is not complete. Then git received nothing. */
+async function contentOf(file: string): Promise<Content | undefined> {
   const text = (await unlessMissing(readFile(file, 'utf8'))) ?? ''
-  const pid = Number(/^\{"key":"[^"]*","pid":(\d{1,15})\}$/.exec(text)?.[1])
-  return pid > 1 ? pid : undefined
+  const found = CONTENT.exec(text)?.groups
+  if (found === undefined) return undefined
+  const pid = Number(found.pid)
+  return { pid: pid > 1 ? pid : undefined, owner: found.owner, place: found.place }
+}
+
+/** Tells apart machines, their starts, and containers: each has process ids of its own. Undefined without /proc. */
+async function placeOfProcesses(): Promise<string | undefined> {
+  try {
+    const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8')
+    return `${boot.trim()} ${await readlink('/proc/self/ns/pid')}`
+  } catch {
+    return undefined
+  }
 }
 
 /** Whether this process is git receiving a push. After git has ended, another process may get the same id. */

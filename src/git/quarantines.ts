@@ -17,10 +17,11 @@ const pushes = new Map<string, Pushes>()
 /**
  * Runs a push into the repository at `dir`. `work` calls `brokenOff` when git was ended by a signal: it may have had no
  * time to clean up. If another push is running then, what is left stays until the next one that is ended, or the
- * next start.
+ * next start. With `isShared`, other servers may receive pushes, too: then it stays until it is old (`leftovers.ts`).
  */
 export async function withQuarantine<T>(
   dir: string,
+  isShared: boolean,
   work: (brokenOff: () => Promise<void>) => Promise<T>,
 ): Promise<T> {
   const own = pushes.get(dir) ?? { running: 0, begun: 0 }
@@ -30,7 +31,7 @@ export async function withQuarantine<T>(
   try {
     return await work(async () => {
       const { begun } = own
-      if (own.running > 1) return
+      if (isShared || own.running > 1) return
       const objects = join(dir, 'objects')
       const left = (await namesIn(objects)).filter((name) => name.startsWith(QUARANTINE))
       // A push that has begun meanwhile may own one of them.

@@ -1,6 +1,5 @@
 /** Receives a push: refuses it before git sees it, or lets git do it, records it, and only then answers. */
 import type { Readable } from 'node:stream'
-import { inTurn } from '../turns.ts'
 import { type ArrivedPush, borrowedObject } from './borrowed-objects.ts'
 import { failureOf, NO_MEMORY } from './child-process.ts'
 import type { GitConfig } from './environment.ts'
@@ -57,6 +56,13 @@ const TOO_LARGE_BY = 1024 * 1024
 
 export interface ReceiveOptions extends TransferOptions, TrustedKeys {
   journal: PushJournal
+  /**
+   * Runs work when it is this repository's turn: one push at a time, on all servers that use the repository. Called
+   * once for each push that git does. When it rejects before it has begun the work, git moves nothing.
+   */
+  inTurn(work: () => Promise<void>): Promise<void>
+  /** Whether other servers may work on the repository: then what git leaves behind may be theirs. */
+  isShared?: boolean
   /** The key of this repository in the journal. */
   key: string
   /** Largest pack in bytes; no limit when it is not set. */
@@ -84,8 +90,8 @@ export interface ReceiveOptions extends TransferOptions, TrustedKeys {
   /**
    * Records what a push did, before the client gets its answer. Not called when no ref moved.
    *
-   * Called inside `inTurn(dir, …)`, so for one push per repository at a time. Other code that moves refs may use the
-   * same turns, but `record` itself must not: it would wait for itself.
+   * Called inside `inTurn`, so for one push per repository at a time. Other code that moves refs may use the same
+   * turns, but `record` itself must not: it would wait for itself.
    *
    * The log may know a move already: two pushes made the same move, or a recovery was faster. After a failure,
    * `from` may be older than the log. So trust only `to`.
@@ -129,7 +135,7 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
     const pack = await readSentPack(held.stream(push.packStart), held.size - push.packStart)
     const hook = await preparePushHook(dir, push.commands, options)
     try {
-      return await withQuarantine(dir, (brokenOff) =>
+      return await withQuarantine(dir, options.isShared ?? false, (brokenOff) =>
         runAndRecord(dir, { push, held, pack }, brokenOff, {
           ...options,
           asks: true,
@@ -181,9 +187,11 @@ async function runAndRecord(
       ? undefined
       : await refusalOf(() => borrowed({ dir, quarantine, timeout: workMs, ...arrived }))
   let updates: RefChange[] = []
+  let hasTurn = false
   try {
     // The turn begins before the refs move, so that nothing is decided between the question and the record.
-    await inTurn(dir, async () => {
+    await options.inTurn(async () => {
+      hasTurn = true
       if (channel !== undefined && quarantine !== undefined) {
         refusal ??= await refusalOf(() => options.checkAgain?.(push.commands))
         answerHook(channel, refusal === undefined)
@@ -194,6 +202,12 @@ async function runAndRecord(
       if (updates.length > 0) await options.record(updates)
     })
   } catch (error) {
+    if (channel !== undefined && quarantine !== undefined && !hasTurn) {
+      answerHook(channel, false)
+      await running
+      await options.journal.finish(marker).catch(() => undefined)
+      throw error
+    }
     if (!(error instanceof RepositoryMissing)) {
       options.journal.abandon(marker)
       throw new PushUnrecorded('the push is done but not recorded yet', { cause: error })

@@ -1,8 +1,8 @@
 /** Makes and deletes bare repositories, each atomically. */
 import { randomUUID } from 'node:crypto'
 import { readdir, rename, rm } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
-import { flush, hasCode, isMissing } from '../disk.ts'
+import { dirname, join } from 'node:path'
+import { flush, hasCode, isAbandoned, isMissing, writtenAt } from '../disk.ts'
 import { branchRef } from './names.ts'
 import { objectReaders } from './object-readers.ts'
 import { gitOutput } from './run.ts'
@@ -59,10 +59,16 @@ export async function deleteRepository(dir: string): Promise<void> {
   await rm(gone, { recursive: true, force: true, maxRetries: 3 })
 }
 
-/** Removes what a crash left of repositories in `parent` that were being made or deleted. Call it at start. */
-export async function sweepRepositories(parent: string): Promise<void> {
+/**
+ * Removes what a crash left of repositories in `parent` that were being made or deleted. Call it at start. When other
+ * servers use the directory, only what is so old that none of them can be making or deleting it.
+ */
+export async function sweepRepositories(parent: string, { isShared = false } = {}): Promise<void> {
   for (const name of await readdir(parent)) {
-    if (UNFINISHED.test(basename(name))) await rm(join(parent, name), { recursive: true, force: true })
+    if (!UNFINISHED.test(name)) continue
+    const path = join(parent, name)
+    if (isShared && !isAbandoned((await writtenAt(path)) ?? Date.now())) continue
+    await rm(path, { recursive: true, force: true })
   }
 }
 

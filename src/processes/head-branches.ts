@@ -7,14 +7,13 @@ import { deleteHeadBranch } from '../commands/pull-requests/delete-head-branch.t
 import { mergeTurn } from '../commands/pull-requests/finish-merge.ts'
 import { unlessDeleted } from '../commands/pull-requests/move-heads.ts'
 import type { Services } from '../services.ts'
-import { inTurn } from '../turns.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
 
 export function headBranches(services: Services): ProcessManager {
   return processManager('head_branches', {
     async PullRequestMerged(context, { data: { repoId, index, mergedBy, deleteBranch } }) {
       if (!deleteBranch) return
-      await inTurn(mergeTurn(repoId), async () => {
+      await services.turns(mergeTurn(repoId), async () => {
         const state = await pulls.load(services, { repoId, index })
         if (state.status !== 'merged' || state.headBranchDeleted) return
         await deleteHeadBranch(services, context, state, mergedBy).catch(unlessDeleted)

@@ -7,37 +7,25 @@ import { readdir } from 'node:fs/promises'
 import { pulls, repositories } from '../commands/aggregates.ts'
 import { eachOne } from '../commands/each-one.ts'
 import { newContext } from '../commands/execute.ts'
+import { gitTurn } from '../commands/git/git-turn.ts'
 import { recordRefs } from '../commands/git/record-refs.ts'
+import { recordedRefs } from '../commands/git/recorded-refs.ts'
 import { finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
 import { unlessDeleted } from '../commands/pull-requests/move-heads.ts'
-import { decode } from '../events/codec.ts'
+import { isShared } from '../config.ts'
+import type { IssueRef } from '../events/domain-events.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
-import { gitStream } from '../events/streams.ts'
-import { removeLeftovers } from '../git/leftovers.ts'
+import type { PushMarker } from '../git/push-journal.ts'
 import { listRefs } from '../git/refs.ts'
 import { deleteRepository, sweepRepositories } from '../git/repository.ts'
+import { documentsNow } from '../rights/documents-now.ts'
 import { gitDirOf, type Services } from '../services.ts'
-import { inTurn } from '../turns.ts'
 
 const recoveryContext = () => newContext(null, randomUUID())
 
-/** The refs of a repository as the log has them. */
-async function recordedRefs(services: Services, repoId: number): Promise<Map<string, string>> {
-  const refs = new Map<string, string>()
-  for await (const recorded of services.events.readStream(gitStream(repoId))) {
-    const event = decode(recorded)
-    if (event.type !== 'RefsUpdated') continue
-    for (const { ref, to } of event.data.refs) {
-      if (to === null) refs.delete(ref)
-      else refs.set(ref, to)
-    }
-  }
-  return refs
-}
-
 /** Records the refs that differ between git and the log. Resolves to their number. */
 export async function reconcileRefs(services: Services, repoId: number): Promise<number> {
-  const recorded = await recordedRefs(services, repoId)
+  const { refs: recorded, revision } = await recordedRefs(services, repoId)
   const refs = await listRefs(gitDirOf(services, repoId)).catch(unlessDeleted)
   const actual = new Map(
     (refs ?? [])
@@ -48,58 +36,88 @@ export async function reconcileRefs(services: Services, repoId: number): Promise
   const moved = [...names]
     .map((ref) => ({ ref, from: recorded.get(ref) ?? null, to: actual.get(ref) ?? null }))
     .filter(({ from, to }) => from !== to)
-  await recordRefs(services, recoveryContext(), repoId, 'recovered', moved)
+  await recordRefs(services, recoveryContext(), repoId, 'recovered', moved, revision)
   return moved.length
 }
 
 /**
- * Records pushes without an event: an earlier process died during the push (found before the first request), or the
- * event could not be written (found while the server runs). A push that cannot be recorded is named in the log and in
- * `/healthz`, and is tried again next time. It does not stop the others, nor the start.
+ * Records pushes without an event: a process died during the push (found before the first request, or by another node),
+ * or the event could not be written (found while the server runs). A push that cannot be recorded is named in the log
+ * and in `/healthz`, and is tried again next time. It does not stop the others, nor the start.
  */
 export async function recoverPushes(services: Services): Promise<void> {
-  const { pushJournal, log } = services
-  for (const marker of await pushJournal.unfinished()) {
+  for (const marker of await services.pushJournal.unfinished()) {
     const repoId = Number(marker.key)
-    const dir = gitDirOf(services, repoId)
-    try {
-      await pushJournal.settle(marker, dir)
-      const moved = await inTurn(dir, () => reconcileRefs(services, repoId))
-      await pushJournal.finish(marker)
-      log.info({ repoId, moved }, 'recorded a push that was cut off')
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
-      // The same failure is said once, not every few seconds.
-      if (pushJournal.failed(marker, reason))
-        log.error(
-          { err: error, repoId },
-          'a push that was cut off cannot be recorded; it will be tried again',
-        )
-    }
+    await services
+      .turns(gitTurn(repoId), () => recoverPush(services, repoId, marker))
+      .catch((error: unknown) => notRecovered(services, marker, error))
+  }
+}
+
+/** Runs in the turn of the repository's refs. */
+async function recoverPush(services: Services, repoId: number, marker: PushMarker): Promise<void> {
+  const { pushJournal, log } = services
+  try {
+    await pushJournal.settle(marker, gitDirOf(services, repoId))
+    const moved = await reconcileRefs(services, repoId)
+    await pushJournal.finish(marker)
+    log.info({ repoId, moved }, 'recorded a push that was cut off')
+  } catch (error) {
+    notRecovered(services, marker, error)
+  }
+}
+
+function notRecovered({ pushJournal, log }: Services, marker: PushMarker, error: unknown): void {
+  const reason = error instanceof Error ? error.message : String(error)
+  // The same failure is said once, not every few seconds.
+  if (!pushJournal.failed(marker, reason)) return
+  const repoId = Number(marker.key)
+  log.error({ err: error, repoId }, 'a push that was cut off cannot be recorded; it will be tried again')
+}
+
+/**
+ * Finishes merges that were cut off. A merge that is still under way on a node ends first, in its turn. One that cannot
+ * be finished is named in the log, and is tried again next time. It does not stop the others.
+ */
+export async function recoverMerges(services: Services): Promise<void> {
+  await eachOne(await services.views.pulls.find({ merging: true }), async ({ repoId, index }) => {
+    await services.turns(mergeTurn(repoId), () => recoverMerge(services, { repoId, index }))
+  })
+}
+
+/** Runs in the turn of the repository's merges. */
+async function recoverMerge(services: Services, { repoId, index }: IssueRef): Promise<void> {
+  const { pushJournal, log } = services
+  try {
+    const state = await pulls.load(services, { repoId, index })
+    if (state.status !== 'open' || state.merging === null) return
+    await services.turns(gitTurn(repoId), () => pushJournal.clean(gitDirOf(services, repoId)))
+    const refusal = await finishMerge(services, recoveryContext(), state)
+    log.info({ repoId, index, failure: refusal?.message }, 'finished a merge that was cut off')
+  } catch (error) {
+    // Nothing can be done without the log. Then all is tried again.
+    if (error instanceof StoreUnavailable) throw error
+    log.error({ err: error, repoId, index }, 'a merge that was cut off cannot be finished')
   }
 }
 
 /**
- * Finishes merges that were cut off. A merge that is still under way in this process ends first, in its turn. One that
- * cannot be finished is named in the log, and is tried again next time. It does not stop the others.
- *
- * `startedAt` (milliseconds since 1970): git's lock files from before this time are stale.
+ * Brings in order what a node that is gone has left of a repository, before another node works on it in the same turn:
+ * its half-done pushes, or its half-done merges. Other turns leave nothing.
  */
-export async function recoverMerges(services: Services, startedAt: number): Promise<void> {
-  const { views, log } = services
-  await eachOne(await views.pulls.find({ merging: true }), async ({ repoId, index }) => {
-    await inTurn(mergeTurn(repoId), async () => {
-      const state = await pulls.load(services, { repoId, index })
-      if (state.status !== 'open' || state.merging === null) return
-      await removeLeftovers(gitDirOf(services, repoId), startedAt)
-      const refusal = await finishMerge(services, recoveryContext(), state)
-      log.info({ repoId, index, failure: refusal?.message }, 'finished a merge that was cut off')
-    }).catch((error: unknown) => {
-      // Nothing can be done without the log. Then all is tried again.
-      if (error instanceof StoreUnavailable) throw error
-      log.error({ err: error, repoId, index }, 'a merge that was cut off cannot be finished')
-    })
-  })
+export async function takeOverTurn(services: Services, key: string): Promise<void> {
+  const repoId = Number(/ (\d+)$/.exec(key)?.[1])
+  if (key === gitTurn(repoId)) {
+    await services.pushJournal.clean(gitDirOf(services, repoId))
+    for (const marker of await services.pushJournal.unfinished(`${repoId}`)) {
+      await recoverPush(services, repoId, marker)
+    }
+  }
+  if (key === mergeTurn(repoId)) {
+    await documentsNow(services)
+    const merging = await services.views.pulls.find({ repoId, merging: true })
+    for (const pull of merging) await recoverMerge(services, pull)
+  }
 }
 
 /**
@@ -107,7 +125,7 @@ export async function recoverMerges(services: Services, startedAt: number): Prom
  * after a wrong setting, an unknown directory may hold somebody's code.
  */
 export async function finishDeletions(services: Services): Promise<void> {
-  await sweepRepositories(services.gitDir)
+  await sweepRepositories(services.gitDir, { isShared: isShared(services.config) })
   for (const name of await readdir(services.gitDir)) {
     const id = /^(\d+)\.git$/.exec(name)?.[1]
     if (id === undefined || (await services.views.repositories.get(id)) !== undefined) continue

@@ -18,7 +18,6 @@ import type { PullDocument } from '../projections/pulls.ts'
 import type { Views } from '../projections/views.ts'
 import { type Refusal, Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
-import { inTurn } from '../turns.ts'
 import type { ProcessManager } from './process-manager.ts'
 
 type Affected<T extends EventType> = Handlers<T, Views['pulls'], Promise<PullDocument[]>>
@@ -46,7 +45,7 @@ export function scheduledMerges(services: Services): ProcessManager {
   const { views } = services
 
   async function attempt(context: CommandContext, pull: PullDocument): Promise<void> {
-    await inTurn(mergeTurn(pull.repoId), async () => {
+    await services.turns(mergeTurn(pull.repoId), async () => {
       const state = await pulls.load(services, pull)
       if (state.status !== 'open' || state.schedule === null) return
       if (state.merging !== null) {

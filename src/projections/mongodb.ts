@@ -1,6 +1,7 @@
 /** The distributed read store: documents `{_id, position, body}` in MongoDB, in one collection per kind. */
 import {
   type AnyBulkWriteOperation,
+  type Db,
   type Document,
   type IndexDescription,
   MongoClient,
@@ -80,6 +81,45 @@ type Found<D> = Omit<Stored<D>, 'id'> & { _id: string }
 
 const toStored = <D>({ _id: id, position, body }: Found<D>): Stored<D> => ({ id, position, body })
 
+/** A connection of its own to a database. `ask` gives the errors of MongoDB the classes that this program knows. */
+export interface MongoDatabase {
+  database: Db
+  /** Runs one command. @throws StoreUnavailable when MongoDB cannot answer now */
+  ask<T>(command: () => Promise<T>): Promise<T>
+  close(): Promise<void>
+}
+
+/**
+ * Connects at the first call. The database is `options.database`, else the one in the URL, else `mergelog`. `what`: what
+ * is kept there, for messages.
+ */
+export function openMongoDatabase(
+  url: string,
+  what: string,
+  options: { database?: string } & Pick<MongoClientOptions, 'lookup' | 'maxPoolSize'> = {},
+): MongoDatabase {
+  const { database, ...own } = options
+  const client = new MongoClient(url, { ...clientOptions(url), ...own })
+  const isClosed = `${what} are closed`
+  let closed = false
+  return {
+    database: client.db(database ?? databaseOf(url)),
+    async ask(command) {
+      if (closed) throw new StoreUnavailable(isClosed)
+      try {
+        return await command()
+      } catch (error) {
+        if (closed) throw new StoreUnavailable(isClosed, { cause: error })
+        throw unavailable(error)
+      }
+    },
+    async close() {
+      closed = true
+      await client.close()
+    },
+  }
+}
+
 /**
  * Opens the read models in MongoDB. It connects at the first call. The database is `options.database`, else the one
  * in the URL, else `mergelog`.
@@ -88,24 +128,10 @@ export function openMongoReadStore(
   url: string,
   options: { database?: string } & Pick<MongoClientOptions, 'lookup'> = {},
 ): ReadStore & { readonly shared: SharedCheckpoints } {
-  const { lookup } = options
-  const client = new MongoClient(url, { ...clientOptions(url), ...(lookup && { lookup }) })
-  const database = client.db(options.database ?? databaseOf(url))
+  const { database, ask, close } = openMongoDatabase(url, 'the read models', options)
   const checkpoints = database.collection<StoredCheckpoint>(CHECKPOINTS)
   const documents = ({ name }: AnyCollection) =>
     database.collection<StoredDocument>(checkName('collection', name))
-  let closed = false
-
-  /** Runs one command. @throws StoreUnavailable when MongoDB cannot answer now */
-  async function ask<T>(command: () => Promise<T>): Promise<T> {
-    if (closed) throw new StoreUnavailable('the read models are closed')
-    try {
-      return await command()
-    } catch (error) {
-      if (closed) throw new StoreUnavailable('the read models are closed', { cause: error })
-      throw unavailable(error)
-    }
-  }
 
   /** Runs a read, and once more when another call interrupted it. @throws StoreUnavailable */
   function read<T>(query: () => Promise<T>): Promise<T> {
@@ -314,10 +340,7 @@ export function openMongoReadStore(
     async ping() {
       await ask(() => database.command({ ping: 1 }))
     },
-    async close() {
-      closed = true
-      await client.close()
-    },
+    close,
   }
 }
 

@@ -116,6 +116,7 @@ export function createProjector(
       : createSharedModels(progress, views.shared, sharing, {
           touched: applied,
           moved: () => answerWaiters(),
+          anotherIncarnation: () => takeModels(),
         })
   const waiters = new Set<Waiter>()
   /** Undefined while the projector does not follow the log. */

@@ -47,7 +47,12 @@ export function createSharedModels(
   checkpoints: SharedCheckpoints,
   { membership, forget }: Sharing,
   /** Called with the documents that others have changed, and after each change of a position. */
-  on: { touched(touched: readonly Touched[]): void; moved(): void },
+  on: {
+    touched(touched: readonly Touched[]): void
+    moved(): void
+    /** This server goes on as another incarnation: `take` is to be called. */
+    anotherIncarnation(): Promise<void>
+  },
 ) {
   const names = progress.map(({ model }) => model.name)
   const recent = createRecentBatches()
@@ -57,6 +62,7 @@ export function createSharedModels(
   let looking: Promise<void> | undefined
   let next: Promise<void> | undefined
   const followed = () => progress.filter(isFollowed)
+  const isSame = () => membership.self().id === incarnation
 
   /** Forgets what others have written, up to where the events have come. */
   function forgetWritten(): void {
@@ -122,6 +128,8 @@ export function createSharedModels(
       }
       await delay(20)
     }
+    // What it wrote before, another server may write since.
+    if (!isSame()) await on.anotherIncarnation()
     await observe()
     const behind = followed().filter(({ position, written = LOG_START }) => position < written)
     const wanted = behind.map((p) => [p, p.written ?? LOG_START] as const)
@@ -153,7 +161,7 @@ export function createSharedModels(
     },
     /** Undefined when this server shows all that was written before the call. */
     current(): Promise<void> | undefined {
-      if (membership.isMember() && followed().length === 0) return undefined
+      if (membership.isMember() && isSame() && followed().length === 0) return undefined
       return currentShared()
     },
     /**
@@ -169,13 +177,13 @@ export function createSharedModels(
         return known
       }
       const stored = await checkpoints.read(names)
-      const isSame = incarnation === id
+      const wasSame = isSame()
       incarnation = id
       let hasChanged = false
       for (const p of progress) {
         const { name, version } = p.model
         const at = stored.get(name)
-        if (at?.holder === id && isSame && !isFollowed(p)) {
+        if (at?.holder === id && wasSame && !isFollowed(p)) {
           const { wanted } = at
           if (wanted === undefined || wanted === id || (await isGone(wanted))) continue
           await checkpoints.give(name, id, wanted)
@@ -205,7 +213,7 @@ export function createSharedModels(
      * @throws LostHold when others may have taken the models
      */
     requireMember(): void {
-      if (!membership.isMember() || membership.self().id !== incarnation) throw new LostHold(names)
+      if (!membership.isMember() || !isSame()) throw new LostHold(names)
     },
     /** Asks who writes a model for it. */
     want: ({ model }: Progress) => checkpoints.want(model.name, membership.self().id),

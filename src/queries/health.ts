@@ -78,6 +78,7 @@ async function healthOf(
     .unrecorded()
     .map(({ key, reason }) => ({ repository: Number(key), reason }))
   const broken =
+    !services.nodes.isMember() ||
     denied.length > 0 ||
     last === null ||
     !answers ||

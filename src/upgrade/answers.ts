@@ -39,17 +39,23 @@ export interface UpgradeAnswers {
 
 const NOTHING = Buffer.alloc(0)
 
-/** `caughtUpAt`: the end of the log at the start. There are no answers before the projections reach it. */
+/**
+ * `caughtUpAt`: the end of the log at the start. There are no answers before the projections reach it, nor while this
+ * node is no member of the others (`isMember`).
+ */
 export function createUpgradeAnswers(
   store: Pick<ReadStore, 'find' | 'get'>,
   projector: Pick<Projector, 'status' | 'current'>,
   caughtUpAt: Position,
+  isMember: () => boolean = () => true,
 ): UpgradeAnswers {
   let latest: ReturnType<typeof read> | undefined
 
   function ready(): boolean {
     const models = projector.status().filter(({ name }) => COLLECTIONS.has(name))
-    return models.every(({ position, stopped }) => stopped === undefined && position >= caughtUpAt)
+    return (
+      isMember() && models.every(({ position, stopped }) => stopped === undefined && position >= caughtUpAt)
+    )
   }
 
   async function read() {

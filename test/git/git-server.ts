@@ -17,6 +17,7 @@ import { type ReceiveOptions, receivePack } from '../../src/git/receive-pack.ts'
 import type { RefChange } from '../../src/git/refs.ts'
 import { decodeBody } from '../../src/git/request-body.ts'
 import { advertiseRefs, isGitService, uploadPack } from '../../src/git/smart-http.ts'
+import { inTurn } from '../../src/turns.ts'
 
 export interface GitServer {
   url: string
@@ -37,6 +38,8 @@ export interface GitServerHooks
   check?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   checkAgain?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   record?(updates: readonly RefChange[]): Promise<void>
+  /** The turn of each push; without it, turns within this process. */
+  inTurn?(work: () => Promise<void>): Promise<void>
   maxBytes?: number
 }
 
@@ -80,6 +83,7 @@ export async function startGitServer(root: string, hooks: GitServerHooks = {}): 
           ...options,
           ...(hooks.share && { share: hooks.share }),
           journal,
+          inTurn: hooks.inTurn ?? ((work) => inTurn(dir, work)),
           key,
           maxBytes: hooks.maxBytes,
           requireSigned: hooks.requireSigned,

@@ -82,6 +82,23 @@ t.test('a decision that fails moves nothing', async (t) => {
   t.strictSame(await readdir(`${root}/pending`), [])
 })
 
+t.test('a push that cannot have its turn moves nothing', async (t) => {
+  let decisions = 0
+  const { root, dir, server, a, push } = await setUp(t, {
+    inTurn: () => Promise.reject(new Error('no turns')),
+    async checkAgain() {
+      decisions += 1
+      return new Map()
+    },
+  })
+  t.match(await push(`${a}:${MAIN}`), { code: 1, stderr: /500/ })
+  t.equal(decisions, 0)
+  t.strictSame(await listRefs(dir), [])
+  t.strictSame(await readdir(`${dir}/objects`), ['info', 'pack'])
+  t.strictSame(server.recorded, [])
+  t.strictSame(await readdir(`${root}/pending`), [])
+})
+
 t.test('from the second decision to the record, nobody else has the turn', async (t) => {
   const order: string[] = []
   const others: Promise<void>[] = []

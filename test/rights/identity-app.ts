@@ -15,6 +15,7 @@ import { openSqliteEventStore } from '../../src/events/sqlite.ts'
 import { createGitLimits } from '../../src/git/limits.ts'
 import { openPushJournal } from '../../src/git/push-journal.ts'
 import { registerErrors } from '../../src/http/errors.ts'
+import { aloneNode } from '../../src/nodes/nodes.ts'
 import { accountFold } from '../../src/projections/accounts.ts'
 import { withGenerations } from '../../src/projections/generations.ts'
 import { createLiveEvents } from '../../src/projections/live-events.ts'
@@ -32,6 +33,7 @@ import { hashPassword } from '../../src/rights/passwords.ts'
 import { secretCollections } from '../../src/rights/secrets.ts'
 import { SIGN_IN_LIMITS, type SignInLimits } from '../../src/rights/sign-in.ts'
 import type { Services } from '../../src/services.ts'
+import { createTurns } from '../../src/turns.ts'
 import { historyJson } from '../../src/wire/history.ts'
 
 export const ADMIN_PASSWORD = 'correct horse'
@@ -76,6 +78,8 @@ export async function identityApp(
     readStore,
     views,
     secrets,
+    nodes: aloneNode('test'),
+    turns: createTurns(),
     projector,
     rebuilder: createRebuild({
       events,

@@ -9,6 +9,7 @@ import { isShared, loadConfig } from '../../config.ts'
 import { lockDataDir } from '../../data-lock.ts'
 import { secretCollections } from '../../rights/secrets.ts'
 import { openReadStores } from '../../stores.ts'
+import { createTurns } from '../../turns.ts'
 import { CommandFailed } from '../explain.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
 import { openLog, requireLog } from '../open-log.ts'
@@ -34,7 +35,7 @@ async function setPassword(login: string, options: SetPasswordArguments): Promis
       await secrets.prepare(secretCollections)
       const id = await userIdOf(events, login)
       if (id === undefined) throw new CommandFailed(`there is no user ${login}`)
-      await changeUser({ events, secrets }, newContext(null, 'set-password'), id, {
+      await changeUser({ events, secrets, turns: createTurns() }, newContext(null, 'set-password'), id, {
         password: { text: password, mustChange: options.mustChange ?? false },
       })
     } finally {

@@ -1,4 +1,5 @@
 /** Appends changes of comments to the log. */
+import { isDeepStrictEqual } from 'node:util'
 import type { AccountRef, CommentEvent, IssueRef } from '../../events/domain-events.ts'
 import { discussionStream } from '../../events/streams.ts'
 import { type CommentDocument, commentFold } from '../../projections/comments.ts'
@@ -10,7 +11,8 @@ import { type CommentState, commentDecider } from './comment.ts'
 
 /**
  * All comments of an issue are in one stream, so changes of one would conflict with changes of another and with new
- * comments. Changes take turns to avoid that; between nodes the revision of the stream decides.
+ * comments. Changes take turns on this node to avoid that. Between nodes it is enough that the revision of the stream
+ * decides: what others write about other comments leaves the decision as it is.
  */
 const turnOf = (stream: string) => `comments of ${stream}`
 
@@ -52,7 +54,8 @@ export function changeComment(
     // A retry looks for its own event, which may be anywhere in the stream.
     const known = context.retry === undefined ? await knownState(services, stream, comment.id) : undefined
     const decider = commentDecider(comment.id, known)
-    return await execute(services.events, context, { stream, step, decider, decide })
+    const isStillValid = (decidedOn: CommentState, now: CommentState) => isDeepStrictEqual(decidedOn, now)
+    return await execute(services.events, context, { stream, step, decider, decide, isStillValid })
   })
 }
 

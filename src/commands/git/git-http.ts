@@ -2,12 +2,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { isShared } from '../../config.ts'
 import type { Permission } from '../../events/domain-events.ts'
+import type { ExpectedRevision } from '../../events/event-store.ts'
 import { receivePack } from '../../git/receive-pack.ts'
 import type { RefChange } from '../../git/refs.ts'
 import { decodeBody, paceBody } from '../../git/request-body.ts'
 import { advertiseRefs, type GitService, isGitService, uploadPack } from '../../git/smart-http.ts'
 import { clientGone } from '../../http/client-gone.ts'
+import { requireMember } from '../../nodes/nodes.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
@@ -21,6 +24,7 @@ import { gitDirOf, type Services } from '../../services.ts'
 import { mayPushAnyBranch, pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
 import { requestContext } from '../request-context.ts'
+import { inGitTurn } from './git-turn.ts'
 
 const GitParams = Type.Object({ owner: Type.String(), repo: Type.String() })
 
@@ -151,6 +155,8 @@ async function checkPushAgain(
       throw new Refused(refuse.notFound('repository not found'))
     }
     await checkPush(services, { repository, access, requester }, commands, rules)
+    // A node that stood still meanwhile may have lost its turn. What it has decided is old then.
+    requireMember(services.nodes)
   } catch (error) {
     if (!(error instanceof Refused)) throw error
     return new Map(commands.map(({ ref }) => [ref, error.refusal.message]))
@@ -235,6 +241,7 @@ export const gitHttpRoutes: Routes = (services) => {
       const context = requestContext(request)
       const { maxPushBytes, signingKey, allowedSigners } = services.config
       const rules: PushRules = { problems: new Map(), requireSigned: [], forwardOnly: [] }
+      let since: ExpectedRevision = 'any'
       const answer = await receivePack(
         gitDirOf(services, repository.id),
         await bodyOf(request, reply, pushes),
@@ -246,6 +253,12 @@ export const gitHttpRoutes: Routes = (services) => {
           signal: clientGone(reply),
           share: pushes.shareOf(clientOf(request)),
           journal: services.pushJournal,
+          isShared: isShared(services.config),
+          inTurn: (work) =>
+            inGitTurn(services, repository.id, (revision) => {
+              since = revision
+              return work()
+            }),
           key: `${repository.id}`,
           maxBytes: Number.isFinite(maxPushBytes) ? maxPushBytes : undefined,
           check: async (commands) => {
@@ -253,7 +266,7 @@ export const gitHttpRoutes: Routes = (services) => {
             return rules.problems
           },
           checkAgain: (commands) => checkPushAgain(services, request, repository.id, commands, rules),
-          record: (updates) => recordAndMoveHeads(services, context, repository.id, 'push', updates),
+          record: (updates) => recordAndMoveHeads(services, context, repository.id, 'push', updates, since),
         },
       )
       return reply

@@ -2,12 +2,14 @@
 import { v5 as uuidV5 } from 'uuid'
 import { cutText, eventBytes, jsonBytes, MAX_APPEND_BYTES } from '../../events/append-size.ts'
 import type { BranchPoint, CommitSummary, GitEvent, RefUpdate } from '../../events/domain-events.ts'
+import { type ExpectedRevision, StoreUnavailable, WrongExpectedRevision } from '../../events/event-store.ts'
 import { gitStream } from '../../events/streams.ts'
 import { type CommitFacts, commitFacts, type Signature } from '../../git/commits.ts'
-import { deleteRef, type RefOutcome } from '../../git/refs.ts'
+import { deleteRef, type RefOutcome, readRefs } from '../../git/refs.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { inTurn } from '../../turns.ts'
 import { append, type CommandContext } from '../execute.ts'
+import { inGitTurn } from './git-turn.ts'
+import { recordedRefs } from './recorded-refs.ts'
 
 export interface MovedRef {
   ref: string
@@ -30,9 +32,15 @@ const MAX_NAME_BYTES = 512
 
 const MOVE_NAMESPACE = '0a3e3f0b-6c0f-4f4e-9a53-5a3a2f3f7c52'
 
+/** How often the moves are compared with the log again, when others write it at the same time. */
+const MAX_COMPARISONS = 20
+
 /**
- * Appends the moves of refs. They have happened in git already, so no revision is expected. Many moves are several
+ * Appends the moves of refs. They have happened in git already, so there is nothing to refuse. Many moves are several
  * appends. When one of them fails, the ones before it stay; the recovery compares git with the log and records the rest.
+ *
+ * `since`: what `inGitTurn` gave. When the log has moved on from there, this node has lost its turn, and others have
+ * recorded what they found. Then only the moves are recorded that git still has and the log lacks.
  */
 export async function recordRefs(
   services: Services,
@@ -40,15 +48,62 @@ export async function recordRefs(
   repoId: number,
   cause: GitEvent['data']['cause'],
   moved: readonly MovedRef[],
+  since: ExpectedRevision,
 ): Promise<void> {
+  try {
+    await appendMoves(services, context, repoId, { cause, step: cause }, moved, since)
+  } catch (error) {
+    if (since === 'any' || !(error instanceof WrongExpectedRevision)) throw error
+    await recordMissing(services, context, repoId, cause, moved)
+  }
+}
+
+/** Records those of the moves that git has and the log has not. Needs no turn: each append expects what was read. */
+async function recordMissing(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  cause: GitEvent['data']['cause'],
+  moved: readonly MovedRef[],
+): Promise<void> {
+  const dir = gitDirOf(services, repoId)
+  const names = moved.map(({ ref }) => ref)
+  for (let tries = 0; tries < MAX_COMPARISONS; tries++) {
+    const { refs, revision } = await recordedRefs(services, repoId)
+    const now = await readRefs(dir, names)
+    const missing = moved
+      .map(({ ref, to }) => ({ ref, from: refs.get(ref) ?? null, to }))
+      .filter(({ ref, from, to }) => from !== to && (now.get(ref) ?? null) === to)
+    try {
+      // The ids must not be those of the first attempt: a part of it may be in the log.
+      const step = `${cause} after ${revision}`
+      return await appendMoves(services, context, repoId, { cause, step }, missing, revision)
+    } catch (error) {
+      if (!(error instanceof WrongExpectedRevision)) throw error
+    }
+  }
+  throw new StoreUnavailable(`the refs of repository ${repoId} are written by too many at the same time`)
+}
+
+/** `step` names these appends within their request. */
+async function appendMoves(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  { cause, step }: { cause: GitEvent['data']['cause']; step: string },
+  moved: readonly MovedRef[],
+  since: ExpectedRevision,
+): Promise<void> {
+  let expected = since
   let part = 0
   let events: GitEvent[] = []
   let bytes = 0
   async function flushed(): Promise<void> {
     if (events.length === 0) return
     // The first append has the id that it had before there could be several.
-    const step = part === 0 ? cause : `${cause} ${part}`
-    await append(services.events, context, gitStream(repoId), step, events, 'any')
+    const own = part === 0 ? step : `${step} ${part}`
+    const { revision } = await append(services.events, context, gitStream(repoId), own, events, expected)
+    if (expected !== 'any') expected = revision
     part += 1
     events = []
     bytes = 0
@@ -129,10 +184,13 @@ export async function recordMerge(
   repoId: number,
   index: number,
   moved: MovedRef,
+  { since, isRepeated }: { since: ExpectedRevision; isRepeated: boolean },
 ): Promise<void> {
   const namespace = uuidV5(`${repoId}.${index} ${moved.ref} ${moved.from} ${moved.to}`, MOVE_NAMESPACE)
   const own = { ...context, retry: { namespace, digest: 'merge' } }
-  await recordRefs(services, own, repoId, 'merge', [moved])
+  // An append that expects a revision does not look for its ids in the whole stream.
+  if (isRepeated && since !== 'any') await recordMissing(services, own, repoId, 'merge', [moved])
+  else await recordRefs(services, own, repoId, 'merge', [moved], since)
   context.written = Math.max(context.written, own.written)
 }
 
@@ -141,14 +199,18 @@ const NO_PROCESS = 0
 
 /**
  * Runs `work`, which moves refs of a repository and records the moves. It waits for its turn with pushes, so that
- * the log has the moves of a branch in git's order. A crash or a failure between the two leaves a marker: the next
+ * the log has the moves of a branch in git's order; `since` is for `recordRefs`. A crash or a failure between the two leaves a marker: the next
  * recovery then records the refs that git has.
  */
-export function moveRefs<T>(services: Services, repoId: number, work: () => Promise<T>): Promise<T> {
-  return inTurn(gitDirOf(services, repoId), async () => {
+export function moveRefs<T>(
+  services: Services,
+  repoId: number,
+  work: (since: ExpectedRevision) => Promise<T>,
+): Promise<T> {
+  return inGitTurn(services, repoId, async (since) => {
     const marker = await services.pushJournal.begin(`${repoId}`, NO_PROCESS)
     try {
-      const result = await work()
+      const result = await work(since)
       await services.pushJournal.finish(marker)
       return result
     } catch (error) {
@@ -165,10 +227,10 @@ export function removeBranch(
   { repoId, branch, sha }: BranchPoint,
 ): Promise<RefOutcome> {
   const ref = `refs/heads/${branch}`
-  return moveRefs(services, repoId, async () => {
+  return moveRefs(services, repoId, async (since) => {
     const outcome = await deleteRef(gitDirOf(services, repoId), ref, sha)
     const moved = outcome === 'moved' ? [{ ref, from: sha, to: null }] : []
-    await recordRefs(services, context, repoId, 'branch-deletion', moved)
+    await recordRefs(services, context, repoId, 'branch-deletion', moved, since)
     return outcome
   })
 }

@@ -14,7 +14,6 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { inTurn } from '../../turns.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { PullParams, PullRequestWire, pullFor, pullWire } from '../../wire/pulls.ts'
 import { pulls } from '../aggregates.ts'
@@ -180,7 +179,7 @@ async function targetOf(services: Services, { head, base }: ActivePull, branch: 
 
 /**
  * Carries out an edit. A new base branch is claimed before it, and the claim that is not needed any more is released
- * after it. One edit of a pull request at a time: another one could release the claim that this one relies on.
+ * after it. One edit of a pull request at a time, on all nodes: another one could release the claim that this one relies on.
  */
 async function editPull(
   services: Services,
@@ -190,7 +189,7 @@ async function editPull(
 ): Promise<void> {
   const { events } = services
   const stream = pullStream(pull.repoId, pull.index)
-  await inTurn(stream, async () => {
+  await services.turns(`edit ${stream}`, async () => {
     const newKey = await claimTarget(services, context, pull, wanted.base)
     // The claim to release at the end: the old one, or the new one when the base branch does not change.
     let surplus = newKey

@@ -9,14 +9,14 @@ import { isAncestor } from '../../git/history.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { inTurn } from '../../turns.ts'
 import { pulls } from '../aggregates.ts'
 import { releaseClaim } from '../claims.ts'
 import type { CommandContext } from '../execute.ts'
+import { inGitTurn } from '../git/git-turn.ts'
 import { recordMerge } from '../git/record-refs.ts'
 import { type ActivePull, decideMerged, decideMergeFailed, type PullState } from './pull-request.ts'
 
-/** The key of the turns (`inTurn`) of merges into one repository: two merges into one branch both succeed. */
+/** The key of the turns of merges into one repository, on all nodes: two merges into one branch both succeed. */
 export const mergeTurn = (repoId: number) => `merge ${repoId}`
 
 /** The `id` of the refusal when a push has moved the base branch before the merge could. */
@@ -60,7 +60,7 @@ async function moveBase(
   const dir = gitDirOf(services, repoId)
   const ref = `refs/heads/${baseBranch}`
   // In turn with pushes, so that the log has the moves of a branch in git's order.
-  return inTurn(dir, async () => {
+  return inGitTurn(services, repoId, async (since) => {
     const outcome = await updateRef(dir, ref, { from, to: commit })
     const tip = outcome === 'moved' ? commit : await resolveRef(dir, ref)
     if (tip === null || !(await isAncestor(dir, commit, tip))) {
@@ -68,7 +68,8 @@ async function moveBase(
     }
     // When a push has moved the branch on from the commit, that push records the move.
     if (tip === commit && from !== commit) {
-      await recordMerge(services, context, repoId, index, { ref, from, to: commit })
+      const moved = { ref, from, to: commit }
+      await recordMerge(services, context, repoId, index, moved, { since, isRepeated: outcome !== 'moved' })
     }
     return undefined
   }).catch((error: unknown) => {

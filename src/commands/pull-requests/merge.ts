@@ -7,7 +7,6 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { emptyAnswer, NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
-import { inTurn } from '../../turns.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { PullParams, pullFor } from '../../wire/pulls.ts'
 import { pulls } from '../aggregates.ts'
@@ -86,7 +85,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
         deleteBranch: body.delete_branch_after_merge ?? repository.deleteBranchAfterMerge,
         deletionIsDefault: body.delete_branch_after_merge === undefined,
       }
-      const status = await inTurn(mergeTurn(repository.id), async () => {
+      const status = await services.turns(mergeTurn(repository.id), async () => {
         const inTime = await withRightsNow(services, merge)
         if (!inTime.request.scheduling) {
           await mergePull(services, context, inTime)
@@ -111,7 +110,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
       const pull = await pullFor(services, repository.id, request.params.index)
       const context = commandContext(request)
       // In turn: a merge that has begun gets its outcome first, and a canceled merge does not begin.
-      await inTurn(mergeTurn(repository.id), () =>
+      await services.turns(mergeTurn(repository.id), () =>
         pulls.change(services, context, pull, 'cancel schedule', (state) =>
           decideCancelSchedule(state, { id: requester.id, login: requester.login }, access === 'admin'),
         ),

@@ -1,6 +1,7 @@
 /** Brings open pull requests up to date after a branch has moved: their heads, and the merge bases with their bases. */
 
 import type { IssueRef } from '../../events/domain-events.ts'
+import type { ExpectedRevision } from '../../events/event-store.ts'
 import { RepositoryMissing } from '../../git/errors.ts'
 import { fetchObjects } from '../../git/fetch-objects.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
@@ -8,7 +9,6 @@ import { resolveRef, updateRef } from '../../git/refs.ts'
 import { refsWithGainedCommits } from '../../git/shared-history.ts'
 import { branchKey } from '../../projections/pulls.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { inTurn } from '../../turns.ts'
 import { pulls } from '../aggregates.ts'
 import { eachOne } from '../each-one.ts'
 import type { CommandContext } from '../execute.ts'
@@ -28,9 +28,10 @@ export async function recordAndMoveHeads(
   repoId: number,
   cause: 'push' | 'update',
   moved: readonly MovedRef[],
+  since: ExpectedRevision,
 ): Promise<void> {
   const { projector, config } = services
-  await recordRefs(services, context, repoId, cause, moved)
+  await recordRefs(services, context, repoId, cause, moved, since)
   // The moves are recorded, so a projection that lags is not a failure. The process `pull_heads` does the rest.
   if (!(await projector.waitFor(context.written, config.projectionWaitMs))) return
   const refs = moved.map(({ ref }) => ref)
@@ -67,34 +68,38 @@ export async function moveHeads(
 
 /**
  * Records the new head of one pull request. Before that, its commits are fetched into the base repository, which
- * shows and merges them. In turn: of two moves of a branch, the earlier one must not be recorded last.
+ * shows and merges them. In turn on all nodes: of two moves of a branch, the earlier one must not be recorded last, and
+ * the process that reacts to a push may run on another node than the push.
  */
 async function moveHead(
   services: Services,
   context: CommandContext,
   { repoId, index }: IssueRef,
 ): Promise<void> {
-  await inTurn(`head of ${repoId}.${index}`, async () => {
-    const state = await pulls.load(services, { repoId, index })
-    if (state.status !== 'open') return
-    const to = await recordedTip(services, state.head)
-    if (to === undefined || to === state.head.sha) return
-    // The head moves even when the base branch is gone: the base branch may come back.
-    const base = (await recordedTip(services, state.base)) ?? state.base.sha
-    const dir = gitDirOf(services, repoId)
-    if (state.head.repoId !== repoId) await fetchObjects(dir, gitDirOf(services, state.head.repoId), to)
-    const ancestor = await mergeBase(dir, base, to)
-    // When the two share no history any more, the difference is between the whole trees.
-    const diff = await diffStat(dir, ancestor ?? base, to)
-    const ref = `refs/pull/${index}/head`
-    await pulls.change(services, context, state, `head ${to}`, async (current) => {
-      // Another server may have recorded a later move already.
-      if ((await recordedTip(services, state.head)) !== to) return []
-      await updateRef(dir, ref, { from: await resolveRef(dir, ref), to })
-      const moved = { to, mergeBase: ancestor ?? state.mergeBase, diff }
-      return decideHeadMoved(current, moved, await movedByWriters(services, current, to))
+  await services
+    .turns(`head of ${repoId}.${index}`, async () => {
+      const state = await pulls.load(services, { repoId, index })
+      if (state.status !== 'open') return
+      const to = await recordedTip(services, state.head)
+      if (to === undefined || to === state.head.sha) return
+      // The head moves even when the base branch is gone: the base branch may come back.
+      const base = (await recordedTip(services, state.base)) ?? state.base.sha
+      const dir = gitDirOf(services, repoId)
+      if (state.head.repoId !== repoId) await fetchObjects(dir, gitDirOf(services, state.head.repoId), to)
+      const ancestor = await mergeBase(dir, base, to)
+      // When the two share no history any more, the difference is between the whole trees.
+      const diff = await diffStat(dir, ancestor ?? base, to)
+      const ref = `refs/pull/${index}/head`
+      await pulls.change(services, context, state, `head ${to}`, async (current) => {
+        // Read before the tip: then a node that has lost its turn cannot take the ref back from a later move.
+        const from = await resolveRef(dir, ref)
+        if ((await recordedTip(services, state.head)) !== to) return []
+        await updateRef(dir, ref, { from, to })
+        const moved = { to, mergeBase: ancestor ?? state.mergeBase, diff }
+        return decideHeadMoved(current, moved, await movedByWriters(services, current, to))
+      })
     })
-  }).catch(unlessDeleted)
+    .catch(unlessDeleted)
 }
 
 /** Ignores the error that a repository was deleted: then there is nothing to bring up to date. */

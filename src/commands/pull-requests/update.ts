@@ -16,7 +16,6 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { emptyAnswer, type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { inTurn } from '../../turns.ts'
 import { PullParams, pullFor } from '../../wire/pulls.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import { pulls } from '../aggregates.ts'
@@ -101,7 +100,7 @@ async function updatePull(
   update: Update,
 ): Promise<void> {
   const { repository } = update
-  await inTurn(mergeTurn(repository.id), async () => {
+  await services.turns(mergeTurn(repository.id), async () => {
     const state = await pulls.load(services, { repoId: repository.id, index })
     if (state.status === 'none') throw new Refused(refuse.notFound('pull request not found'))
     // Update rule 1.
@@ -118,9 +117,10 @@ async function updatePull(
     const tip = await buildUpdate(services, context, state, update, baseTip)
 
     const ref = `refs/heads/${head.branch}`
-    await moveRefs(services, head.repoId, async () => {
+    await moveRefs(services, head.repoId, async (since) => {
       if ((await updateRef(dir, ref, { from: headTip, to: tip })) !== 'moved') throw new Refused(headHasMoved)
-      await recordAndMoveHeads(services, context, head.repoId, 'update', [{ ref, from: headTip, to: tip }])
+      const moved = [{ ref, from: headTip, to: tip }]
+      await recordAndMoveHeads(services, context, head.repoId, 'update', moved, since)
     })
   })
 }

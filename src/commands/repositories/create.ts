@@ -73,7 +73,7 @@ async function initialize(
   { name, description, defaultBranch }: RepositorySettings,
 ): Promise<void> {
   const signature = signatureOf(services, creator, context.at)
-  await moveRefs(services, repoId, async () => {
+  await moveRefs(services, repoId, async (since) => {
     const { sha, outcome } = await createFirstCommit(gitDirOf(services, repoId), {
       branch: defaultBranch,
       files: new Map([['README.md', `# ${name}\n${description === '' ? '' : `\n${description}\n`}`]]),
@@ -84,7 +84,7 @@ async function initialize(
     // The branch has its first commit already: this is a retried request, or a push was faster.
     if (outcome !== 'moved') return
     const ref = `refs/heads/${defaultBranch}`
-    await recordRefs(services, context, repoId, 'auto-init', [{ ref, from: null, to: sha }])
+    await recordRefs(services, context, repoId, 'auto-init', [{ ref, from: null, to: sha }], since)
   })
 }
 

@@ -13,7 +13,6 @@ import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { isOpenTo } from '../../rights/visibility.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { inTurn } from '../../turns.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
 import { repositories } from '../aggregates.ts'
@@ -43,9 +42,8 @@ interface Fork {
  */
 async function createFork(services: Services, context: CommandContext, fork: Fork): Promise<number> {
   const repoId = await takeNumber(services.events, context, idsStream('repository'))
-  const stream = repositoryStream(repoId)
-  // One at a time: of two copies of a request, one must not release claims that the other one relies on.
-  await inTurn(stream, async () => {
+  // One at a time on all nodes: of two copies of a request, one must not release claims that the other one relies on.
+  await services.turns(`fork ${repoId}`, async () => {
     // A retried request may find its fork made, or deleted since.
     const status = (await repositories.ifDone(services, context, repoId, 'create'))?.status
     if (status === undefined) await prepareFork(services, context, repoId, fork)
@@ -96,7 +94,7 @@ async function recordFork(
 ): Promise<void> {
   const dir = gitDirOf(services, repoId)
   const { id, ownerId, ownerLogin, description, defaultBranch } = base
-  await moveRefs(services, repoId, async () => {
+  await moveRefs(services, repoId, async (since) => {
     try {
       await repositories.change(services, context, repoId, 'create', async (state) =>
         decideCreate(state, {
@@ -117,7 +115,7 @@ async function recordFork(
     }
     if (await hasEvents(services, gitStream(repoId))) return
     const refs = (await listRefs(dir)).map(({ ref, sha }) => ({ ref, from: null, to: sha }))
-    await recordRefs(services, context, repoId, 'fork', refs)
+    await recordRefs(services, context, repoId, 'fork', refs, since)
   })
 }
 

@@ -8,7 +8,7 @@ import { snapshots } from '../snapshots.ts'
 /** Contexts of one commit. CI servers use dozens at most. */
 export const MAX_CONTEXTS = 1000
 
-interface ChecksState {
+export interface ChecksState {
   /** The latest state of each context. */
   readonly posted: ReadonlyMap<string, CommitState>
 }

@@ -2,17 +2,17 @@
 import { Type } from 'typebox'
 import { COMMIT_STATES, type CommitState } from '../../events/domain-events.ts'
 import { checksStream, idsStream } from '../../events/streams.ts'
-import { Refused, refuse } from '../../refusal.ts'
+import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { inTurn } from '../../turns.ts'
 import { CommitStatusWire, commitOf, StatusParams, statusWire } from '../../wire/statuses.ts'
 import { userWire } from '../../wire/users.ts'
-import { checks } from '../aggregates.ts'
+import { execute } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
-import { decidePost } from './checks.ts'
+import { type ChecksState, checksDecider, decidePost } from './checks.ts'
 
 /** Gitea's name for a status without a context. */
 const DEFAULT_CONTEXT = 'default'
@@ -67,9 +67,18 @@ export const postStatusRoutes: Routes = (services) => async (app) => {
         creator: { id: requester.id, login: requester.login },
       }
       const id = await takeNumber(events, context, idsStream('status'))
-      // Dozens of jobs begin on a commit at the same time. In turn, they do not conflict.
-      await inTurn(checksStream(repository.id, sha), () =>
-        checks.change(services, context, status, 'post', (state) => decidePost(state, { id, ...status })),
+      // Dozens of jobs begin on a commit at the same time. In turn on this node, they do not conflict. What other nodes
+      // write in between is only a reason to refuse when the commit gets too many contexts.
+      const stream = checksStream(repository.id, sha)
+      const decide = (state: ChecksState) => decidePost(state, { id, ...status })
+      await inTurn(stream, () =>
+        execute(events, context, {
+          stream,
+          step: 'post',
+          decider: checksDecider,
+          decide,
+          isStillValid: (_decidedOn, now) => !isRefusal(decide(now)),
+        }),
       )
       await settled(services, context, reply)
       const posted = (await views.commitStatuses.get(`${id}`)) ?? { id, ...status, createdAt: context.at }

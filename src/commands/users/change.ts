@@ -6,7 +6,6 @@ import { Refused, refuse } from '../../refusal.ts'
 import { hashPassword } from '../../rights/passwords.ts'
 import { forgetPassword, keepPassword } from '../../rights/secrets.ts'
 import type { Services } from '../../services.ts'
-import { inTurn } from '../../turns.ts'
 import { takeName } from '../accounts/claims.ts'
 import { users } from '../aggregates.ts'
 import { releaseClaim } from '../claims.ts'
@@ -28,7 +27,7 @@ export interface UserChange {
  *   site admin; nothing is changed then
  */
 export async function changeUser(
-  stores: Pick<Services, 'events' | 'secrets'>,
+  stores: Pick<Services, 'events' | 'secrets' | 'turns'>,
   context: CommandContext,
   id: number,
   change: UserChange,
@@ -37,7 +36,7 @@ export async function changeUser(
   const { siteAdmin, active, prohibitLogin } = change.changes ?? {}
   const mayEndAdmin = siteAdmin === false || active === false || prohibitLogin === true
   if (!mayEndAdmin) return changeNow(stores, context, id, change, true)
-  await inTurnOfAdmins(async () => changeNow(stores, context, id, change, await otherAdmin()))
+  await inTurnOfAdmins(stores, async () => changeNow(stores, context, id, change, await otherAdmin()))
 }
 
 async function changeNow(
@@ -87,9 +86,11 @@ async function changeNow(
   if (isMoving) await releaseClaim(events, context, claimKeys.email(before.settings.email), stream)
 }
 
-/** Changes to site admins take turns: two who end each other's rights at the same time would both succeed. */
-export function inTurnOfAdmins<T>(work: () => Promise<T>): Promise<T> {
-  return inTurn('site admins', work)
+/**
+ * Changes to site admins take turns on all nodes: two who end each other's rights at the same time would both succeed.
+ */
+export function inTurnOfAdmins<T>({ turns }: Pick<Services, 'turns'>, work: () => Promise<T>): Promise<T> {
+  return turns('site admins', work)
 }
 
 /** Whether a site admin other than this user can sign in. The log decides; the read model only names candidates. */

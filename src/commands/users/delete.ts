@@ -64,7 +64,7 @@ export const deleteUserRoutes: Routes = (services) => async (app) => {
       const { id } = await userNamed(services, request.params.username)
       if (id === requester.id) throw new Refused(refuse.unprocessable('you cannot delete yourself'))
       const context = requestContext(request)
-      await inTurnOfAdmins(() => deleteUser(services, context, id))
+      await inTurnOfAdmins(services, () => deleteUser(services, context, id))
       await settled(services, context, reply)
       return reply.code(204).send(null)
     },

@@ -99,7 +99,7 @@ t.test('a head that a stranger and then a writer moved at once ends the schedule
   ]
   for (const { by, from, to } of moves) {
     const context = aContext({ actor: { id: by.id, login: by.login } })
-    await recordRefs(services, context, own.repoId, 'push', [{ ref, from, to }])
+    await recordRefs(services, context, own.repoId, 'push', [{ ref, from, to }], 'any')
   }
   t.equal(await reasonIn(repo), BY_STRANGER)
   await until('the last move is there', async () => (await repo.get(1)).head?.sha === ofAlice)

@@ -13,7 +13,6 @@ import { checksStream, pullStream } from '../../../src/events/streams.ts'
 import { contextOf } from '../../../src/processes/process-manager.ts'
 import { scheduledMerges } from '../../../src/processes/scheduled-merges.ts'
 import type { Services } from '../../../src/services.ts'
-import { inTurn } from '../../../src/turns.ts'
 import { quiet } from '../../queries/replay/life.ts'
 import { startTestServer } from '../../start-server.ts'
 import { aContext } from '../../stores.ts'
@@ -449,7 +448,7 @@ async function tryFirst(
   const gate = new Promise<void>((resolve) => {
     openGate = resolve
   })
-  const before = inTurn(mergeTurn(repoId), () => gate)
+  const before = services.turns(mergeTurn(repoId), () => gate)
   let found = () => {}
   const isFound = new Promise<void>((resolve) => {
     found = resolve

@@ -1,0 +1,103 @@
+/** The journal of pushes, and what is left in repositories, when several servers use the same directory. */
+import { mkdir, readdir, readFile, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { openPushJournal } from '../../src/git/push-journal.ts'
+import { createRepository } from '../../src/git/repository.ts'
+
+const UUID = '6f9619ff-8b86-4d01-b42d-00cf4fc964ff'
+
+/** Journals of servers on one directory, and who of them is gone. */
+function world(directory: string) {
+  const gone = new Set<string>()
+  const open = (self: string) =>
+    openPushJournal(directory, {
+      timeout: 0,
+      owners: { self: () => self, isGone: async (owner) => gone.has(owner) },
+    })
+  return { gone, open }
+}
+
+t.test('a marker belongs to the server that wrote it, until that is gone', async (t) => {
+  const directory = join(t.testdir(), 'pushes')
+  const { gone, open } = world(directory)
+  const [a, b] = [await open('a'), await open('b')]
+  const running = await a.begin('1', 0)
+  const failed = await a.begin('2', 0)
+  a.abandon(failed)
+  t.strictSame(await a.unfinished(), [failed])
+  t.strictSame(await b.unfinished(), [])
+  gone.add('a')
+  const both = [running, failed].sort((x, y) => x.file.localeCompare(y.file))
+  t.strictSame(await b.unfinished(), both)
+  t.strictSame(await b.unfinished('1'), [running], 'of one repository')
+  for (const marker of both) await b.finish(marker)
+  t.strictSame(await readdir(directory), [])
+  await a.finish(running)
+})
+
+t.test(
+  'a marker that another server is writing is left to it; one of an earlier version is not',
+  async (t) => {
+    const directory = join(t.testdir(), 'pushes')
+    const { open } = world(directory)
+    const journal = await open('a')
+    const half = join(directory, `1-${UUID}.json`)
+    const earlier = join(directory, `2-${UUID}.json`)
+    await writeFile(half, '')
+    await writeFile(earlier, '{"key":"2","pid":0}')
+    t.strictSame(await journal.unfinished(), [{ key: '2', file: earlier }])
+    const longAgo = new Date(Date.now() - 26 * 3_600_000)
+    await utimes(half, longAgo, longAgo)
+    t.strictSame((await journal.unfinished('1')).length, 1, 'nobody writes for a day')
+  },
+)
+
+t.test('a push whose git process is on another machine is looked at again later', async (t) => {
+  const dir = t.testdir()
+  const directory = join(dir, 'pushes')
+  const { gone, open } = world(directory)
+  const [a, b] = [await open('a'), await open('b')]
+  const own = await a.begin('1', 2 ** 21)
+  gone.add('a')
+  await b.settle(own, dir)
+  await b.finish(own)
+  t.strictSame(await readdir(directory), [], 'a process of this machine has ended')
+
+  const elsewhere = await a.begin('1', 2 ** 21)
+  const text = await readFile(elsewhere.file, 'utf8')
+  t.match(text, /"owner":"a","place":"/)
+  await writeFile(elsewhere.file, text.replace(/"place":"/, '"place":"another '))
+  await b.settle(elsewhere, dir)
+  await b.finish(elsewhere)
+  t.equal((await readdir(directory)).length, 1, 'its marker stays')
+  t.strictSame(await b.unfinished(), [], 'for now there is nothing to do')
+  // Another server does it when this one ends before.
+  t.strictSame(await (await open('c')).unfinished(), [elsewhere])
+})
+
+t.test('only what no server can be using is removed from a repository', async (t) => {
+  const root = t.testdir()
+  const dir = join(root, 'one.git')
+  await createRepository(dir, { defaultBranch: 'main' })
+  const locks = ['refs/heads/old.lock', 'packed-refs.lock']
+  const received = ['objects/pack/tmp_pack_x', 'objects/tmp_objdir-incoming-x']
+  const abandoned = ['objects/pack/tmp_pack_y', 'objects/tmp_objdir-staging-y']
+  const young = ['refs/heads/young.lock']
+  await mkdir(join(dir, 'refs/heads'), { recursive: true })
+  for (const name of [...locks, ...received, ...abandoned, ...young]) await writeFile(join(dir, name), '')
+  const before = async (names: string[], ms: number) => {
+    const time = new Date(Date.now() - ms)
+    for (const name of names) await utimes(join(dir, name), time, time)
+  }
+  await before([...locks, ...received], 3_600_000)
+  await before(abandoned, 26 * 3_600_000)
+  await before(young, -3_600_000)
+  const journal = await world(join(root, 'pushes')).open('a')
+  await journal.clean(dir)
+  const left = await readdir(dir, { recursive: true })
+  for (const name of [...locks, ...abandoned]) t.notOk(left.includes(name), name)
+  for (const name of [...received, ...young]) t.ok(left.includes(name), name)
+  t.notOk(left.some((name) => name.includes('tmp_time')))
+  await journal.clean(join(root, 'deleted.git'))
+})

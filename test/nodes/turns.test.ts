@@ -1,0 +1,198 @@
+import t from 'tap'
+import { StoreUnavailable } from '../../src/events/event-store.ts'
+import { createNodeTurns, TURNS } from '../../src/nodes/turns.ts'
+import { until } from '../until.ts'
+import { at, type Member, nodeWorld } from './node-world.ts'
+
+type World = Awaited<ReturnType<typeof nodeWorld>>
+
+/** The turns of a node, and the keys that it has taken over from nodes that are gone. */
+function turnsOf(world: World, nodes: Member, fail?: () => Promise<void>) {
+  const takenOver: string[] = []
+  const turns = createNodeTurns({
+    ...world.database,
+    nodes,
+    log: world.log,
+    async takeOver(key) {
+      takenOver.push(key)
+      await fail?.()
+    },
+  })
+  return { ...turns, takenOver }
+}
+
+const stored = (world: World) =>
+  world.database.database
+    .collection<{ _id: string; holder: string; wanted?: boolean }>(TURNS)
+    .find({})
+    .toArray()
+
+/** Work that ends when the test says so. */
+function gate() {
+  let open = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { open: () => open(), opened }
+}
+
+t.test('one at a time per key on all nodes, and each gets its turn', async (t) => {
+  const world = await nodeWorld(t)
+  const nodes = await world.joined('a', 'b', 'c')
+  const turns = nodes.map((node) => turnsOf(world, node))
+  let running = 0
+  const done: string[] = []
+  const work = (name: string) => async () => {
+    running += 1
+    t.equal(running, 1, name)
+    await new Promise((resolve) => setImmediate(resolve))
+    running -= 1
+    done.push(name)
+    return name
+  }
+  const asked = turns.flatMap(({ inTurn }, n) =>
+    Array.from({ length: 20 }, (_, i) => inTurn('git 1', work(`${n}.${i}`))),
+  )
+  t.equal(new Set(await Promise.all(asked)).size, 60)
+  for (const n of [0, 1, 2]) {
+    const own = done.filter((name) => name.startsWith(`${n}.`))
+    t.strictSame(
+      own,
+      Array.from({ length: 20 }, (_, i) => `${n}.${i}`),
+      'in order within a node',
+    )
+  }
+  for (const { idle } of turns) await idle()
+  t.strictSame(await stored(world), [])
+})
+
+t.test('a node with much work leaves turns to the others', async (t) => {
+  const world = await nodeWorld(t)
+  const nodes = await world.joined('a', 'b')
+  const [a, b] = nodes.map((node) => turnsOf(world, node))
+  if (a === undefined || b === undefined) throw new Error('no nodes')
+  let mayEnd = false
+  let ofB = false
+  // One asks again as soon as it had its turn, until the other one has had it.
+  const keepBusy = async (): Promise<void> => {
+    while (!mayEnd) await a.inTurn('k', async () => {})
+  }
+  const busy = [keepBusy(), keepBusy()]
+  const other = b.inTurn('k', async () => {
+    ofB = true
+  })
+  await until('the other node had its turn', () => ofB)
+  mayEnd = true
+  await Promise.all([...busy, other])
+})
+
+t.test('work that fails gives up its turn, and other keys do not wait', async (t) => {
+  const world = await nodeWorld(t)
+  const nodes = await world.joined('a', 'b')
+  const [a, b] = nodes.map((node) => turnsOf(world, node))
+  if (a === undefined || b === undefined) throw new Error('no nodes')
+  const { open, opened } = gate()
+  const held = a.inTurn('one', () => opened)
+  t.equal(await b.inTurn('two', async () => 'two'), 'two')
+  open()
+  await held
+  await t.rejects(
+    a.inTurn('one', () => Promise.reject(new Error('broken'))),
+    { message: 'broken' },
+  )
+  t.equal(await b.inTurn('one', async () => 'next'), 'next')
+  t.strictSame([a.takenOver, b.takenOver], [[], []])
+})
+
+t.test(
+  'the turn of a node that is gone is taken over, and what it left is brought in order first',
+  async (t) => {
+    const world = await nodeWorld(t)
+    const nodes = await world.joined('a', 'b')
+    const [a, b] = [at(nodes, 0), at(nodes, 1)]
+    const [dead, living] = [turnsOf(world, a), turnsOf(world, b)]
+    const { open, opened } = gate()
+    const lost = dead.inTurn('git 7', () => opened)
+    await until('it has the turn', async () => (await stored(world)).length === 1)
+    const order: string[] = []
+    const next = living.inTurn('git 7', async () => {
+      order.push(...living.takenOver, 'work')
+    })
+    await world.seconds(5, b)
+    t.strictSame(order, [], 'it waits while the other one may come back')
+    await world.seconds(2, b)
+    await next
+    t.strictSame(order, ['git 7', 'work'])
+
+    // The one that was fenced out waits like all, as another incarnation, and does not free what it has lost.
+    const second = gate()
+    const holding = living.inTurn('git 7', () => second.opened)
+    await until('the turn is held', async () => (await stored(world))[0]?.holder === b.self().id)
+    const before = a.self().id
+    let isLate = false
+    const late = dead.inTurn('git 7', async () => {
+      isLate = true
+    })
+    open()
+    await lost
+    await until('it wants the turn', async () => (await stored(world))[0]?.wanted === true)
+    t.not(a.self().id, before)
+    t.match(await stored(world), [{ _id: 'git 7', holder: b.self().id }])
+    t.equal(isLate, false)
+    second.open()
+    await Promise.all([holding, late])
+    t.strictSame(dead.takenOver, [])
+  },
+)
+
+t.test('a turn that cannot be brought in order stays to be taken over', async (t) => {
+  const world = await nodeWorld(t)
+  const nodes = await world.joined('a', 'b')
+  const [a, b] = [at(nodes, 0), at(nodes, 1)]
+  const dead = turnsOf(world, a)
+  void dead.inTurn('git 7', () => new Promise(() => {}))
+  await until('it has the turn', async () => (await stored(world)).length === 1)
+  await world.seconds(7, b)
+  let isBroken = true
+  const living = turnsOf(world, b, async () => {
+    if (isBroken) throw new StoreUnavailable('no log')
+  })
+  await t.rejects(
+    living.inTurn('git 7', async () => t.fail('it must not begin')),
+    StoreUnavailable,
+  )
+  isBroken = false
+  t.equal(await living.inTurn('git 7', async () => 'done'), 'done')
+  t.strictSame(living.takenOver, ['git 7', 'git 7'])
+})
+
+t.test('without MongoDB no turn begins, and one that could not be given up is given up later', async (t) => {
+  const world = await nodeWorld(t)
+  const nodes = await world.joined('a', 'b')
+  const [a, b] = nodes.map((node) => turnsOf(world, node))
+  if (a === undefined || b === undefined) throw new Error('no nodes')
+  const away = { code: 10107, codeName: 'NotWritablePrimary' }
+  world.double.fail({ command: 'insert', with: away })
+  await t.rejects(
+    a.inTurn('k', async () => t.fail('it must not begin')),
+    StoreUnavailable,
+  )
+  world.double.fail({ command: 'findAndModify', with: away })
+  t.equal(await a.inTurn('k', async () => 'done'), 'done')
+  t.equal(await b.inTurn('k', async () => 'next'), 'next')
+  t.strictSame(b.takenOver, [])
+})
+
+t.test('a node that has left begins no turn', async (t) => {
+  const world = await nodeWorld(t)
+  const [a] = await world.joined('a')
+  if (a === undefined) throw new Error('no node')
+  const { inTurn, idle } = turnsOf(world, a)
+  await inTurn('k', async () => {})
+  await idle()
+  await a.leave()
+  await t.rejects(
+    inTurn('k', async () => t.fail('it must not begin')),
+    StoreUnavailable,
+  )
+})
