@@ -117,7 +117,7 @@ export async function startServer(config: Config, log: FastifyBaseLogger) {
     openRequests.applied(touched)
     upgrade.applied(touched)
   })
-  const openRequests = createOpenRequests(views)
+  const openRequests = createOpenRequests({ events, views, projector, secrets })
   const upgrade = createUpgradeAnswers(readStore, projector, await events.lastPosition())
 
   let publicUrl = config.publicUrl ?? ''
