@@ -18,6 +18,7 @@ import { openIssueRoutes } from './commands/issues/open.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
 import { milestoneRoutes } from './commands/milestones/routes.ts'
 import { createOrganizationRoutes } from './commands/organizations/create.ts'
+import { editOrganizationRoutes } from './commands/organizations/edit.ts'
 import { memberRoutes } from './commands/organizations/members.ts'
 import { editPullRoutes } from './commands/pull-requests/edit.ts'
 import { mergePullRoutes } from './commands/pull-requests/merge.ts'
@@ -93,6 +94,7 @@ const API_ROUTES = [
   userQueryRoutes,
   tokenRoutes,
   createOrganizationRoutes,
+  editOrganizationRoutes,
   memberRoutes,
   organizationQueryRoutes,
 

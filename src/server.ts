@@ -139,7 +139,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     forget,
   })
   generations.onExchanged(forget)
-  const openRequests = createOpenRequests(views)
+  const openRequests = createOpenRequests({ events, views, projector, secrets })
   const upgrade = createUpgradeAnswers(readStore, projector, await events.lastPosition(), nodes.isMember)
 
   let publicUrl = config.publicUrl ?? ''

@@ -251,7 +251,7 @@ const cases: Record<SettingName, Case> = {
       ['mongodb://', mongodb],
       ['mongodb+srv:localhost', mongodb],
     ],
-  },,
+  },
   ADMIN_PASSWORD: {
     key: 'adminPassword',
     unset: undefined,

@@ -1,7 +1,8 @@
 /** A server with a read model that has stopped: what it makes is answered from the log, and its processes wait. */
 import t, { type Test } from 'tap'
 import { workTree } from './git-client.ts'
-import { startTestServer, type TestServer } from './start-server.ts'
+import { listen } from './queries/history-client.ts'
+import { passwordOf, startTestServer, type TestServer } from './start-server.ts'
 import { until } from './until.ts'
 
 interface Health {
@@ -235,5 +236,54 @@ t.test(
       const answer = await server.fetch('alice', `/api/v1/repos/alice/one/pulls/2${path}`, init)
       t.equal(answer.status, 503, `${method} of what was made after the stop`)
     }
+  },
+)
+
+t.test(
+  'a compromised token or password can be ended at once, also while the read model of accounts stands still',
+  async (t) => {
+    const { server } = await withRepository(t)
+    const basicOf = (login: string, password: string) =>
+      `Basic ${Buffer.from(`${login}:${password}`).toString('base64')}`
+    const signIn = async (authorization: string) =>
+      (await server.fetch(null, '/api/v1/user', { headers: { authorization } })).status
+    const made = await server.fetch('bob', '/api/v1/users/bob/tokens', {
+      method: 'POST',
+      body: JSON.stringify({ name: 'lost', scopes: ['all'] }),
+    })
+    const token = JSON.parse(await made.text())
+    const byToken = `token ${token.sha1}`
+    const byPassword = basicOf('bob', passwordOf('bob'))
+    const live = (authorization: string) =>
+      listen(t, server, null, '/repos/alice/one/history', { authorization })
+    const [ofToken, ofPassword] = await Promise.all([live(byToken), live(byPassword)])
+    await Promise.all([ofToken.has(1), ofPassword.has(1)])
+
+    await appendBad(server, 'user-99', 'UserCreated', { id: 99 })
+    t.equal(await signIn(byToken), 200)
+    t.equal(await signIn(byPassword), 200)
+    const admin = (path: string, method: string, body?: object) =>
+      server.fetch('admin', `/api/v1/admin/users${path}`, {
+        method,
+        ...(body && { body: JSON.stringify(body) }),
+      })
+    t.equal((await admin('/bob', 'PATCH', { password: 'another password' })).status, 200)
+    t.equal(await signIn(byPassword), 401, 'the old password')
+    await ofPassword.ended
+    t.equal(await signIn(basicOf('bob', 'another password')), 200)
+    t.equal(await signIn(byToken), 200, 'tokens stay')
+    const removed = await server.fetch(null, `/api/v1/users/bob/tokens/${token.id}`, {
+      method: 'DELETE',
+      headers: { authorization: basicOf('bob', 'another password') },
+    })
+    t.equal(removed.status, 204)
+    t.equal(await signIn(byToken), 401, 'the token')
+    await ofToken.ended
+    t.equal((await admin('/bob', 'PATCH', { active: false })).status, 200)
+    t.equal(await signIn(basicOf('bob', 'another password')), 403, 'the account')
+    t.equal((await admin('/carol', 'PATCH', { must_change_password: true })).status, 200)
+    t.equal(await signIn(basicOf('carol', passwordOf('carol'))), 403)
+    t.equal((await admin('/carol', 'DELETE')).status, 503, 'what cannot be decided now is refused')
+    t.equal(await signIn(basicOf('dave', passwordOf('dave'))), 200, 'nobody else')
   },
 )

@@ -14,6 +14,7 @@ export const schemaOf = {
   TokenCreated: 1,
   TokenDeleted: 1,
   OrganizationCreated: 1,
+  OrganizationEdited: 1,
   MemberSet: 1,
   MemberRemoved: 1,
   RepositoryCreated: 2,

@@ -55,18 +55,20 @@ export type UserEvent = Events<{
 export const VISIBILITIES = ['public', 'limited', 'private'] as const
 export type Visibility = (typeof VISIBILITIES)[number]
 
+export interface OrganizationSettings {
+  fullName: string
+  description: string
+  /** May be empty. */
+  email: string
+  location: string
+  website: string
+  visibility: Visibility
+}
+
 /** `org-<id>` */
 export type OrganizationEvent = Events<{
-  OrganizationCreated: {
-    id: number
-    login: string
-    fullName: string
-    description: string
-    email: string
-    location: string
-    website: string
-    visibility: Visibility
-  }
+  OrganizationCreated: { id: number; login: string } & OrganizationSettings
+  OrganizationEdited: { organization: AccountRef; changes: Partial<OrganizationSettings> }
   MemberSet: { organization: AccountRef; user: AccountRef; permission: Permission }
   MemberRemoved: { organization: AccountRef; user: AccountRef }
 }>

@@ -16,6 +16,7 @@ import {
   type MergeStyle,
   type MilestoneRef,
   type MilestoneSettings,
+  type OrganizationSettings,
   type Permission,
   type RefUpdate,
   type RepositorySettings,
@@ -62,6 +63,14 @@ const userSettings: Checks<UserSettings> = {
   active: flag,
   prohibitLogin: flag,
   mustChangePassword: flag,
+}
+const organizationSettings: Checks<OrganizationSettings> = {
+  fullName: text,
+  description: text,
+  email: text,
+  location: text,
+  website: text,
+  visibility,
 }
 const settings: Checks<RepositorySettings> = {
   name: text,
@@ -147,15 +156,10 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   UserDeleted: { user: account },
   TokenCreated: { user: account, tokenId: whole, name: text, lastEight: text, scopes: list(text) },
   TokenDeleted: { user: account, tokenId: whole, name: text },
-  OrganizationCreated: {
-    id: whole,
-    login: text,
-    fullName: text,
-    description: text,
-    email: text,
-    location: text,
-    website: text,
-    visibility,
+  OrganizationCreated: { id: whole, login: text, ...organizationSettings },
+  OrganizationEdited: {
+    organization: account,
+    changes: partial<OrganizationSettings>(organizationSettings),
   },
   MemberSet: { organization: account, user: account, permission },
   MemberRemoved: { organization: account, user: account },

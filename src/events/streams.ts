@@ -45,6 +45,8 @@ export const claimKeys = {
   login: (login: string) => `login-${login.toLowerCase()}`,
   /** No two users have the same e-mail address. */
   email: (email: string) => `email-${email.toLowerCase()}`,
+  /** Taken while an account is being deleted, and kept when it is: nothing may become its own meanwhile. */
+  deletion: (accountId: number) => `deletion-${accountId}`,
   repository: (ownerId: number, name: string) => `repository-${ownerId}/${name.toLowerCase()}`,
   /** An owner has at most one fork of a repository. */
   fork: (baseId: number, ownerId: number) => `fork-${baseId}/${ownerId}`,

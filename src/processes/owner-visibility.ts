@@ -1,8 +1,9 @@
 /**
- * The process that keeps in each repository who may see its owner. A new repository has it from the start; one that was
- * made by an older version, or while its organization changed, gets it here.
+ * The process that keeps in each repository who may see its owner, and hides the forks of what is hidden. A new repository
+ * knows its owner from the start; one that was made by an older version, or while its organization changed, gets it here.
  */
 import { repositories } from '../commands/aggregates.ts'
+import { hideForksOf, showOwnerIn } from '../commands/repositories/hidden-owners.ts'
 import { decideOwnerVisibility } from '../commands/repositories/repository.ts'
 import type { Services } from '../services.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
@@ -23,6 +24,15 @@ export function ownerVisibility(services: Services): ProcessManager {
       await repositories.change(services, { ...context, actor: null }, repoId, 'owner visibility', (state) =>
         decideOwnerVisibility(state, visibility),
       )
+    },
+    async OrganizationEdited(context, { data: { organization, changes } }) {
+      if (changes.visibility !== undefined) await showOwnerIn(services, context, organization.id)
+    },
+    async RepositoryEdited(context, { data: { repoId, changes } }) {
+      if (changes.private === true) await hideForksOf(services, context, repoId)
+    },
+    async OwnerVisibilityChanged(context, { data: { repoId, visibility } }) {
+      if (visibility !== 'public') await hideForksOf(services, context, repoId)
     },
   })
 }

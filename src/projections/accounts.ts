@@ -35,10 +35,10 @@ export interface AccountDocument {
 export const accountFold: Fold<AccountDocument> = foldOf({
   name: 'accounts',
   indexes: [{ loginKey: 1 }, { email: 1 }, { siteAdmin: 1 }, { kind: 1, deleted: 1, loginKey: 1 }],
-  version: 2,
+  version: 3,
   ids: ({ data }) =>
     'organization' in data
-      ? [`${data.organization.id}`, `${data.user.id}`]
+      ? [data.organization, ...('user' in data ? [data.user] : [])].map(({ id }) => `${id}`)
       : [`${'user' in data ? data.user.id : data.id}`],
   becomes: {
     UserCreated: (_, { data, metadata }) => ({
@@ -53,6 +53,7 @@ export const accountFold: Fold<AccountDocument> = foldOf({
   },
   changes: {
     UserEdited: (_, { data }) => data.changes,
+    OrganizationEdited: (_, { data }) => data.changes,
     PasswordChanged: (_, { data: { passwordId, mustChangePassword } }) => ({
       passwordId,
       mustChangePassword,

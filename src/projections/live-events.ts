@@ -77,10 +77,12 @@ const CHANGES_RIGHTS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'UserEdited',
   'PasswordChanged',
   'UserDeleted',
+  'OrganizationEdited',
   'MemberSet',
   'MemberRemoved',
   'RepositoryEdited',
   'RepositoryDeleted',
+  'OwnerVisibilityChanged',
   'CollaboratorSet',
   'CollaboratorRemoved',
 ])

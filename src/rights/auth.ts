@@ -1,8 +1,10 @@
 /** Signs in every request, and checks the scopes of access tokens. */
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { OpenRequests } from './open-requests.ts'
+import { signedIn } from './requester.ts'
 import { createAuthenticate, type Identity, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
 import { missingScopes, type ScopeCategory, type ScopeLevel } from './token-scopes.ts'
 
@@ -79,6 +81,17 @@ export function authPlugin(
       requireScope(request, typeof scope === 'string' ? [scope] : scope, level)
     })
   })
+}
+
+/**
+ * The requester by what counts now, for work that has waited since the request was signed in: the token may be deleted,
+ * the password changed, the account switched off. @throws Refused (unauthenticated, forbidden), Throttled
+ */
+export async function requesterNow(request: FastifyRequest): Promise<AccountDocument> {
+  const identity = await request.signInAgain()
+  const requester = signedIn({ requester: identity?.account ?? null })
+  if (requester.mustChangePassword) throw new Refused(refuse.forbidden('you must change your password first'))
+  return requester
 }
 
 /**

@@ -3,8 +3,12 @@
  * open answers (live histories, lines of JSON, clones, downloads) end with it.
  */
 import type { AnyCollection, Touched } from '../projections/read-store.ts'
-import type { Views } from '../projections/views.ts'
+import type { Services } from '../services.ts'
+import { newestAccount, onAccountChange } from './newest-accounts.ts'
+import { hasSecret } from './secrets.ts'
 import { type Identity, stillCounts } from './sign-in.ts'
+
+type SignInServices = Parameters<typeof newestAccount>[0] & Pick<Services, 'secrets'>
 
 type SignIn = Pick<Identity, 'account' | 'tokenId'>
 
@@ -27,7 +31,8 @@ export interface OpenRequests {
   exchanged(collection: string): void
 }
 
-export function createOpenRequests({ accounts, tokens }: Pick<Views, 'accounts' | 'tokens'>): OpenRequests {
+export function createOpenRequests(services: SignInServices): OpenRequests {
+  const { accounts, tokens } = services.views
   /** By account id. */
   const open = new Map<string, Set<OpenRequest>>()
   let changes = 0
@@ -35,16 +40,24 @@ export function createOpenRequests({ accounts, tokens }: Pick<Views, 'accounts' 
   async function check(request: OpenRequest): Promise<void> {
     const { account, tokenId } = request.signIn
     try {
-      const [now, token] = await Promise.all([
+      const [now, token, isSecret] = await Promise.all([
         accounts.get(`${account.id}`),
         tokenId === null ? undefined : tokens.get(`${tokenId}`),
+        // The secret goes at once, also while the read model of tokens stands still.
+        tokenId === null ? false : hasSecret(services.secrets, tokenId),
       ])
-      if (stillCounts(request.signIn, now, token !== undefined)) return
+      const newest = now && (await newestAccount(services, now))
+      if (stillCounts(request.signIn, newest, token !== undefined && isSecret)) return
     } catch {
       // The store does not say whether it still counts. The client can sign in again.
     }
     request.end()
   }
+
+  onAccountChange(services.events, (id) => {
+    changes += 1
+    for (const request of open.get(`${id}`) ?? []) void check(request)
+  })
 
   const isOf = ({ name }: Pick<AnyCollection, 'name'>) => name === 'accounts' || name === 'tokens'
 

@@ -160,6 +160,11 @@ export async function forgetOlderSecrets(secrets: ReadStore, tokenId: number): P
   if (older.length > 0) await write(secrets, older.map(deletion))
 }
 
+/** Whether a token has a secret, so that it can sign in. */
+export async function hasSecret(secrets: ReadStore, tokenId: number): Promise<boolean> {
+  return (await secrets.find(tokenHashes, { tokenId }, { limit: 1 })).length > 0
+}
+
 /** Deletes all secrets of a token. */
 export async function forgetToken(secrets: ReadStore, tokenId: number): Promise<void> {
   const all = await secrets.find(tokenHashes, { tokenId })

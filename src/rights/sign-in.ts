@@ -6,6 +6,7 @@ import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { createTurns } from '../turns.ts'
+import { newestAccount } from './newest-accounts.ts'
 import { DUMMY_HASH, isPassword, MAX_PASSWORD } from './passwords.ts'
 import { findToken, passwordHashOf } from './secrets.ts'
 import { createPace, createThrottle, type PaceLimits, type ThrottleLimits } from './throttle.ts'
@@ -84,7 +85,9 @@ type Credentials = { token: string } | { login: string; password: string }
 
 /** One for each server: it keeps the failures, and the passwords that were right lately. */
 export function createAuthenticate(
-  services: Pick<Services, 'views' | 'secrets'> & { projector: Pick<Services['projector'], 'caughtUp'> },
+  services: Pick<Services, 'events' | 'views' | 'secrets'> & {
+    projector: Pick<Services['projector'], 'caughtUp' | 'position'>
+  },
   limits: SignInLimits = SIGN_IN_LIMITS,
 ): Authenticate {
   const { views, secrets, projector } = services
@@ -122,14 +125,19 @@ export function createAuthenticate(
       throw new Refused(refuse.unavailable('the read model of tokens has stopped; see /healthz'))
     }
     if (document?.userId !== secret.userId || account?.kind !== 'user') return undefined
-    return { account, tokenScopes: document.scopes, tokenId: secret.tokenId }
+    return {
+      account: await newestAccount(services, account),
+      tokenScopes: document.scopes,
+      tokenId: secret.tokenId,
+    }
   }
 
   async function byPassword(login: string, password: string, network: string): Promise<Identity | undefined> {
     const loginKey = login.toLowerCase()
     if (password.length > MAX_PASSWORD) return undefined
 
-    const account = await find(() => views.accounts.findOne({ loginKey }))
+    const known = await find(() => views.accounts.findOne({ loginKey }))
+    const account = known && (await newestAccount(services, known))
     const stored =
       account?.kind === 'user' ? await passwordHashOf(secrets, account.id, account.passwordId) : undefined
     const hash = stored ?? DUMMY_HASH

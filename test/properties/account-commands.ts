@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import {
   decideCreateOrganization,
+  decideEditOrganization,
   decideRemoveMember,
   decideSetMember,
 } from '../../src/commands/organizations/organization.ts'
@@ -109,6 +110,14 @@ export const accountCommands = [
   ),
   command('create organization', record({ by, visibility }), (world, given) =>
     createOrganization(world, given.by, given.visibility),
+  ),
+  command(
+    'edit organization',
+    record({ by, changes: partial({ visibility, description: text }) }),
+    (world, { by, changes }) => {
+      const actor = { id: by.id, siteAdmin: false }
+      world.organizations.change(ACME.id, by, (state) => decideEditOrganization(state, actor, changes))
+    },
   ),
   command('member', record({ by, who: account, may: fc.option(permission, { freq: 2 }) }), (world, given) => {
     const { by, who, may } = given

@@ -214,14 +214,16 @@ t.test('the right password is never refused, even if it is sent many times simul
 t.test(
   'credentials that a server knows from its log get no 401 while it reads the log after a start',
   async (t) => {
-    const { views } = openStores(t)
+    const { events, views } = openStores(t)
     await views.prepare(READ_MODELS.map(({ collection }) => collection))
     let isCaughtUp = false
     let asked = 0
     const services = {
+      events,
       views: createViews(views),
       secrets: views,
       projector: {
+        position: () => 0,
         async caughtUp() {
           asked += 1
           return isCaughtUp

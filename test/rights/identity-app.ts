@@ -60,7 +60,6 @@ export async function identityApp(
   const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
   await secrets.prepare(secretCollections)
   const views = createViews(readStore)
-  const openRequests = createOpenRequests(views)
   const projector = createProjector(
     app.log,
     events,
@@ -71,6 +70,7 @@ export async function identityApp(
       openRequests.applied(touched)
     },
   )
+  const openRequests = createOpenRequests({ events, views, projector, secrets })
   const services: Services = {
     config,
     log: app.log,
@@ -125,7 +125,7 @@ export async function identityApp(
 
   /** A request below `/api/v1`. */
   async function call(
-    method: 'GET' | 'POST' | 'PUT' | 'DELETE',
+    method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
     path: string,
     options: { as?: string; body?: unknown; headers?: Record<string, string>; ip?: string } = {},
   ) {

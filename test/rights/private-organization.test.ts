@@ -235,3 +235,54 @@ t.test('a repository of an older log learns who may see its owner', async (t) =>
   t.equal((await call('carol', 'GET', '/repos/older/open')).status, 404)
   t.equal((await call('alice', 'GET', '/repos/older/open')).status, 200)
 })
+
+t.test(
+  'an organization that becomes private hides its repositories at once, and their forks follow',
+  async (t) => {
+    const { path } = await organization('closing', 'public')
+    await must('carol', 'POST', `${path}/forks`, { name: 'of-closing' })
+    await must('dave', 'POST', '/repos/carol/of-closing/forks', {})
+    const fork = '/repos/carol/of-closing'
+    const stream = await server.fetch('carol', `/api/v1${path}/history`, {
+      headers: { accept: 'text/event-stream' },
+    })
+    t.equal(stream.status, 200)
+    await must('alice', 'PATCH', '/orgs/closing', { visibility: 'private' })
+    t.equal((await call('carol', 'GET', path)).status, 404, 'at once')
+    t.equal((await call(null, 'GET', path)).status, 404)
+    t.equal((await call('bob', 'GET', path)).status, 200, 'for its members it is there')
+    await stream.text().catch(() => '')
+    t.pass('the open stream of a stranger ends')
+    for (const [owner, at] of [
+      ['carol', fork],
+      ['dave', '/repos/dave/of-closing'],
+    ] as const) {
+      await until('the fork is private', async () => (await must(owner, 'GET', at)).private)
+      t.equal((await call(null, 'GET', at)).status, 404)
+    }
+    t.equal((await call('carol', 'PATCH', fork, { private: false })).status, 403)
+    await must('alice', 'PATCH', '/orgs/closing', { visibility: 'public' })
+    t.equal((await call(null, 'GET', path)).status, 200)
+    t.match(await must('carol', 'GET', fork), { private: true }, 'nobody else makes a fork public')
+    t.match(await must('carol', 'PATCH', fork, { private: false }), { private: false })
+  },
+)
+
+t.test('the public forks of a repository that becomes private become private too, as in Gitea', async (t) => {
+  await must('alice', 'POST', '/user/repos', { name: 'closes', auto_init: true })
+  await must('carol', 'POST', '/repos/alice/closes/forks', {})
+  await must('dave', 'POST', '/repos/carol/closes/forks', { name: 'closes-too' })
+  t.equal((await call(null, 'GET', '/repos/carol/closes')).status, 200)
+  await must('alice', 'PATCH', '/repos/alice/closes', { private: true })
+  for (const [owner, name] of [
+    ['carol', 'closes'],
+    ['dave', 'closes-too'],
+  ] as const) {
+    await until(
+      'the fork is private',
+      async () => (await must(owner, 'GET', `/repos/${owner}/${name}`)).private,
+    )
+    t.equal((await call(null, 'GET', `/repos/${owner}/${name}`)).status, 404)
+    t.equal((await call(owner, 'PATCH', `/repos/${owner}/${name}`, { private: false })).status, 403)
+  }
+})

@@ -150,6 +150,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
     ],
     row('404 404 200 200 200 200', () => ({ path: { org: 'closed' } })),
   ),
+  'PATCH /api/v1/orgs/:org': row('401 404 403 403 200 200', ({ next }) => ({
+    path: { org: 'closed' },
+    body: { description: `${next()}` },
+  })),
   'POST /api/v1/orgs/:org/repos': row('401 404 403 201 201 201', ({ next }) => ({
     path: { org: 'closed' },
     body: { name: `of-all-${next()}` },

@@ -50,7 +50,7 @@ export async function startWorld(test: Test, started?: TestServer) {
   const app = await buildApp(
     services,
     createUpgradeAnswers(services.readStore, services.projector, await services.events.lastPosition()),
-    createOpenRequests(services.views),
+    createOpenRequests(services),
     () => ({ recovered: true, processes: [] }),
     new AbortController().signal,
   )

@@ -1,20 +1,30 @@
 /** The organization aggregate, with its members. Pure. */
-import type { AccountRef, OrganizationEvent, Permission } from '../../events/domain-events.ts'
+import type {
+  AccountRef,
+  OrganizationEvent,
+  OrganizationSettings,
+  Permission,
+} from '../../events/domain-events.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { emailProblem, loginProblem, textProblem, websiteProblem } from '../accounts/names.ts'
+import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
-/** The e-mail address may be empty. */
 export type OrganizationDetails = Omit<EventOf<'OrganizationCreated'>['data'], 'id'>
 
 export type OrganizationState =
   | { status: 'missing' }
-  | { status: 'active'; organization: AccountRef; members: ReadonlyMap<number, Permission> }
+  | {
+      status: 'active'
+      organization: AccountRef
+      settings: OrganizationSettings
+      members: ReadonlyMap<number, Permission>
+    }
 
-/** The user who wants to change the members. */
+/** The user who wants to change the organization or its members. */
 export interface MemberActor {
   id: number
   siteAdmin: boolean
@@ -24,14 +34,16 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
   initialState: { status: 'missing' },
   snapshots: snapshots(),
   becomes: {
-    OrganizationCreated: (_, { data: { id, login } }) => ({
+    OrganizationCreated: (_, { data: { id, login, ...settings } }) => ({
       status: 'active',
       organization: { id, login },
+      settings,
       members: new Map(),
     }),
   },
   exists: (state: OrganizationState) => state.status === 'active',
   changes: {
+    OrganizationEdited: ({ settings }, { data }) => ({ settings: { ...settings, ...data.changes } }),
     MemberSet: (state, { data }) => ({
       members: new Map(state.members).set(data.user.id, data.permission),
     }),
@@ -43,14 +55,15 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
   },
 })
 
-/** What is wrong with the details of a new organization, apart from a name that is taken. */
-export function organizationProblem(details: OrganizationDetails): Refusal | undefined {
+/** What is wrong with the details of a new organization, apart from a name that is taken, or with new settings. */
+export function organizationProblem(details: Partial<OrganizationDetails>): Refusal | undefined {
+  const { login, email = '', fullName = '', location = '', website = '' } = details
   const errors = [
-    ['username', loginProblem(details.login)],
-    ['email', details.email === '' ? undefined : emailProblem(details.email)],
-    ['full_name', textProblem(details.fullName)],
-    ['location', textProblem(details.location)],
-    ['website', websiteProblem(details.website)],
+    ['username', login === undefined ? undefined : loginProblem(login)],
+    ['email', email === '' ? undefined : emailProblem(email)],
+    ['full_name', textProblem(fullName)],
+    ['location', textProblem(location)],
+    ['website', websiteProblem(website)],
   ].flatMap(([field, problem]) => (problem === undefined ? [] : [`${field}: ${problem}`]))
   return errors.length === 0 ? undefined : refuse.unprocessable(errors.join('; '), errors)
 }
@@ -70,6 +83,21 @@ export function decideCreateOrganization(
     { type: 'OrganizationCreated', data: { id, ...details } },
     { type: 'MemberSet', data: { organization, user: creator, permission: 'admin' } },
   ]
+}
+
+/** Changes the settings that differ. Only admins of the organization may do that. */
+export function decideEditOrganization(
+  state: OrganizationState,
+  actor: MemberActor,
+  wanted: Partial<OrganizationSettings>,
+): Decision<OrganizationEvent> {
+  if (state.status === 'missing') return refuse.notFound('organization not found')
+  if (!isAdmin(state.members, actor)) return refuse.forbidden('only admins of the organization may change it')
+  const problem = organizationProblem(wanted)
+  if (problem !== undefined) return problem
+  const changes = changedFields(state.settings, wanted)
+  if (Object.keys(changes).length === 0) return []
+  return [{ type: 'OrganizationEdited', data: { organization: state.organization, changes } }]
 }
 
 export function decideSetMember(

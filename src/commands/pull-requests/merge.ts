@@ -1,8 +1,10 @@
 /** Merges a pull request, at once or when its checks succeed: `POST` and `DELETE …/pulls/{index}/merge`. */
+import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { readsStream } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { accessTo } from '../../rights/access.ts'
+import { accessTo, atLeast } from '../../rights/access.ts'
+import { requesterNow } from '../../rights/auth.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { emptyAnswer, NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
@@ -33,13 +35,11 @@ const MergePullRequestOption = (services: Services) =>
     delete_branch_after_merge: Type.Optional(Type.Boolean()),
   })
 
-/** The merge with the rights of its user as they are now: they may have changed while it waited for its turn. */
-async function withRightsNow({ views }: Services, merge: Merge): Promise<Merge> {
-  const [repository, merger] = await Promise.all([
-    views.repositories.get(`${merge.repository.id}`),
-    views.accounts.get(`${merge.merger.id}`),
-  ])
-  if (repository === undefined || merger === undefined) {
+/** The merge with the rights of its user as they are now: they may have ended while it waited for its turn. */
+async function withRightsNow({ views }: Services, request: FastifyRequest, merge: Merge): Promise<Merge> {
+  const merger = await requesterNow(request)
+  const repository = await views.repositories.get(`${merge.repository.id}`)
+  if (repository === undefined || !atLeast(accessTo(repository, merger), 'read')) {
     throw new Refused(refuse.notFound('repository not found'))
   }
   const force = merge.request.force && accessTo(repository, merger) === 'admin'
@@ -86,7 +86,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
         deletionIsDefault: body.delete_branch_after_merge === undefined,
       }
       const status = await services.turns(mergeTurn(repository.id), async () => {
-        const inTime = await withRightsNow(services, merge)
+        const inTime = await withRightsNow(services, request, merge)
         if (!inTime.request.scheduling) {
           await mergePull(services, context, inTime)
           return 200

@@ -10,7 +10,8 @@ import { updateRef } from '../../git/refs.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { accessTo } from '../../rights/access.ts'
+import { accessTo, atLeast } from '../../rights/access.ts'
+import { requesterNow } from '../../rights/auth.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
@@ -39,13 +40,10 @@ interface Update {
 /** Update rule 2: an update needs the right to push to the head branch. A rebase is like a force-push. */
 async function requireUpdateRight(services: Services, pull: ActivePull, update: Update): Promise<void> {
   const { views } = services
-  const { style } = update
-  // The rights may have changed while the request waited for its turn.
-  const [repository, updater] = await Promise.all([
-    views.repositories.get(`${update.repository.id}`),
-    views.accounts.get(`${update.updater.id}`),
-  ])
-  if (repository === undefined || updater === undefined) {
+  const { style, updater } = update
+  // The rights may have ended while the request waited for its turn.
+  const repository = await views.repositories.get(`${update.repository.id}`)
+  if (repository === undefined || !atLeast(accessTo(repository, updater), 'read')) {
     throw new Refused(refuse.notFound('repository not found'))
   }
   const headRepository = await services.views.repositories.get(`${pull.head.repoId}`)
@@ -97,10 +95,11 @@ async function updatePull(
   services: Services,
   context: CommandContext,
   index: number,
-  update: Update,
+  { updaterNow, ...wanted }: Omit<Update, 'updater'> & { updaterNow: () => Promise<AccountDocument> },
 ): Promise<void> {
-  const { repository } = update
+  const { repository } = wanted
   await services.turns(mergeTurn(repository.id), async () => {
+    const update = { ...wanted, updater: await updaterNow() }
     const state = await pulls.load(services, { repoId: repository.id, index })
     if (state.status === 'none') throw new Refused(refuse.notFound('pull request not found'))
     // Update rule 1.
@@ -137,12 +136,16 @@ export const updatePullRoutes: Routes = (services) => async (app) => {
     }),
     async (request, reply) => {
       const { repository } = await onRepository(services, request, 'read')
-      const updater = signedIn(request)
+      signedIn(request)
       const { index } = await pullFor(services, repository.id, request.params.index)
       // A retried request finds the base in the head. If the base has moved since, it is another update.
       const context = requestContext(request)
       const style = request.query.style === 'rebase' ? 'rebase' : 'merge'
-      await updatePull(services, context, index, { repository, updater, style })
+      await updatePull(services, context, index, {
+        repository,
+        style,
+        updaterNow: () => requesterNow(request),
+      })
       await settled(services, context, reply)
       return reply.code(200).send()
     },

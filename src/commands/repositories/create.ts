@@ -15,6 +15,7 @@ import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
 import { RepositoryWire, repositoryWire } from '../../wire/repositories.ts'
+import { isBeingDeleted } from '../accounts/deletion.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import { repositories } from '../aggregates.ts'
 import { takeClaim } from '../claims.ts'
@@ -23,6 +24,7 @@ import { type CommandContext, load } from '../execute.ts'
 import { moveRefs, recordRefs } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
+import { deleteWithClaims } from './delete.ts'
 import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
@@ -62,6 +64,20 @@ export async function organizationToCreateIn(
     throw new Refused(refuse.forbidden('only members who may write create repositories of an organization'))
   }
   return organization
+}
+
+/**
+ * Takes a repository back that was just made for a user who is being deleted. @throws Refused (conflict) then
+ */
+export async function requireOwnerStays(
+  services: Services,
+  context: CommandContext,
+  owner: AccountDocument,
+  made: { id: number; name: string; parentId: number | null },
+): Promise<void> {
+  if (owner.kind !== 'user' || !(await isBeingDeleted(services, context, owner.id))) return
+  await deleteWithClaims(services, context, { ...made, ownerId: owner.id })
+  throw new Refused(refuse.conflict(`the account ${owner.login} is being deleted`))
 }
 
 /** Makes the first commit: a README. */
@@ -129,6 +145,9 @@ export const createRepositoryRoutes: Routes = (services) => {
           settings,
         }),
       )
+    }
+    if (status !== 'deleted') {
+      await requireOwnerStays(services, context, owner, { id: repoId, name, parentId: null })
     }
     if (body.auto_init && status !== 'deleted') await initialize(services, context, creator, repoId, settings)
     await settled(services, context, reply)

@@ -21,7 +21,7 @@ import { type CommandContext, load } from '../execute.ts'
 import { moveRefs, recordRefs } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
-import { claimRepositoryName, organizationToCreateIn, repositoryNow } from './create.ts'
+import { claimRepositoryName, organizationToCreateIn, repositoryNow, requireOwnerStays } from './create.ts'
 import { decideCreate, hiddenness, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
@@ -47,7 +47,10 @@ async function createFork(services: Services, context: CommandContext, fork: For
     // A retried request may find its fork made, or deleted since.
     const status = (await repositories.ifDone(services, context, repoId, 'create'))?.status
     if (status === undefined) await prepareFork(services, context, repoId, fork)
-    if (status !== 'deleted') await recordFork(services, context, repoId, fork)
+    if (status === 'deleted') return
+    await recordFork(services, context, repoId, fork)
+    const { base, owner, name } = fork
+    await requireOwnerStays(services, context, owner, { id: repoId, name, parentId: base.id })
   })
   return repoId
 }

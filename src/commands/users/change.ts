@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { UserSettings } from '../../events/domain-events.ts'
 import { claimKeys, userStream } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
+import { noteAccountChange } from '../../rights/newest-accounts.ts'
 import { hashPassword } from '../../rights/passwords.ts'
 import { forgetPassword, keepPassword } from '../../rights/secrets.ts'
 import type { Services } from '../../services.ts'
@@ -69,6 +70,7 @@ async function changeNow(
     const after = await users.change(stores, context, id, 'edit user', (state) =>
       decideEditUser(state, changes, facts),
     )
+    noteAccountChange(events, id, context.written)
     if (after.status !== 'existing') return
     // The hash before the present one is kept: a backup whose copy of the log is a moment older than its copy of the
     // secrets still needs it.

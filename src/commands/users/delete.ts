@@ -2,35 +2,33 @@
 import { Type } from 'typebox'
 import { claimKeys, userStream } from '../../events/streams.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
+import { documentsNow } from '../../rights/documents-now.ts'
+import { noteAccountChange } from '../../rights/newest-accounts.ts'
 import { siteAdmin } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { forgetPassword, forgetToken } from '../../rights/secrets.ts'
 import type { Services } from '../../services.ts'
 import { UsernameParams, userNamed } from '../../wire/users.ts'
+import { whileDeleting } from '../accounts/deletion.ts'
 import { repositories, users } from '../aggregates.ts'
 import { releaseClaim } from '../claims.ts'
 import { eachOne } from '../each-one.ts'
-import type { CommandContext } from '../execute.ts'
+import { type CommandContext, contended } from '../execute.ts'
 import { decideRemoveCollaborator } from '../repositories/repository.ts'
 import { requestContext, settled } from '../request-context.ts'
 import { hasOtherAdmin, inTurnOfAdmins } from './change.ts'
 import { decideDeleteUser } from './user.ts'
 
 /**
- * Deletes a user who owns no repository and is in no organization. The order is decision, places among collaborators,
- * event, address, secrets. After a crash before the event, the same request finishes the work; after the event nobody
- * signs in, and the address counts as given up. The login stays taken, because events name accounts by it.
+ * Deletes a user who owns no repository and is in no organization. The order is decision, places among collaborators, the
+ * decision again while no repository can become the user's, event, address, secrets. After a crash before the event, the
+ * same request finishes the work; after the event nobody signs in, and the address counts as given up. The login stays
+ * taken, because events name accounts by it.
  */
 async function deleteUser(services: Services, context: CommandContext, id: number): Promise<void> {
   const { events, secrets, views } = services
-  const account = await views.accounts.get(`${id}`)
   const before = await users.load(services, id)
-  const belongings = {
-    repositories: await views.repositories.count({ ownerId: id }),
-    organizations: Object.keys(account?.memberships ?? {}).length,
-    hasOtherAdmin: await hasOtherAdmin(services, id),
-  }
-  const refusal = decideDeleteUser(before, belongings)
+  const refusal = decideDeleteUser(before, await belongingsOf(services, id))
   if (isRefusal(refusal)) throw new Refused(refusal)
   if (before.status !== 'existing') return
   const { user, settings, tokens, passwordIds } = before
@@ -39,10 +37,26 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
       decideRemoveCollaborator(state, user),
     )
   })
-  await users.change(services, context, id, 'delete user', (state) => decideDeleteUser(state, belongings))
+  await whileDeleting(services, context, id, async (isLate) => {
+    await documentsNow(services)
+    const belongings = await belongingsOf(services, id)
+    await users.change(services, context, id, 'delete user', (state) =>
+      isLate() ? contended : decideDeleteUser(state, belongings),
+    )
+  })
+  noteAccountChange(events, id, context.written)
   await releaseClaim(events, context, claimKeys.email(settings.email), userStream(id))
   for (const tokenId of tokens.keys()) await forgetToken(secrets, tokenId)
   for (const passwordId of passwordIds) await forgetPassword(secrets, id, passwordId)
+}
+
+async function belongingsOf(services: Services, id: number) {
+  const { accounts, repositories: owned } = services.views
+  return {
+    repositories: await owned.count({ ownerId: id }),
+    organizations: Object.keys((await accounts.get(`${id}`))?.memberships ?? {}).length,
+    hasOtherAdmin: await hasOtherAdmin(services, id),
+  }
 }
 
 export const deleteUserRoutes: Routes = (services) => async (app) => {

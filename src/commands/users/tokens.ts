@@ -4,6 +4,7 @@ import { Type } from 'typebox'
 import { idsStream } from '../../events/streams.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
+import { noteAccountChange } from '../../rights/newest-accounts.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { forgetOlderSecrets, forgetSecret, forgetToken, keepToken } from '../../rights/secrets.ts'
 import { normalScopes, unknownScopes } from '../../rights/token-scopes.ts'
@@ -114,6 +115,7 @@ export const tokenRoutes: Routes = (services) => async (app) => {
         decideDeleteToken(user, token.id),
       )
       await forgetToken(services.secrets, token.id)
+      noteAccountChange(services.events, owner.id, context.written)
       await settled(services, context, reply)
       return reply.code(204).send(null)
     },

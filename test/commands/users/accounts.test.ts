@@ -7,6 +7,7 @@ import { gitOutput } from '../../../src/git/run.ts'
 import { keepPassword } from '../../../src/rights/secrets.ts'
 import { listen } from '../../queries/history-client.ts'
 import { passwordOf } from '../../start-server.ts'
+import { until } from '../../until.ts'
 import { eventsIn, startPulls } from '../pull-requests/pull-repository.ts'
 
 const { server, alice, call, repository } = await startPulls(t)
@@ -264,6 +265,38 @@ t.test('a compromised token or password can be ended at once, and open streams e
   }
 })
 
+t.test('lines of JSON that a client still reads end with its token', async (t) => {
+  const { name } = await repository(t, 'lines')
+  await newUser('liner')
+  const token = await newToken('liner')
+  // More than the buffers between client and server hold.
+  const body = '€'.repeat(65_000)
+  for (let i = 0; i < 10; i++) {
+    const titles = Array.from({ length: 10 }, (_, n) => `${i} ${n}`)
+    await Promise.all(
+      titles.map((title) => call('alice', 'POST', `repos/alice/${name}/issues`, { title, body })),
+    )
+  }
+  const { hostname, port } = new URL(server.url)
+  const path = `/api/v1/repos/alice/${name}/history`
+  const headers = { authorization: token.header, accept: 'application/x-ndjson' }
+  const asking = httpRequest({ host: hostname, port, path, headers })
+  asking.on('error', () => {})
+  asking.end()
+  const [answer]: IncomingMessage[] = await once(asking, 'response')
+  if (answer === undefined) throw new Error('no answer')
+  t.equal(answer.statusCode, 200)
+  answer.on('error', () => {})
+  t.teardown(() => answer.destroy())
+  await once(answer, 'readable')
+  const closed = new Promise<void>((resolve) => void answer.once('close', resolve))
+  t.equal((await call('liner', 'DELETE', `users/liner/tokens/${token.id}`)).status, 204)
+  answer.resume()
+  await closed
+  t.equal(answer.complete, false)
+  t.equal(await signIn(token.header), 401)
+})
+
 t.test('delete: events stay, and the name becomes a ghost', async (t) => {
   const { writer, name, repoId } = await repository(t, 'haunted')
   const id = await newUser('judy')
@@ -304,6 +337,88 @@ t.test('delete: events stay, and the name becomes a ghost', async (t) => {
     message: /^username: .* is taken/,
   })
   t.equal((await call('admin', 'POST', 'admin/users', { ...again, username: 'judith' })).status, 201)
+})
+
+t.test('delete: a repository that is made meanwhile stops the deletion, or is not made', async (t) => {
+  const { events, views } = server.services
+  const made = (login: string, name: string) => call(login, 'POST', 'user/repos', { name })
+  const remove = (login: string) => call('admin', 'DELETE', `admin/users/${login}`)
+  const append = events.append
+  t.teardown(() => {
+    events.append = append
+  })
+  /** Does `work` right before the first append of an event of this type; its answer comes with that of `ask`. */
+  async function between<A, B>(type: string, work: () => Promise<A>, ask: () => Promise<B>) {
+    let working: Promise<A> | undefined
+    events.append = async (stream, appended, expected) => {
+      if (working === undefined && appended.some((event) => event.type === type)) {
+        working = work()
+        await working
+      }
+      return append(stream, appended, expected)
+    }
+    const asked = await ask()
+    events.append = append
+    return [await working, asked] as const
+  }
+
+  // The deletion has looked for repositories, and is about to record.
+  const mia = await newUser('mia')
+  const [late, deleted] = await between(
+    'UserDeleted',
+    () => made('mia', 'late'),
+    () => remove('mia'),
+  )
+  t.match(late, { status: 409, message: /the account mia is being deleted/ })
+  t.equal(deleted.status, 204)
+  t.equal(await views.repositories.count({ ownerId: mia }), 0, 'a ghost owns nothing')
+
+  // The same for a fork.
+  const { name, writer } = await repository(t, 'forked-late')
+  const nora = await newUser('nora')
+  await writer('nora')
+  const [fork, gone] = await between(
+    'UserDeleted',
+    () => call('nora', 'POST', `repos/alice/${name}/forks`, {}),
+    () => remove('nora'),
+  )
+  t.match([fork, gone], [{ status: 409 }, { status: 204 }])
+  t.equal(await views.repositories.count({ ownerId: nora }), 0)
+  t.match(await call('alice', 'GET', `repos/alice/${name}`), { body: { forks_count: 0 } })
+
+  // The user is gone when the repository is recorded: it is taken back, also when nobody waits for the answer.
+  const olga = await newUser('olga')
+  let stream = ''
+  events.append = async (to, appended, expected) => {
+    if (stream === '' && appended.some(({ type }) => type === 'RepositoryCreated')) {
+      stream = to
+      t.equal((await remove('olga')).status, 204)
+    }
+    return append(to, appended, expected)
+  }
+  const first = await made('olga', 'first').catch(() => ({ status: 0 }))
+  events.append = append
+  t.ok([0, 409].includes(first.status), 'her connection may end with her account')
+  await until('the repository is taken back', async () =>
+    (await eventsIn(server, stream)).some(({ type }) => type === 'RepositoryDeleted'),
+  )
+  await until('a ghost owns nothing', async () => (await views.repositories.count({ ownerId: olga })) === 0)
+
+  const pia = await newUser('pia')
+  t.equal((await made('pia', 'one')).status, 201)
+  t.match(await remove('pia'), { status: 422, message: /still owns repositories/ })
+  t.equal((await made('pia', 'two')).status, 201, 'a refused deletion leaves the account free')
+  t.equal(await views.repositories.count({ ownerId: pia }), 2)
+
+  // A deletion that fails at its end leaves it free, too.
+  await newUser('rosa')
+  events.append = async (stream, appended, expected) => {
+    if (appended.some((event) => event.type === 'UserDeleted')) throw new Error('the log is away')
+    return append(stream, appended, expected)
+  }
+  t.equal((await remove('rosa')).status, 500)
+  events.append = append
+  t.equal((await made('rosa', 'mine')).status, 201)
 })
 
 t.test('the last site admin who can sign in stays one', async (t) => {

@@ -1,0 +1,52 @@
+/**
+ * A user who is being deleted gets no new repository. Whoever deletes takes a claim first and then looks for repositories;
+ * whoever makes a repository records it first and then looks for the claim. So one of the two sees the other.
+ */
+import { claimKeys, userStream } from '../../events/streams.ts'
+import type { Services } from '../../services.ts'
+import { users } from '../aggregates.ts'
+import { claimHolder, releaseClaim, takeClaim } from '../claims.ts'
+import type { CommandContext } from '../execute.ts'
+
+/** Well below the time after which others take a claim for given up. */
+const MAX_DELETION_MS = 20_000
+
+type Stores = Pick<Services, 'events'>
+
+const deletionOf = (stores: Stores, accountId: number) => ({
+  key: claimKeys.deletion(accountId),
+  stillHolds: async () => (await users.load(stores, accountId)).status === 'deleted',
+})
+
+/** Whether the account is being deleted, or is deleted. */
+export async function isBeingDeleted(
+  stores: Stores,
+  context: CommandContext,
+  accountId: number,
+): Promise<boolean> {
+  return (await claimHolder(stores.events, context, deletionOf(stores, accountId))) !== undefined
+}
+
+/**
+ * Does `work`, which ends with the account's deletion, while nothing becomes the account's own. When it fails, the account
+ * is free again. `isLate`: whether so much time has passed that the deletion must not be recorded any more.
+ */
+export async function whileDeleting(
+  stores: Stores,
+  context: CommandContext,
+  accountId: number,
+  work: (isLate: () => boolean) => Promise<void>,
+): Promise<void> {
+  const { events } = stores
+  const claim = { ...deletionOf(stores, accountId), holder: userStream(accountId) }
+  // An attempt that was cut off has left a claim of another time.
+  await releaseClaim(events, context, claim.key, claim.holder)
+  const began = Date.now()
+  await takeClaim(events, { ...context, at: new Date(began).toISOString() }, claim)
+  try {
+    await work(() => Date.now() - began > MAX_DELETION_MS)
+  } catch (error) {
+    if (!(await claim.stillHolds())) await releaseClaim(events, context, claim.key, claim.holder)
+    throw error
+  }
+}

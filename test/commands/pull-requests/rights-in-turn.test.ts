@@ -1,0 +1,97 @@
+/** Merges and updates wait for their turn. What counts are the rights when it comes. */
+import t from 'tap'
+import { mergeTurn } from '../../../src/commands/pull-requests/finish-merge.ts'
+import { pullId } from '../../../src/projections/pulls.ts'
+import { inTurn } from '../../../src/turns.ts'
+import { until } from '../../until.ts'
+import { startPulls } from './pull-repository.ts'
+
+const { server, alice, repository } = await startPulls(t)
+const { pulls } = server.services.views
+
+/** How often a pull request has been looked up: a request does it right before it waits for its turn. */
+const looked = new Map<string, number>()
+const { get } = pulls
+pulls.get = async (id) => {
+  const found = await get(id)
+  looked.set(id, (looked.get(id) ?? 0) + 1)
+  return found
+}
+
+/** The status of a request that waits for its turn while something happens; 0 when its connection was closed. */
+async function waiting(
+  { repoId, index }: { repoId: number; index: number },
+  ask: () => Promise<Response>,
+  meanwhile: () => Promise<unknown>,
+): Promise<number> {
+  let leave = () => {}
+  const held = new Promise<void>((resolve) => {
+    leave = resolve
+  })
+  const turn = inTurn(mergeTurn(repoId), () => held)
+  const id = pullId(repoId, index)
+  const before = looked.get(id) ?? 0
+  const asked = ask().then(
+    ({ status }) => status,
+    () => 0,
+  )
+  await until('the request is let in', async () => (looked.get(id) ?? 0) > before)
+  await meanwhile().finally(leave)
+  await turn
+  return asked
+}
+
+/** What ends the right to merge and to update, and the answer then. */
+const ENDS: Record<string, { statuses: number[]; end: (name: string, token: number) => Promise<unknown> }> = {
+  'a writer becomes a reader': {
+    statuses: [403, 405],
+    end: (name) => alice.repos.repoAddCollaborator('alice', name, 'carol', { permission: 'read' }),
+  },
+  'a writer is no collaborator any more': {
+    statuses: [404],
+    end: (name) => alice.repos.repoDeleteCollaborator('alice', name, 'carol'),
+  },
+  'the token is deleted': {
+    statuses: [0, 401],
+    end: async (_, token) => {
+      const answer = await server.fetch('carol', `/api/v1/users/carol/tokens/${token}`, { method: 'DELETE' })
+      if (answer.status !== 204) throw new Error(`${answer.status}`)
+    },
+  },
+}
+
+for (const [title, { statuses, end }] of Object.entries(ENDS)) {
+  for (const [action, path] of [
+    ['merge', 'merge'],
+    ['update', 'update'],
+  ] as const) {
+    t.test(`the rights of a request that ${path}s end while it waits for its turn: ${title}`, async (t) => {
+      const name = `${action}-${Object.keys(ENDS).indexOf(title)}`
+      const made = await repository(t, name, { writers: ['carol'], private: true })
+      await made.branch('topic', { topic: 'x' })
+      const index = await made.open('topic')
+      await made.branch('main', { main: 'x' }, 'main')
+      const { repoId } = made
+      const before = [await made.tip('main'), await made.tip('topic')]
+      const created = await server.fetch('carol', '/api/v1/users/carol/tokens', {
+        method: 'POST',
+        body: JSON.stringify({ name, scopes: ['all'] }),
+      })
+      const token: { id: number; sha1: string } = JSON.parse(await created.text())
+      const ask = () =>
+        server.fetch(null, `/api/v1/repos/alice/${name}/pulls/${index}/${path}`, {
+          method: 'POST',
+          headers: { authorization: `token ${token.sha1}` },
+          body: JSON.stringify(action === 'merge' ? { Do: 'merge' } : {}),
+        })
+      const status = await waiting({ repoId, index }, ask, () => end(name, token.id))
+      t.ok(statuses.includes(status), `${status}`)
+      // What comes next has its turn after it.
+      await inTurn(mergeTurn(repoId), async () => undefined)
+      t.same([await made.tip('main'), await made.tip('topic')], before, 'no branch has moved')
+      t.match(await made.get(index), { merged: false, state: 'open' })
+      const types = await made.typesOf(index)
+      t.notOk(types.some((type) => ['MergeStarted', 'PullRequestMerged'].includes(type)))
+    })
+  }
+}
