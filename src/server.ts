@@ -78,6 +78,7 @@ const RECOVERY_INTERVAL_MS = 5000
 
 /** When to free what the rebuilds of an earlier process left behind. */
 const FREE_SPARES_AFTER_MS = 10_000
+const FREE_SPARES_EVERY_MS = 600_000
 
 /**
  * Starts a server. It answers requests as soon as it listens. `/healthz` gives 200 when the read models are current
@@ -180,8 +181,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   await recoverPushes(services)
   const newAdminPassword = await ensureSiteAdmin(services)
 
-  // Delay the cleanup so that it doesn't slow the start. If it fails, the next start repeats it.
-  services.rebuilder.freeSpares(READ_MODELS, FREE_SPARES_AFTER_MS).catch(() => {})
+  const freeing = keepFreeing()
 
   const state = () => ({
     recovered: isRecovered,
@@ -236,6 +236,15 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
 
   let stopped: Promise<void> | undefined
 
+  /** Removes what rebuilds have left, and on a shared store the documents of versions that no server has any more. */
+  async function keepFreeing(): Promise<void> {
+    // Delayed, so that it doesn't slow the start. If it fails, a later round repeats it.
+    for (let after = FREE_SPARES_AFTER_MS; !signal.aborted; after = FREE_SPARES_EVERY_MS) {
+      await services.rebuilder.freeSpares(READ_MODELS, after).catch(() => {})
+      if (!isShared(config)) return
+    }
+  }
+
   return {
     url: publicUrl,
     /** The address of the gRPC Query service: `127.0.0.1:9090`. */
@@ -266,7 +275,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     }
     stopping.abort()
     await Promise.all([app.close(), grpc.stop()])
-    await recovering
+    await Promise.all([recovering, freeing])
     await Promise.all(processes.map((runner) => runner.stop()))
     await projector.stop()
     await leaveNodes()

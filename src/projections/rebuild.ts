@@ -33,13 +33,14 @@ export interface Rebuilding {
   exchanged: (collection: string) => void
   /** Aborts when the server stops; this ends every rebuild. */
   signal: AbortSignal
-  /** How long an old generation is kept for queries that already read from it, in milliseconds. */
+  /** `GRACE_MS` if it is not given. */
   graceMs?: number
 }
 
 /** The number of events in one batch. Small, so that the projector's writes need not wait long. */
 const BATCH = 250
-const GRACE_MS = 10_000
+/** How long an old generation is kept for queries that already read from it, in milliseconds. */
+export const GRACE_MS = 10_000
 
 /** Another rebuild has not ended yet. */
 export class RebuildUnderWay extends Error {

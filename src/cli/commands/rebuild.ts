@@ -3,11 +3,11 @@ import { type Command, Option } from 'commander'
 import { pino } from 'pino'
 import { type Config, loadConfig } from '../../config.ts'
 import { DataDirInUse, lockDataDir } from '../../data-lock.ts'
-import { onlyMember } from '../../projections/membership.ts'
 import { createProjector } from '../../projections/projector.ts'
 import type { ReadModel } from '../../projections/read-model.ts'
-import { createRebuild, type RebuildProgress } from '../../projections/rebuild.ts'
+import { createRebuild, GRACE_MS, type RebuildProgress } from '../../projections/rebuild.ts'
 import { modelsNamed, READ_MODELS, UnknownReadModel } from '../../projections/views.ts'
+import { openNodes } from '../../stores.ts'
 import { argument, CommandFailed } from '../explain.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
 import { openLog, openViews, requireLog } from '../open-log.ts'
@@ -72,14 +72,18 @@ async function* askOwner(
 async function* rebuildHere(config: Config, models: readonly ReadModel[]): AsyncGenerator<RebuildProgress> {
   const events = await openLog(config)
   try {
-    // No server uses the stores: this process has locked the data directory.
-    const membership = onlyMember()
-    const generations = await openViews(config, membership)
     const stopping = new AbortController()
     // Log to standard error: standard output is for the result.
     const log = pino({ level: config.logLevel }, pino.destination(2))
+    // Servers on other machines may use the stores, although this process has locked the data directory here.
+    const { nodes, close: leaveNodes } = await openNodes(config, {
+      log,
+      isReady: () => false,
+      takeOver: async () => {},
+    })
+    const generations = await openViews(config, nodes)
     const projector = createProjector(log, events, generations.current, READ_MODELS, undefined, {
-      membership,
+      membership: nodes,
       forget: () => {},
     })
     try {
@@ -92,11 +96,12 @@ async function* rebuildHere(config: Config, models: readonly ReadModel[]): Async
         signal: stopping.signal,
       })
       yield* rebuild(models)
-      // No query of an embedded store reads them now. In a shared store this waits for other servers.
-      await freeSpares(READ_MODELS)
+      // Queries of other servers may still read them.
+      await freeSpares(READ_MODELS, nodes.all().length > 1 ? GRACE_MS : 0)
     } finally {
       stopping.abort()
       await projector.stop()
+      await leaveNodes()
       await generations.current.close()
     }
   } finally {
