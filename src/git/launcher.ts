@@ -151,11 +151,12 @@ async function startLauncher(gone: () => void) {
   })
   server.listen(path).unref()
   await once(server, 'listening')
-  // It needs nothing of our environment: each process is started with its own.
+  // Each process is started with an environment of its own. Node itself may need this to find its libraries.
+  const { LD_LIBRARY_PATH } = process.env
   const child = spawn(process.execPath, ['-e', LAUNCHER, path], {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     detached: true,
-    env: {},
+    env: { ...(LD_LIBRARY_PATH !== undefined && { LD_LIBRARY_PATH }) },
   })
   child.unref()
   keepAlive()

@@ -246,7 +246,7 @@ t.test('a list = one round trip to MongoDB: the page and the number of all rows'
   const { double, store } = await faulty(t)
   const before = double.commands.length
   const page = await store.page(cards, { key: 'a' }, { sort: [['key', 1]], limit: 30 })
-  t.strictSame(page, { found: [{ key: 'a' }], total: 1 })
+  t.strictSame(page, { rows: [{ body: { key: 'a' } }], total: 1 })
   t.strictSame(double.commands.slice(before), ['aggregate'])
 })
 

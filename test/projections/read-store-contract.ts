@@ -478,7 +478,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
         const options: FindOptions<Card> = { sort: [['rank', -1]], skip: 1, limit: 1 }
         t.strictSame(
           await store.page(noted, filter, options),
-          { found: await store.find(noted, filter, options), total },
+          { rows: (await store.find(noted, filter, options)).map((body) => ({ body })), total },
           `page ${name}`,
         )
       }
@@ -518,15 +518,12 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     const page = (words: string[]) =>
       store.page(noted, { words: { $words: words } }, { sort: [['rank', -1]], skip: 2, limit: 2 })
     const frequent = {
-      found: [
-        { key: 'k297', rank: 297 },
-        { key: 'k296', rank: 296 },
-      ],
+      rows: [{ body: { key: 'k297', rank: 297 } }, { body: { key: 'k296', rank: 296 } }],
       total: 300,
     }
     t.strictSame(await page(['server']), frequent)
     t.strictSame(await page(['server', 'often']), frequent)
-    t.strictSame(await page(['server', 'rare']), { found: [], total: 1 })
+    t.strictSame(await page(['server', 'rare']), { rows: [], total: 1 })
     t.strictSame(await store.find(noted, { words: { $words: ['server', 'rare'] } }), [
       { key: 'k042', rank: 42 },
     ])
