@@ -2,11 +2,17 @@ import { join } from 'node:path'
 import { EventStoreDBClient } from '@eventstore/db-client'
 import t from 'tap'
 import { startEventStoreDouble } from '../../doubles/eventstore.ts'
-import { startTestServer } from '../../start-server.ts'
+import { startTestServer, type TestServer } from '../../start-server.ts'
 
-/** Counts the calls that the driver makes to the event store from now on. */
-function countedCalls(): () => Record<string, number> {
+/** Counts the appends, and the other calls that the driver makes to the event store, from now on. */
+function countedCalls({ services: { events } }: TestServer): () => Record<string, number> {
   const calls: Record<string, number> = {}
+  const { append } = events
+  // All of them go over one call of the driver.
+  events.append = (...args) => {
+    calls.append = (calls.append ?? 0) + 1
+    return append(...args)
+  }
   for (const name of ['appendToStream', 'readStream', 'readAll', 'subscribeToAll'] as const) {
     const original = EventStoreDBClient.prototype[name]
     Reflect.set(EventStoreDBClient.prototype, name, function (this: EventStoreDBClient, ...args: unknown[]) {
@@ -26,7 +32,7 @@ t.test('one client takes at most 4 round trips to the event store for POST issue
   const post = (title: string) => alice.repos.issueCreateIssue('alice', 'project', { title })
   // The first one learns where the streams of the numbers end.
   await post('first')
-  const calls = countedCalls()
+  const calls = countedCalls(server)
   for (let n = 2; n <= 11; n++) t.equal((await post(`number ${n}`)).data.number, n)
-  t.same(calls(), { appendToStream: 30 }, 'the number and the id, at the same time, then the issue')
+  t.same(calls(), { append: 30 }, 'the number and the id, at the same time, then the issue')
 })

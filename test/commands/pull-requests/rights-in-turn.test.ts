@@ -2,7 +2,6 @@
 import t from 'tap'
 import { mergeTurn } from '../../../src/commands/pull-requests/finish-merge.ts'
 import { pullId } from '../../../src/projections/pulls.ts'
-import { inTurn } from '../../../src/turns.ts'
 import { until } from '../../until.ts'
 import { startPulls } from './pull-repository.ts'
 
@@ -28,7 +27,7 @@ async function waiting(
   const held = new Promise<void>((resolve) => {
     leave = resolve
   })
-  const turn = inTurn(mergeTurn(repoId), () => held)
+  const turn = server.services.turns(mergeTurn(repoId), () => held)
   const id = pullId(repoId, index)
   const before = looked.get(id) ?? 0
   const asked = ask().then(
@@ -87,7 +86,7 @@ for (const [title, { statuses, end }] of Object.entries(ENDS)) {
       const status = await waiting({ repoId, index }, ask, () => end(name, token.id))
       t.ok(statuses.includes(status), `${status}`)
       // What comes next has its turn after it.
-      await inTurn(mergeTurn(repoId), async () => undefined)
+      await server.services.turns(mergeTurn(repoId), async () => undefined)
       t.same([await made.tip('main'), await made.tip('topic')], before, 'no branch has moved')
       t.match(await made.get(index), { merged: false, state: 'open' })
       const types = await made.typesOf(index)

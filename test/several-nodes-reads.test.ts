@@ -1,0 +1,147 @@
+/** Read your writes across nodes: each request goes to another node than the one before. */
+import { giteaApi } from 'gitea-js'
+import t from 'tap'
+import { workTree } from './git-client.ts'
+import { listen } from './queries/history-client.ts'
+import { basic } from './server-template.ts'
+import { sharedStores } from './shared-stores.ts'
+import { startTestServer, statusOf } from './start-server.ts'
+import { call, clientOf, QUERY } from './upgrade/grpc-client.ts'
+
+t.test('read your writes across nodes, each request to another one', async (t) => {
+  const environment = await sharedStores(t)
+  const first = await startTestServer(t, { ...environment, NODE_NAME: 'one' })
+  const second = await startTestServer(t, { ...environment, NODE_NAME: 'two' })
+  const nodes = [first, second, await startTestServer(t, { ...environment, NODE_NAME: 'three' })]
+  let turn = 0
+  const nextNode = () => nodes[turn++ % nodes.length] ?? first
+  const toNext: typeof fetch = (input, init) => fetch(`${input}`.replace('http://next', nextNode().url), init)
+  const client = (token: string) => giteaApi('http://next', { token, customFetch: toNext })
+  const ask = (login: string, path: string, method = 'GET', body?: object) =>
+    toNext(`http://next/api/v1${path}`, {
+      method,
+      headers: { authorization: basic(login), ...(body && { 'content-type': 'application/json' }) },
+      ...(body && { body: JSON.stringify(body) }),
+    })
+  const newToken = async (login: string, name: string) => {
+    const made = await ask(login, `/users/${login}/tokens`, 'POST', { name, scopes: ['all'] })
+    const token: { id: number; sha1: string } = JSON.parse(await made.text())
+    return token
+  }
+  await first.as('alice')
+  await second.as('bob')
+  const alice = client((await newToken('alice', 'hers')).sha1)
+  const bob = client((await newToken('bob', 'his')).sha1)
+  const [owner, repo] = ['alice', 'app']
+
+  await t.test('tokens work at once, and end at once', async (t) => {
+    for (let i = 0; i < 4; i++) {
+      const { id, sha1 } = await newToken('alice', `t${i}`)
+      t.equal((await client(sha1).user.userGetCurrent()).data.login, 'alice')
+      t.equal((await ask('alice', `/users/alice/tokens/${id}`, 'DELETE')).status, 204)
+      t.equal(await statusOf(client(sha1).user.userGetCurrent()), 401)
+      t.equal(await statusOf(client(sha1).user.userGetCurrent()), 401)
+    }
+  })
+
+  await t.test('a repository, its rights, issues, comments and labels', async (t) => {
+    await alice.user.createCurrentUserRepo({ name: repo, auto_init: true, private: true })
+    t.equal((await alice.repos.repoGet(owner, repo)).data.name, repo)
+    for (let i = 0; i < 3; i++) {
+      t.equal(await statusOf(bob.repos.repoGet(owner, repo)), 404)
+      await alice.repos.repoAddCollaborator(owner, repo, 'bob', { permission: 'write' })
+      t.equal(await statusOf(bob.repos.repoGet(owner, repo)), 200)
+      await alice.repos.repoDeleteCollaborator(owner, repo, 'bob')
+    }
+    await alice.repos.repoAddCollaborator(owner, repo, 'bob', { permission: 'write' })
+    for (let number = 1; number <= 4; number++) {
+      const { data: issue } = await bob.repos.issueCreateIssue(owner, repo, { title: `Issue ${number}` })
+      t.equal(issue.number, number)
+      t.match((await alice.repos.issueListIssues(owner, repo)).data[0], { number })
+      t.match((await alice.repos.issueListIssues(owner, repo, { q: `issue ${number}` })).data, [{ number }])
+      const { data: label } = await alice.repos.issueCreateLabel(owner, repo, {
+        name: `l${number}`,
+        color: '#ff0000',
+      })
+      t.equal((await bob.repos.issueListLabels(owner, repo)).data.length, number)
+      await bob.repos.issueAddLabel(owner, repo, number, { labels: [label.id ?? 0] })
+      t.match((await alice.repos.issueGetIssue(owner, repo, number)).data.labels, [{ name: `l${number}` }])
+      const { data: comment } = await bob.repos.issueCreateComment(owner, repo, number, { body: 'first' })
+      t.match((await alice.repos.issueGetComments(owner, repo, number)).data, [{ body: 'first' }])
+      await bob.repos.issueEditComment(owner, repo, comment.id ?? 0, { body: 'second' })
+      t.match((await alice.repos.issueGetComment(owner, repo, comment.id ?? 0)).data, { body: 'second' })
+      t.match((await alice.repos.issueGetIssue(owner, repo, number)).data, { comments: 1 })
+      await bob.repos.issueDeleteComment(owner, repo, comment.id ?? 0)
+      t.same((await alice.repos.issueGetComments(owner, repo, number)).data, [])
+      await alice.repos.issueEditIssue(owner, repo, number, { state: 'closed' })
+      t.match((await bob.repos.issueGetIssue(owner, repo, number)).data, { state: 'closed' })
+    }
+  })
+
+  await t.test('git from any node: pushes, pull requests, statuses and merges', async (t) => {
+    const work = await workTree(t, first.gitUrl('alice', `${owner}/${repo}`))
+    for (let i = 0; i < 3; i++) {
+      const branch = `topic-${i}`
+      await work.git('checkout', '-q', '-b', branch, 'origin/main')
+      const sha = await work.commit(`Add ${i}`, { [`${i}.txt`]: `${i}\n` })
+      await work.git('push', '-q', nextNode().gitUrl('alice', `${owner}/${repo}`), branch)
+      t.match((await alice.repos.repoGetBranch(owner, repo, branch)).data, { commit: { id: sha } })
+      const opening = { head: branch, base: 'main', title: `Add ${i}` }
+      const { data: pull } = await bob.repos.repoCreatePullRequest(owner, repo, opening)
+      const index = pull.number ?? 0
+      t.match((await alice.repos.repoGetPullRequest(owner, repo, index)).data, {
+        head: { sha },
+        mergeable: true,
+      })
+      const next = await work.commit(`More ${i}`, { [`${i}.txt`]: `${i}${i}\n` })
+      await work.git('push', '-q', nextNode().gitUrl('bob', `${owner}/${repo}`), branch)
+      t.match((await alice.repos.repoGetPullRequest(owner, repo, index)).data, { head: { sha: next } })
+      t.equal((await alice.repos.repoGetPullRequestFiles(owner, repo, index)).data.length, 1)
+      await bob.repos.repoCreateStatus(owner, repo, next, { context: 'ci', state: 'success' })
+      t.match((await alice.repos.repoGetCombinedStatusByRef(owner, repo, next)).data, { state: 'success' })
+      t.equal(await statusOf(alice.repos.repoMergePullRequest(owner, repo, index, { Do: 'merge' })), 200)
+      t.match((await bob.repos.repoGetPullRequest(owner, repo, index)).data, {
+        merged: true,
+        state: 'closed',
+      })
+      await work.git(
+        'fetch',
+        '-q',
+        nextNode().gitUrl('bob', `${owner}/${repo}`),
+        '+refs/heads/main:refs/remotes/origin/main',
+      )
+      t.equal(await work.git('rev-parse', 'origin/main^2'), next)
+      const replayed = await ask('alice', `/repos/${owner}/${repo}/pulls/${index}/replay?revision=0`)
+      t.match(await replayed.json(), { state: 'open', merged: false })
+    }
+  })
+
+  await t.test(
+    'a live history shows what happens at another node; its next node goes on after it',
+    async (t) => {
+      const path = `/repos/${owner}/${repo}/issues/1/history`
+      const before = await listen(t, first, 'alice', path)
+      const known = (await before.has(3)).length
+      await bob.repos.issueCreateComment(owner, repo, 1, { body: 'live' })
+      const all = await before.has(known + 1)
+      t.match(all.at(-1), { event: { data: { body: 'live' } } })
+      const after = await listen(t, second, 'alice', path, { 'last-event-id': `${all.at(-2)?.id}` })
+      t.match(await after.has(1), [{ event: { data: { body: 'live' } } }])
+    },
+  )
+
+  await t.test('the Query service gives the same answer from any node', async (t) => {
+    await first.as('admin')
+    for (let height = 100; height < 103; height++) {
+      const plan = { name: `v${height}`, height: `${height}`, info: '' }
+      const made = await ask('admin', '/admin/upgrade/plan', 'PUT', plan)
+      t.ok(made.ok, await made.text())
+      for (const node of nodes) {
+        const answer = await fetch(`${node.url}/sdk/upgrade/v1beta1/current_plan`)
+        t.match(await answer.json(), { plan: { name: plan.name } })
+        const grpc = clientOf(t, node.grpcAddress)
+        t.match(await call(grpc, QUERY.sdk, 'CurrentPlan'), { plan: { name: plan.name } })
+      }
+    }
+  })
+})
