@@ -1,6 +1,7 @@
 /**
  * `npm run bench [-- --quick] [--only get,list]`: measures each kind of work, and a ceiling for it in the
- * same run. It prints a table for people. It doesn't fail when a goal is missed.
+ * same run. It prints a table for people. It doesn't fail when a goal is missed. `--nodes 2` measures two servers
+ * behind a proxy beside one, and nothing else.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -11,6 +12,7 @@ import { measureEventStore } from './eventstore.ts'
 import { measureHistory } from './history.ts'
 import { measureIssues } from './issues.ts'
 import { measureLog } from './log.ts'
+import { measureNodes } from './nodes.ts'
 import { measureReads } from './reads.ts'
 import type { ServerReady } from './server-process.ts'
 import { printTable, type Row } from './table.ts'
@@ -88,7 +90,11 @@ const QUICK: Sizes = {
 }
 
 const { values: options } = parseArgs({
-  options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } },
+  options: {
+    quick: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    nodes: { type: 'string', default: '1' },
+  },
 })
 const named = options.only?.split(',').map((name) => name.trim())
 const unknown = named?.filter((name) => !GROUPS.some((group) => group === name)) ?? []
@@ -96,11 +102,17 @@ if (unknown.length > 0) {
   console.error(`--only: ${unknown.join(', ')} is not one of ${GROUPS.join(', ')}`)
   process.exit(2)
 }
+const nodes = Number(options.nodes)
+if (!Number.isInteger(nodes) || nodes < 1 || nodes > 9) {
+  console.error('--nodes: must be a whole number from 1 to 9')
+  process.exit(2)
+}
 const wanted: readonly Group[] = GROUPS.filter((group) => named?.includes(group) ?? true)
 
 async function run(sizes: Sizes): Promise<Row[]> {
   const directory = await mkdtemp(join(tmpdir(), 'mergelog-bench-'))
   try {
+    if (nodes > 1) return await measureNodes(join(directory, 'nodes'), sizes, nodes)
     const rows: Row[] = []
     if (wanted.some((group) => !OWN_LOG.has(group)))
       rows.push(...(await measurePulls(join(directory, 'pulls'), sizes)))

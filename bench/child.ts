@@ -17,7 +17,7 @@ export interface Child<Ready> {
  * time.
  */
 export async function startChild<Ready>(
-  name: 'server' | 'bare' | 'load' | 'attack',
+  name: 'server' | 'bare' | 'load' | 'attack' | 'proxy',
   environment: Record<string, string> = {},
 ): Promise<Child<Ready>> {
   const born = performance.now()

@@ -30,7 +30,7 @@ const SEEDED_ID = 1_000_000
 
 export async function measureEventStore(directory: string, sizes: Sizes): Promise<Row[]> {
   const real = process.env.TEST_EVENTSTORE_URL
-  const double = real === undefined ? await startDouble(join(directory, 'double')) : undefined
+  const double = real === undefined ? await startDouble('eventstore', join(directory, 'double')) : undefined
   const url = real ?? double?.url ?? ''
   const where = real === undefined ? 'the double' : 'EventStoreDB'
   const client = EventStoreDBClient.connectionString(url)
@@ -101,9 +101,12 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
   ]
 }
 
-/** Starts the test double as a process of its own. */
-async function startDouble(data: string): Promise<{ url: string; stop(): Promise<void> }> {
-  const file = fileURLToPath(new URL('../test/doubles/eventstore.ts', import.meta.url))
+/** Starts a test double as a process of its own. */
+export async function startDouble(
+  name: 'eventstore' | 'mongodb',
+  data: string,
+): Promise<{ url: string; stop(): Promise<void> }> {
+  const file = fileURLToPath(new URL(`../test/doubles/${name}.ts`, import.meta.url))
   const child = spawn(process.execPath, ['--import', 'tsx', file, '--port', '0', '--data', data], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -118,7 +121,7 @@ async function startDouble(data: string): Promise<{ url: string; stop(): Promise
       },
     }
   }
-  throw new Error('the double of EventStoreDB did not start')
+  throw new Error(`the double ${name} did not start`)
 }
 
 /** Seeds issues into an embedded log, and copies their streams. Resolves to the number of copied events. */

@@ -179,7 +179,7 @@ async function mergeByGit(dir: string, baseRef: string, headRef: string): Promis
 /**
  * Creates a repository with `main` and `branches` branches `head-<n>`, each with one commit, and pushes it.
  */
-async function makeRepository(
+export async function makeRepository(
   target: Target,
   name: string,
   branches: number,

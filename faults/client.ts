@@ -1,99 +1,166 @@
-/** A client of the server, which may be dead or be another process at the same data by now. */
-import { randomUUID } from 'node:crypto'
+/** A client of a server, or of the proxy in front of several, any of which may be dead by now. */
+import { execFile } from 'node:child_process'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { GIT_ENVIRONMENT, gitIn, gitWithInput } from '../test/git-client.ts'
+import { ANSWERED_BY, NOT_BY } from './proxy.ts'
 
-const ADMIN = 'admin'
+export const ADMIN = 'admin'
 /** No answer comes later than this, in milliseconds: then the server is gone, or hangs. */
 const TIMEOUT_MS = 60_000
-
-export interface Client {
-  /** The name of the repository with its owner. */
-  repository: string
-  /** Where the server is now. It may have another port after a start. */
-  url: string
-  /**
-   * Sends a request. Resolves to the JSON of the answer; undefined when no answer came or it is not 2xx: then nobody
-   * knows whether it was done.
-   */
-  send(method: string, path: string, body?: object, key?: string): Promise<Json | undefined>
-  /** The same, where an answer is needed. @throws Error with the answer that is not 2xx */
-  ask(method: string, path: string, body?: object, key?: string): Promise<Json>
-  /** All rows of a list of the repository. */
-  list(path: string): Promise<Json[]>
-  /** The events of the repository. */
-  history(): Promise<Json[]>
-  /** Makes a commit with a file of its own on a new branch of the clone. Resolves to its id. */
-  commit(branch: string): Promise<string>
-  /** Whether git said that the branch of the clone is on the server. */
-  push(branch: string): Promise<boolean>
-  /** The branches that the server offers, each with its commit. */
-  branches(): Promise<Map<string, string>>
-  /** The second parents of the merges on `main`: the heads that were merged. */
-  mergedHeads(): Promise<string[]>
-}
+/** How long a look at what was written may find nobody who answers, in milliseconds. */
+const LOOK_FOR_MS = 60_000
+const PAUSE_MS = 100
+/** How often a read without an answer is made. */
+const MOST_READS = 3
+/** git prints this header of an answer, and this one, when it is asked to. */
+const LAGGING = 'mergelog-projection'
 
 export type Json = { [name: string]: unknown }
 
-const isJson = (value: unknown): value is Json => typeof value === 'object' && value !== null
+export interface Answer {
+  status: number
+  text: string
+  /** Which node answered. */
+  node: string | undefined
+  /** Whether the server said that queries do not show the change yet. */
+  isLagging: boolean
+}
 
-/** Signs in, makes the repository, and clones it into `directory`. */
-export async function connect(
-  url: string,
-  password: string,
-  name: string,
-  directory: string,
-): Promise<Client> {
-  const basic = `Basic ${Buffer.from(`${ADMIN}:${password}`).toString('base64')}`
-  const repository = `${ADMIN}/${name}`
-  const clone = join(directory, 'clone')
-  let authorization = basic
+export interface Options {
+  body?: object | FormData
+  /** The Idempotency-Key. */
+  key?: string
+  /** The node that must not answer, if there is another one. */
+  not?: string | undefined
+  accept?: string
+  authorization?: string
+}
 
-  async function request(method: string, path: string, body?: object, key?: string): Promise<Response> {
-    return fetch(`${client.url}/api/v1${path}`, {
-      method,
-      headers: {
-        authorization,
-        'content-type': 'application/json',
-        ...(key !== undefined && { 'idempotency-key': key }),
-        ...(path.endsWith('/history') && { accept: 'application/x-ndjson' }),
-      },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    })
+/** A read right after a write. */
+export interface Look {
+  path: string
+  authorization?: string
+  /** Whether the answer shows what was written. */
+  isShown: (answer: Answer) => boolean
+}
+
+/** What git said of a push. */
+export interface Pushed {
+  isDone: boolean
+  node: string | undefined
+  isLagging: boolean
+}
+
+export interface Client {
+  /** The name of the repository with its owner, and its path in the API. */
+  repository: string
+  path: string
+  url: string
+  authorization: string
+  /** Sends a request. Resolves to undefined when no answer came: then nobody knows whether it was done. */
+  request(method: string, path: string, options?: Options): Promise<Answer | undefined>
+  /** The JSON of an answer. @throws Error when there is none, or it is not 2xx */
+  ask(method: string, path: string, options?: Options): Promise<Json>
+  /** All rows of a list. */
+  list(path: string, options?: Options): Promise<Json[]>
+  /** The events of the repository. */
+  history(): Promise<Json[]>
+  /**
+   * Looks at another node than the one that has written, if there is one, until somebody answers. Resolves to the reason
+   * when the answer does not show what was written; undefined when it does, or nobody answers.
+   */
+  problemAt(look: Look, writer: string | undefined): Promise<string | undefined>
+  /** What a file of a comment has: `/attachments/<uuid>`. */
+  download(path: string): Promise<string>
+  /** Makes a commit with a file of its own on a new branch of the clone. Resolves to its id. */
+  commit(branch: string): Promise<string>
+  push(branch: string): Promise<Pushed>
+  /** The branches that the server offers, each with its commit. */
+  branches(): Promise<Map<string, string>>
+  /** The commits that `main` was at, the oldest first, and for a merge the head that was merged (its second parent). */
+  mainHistory(): Promise<{ sha: string; merged: string | undefined }[]>
+  /** The same client at another place: a node, without the proxy. */
+  at(url: string): Client
+}
+
+export const isJson = (value: unknown): value is Json => typeof value === 'object' && value !== null
+
+export const jsonOf = (text: string): Json => {
+  const value: unknown = JSON.parse(text || '{}')
+  return isJson(value) ? value : {}
+}
+
+export const basicOf = (password: string) => `Basic ${Buffer.from(`${ADMIN}:${password}`).toString('base64')}`
+
+/** A client with a token, and with a clone of the repository in `clone`. */
+export function clientOf(url: string, token: string, repository: string, clone: string): Client {
+  const own = `token ${token}`
+  /** Why the last request without an answer had none. */
+  let failure = ''
+
+  async function request(
+    method: string,
+    path: string,
+    { body, key, not, accept, authorization = own }: Options = {},
+  ): Promise<Answer | undefined> {
+    const isForm = body instanceof FormData
+    try {
+      const answer = await fetch(`${url}/api/v1${path}`, {
+        method,
+        headers: {
+          authorization,
+          ...(body !== undefined && !isForm && { 'content-type': 'application/json' }),
+          ...(key !== undefined && { 'idempotency-key': key }),
+          ...(not !== undefined && { [NOT_BY]: not }),
+          ...(accept !== undefined && { accept }),
+        },
+        ...(body !== undefined && { body: isForm ? body : JSON.stringify(body) }),
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      })
+      return {
+        status: answer.status,
+        text: await answer.text(),
+        node: answer.headers.get(ANSWERED_BY) ?? undefined,
+        isLagging: answer.headers.has(LAGGING),
+      }
+    } catch (error) {
+      const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : ''
+      failure = `${error}${cause}`
+      return undefined
+    }
   }
 
-  const text = async (method: string, path: string, body?: object, key?: string) => {
-    const answer = await request(method, path, body, key)
-    const content = await answer.text()
-    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${content}`)
-    return content
+  async function text(method: string, path: string, options?: Options): Promise<string> {
+    let answer = await request(method, path, options)
+    // A connection may break at the moment at which the server closes it. A read may be made again.
+    for (let i = 1; answer === undefined && method === 'GET' && i < MOST_READS; i++) {
+      await delay(PAUSE_MS)
+      answer = await request(method, path, options)
+    }
+    if (answer === undefined) throw new Error(`${method} ${url}${path}: no answer: ${failure}`)
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`)
+    return answer.text
   }
 
-  const remote = () => {
-    const place = new URL(`${client.url}/${repository}.git`)
-    place.username = ADMIN
-    place.password = authorization.replace('token ', '')
-    return place.href
-  }
+  const remote = new URL(`${url}/${repository}.git`)
+  remote.username = ADMIN
+  remote.password = token
 
-  const client: Client = {
+  return {
     repository,
+    path: `/repos/${repository}`,
     url,
-    async send(method, path, body, key) {
-      return client.ask(method, path, body, key).catch(() => undefined)
-    },
-    async ask(method, path, body, key) {
-      const answer: unknown = JSON.parse((await text(method, path, body, key)) || '{}')
-      if (!isJson(answer)) throw new Error(`${method} ${path}: the answer is no object`)
-      return answer
-    },
-    async list(path) {
+    authorization: own,
+    request,
+    ask: async (method, path, options) => jsonOf(await text(method, path, options)),
+    async list(path, options) {
       const rows: Json[] = []
       for (let page = 1; ; page++) {
         const separator = path.includes('?') ? '&' : '?'
         const answer: unknown = JSON.parse(
-          await text('GET', `/repos/${repository}${path}${separator}limit=50&page=${page}`),
+          await text('GET', `${path}${separator}limit=50&page=${page}`, options),
         )
         const found = Array.isArray(answer) ? answer.filter(isJson) : []
         rows.push(...found)
@@ -101,8 +168,29 @@ export async function connect(
       }
     },
     async history() {
-      const lines = (await text('GET', `/repos/${repository}/history`)).split('\n')
-      return lines.filter((line) => line !== '').map((line): Json => JSON.parse(line))
+      const options = { accept: 'application/x-ndjson' }
+      const lines = (await text('GET', `/repos/${repository}/history`, options)).split('\n')
+      return lines.filter((line) => line !== '').map(jsonOf)
+    },
+    async problemAt({ path, isShown, ...options }, writer) {
+      const end = performance.now() + LOOK_FOR_MS
+      while (performance.now() < end) {
+        const answer = await request('GET', path, { ...options, not: writer })
+        const isAnswered = answer !== undefined && answer.status < 500 && answer.status !== 429
+        if (!isAnswered) {
+          await delay(PAUSE_MS)
+          continue
+        }
+        if (isShown(answer)) return undefined
+        const said = answer.status === 200 ? 'an older state' : `${answer.status}`
+        return `node ${writer} has written what node ${answer.node} did not show: GET ${path} gave ${said}`
+      }
+      return undefined
+    },
+    async download(path) {
+      const headers = { authorization: own }
+      const answer = await fetch(`${url}${path}`, { headers, signal: AbortSignal.timeout(TIMEOUT_MS) })
+      return answer.ok ? answer.text() : `status ${answer.status}`
     },
     async commit(branch) {
       const { GIT_COMMITTER_NAME: author, GIT_COMMITTER_EMAIL: email } = GIT_ENVIRONMENT
@@ -115,14 +203,25 @@ export async function connect(
       return gitWithInput(clone, ['fast-import', '--quiet', '--force'], stream.join(''))
     },
     async push(branch) {
-      const pushed = gitIn(clone, ['push', '-q', remote(), `refs/heads/${branch}:refs/heads/${branch}`])
-      return pushed.then(
-        () => true,
-        () => false,
+      const args = ['push', '-q', remote.href, `refs/heads/${branch}:refs/heads/${branch}`]
+      // Without a limit, a server that is stopped would hold git for good.
+      const options = {
+        cwd: clone,
+        env: { ...GIT_ENVIRONMENT, GIT_CURL_VERBOSE: '1' },
+        timeout: TIMEOUT_MS,
+        maxBuffer: 2 ** 26,
+      }
+      const { stderr, isDone } = await promisify(execFile)('git', args, options).then(
+        (result) => ({ stderr: result.stderr, isDone: true }),
+        () => ({ stderr: '', isDone: false }),
       )
+      // The last request of a push is the one that pushes.
+      const answers = stderr.split(/POST .*git-receive-pack/)
+      const header = (name: string) => new RegExp(`${name}: (\\S+)`, 'i').exec(answers.at(-1) ?? '')?.[1]
+      return { isDone, node: header(ANSWERED_BY), isLagging: header(LAGGING) !== undefined }
     },
     async branches() {
-      const lines = (await gitIn(clone, ['ls-remote', '--heads', remote()])).split('\n')
+      const lines = (await gitIn(clone, ['ls-remote', '--heads', remote.href])).split('\n')
       return new Map(
         lines.flatMap((line) => {
           const [sha = '', ref] = line.split('\t')
@@ -130,26 +229,45 @@ export async function connect(
         }),
       )
     },
-    async mergedHeads() {
-      await gitIn(clone, ['fetch', '-q', remote(), '+refs/heads/main:refs/merged/main'])
-      const parents = await gitIn(clone, [
-        'log',
-        '--merges',
-        '--first-parent',
-        '--format=%P',
-        'refs/merged/main',
-      ])
-      return parents.split('\n').flatMap((line) => line.split(' ')[1] ?? [])
+    async mainHistory() {
+      await gitIn(clone, ['fetch', '-q', remote.href, '+refs/heads/main:refs/merged/main'])
+      const log = ['log', '--first-parent', '--reverse', '--format=%H %P', 'refs/merged/main']
+      return (await gitIn(clone, log)).split('\n').map((line) => {
+        const [sha = '', , merged] = line.split(' ')
+        return { sha, merged }
+      })
     },
+    at: (other) => clientOf(other, token, repository, clone),
   }
+}
 
-  const token = await client.ask('POST', `/users/${ADMIN}/tokens`, {
-    name: `faults ${randomUUID()}`,
-    scopes: ['all'],
+/** Signs in, makes the repository, its label and the organization of its forks, and clones it into `directory`. */
+export async function connect(
+  url: string,
+  password: string,
+  name: string,
+  directory: string,
+): Promise<Client> {
+  const repository = `${ADMIN}/${name}`
+  const clone = join(directory, 'clone')
+  const token = await clientOf(url, '', repository, clone).ask('POST', `/users/${ADMIN}/tokens`, {
+    authorization: basicOf(password),
+    body: { name: `faults of ${name}`, scopes: ['all'] },
   })
-  authorization = `token ${token.sha1}`
-  await client.ask('POST', '/user/repos', { name, auto_init: true })
-  await gitIn(directory, ['clone', '-q', '--bare', remote(), clone])
+  const client = clientOf(url, String(token.sha1), repository, clone)
+  await client.ask('POST', '/user/repos', { body: { name, auto_init: true } })
+  await client.ask('POST', `${client.path}/labels`, { body: { name: LABEL, color: '#00aabb' } })
+  await client.ask('POST', '/orgs', { body: { username: organizationOf(client) } })
+  const remote = new URL(`${url}/${repository}.git`)
+  remote.username = ADMIN
+  remote.password = String(token.sha1)
+  await gitIn(directory, ['clone', '-q', '--bare', remote.href, clone])
   await gitIn(clone, ['update-ref', 'refs/remotes/origin/main', 'refs/heads/main'])
   return client
 }
+
+/** The label that issues get. */
+export const LABEL = 'seen'
+
+/** The organization that owns the forks. */
+export const organizationOf = ({ repository }: Client) => `forks-of-${repository.split('/')[1]}`

@@ -1,60 +1,46 @@
 /**
- * `npm run faults [-- --rounds 5] [--seed N] [--stores embedded,doubles]`: kills a server under load again and again,
- * and checks each time that nothing is lost. Without real servers (`TEST_EVENTSTORE_URL`, `TEST_MONGODB_URL`) it uses
- * the embedded stores and then the test doubles, which it kills, too. The exit code is 1 when something is lost.
+ * `npm run faults [-- --rounds 6] [--seconds 3600] [--seed N] [--nodes 1] [--stores embedded,doubles] [--points push,merge]`:
+ * kills a server under load again and again, at random moments and between any two steps of what it does, and checks
+ * each time that nothing is lost. `--nodes 3` does this to three servers that share their data behind a proxy; they are
+ * also stopped, and ended. Without real servers (`TEST_EVENTSTORE_URL`, `TEST_MONGODB_URL`) it uses the embedded stores
+ * and then the test doubles, which it kills, too. The exit code is 1 when something is lost.
  */
-import { randomInt } from 'node:crypto'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { type Options, readOptions } from './options.ts'
+import { planOf } from './plan.ts'
 import { runFaults } from './run.ts'
-import { doubles, embeddedStores, realServers, type Stores } from './stores.ts'
-
-const KINDS = ['embedded', 'doubles']
-
-function readOptions() {
-  const { values } = parseArgs({
-    options: {
-      rounds: { type: 'string', default: '5' },
-      seed: { type: 'string', default: `${randomInt(2 ** 31)}` },
-      stores: { type: 'string', default: KINDS.join(',') },
-    },
-  })
-  const number = (name: 'rounds' | 'seed', most: number) => {
-    const value = Number(values[name])
-    if (!Number.isInteger(value) || value < 1 || value > most) {
-      throw new TypeError(`--${name}: must be a whole number from 1 to ${most}`)
-    }
-    return value
-  }
-  const stores = values.stores.split(',')
-  const unknown = stores.find((name) => !KINDS.includes(name))
-  if (unknown !== undefined) throw new TypeError(`--stores: ${unknown} is not one of ${KINDS.join(', ')}`)
-  return { rounds: number('rounds', 10_000), seed: number('seed', 2 ** 32 - 1), stores }
-}
+import { doubles, embeddedStores, realServers, type Stores, sharedStores } from './stores.ts'
 
 /** The stores that are tried, one after the other. Each starts when its turn comes. */
-function storesOf(wanted: readonly string[], run: string): ((directory: string) => Promise<Stores>)[] {
+function storesOf(
+  wanted: readonly string[],
+  run: string,
+  nodes: number,
+): ((directory: string) => Promise<Stores>)[] {
+  if (nodes > 1) return [(directory) => sharedStores(directory, run)]
   const real = realServers(run)
   if (real !== undefined) return [async () => real]
   return wanted.map((kind) => (kind === 'doubles' ? doubles : async () => embeddedStores))
 }
 
-async function main(): Promise<number> {
-  const { rounds, seed, stores } = readOptions()
-  console.log(`seed ${seed}: the same faults come again with --seed ${seed}`)
+async function main({ stores, ...options }: Options): Promise<number> {
+  const { seed, nodes } = options
+  console.log(`seed ${seed}: the same faults and the same work come again with --seed ${seed}`)
   const run = `${seed}_${Date.now().toString(36)}`
   const directory = await mkdtemp(join(tmpdir(), 'mergelog-faults-'))
   let isLost = false
-  for (const [i, start] of storesOf(stores, run).entries()) {
+  for (const [i, start] of storesOf(stores, run, nodes).entries()) {
     const place = join(directory, `${i}`)
     await mkdir(place)
     const opened = await start(place)
     try {
-      const name = `faults-${run}`
+      const name = `faults-${run}`.replace('_', '-')
+      const plan = planOf({ ...options, stores: opened.killable.length })
       const print = (line: string) => console.log(line)
-      if (!(await runFaults({ stores: opened, directory: place, name, rounds, seed, print }))) isLost = true
+      if (!(await runFaults({ ...options, stores: opened, directory: place, name, plan, print })))
+        isLost = true
     } finally {
       await opened.end()
     }
@@ -64,10 +50,19 @@ async function main(): Promise<number> {
   return isLost ? 1 : 0
 }
 
+/** Wrong options are named in one line. */
+function options(): Options {
+  try {
+    return readOptions(process.argv.slice(2))
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error)
+    process.exit(2)
+  }
+}
+
 try {
-  process.exit(await main())
+  process.exit(await main(options()))
 } catch (error) {
-  const isUsage = error instanceof TypeError
-  console.error(isUsage ? error.message : error)
-  process.exit(isUsage ? 2 : 1)
+  console.error(error)
+  process.exit(1)
 }

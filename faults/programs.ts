@@ -1,26 +1,37 @@
-/** Programs of ours in processes of their own, which can be killed at any moment. */
+/** Programs of ours in processes of their own, which can be killed or stopped at any moment. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
 import { createInterface } from 'node:readline'
+import { pathToFileURL } from 'node:url'
 import { NODE_ARGS, program } from '../test/program.ts'
 
 export interface Running {
   /** The first group of the line that said that the program is ready. */
   ready: string
   hasEnded(): boolean
-  /** Kills it as `kill -9` does. Resolves when it is gone. */
+  /** Kills it as `kill -9` does, also while it is stopped. Resolves when it is gone. */
   kill(): Promise<void>
+  /** Asks it to end (SIGTERM). Resolves when it is gone. */
+  end(): Promise<void>
+  /** Stops it (SIGSTOP): it does nothing, and its connections stay open. */
+  freeze(): void
+  /** Lets it go on. */
+  thaw(): void
+  /** Resolves when it has ended, for whatever reason. */
+  gone: Promise<void>
 }
 
 const running = new Set<ChildProcess>()
 process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL')
 })
+// Without a listener a signal ends this process, and the programs would stay.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 
 /**
  * Starts a program, such as `src/main`, and waits for the line that says that it is ready. Everything that it prints
- * goes to the end of the file `log`.
+ * goes to the end of the file `log`. `before`: a program of ours that is loaded into it before its own code.
  * @throws Error when the program ends before
  */
 export async function startProgram(
@@ -29,8 +40,10 @@ export async function startProgram(
   environment: Record<string, string>,
   log: string,
   isReady: RegExp,
+  before?: string,
 ): Promise<Running> {
-  const child = spawn(process.execPath, [...NODE_ARGS, program(name), ...args], {
+  const loaded = before === undefined ? [] : ['--import', pathToFileURL(program(before)).href]
+  const child = spawn(process.execPath, [...NODE_ARGS, ...loaded, program(name), ...args], {
     env: { PATH: process.env.PATH, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -39,6 +52,10 @@ export async function startProgram(
   const output = createWriteStream(log, { flags: 'a' })
   child.stdout.pipe(output, { end: false })
   child.stderr.pipe(output, { end: false })
+  const endBy = async (signal: NodeJS.Signals) => {
+    child.kill(signal)
+    await gone
+  }
   for await (const line of createInterface(child.stdout)) {
     const ready = isReady.exec(line)?.[1]
     if (ready === undefined) continue
@@ -46,11 +63,12 @@ export async function startProgram(
     return {
       ready,
       hasEnded: () => !running.has(child),
-      async kill() {
-        child.kill('SIGKILL')
-        await gone
-      },
+      kill: () => endBy('SIGKILL'),
+      end: () => endBy('SIGTERM'),
+      freeze: () => void child.kill('SIGSTOP'),
+      thaw: () => void child.kill('SIGCONT'),
+      gone,
     }
   }
-  throw new Error(`${name} ended before it was ready`)
+  throw new Error(`${name} ended before it was ready; see ${log}`)
 }

@@ -5,6 +5,10 @@ export interface Random {
   between(least: number, most: number): number
   /** One of them. */
   oneOf<T>(first: T, ...others: readonly T[]): T
+  /** True once in so many times. */
+  isOneIn(times: number): boolean
+  /** All of them, in any order. */
+  shuffled<T>(values: readonly T[]): T[]
 }
 
 /** The generator "mulberry32" with a seed of 32 bits. */
@@ -23,5 +27,11 @@ export function randomOf(seed: number): Random {
       const at = between(0, others.length)
       return others[at - 1] ?? first
     },
+    isOneIn: (times) => between(1, times) === 1,
+    shuffled: (values) =>
+      values
+        .map((value) => ({ value, place: next() }))
+        .sort((a, b) => a.place - b.place)
+        .map(({ value }) => value),
   }
 }

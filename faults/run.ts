@@ -1,58 +1,226 @@
-/** Rounds of faults on one kind of stores: load, a fault at a random moment, and checks. */
+/** Rounds of faults on one kind of stores: load, a fault, and checks at every node. */
 import { execFile } from 'node:child_process'
+import { access, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { NODE_ARGS, program } from '../test/program.ts'
 import { until } from '../test/until.ts'
 import { problemsOf } from './checks.ts'
-import { connect } from './client.ts'
-import { type Kind, type Ledger, newLedger, repeatUnanswered, unanswered, work } from './load.ts'
-import { type Running, startProgram } from './programs.ts'
-import { type Random, randomOf } from './random.ts'
-import type { Killable, Stores } from './stores.ts'
+import { type Client, connect } from './client.ts'
+import { type Follower, follow } from './followers.ts'
+import { amounts, type Ledger, newLedger } from './ledger.ts'
+import { makeLoad } from './load.ts'
+import { type Node, startNodes } from './nodes.ts'
+import { type Fault, inWords } from './plan.ts'
+import type { Point } from './points.ts'
+import { startProxy } from './proxy.ts'
+import type { Stores } from './stores.ts'
 
 const ADMIN_PASSWORD = 'the password of all faults'
 
-/** How long the load goes on before a fault, and how long a store stays away, at most, in milliseconds. */
-const MAX_LOAD_MS = 2000
-const MAX_AWAY_MS = 2500
-
 /** How long a server may take, which may have much to do on a busy machine, in milliseconds. */
 const PATIENCE_MS = 180_000
+/** How long the load goes on after a fault. */
+const AFTERWARDS_MS = 500
+/** Live histories that are followed. */
+const FOLLOWERS = 2
+/** So many problems are named. */
+const MOST_NAMED = 12
 
-/** What is killed in a round. */
-interface Fault {
-  server: boolean
-  store: Killable | undefined
-  /** The load runs until the server has acknowledged a new one of these, and then so many milliseconds. */
-  after: Kind
-  afterMs: number
-  awayMs: number
+export interface Run {
+  stores: Stores
+  /** For the servers' data and for logs. */
+  directory: string
+  /** Of the repository. */
+  name: string
+  nodes: number
+  /** A round for each. */
+  plan: readonly Fault[]
+  /** No round begins after so many seconds. */
+  seconds: number
+  /** Of the work of the clients. */
+  seed: number
+  print: (line: string) => void
 }
 
-/** Chosen before the round, so that a seed repeats all faults, whatever the timing of the machine. */
-function chooseFault(random: Random, { killable }: Stores): Fault {
-  const store = random.oneOf<Killable | undefined>(undefined, ...killable)
-  return {
-    store,
-    server: store === undefined || random.between(1, 3) === 1,
-    after: random.oneOf<Kind>('issues', 'pushes', 'pulls', 'merges'),
-    afterMs: random.between(0, MAX_LOAD_MS),
-    awayMs: random.between(0, MAX_AWAY_MS),
+/** Runs the rounds and prints a line for each. Resolves to false when something was lost: then the rest is left out. */
+export async function runFaults(run: Run): Promise<boolean> {
+  const { stores, directory, name, plan, seconds, seed, print } = run
+  const rounds = plan.length
+  const end = performance.now() + seconds * 1000
+  const proxy = await startProxy(run.nodes)
+  const pointFile = join(directory, 'point')
+  const environment = {
+    ...stores.environment,
+    DATA_DIR: join(directory, 'data'),
+    ADMIN_PASSWORD,
+    PORT: '0',
+    GRPC_PORT: '0',
+    PUBLIC_URL: proxy.url,
+    TRUST_PROXY: 'loopback',
+    LOG_LEVEL: 'info',
+    FAULTS_POINT: pointFile,
+  }
+  const nodes = await startNodes(run.nodes, environment, directory, proxy)
+  const followers: Follower[] = []
+  const everyNode = async (what: (node: Node) => Promise<void>) => void (await Promise.all(nodes.map(what)))
+  try {
+    await everyNode((node) => node.healthy())
+    if (stores.isShared) await requireSound(environment, 'before the first fault')
+    const client = await connect(proxy.url, ADMIN_PASSWORD, name, directory)
+    const ledger = newLedger()
+    const load = makeLoad({ client, ledger, password: ADMIN_PASSWORD, seed })
+    for (let i = 0; i < FOLLOWERS; i++) followers.push(follow(client))
+
+    /** Applies one fault under load. Resolves when all nodes are healthy again and all is checked. */
+    async function round(fault: Fault): Promise<string> {
+      const before = amounts(ledger)
+      const { repeated, looks, lagging } = ledger
+      const stopping = new AbortController()
+      const working = load.work(stopping.signal)
+      const pauses = measurePauses(ledger)
+      let healthy = ''
+      try {
+        const count = ledger[fault.after].size
+        // A merge is needed once, because some checks say nothing without one.
+        await until(
+          'the server has acknowledged the first things',
+          () => ledger[fault.after].size > count && ledger.merges.size > 0,
+          PATIENCE_MS,
+        )
+        await delay(fault.afterMs)
+        await apply(fault, client)
+        const since = performance.now()
+        await everyNode((node) => node.healthy())
+        healthy = ((performance.now() - since) / 1000).toFixed(1)
+        await delay(AFTERWARDS_MS)
+      } finally {
+        stopping.abort()
+        await working
+      }
+      const pause = pauses.stop()
+      const problems = [...ledger.problems]
+      ledger.problems.clear()
+      problems.push(...(await unfinished(client, ledger)))
+      for (const [i, node] of nodes.entries()) {
+        const found = await problemsOf(client.at(node.url()), ledger, ADMIN_PASSWORD)
+        problems.push(...found.map((problem) => (nodes.length === 1 ? problem : `node ${i + 1}: ${problem}`)))
+      }
+      problems.push(...(await unseen(client)))
+      if (problems.length > 0) throw new Error(named(problems))
+      await requireSound(environment, 'after the fault')
+      const done = added(before, amounts(ledger))
+      const read = `${ledger.looks - looks} reads after writes${lagging < ledger.lagging ? ` (${ledger.lagging - lagging} lagging)` : ''}`
+      return `${done} acknowledged, ${ledger.repeated - repeated} repeated, ${read}, longest pause ${pause} s; nothing lost, sound; healthy after ${healthy} s`
+    }
+
+    async function apply(fault: Fault, { request }: Client): Promise<void> {
+      if (fault.how === 'point') return reach(fault.point, fault.forMs, request)
+      const node = fault.server === undefined ? undefined : nodes[fault.server]
+      const store =
+        fault.how === 'end' || fault.store === undefined ? undefined : stores.killable[fault.store]
+      if (fault.how === 'stop') {
+        for (const one of [node, store]) one?.freeze()
+        await delay(fault.forMs)
+        for (const one of [node, store]) one?.thaw()
+        return
+      }
+      await Promise.all([fault.how === 'end' ? node?.end() : node?.kill(), store?.kill()])
+      // A single server starts again at once.
+      if (nodes.length > 1 || store !== undefined) await delay(fault.forMs)
+      await store?.start()
+      await node?.start()
+    }
+
+    /** Waits until a node has come to the point, where it is killed, and starts it again. */
+    async function reach(
+      { saga, step, effect }: Point,
+      forMs: number,
+      request: Client['request'],
+    ): Promise<void> {
+      await writeFile(pointFile, effect.source)
+      const isReached = async () => (await access(`${pointFile}.reached`).catch(() => false)) === undefined
+      await until(
+        `${step} (${saga})`,
+        async () => {
+          if (saga === 'rebuild') await request('POST', '/admin/rebuild', { body: { models: ['labels'] } })
+          return isReached()
+        },
+        PATIENCE_MS,
+      )
+      await until('the node is dead', () => nodes.some((node) => node.hasEnded()), PATIENCE_MS)
+      await rm(`${pointFile}.reached`)
+      if (nodes.length > 1) await delay(forMs)
+      for (const node of nodes) if (node.hasEnded()) await node.start()
+    }
+
+    /** What the followers have not seen, or have seen twice, after a while. */
+    async function unseen(client: Client): Promise<string[]> {
+      const wanted = (await client.history()).map(({ id }) => String(id))
+      const problems: string[] = []
+      for (const [i, { seen }] of followers.entries()) {
+        const isSame = () => seen.length === wanted.length && seen.every((id, at) => id === wanted[at])
+        const isOver = () => seen.length > wanted.length
+        await until('a follower has seen all', () => isSame() || isOver(), PATIENCE_MS).catch(() => {})
+        if (isSame()) continue
+        const missing = wanted.filter((id) => !seen.includes(id)).length
+        const twice = seen.length - new Set(seen).size
+        problems.push(
+          `follower ${i + 1} lacks ${missing} of ${wanted.length} events, and has ${twice} twice, or another order`,
+        )
+      }
+      return problems
+    }
+
+    let done = 0
+    for (const [i, fault] of plan.entries()) {
+      if (performance.now() > end) break
+      const what = inWords(
+        fault,
+        nodes.length,
+        stores.killable.map((store) => store.name),
+      )
+      const line = `${stores.name}, round ${i + 1} of ${rounds}: ${what}: `
+      try {
+        print(line + (await round(fault)))
+      } catch (error) {
+        print(`${line}FAILED: ${error instanceof Error ? error.message : error}`)
+        return false
+      }
+      done += 1
+    }
+    if (done < rounds) print(`${stores.name}: the time is over after ${done} of ${rounds} rounds`)
+    return true
+  } finally {
+    for (const follower of followers) await follower.stop()
+    await everyNode((node) => node.kill())
+    await proxy.close()
   }
 }
 
-const ONE: Record<Kind, string> = {
-  issues: 'an issue',
-  pushes: 'a push',
-  pulls: 'a pull request',
-  merges: 'a merge',
+/** What is done a while after it was acknowledged: scheduled merges, and branches that a merge deletes. */
+async function unfinished(client: Client, ledger: Ledger): Promise<string[]> {
+  const waiting = new Set(ledger.schedules)
+  await until(
+    'scheduled merges are made',
+    async () => {
+      for (const number of waiting) {
+        const answer = await client.request('GET', `${client.path}/pulls/${number}`)
+        if (answer?.text.includes('"merged":true')) waiting.delete(number)
+      }
+      return waiting.size === 0
+    },
+    PATIENCE_MS,
+  ).catch(() => {})
+  const isDeleted = async () => {
+    const branches = await client.branches()
+    return [...ledger.deletedBranches].every((branch) => !branches.has(branch))
+  }
+  // What is still there then is named by the checks.
+  await until('branches are deleted', isDeleted, PATIENCE_MS).catch(() => {})
+  return [...waiting].map((number) => `pull request #${number} was not merged when its checks had succeeded`)
 }
-
-const inWords = ({ server, store, after, afterMs, awayMs }: Fault) =>
-  `killed ${[server ? ['the server'] : [], store?.name ?? []].flat().join(' and ')}, ${afterMs} ms after ${ONE[after]}` +
-  (store === undefined ? '' : `, back after ${awayMs} ms`)
 
 /** What the load added, in words: "12 issues, 3 pushes, …". */
 function added(before: Record<string, number>, after: Record<string, number>): string {
@@ -61,126 +229,29 @@ function added(before: Record<string, number>, after: Record<string, number>): s
     .join(', ')
 }
 
-const amounts = ({ issues, pushes, pulls, merges }: Ledger) => ({
-  issues: issues.size,
-  pushes: pushes.size,
-  'pull requests': pulls.size,
-  merges: merges.size,
-})
-
-/** Runs the rounds and prints a line for each. Resolves to false when something was lost: then the rest is left out. */
-export async function runFaults(options: {
-  stores: Stores
-  /** For the server's data and for logs. */
-  directory: string
-  /** Of the repository. */
-  name: string
-  rounds: number
-  seed: number
-  print: (line: string) => void
-}): Promise<boolean> {
-  const { stores, directory, name, rounds, seed, print } = options
-  const random = randomOf(seed)
-  const environment = {
-    ...stores.environment,
-    DATA_DIR: join(directory, 'data'),
-    ADMIN_PASSWORD,
-    PORT: '0',
-    GRPC_PORT: '0',
-    LOG_LEVEL: 'info',
-  }
-  const startServer = () =>
-    startProgram('src/main', [], environment, join(directory, 'server.log'), /listens on (http:\S+)/)
-
-  let server = await startServer()
-  await healthy(server, server.ready)
-  if (stores.isShared) await requireSound(environment, 'before the first fault')
-  const client = await connect(server.ready, ADMIN_PASSWORD, name, directory)
-  const ledger = newLedger()
-
-  /** Applies one fault under load. Resolves when the server is healthy again and all is checked. */
-  async function round(fault: Fault): Promise<string> {
-    const before = amounts(ledger)
-    const stopping = new AbortController()
-    const working = work(client, ledger, stopping.signal)
-    try {
-      const seconds = await applyUnderLoad(fault, async () => {
-        stopping.abort()
-        await working
-      })
-      stopping.abort()
-      await working
-      const [open, acks] = [unanswered(ledger), added(before, amounts(ledger))]
-      await repeatUnanswered(client, ledger)
-      const problems = await problemsOf(client, ledger)
-      if (problems.length > 0) throw new Error(problems.join('; '))
-      await requireSound(environment, 'after the fault')
-      return `${acks} acknowledged, ${open} repeated; nothing lost, sound; healthy after ${seconds} s`
-    } finally {
-      stopping.abort()
-    }
-  }
-
-  /**
-   * Kills, and starts again. `endLoad` is called before a new server starts, which has another port. Resolves to the
-   * seconds until the server is healthy, counted from when the stores are back.
-   */
-  async function applyUnderLoad(
-    { server: isServer, store, after, afterMs, awayMs }: Fault,
-    endLoad: () => Promise<void>,
-  ): Promise<string> {
-    const before = ledger[after].size
-    // A merge is needed once, because some checks say nothing without one.
-    await until(
-      `the server has acknowledged ${ONE[after]}`,
-      () => ledger[after].size > before && ledger.merges.size > 0,
-      PATIENCE_MS,
-    )
-    await delay(afterMs)
-    await Promise.all([isServer && server.kill(), store?.kill()])
-    if (isServer) await endLoad()
-    if (store !== undefined) {
-      await delay(awayMs)
-      await store.start()
-    }
-    const since = performance.now()
-    if (isServer) {
-      server = await startServer()
-      client.url = server.ready
-    }
-    await healthy(server, client.url)
-    return ((performance.now() - since) / 1000).toFixed(1)
-  }
-
-  try {
-    for (let i = 1; i <= rounds; i++) {
-      const fault = chooseFault(random, stores)
-      const line = `${stores.name}, round ${i} of ${rounds}: ${inWords(fault)}: `
-      try {
-        print(line + (await round(fault)))
-      } catch (error) {
-        print(`${line}FAILED: ${error instanceof Error ? error.message : error}`)
-        return false
-      }
-    }
-    return true
-  } finally {
-    await server.kill()
-  }
+function named(problems: readonly string[]): string {
+  const rest = problems.length - MOST_NAMED
+  return problems.slice(0, MOST_NAMED).join('; ') + (rest > 0 ? `; and ${rest} more` : '')
 }
 
-/** Waits until the server is healthy. @throws Error when it ends, or is not healthy in time */
-async function healthy(server: Running, url: string): Promise<void> {
-  await until(
-    'the server is healthy',
-    async () => {
-      if (server.hasEnded()) throw new Error('the server ended by itself')
-      const answer = await fetch(`${url}/healthz`).catch(() => undefined)
-      await answer?.text()
-      return answer?.status === 200
+/** Measures the longest time in which nothing was acknowledged. `stop` gives it in seconds. */
+function measurePauses(ledger: Ledger): { stop(): string } {
+  const count = () => Object.values(amounts(ledger)).reduce((sum, one) => sum + one, 0)
+  let [last, at, longest] = [count(), performance.now(), 0]
+  const look = () => {
+    const now = performance.now()
+    longest = Math.max(longest, now - at)
+    if (count() === last) return
+    last = count()
+    at = now
+  }
+  const timer = setInterval(look, 50)
+  return {
+    stop() {
+      clearInterval(timer)
+      return (longest / 1000).toFixed(1)
     },
-    PATIENCE_MS,
-  )
+  }
 }
 
 /** Runs `mergelog verify` beside the server. @throws Error with the first difference */

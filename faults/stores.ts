@@ -10,6 +10,9 @@ export interface Killable {
   kill(): Promise<void>
   /** Starts it again with the data that it had, at the same port. */
   start(): Promise<void>
+  /** Stops it (SIGSTOP), and lets it go on. */
+  freeze(): void
+  thaw(): void
 }
 
 export interface Stores {
@@ -53,21 +56,63 @@ async function double(name: string, file: string, directory: string): Promise<Ki
     async start() {
       process = await start(new URL(url).port)
     },
+    freeze: () => process.freeze(),
+    thaw: () => process.thaw(),
   }
 }
 
-export async function doubles(directory: string): Promise<Stores> {
-  const events = await double('the event store', 'eventstore', directory)
-  const documents = await double('the read store', 'mongodb', directory)
+export const doubles = (directory: string): Promise<Stores> => serversWith(directory, {})
+
+/** The stores of several nodes: real servers, where the environment names them, and doubles. */
+export const sharedStores = (directory: string, run: string): Promise<Stores> =>
+  serversWith(directory, realUrls(run))
+
+/** A pair of servers. Those without a URL are doubles, which may be killed. */
+async function serversWith(directory: string, { events, documents, database }: Urls): Promise<Stores> {
+  const eventDouble =
+    events === undefined ? await double('the event store', 'eventstore', directory) : undefined
+  const documentDouble =
+    documents === undefined ? await double('the read store', 'mongodb', directory) : undefined
+  const started = [eventDouble, documentDouble].filter((one) => one !== undefined)
+  const names = [events && 'EventStoreDB', documents && 'MongoDB', started.length > 0 && 'doubles']
   return {
-    name: 'doubles',
-    environment: { EVENTSTORE_URL: events.url, MONGODB_URL: documents.url },
-    killable: [events, documents],
-    isShared: false,
+    name: names.filter((name) => typeof name === 'string').join(' and '),
+    environment: {
+      EVENTSTORE_URL: events ?? eventDouble?.url ?? '',
+      MONGODB_URL: documents ?? documentDouble?.url ?? '',
+    },
+    killable: started,
+    isShared: events !== undefined,
     async end() {
-      await Promise.all([events.kill(), documents.kill()])
+      for (const one of started) await one.kill()
+      if (documents !== undefined) await dropDatabases(documents, database)
     },
   }
+}
+
+interface Urls {
+  events?: string | undefined
+  documents?: string | undefined
+  /** Of the run, in `documents`. */
+  database?: string
+}
+
+/** Where the environment says that real servers are. The run has databases of its own in MongoDB. */
+function realUrls(run: string): Urls {
+  const { TEST_EVENTSTORE_URL: events, TEST_MONGODB_URL: documents } = process.env
+  const database = `faults_${run}`
+  const servers = /^(mongodb(?:\+srv)?:\/\/[^/?]+)(?:\/[^?]*)?/
+  return {
+    events,
+    documents: documents?.replace(servers, (_, hosts: string) => `${hosts}/${database}`),
+    database,
+  }
+}
+
+async function dropDatabases(url: string, database = ''): Promise<void> {
+  const client = await MongoClient.connect(url)
+  for (const name of [database, `${database}_secrets`]) await client.db(name).dropDatabase()
+  await client.close()
 }
 
 /**
@@ -75,27 +120,19 @@ export async function doubles(directory: string): Promise<Stores> {
  * program has started is. In MongoDB the run has databases of its own, which are dropped at its end.
  */
 export function realServers(run: string): Stores | undefined {
-  const { TEST_EVENTSTORE_URL: events, TEST_MONGODB_URL: documents } = process.env
+  const { events, documents, database } = realUrls(run)
   if (events === undefined && documents === undefined) return undefined
-  const database = `faults_${run}`
-  const withDatabase = documents?.replace(
-    /^(mongodb(?:\+srv)?:\/\/[^/?]+)(?:\/[^?]*)?/,
-    (_, servers: string) => `${servers}/${database}`,
-  )
   const names = [events && 'EventStoreDB', documents && 'MongoDB'].filter((name) => name !== undefined)
   return {
     name: names.join(' and '),
     environment: {
       ...(events !== undefined && { EVENTSTORE_URL: events }),
-      ...(withDatabase !== undefined && { MONGODB_URL: withDatabase }),
+      ...(documents !== undefined && { MONGODB_URL: documents }),
     },
     killable: [],
     isShared: true,
     async end() {
-      if (withDatabase === undefined) return
-      const client = await MongoClient.connect(withDatabase)
-      for (const name of [database, `${database}_secrets`]) await client.db(name).dropDatabase()
-      await client.close()
+      if (documents !== undefined) await dropDatabases(documents, database)
     },
   }
 }

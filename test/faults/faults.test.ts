@@ -4,9 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { runFaults } from '../../faults/run.ts'
+import { readOptions } from '../../faults/options.ts'
+import type { Fault } from '../../faults/plan.ts'
+import { type Run, runFaults } from '../../faults/run.ts'
 import { embeddedStores, type Killable } from '../../faults/stores.ts'
-import { gitIn } from '../git-client.ts'
+import { gitIn, type Test } from '../git-client.ts'
 import { NODE_ARGS, program } from '../program.ts'
 
 /** Runs the program with these arguments, on the embedded stores. */
@@ -15,55 +17,88 @@ const faults = (...args: string[]) =>
     env: { PATH: process.env.PATH, TMPDIR: tmpdir() },
   })
 
-t.test('npm run faults kills a server under load, and nothing that it acknowledged is lost', async (t) => {
-  const { stdout } = await faults('--rounds', '1', '--seed', '7', '--stores', 'embedded')
-  const [seed, round, ...rest] = stdout.trim().split('\n')
-  t.match(seed, /^seed 7:/)
-  const line =
-    /^embedded stores, round 1 of 1: killed the server, \d+ ms after an? [a-z ]+: \d+ issues, \d+ pushes, \d+ pull requests, \d+ merges acknowledged, \d+ repeated; nothing lost, sound; healthy after [\d.]+ s$/
-  t.match(round, line)
-  t.strictSame(rest, [])
-})
+const DONE =
+  /: \d+ issues, \d+ comments, \d+ files, \d+ pushes, \d+ pull requests, \d+ merges, \d+ tokens, \d+ repositories acknowledged, \d+ repeated, \d+ reads after writes.*; nothing lost, sound; healthy after [\d.]+ s$/
 
-t.test('npm run faults refuses an option that it cannot use, and starts nothing', async (t) => {
+t.test(
+  'npm run faults kills a server under load, at a random moment and between two steps of a saga, and nothing that it acknowledged is lost',
+  async (t) => {
+    const options = ['--rounds', '2', '--seed', '7', '--stores', 'embedded', '--points', 'merge']
+    const { stdout } = await faults(...options)
+    const [seed, first = '', second = '', ...rest] = stdout.trim().split('\n')
+    t.match(seed, /^seed 7:/)
+    t.match(first, /^embedded stores, round 1 of 2: killed the server, \d+ ms after an? [a-z ]+:/)
+    t.match(second, /^embedded stores, round 2 of 2: killed the server when the .* \(merge\), from \d+ ms /)
+    for (const line of [first, second]) t.match(line, DONE)
+    t.strictSame(rest, [])
+  },
+)
+
+t.test('npm run faults names an option that it cannot use, and starts nothing', async (t) => {
+  await t.rejects(faults('--points', 'push,lunch'), {
+    code: 2,
+    stdout: '',
+    stderr: /^--points: lunch is not one of push, merge, /m,
+  })
   const refused = [
-    [['--rounds', '0'], /^--rounds: must be a whole number from 1 to 10000$/m],
-    [['--seed', 'x'], /^--seed: must be a whole number from 1 to/m],
-    [['--stores', 'paper'], /^--stores: paper is not one of embedded, doubles$/m],
-    [['--other'], /Unknown option '--other'/],
+    [['--rounds', '0'], /^--rounds: must be a whole number from 1 to 10000$/],
+    [['--seconds', '1.5'], /^--seconds: must be a whole number from 1 to/],
+    [['--seed', 'x'], /^--seed: must be a whole number from 1 to/],
+    [['--nodes', '10'], /^--nodes: must be a whole number from 1 to 9$/],
+    [['--stores', 'paper'], /^--stores: paper is not one of embedded, doubles$/],
+    [['--other'], /^Unknown option '--other'/],
   ] as const
-  for (const [args, stderr] of refused) {
-    await t.rejects(faults(...args), { code: 2, stdout: '', stderr }, args.join(' '))
-  }
+  for (const [args, message] of refused) t.throws(() => readOptions([...args]), { message }, args.join(' '))
 })
 
-t.test('a push that is lost fails the run, and is named', async (t) => {
+/** A run on the embedded stores in a directory of its own, and the lines that it prints. */
+async function runOf(t: Test, { killable, ...own }: Partial<Run> & { killable: readonly Killable[] }) {
   const directory = await mkdtemp(join(tmpdir(), 'mergelog-faults-test-'))
   t.teardown(() => rm(directory, { recursive: true, force: true, maxRetries: 3 }))
+  const lines: string[] = []
+  const fault: Fault = { how: 'kill', server: undefined, store: 0, after: 'merges', afterMs: 0, forMs: 0 }
+  const run: Run = {
+    stores: { ...embeddedStores, killable },
+    directory,
+    name: 'app',
+    nodes: 1,
+    plan: [fault],
+    seconds: 3600,
+    seed: 5,
+    print: (line) => lines.push(line),
+    ...own,
+  }
+  return { run, lines }
+}
+
+t.test('npm run faults begins no round when its seconds are over', async (t) => {
+  const { run, lines } = await runOf(t, { killable: [], seconds: 0 })
+  t.ok(await runFaults(run))
+  t.strictSame(lines, ['embedded stores: the time is over after 0 of 1 rounds'])
+})
+
+// With this seed, both clients begin with a merge that keeps its branch.
+t.test('a push that is lost fails the run, and is named', async (t) => {
   let lost = ''
   const branch: Killable = {
     name: 'a branch',
     async kill() {
-      const git = join(directory, 'data', 'git')
-      const [repository = ''] = await readdir(git)
-      const dir = join(git, repository)
-      const merged = ['for-each-ref', '--merged=main', '--format=%(refname)', 'refs/heads/topic-*']
-      const [ref = ''] = (await gitIn(dir, merged)).split('\n')
-      await gitIn(dir, ['update-ref', '-d', ref])
-      lost = ref.replace('refs/heads/', '')
+      const git = join(run.directory, 'data', 'git')
+      for (const repository of await readdir(git)) {
+        const dir = join(git, repository)
+        const merged = ['for-each-ref', '--merged=main', '--format=%(refname)', 'refs/heads/topic-*-1']
+        const [ref = ''] = (await gitIn(dir, merged)).split('\n')
+        if (ref === '') continue
+        await gitIn(dir, ['update-ref', '-d', ref])
+        lost = ref.replace('refs/heads/', '')
+        return
+      }
     },
     start: async () => {},
+    freeze: () => {},
+    thaw: () => {},
   }
-  const lines: string[] = []
-  const stores = { ...embeddedStores, killable: [branch] }
-  const run = {
-    stores,
-    directory,
-    name: 'app',
-    rounds: 1,
-    seed: 5,
-    print: (line: string) => lines.push(line),
-  }
+  const { run, lines } = await runOf(t, { killable: [branch] })
   t.notOk(await runFaults(run))
   t.match(lines.at(-1), /killed a branch, .*: FAILED: /)
   t.match(lines.at(-1), `lost: the push of ${lost}`)

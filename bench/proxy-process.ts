@@ -1,0 +1,28 @@
+/** The child process with the load balancer: a process of its own, like everything that is not measured. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { startProxy } from '../faults/proxy.ts'
+import { serveParent } from './child.ts'
+
+export interface ProxyReady {
+  url: string
+}
+
+/** The servers that answer from now on, at most as many as there are places. */
+export interface ProxyQuestion {
+  urls: readonly string[]
+}
+
+const PLACES = 9
+
+const proxy = await startProxy(PLACES)
+const ready: ProxyReady = { url: proxy.url }
+
+await serveParent(
+  ready,
+  async ({ urls }: ProxyQuestion) => {
+    for (let i = 0; i < PLACES; i++) proxy.set(i, urls[i])
+    while (!urls.every((_, i) => proxy.isReady(i))) await delay(20)
+    return {}
+  },
+  () => proxy.close(),
+)

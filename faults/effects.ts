@@ -1,0 +1,220 @@
+/**
+ * Loaded into a server before its own code (`node --import`): kills the process right after the effect that the file
+ * `FAULTS_POINT` names, so that a run can stop a server between any two steps. The product knows nothing of this: the
+ * file stands between it and the libraries that it calls.
+ *
+ * The file holds a regular expression for the text of an effect. Whoever renames the file first has reached the point,
+ * so one process is killed, however many nodes share the file.
+ */
+import childProcess from 'node:child_process'
+import { promises as files, readFileSync, renameSync } from 'node:fs'
+import { createRequire, syncBuiltinESMExports } from 'node:module'
+import { Socket } from 'node:net'
+import { Worker } from 'node:worker_threads'
+import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
+
+const file = process.env.FAULTS_POINT
+
+/** Kills this process when the point is this effect. */
+function after(effect: string): void {
+  if (file === undefined) return
+  try {
+    if (!new RegExp(readFileSync(file, 'utf8')).test(effect)) return
+    renameSync(file, `${file}.reached`)
+  } catch {
+    // There is no point now, or another process has reached it.
+    return
+  }
+  process.kill(process.pid, 'SIGKILL')
+}
+
+type Callable = (this: unknown, ...args: unknown[]) => unknown
+
+/** Puts a function in the place of a method. It gets the method, and calls it. */
+function wrap(
+  owner: object,
+  name: string,
+  around: (method: Callable, self: unknown, args: unknown[]) => unknown,
+) {
+  const method: unknown = Reflect.get(owner, name)
+  if (typeof method !== 'function') return
+  const called: Callable = function (...args) {
+    return Reflect.apply(method, this, args)
+  }
+  Reflect.set(owner, name, function (this: unknown, ...args: unknown[]) {
+    return around(called, this, args)
+  })
+}
+
+/** The same for a method that gives a promise: after it has resolved, the effect is made. */
+function watch(owner: object, name: string, effectOf: (args: readonly unknown[], self: unknown) => string) {
+  wrap(owner, name, async (method, self, args) => {
+    const result = await method.apply(self, args)
+    after(effectOf(args, self))
+    return result
+  })
+}
+
+const part = (value: unknown, key: string): unknown =>
+  typeof value === 'object' && value !== null ? Reflect.get(value, key) : undefined
+
+// The data directory.
+watch(files, 'writeFile', ([path]) => `write ${path}`)
+watch(files, 'rename', ([from, to]) => `rename ${from} ${to}`)
+watch(files, 'rm', ([path]) => `remove ${path}`)
+
+// git: the server asks a launcher, a process with a channel, to start programs, and hears from it when they have ended.
+const words = new Map<unknown, string>()
+wrap(childProcess, 'spawn', (method, self, args) => {
+  const child = method.apply(self, args)
+  if (typeof child !== 'object' || child === null || part(child, 'channel') === undefined) return child
+  wrap(child, 'send', (send, own, [message, ...rest]) => {
+    const args = part(message, 'args')
+    const started = [part(message, 'program'), ...(Array.isArray(args) ? args : [])].map(String)
+    words.set(part(message, 'id'), started.slice(started.indexOf('git')).join(' '))
+    return send.apply(own, [message, ...rest])
+  })
+  wrap(child, 'emit', (emit, own, args) => {
+    const [event, message] = args
+    const id = part(message, 'id')
+    if (event === 'message' && part(part(message, 'exit'), 'code') === 0) {
+      after(`${words.get(id)} ${inputs.get(Number(id)) ?? ''}`)
+    }
+    return emit.apply(own, args)
+  })
+  return child
+})
+
+// What git is told to do with refs. A stream to git begins with the number of the process and its own number.
+const inputs = new Map<number, string>()
+const streams = new WeakMap<object, number>()
+wrap(Socket.prototype, 'read', (method, self, args) => {
+  const result = method.apply(self, args)
+  const head = args[0] === 13 && Buffer.isBuffer(result) ? result.toString('latin1') : ''
+  if (/^\d{12}0$/.test(head) && typeof self === 'object' && self !== null) {
+    streams.set(self, Number(head.slice(0, -1)))
+  }
+  return result
+})
+wrap(Socket.prototype, 'end', (method, self, args) => {
+  const id = typeof self === 'object' && self !== null ? streams.get(self) : undefined
+  const text = String(args[0])
+  if (id !== undefined && /^(update|delete|verify) /.test(text)) inputs.set(id, text.replaceAll('\0', ' '))
+  return method.apply(self, args)
+})
+
+wrap(Socket.prototype, 'write', (method, self, args) => {
+  const result = method.apply(self, args)
+  if (args[0] === 'yes\n') after('answer the hook')
+  return result
+})
+
+syncBuiltinESMExports()
+
+const require = createRequire(import.meta.url)
+
+/** The appended events: type, stream, and why refs moved. */
+const appended = (type: unknown, stream: unknown, data: unknown) =>
+  `append ${type} ${stream} ${part(data, 'cause') ?? ''}`.trimEnd()
+
+// The log in EventStoreDB: requests of one call, each with an id that its answer has, too.
+const appends = new Map<string, string[]>()
+wrap(streamsPb.BatchAppendReq.prototype, 'serializeBinary', (method, self, args) => {
+  if (self instanceof streamsPb.BatchAppendReq) {
+    const stream = Buffer.from(
+      self.getOptions()?.getStreamIdentifier()?.getStreamName_asU8() ?? [],
+    ).toString()
+    const effects = self.getProposedMessagesList().map((message) => {
+      const data: unknown = JSON.parse(Buffer.from(message.getData_asU8()).toString())
+      return appended(message.getMetadataMap().get('type'), stream, data)
+    })
+    appends.set(self.getCorrelationId()?.getString() ?? '', effects)
+  }
+  return method.apply(self, args)
+})
+wrap(streamsPb.BatchAppendResp, 'deserializeBinary', (method, self, args) => {
+  const response = method.apply(self, args)
+  if (response instanceof streamsPb.BatchAppendResp) {
+    const id = response.getCorrelationId()?.getString() ?? ''
+    if (response.hasSuccess()) for (const effect of appends.get(id) ?? []) after(effect)
+    appends.delete(id)
+  }
+  return response
+})
+
+// The embedded log: all appends of a transaction are made when it commits.
+const Database: { prototype: object } = require('libsql')
+const open = new WeakMap<object, string[]>()
+wrap(Database.prototype, 'prepare', (method, self, args) => {
+  const statement = method.apply(self, args)
+  const isAppend = /^INSERT INTO events /.test(String(args[0]))
+  if (isAppend && typeof statement === 'object' && statement !== null) {
+    wrap(statement, 'run', (run, own, values) => {
+      noteAppend(self, values)
+      return run.apply(own, values)
+    })
+  }
+  return statement
+})
+/** The values of an event's row: its stream's number, revision, id, type, data and metadata. */
+function noteAppend(db: unknown, values: readonly unknown[]): void {
+  if (typeof db !== 'object' || db === null) return
+  const data: unknown = JSON.parse(String(values[4]))
+  open.set(db, [...(open.get(db) ?? []), appended(values[3], streamOf(String(values[3]), data), data)])
+}
+/** A row has its stream as a number; the points need the keys of claims. */
+const streamOf = (type: string, data: unknown) =>
+  type.startsWith('Claim') ? `claim-${part(data, 'key')}` : '-'
+
+wrap(Database.prototype, 'exec', (method, self, args) => {
+  const result = method.apply(self, args)
+  const isEnd = args[0] === 'COMMIT' || args[0] === 'ROLLBACK'
+  if (!isEnd || typeof self !== 'object' || self === null) return result
+  const effects = open.get(self) ?? []
+  open.delete(self)
+  if (args[0] === 'COMMIT') for (const effect of effects) after(effect)
+  return result
+})
+
+// Documents in MongoDB.
+const { Collection }: { Collection: { prototype: object } } = require('mongodb')
+const nameOf = (collection: unknown) => part(collection, 'collectionName')
+for (const name of ['insertOne', 'updateOne', 'replaceOne', 'findOneAndUpdate', 'deleteOne']) {
+  watch(Collection.prototype, name, ([filter], self) => `document ${nameOf(self)} ${part(filter, '_id')}`)
+}
+watch(Collection.prototype, 'bulkWrite', ([operations], self) => {
+  const ids = (Array.isArray(operations) ? operations : []).flatMap((operation: object) =>
+    Object.values(operation).map((one) => part(part(one, 'filter'), '_id')),
+  )
+  return `documents ${nameOf(self)} ${ids.join(' ')}`
+})
+
+// Embedded documents: a thread writes them, and answers each transaction by the number of its commit.
+const statements = new Map<unknown, string[]>()
+const commits = new Map<unknown, string[]>()
+wrap(Worker.prototype, 'postMessage', (method, self, args) => {
+  noteStep(args[0])
+  return method.apply(self, args)
+})
+function noteStep(message: unknown): void {
+  const of = part(message, 'file')
+  const step = part(message, 'step')
+  const run = part(message, 'statements')
+  if (step === 'begin') statements.set(of, [])
+  if (step === 'run' && Array.isArray(run)) statements.get(of)?.push(...run.map(documentOf))
+  if (step === 'commit') commits.set(part(message, 'id'), statements.get(of) ?? [])
+}
+function documentOf(statement: unknown): string {
+  const [sql, id] = Array.isArray(statement) ? statement : []
+  const table = /\b(?:INTO|FROM|UPDATE) "?(\w+)/.exec(String(sql))?.[1]
+  return table === 'checkpoints' ? `document ${table} ${id}` : `documents ${table}`
+}
+wrap(Worker.prototype, 'emit', (method, self, args) => {
+  const [event, answer] = args
+  const id = part(answer, 'id')
+  if (event === 'message' && part(answer, 'error') === undefined) {
+    for (const effect of commits.get(id) ?? []) after(effect)
+  }
+  commits.delete(id)
+  return method.apply(self, args)
+})

@@ -1,0 +1,98 @@
+/** The faults of a run. They are chosen before it begins: a seed repeats them, whatever the timing of the machine. */
+import type { Kind } from './ledger.ts'
+import type { Point } from './points.ts'
+import { type Random, randomOf } from './random.ts'
+
+/** How long the load goes on before a fault, in milliseconds, at most. */
+const MAX_LOAD_MS = 2000
+/** How long something that was killed stays away, at most. */
+const MAX_AWAY_MS = 2500
+/** How long something is stopped: a node is given up by the others after 6 s, so both happen. */
+const STOP_MS = [1000, 10_000] as const
+
+/** When a fault comes: a server has acknowledged a new one of these, and then so many milliseconds have passed. */
+interface Moment {
+  after: Kind
+  afterMs: number
+  /** How long the fault lasts, in milliseconds. */
+  forMs: number
+}
+
+/** `server` is the place of a node in the list, `store` the place of a store. */
+export type Fault = Moment &
+  (
+    | { how: 'kill'; server: number | undefined; store: number | undefined }
+    /** Killed right after a step of a saga: whichever node comes to it first. */
+    | { how: 'point'; point: Point }
+    | { how: 'stop'; server: number | undefined; store: number | undefined }
+    /** Asked to end (SIGTERM). */
+    | { how: 'end'; server: number }
+  )
+
+export interface PlanOptions {
+  seed: number
+  rounds: number
+  nodes: number
+  /** How many stores may be killed and stopped. */
+  stores: number
+  /** The named points that take turns with random moments. */
+  points: readonly Point[]
+}
+
+/** Every second round kills at a named point, in any order, until all have had their turn; then they begin anew. */
+export function planOf({ seed, rounds, nodes, stores, points }: PlanOptions): Fault[] {
+  const random = randomOf(seed)
+  let waiting: Point[] = []
+  return Array.from({ length: rounds }, (_, i): Fault => {
+    const moment = momentOf(random)
+    const fault = atRandom(random, nodes, stores)
+    if (waiting.length === 0) waiting = random.shuffled(points)
+    const point = i % 2 === 1 ? waiting.pop() : undefined
+    return point === undefined ? { ...moment, ...fault } : { ...moment, how: 'point', point }
+  })
+}
+
+const momentOf = (random: Random): Moment => ({
+  after: random.oneOf<Kind>('issues', 'comments', 'pushes', 'pulls', 'merges'),
+  afterMs: random.between(0, MAX_LOAD_MS),
+  forMs: random.between(0, MAX_AWAY_MS),
+})
+
+/** A node alone is only killed: nobody could see it stop, and a test of its own ends it. */
+function atRandom(random: Random, nodes: number, stores: number) {
+  const server = random.between(0, nodes - 1)
+  const store = stores > 0 && random.isOneIn(2) ? random.between(0, stores - 1) : undefined
+  const both = random.isOneIn(3)
+  const stopMs = random.between(...STOP_MS)
+  const how = nodes === 1 ? 'kill' : random.oneOf('kill', 'stop', 'end')
+  const target = store === undefined ? { server, store } : { server: both ? server : undefined, store }
+  if (how === 'stop') return { how, ...target, forMs: stopMs } as const
+  if (how === 'end') return { how, server } as const
+  return { how: 'kill', ...target } as const
+}
+
+const ONE: Record<Kind, string> = {
+  issues: 'an issue',
+  comments: 'a comment',
+  pushes: 'a push',
+  pulls: 'a pull request',
+  merges: 'a merge',
+}
+
+/** A fault in words: "killed the server, 120 ms after a push". */
+export function inWords(fault: Fault, nodes: number, stores: readonly string[]): string {
+  const { after, afterMs, forMs } = fault
+  const when = `${afterMs} ms after ${ONE[after]}`
+  if (fault.how === 'point') {
+    const { saga, step } = fault.point
+    const who = nodes === 1 ? 'the server' : 'a node'
+    return `killed ${who} when ${step} (${saga}), from ${when}`
+  }
+  const server = fault.server === undefined ? [] : nodes === 1 ? ['the server'] : [`node ${fault.server + 1}`]
+  const store = fault.how !== 'end' && fault.store !== undefined ? [stores[fault.store] ?? ''] : []
+  const what = [...server, ...store].join(' and ')
+  const done = { kill: 'killed', stop: 'stopped', end: 'ended' }[fault.how]
+  // A single server starts again at once, and what a store has is needed for that.
+  const lasts = nodes > 1 || store.length > 0
+  return `${done} ${what}, ${when}${lasts ? `, back after ${forMs} ms` : ''}`
+}

@@ -1,0 +1,83 @@
+/**
+ * The named points at which a server can be killed: after each step of each saga. What comes before a first step is
+ * nothing, and between two steps is after the earlier one. A step is an effect that the outside can see: an append, a
+ * write of a document, a change of the data directory, a git process that has ended. `effects.ts` gives each effect the
+ * text that is matched here.
+ */
+
+/** Sagas, with their steps in order. */
+const SAGAS = {
+  push: {
+    'the marker is written': /^write .*\/pushes\/.*\.json$/,
+    'the hook is answered': /^answer the hook$/,
+    'git has moved the refs': /^git receive-pack /,
+    'the refs are recorded': /^append RefsUpdated \S+ push$/,
+    'the marker is removed': /^remove .*\/pushes\/.*\.json$/,
+  },
+  merge: {
+    'the intent is recorded': /^append MergeStarted /,
+    'the base branch has moved': /^git update-ref .*update refs\/heads\/main \w{40} (?!0{40})/,
+    'the move is recorded': /^append RefsUpdated \S+ merge$/,
+    'the outcome is recorded': /^append PullRequestMerged /,
+    'the claim of head and base is released': /^append ClaimReleased claim-pull-/,
+    'the head branch is deleted': /^git update-ref .*delete refs\/heads\/topic-/,
+    'the deletion is recorded': /^append RefsUpdated \S+ branch-deletion$/,
+    'the deletion is in the history of the pull request': /^append HeadBranchDeleted /,
+  },
+  opening: {
+    'the claim of head and base is taken': /^append ClaimTaken claim-pull-/,
+    'the head is kept in the base repository': /^git update-ref .*refs\/pull\//,
+    'the pull request is recorded': /^append PullRequestOpened /,
+  },
+  creation: {
+    'the name is claimed': /^append ClaimTaken claim-repository-/,
+    'the repository is made': /^rename .*\.git\.new-/,
+    'the creation is recorded': /^append RepositoryCreated /,
+    'the first branch is made': /^git update-ref .*update refs\/heads\/main \w{40} 0{40}/,
+    'the first branch is recorded': /^append RefsUpdated \S+ auto-init$/,
+  },
+  fork: {
+    'the fork is claimed': /^append ClaimTaken claim-fork-/,
+    'the branches are recorded': /^append RefsUpdated \S+ fork$/,
+  },
+  deletion: {
+    'the deletion is recorded': /^append RepositoryDeleted /,
+    'the name is released': /^append ClaimReleased claim-repository-/,
+    'the repository is put away': /^rename .*\.git\.gone-/,
+  },
+  attachment: {
+    'the file is in its place': /^rename .*\/attachments\/incoming\//,
+    'the attachment is recorded': /^append AttachmentAdded /,
+  },
+  token: {
+    'the secret is kept': /^documents token_hashes/,
+    'the token is recorded': /^append TokenCreated /,
+  },
+  schedule: {
+    'the schedule is recorded': /^append MergeScheduled /,
+    'the status is recorded': /^append CommitStatusPosted /,
+    'the intent is recorded': /^append MergeStarted /,
+  },
+  rebuild: {
+    'the new documents are current': /^documents? \S*checkpoints .*\.generation/,
+  },
+} as const
+
+export type Saga = keyof typeof SAGAS
+
+export const SAGA_NAMES = Object.keys(SAGAS)
+
+export interface Point {
+  saga: string
+  step: string
+  /** What the text of the effect matches after which the server is killed. */
+  effect: RegExp
+}
+
+/** The points of these sagas. */
+export const pointsOf = (sagas: readonly string[]): Point[] =>
+  Object.entries(SAGAS).flatMap(([saga, steps]) =>
+    sagas.includes(saga)
+      ? Object.entries(steps).map(([step, effect]): Point => ({ saga, step, effect }))
+      : [],
+  )

@@ -1,0 +1,137 @@
+/**
+ * A reverse proxy as a load balancer is: each request goes to the next node that is ready. It repeats nothing, and it
+ * knows no sessions.
+ */
+import { once } from 'node:events'
+import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
+import { pipeline } from 'node:stream'
+import { setTimeout as delay } from 'node:timers/promises'
+
+/** How often each node is asked whether it is ready, and how long it may take to answer, in milliseconds. */
+const ASK_EVERY_MS = 200
+const ANSWER_WITHIN_MS = 2000
+/** So many times in a row a node may be silent: on a busy machine it may just be slow. */
+const MOST_SILENT = 2
+
+/** Headers between a client of this proxy and the proxy: which node has answered, and which one must not answer. */
+export const ANSWERED_BY = 'faults-node'
+export const NOT_BY = 'faults-not'
+
+export interface RunningProxy {
+  url: string
+  /** Says where a node is now; undefined when it is nowhere. Nodes are named by their place in the list. */
+  set(node: number, url: string | undefined): void
+  /** Whether the node was ready when it was asked last. */
+  isReady(node: number): boolean
+  close(): Promise<void>
+}
+
+interface Target {
+  name: string
+  url: URL | undefined
+  isReady: boolean
+}
+
+/** Starts a proxy in front of this number of nodes, on a free port of 127.0.0.1. */
+export async function startProxy(nodes: number): Promise<RunningProxy> {
+  const targets = Array.from({ length: nodes }, (_, i): Target => {
+    return { name: `${i + 1}`, url: undefined, isReady: false }
+  })
+  const agent = new Agent({ keepAlive: true })
+  const closing = new AbortController()
+  let next = 0
+
+  /** The next node that is ready, and another one than `not` if there is one. */
+  function choose(not: string | undefined): Target | undefined {
+    const ready = targets.filter(({ isReady, url }) => isReady && url !== undefined)
+    const others = ready.filter(({ name }) => name !== not)
+    const from = others.length > 0 ? others : ready
+    return from[next++ % from.length]
+  }
+
+  const server = createServer((incoming, answer) => {
+    const not = incoming.headers[NOT_BY]
+    const target = choose(typeof not === 'string' ? not : undefined)
+    if (target?.url === undefined) return void refuse(answer, 503, 'no node is ready')
+    forward(incoming, answer, target.url, target.name, agent)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+
+  async function watch(target: Target): Promise<void> {
+    let silent = 0
+    while (!closing.signal.aborted) {
+      const { url } = target
+      const health = url === undefined ? 'not ready' : await healthOf(url)
+      silent = health === 'silent' ? silent + 1 : 0
+      // Meanwhile the node may have another address.
+      if (target.url === url) {
+        target.isReady = health === 'ready' || (target.isReady && health === 'silent' && silent < MOST_SILENT)
+      }
+      await delay(ASK_EVERY_MS, undefined, { signal: closing.signal }).catch(() => {})
+    }
+  }
+  const watching = targets.map(watch)
+
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new TypeError('the proxy has no port')
+  return {
+    url: `http://127.0.0.1:${address.port}`,
+    set(node, url) {
+      const target = targets[node]
+      if (target === undefined) throw new RangeError(`there is no node ${node}`)
+      target.url = url === undefined ? undefined : new URL(url)
+      target.isReady = false
+    },
+    isReady: (node) => targets[node]?.isReady === true,
+    async close() {
+      closing.abort()
+      server.close()
+      server.closeAllConnections()
+      agent.destroy()
+      await Promise.all(watching)
+    },
+  }
+}
+
+async function healthOf(url: URL): Promise<'ready' | 'not ready' | 'silent'> {
+  const signal = AbortSignal.timeout(ANSWER_WITHIN_MS)
+  try {
+    const answer = await fetch(new URL('/healthz', url), { signal })
+    await answer.arrayBuffer()
+    return answer.status === 200 ? 'ready' : 'not ready'
+  } catch {
+    return signal.aborted ? 'silent' : 'not ready'
+  }
+}
+
+function refuse(answer: ServerResponse, status: number, message: string): void {
+  if (answer.headersSent) return void answer.destroy()
+  answer.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify({ message }))
+}
+
+function forward(
+  incoming: IncomingMessage,
+  answer: ServerResponse,
+  url: URL,
+  name: string,
+  agent: Agent,
+): void {
+  const { [NOT_BY]: _, ...headers } = incoming.headers
+  const outgoing = request({
+    agent,
+    host: url.hostname,
+    port: url.port,
+    method: incoming.method,
+    path: incoming.url,
+    headers: { ...headers, 'x-forwarded-for': incoming.socket.remoteAddress },
+  })
+  outgoing.on('response', (answered) => {
+    answer.writeHead(answered.statusCode ?? 502, { ...answered.headers, [ANSWERED_BY]: name })
+    // A stream that breaks off must break off for the client, too.
+    pipeline(answered, answer, () => {})
+  })
+  outgoing.on('error', () => refuse(answer, 502, `node ${name} has broken the connection`))
+  answer.on('close', () => outgoing.destroy())
+  pipeline(incoming, outgoing, () => {})
+}
