@@ -3,10 +3,11 @@ import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { gitTurn } from '../../src/commands/git/git-turn.ts'
 import { standardShare } from '../../src/git/limits.ts'
 import { listRefs, resolveRef } from '../../src/git/refs.ts'
 import { createRepository } from '../../src/git/repository.ts'
-import { inTurn } from '../../src/turns.ts'
+import { gitDirOf } from '../../src/services.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
 import { commit, initWork, pushBody, tryGit, userGit } from './client.ts'
@@ -87,7 +88,8 @@ t.test(
     const server = await startTestServer(t, { LOG_LEVEL: 'silent', GIT_TIMEOUT_MS: '1500' })
     const alice = await server.as('alice')
     const { data: repository } = await alice.user.createCurrentUserRepo({ name: 'app' })
-    const dir = `${server.services.gitDir}/${repository.id}.git`
+    const repoId = repository.id ?? 0
+    const dir = gitDirOf(server.services, repoId)
     const work = t.testdir()
     await initWork(work)
     const body = await pushBody(work, MAIN, await commit(work, 'a', { f: '1' }, []))
@@ -97,7 +99,7 @@ t.test(
       release = resolve
     })
     // git has to wait for the turn of its repository.
-    const other = inTurn(dir, () => isOver)
+    const other = server.services.turns(gitTurn(repoId), () => isOver)
     const answering = server.fetch('alice', '/alice/app.git/git-receive-pack', {
       method: 'POST',
       headers: { 'content-type': 'application/x-git-receive-pack-request' },

@@ -62,6 +62,7 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   )
   await alice.send('post', '/api/v1/user/repos', { name: 'app', description: 'It', private: true })
   await alice.send('post', '/api/v1/orgs', { username: 'team' })
+  await alice.send('patch', '/api/v1/orgs/{org}', { description: 'Us' }, { org: 'team' })
   await alice.send('post', '/api/v1/orgs/{org}/repos', { name: 'shared' }, { org: 'team' })
   await alice.send('patch', repoPath, { website: 'https://example.org' })
   await server.fetch('alice', '/api/v1/repos/alice/app/collaborators/bob', { method: 'PUT', body: '{}' })
