@@ -218,7 +218,10 @@ export function clientOf(url: string, token: string, repository: string, clone: 
       // The last request of a push is the one that pushes.
       const answers = stderr.split(/POST .*git-receive-pack/)
       const header = (name: string) => new RegExp(`${name}: (\\S+)`, 'i').exec(answers.at(-1) ?? '')?.[1]
-      return { isDone, node: header(ANSWERED_BY), isLagging: header(LAGGING) !== undefined }
+      // A push that was cut off has moved the branch: then git has nothing to push, and nobody has said yet that the
+      // move is recorded.
+      const isLagging = answers.length === 1 || header(LAGGING) !== undefined
+      return { isDone, node: header(ANSWERED_BY), isLagging }
     },
     async branches() {
       const lines = (await gitIn(clone, ['ls-remote', '--heads', remote.href])).split('\n')
