@@ -168,7 +168,10 @@ export function createProjector(
     }
     // Nothing is remembered yet, so there is nothing to forget of what others have written.
     for (const [p, { position }] of checkpoints) Object.assign(p, { position, written: position })
-    await shared.take(begin)
+    await shared.take(begin).catch((error: unknown) => {
+      // Another server has it now: this one follows.
+      if (!(error instanceof LostHold)) throw error
+    })
   }
 
   /** Continues a read model at its checkpoint, if it is one of this fold. */

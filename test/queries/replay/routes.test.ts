@@ -4,6 +4,7 @@ import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { issueStream, pullStream } from '../../../src/events/streams.ts'
 import { startPulls } from '../../commands/pull-requests/pull-repository.ts'
 import { aContext } from '../../stores.ts'
+import { until } from '../../until.ts'
 import { lifeOf, withoutCounters } from './life.ts'
 
 const { server, call, repository } = await startPulls(t)
@@ -111,7 +112,12 @@ t.test(
       must('carol', 'POST', at(`issues/${index}/comments`), { body: '!' }),
     )
     await step('milestone gone', () => must('alice', 'DELETE', at(`milestones/${milestone}`)))
-    await step('secret', () => must('alice', 'PATCH', at('').slice(0, -1), { private: true }))
+    await step('secret', async () => {
+      const fork = 'repos/bob/app-of-bob'
+      await must('bob', 'PUT', `${fork}/collaborators/alice`, { permission: 'read' })
+      await must('alice', 'PATCH', at('').slice(0, -1), { private: true })
+      await until('its fork is secret, too', async () => (await must('bob', 'GET', fork)).private === true)
+    })
 
     const last = life.moments.at(-1)?.revision ?? 0
     t.ok(new Set(life.moments.map(({ revision }) => revision)).size > 18, 'a long life')
@@ -134,7 +140,7 @@ t.test(
     await t.test('replay: the head repository is shown to those who may read it now', async (t) => {
       const headOf = async (query: string) => (await life.ask('pulls', query)).body
       t.match(await headOf('/replay?revision=0'), { head: { repo: { full_name: 'bob/app' } } })
-      await must('bob', 'PATCH', 'repos/bob/app-of-bob', { private: true })
+      await must('bob', 'DELETE', 'repos/bob/app-of-bob/collaborators/alice')
       t.match(await headOf('/replay?revision=0'), { head: { repo: null, repo_id: -1 } })
       t.match(await headOf(''), { head: { repo: null, repo_id: -1 } })
       await must('bob', 'DELETE', 'repos/bob/app-of-bob')
