@@ -29,6 +29,8 @@ import {
 } from './read-store.ts'
 import { eventsFor, readBatch } from './readable-events.ts'
 import { createSharedModels, isFollowed, type Progress, type Sharing } from './shared-models.ts'
+import { reasonOf, stopModels } from './stopped-models.ts'
+import { createWaiters } from './waiters.ts'
 
 export interface ReadModelStatus {
   name: string
@@ -77,11 +79,6 @@ const NO_CHECKPOINTS: ReadonlyMap<string, Checkpoint> = new Map()
 /** All work of a projector shares this key, so it runs one at a time. */
 const TURN = 'batch'
 
-interface Waiter {
-  position: Position
-  resolve: (passed: boolean) => void
-}
-
 const RETRY_MS = 500
 const BATCH = 1000
 /** How often a server looks for models that nobody writes any more. */
@@ -118,12 +115,11 @@ export function createProjector(
           moved: () => answerWaiters(),
           anotherIncarnation: () => takeModels(),
         })
-  const waiters = new Set<Waiter>()
+  const waiters = createWaiters()
   /** Undefined while the projector does not follow the log. */
   let following: Promise<void> | undefined
   let taking: Promise<void> | undefined
   let looking: Promise<void> | undefined
-  let lastWaiterAt = 0
   /** Runs batches and exchanges one at a time. */
   const inTurn = createTurns()
 
@@ -248,7 +244,7 @@ export function createProjector(
     }
     await moveTo(folded(end.position), checkpoints, () => applied(touched))
     for (const move of moves) move()
-    stopModels(poisoned)
+    stopModels(log, poisoned)
     last = end.position
     shared?.add(read, last)
     answerWaiters()
@@ -263,20 +259,6 @@ export function createProjector(
     const lacks = gaps.found()
     if (lacks.length > 0) log.warn({ lacks }, `the log lacks, and so do the read models: ${lacks.join('; ')}`)
     gaps = undefined
-  }
-
-  /** Stops models at events that they could not take. One event is one line in the log, however many it stops. */
-  function stopModels(poisoned: readonly { p: Progress; poison: Poison }[]): void {
-    for (const event of new Set(poisoned.map(({ poison }) => poison.event))) {
-      const there = poisoned.filter(({ poison }) => poison.event === event)
-      for (const { p, poison } of there) p.stopped = reasonOf(poison)
-      const models = there.map(({ p }) => p.model.name)
-      const reasons = new Set(there.map(({ poison }) => messageOf(poison.error)))
-      log.error(
-        { err: there[0]?.poison.error, models, position: event.position },
-        `read models stopped at ${placeOf(event)}: ${[...reasons].join('; ')} (${models.join(', ')})`,
-      )
-    }
   }
 
   /**
@@ -304,12 +286,7 @@ export function createProjector(
     }
   }
 
-  function answerWaiters(): void {
-    const position = passed()
-    for (const waiter of waiters) {
-      if (waiter.position <= position) waiter.resolve(true)
-    }
-  }
+  const answerWaiters = () => waiters.answer(passed())
 
   function startFollowing(): void {
     if (following === undefined) seen = LOG_START
@@ -415,10 +392,10 @@ export function createProjector(
 
   /** Looks at what other servers have written, as long as somebody waits for it. */
   async function lookForWaiters(): Promise<void> {
-    while (waiters.size > 0 && !stopping.signal.aborted) {
+    while (!waiters.isEmpty() && !stopping.signal.aborted) {
       await shared?.observe().catch(() => {})
-      const pause = performance.now() - lastWaiterAt < AT_FIRST_MS ? LOOK_MS[0] : LOOK_MS[1]
-      if (waiters.size > 0) await delay(pause, undefined, { signal: stopping.signal }).catch(() => {})
+      const pause = waiters.youngestAge() < AT_FIRST_MS ? LOOK_MS[0] : LOOK_MS[1]
+      if (!waiters.isEmpty()) await delay(pause, undefined, { signal: stopping.signal }).catch(() => {})
     }
   }
 
@@ -430,23 +407,12 @@ export function createProjector(
 
   function waitFor(position: Position, timeoutMs: number): Promise<boolean> {
     if (passed() >= position) return Promise.resolve(true)
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => waiter.resolve(false), timeoutMs)
-      const waiter: Waiter = {
-        position,
-        resolve: (answer) => {
-          clearTimeout(timer)
-          waiters.delete(waiter)
-          resolve(answer)
-        },
-      }
-      waiters.add(waiter)
-      lastWaiterAt = performance.now()
-      if (progress.some(isFollowed))
-        looking ??= lookForWaiters().finally(() => {
-          looking = undefined
-        })
-    })
+    const waiting = waiters.wait(position, timeoutMs)
+    if (progress.some(isFollowed))
+      looking ??= lookForWaiters().finally(() => {
+        looking = undefined
+      })
+    return waiting
   }
 
   return {
@@ -460,7 +426,7 @@ export function createProjector(
       await Promise.all([following, taking, looking])
       // If this fails, the others take the models when they find out that this server is gone.
       await shared?.giveUp().catch(() => {})
-      for (const waiter of waiters) waiter.resolve(false)
+      waiters.giveUp()
     },
     waitFor,
     caughtUp: (timeoutMs) => waitFor(endAtStart, timeoutMs),
@@ -493,13 +459,6 @@ export function createProjector(
       ),
   }
 }
-
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))
-
-const placeOf = ({ position, type, stream, revision }: RecordedEvent) =>
-  `event ${position} (${type}, ${stream}@${revision})`
-
-const reasonOf = ({ event, error }: Poison) => `${placeOf(event)}: ${messageOf(error)}`
 
 function leastOf(progress: readonly Progress[]): Position {
   return progress.reduce((least, { position }) => Math.min(least, position), Number.MAX_SAFE_INTEGER)
