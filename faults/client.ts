@@ -49,6 +49,8 @@ export interface Look {
 /** What git said of a push. */
 export interface Pushed {
   isDone: boolean
+  /** Whether there was something to push: an earlier attempt without an answer may have moved the branch. */
+  isWrite: boolean
   node: string | undefined
   isLagging: boolean
 }
@@ -218,10 +220,8 @@ export function clientOf(url: string, token: string, repository: string, clone: 
       // The last request of a push is the one that pushes.
       const answers = stderr.split(/POST .*git-receive-pack/)
       const header = (name: string) => new RegExp(`${name}: (\\S+)`, 'i').exec(answers.at(-1) ?? '')?.[1]
-      // A push that was cut off has moved the branch: then git has nothing to push, and nobody has said yet that the
-      // move is recorded.
-      const isLagging = answers.length === 1 || header(LAGGING) !== undefined
-      return { isDone, node: header(ANSWERED_BY), isLagging }
+      const isWrite = isDone && answers.length > 1
+      return { isDone, isWrite, node: header(ANSWERED_BY), isLagging: header(LAGGING) !== undefined }
     },
     async branches() {
       const lines = (await gitIn(clone, ['ls-remote', '--heads', remote.href])).split('\n')

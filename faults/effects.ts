@@ -4,19 +4,21 @@
  * file stands between it and the libraries that it calls.
  *
  * The file holds a regular expression for the text of an effect. Whoever renames the file first has reached the point,
- * so one process is killed, however many nodes share the file.
+ * so one process is killed, however many nodes share the file. The file `FAULTS_EFFECTS`, if it is named, gets the text of
+ * each effect, as a line of JSON.
  */
 import childProcess from 'node:child_process'
-import { promises as files, readFileSync, renameSync } from 'node:fs'
+import { appendFileSync, promises as files, readFileSync, renameSync } from 'node:fs'
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { Socket } from 'node:net'
 import { Worker } from 'node:worker_threads'
 import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
 
-const file = process.env.FAULTS_POINT
+const { FAULTS_POINT: file, FAULTS_EFFECTS: all } = process.env
 
 /** Kills this process when the point is this effect. */
 function after(effect: string): void {
+  if (all !== undefined) appendFileSync(all, `${JSON.stringify(effect)}\n`)
   if (file === undefined) return
   try {
     if (!new RegExp(readFileSync(file, 'utf8')).test(effect)) return
@@ -58,10 +60,19 @@ function watch(owner: object, name: string, effectOf: (args: readonly unknown[],
 const part = (value: unknown, key: string): unknown =>
   typeof value === 'object' && value !== null ? Reflect.get(value, key) : undefined
 
-// The data directory.
-watch(files, 'writeFile', ([path]) => `write ${path}`)
+// The data directory. What a marker of the journal of pushes says tells a push from what moves refs without one.
+const writtenFor = new Map<unknown, string>()
+watch(files, 'writeFile', ([path, content]) => {
+  if (/\/pushes\//.test(String(path))) writtenFor.set(path, String(content))
+  return `write ${path} ${writtenFor.get(path) ?? ''}`.trimEnd()
+})
 watch(files, 'rename', ([from, to]) => `rename ${from} ${to}`)
-watch(files, 'rm', ([path]) => `remove ${path}`)
+watch(files, 'link', ([from, to]) => `link ${from} ${to}`)
+watch(files, 'rm', ([path]) => {
+  const content = writtenFor.get(path) ?? ''
+  writtenFor.delete(path)
+  return `remove ${path} ${content}`.trimEnd()
+})
 
 // git: the server asks a launcher, a process with a channel, to start programs, and hears from it when they have ended.
 const words = new Map<unknown, string>()
@@ -96,14 +107,10 @@ wrap(Socket.prototype, 'read', (method, self, args) => {
   }
   return result
 })
-wrap(Socket.prototype, 'end', (method, self, args) => {
-  const id = typeof self === 'object' && self !== null ? streams.get(self) : undefined
-  const text = String(args[0])
-  if (id !== undefined && /^(update|delete|verify) /.test(text)) inputs.set(id, text.replaceAll('\0', ' '))
-  return method.apply(self, args)
-})
-
 wrap(Socket.prototype, 'write', (method, self, args) => {
+  const id = typeof self === 'object' && self !== null ? streams.get(self) : undefined
+  const text = id === undefined ? '' : String(args[0])
+  if (id !== undefined && /^(update|delete|verify) /.test(text)) inputs.set(id, text.replaceAll('\0', ' '))
   const result = method.apply(self, args)
   if (args[0] === 'yes\n') after('answer the hook')
   return result
@@ -113,9 +120,12 @@ syncBuiltinESMExports()
 
 const require = createRequire(import.meta.url)
 
-/** The appended events: type, stream, and why refs moved. */
-const appended = (type: unknown, stream: unknown, data: unknown) =>
-  `append ${type} ${stream} ${part(data, 'cause') ?? ''}`.trimEnd()
+/** The appended events: type, stream, why refs moved or what a status says, and whether they follow from another event. */
+function appended(type: unknown, stream: unknown, data: unknown, metadata: unknown): string {
+  const what = part(data, 'cause') ?? part(data, 'state') ?? ''
+  const isOfProcess = part(metadata, 'causationId') !== part(metadata, 'correlationId')
+  return `append ${type} ${stream} ${what}${isOfProcess ? ' follows' : ''}`.trimEnd()
+}
 
 // The log in EventStoreDB: requests of one call, each with an id that its answer has, too.
 const appends = new Map<string, string[]>()
@@ -126,7 +136,8 @@ wrap(streamsPb.BatchAppendReq.prototype, 'serializeBinary', (method, self, args)
     ).toString()
     const effects = self.getProposedMessagesList().map((message) => {
       const data: unknown = JSON.parse(Buffer.from(message.getData_asU8()).toString())
-      return appended(message.getMetadataMap().get('type'), stream, data)
+      const metadata: unknown = JSON.parse(Buffer.from(message.getCustomMetadata_asU8()).toString())
+      return appended(message.getMetadataMap().get('type'), stream, data, metadata)
     })
     appends.set(self.getCorrelationId()?.getString() ?? '', effects)
   }
@@ -160,7 +171,9 @@ wrap(Database.prototype, 'prepare', (method, self, args) => {
 function noteAppend(db: unknown, values: readonly unknown[]): void {
   if (typeof db !== 'object' || db === null) return
   const data: unknown = JSON.parse(String(values[4]))
-  open.set(db, [...(open.get(db) ?? []), appended(values[3], streamOf(String(values[3]), data), data)])
+  const metadata: unknown = JSON.parse(String(values[5]))
+  const effect = appended(values[3], streamOf(String(values[3]), data), data, metadata)
+  open.set(db, [...(open.get(db) ?? []), effect])
 }
 /** A row has its stream as a number; the points need the keys of claims. */
 const streamOf = (type: string, data: unknown) =>

@@ -8,25 +8,25 @@
 /** Sagas, with their steps in order. */
 const SAGAS = {
   push: {
-    'the marker is written': /^write .*\/pushes\/.*\.json$/,
+    'the marker is written': /^write \S+\/pushes\/\S+ .*"pid":[1-9]/,
     'the hook is answered': /^answer the hook$/,
-    'git has moved the refs': /^git receive-pack /,
-    'the refs are recorded': /^append RefsUpdated \S+ push$/,
-    'the marker is removed': /^remove .*\/pushes\/.*\.json$/,
+    'git has moved the refs': /^git receive-pack --stateless-rpc (?!--advertise-refs)/,
+    'the refs are recorded': /^append RefsUpdated \S+ push\b/,
+    'the marker is removed': /^remove \S+\/pushes\/\S+ .*"pid":[1-9]/,
   },
   merge: {
     'the intent is recorded': /^append MergeStarted /,
     'the base branch has moved': /^git update-ref .*update refs\/heads\/main \w{40} (?!0{40})/,
-    'the move is recorded': /^append RefsUpdated \S+ merge$/,
+    'the move is recorded': /^append RefsUpdated \S+ merge\b/,
     'the outcome is recorded': /^append PullRequestMerged /,
     'the claim of head and base is released': /^append ClaimReleased claim-pull-/,
     'the head branch is deleted': /^git update-ref .*delete refs\/heads\/topic-/,
-    'the deletion is recorded': /^append RefsUpdated \S+ branch-deletion$/,
+    'the deletion is recorded': /^append RefsUpdated \S+ branch-deletion\b/,
     'the deletion is in the history of the pull request': /^append HeadBranchDeleted /,
   },
   opening: {
     'the claim of head and base is taken': /^append ClaimTaken claim-pull-/,
-    'the head is kept in the base repository': /^git update-ref .*refs\/pull\//,
+    'the head is kept in the base repository': /^(link|git update-ref) .*refs\/pull\//,
     'the pull request is recorded': /^append PullRequestOpened /,
   },
   creation: {
@@ -34,11 +34,11 @@ const SAGAS = {
     'the repository is made': /^rename .*\.git\.new-/,
     'the creation is recorded': /^append RepositoryCreated /,
     'the first branch is made': /^git update-ref .*update refs\/heads\/main \w{40} 0{40}/,
-    'the first branch is recorded': /^append RefsUpdated \S+ auto-init$/,
+    'the first branch is recorded': /^append RefsUpdated \S+ auto-init\b/,
   },
   fork: {
     'the fork is claimed': /^append ClaimTaken claim-fork-/,
-    'the branches are recorded': /^append RefsUpdated \S+ fork$/,
+    'the branches are recorded': /^append RefsUpdated \S+ fork\b/,
   },
   deletion: {
     'the deletion is recorded': /^append RepositoryDeleted /,
@@ -50,16 +50,17 @@ const SAGAS = {
     'the attachment is recorded': /^append AttachmentAdded /,
   },
   token: {
-    'the secret is kept': /^documents token_hashes/,
+    'the secret is kept': /^documents? \S*token_hashes/,
     'the token is recorded': /^append TokenCreated /,
   },
   schedule: {
     'the schedule is recorded': /^append MergeScheduled /,
-    'the status is recorded': /^append CommitStatusPosted /,
-    'the intent is recorded': /^append MergeStarted /,
+    'the status is recorded': /^append CommitStatusPosted \S+ success/,
+    'the intent is recorded': /^append MergeStarted .*follows$/,
   },
   rebuild: {
-    'the new documents are current': /^documents? \S*checkpoints .*\.generation/,
+    'the new documents are current':
+      /^document (checkpoints .*"labels\.generation"|\S+\.checkpoints labels\.v\d+$)/,
   },
 } as const
 
