@@ -14,6 +14,7 @@ import { idsNear, MAX_NEAR } from './near-trees.ts'
 import type { PushRequest } from './push-request.ts'
 import { firstUnreachable, tipsOf } from './reachable.ts'
 import type { SentPack } from './small-pack.ts'
+import { reliesOnTips } from './small-push.ts'
 import { splitAt } from './split.ts'
 import { quotedPath, withStaging } from './staging.ts'
 import { startTransferNow } from './transfer.ts'
@@ -38,7 +39,8 @@ export interface ArrivedPush {
 
 /**
  * An object that the push relies on, that no ref reaches and that the push does not bring; undefined when there is none.
- * Most pushes cost one walk of what is new. git has checked before that nothing is missing.
+ * Small pushes onto the tip of a branch cost no process, most others one walk of what is new. git has checked before
+ * that nothing is missing.
  *
  * @throws GitFailed, GitTooSlow, GitUnavailable, RepositoryMissing
  */
@@ -46,6 +48,7 @@ export async function borrowedObject(arrived: ArrivedPush): Promise<string | und
   const { dir, quarantine, push, pack } = arrived
   const tips = push.commands.flatMap(({ to }) => to ?? [])
   if (tips.length === 0) return undefined
+  if (await reliesOnTips(arrived)) return undefined
   const index = quarantine === '' ? undefined : await indexIn(quarantine)
   const fresh = await walkNew(arrived, tips, index !== undefined)
   const bases = index === undefined ? (pack.bases ?? []) : await appendedBases(arrived, index)
@@ -143,9 +146,16 @@ async function notSent(arrived: ArrivedPush, ids: readonly string[]): Promise<st
   const { dir, held, push, timeout } = arrived
   return await withStaging(dir, async ({ env }) => {
     const input = held.stream(push.packStart)
-    await through(['index-pack', '--stdin', '--fix-thin'], dir, { env, input, timeout }, async (output) => {
-      for await (const _ of output);
-    })
+    const args = ['index-pack', '--stdin', '--fix-thin']
+    try {
+      await through(args, dir, { env, input, timeout }, async (output) => {
+        for await (const _ of output);
+      })
+    } catch (error) {
+      // git unpacks some packs that it does not index, as those whose deltas build on each other.
+      if (error instanceof GitFailed) return [...ids]
+      throw error
+    }
     const staged = env.GIT_OBJECT_DIRECTORY ?? ''
     const index = await indexIn(staged)
     if (index === undefined) return [...ids]
@@ -218,7 +228,8 @@ async function through(
     const { code, stderr } = await process.ended
     if (isLate) throw new GitUnavailable(`git ${args[0]} took more than ${timeout} ms`)
     if (code !== 0) throw new GitFailed(args, code, stderr)
-    if (failed !== undefined) throw failed.error
+    // Once git has all, its end may close the stream before the pipeline has seen that.
+    if (failed !== undefined && !process.stdin.writableFinished) throw failed.error
   } finally {
     clearTimeout(timer)
     process.stop()

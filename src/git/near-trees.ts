@@ -1,17 +1,28 @@
 /** What old commits have where a push changes something. Clients build deltas on these objects. */
 
+import type { ObjectHeader } from './batch-answers.ts'
+import type { ObjectType } from './loose-objects.ts'
 import { MAX_READ_BYTES } from './object-reader.ts'
 import { objectReaders } from './object-readers.ts'
 
 /** Most commits, paths and trees that are looked at. */
 export const MAX_NEAR = 1000
 
-const TREE_MODE = '40000'
+/** What an entry of a tree is, by its mode. Others are modules of other repositories, whose ids name nothing here. */
+export const TYPE_OF_MODE: ReadonlyMap<string, ObjectType> = new Map([
+  ['40000', 'tree'],
+  ['100644', 'blob'],
+  ['100755', 'blob'],
+  ['100664', 'blob'],
+  ['120000', 'blob'],
+])
 const ID_BYTES = 20
+/** Trees with more bytes together are read one after the other: their entries hold the event loop. */
+const MAX_PIECE = 256 * 1024
 
 /**
  * The objects in the trees of these commits from the root down to the paths: all entries of each tree on the way. Large
- * trees are left out. Costs no process.
+ * trees are left out, and so are modules: anybody may write any id as a module's. Costs no process.
  *
  * @throws GitUnavailable, GitFailed, RepositoryMissing
  */
@@ -36,8 +47,9 @@ export async function idsNear(
     }
     await contents(dir, [...pathsOf.keys()], 'tree', (id, tree) => {
       for (const entry of entriesOf(tree)) {
-        near.add(entry.id)
-        if (entry.mode !== TREE_MODE) continue
+        const type = TYPE_OF_MODE.get(entry.mode)
+        if (type !== undefined) near.add(entry.id)
+        if (type !== 'tree') continue
         for (const path of pathsOf.get(id) ?? []) {
           const inner = path === '' ? entry.name : `${path}/${entry.name}`
           if (onTheWay.has(inner)) next.set(`${entry.id} ${inner}`, { id: entry.id, path: inner })
@@ -62,12 +74,24 @@ async function contents(
 ): Promise<void> {
   const headers = await objectReaders.headers(dir, ids)
   const wanted = headers.filter((header) => header?.type === type && header.size <= MAX_READ_BYTES)
-  const known = wanted.filter((header) => header !== undefined)
-  await objectReaders.contents(dir, known, ({ sha }, content) => found(sha, content))
+  let batch: ObjectHeader[] = []
+  let bytes = 0
+  const readBatch = async () => {
+    await objectReaders.contents(dir, batch, ({ sha }, content) => found(sha, content))
+    batch = []
+    bytes = 0
+  }
+  for (const header of wanted) {
+    if (header === undefined) continue
+    if (bytes > 0 && bytes + header.size > MAX_PIECE) await readBatch()
+    batch.push(header)
+    bytes += header.size
+  }
+  await readBatch()
 }
 
 /** The entries of a tree, each as `MODE NAME NUL ID`. Names are bytes in latin1. */
-function* entriesOf(tree: Buffer): Generator<{ mode: string; name: string; id: string }> {
+export function* entriesOf(tree: Buffer): Generator<{ mode: string; name: string; id: string }> {
   for (let at = 0; at < tree.length; ) {
     const space = tree.indexOf(0x20, at)
     const end = tree.indexOf(0, space)

@@ -6,7 +6,7 @@ import { access, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { hasCode, isMissing } from '../disk.ts'
 import { GitUnavailable, RepositoryMissing } from './errors.ts'
-import { isObjectId } from './names.ts'
+import { isObjectId, refNameProblem } from './names.ts'
 
 /** Leaves larger files of packed refs to git, which searches them without reading all of them. */
 const MAX_PACKED_BYTES = 1024 * 1024
@@ -44,6 +44,12 @@ export async function readRefFiles(
     else if (isObjectId(sha)) result.set(ref, sha)
   }
   return result
+}
+
+/** The full name of the default branch, which need not exist; undefined when only git can read it. @throws GitUnavailable */
+export async function defaultBranchRef(dir: string): Promise<string | undefined> {
+  const [, ref] = /^ref: (refs\/heads\/.+)\n$/.exec((await contentOf(join(dir, 'HEAD'))) ?? '') ?? []
+  return ref !== undefined && refNameProblem(ref) === undefined ? ref : undefined
 }
 
 /** The content of `packed-refs`; empty when there are no packed refs, undefined when the file is too large. */

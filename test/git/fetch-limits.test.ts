@@ -7,6 +7,7 @@ import { packet } from '../../src/git/pkt-line.ts'
 import { gitIn, workTree } from '../git-client.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
+import { deltaAdding, idOf, packed, packOf } from './packs.ts'
 
 const server = await startTestServer(t, {
   LOG_LEVEL: 'silent',
@@ -244,33 +245,9 @@ t.test('line 11: objects that no ref reaches are not revived by a push of a ref 
   t.match(await work.git('ls-remote', 'origin'), secret, 'who has it may bring it back')
 })
 
-/** An object as it is in a pack: its type, its size and its compressed content. `base`: what a delta builds on. */
-function packed(type: number, content: Buffer, base = ''): Buffer {
-  let size = content.length
-  const header = [(type << 4) | (size & 15)]
-  for (size >>= 4; size > 0; size >>= 7) {
-    header[header.length - 1] = (header.at(-1) ?? 0) | 0x80
-    header.push(size & 127)
-  }
-  return Buffer.concat([Buffer.from(header), Buffer.from(base, 'hex'), deflateSync(content)])
-}
-
-function packOf(objects: Buffer[]): Buffer {
-  const header = Buffer.from('PACK\0\0\0\x02\0\0\0\0', 'latin1')
-  header.writeUInt32BE(objects.length, 8)
-  const all = Buffer.concat([header, ...objects])
-  return Buffer.concat([all, createHash('sha1').update(all).digest()])
-}
-
 /** The same objects as padding, so that git stores the pack with an index. */
 const padding = (count: number) =>
   Array.from({ length: count }, (_, i) => packed(3, Buffer.from(`padding ${i}\n`)))
-
-const TYPES = { commit: 1, tree: 2, blob: 3 }
-
-function idOf(type: keyof typeof TYPES, content: Buffer): string {
-  return createHash('sha1').update(`${type} ${content.length}\0`).update(content).digest('hex')
-}
 
 for (const [kind, more] of [
   ['small', []],
@@ -320,11 +297,7 @@ for (const [kind, more] of [
       new RegExp(`ng \\S+ no branch or tag has ${secretBlob}`),
       'a file',
     )
-    // A delta that copies the whole base and adds one byte.
-    const { length } = Buffer.from(words)
-    const varint = (size: number) => [(size & 127) | 0x80, size >> 7]
-    const added = [...varint(length), ...varint(length + 1)]
-    const delta = Buffer.from([...added, 0x80 | 0x10 | 0x20, length & 255, length >> 8, 1, 0x21])
+    const delta = deltaAdding('!', Buffer.byteLength(words))
     const grown = Buffer.from(`${words}!`)
     const treeOfGrown = treeOf(idOf('blob', grown))
     const withDelta = commitOf(idOf('tree', treeOfGrown), main)
