@@ -6,10 +6,9 @@ import type { EventStore } from './events/event-store.ts'
 import { openSqliteEventStore } from './events/sqlite.ts'
 import { writtenBy } from './events/written-by.ts'
 import { joinNodes, type MembershipOptions } from './nodes/membership.ts'
-import { aloneNode, type Nodes } from './nodes/nodes.ts'
+import { aloneNode, type Membership, type Nodes } from './nodes/nodes.ts'
 import type { NodeTurnsOptions } from './nodes/turns.ts'
 import { withGenerations } from './projections/generations.ts'
-import { onlyMember } from './projections/membership.ts'
 import { sharedGenerations } from './projections/shared-generations.ts'
 import { openSqliteReadStore } from './projections/sqlite.ts'
 import { READ_MODELS } from './projections/views.ts'
@@ -47,7 +46,10 @@ export async function openEvents({ eventStoreUrl, dataDir, nodeName }: Config): 
  * Opens the store of the read models, and the store of the secrets: the same kind of store, but never rebuilt.
  * `readStore` is the current one of the generations. `membership`: of this server among those that share the store.
  */
-export async function openReadStores({ mongodbUrl, dataDir }: Config, membership = onlyMember()) {
+export async function openReadStores(
+  { mongodbUrl, dataDir, nodeName }: Pick<Config, 'mongodbUrl' | 'dataDir' | 'nodeName'>,
+  membership: Membership = aloneNode(nodeName),
+) {
   if (mongodbUrl === undefined) {
     const generations = withGenerations(openSqliteReadStore(viewsFile(dataDir)))
     const secrets = openSqliteReadStore(secretsFile(dataDir), 'FULL')

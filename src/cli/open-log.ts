@@ -6,8 +6,8 @@ import type { Config } from '../config.ts'
 import type { EventStore } from '../events/event-store.ts'
 import { openSqliteEventStore } from '../events/sqlite.ts'
 import { writtenBy } from '../events/written-by.ts'
+import { aloneNode, type Membership } from '../nodes/nodes.ts'
 import { type Generations, withGenerations } from '../projections/generations.ts'
-import { onlyMember } from '../projections/membership.ts'
 import { openSqliteReadStore } from '../projections/sqlite.ts'
 import { eventsFile, openEvents, openReadStores, viewsFile } from '../stores.ts'
 import { CommandFailed, openFile } from './explain.ts'
@@ -60,7 +60,10 @@ async function open(config: Config): Promise<EventStore> {
  * Opens the read models, and creates their store if needed. Does not keep the secrets open: no command needs
  * them.
  */
-export async function openViews(config: Config, membership = onlyMember()): Promise<Generations> {
+export async function openViews(
+  config: Config,
+  membership: Membership = aloneNode(config.nodeName),
+): Promise<Generations> {
   if (config.mongodbUrl !== undefined) {
     const { generations, secrets } = await openReadStores(config, membership)
     await secrets.close()

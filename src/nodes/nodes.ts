@@ -32,6 +32,9 @@ export interface Nodes {
   leave(): Promise<void>
 }
 
+/** What who holds something must know of the nodes. */
+export type Membership = Pick<Nodes, 'self' | 'isMember' | 'isGone'>
+
 /** The database in which nodes meet. `ask` runs one command. @throws StoreUnavailable when it cannot answer now */
 export interface NodesDatabase {
   database: Pick<Db, 'collection'>

@@ -9,7 +9,7 @@ import { decode, UnreadableEvent } from '../events/codec.ts'
 import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
 import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
-import type { Membership } from '../projections/membership.ts'
+import type { Membership } from '../nodes/nodes.ts'
 import type { Projector } from '../projections/projector.ts'
 import {
   type Checkpoint,

@@ -4,9 +4,9 @@
  * are upgraded one after the other, the documents of the newer fold are made beside those of the older one.
  */
 import { LOG_START, StoreUnavailable } from '../events/event-store.ts'
+import type { Membership } from '../nodes/nodes.ts'
 import { generationStore, nameOf } from './generation-store.ts'
 import { type Generations, ReplacedMeanwhile } from './generations.ts'
-import type { Membership } from './membership.ts'
 import type { Checkpoint, HeldCheckpoint, ReadStore, SharedCheckpoints } from './read-store.ts'
 
 /** The highest number that was given to a generation is the `position` here. */

@@ -6,7 +6,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { LOG_START, type Position, StoreUnavailable } from '../events/event-store.ts'
-import type { Membership } from './membership.ts'
+import type { Membership } from '../nodes/nodes.ts'
 import type { ReadModel } from './read-model.ts'
 import {
   type Checkpoint,

@@ -6,8 +6,8 @@ import { append } from '../../src/commands/execute.ts'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
+import type { Membership } from '../../src/nodes/nodes.ts'
 import { ReplacedMeanwhile } from '../../src/projections/generations.ts'
-import type { Membership } from '../../src/projections/membership.ts'
 import { openMongoReadStore } from '../../src/projections/mongodb.ts'
 import { createProjector } from '../../src/projections/projector.ts'
 import { type Fold, readModel } from '../../src/projections/read-model.ts'
@@ -57,7 +57,7 @@ function cluster() {
         set stopped(stopped) {
           node.stopped = stopped
         },
-        self: () => ({ id: node.id }),
+        self: () => ({ id: node.id, name: 'a node' }),
         isMember: () => !node.stopped && !gone.has(node.id),
         isGone: async (id) => gone.has(id),
       }
