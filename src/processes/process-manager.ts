@@ -209,6 +209,9 @@ export function createProcessRunner(
           // Another try cannot help: the event is not skipped, since the process may have to react to it.
           stopped = error.message
           log.error({ err: error, process: manager.name }, `the process has stopped: ${stopped}`)
+          // Another server may be newer, and know the event.
+          if (holder !== undefined) await shared?.give(name, holder).catch(() => {})
+          holder = undefined
           return
         }
         log.warn(

@@ -368,9 +368,9 @@ export function createProjector(
   }
 
   /** Takes the models that nobody writes any more, and begins anew where they are. */
-  async function takeModels(): Promise<void> {
+  async function takeModels(forced?: string): Promise<void> {
     await inTurn(TURN, async () => {
-      if (!(await shared?.take(begin))) return
+      if (!(await shared?.take(begin, forced))) return
       seen = LOG_START
       last = LOG_START
       beginAnew()
@@ -439,7 +439,7 @@ export function createProjector(
           throw new StoreUnavailable(`the server that writes the read model ${name} does not give it`)
         await shared?.want(p)
         await delay(LOOK_MS[1], undefined, { signal: stopping.signal })
-        await takeModels()
+        await takeModels(name)
       }
     },
     exchange: (name, replace) =>

@@ -27,6 +27,8 @@ export interface Progress {
   stopped?: string
   /** How far another server has written the model; undefined while this server writes it. */
   written?: Position
+  /** Where this server could not go on. Another one may be able to: it may be newer, and know the event. */
+  refused?: Position
 }
 
 export interface Sharing {
@@ -166,9 +168,13 @@ export function createSharedModels(
     },
     /**
      * Looks for models whose holder is gone and takes them; follows those that it has lost. `begin` gives a model that
-     * this server writes from now on its position. Returns whether what it writes has changed.
+     * this server writes from now on its position. A model that has stopped is given up, for a server that can go on.
+     * `forced`: a model that is taken even where this server could not go on. Returns whether what it writes has changed.
      */
-    async take(begin: (p: Progress, at: Checkpoint | undefined) => Promise<void>): Promise<boolean> {
+    async take(
+      begin: (p: Progress, at: Checkpoint | undefined) => Promise<void>,
+      forced?: string,
+    ): Promise<boolean> {
       const { id } = membership.self()
       const gone = new Map<string, Promise<boolean>>()
       const isGone = (holder: string) => {
@@ -185,15 +191,21 @@ export function createSharedModels(
         const at = stored.get(name)
         if (at?.holder === id && wasSame && !isFollowed(p)) {
           const { wanted } = at
-          if (wanted === undefined || wanted === id || (await isGone(wanted))) continue
-          await checkpoints.give(name, id, wanted)
-          at.holder = wanted
+          const isWanted = wanted !== undefined && wanted !== id && !(await isGone(wanted))
+          const hasStopped = at.stopped !== undefined && p.stopped !== undefined
+          if (hasStopped) p.refused = at.position
+          if (forced === name || (!isWanted && !hasStopped)) continue
+          await checkpoints.give(name, id, isWanted ? wanted : undefined)
+          if (isWanted) at.holder = wanted
+          else delete at.holder
         }
         if (!isFollowed(p)) {
           follow(p, at?.position ?? LOG_START)
+          if (at !== undefined) note(p, at)
           hasChanged = true
         }
-        const isFree = at?.holder === undefined || at.holder === id || (await isGone(at.holder))
+        const mayGoOn = at?.stopped === undefined || p.refused !== at.position || forced === name
+        const isFree = mayGoOn && (at?.holder === undefined || at.holder === id || (await isGone(at.holder)))
         const after = { position: at?.position ?? LOG_START, version: at?.version ?? version, holder: id }
         if (!membership.isMember() || !isFree || !(await checkpoints.take(name, at, after))) continue
         await begin(p, at)

@@ -304,6 +304,40 @@ t.test("rolling upgrade: a fold's new version builds beside the old one", async 
 })
 
 t.test(
+  'rolling upgrade: an event of a newer schema stops the older writer alone; a newer one goes on',
+  async (t) => {
+    const { events, server } = await startStores(t)
+    const older = await server(tally(), {
+      ...events,
+      async *subscribe(options) {
+        for await (const batch of events.subscribe(options))
+          yield batch.map((event) =>
+            event.stream === 'numbers-new' ? { ...event, type: 'FromTheFuture' } : event,
+          )
+      },
+    })
+    const first = await take(events, 'a')
+    await older.projector.waitFor(first.position, 5000)
+    await take(events, 'new')
+    await until('the older one has given it up, and says why', async () => {
+      const [status] = older.projector.status()
+      return status?.stopped?.includes('FromTheFuture') === true && !(await older.holds())
+    })
+    const newer = await server()
+    const { position } = await take(events, 'a')
+    t.equal(await newer.projector.waitFor(position, 5000), true)
+    t.same([await newer.count('new'), await newer.count('a')], [1, 2])
+    t.ok(await newer.holds())
+    await until(
+      'the older one knows that it goes on',
+      () => older.projector.status()[0]?.stopped === undefined,
+    )
+    t.equal(await older.projector.waitFor(position, 5000), true)
+    t.equal(await older.count('a'), 2, 'the older one shows what the newer one writes')
+  },
+)
+
+t.test(
   'rolling upgrade: an event that only the writer can read does not stop those who follow',
   async (t) => {
     const { events, server } = await startStores(t)
