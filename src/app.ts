@@ -1,5 +1,6 @@
 /** The HTTP application: its plugins and routes. It does not listen, so tests can inject requests. */
 import { randomUUID } from 'node:crypto'
+import cors from '@fastify/cors'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
@@ -36,6 +37,7 @@ import { deleteUserRoutes } from './commands/users/delete.ts'
 import { editUserRoutes } from './commands/users/edit.ts'
 import { passwordRoutes } from './commands/users/password.ts'
 import { tokenRoutes } from './commands/users/tokens.ts'
+import { compressAnswers } from './http/compression.ts'
 import { limitConnections } from './http/connections.ts'
 import { refuseCrossSite } from './http/cross-site.ts'
 import { ERROR_COMPONENTS, withErrorAnswers } from './http/error-answers.ts'
@@ -66,6 +68,7 @@ import { pullQueryRoutes } from './queries/pulls.ts'
 import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
+import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
 import { timelineRoutes } from './queries/timeline.ts'
 import { userQueryRoutes } from './queries/users.ts'
@@ -78,6 +81,7 @@ import type { UpgradeAnswers } from './upgrade/answers.ts'
 import { isUpgradePath, sendUpgradeProblem, upgradeHttpRoutes } from './upgrade/http.ts'
 
 const API = '/api/v1'
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 /** Request ids that we accept from clients: short and printable. Other requests get a new id. */
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/
 
@@ -143,6 +147,9 @@ const API_ROUTES = [
   labelQueryRoutes,
   milestoneRoutes,
   milestoneQueryRoutes,
+
+  // The server itself
+  serverSettingsRoutes,
 
   // The log
   historyRoutes,
@@ -223,7 +230,11 @@ export async function buildApp(
     if (services.nodes.isMember() || OF_THE_NODE.has(request.routeOptions.url ?? '')) done()
     else joinIfNeeded(services.nodes).then(() => done(), done)
   })
-  refuseCrossSite(app, services.publicUrl)
+  if (config.corsOrigins !== undefined) {
+    // Without `credentials`: such pages send a token, never what the browser keeps for its user.
+    await app.register(cors, { origin: [...config.corsOrigins], methods: METHODS, maxAge: 600 })
+  }
+  refuseCrossSite(app, services.publicUrl, config.corsOrigins ?? [])
   parseJsonBodies(app)
   if (config.logLevel === 'debug' || config.logLevel === 'trace') {
     app.addHook('onResponse', (request, reply, done) => {
@@ -268,6 +279,7 @@ export async function buildApp(
     await signedIn.register(uiRoutes(services))
     await signedIn.register(
       async (api) => {
+        await compressAnswers(api)
         for (const routes of API_ROUTES) await api.register(routes(services))
       },
       { prefix: API },

@@ -14,6 +14,7 @@ import {
   MAX_NODE_NAME,
   mongodbUrl,
   nodeName,
+  origins,
   password,
   path,
   port,
@@ -63,6 +64,10 @@ const table = {
   trustProxy: setting('TRUST_PROXY', addresses, {
     meaning:
       'Proxies whose `X-Forwarded-For` counts, as `loopback` or `10.0.0.0/8,192.0.2.7`; without it every connection is its own client',
+  }),
+  corsOrigins: setting('CORS_ORIGINS', origins, {
+    meaning:
+      'Origins whose pages may use the API from a browser, as `https://app.example.org,https://cms.example.org`; none if unset',
   }),
   eventStoreUrl: setting('EVENTSTORE_URL', eventStoreUrl, {
     meaning: 'EventStoreDB or KurrentDB, as `esdb://host:2113?tls=false`; the embedded event store if unset',

@@ -114,6 +114,18 @@ export const webUrl: Kind<string> = {
   show: withoutSecrets,
 }
 
+const ORIGIN = /^https?:\/\/[^\s/@?#\\]+$/i
+
+/** Origins of pages. All of them (`*`) would include hostile ones, which a browser may serve with cached credentials. */
+export const origins: Kind<readonly string[]> = {
+  allowed: 'a list of origins as https://app.example.org, without a path, with commas between them',
+  read(text) {
+    const entries = text.split(',').map((entry) => entry.trim())
+    if (!entries.every((entry) => ORIGIN.test(entry) && URL.canParse(entry))) return undefined
+    return Object.freeze(entries.map((entry) => new URL(entry).origin))
+  },
+}
+
 const PORT = String.raw`(?::\d{1,5})?`
 const CREDENTIALS = String.raw`(?:[^\s@/?#]+@)?`
 // @eventstore/db-client can't read IPv6 addresses.

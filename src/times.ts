@@ -1,4 +1,4 @@
-/** Reads dates in requests. */
+/** Reads dates in requests, and writes times as answers show them. */
 
 const DATE_TIME = /^(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/i
 
@@ -23,4 +23,16 @@ const LATEST = Date.UTC(9999, 11, 31, 23)
  */
 export function comparableTime(instant: number): string {
   return new Date(Math.min(instant, LATEST)).toISOString()
+}
+
+/**
+ * A time as answers show it: without its fraction of a second, as Gitea's. Clients written in Go read both forms, but
+ * compare what they were sent with what they kept. Null stays null.
+ */
+export function wholeSeconds(time: string): string
+export function wholeSeconds(time: string | null): string | null
+export function wholeSeconds(time: string | null): string | null {
+  // All times of events have the same form: 2026-11-21T23:05:40.123Z.
+  if (time === null || time[19] !== '.') return time
+  return time.length === 24 ? `${time.slice(0, 19)}Z` : time.replace(/\.\d+/, '')
 }

@@ -108,6 +108,23 @@ const cases: Record<SettingName, Case> = {
       ['3000', /is "3000", but must differ from PORT/],
     ],
   },
+  CORS_ORIGINS: {
+    key: 'corsOrigins',
+    unset: undefined,
+    valid: [
+      ['https://app.example.org', ['https://app.example.org']],
+      [
+        'HTTPS://App.example.org:443, http://localhost:5173',
+        ['https://app.example.org', 'http://localhost:5173'],
+      ],
+    ],
+    invalid: [
+      ['*', /must be a list of origins/],
+      ['app.example.org', /must be a list of origins/],
+      ['https://app.example.org/', /without a path/],
+      ['https://a.example,', /with commas between them/],
+    ],
+  },
   GRPC_TLS_CERT: {
     key: 'grpcTlsCert',
     unset: undefined,

@@ -22,6 +22,8 @@ import type { Snapshot } from './snapshots.ts'
 /** What a command needs from its request. One per request. */
 export interface CommandContext {
   readonly actor: AccountRef | null
+  /** The site admin who acts in the actor's name. */
+  readonly sudo?: AccountRef
   /** The time of the request, ISO 8601 in UTC: deciders have no clock. */
   readonly at: string
   readonly correlationId: string
@@ -74,9 +76,10 @@ export function eventsOf(
   step: string,
   events: readonly DomainEvent[],
 ): NewEvent[] {
-  const { actor, at, correlationId, causationId, retry } = context
+  const { actor, sudo, at, correlationId, causationId, retry } = context
   return events.map((event, i) => {
     const metadata: EventMetadata = { actor, at, correlationId, causationId, schema: schemaOf[event.type] }
+    if (sudo !== undefined) metadata.sudo = sudo
     if (retry !== undefined) metadata.request = retry.digest
     return { id: eventId(context, stream, step, i), type: event.type, data: event.data, metadata }
   })

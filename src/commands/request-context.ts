@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { v5 as uuidV5 } from 'uuid'
+import type { AccountRef } from '../events/domain-events.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { type CommandContext, newContext } from './execute.ts'
@@ -11,10 +12,13 @@ const IDEMPOTENCY_NAMESPACE = '5f6f3f5e-7f0e-4c39-9e55-2f0b5c7f8a11'
 
 const MAX_IDEMPOTENCY_KEY = 255
 
+const refOf = ({ id, login }: AccountRef): AccountRef => ({ id, login })
+
 /** Who acts, when, and under which ids. One context serves all that the request appends. */
 export function requestContext(request: FastifyRequest): CommandContext {
-  const { requester } = request
-  return newContext(requester && { id: requester.id, login: requester.login }, request.id)
+  const { requester, sudo } = request
+  const context = newContext(requester && refOf(requester), request.id)
+  return sudo === null ? context : { ...context, sudo: refOf(sudo) }
 }
 
 /**

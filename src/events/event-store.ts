@@ -25,6 +25,8 @@ export interface EventMetadata {
   schema: number
   /** The node that appended the event. Older events lack it. Only operators learn it: it may name a machine. */
   node?: string
+  /** The site admin who acted in the actor's name (`Sudo`). */
+  sudo?: { id: number; login: string }
   /** The digest of the request body. Present when the client sent an Idempotency-Key. */
   request?: string
   /** The `hash` of the event before it in its stream; null for the first event. The store sets it: `chain.ts`. */

@@ -11,10 +11,18 @@ const READING = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
  * sends neither is not a browser.
  *
  * @param publicUrl where clients reach the server: the origin of its own pages, together with the request's own host
+ * @param trusted further origins whose pages may change things
  */
-export function refuseCrossSite(app: FastifyInstance, publicUrl: () => string): void {
+export function refuseCrossSite(
+  app: FastifyInstance,
+  publicUrl: () => string,
+  trusted: readonly string[],
+): void {
+  const origins = new Set(trusted)
   app.addHook('onRequest', (request, _reply, done) => {
+    const { origin } = request.headers
     if (READING.has(request.method) || isOwn(request, publicUrl())) return done()
+    if (origin !== undefined && origins.has(origin)) return done()
     const reason = 'a page of another site may not change anything here'
     done(new Refused(refuse.forbidden(reason)))
   })

@@ -5,12 +5,16 @@ import { Refused, refuse } from '../refusal.ts'
 /** Deeper than any body that we ask for. Functions that call themselves for each level can work on such a value. */
 const MAX_DEPTH = 32
 
-/** Replaces the parser of JSON. A body that is nested too deeply gets 400, before anything is made of it. */
+/**
+ * Replaces the parser of JSON. A body that is nested too deeply gets 400, before anything is made of it. An empty one is
+ * as if there were none: many clients send the content type with every request.
+ */
 export function parseJsonBodies(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
   app.removeContentTypeParser('application/json')
   app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
     const text = body.toString()
+    if (text === '') return done(null, undefined)
     if (isDeeperThan(text, MAX_DEPTH)) {
       const reason = `body: is nested more than ${MAX_DEPTH} levels deep`
       return done(new Refused(refuse.invalid(reason, [reason])))

@@ -32,5 +32,6 @@ function isLong({ headers, body }: FastifyRequest): boolean {
   if (body === undefined || body === null || !headers['content-type']?.startsWith('application/json'))
     return false
   // Without a length, nobody knows before the body has been read.
+  if (headers['content-encoding'] !== undefined) return true
   return Number(headers['content-length'] ?? Number.POSITIVE_INFINITY) > LONG_BODY
 }

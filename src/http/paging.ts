@@ -31,6 +31,14 @@ export function pageOf(query: { page?: string; limit?: string }, config: Config)
   return { page, limit: size, skip: (page - 1) * size }
 }
 
+/**
+ * The requested page of a list that comes whole when the request names neither a page nor its size. Clients that read
+ * page after page until one is empty name them.
+ */
+export function wantedPage(query: { page?: string; limit?: string }, config: Config): Page | undefined {
+  return query.page || query.limit ? pageOf(query, config) : undefined
+}
+
 function wholeNumber(text: string | undefined): number | undefined {
   return text !== undefined && /^-?\d{1,15}$/.test(text) ? Number(text) : undefined
 }
@@ -63,7 +71,7 @@ export function sendPaging(
   reply.header('Link', links.join(', '))
 }
 
-/** For a list without pages: the total, and one page that is the first and the last. */
+/** For a list that comes whole: the total, and one page that is the first and the last. */
 export function sendOnePage(
   request: FastifyRequest,
   reply: FastifyReply,

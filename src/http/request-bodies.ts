@@ -63,9 +63,9 @@ export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: Body
   })
 }
 
-/** The length that the body has, or the largest that it may have. */
+/** The length that the body has, or the largest that it may have. One that is compressed may become that large. */
 function lengthOf(request: FastifyRequest): number {
   const most = request.routeOptions.bodyLimit ?? 0
-  const length = request.headers['content-length']
-  return length === undefined ? most : Math.min(Number(length), most)
+  const { 'content-length': length, 'content-encoding': encoding } = request.headers
+  return length === undefined || encoding !== undefined ? most : Math.min(Number(length), most)
 }

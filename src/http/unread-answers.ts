@@ -27,9 +27,11 @@ interface Answer {
 }
 
 /** Smaller answers are not counted: the system takes them at once, and connections are limited in number. */
-const SMALL = 8 * 1024
+export const COUNTED_FROM = 8 * 1024
 /** What a stream holds that is made while the client reads it. */
 const STREAM = 16 * 1024
+/** What compressing an answer holds, see `compression.ts`. */
+const COMPRESSION = 160 * 1024
 const CHECK_MS = 1000
 /** When there is no room, an answer that did not move for this many checks loses its place. */
 const STALLED = 3
@@ -77,8 +79,9 @@ export function limitUnreadAnswers(app: FastifyInstance, { timeoutMs, ...limits 
   }
 
   app.addHook('onSend', (request, reply, payload, done) => {
-    const bytes = bytesOf(payload)
-    if (bytes < SMALL) return done(null, payload)
+    const size = bytesOf(payload)
+    if (size < COUNTED_FROM) return done(null, payload)
+    const bytes = size + (request.headers['accept-encoding'] === undefined ? 0 : COMPRESSION)
     const network = networkOf(request.ip)
     const lacking = makeRoom(network, bytes)
     if (lacking !== undefined) {

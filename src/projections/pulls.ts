@@ -6,8 +6,7 @@ import type { IssueDocument } from './issues.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 /** It lacks the fields of an issue by which only lists of issues find it. */
-export interface PullDocument
-  extends Omit<IssueDocument, 'isPull' | 'posterId' | 'assigneeIds' | 'mergedAt'> {
+export interface PullDocument extends Omit<IssueDocument, 'isPull' | 'assigneeIds' | 'mergedAt'> {
   status: 'open' | 'closed' | 'merged'
   head: BranchPoint
   base: BranchPoint
@@ -43,11 +42,12 @@ export const pullFold: Fold<PullDocument> = foldOf({
     { headKey: 1, status: 1 },
     { baseKey: 1, status: 1 },
     { repoId: 1, milestoneId: 1, index: 1 },
+    { repoId: 1, posterId: 1, index: 1 },
     { merging: 1 },
     { scheduled: 1, repoId: 1 },
   ],
   arrays: ['labelIds', 'dependencyKeys'],
-  version: 4,
+  version: 5,
   // Issues have most of these events, too.
   ids: ({ stream, data }) => (isPullStream(stream) ? [pullId(data.repoId, data.index)] : []),
   becomes: {
@@ -60,6 +60,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
         index,
         id,
         poster,
+        posterId: poster.id,
         title,
         body,
         head,

@@ -11,7 +11,6 @@ import { servedAs, sniff } from '../attachments/file-kind.ts'
 import { isUuid } from '../attachments/files.ts'
 import { isMissing } from '../disk.ts'
 import { errorAnswer } from '../http/error-answers.ts'
-import { sendOnePage } from '../http/paging.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
@@ -25,6 +24,7 @@ import {
   noSuchFile,
 } from '../wire/attachments.ts'
 import { CommentParams, commentFor } from '../wire/comments.ts'
+import { listSchema, rowsOrPage } from './paged-list.ts'
 
 const MAX_KINDS = 10_000
 
@@ -35,12 +35,13 @@ export function attachmentQueryRoutes(services: Services): FastifyPluginAsyncTyp
 
     app.get(
       '/repos/:owner/:repo/issues/comments/:id/assets',
-      { config, schema: { tags, params: CommentParams, response: { 200: Type.Array(AttachmentWire) } } },
+      { config, schema: { tags, params: CommentParams, ...listSchema(AttachmentWire) } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const comment = await commentFor(services, repository.id, request.params.id)
-        sendOnePage(request, reply, services.publicUrl(), comment.attachments.length)
-        return comment.attachments.map((file) => attachmentWire(file, services.publicUrl()))
+        return rowsOrPage(services, request, reply, comment.attachments).map((file) =>
+          attachmentWire(file, services.publicUrl()),
+        )
       },
     )
 

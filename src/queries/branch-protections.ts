@@ -1,7 +1,5 @@
 /** Reading branch protections. They are part of the repository's document. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { Type } from 'typebox'
-import { sendOnePage } from '../http/paging.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import {
@@ -12,6 +10,7 @@ import {
   protectionWires,
 } from '../wire/branch-protections.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
+import { listSchema, rowsOrPage } from './paged-list.ts'
 
 export function branchProtectionQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
@@ -19,11 +18,10 @@ export function branchProtectionQueryRoutes(services: Services): FastifyPluginAs
 
     app.get(
       '/repos/:owner/:repo/branch_protections',
-      { schema: { tags, params: RepositoryParams, response: { 200: Type.Array(BranchProtectionWire) } } },
+      { schema: { tags, params: RepositoryParams, ...listSchema(BranchProtectionWire) } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'admin')
-        sendOnePage(request, reply, services.publicUrl(), repository.protections.length)
-        return await protectionWires(services, repository.protections)
+        return protectionWires(services, rowsOrPage(services, request, reply, repository.protections))
       },
     )
 

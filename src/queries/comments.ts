@@ -1,7 +1,7 @@
 /** Reading the comments of issues and pull requests. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { Type } from 'typebox'
-import { sendOnePage } from '../http/paging.ts'
+import type { FastifyReply } from 'fastify'
+import { sendOnePage, wantedPage } from '../http/paging.ts'
 import { sendStreamedList } from '../http/streamed-list.ts'
 import { TimeRangeQuery } from '../http/time-range.ts'
 import type { CommentDocument } from '../projections/comments.ts'
@@ -12,7 +12,7 @@ import type { Services } from '../services.ts'
 import { CommentParams, CommentWire, commentFor, commentWire, commentWires } from '../wire/comments.ts'
 import { IssueParams, issueFor } from '../wire/issues.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { documentsIn, filteredListSchema, sendPage, updatedBetween } from './paged-list.ts'
+import { documentsIn, filteredListSchema, type PageRequest, sendPage, updatedBetween } from './paged-list.ts'
 
 /** Comments that are found with one read. */
 const CHUNK = 20
@@ -35,6 +35,17 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
     }
   }
 
+  function page(
+    request: PageRequest,
+    reply: FastifyReply,
+    filter: Filter<CommentDocument>,
+    repository: RepositoryDocument,
+  ) {
+    return sendPage(services, request, reply, { view: comments, filter, sort: BY_ID }, (found) =>
+      commentWires(services, repository, found),
+    )
+  }
+
   return async (app) => {
     const config = { scope: 'issue' } as const
     const tags = ['issue']
@@ -43,18 +54,14 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
       '/repos/:owner/:repo/issues/:index/comments',
       {
         config,
-        schema: {
-          tags,
-          params: IssueParams,
-          querystring: Type.Object(TimeRangeQuery),
-          response: { 200: Type.Array(CommentWire) },
-        },
+        schema: { tags, params: IssueParams, ...filteredListSchema(CommentWire, TimeRangeQuery) },
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const updated = updatedBetween(request.query)
         const { index } = await issueFor(services, repository.id, request.params.index)
         const filter = { repoId: repository.id, index, ...updated }
+        if (wantedPage(request.query, services.config)) return page(request, reply, filter, repository)
         // Like Gitea: all comments on one page.
         sendOnePage(request, reply, services.publicUrl(), await comments.count(filter))
         return sendStreamedList(reply, inOrder(filter, repository))
@@ -70,9 +77,7 @@ export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebo
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const filter = { repoId: repository.id, ...updatedBetween(request.query) }
-        return sendPage(services, request, reply, { view: comments, filter, sort: BY_ID }, (found) =>
-          commentWires(services, repository, found),
-        )
+        return page(request, reply, filter, repository)
       },
     )
 

@@ -14,7 +14,7 @@ import type { Services } from '../services.ts'
 import { IssueWire, issueWires } from '../wire/issues.ts'
 import { labelNameFilter } from '../wire/labels.ts'
 import { IssueListQuery, issuePage, namesIn, searchedWords, sharedFilter } from './issue-pages.ts'
-import { sendRows } from './paged-list.ts'
+import { refuseFilters, sendRows } from './paged-list.ts'
 
 const SearchQuery = Type.Object({
   ...IssueListQuery.properties,
@@ -85,6 +85,7 @@ export function issueSearchRoutes(services: Services): FastifyPluginAsyncTypebox
       },
       async (request, reply) => {
         const requester = signedIn(request)
+        refuseFilters(request.query, ['mentioned', 'review_requested', 'reviewed', 'team'])
         const { query } = request
         const page = pageOf(query, services.config)
         const repoIds = await searchedRepositories(services, requester, query.owner)

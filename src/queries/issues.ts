@@ -1,8 +1,8 @@
 /** Reading one issue or its labels, and listing the issues of a repository. Pull requests are included, as in Gitea. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { type Static, Type } from 'typebox'
+import type { Static } from 'typebox'
 import { OptionalText } from '../http/optional-text.ts'
-import { pageOf, sendOnePage, sendPaging } from '../http/paging.ts'
+import { pageOf, sendPaging } from '../http/paging.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
@@ -10,8 +10,9 @@ import type { Services } from '../services.ts'
 import { IssueParams, IssueWire, issueWires, labelsOfIssue, onIssue } from '../wire/issues.ts'
 import { LabelWire, labelIdsNamed } from '../wire/labels.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
+import { accountIdNamed } from '../wire/users.ts'
 import { IssueListQuery, issuePage, namesIn, searchedWords, sharedFilter } from './issue-pages.ts'
-import { filteredListSchema, sendRows } from './paged-list.ts'
+import { filteredListSchema, listSchema, refuseFilters, rowsOrPage, sendRows } from './paged-list.ts'
 
 const LIST_SCHEMA = filteredListSchema(IssueWire, {
   ...IssueListQuery.properties,
@@ -28,11 +29,6 @@ async function milestoneIdsNamed({ views }: Services, repoId: number, list: stri
   const titles = new Set(byTitle.map(({ title }) => title))
   const byId = await views.milestones.getMany(names.filter((name) => !titles.has(name)))
   return [...byTitle, ...byId.filter((milestone) => milestone.repoId === repoId)].map(({ id }) => id)
-}
-
-/** The id of the account; 0, which is never an id, when the login is unknown. */
-async function accountIdNamed({ views }: Services, login: string): Promise<number> {
-  return (await views.accounts.findOne({ loginKey: login.toLowerCase() }))?.id ?? 0
 }
 
 async function queryOf(
@@ -61,6 +57,7 @@ export function issueQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       { config, schema: { tags, params: RepositoryParams, ...LIST_SCHEMA } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
+        refuseFilters(request.query, ['mentioned_by'])
         const page = pageOf(request.query, services.config)
         const query = await queryOf(services, repository, request.query)
         const { rows, total } = await issuePage(services, [repository.id], query, page)
@@ -84,15 +81,11 @@ export function issueQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
 
     app.get(
       '/repos/:owner/:repo/issues/:index/labels',
-      {
-        config,
-        schema: { tags, params: IssueParams, response: { 200: Type.Array(LabelWire) } },
-      },
+      { config, schema: { tags, params: IssueParams, ...listSchema(LabelWire) } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const labels = await labelsOfIssue(services, repository, request.params.index)
-        sendOnePage(request, reply, services.publicUrl(), labels.length)
-        return labels
+        return [...rowsOrPage(services, request, reply, labels)]
       },
     )
   }

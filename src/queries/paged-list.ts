@@ -1,11 +1,12 @@
 /** The parameters that many lists share: the page, with its headers, and the time of the last update. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type TProperties, type TSchema, Type } from 'typebox'
-import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { PageQuery, pageOf, sendOnePage, sendPaging, wantedPage } from '../http/paging.ts'
 import { sendStreamedList } from '../http/streamed-list.ts'
 import { timeRange } from '../http/time-range.ts'
 import type { Filter, Row, Sort } from '../projections/read-store.ts'
 import type { View } from '../projections/view.ts'
+import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 
 /** The filter for `since` and `before`, both inclusive. @throws Refused (unprocessable) for an invalid date-time */
@@ -17,6 +18,16 @@ export function updatedBetween(query: { since?: string; before?: string }): {
   return {
     updatedAt: { ...(since !== undefined && { $gte: since }), ...(before !== undefined && { $lte: before }) },
   }
+}
+
+/** Refuses filters that Gitea has and this list has not: a list of all is not what the client asked for. */
+export function refuseFilters(query: object, names: readonly string[]): void {
+  const given = new Map<string, unknown>(Object.entries(query))
+  const errors = names.flatMap((name) => {
+    const value = given.get(name)
+    return value === undefined || value === '' || value === 'false' ? [] : [`${name}: is not supported`]
+  })
+  if (errors.length > 0) throw new Refused(refuse.unprocessable(errors.join('; '), errors))
 }
 
 /** The schema of a paged list with filters: its query and its answer. */
@@ -121,4 +132,16 @@ export function pagedRows<T>(
   const page = pageOf(request.query, services.config)
   sendPaging(request, reply, services.publicUrl(), page, rows.length)
   return rows.slice(page.skip, page.skip + page.limit)
+}
+
+/** The same for a list that comes whole when no page is asked for. */
+export function rowsOrPage<T>(
+  services: Services,
+  request: PageRequest,
+  reply: FastifyReply,
+  rows: readonly T[],
+): readonly T[] {
+  if (wantedPage(request.query, services.config)) return pagedRows(services, request, reply, rows)
+  sendOnePage(request, reply, services.publicUrl(), rows.length)
+  return rows
 }

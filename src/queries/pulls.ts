@@ -3,7 +3,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { OptionalText } from '../http/optional-text.ts'
 import { pathNumber } from '../http/path-number.ts'
-import type { PullDocument } from '../projections/pulls.ts'
+import { branchKey, type PullDocument } from '../projections/pulls.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -11,6 +11,7 @@ import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import { onPull, PullParams, PullRequestWire, pullWire, pullWires } from '../wire/pulls.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
+import { accountIdNamed } from '../wire/users.ts'
 import { filteredListSchema, sendPage } from './paged-list.ts'
 
 const NEWEST: Sort<PullDocument> = [['index', -1]]
@@ -31,6 +32,8 @@ const LIST_SCHEMA = filteredListSchema(PullRequestWire, {
   state: OptionalText('open (default), closed or all'),
   sort: OptionalText([...SORTS.keys()].join(', ')),
   milestone: OptionalText('id of a milestone'),
+  poster: OptionalText('login of who opened it'),
+  base_branch: OptionalText('name of the branch that it is to be merged into'),
   labels: Type.Optional(
     Type.Union([Type.String(), Type.Array(Type.String())], {
       description: 'ids of labels; the pull request must have all of them. Repeatable',
@@ -39,7 +42,11 @@ const LIST_SCHEMA = filteredListSchema(PullRequestWire, {
 })
 
 /** As in Gitea: an unknown state means open; a milestone or label that is not a positive whole number is ignored. */
-function filterOf(repoId: number, query: Static<typeof LIST_SCHEMA.querystring>): Filter<PullDocument> {
+async function filterOf(
+  services: Services,
+  repoId: number,
+  query: Static<typeof LIST_SCHEMA.querystring>,
+): Promise<Filter<PullDocument>> {
   const filter: Filter<PullDocument> = { repoId }
   if (query.state === 'closed') filter.state = 'closed'
   else if (query.state !== 'all') filter.state = 'open'
@@ -47,6 +54,8 @@ function filterOf(repoId: number, query: Static<typeof LIST_SCHEMA.querystring>)
   if (milestone !== undefined) filter.milestoneId = milestone
   const labels = [query.labels ?? []].flat().flatMap((label) => pathNumber(label) ?? [])
   if (labels.length > 0) filter.labelIds = { $all: labels.slice(0, MAX_LABELS) }
+  if (query.poster) filter.posterId = await accountIdNamed(services, query.poster)
+  if (query.base_branch) filter.baseKey = branchKey(repoId, query.base_branch)
   return filter
 }
 
@@ -54,7 +63,8 @@ const MAX_LABELS = 50
 
 /** The total of a list as the repository's counters have it; undefined when the rows must be counted, which is slow. */
 function totalOf({ openPulls, closedPulls }: RepositoryDocument, filter: Filter<PullDocument>) {
-  if (filter.milestoneId !== undefined || filter.labelIds !== undefined) return undefined
+  const { milestoneId, labelIds, posterId, baseKey } = filter
+  if ([milestoneId, labelIds, posterId, baseKey].some((one) => one !== undefined)) return undefined
   if (filter.state === undefined) return openPulls + closedPulls
   return filter.state === 'open' ? openPulls : closedPulls
 }
@@ -66,7 +76,7 @@ export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
       { schema: { tags: ['repository'], params: RepositoryParams, ...LIST_SCHEMA } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const filter = filterOf(repository.id, request.query)
+        const filter = await filterOf(services, repository.id, request.query)
         const sort = SORTS.get(request.query.sort ?? '') ?? NEWEST
         const list = { view: services.views.pulls, filter, sort, total: totalOf(repository, filter) }
         return sendPage(services, request, reply, list, (found) =>

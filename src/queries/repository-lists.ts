@@ -1,14 +1,13 @@
 /**
  * All repositories of a user, of an organization, or of the requester: `/users/{username}/repos`, `/orgs/{org}/repos`,
- * `/user/repos`. These lists have no pages, so they are streamed.
+ * `/user/repos`. These lists come whole, so they are streamed; a request that names a page gets that page.
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
-import { sendOnePage } from '../http/paging.ts'
+import type { FastifyReply } from 'fastify'
+import { type Page, sendOnePage, sendPaging, wantedPage } from '../http/paging.ts'
 import { sendStreamedList } from '../http/streamed-list.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
-import type { Filter } from '../projections/read-store.ts'
+import type { Filter, Sort } from '../projections/read-store.ts'
 import { type RepositoryDocument, repositoryKey } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
@@ -17,6 +16,7 @@ import type { Services } from '../services.ts'
 import { OrganizationParams, organizationFor } from '../wire/organizations.ts'
 import { PlainRepositoryWire, repositoryWires } from '../wire/repositories.ts'
 import { accountNamed, UsernameParams } from '../wire/users.ts'
+import { listSchema, type PageRequest } from './paged-list.ts'
 
 /** Repositories that are read and held at one time: a few milliseconds of work. */
 const CHUNK = 200
@@ -49,6 +49,13 @@ function grantedTo(requester: AccountDocument): Selection {
   return { readers: { $in: [requester.id, ...organizations] } }
 }
 
+const BY_KEY: Sort<RepositoryDocument> = [['key', 1]]
+
+/** The part of a selection whose keys are in the range. */
+function within(selection: Selection, { above, below }: KeyRange): Selection {
+  return { ...selection, key: below === undefined ? { $gt: above } : { $gt: above, $lt: below } }
+}
+
 export function repositoryListRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { repositories } = services.views
 
@@ -59,38 +66,62 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
   async function* inOrder(selection: Selection, { above, below }: KeyRange) {
     let last = above
     for (;;) {
-      const key = below === undefined ? { $gt: last } : { $gt: last, $lt: below }
-      const found = await repositories.find({ ...selection, key }, { sort: [['key', 1]], limit: CHUNK })
+      const range = { above: last, ...(below !== undefined && { below }) }
+      const found = await repositories.find(within(selection, range), { sort: BY_KEY, limit: CHUNK })
       if (found.length > 0) yield found
       if (found.length < CHUNK) return
       last = found.at(-1)?.key ?? last
     }
   }
 
-  async function* ownThenOthers(requester: AccountDocument) {
-    const own = keysOf(requester)
-    yield* inOrder({}, own)
-    // The keys of the others are before and after the requester's own, and no key equals either border.
-    const granted = grantedTo(requester)
-    yield* inOrder(granted, { above: '', below: own.above })
-    yield* inOrder(granted, { above: own.below })
+  /** The rows of these ranges, one range after the other, from `skip` on. */
+  async function slice(ranges: readonly (KeyRange & { selection: Selection; total: number })[], page: Page) {
+    const found: RepositoryDocument[] = []
+    let { skip } = page
+    for (const { selection, total, ...range } of ranges) {
+      const limit = page.limit - found.length
+      if (skip < total && limit > 0) {
+        found.push(...(await repositories.find(within(selection, range), { sort: BY_KEY, skip, limit })))
+      }
+      skip = Math.max(0, skip - total)
+    }
+    return found
   }
 
-  async function* wires(parts: AsyncIterable<RepositoryDocument[]>, requester: AccountDocument | null) {
-    for await (const part of parts) yield await repositoryWires(services, part, requester)
-  }
-
-  async function sendRepositoriesOf(owner: AccountDocument, request: FastifyRequest, reply: FastifyReply) {
+  /** Sends the repositories of these ranges, one range after the other: all of them, or the page that is asked for. */
+  async function send(
+    request: PageRequest,
+    reply: FastifyReply,
+    ranges: readonly (KeyRange & { selection: Selection })[],
+  ) {
     const { requester } = request
-    const selection = visibleTo(owner, requester)
-    const keys = keysOf(owner)
-    const total = await repositories.count({ ...selection, key: { $gt: keys.above, $lt: keys.below } })
+    const counted = await Promise.all(
+      ranges.map(async ({ selection, ...range }) => {
+        return { ...range, selection, total: await repositories.count(within(selection, range)) }
+      }),
+    )
+    const total = counted.reduce((sum, range) => sum + range.total, 0)
+    const page = wantedPage(request.query, services.config)
+    if (page !== undefined) {
+      sendPaging(request, reply, services.publicUrl(), page, total)
+      return repositoryWires(services, await slice(counted, page), requester)
+    }
     sendOnePage(request, reply, services.publicUrl(), total)
-    return sendStreamedList(reply, wires(inOrder(selection, keys), requester))
+    async function* wires() {
+      for (const { selection, ...range } of ranges) {
+        for await (const part of inOrder(selection, range)) {
+          yield await repositoryWires(services, part, requester)
+        }
+      }
+    }
+    return sendStreamedList(reply, wires())
   }
+
+  const sendRepositoriesOf = (owner: AccountDocument, request: PageRequest, reply: FastifyReply) =>
+    send(request, reply, [{ selection: visibleTo(owner, request.requester), ...keysOf(owner) }])
 
   return async (app) => {
-    const schema = { tags: ['repository'], response: { 200: Type.Array(PlainRepositoryWire) } }
+    const schema = { tags: ['repository'], ...listSchema(PlainRepositoryWire) }
 
     app.get(
       '/users/:username/repos',
@@ -116,10 +147,14 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
 
     app.get('/user/repos', { config: { scope: ['user', 'repository'] }, schema }, async (request, reply) => {
       const requester = signedIn(request)
-      // `readers` includes the owner.
-      const total = await repositories.count(grantedTo(requester))
-      sendOnePage(request, reply, services.publicUrl(), total)
-      return sendStreamedList(reply, wires(ownThenOthers(requester), requester))
+      const own = keysOf(requester)
+      const granted = grantedTo(requester)
+      return send(request, reply, [
+        { selection: {}, ...own },
+        // The keys of the others are before and after the requester's own, and no key equals either border.
+        { selection: granted, above: '', below: own.above },
+        { selection: granted, above: own.below },
+      ])
     })
   }
 }

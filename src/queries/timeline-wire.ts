@@ -6,7 +6,7 @@ import { issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
-import { ZERO_TIME } from '../times.ts'
+import { wholeSeconds, ZERO_TIME } from '../times.ts'
 import { discussionUrls } from '../wire/comments.ts'
 import { IssueWire, issueWires } from '../wire/issues.ts'
 import { LabelWire, labelWire } from '../wire/labels.ts'
@@ -158,8 +158,8 @@ export async function timelineWires(
     type: row.type,
     ...discussionUrls(repository, { ...issue, id: row.id }, publicUrl),
     user: row.by === null ? null : (related.people.get(row.by.id) ?? null),
-    created_at: row.at,
-    updated_at: row.updatedAt,
+    created_at: wholeSeconds(row.at),
+    updated_at: wholeSeconds(row.updatedAt),
     body: '',
     old_project_id: 0,
     project_id: 0,

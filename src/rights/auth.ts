@@ -5,8 +5,11 @@ import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { OpenRequests } from './open-requests.ts'
 import { signedIn } from './requester.ts'
-import { createAuthenticate, type Identity, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
+import { createAuthenticate, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
+import { actedFor, NO_SUDO, wantedSudo } from './sudo.ts'
 import { missingScopes, type ScopeCategory, type ScopeLevel } from './token-scopes.ts'
+
+const CHANGE_FIRST = refuse.forbidden('you must change your password first: POST /api/v1/user/password')
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -24,8 +27,10 @@ declare module 'fastify' {
     tokenScopes: readonly string[] | null
     /** Id of the access token; null for a password and for an anonymous request. */
     tokenId: number | null
-    /** Signs the request in once more, with what counts now. @throws Refused, Throttled */
-    signInAgain(): Promise<Identity | null>
+    /** The site admin who acts in the name of `requester` (`Sudo`); null without that. */
+    sudo: AccountDocument | null
+    /** The requester by what counts now: signs the request in once more. @throws Refused, Throttled */
+    signInAgain(): Promise<AccountDocument | null>
   }
 }
 
@@ -45,8 +50,11 @@ export function authPlugin(
     app.decorateRequest('requester', null)
     app.decorateRequest('tokenScopes', null)
     app.decorateRequest('tokenId', null)
-    app.decorateRequest('signInAgain', function signInAgain(this: FastifyRequest) {
-      return authenticate(this.headers.authorization, this.ip)
+    app.decorateRequest('sudo', null)
+    app.decorateRequest('signInAgain', async function signInAgain(this: FastifyRequest) {
+      const identity = await authenticate(this.headers.authorization, this.ip)
+      if (identity?.account.mustChangePassword) throw new Refused(CHANGE_FIRST)
+      return identity && ((await actedFor(services, this, identity.account)) ?? identity.account)
     })
 
     app.addHook('onRequest', async (request, reply) => {
@@ -54,14 +62,17 @@ export function authPlugin(
       const { forOldPassword, outlivesSignIn } = request.routeOptions.config
       try {
         const identity = await authenticate(request.headers.authorization, request.ip)
-        if (identity === null) return
-        request.requester = identity.account
+        if (identity === null) {
+          if (wantedSudo(request) !== undefined) throw new Refused(NO_SUDO)
+          return
+        }
+        const other = await actedFor(services, request, identity.account)
+        request.requester = other ?? identity.account
+        if (other !== undefined) request.sudo = identity.account
         request.tokenScopes = identity.tokenScopes
         request.tokenId = identity.tokenId
         if (identity.account.mustChangePassword && !forOldPassword) {
-          throw new Refused(
-            refuse.forbidden('you must change your password first: POST /api/v1/user/password'),
-          )
+          throw new Refused(CHANGE_FIRST)
         }
         if (!outlivesSignIn) {
           reply.raw.once(
@@ -88,10 +99,7 @@ export function authPlugin(
  * the password changed, the account switched off. @throws Refused (unauthenticated, forbidden), Throttled
  */
 export async function requesterNow(request: FastifyRequest): Promise<AccountDocument> {
-  const identity = await request.signInAgain()
-  const requester = signedIn({ requester: identity?.account ?? null })
-  if (requester.mustChangePassword) throw new Refused(refuse.forbidden('you must change your password first'))
-  return requester
+  return signedIn({ requester: await request.signInAgain() })
 }
 
 /**

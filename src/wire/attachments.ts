@@ -5,6 +5,7 @@ import type { CommentDocument } from '../projections/comments.ts'
 import { notFoundIn } from '../projections/view.ts'
 import type { Refused } from '../refusal.ts'
 import type { Services } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
 
 export type AttachmentOfDocument = CommentDocument['attachments'][number]
 
@@ -47,7 +48,7 @@ export function attachmentWire(file: AttachmentOfDocument, publicUrl: string): S
     name: file.name,
     size: file.size,
     download_count: 0,
-    created_at: file.createdAt,
+    created_at: wholeSeconds(file.createdAt),
     uuid: file.uuid,
     browser_download_url: `${publicUrl}/attachments/${file.uuid}`,
   }

@@ -5,6 +5,7 @@ import type { BranchProtection } from '../events/domain-events.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
 
 /** `*`: the name of the rule, which may contain slashes. */
 export const ProtectionParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
@@ -87,8 +88,8 @@ export async function protectionWires(
     block_on_outdated_branch: protection.blockOutdated,
     block_admin_merge_override: protection.blockAdminOverride,
     ...NEUTRAL,
-    created_at: protection.createdAt,
-    updated_at: protection.updatedAt,
+    created_at: wholeSeconds(protection.createdAt),
+    updated_at: wholeSeconds(protection.updatedAt),
   }))
 }
 

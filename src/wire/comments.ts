@@ -5,6 +5,7 @@ import type { CommentDocument } from '../projections/comments.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { notFoundIn } from '../projections/view.ts'
 import type { Services } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
 import { AttachmentWire, attachmentWire } from './attachments.ts'
 import { Nullable } from './nullable.ts'
 import { UserWire, usersById } from './users.ts'
@@ -59,8 +60,8 @@ export async function commentWires(
     original_author_id: 0,
     body: comment.body,
     assets: comment.attachments.map((file) => attachmentWire(file, publicUrl)),
-    created_at: comment.createdAt,
-    updated_at: comment.updatedAt,
+    created_at: wholeSeconds(comment.createdAt),
+    updated_at: wholeSeconds(comment.updatedAt),
   }))
 }
 

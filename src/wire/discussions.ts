@@ -2,6 +2,7 @@
 import { type Static, Type } from 'typebox'
 import type { Discussion } from '../projections/discussion.ts'
 import type { IssueDocument } from '../projections/issues.ts'
+import { wholeSeconds } from '../times.ts'
 import { LabelWire } from './labels.ts'
 import { MilestoneWire } from './milestones.ts'
 import { Nullable } from './nullable.ts'
@@ -56,10 +57,10 @@ export function discussionWire(
     state: document.state,
     is_locked: false,
     comments: document.comments,
-    due_date: document.deadline,
-    created_at: document.createdAt,
-    updated_at: document.updatedAt,
-    closed_at: document.closedAt,
+    due_date: wholeSeconds(document.deadline),
+    created_at: wholeSeconds(document.createdAt),
+    updated_at: wholeSeconds(document.updatedAt),
+    closed_at: wholeSeconds(document.closedAt),
     pin_order: 0,
   }
 }

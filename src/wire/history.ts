@@ -19,6 +19,12 @@ export const HistoryWire = Type.Object({
   actor: Nullable(Type.Object({ id: Type.Integer(), login: Type.String() }), {
     description: 'who did it; null: the server itself',
   }),
+  sudo: Type.Optional(
+    Type.Object(
+      { id: Type.Integer(), login: Type.String() },
+      { description: 'the site admin who acted in the name of the actor' },
+    ),
+  ),
   stream: Type.String(),
   data: Type.Unsafe<object>({ type: 'object', additionalProperties: true }),
   correlation_id: Type.String({ description: 'the same for all events that one request caused' }),
@@ -35,7 +41,7 @@ export const HistoryWire = Type.Object({
 /** The event with its data upcast to the current schema. */
 export function historyWire(recorded: RecordedEvent): Static<typeof HistoryWire> {
   const { revision, position, id, type, stream, data, metadata } = upcast(recorded)
-  const { at, actor, correlationId, causationId, hash = null, previous = null } = metadata
+  const { at, actor, sudo, correlationId, causationId, hash = null, previous = null } = metadata
   return {
     revision,
     position,
@@ -43,6 +49,7 @@ export function historyWire(recorded: RecordedEvent): Static<typeof HistoryWire>
     type,
     at,
     actor: actor === null ? null : { id: actor.id, login: actor.login },
+    ...(sudo !== undefined && { sudo: { id: sudo.id, login: sudo.login } }),
     stream,
     data,
     correlation_id: correlationId,

@@ -9,6 +9,7 @@ import type { RepositoryDocument } from '../projections/repositories.ts'
 import { notFoundIn } from '../projections/view.ts'
 import { onRepository, type RepositoryAccess, type RepositoryRequest } from '../rights/repository-access.ts'
 import type { AnswerServices, Services } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
 import { isWorkInProgress } from '../work-in-progress.ts'
 import { DISCUSSION_WIRE, discussionWire } from './discussions.ts'
 import { type LabelWire, labelWire } from './labels.ts'
@@ -67,7 +68,7 @@ function issueWire(
     pull_request: issue.isPull
       ? {
           merged: issue.mergedAt !== null,
-          merged_at: issue.mergedAt,
+          merged_at: wholeSeconds(issue.mergedAt),
           draft: isWorkInProgress(issue.title),
           html_url: page,
         }

@@ -4,6 +4,7 @@ import { pathNumber } from '../http/path-number.ts'
 import type { MilestoneDocument } from '../projections/milestones.ts'
 import { notFoundIn } from '../projections/view.ts'
 import type { Services } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
 import { Nullable } from './nullable.ts'
 
 /** `id`: an id or a title. */
@@ -31,10 +32,10 @@ export function milestoneWire(milestone: MilestoneDocument): Static<typeof Miles
     state: milestone.state,
     open_issues: milestone.openIssues,
     closed_issues: milestone.closedIssues,
-    created_at: milestone.createdAt,
-    updated_at: milestone.updatedAt,
-    closed_at: milestone.closedAt,
-    due_on: milestone.dueOn,
+    created_at: wholeSeconds(milestone.createdAt),
+    updated_at: wholeSeconds(milestone.updatedAt),
+    closed_at: wholeSeconds(milestone.closedAt),
+    due_on: wholeSeconds(milestone.dueOn),
   }
 }
 

@@ -8,6 +8,7 @@ import type { RepositoryDocument } from '../projections/repositories.ts'
 import { notFoundIn } from '../projections/view.ts'
 import { onRepository, type RepositoryAccess, type RepositoryRequest } from '../rights/repository-access.ts'
 import type { AnswerServices } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
 import { isWorkInProgress } from '../work-in-progress.ts'
 import { DISCUSSION_WIRE, discussionWire } from './discussions.ts'
 import { Nullable } from './nullable.ts'
@@ -81,7 +82,7 @@ function wireOf(
     patch_url: `${page}.patch`,
     mergeable: pull.mergeable,
     merged: pull.merged !== null,
-    merged_at: pull.merged?.at ?? null,
+    merged_at: wholeSeconds(pull.merged?.at ?? null),
     merge_commit_sha: pull.merged?.commit ?? null,
     merged_by: pull.merged === null ? null : (related.people.get(pull.merged.by.id) ?? null),
     allow_maintainer_edit: pull.allowMaintainerEdit,

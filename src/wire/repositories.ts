@@ -4,6 +4,7 @@ import type { AccountDocument } from '../projections/accounts.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { type Access, accessTo, atLeast } from '../rights/access.ts'
 import type { Services } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
 import { Nullable } from './nullable.ts'
 import { UserWire, userWire } from './users.ts'
 
@@ -99,8 +100,8 @@ export function repositoryWire(
     original_url: '',
     avatar_url: '',
     default_branch: repository.defaultBranch,
-    created_at: repository.createdAt,
-    updated_at: repository.updatedAt,
+    created_at: wholeSeconds(repository.createdAt),
+    updated_at: wholeSeconds(repository.updatedAt),
     permissions: {
       admin: atLeast(access, 'admin'),
       push: atLeast(access, 'write'),

@@ -9,6 +9,7 @@ import { type CommitStatusDocument, commitChecksId } from '../projections/commit
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { gitDirOf, type Services } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
 import { Nullable } from './nullable.ts'
 import { RepositoryWire } from './repositories.ts'
 import { UserWire, usersById } from './users.ts'
@@ -52,8 +53,8 @@ export function statusWire(
     url: `${repositoryUrl(repository, publicUrl)}/statuses/${status.sha}`,
     context: status.context,
     creator,
-    created_at: status.createdAt,
-    updated_at: status.createdAt,
+    created_at: wholeSeconds(status.createdAt),
+    updated_at: wholeSeconds(status.createdAt),
   }
 }
 

@@ -3,11 +3,13 @@ import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { notFoundIn } from '../projections/view.ts'
 import type { Services } from '../services.ts'
-import { ZERO_TIME } from '../times.ts'
+import { wholeSeconds, ZERO_TIME } from '../times.ts'
 
 export const UserWire = Type.Object({
   id: Type.Integer(),
   login: Type.String(),
+  /** The name of `login` in older clients. */
+  username: Type.String(),
   login_name: Type.String(),
   source_id: Type.Integer(),
   full_name: Type.String(),
@@ -75,6 +77,7 @@ export function userWire(
     // Gitea's user who stands for those who are gone.
     id: account.deleted ? -1 : account.id,
     login: account.login,
+    username: account.login,
     login_name: '',
     source_id: 0,
     full_name: account.fullName,
@@ -84,7 +87,7 @@ export function userWire(
     language: '',
     is_admin: full && account.siteAdmin,
     last_login: ZERO_TIME,
-    created: account.deleted ? ZERO_TIME : account.createdAt,
+    created: account.deleted ? ZERO_TIME : wholeSeconds(account.createdAt),
     restricted: false,
     active: full ? account.active : true,
     prohibit_login: full && account.prohibitLogin,
@@ -154,6 +157,11 @@ export async function accountNamed(services: Services, login: string): Promise<A
   const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
   if (account === undefined) throw notFoundIn(services.views.accounts, 'user not found')
   return account
+}
+
+/** The id of the account with that login; 0, which is never an id, when there is none. */
+export async function accountIdNamed({ views }: Pick<Services, 'views'>, login: string): Promise<number> {
+  return (await views.accounts.findOne({ loginKey: login.toLowerCase() }))?.id ?? 0
 }
 
 /** The user with that login; an organization is not a user. @throws Refused (not found) */

@@ -97,7 +97,7 @@ t.test('the own origin is that of PUBLIC_URL, and the host that the client asked
   const app = Fastify({ trustProxy: '10.0.0.0/8' })
   t.teardown(() => app.close())
   registerErrors(app, () => '/docs')
-  refuseCrossSite(app, () => 'https://git.example.org/mergelog')
+  refuseCrossSite(app, () => 'https://git.example.org/mergelog', ['https://app.example.org'])
   app.post('/', async () => 'done')
   const statusFor = async (headers: Record<string, string>, remoteAddress = '192.0.2.1') =>
     (await app.inject({ method: 'POST', url: '/', headers, remoteAddress })).statusCode
@@ -106,6 +106,9 @@ t.test('the own origin is that of PUBLIC_URL, and the host that the client asked
   t.equal(await statusFor({ host: 'inner:3000', origin: 'http://inner:3000' }), 200)
   t.equal(await statusFor({ host: 'INNER:80', origin: 'http://inner' }), 200)
   t.equal(await statusFor({ host: 'inner', origin: 'http://inner:3000' }), 403)
+  const trusted = { host: 'inner', origin: 'https://app.example.org', 'sec-fetch-site': 'cross-site' }
+  t.equal(await statusFor(trusted), 200, 'an origin that the operator trusts')
+  t.equal(await statusFor({ ...trusted, origin: 'http://app.example.org' }), 403)
   t.equal(await statusFor({ host: 'inner', origin: 'http://inner', 'sec-fetch-site': 'cross-site' }), 403)
   const forwarded = { host: 'inner', 'x-forwarded-host': 'outer.example', origin: 'http://outer.example' }
   t.equal(await statusFor(forwarded), 403, 'the client invented it')

@@ -210,9 +210,9 @@ always('a repository and a milestone count the documents of their issues', ({ lo
 always('the two documents of a pull request say the same', ({ log }) => {
   const issues = documentsOf(issueFold, log)
   for (const [id, pull] of documentsOf(pullFold, log)) {
-    const { isPull, posterId, assigneeIds, mergedAt, ...common } = issues.get(id) ?? assert.fail()
+    const { isPull, assigneeIds, mergedAt, ...common } = issues.get(id) ?? assert.fail()
     assert.deepEqual(partOf(pull, common), common)
-    assert.deepEqual([isPull, posterId, mergedAt], [true, pull.poster.id, pull.merged?.at ?? null])
+    assert.deepEqual([isPull, mergedAt], [true, pull.merged?.at ?? null])
     assert.deepEqual(
       assigneeIds,
       pull.assignees.map((assignee) => assignee.id),

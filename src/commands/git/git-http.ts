@@ -146,9 +146,8 @@ async function checkPushAgain(
   const rules: PushRules = { problems: new Map(), requireSigned: [], forwardOnly: [] }
   try {
     await documentsNow(services)
-    const identity = await request.signInAgain()
-    if (identity === null) throw new Refused(refuse.unauthenticated('sign in first'))
-    const { account: requester } = identity
+    const requester = await request.signInAgain()
+    if (requester === null) throw new Refused(refuse.unauthenticated('sign in first'))
     const repository = await services.views.repositories.get(`${repoId}`)
     const access = repository === undefined ? 'none' : accessTo(repository, requester)
     if (repository === undefined || !atLeast(access, 'read')) {

@@ -1,0 +1,21 @@
+/** Compresses long answers for clients that ask for it, and reads bodies that clients have compressed. */
+import compress from '@fastify/compress'
+import type { FastifyInstance } from 'fastify'
+import { COUNTED_FROM } from './unread-answers.ts'
+
+/**
+ * For the routes that are registered after this call, in this scope. Lines of JSON and server-sent events stay as they
+ * are: each line has to leave at once. A body may not become larger than `bodyLimit` when it is unpacked.
+ */
+export async function compressAnswers(app: FastifyInstance): Promise<void> {
+  await app.register(compress, {
+    // Shorter ones are not worth it. Those that are compressed hold memory, and so are among the counted ones.
+    threshold: COUNTED_FROM,
+    encodings: ['gzip', 'deflate'],
+    // Half of what zlib takes by default. An answer holds it until its client has read it.
+    zlibOptions: { level: 4, windowBits: 14, memLevel: 7 },
+    // The event loop is for everyone: zlib works on threads of its own.
+    syncThreshold: 0,
+    requestEncodings: ['gzip', 'deflate'],
+  })
+}

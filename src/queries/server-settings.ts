@@ -1,0 +1,103 @@
+/** What clients ask of a server before anything else: its version, and what it allows. Anyone may ask. */
+import { readFileSync } from 'node:fs'
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import type { Services } from '../services.ts'
+
+/** The version of Gitea whose API this is. Clients use what they know that version to have. */
+const GITEA = '1.24.0'
+
+const { version: OWN }: { version: string } = JSON.parse(
+  readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
+)
+
+const Version = Type.Object({
+  version: Type.String({ description: 'in the numbering of Gitea' }),
+  mergelog: Type.String({ description: 'the version of this server' }),
+})
+
+const ApiSettings = Type.Object({
+  max_response_items: Type.Integer(),
+  default_paging_num: Type.Integer(),
+  default_git_trees_per_page: Type.Integer(),
+  default_max_blob_size: Type.Integer(),
+})
+
+const UiSettings = Type.Object({
+  default_theme: Type.String(),
+  allowed_reactions: Type.Array(Type.String()),
+  custom_emojis: Type.Array(Type.String()),
+})
+
+const RepositorySettings = Type.Object({
+  mirrors_disabled: Type.Boolean(),
+  http_git_disabled: Type.Boolean(),
+  migrations_disabled: Type.Boolean(),
+  stars_disabled: Type.Boolean(),
+  time_tracking_disabled: Type.Boolean(),
+  lfs_disabled: Type.Boolean(),
+})
+
+const AttachmentSettings = Type.Object({
+  enabled: Type.Boolean(),
+  allowed_types: Type.String(),
+  max_size: Type.Integer({ description: 'of one file, in MiB' }),
+  max_files: Type.Integer({ description: 'of one request' }),
+})
+
+const MIB = 1024 * 1024
+
+export function serverSettingsRoutes({ config }: Services): FastifyPluginAsyncTypebox {
+  return async (app) => {
+    // An access token needs no scope for these.
+    const open = { scope: [] } as const
+    const tags = ['settings']
+
+    app.get('/version', { config: open, schema: { tags, response: { 200: Version } } }, async () => ({
+      version: GITEA,
+      mergelog: OWN,
+    }))
+
+    app.get(
+      '/settings/api',
+      { config: open, schema: { tags, response: { 200: ApiSettings } } },
+      async () => ({
+        max_response_items: config.pageLimitMax,
+        default_paging_num: config.pageLimitDefault,
+        // There are no routes for trees and blobs.
+        default_git_trees_per_page: 0,
+        default_max_blob_size: 0,
+      }),
+    )
+
+    app.get('/settings/ui', { config: open, schema: { tags, response: { 200: UiSettings } } }, async () => ({
+      default_theme: '',
+      allowed_reactions: [],
+      custom_emojis: [],
+    }))
+
+    app.get(
+      '/settings/repository',
+      { config: open, schema: { tags, response: { 200: RepositorySettings } } },
+      async () => ({
+        mirrors_disabled: true,
+        http_git_disabled: false,
+        migrations_disabled: true,
+        stars_disabled: true,
+        time_tracking_disabled: true,
+        lfs_disabled: true,
+      }),
+    )
+
+    app.get(
+      '/settings/attachment',
+      { config: open, schema: { tags, response: { 200: AttachmentSettings } } },
+      async () => ({
+        enabled: true,
+        allowed_types: config.attachmentAllowedTypes.join(','),
+        max_size: Math.floor(config.attachmentMaxBytes / MIB),
+        max_files: 1,
+      }),
+    )
+  }
+}

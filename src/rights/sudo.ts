@@ -1,0 +1,38 @@
+/** `Sudo`: a site admin acts in the name of a user, as in Gitea. Only the API knows it, not git and not the pages. */
+import type { FastifyRequest } from 'fastify'
+import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { newestAccount } from './newest-accounts.ts'
+
+const API_PATH = /^\/api\/v1\//
+
+export const NO_SUDO = refuse.forbidden('only site admins may act in the name of others (Sudo)')
+
+/** The login that a request names, in the parameter `sudo` or else in the header. */
+export function wantedSudo({ headers, query, url }: FastifyRequest): string | undefined {
+  if (!API_PATH.test(url)) return undefined
+  const parameter = typeof query === 'object' && query !== null && 'sudo' in query ? query.sudo : undefined
+  const login = parameter === undefined || parameter === '' ? headers.sudo : parameter
+  if (login === undefined || login === '') return undefined
+  if (typeof login !== 'string') throw new Refused(refuse.invalid('sudo: give one login'))
+  return login
+}
+
+/**
+ * The user in whose name the request acts; undefined when it names none.
+ * @throws Refused: forbidden when `signedIn` is no site admin, or the user may not sign in; not found
+ */
+export async function actedFor(
+  services: Parameters<typeof newestAccount>[0],
+  request: FastifyRequest,
+  signedIn: AccountDocument,
+): Promise<AccountDocument | undefined> {
+  const login = wantedSudo(request)
+  if (login === undefined) return undefined
+  if (!signedIn.siteAdmin) throw new Refused(NO_SUDO)
+  const known = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
+  const user = known && (await newestAccount(services, known))
+  if (user?.kind !== 'user' || user.deleted) throw new Refused(refuse.notFound(`sudo: no user ${login}`))
+  if (!maySignIn(user)) throw new Refused(refuse.forbidden('sudo: this account may not sign in'))
+  return user
+}

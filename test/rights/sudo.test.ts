@@ -1,0 +1,57 @@
+import type { Issue, User } from 'gitea-js'
+import t from 'tap'
+import { startTestServer } from '../start-server.ts'
+
+t.test('Sudo acts as that user for site admins, and gives 403 to others', async (t) => {
+  const server = await startTestServer(t)
+  const alice = await server.as('alice')
+  await alice.user.createCurrentUserRepo({ name: 'app', private: true })
+  const ask = async (login: string | null, path: string, sudo?: string, body?: object) => {
+    const headers = new Headers(sudo === undefined ? {} : { sudo })
+    const init = body === undefined ? { headers } : { headers, method: 'POST', body: JSON.stringify(body) }
+    return server.fetch(login, `/api/v1${path}`, init)
+  }
+  const loginOf = async (answer: Response) => {
+    const user: User = JSON.parse(await answer.text())
+    return user.login
+  }
+
+  t.equal(await loginOf(await ask('admin', '/user', 'Alice')), 'alice', 'the header')
+  t.equal(await loginOf(await ask('admin', '/user?sudo=bob', 'alice')), 'bob', 'the parameter comes first')
+  t.equal(await loginOf(await ask('admin', '/user?sudo=')), 'admin', 'an empty one names nobody')
+
+  t.equal((await ask('bob', '/user', 'alice')).status, 403)
+  t.equal((await ask('bob', '/repos/alice/app', 'alice')).status, 403)
+  t.equal((await ask(null, '/version', 'alice')).status, 403, 'also without signing in')
+  t.equal((await ask('admin', '/user', 'nobody')).status, 404)
+  t.equal((await ask('admin', '/user?sudo=alice&sudo=bob')).status, 400)
+  t.equal((await ask('admin', '/repos/alice/app', 'bob')).status, 404, 'only what that user may see')
+  t.equal((await ask('admin', '/admin/users', 'bob')).status, 403)
+
+  await t.test('the history shows who it was', async (t) => {
+    const opened = await ask('admin', '/repos/alice/app/issues', 'alice', { title: 'By an admin' })
+    t.equal(opened.status, 201)
+    const { user, number }: Issue = JSON.parse(await opened.text())
+    t.equal(user?.login, 'alice')
+    const history = await ask('alice', `/repos/alice/app/issues/${number}/history`)
+    const [{ actor, sudo }] = JSON.parse(await history.text())
+    t.equal(actor.login, 'alice')
+    t.equal(sudo.login, 'admin')
+    await ask('alice', '/repos/alice/app/issues', undefined, { title: 'By alice' })
+    const own = JSON.parse(await (await ask('alice', '/repos/alice/app/issues/2/history')).text())
+    t.notOk('sudo' in own[0])
+  })
+
+  await t.test('an account that may not sign in does nothing in this way either', async (t) => {
+    const admin = await server.as('admin')
+    await admin.admin.adminEditUser('bob', { source_id: 0, login_name: 'bob', prohibit_login: true })
+    t.equal((await ask('admin', '/user', 'bob')).status, 403)
+  })
+
+  await t.test('git and the pages do not know it', async (t) => {
+    const refs = await server.fetch('bob', '/alice/app.git/info/refs?service=git-upload-pack&sudo=alice')
+    t.not(refs.status, 200)
+    const asAdmin = await server.fetch('admin', '/ui/alice/app/pulls/1?sudo=bob')
+    t.equal(asAdmin.status, 404, 'there is no such pull request')
+  })
+})
