@@ -14,6 +14,15 @@ export function instantOf(text: string): number | undefined {
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day) ? instant : undefined
 }
 
+/**
+ * The last instant that a time names: one without a fraction is the whole second, as answers show times. So what changed
+ * at a time that an answer shows is included.
+ */
+export function lastInstantOf(text: string): number | undefined {
+  const instant = instantOf(text)
+  return instant === undefined || /\.\d/.test(text) ? instant : instant + 999
+}
+
 /** One hour before the end of year 9999. Later instants have a different text form, which sorts first. */
 const LATEST = Date.UTC(9999, 11, 31, 23)
 

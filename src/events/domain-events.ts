@@ -252,7 +252,7 @@ export interface CommitSummary {
 }
 
 export interface RefUpdate {
-  /** Full name, `refs/heads/…` or `refs/tags/…`. */
+  /** Full name: `refs/heads/…`, `refs/tags/…`, `refs/notes/…` or another kind. Not those of pull requests. */
   ref: string
   /** The object before the update; null when the ref was created. */
   from: string | null
@@ -267,6 +267,8 @@ export type GitEvent = Events<{
     /** `recovered`: found when the server started, after a crash between the write to git and the write to the log. */
     cause: 'push' | 'merge' | 'update' | 'fork' | 'auto-init' | 'branch-deletion' | 'recovered'
     refs: RefUpdate[]
+    /** What the pusher passed with `--push-option`. Of a push of several events, the first has them. */
+    options?: string[]
     /** The new commits of the branches, each once. What is not a commit is missing. */
     commits: CommitSummary[]
   }

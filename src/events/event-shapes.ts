@@ -211,6 +211,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     repoId: whole,
     cause: word('push', 'merge', 'update', 'fork', 'auto-init', 'branch-deletion', 'recovered'),
     refs: list(ref),
+    options: optional(list(text)),
     commits: list(commit),
   },
   TitleChanged: { ...issue, oldTitle: text, title: text },

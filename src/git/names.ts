@@ -9,6 +9,9 @@ export const ZERO_ID = '0'.repeat(40)
 /** The id of the empty tree, which git knows in every repository. */
 export const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904'
 
+/** Whether only the server moves a ref, as those of pull requests. */
+export const isServersRef = (ref: string) => ref.startsWith('refs/pull/')
+
 /** Whether the text is 40 lower-case hexadecimal digits that are not all zero. */
 export function isObjectId(text: string): boolean {
   return /^[0-9a-f]{40}$/.test(text) && text !== ZERO_ID

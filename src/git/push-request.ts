@@ -12,6 +12,7 @@ export interface PushRequest {
   capabilities: ReadonlySet<string>
   /** The commits where the history of a shallow clone ends. */
   shallow: string[]
+  /** What the client passed with `--push-option`. */
   options: string[]
   /** All bytes that were read from the body. git must get them before the rest of the body. */
   front: Buffer
@@ -22,6 +23,9 @@ export interface PushRequest {
 const DEFAULT_LIMITS = { maxBytes: 8 * 1024 * 1024, maxCommands: 100_000 }
 const COMMAND = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0]+)$/
 const MAX_REASON_LENGTH = 500
+/** They are recorded with the push. */
+const MAX_OPTIONS = 50
+const MAX_OPTION_CHARACTERS = 4096
 
 /**
  * Reads the commands of a push. Reads no further than the chunk in which they end.
@@ -55,7 +59,16 @@ export async function readPushRequest(body: Readable, limits = DEFAULT_LIMITS): 
   capabilities ??= new Set()
   const options: string[] = []
   if (capabilities.has('push-options')) {
-    for await (const line of packets.untilFlush()) options.push(line)
+    let characters = 0
+    for await (const line of packets.untilFlush()) {
+      options.push(line)
+      characters += line.length
+      if (options.length > MAX_OPTIONS || characters > MAX_OPTION_CHARACTERS) {
+        throw new GitRequestTooLarge(
+          `a push may have at most ${MAX_OPTIONS} options, and ${MAX_OPTION_CHARACTERS} characters in them`,
+        )
+      }
+    }
   }
   return { commands, capabilities, shallow, options, front: packets.front(), packStart: packets.taken() }
 }
@@ -150,10 +163,15 @@ export function refusalReport(push: PushRequest, reasons: ReadonlyMap<string, st
   }
   const lines = commands.map(({ ref }) => {
     const reason = reasons.get(ref) ?? 'not pushed, because another ref of this push was refused'
-    return packet(`ng ${ref} ${oneLine(reason)}\n`)
+    return refusedLine(ref, reason)
   })
   const report = Buffer.concat([packet('unpack ok\n'), ...lines, flush])
   return sideBand ? Buffer.concat([bandPackets(1, report), flush]) : report
+}
+
+/** The line of a report that refuses a ref. */
+export function refusedLine(ref: string, reason: string): Buffer {
+  return packet(`ng ${ref} ${oneLine(reason)}\n`)
 }
 
 function oneLine(reason: string): string {

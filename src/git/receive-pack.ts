@@ -1,5 +1,6 @@
 /** Receives a push: refuses it before git sees it, or lets git do it, records it, and only then answers. */
 import type { Readable } from 'node:stream'
+import { acceptedPart, withRefused } from './accepted-part.ts'
 import { type ArrivedPush, borrowedObject } from './borrowed-objects.ts'
 import { failureOf, NO_MEMORY } from './child-process.ts'
 import type { GitConfig } from './environment.ts'
@@ -36,6 +37,7 @@ const HARMLESS_FAULTS = [
 export const RECEIVE_CONFIG: GitConfig = [
   // Clients may fetch the refs of pull requests, but only the server moves them.
   ['receive.hideRefs', 'refs/pull/'],
+  ['receive.advertisePushOptions', 'true'],
   ['receive.denyDeleteCurrent', 'refuse'],
   // Refuse malformed commits and trees, and objects that attack the clients that fetch them.
   ['receive.fsckObjects', 'true'],
@@ -68,8 +70,8 @@ export interface ReceiveOptions extends TransferOptions, TrustedKeys {
   /** Largest pack in bytes; no limit when it is not set. */
   maxBytes?: number | undefined
   /**
-   * Decides before git sees anything. Gives a reason for each ref that must not be pushed. One reason refuses the
-   * whole push; the client sees all reasons.
+   * Decides before git sees anything. Gives a reason for each ref that must not be pushed. The other refs are pushed,
+   * unless the client wants all or none (`--atomic`).
    */
   check(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   /**
@@ -96,7 +98,7 @@ export interface ReceiveOptions extends TransferOptions, TrustedKeys {
    * The log may know a move already: two pushes made the same move, or a recovery was faster. After a failure,
    * `from` may be older than the log. So trust only `to`.
    */
-  record(updates: readonly RefChange[]): Promise<void>
+  record(updates: readonly RefChange[], pushOptions: readonly string[]): Promise<void>
 }
 
 /**
@@ -113,15 +115,26 @@ export interface ReceiveOptions extends TransferOptions, TrustedKeys {
 export async function receivePack(dir: string, body: Readable, options: ReceiveOptions): Promise<Buffer> {
   // The client may go away while nobody reads. Without this listener, the error would end the process.
   body.on('error', () => undefined)
-  const push = await readPushRequest(body)
+  const whole = await readPushRequest(body)
   // git clients send an empty push to test their credentials.
-  if (push.commands.length === 0) return Buffer.alloc(0)
-  const reasons = await refusals(push, options.check)
-  if (reasons.size > 0) {
+  if (whole.commands.length === 0) return Buffer.alloc(0)
+  const refused = await refusals(whole, options.check)
+  if (refused.size === 0) return await pushAccepted(dir, whole, body, options)
+  if (refused.size === whole.commands.length || whole.capabilities.has('atomic')) {
     await drainBody(body, options.signal)
-    return refusalReport(push, reasons)
+    return refusalReport(whole, refused)
   }
+  const answer = await pushAccepted(dir, acceptedPart(whole, refused), body, options)
+  return withRefused(answer, whole, refused)
+}
 
+/** Does a push of which nothing was refused. `body` is what follows after `push.front`. */
+async function pushAccepted(
+  dir: string,
+  push: PushRequest,
+  body: Readable,
+  options: ReceiveOptions,
+): Promise<Buffer> {
   const config: GitConfig =
     options.maxBytes === undefined
       ? RECEIVE_CONFIG
@@ -199,7 +212,7 @@ async function runAndRecord(
       const { ending } = await running
       if (ending.code === null) await brokenOff()
       updates = await appliedChanges(dir, push)
-      if (updates.length > 0) await options.record(updates)
+      if (updates.length > 0) await options.record(updates, push.options)
     })
   } catch (error) {
     if (channel !== undefined && quarantine !== undefined && !hasTurn) {
@@ -272,7 +285,8 @@ async function refusals(
     const problem = refNameProblem(ref)
     if (problem !== undefined) problems.set(ref, `the name ${problem}`)
   }
-  return problems.size > 0 ? problems : await check(commands)
+  const named = commands.filter(({ ref }) => !problems.has(ref))
+  return new Map([...problems, ...(named.length > 0 ? await check(named) : [])])
 }
 
 /** The changes of the push that are in effect. When another push moved a ref on, that push records it. */

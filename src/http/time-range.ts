@@ -1,6 +1,6 @@
 /** The filters `since` and `before` of a list. They compare the time of the last change, or of an event. */
 import { Refused, refuse } from '../refusal.ts'
-import { comparableTime, instantOf } from '../times.ts'
+import { comparableTime, instantOf, lastInstantOf } from '../times.ts'
 import { OptionalText } from './optional-text.ts'
 
 export const TimeRangeQuery = {
@@ -38,14 +38,14 @@ export function exactTimeRange(query: { since?: string; before?: string }): {
   since?: number
   before?: number
 } {
-  const since = instantIn('since', query.since)
-  const before = instantIn('before', query.before)
+  const since = instantIn('since', query.since, instantOf)
+  const before = instantIn('before', query.before, lastInstantOf)
   return { ...(since !== undefined && { since }), ...(before !== undefined && { before }) }
 }
 
-function instantIn(field: string, text: string | undefined): number | undefined {
+function instantIn(field: string, text: string | undefined, read: typeof instantOf): number | undefined {
   if (text === undefined || text === '') return undefined
-  const instant = instantOf(text)
+  const instant = read(text)
   if (instant === undefined) {
     throw new Refused(refuse.unprocessable(`${field}: must be a date-time as in RFC 3339`))
   }

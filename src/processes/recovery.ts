@@ -15,6 +15,7 @@ import { unlessDeleted } from '../commands/pull-requests/move-heads.ts'
 import { isShared } from '../config.ts'
 import type { IssueRef } from '../events/domain-events.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
+import { isServersRef } from '../git/names.ts'
 import type { PushMarker } from '../git/push-journal.ts'
 import { listRefs } from '../git/refs.ts'
 import { deleteRepository, sweepRepositories } from '../git/repository.ts'
@@ -28,9 +29,7 @@ export async function reconcileRefs(services: Services, repoId: number): Promise
   const { refs: recorded, revision } = await recordedRefs(services, repoId)
   const refs = await listRefs(gitDirOf(services, repoId)).catch(unlessDeleted)
   const actual = new Map(
-    (refs ?? [])
-      .filter(({ ref }) => ref.startsWith('refs/heads/') || ref.startsWith('refs/tags/'))
-      .map(({ ref, sha }) => [ref, sha]),
+    (refs ?? []).filter(({ ref }) => !isServersRef(ref)).map(({ ref, sha }) => [ref, sha]),
   )
   const names = new Set([...recorded.keys(), ...actual.keys()])
   const moved = [...names]

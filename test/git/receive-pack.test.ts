@@ -82,14 +82,48 @@ for (const version of ['0', '1', '2']) {
   })
 }
 
-t.test('one refused ref refuses the whole push, and the client reads why', async (t) => {
+t.test('refs are refused one by one: the others are pushed, and the client reads why', async (t) => {
+  const { dir, root, server, a, b, push } = await setUp(t, {
+    check: async (commands) =>
+      new Map(
+        commands
+          .filter(({ ref }) => ref.endsWith('/no'))
+          .map(({ ref }) => [ref, 'no is protected: ask Ann'] as const),
+      ),
+  })
+  const mixed = await push('origin', `${b}:refs/heads/no`, `${a}:${MAIN}`, `${a}:refs/notes/commits`)
+  t.match(mixed, { code: 1, stderr: /no \(no is protected: ask Ann\)/ })
+  t.match(mixed.stderr, /\[new branch\] +\w+ -> main/)
+  t.match(mixed.stderr, /-> refs\/notes\/commits/)
+  t.strictSame(await listRefs(dir), [
+    { ref: MAIN, sha: a },
+    { ref: 'refs/notes/commits', sha: a },
+  ])
+  t.same(
+    server.recorded.splice(0).map(({ ref }) => ref),
+    [MAIN, 'refs/notes/commits'],
+  )
+  const badName = await push('origin', `${b}:refs/heads/-x`, `${b}:${MAIN}`)
+  t.match(badName, { code: 1, stderr: /the name begins with '-'/ })
+  t.equal(await resolveRef(dir, MAIN), b, 'a bad name refuses only its own ref')
+  const deleting = await push('origin', `${a}:refs/heads/no`, ':refs/notes/commits')
+  t.match(deleting, { code: 1, stderr: /- \[deleted\] +refs\/notes\/commits/ })
+  t.strictSame(await listRefs(dir), [{ ref: MAIN, sha: b }])
+  const plain = await push('--no-progress', '-q', 'origin', `${a}:refs/heads/no`, `${a}:refs/heads/yes`)
+  t.match(plain, { code: 1, stderr: /ask Ann/ })
+  t.equal(await resolveRef(dir, 'refs/heads/yes'), a)
+  t.same(await pending(root), [])
+  t.equal(await userGit(dir, ['fsck', '--no-dangling']), '')
+})
+
+t.test('one refused ref refuses the whole of an atomic push, and the client reads why', async (t) => {
   const { dir, root, server, a, b, push } = await setUp(t, {
     check: async (commands) =>
       new Map(
         commands.filter(({ ref }) => ref === MAIN).map(({ ref }) => [ref, 'main is protected: ask Ann']),
       ),
   })
-  const refused = await push('origin', `${a}:${MAIN}`, `${b}:refs/heads/free`)
+  const refused = await push('--atomic', 'origin', `${a}:${MAIN}`, `${b}:refs/heads/free`)
   t.equal(refused.code, 1)
   t.match(refused.stderr, /main \(main is protected: ask Ann\)/)
   t.match(refused.stderr, /free \(not pushed, because another ref of this push was refused\)/)

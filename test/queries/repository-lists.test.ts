@@ -120,16 +120,24 @@ t.test(
       [...repositories.map(({ name }) => `${owner}/${name}`), ...more].sort((a, b) =>
         a.toLowerCase() < b.toLowerCase() ? -1 : 1,
       )
-    const own = await server.fetch('alice', '/api/v1/user/repos?limit=1&page=7')
+    const own = await server.fetch('alice', '/api/v1/user/repos')
     t.equal(own.headers.get('X-Total-Count'), `${MANY + 2}`)
-    const link = (rel: string) => `<${server.url}/api/v1/user/repos?limit=1&page=7>; rel="${rel}"`
+    const link = (rel: string) => `<${server.url}/api/v1/user/repos>; rel="${rel}"`
     t.equal(own.headers.get('Link'), `${link('first')}, ${link('last')}`)
     t.match(own.headers.get('Content-Type'), 'application/json')
     const list: Repository[] = JSON.parse(await own.text())
-    t.same(names(list), inOrder('alice', 'alice/app', 'alice/vault'))
+    const whole = inOrder('alice', 'alice/app', 'alice/vault')
+    t.same(names(list), whole)
+    const page = await server.fetch('alice', '/api/v1/user/repos?limit=20&page=118')
+    t.same(names(JSON.parse(await page.text())), whole.slice(-7), 'a page, when one is asked for')
+    t.equal(page.headers.get('X-Total-Count'), `${MANY + 2}`)
+    t.match(page.headers.get('Link'), /page=117.*rel="prev"/)
 
     const theirs = await server.fetch('bob', '/api/v1/user/repos')
-    t.same(names(JSON.parse(await theirs.text())), [...inOrder('bob'), 'alice/vault'])
+    const bobsOwn = [...inOrder('bob'), 'alice/vault']
+    t.same(names(JSON.parse(await theirs.text())), bobsOwn)
+    const border = await server.fetch('bob', '/api/v1/user/repos?limit=2&page=1173')
+    t.same(names(JSON.parse(await border.text())), bobsOwn.slice(2344, 2346), 'own and others on one page')
 
     const shown = await server.fetch(null, '/api/v1/users/alice/repos')
     const open: Repository[] = JSON.parse(await shown.text())

@@ -5,6 +5,7 @@ import { type Static, Type } from 'typebox'
 import { isShared } from '../../config.ts'
 import type { Permission } from '../../events/domain-events.ts'
 import type { ExpectedRevision } from '../../events/event-store.ts'
+import { isServersRef } from '../../git/names.ts'
 import { receivePack } from '../../git/receive-pack.ts'
 import type { RefChange } from '../../git/refs.ts'
 import { decodeBody, paceBody } from '../../git/request-body.ts'
@@ -107,11 +108,9 @@ function checkChange(
   { ref, to }: RefChange,
   { problems, requireSigned, forwardOnly }: PushRules,
 ): void {
-  if (ref.startsWith('refs/tags/')) return
-  if (!ref.startsWith('refs/heads/')) {
-    problems.set(ref, 'only branches and tags can be pushed')
-    return
-  }
+  if (isServersRef(ref)) problems.set(ref, 'only the server moves the refs of pull requests')
+  // Tags, notes, and whatever else users keep beside their branches.
+  if (!ref.startsWith('refs/heads/')) return
   const branch = ref.slice('refs/heads/'.length)
   const protection = protectionOf(repository.protections, branch)
   if (to === null && branch === repository.defaultBranch) {
@@ -265,7 +264,8 @@ export const gitHttpRoutes: Routes = (services) => {
             return rules.problems
           },
           checkAgain: (commands) => checkPushAgain(services, request, repository.id, commands, rules),
-          record: (updates) => recordAndMoveHeads(services, context, repository.id, 'push', updates, since),
+          record: (updates, options) =>
+            recordAndMoveHeads(services, context, repository.id, 'push', updates, since, options),
         },
       )
       return reply

@@ -39,7 +39,7 @@ const MAX_COMPARISONS = 20
  * Appends the moves of refs. They have happened in git already, so there is nothing to refuse. Many moves are several
  * appends. When one of them fails, the ones before it stay; the recovery compares git with the log and records the rest.
  *
- * `since`: what `inGitTurn` gave. When the log has moved on from there, this node has lost its turn, and others have
+ * `since`: what `inGitTurn` gave; `options`: what the pusher passed with `--push-option`. When the log has moved on from there, this node has lost its turn, and others have
  * recorded what they found. Then only the moves are recorded that git still has and the log lacks.
  */
 export async function recordRefs(
@@ -49,12 +49,13 @@ export async function recordRefs(
   cause: GitEvent['data']['cause'],
   moved: readonly MovedRef[],
   since: ExpectedRevision,
+  options: readonly string[] = [],
 ): Promise<void> {
   try {
-    await appendMoves(services, context, repoId, { cause, step: cause }, moved, since)
+    await appendMoves(services, context, repoId, { cause, options, step: cause }, moved, since)
   } catch (error) {
     if (since === 'any' || !(error instanceof WrongExpectedRevision)) throw error
-    await recordMissing(services, context, repoId, cause, moved)
+    await recordMissing(services, context, repoId, cause, moved, options)
   }
 }
 
@@ -65,6 +66,7 @@ async function recordMissing(
   repoId: number,
   cause: GitEvent['data']['cause'],
   moved: readonly MovedRef[],
+  options: readonly string[] = [],
 ): Promise<void> {
   const dir = gitDirOf(services, repoId)
   const names = moved.map(({ ref }) => ref)
@@ -77,7 +79,7 @@ async function recordMissing(
     try {
       // The ids must not be those of the first attempt: a part of it may be in the log.
       const step = `${cause} after ${revision}`
-      return await appendMoves(services, context, repoId, { cause, step }, missing, revision)
+      return await appendMoves(services, context, repoId, { cause, options, step }, missing, revision)
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error
     }
@@ -85,12 +87,19 @@ async function recordMissing(
   throw new StoreUnavailable(`the refs of repository ${repoId} are written by too many at the same time`)
 }
 
-/** `step` names these appends within their request. */
+interface Reason {
+  cause: GitEvent['data']['cause']
+  /** What the pusher passed with `--push-option`. */
+  options: readonly string[]
+  /** Names the appends within their request. */
+  step: string
+}
+
 async function appendMoves(
   services: Services,
   context: CommandContext,
   repoId: number,
-  { cause, step }: { cause: GitEvent['data']['cause']; step: string },
+  { cause, options, step }: Reason,
   moved: readonly MovedRef[],
   since: ExpectedRevision,
 ): Promise<void> {
@@ -109,6 +118,7 @@ async function appendMoves(
     bytes = 0
   }
   for await (const data of eventsOf(gitDirOf(services, repoId), repoId, cause, moved)) {
+    if (options.length > 0 && part === 0 && events.length === 0) data.options = [...options]
     const own = eventBytes({ data }) + METADATA_BYTES
     if (bytes + own > MAX_APPEND_BYTES) await flushed()
     events.push({ type: 'RefsUpdated', data })

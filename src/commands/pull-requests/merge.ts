@@ -85,7 +85,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
         deleteBranch: body.delete_branch_after_merge ?? repository.deleteBranchAfterMerge,
         deletionIsDefault: body.delete_branch_after_merge === undefined,
       }
-      const status = await services.turns(mergeTurn(repository.id), async () => {
+      const merging = services.turns(mergeTurn(repository.id), async () => {
         const inTime = await withRightsNow(services, request, merge)
         if (!inTime.request.scheduling) {
           await mergePull(services, context, inTime)
@@ -96,7 +96,8 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
         await mergePull(services, context, ready)
         return 200
       })
-      await settled(services, context, reply)
+      // Also after a refusal: the merge may be done, and only its head branch kept (merge rule 8).
+      const status = await merging.finally(() => settled(services, context, reply))
       return reply.code(status).send()
     },
   )

@@ -29,9 +29,10 @@ export async function recordAndMoveHeads(
   cause: 'push' | 'update',
   moved: readonly MovedRef[],
   since: ExpectedRevision,
+  options: readonly string[] = [],
 ): Promise<void> {
   const { projector, config } = services
-  await recordRefs(services, context, repoId, cause, moved, since)
+  await recordRefs(services, context, repoId, cause, moved, since, options)
   // The moves are recorded, so a projection that lags is not a failure. The process `pull_heads` does the rest.
   if (!(await projector.waitFor(context.written, config.projectionWaitMs))) return
   const refs = moved.map(({ ref }) => ref)

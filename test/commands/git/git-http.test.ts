@@ -3,6 +3,7 @@ import t from 'tap'
 import { decode } from '../../../src/events/codec.ts'
 import type { GitEvent } from '../../../src/events/domain-events.ts'
 import { StoreUnavailable } from '../../../src/events/event-store.ts'
+import { reconcileRefs } from '../../../src/processes/recovery.ts'
 import { workTree } from '../../git-client.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 import { until } from '../../until.ts'
@@ -130,15 +131,43 @@ t.test('every push is one event with the moved refs, and can be read at once', a
   )
 })
 
+t.test('a mirror brings heads, tags and notes, although refs of pull requests are refused', async (t) => {
+  const { id, work } = await repository(t, 'mirror')
+  await work.commit('Mine', { 'a.txt': 'a\n' })
+  await work.git('tag', 'v1')
+  await work.git('notes', 'add', '-m', 'reviewed')
+  await work.git('update-ref', 'refs/pull/7/head', 'HEAD')
+  await t.rejects(
+    work.git('push', '--mirror', '-o', 'ci.skip', '-o', 'topic=mirror', 'origin'),
+    /only the server moves the refs of pull requests/,
+  )
+  const listed = await work.git('ls-remote', 'origin')
+  for (const ref of ['refs/heads/main', 'refs/tags/v1', 'refs/notes/commits']) t.match(listed, ref)
+  t.notMatch(listed, 'refs/pull/')
+  const last = (await refsEvents(id)).at(-1)
+  const moved = last?.refs.map(({ ref }) => ref).filter((ref) => !ref.startsWith('refs/remotes/'))
+  t.same(moved?.sort(), ['refs/heads/main', 'refs/notes/commits', 'refs/tags/v1'])
+  t.same(last?.options, ['ci.skip', 'topic=mirror'], 'push options are recorded')
+  t.equal(await reconcileRefs(services, id), 0, 'a recovery finds nothing more')
+  const many = Array.from({ length: 51 }, (_, i) => ['-o', `${i}`]).flat()
+  await t.rejects(work.git('push', ...many, 'origin', 'HEAD:refs/heads/many'), /413/)
+  await work.git('push', 'origin', ':refs/notes/commits')
+  t.same(
+    (await refsEvents(id)).at(-1)?.refs.map(({ to }) => to),
+    [null],
+  )
+})
+
 t.test('deleting the default branch and pushing internal refs are refused with a reason', async (t) => {
   const { work } = await repository(t, 'refused')
   await work.commit('More', { 'a.txt': 'a\n' })
   await t.rejects(work.git('push', 'origin', ':main'), /the default branch cannot be deleted/)
-  for (const ref of ['refs/pull/1/head', 'refs/notes/commits', 'refs/changes/1']) {
-    await t.rejects(work.git('push', 'origin', `HEAD:${ref}`), /only branches and tags can be pushed/, ref)
-  }
+  await t.rejects(
+    work.git('push', 'origin', 'HEAD:refs/pull/1/head'),
+    /only the server moves the refs of pull/,
+  )
   await t.rejects(work.git('push', 'origin', 'HEAD:refs/heads/-option'), /the name begins with '-'/)
-  t.equal(await work.git('ls-remote', 'origin', 'refs/pull/*', 'refs/notes/*', 'refs/heads/-*'), '')
+  t.equal(await work.git('ls-remote', 'origin', 'refs/pull/*', 'refs/heads/-*'), '')
 })
 
 t.test('the head of a pull request can be fetched by its number, also when its branch is gone', async (t) => {
