@@ -7,7 +7,7 @@ import { hasCode, namesIn } from './disk.ts'
 const OTHERS = 0o077
 
 /** What is directly in a data directory. The directory itself may be anyone's place, so its own mode is left alone. */
-const OURS = /^(events|views|secrets|lock)\.db(-wal|-shm|-journal)?$|^(git|attachments|pushes|restoring)$/
+const OURS = /^(events|views|secrets|lock)\.db(-wal|-shm|-journal)?$|^(git|attachments|pushes|restoring|format\.json)$/
 
 /** From now on, all files that this process and its children make are for their owner alone. */
 export function makePrivateFiles(): void {

@@ -17,6 +17,7 @@
  */
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { refuseNewerData } from '../data-format.ts'
 import { exists, flush, hasCode } from '../disk.ts'
 import { GitUnavailable } from '../git/errors.ts'
 import type { BackupContext, Progress, StoreCopies } from './context.ts'
@@ -62,6 +63,7 @@ const ROUNDS = 10
 export async function backup(options: BackupOptions): Promise<BackupResult> {
   const { dataDir } = options
   await refuseHalfRestored(dataDir)
+  await refuseNewerData(dataDir)
   if (!(await exists(join(dataDir, 'events.db')))) {
     throw new BackupProblem(`DATA_DIR: there is no log in ${dataDir}`)
   }
