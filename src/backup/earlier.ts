@@ -6,6 +6,7 @@ import { link, lstat, mkdir, rm, utimes } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import Database from 'libsql'
 import { hasCode, unlessMissing } from '../disk.ts'
+import { selectColumn } from '../sqlite.ts'
 import { type CopiedFile, type Original, sumOf } from './file-copier.ts'
 import { DATA, EARLIER_SUMS } from './manifest.ts'
 import { listedFiles } from './sums.ts'
@@ -44,12 +45,12 @@ export async function openEarlier(backup: string, directory: string, reread: num
     await close()
     throw error
   }
-  const find = db.prepare('SELECT sha256 FROM sums WHERE path = ?').pluck()
+  const find = selectColumn<[string], string>(db, 'SELECT sha256 FROM sums WHERE path = ?')
   const damaged: string[] = []
 
   async function linkTo(path: string, original: Original, to: string): Promise<CopiedFile | undefined> {
-    const sha256: unknown = find.get(path)
-    if (typeof sha256 !== 'string') return undefined
+    const sha256 = find.get(path)
+    if (sha256 === undefined) return undefined
     const copy = join(backup, DATA, path)
     const found = await unlessMissing(lstat(copy))
     if (found === undefined) damaged.push(path)
