@@ -62,6 +62,7 @@ import { issueSearchRoutes } from './queries/issue-search.ts'
 import { issueQueryRoutes } from './queries/issues.ts'
 import { labelQueryRoutes } from './queries/labels.ts'
 import { milestoneQueryRoutes } from './queries/milestones.ts'
+import { nodeRoutes } from './queries/nodes.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
 import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
@@ -156,6 +157,7 @@ const API_ROUTES = [
   replayRoutes,
 
   // Site administration
+  nodeRoutes,
   upgradeRoutes,
   rebuildRoutes,
 ]

@@ -7,7 +7,10 @@ import { hasCode, namesIn } from './disk.ts'
 const OTHERS = 0o077
 
 /** What is directly in a data directory. The directory itself may be anyone's place, so its own mode is left alone. */
-const OURS = /^(events|views|secrets|lock)\.db(-wal|-shm|-journal)?$|^(git|attachments|pushes|restoring)$/
+const OURS = /^(events|views|secrets|lock)\.db(-wal|-shm|-journal)?$|^(git|attachments|pushes|restoring|format\.json)$/
+
+/** Whether a name directly in a data directory is one of ours. */
+export const isOurs = (name: string) => OURS.test(name)
 
 /** From now on, all files that this process and its children make are for their owner alone. */
 export function makePrivateFiles(): void {
@@ -22,7 +25,7 @@ export function makePrivateFiles(): void {
 export async function narrowDataDir(dataDir: string): Promise<string[]> {
   const kept: string[] = []
   for (const name of await namesIn(dataDir)) {
-    if (!OURS.test(name)) continue
+    if (!isOurs(name)) continue
     const path = join(dataDir, name)
     try {
       const { mode } = await stat(path)

@@ -10,7 +10,7 @@ import { openAttachmentFiles } from './attachments/files.ts'
 import { refuseHalfRestored } from './backup/half-restored.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import { type Config, ConfigError, isShared } from './config.ts'
-import { lockDataDir } from './data-lock.ts'
+import { takeUpDataDir } from './data-format.ts'
 import type { EventStore } from './events/event-store.ts'
 import { prepareLaunches } from './git/launcher.ts'
 import { createGitLimits } from './git/limits.ts'
@@ -18,6 +18,7 @@ import { limitGitMemory } from './git/memory-limit.ts'
 import { objectReaders } from './git/object-readers.ts'
 import { installPushHook } from './git/push-hook.ts'
 import { openPushJournal } from './git/push-journal.ts'
+import { gitOutput } from './git/run.ts'
 import { signingKeyProblem } from './git/signatures.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
@@ -38,6 +39,7 @@ import type { Services } from './services.ts'
 import { openEvents, openNodes, openReadStores } from './stores.ts'
 import { createUpgradeAnswers } from './upgrade/answers.ts'
 import { startGrpc } from './upgrade/grpc-server.ts'
+import { VERSION } from './version.ts'
 import { historyJson } from './wire/history.ts'
 
 export type Server = Awaited<ReturnType<typeof startServer>>
@@ -73,6 +75,18 @@ async function requireReadableEnd(events: EventStore): Promise<void> {
   for await (const _ of events.readAll({ direction: 'backwards', maxCount: 1000 }));
 }
 
+/** What an operator asks first about a server. */
+const startFacts = async ({ eventStoreUrl, mongodbUrl }: Config) => ({
+  version: VERSION,
+  nodejs: process.version,
+  git: await gitOutput(['--version']).then(
+    (text) => text.toString('utf8').replace('git version ', '').trim(),
+    () => 'cannot be started',
+  ),
+  log: eventStoreUrl === undefined ? 'embedded' : 'EventStoreDB',
+  readModels: mongodbUrl === undefined ? 'embedded' : 'MongoDB',
+})
+
 /** How often the server looks for work that was left undone while a store was unavailable. */
 const RECOVERY_INTERVAL_MS = 5000
 
@@ -92,8 +106,11 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   await requireSigningKey(config)
   const gitDir = join(config.dataDir, 'git')
   await mkdir(gitDir, { recursive: true })
-  const unlock = lockDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone')
-  await refuseHalfRestored(config.dataDir, unlock)
+  const { unlock, news } = await takeUpDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone', () =>
+    refuseHalfRestored(config.dataDir, () => {}),
+  )
+  log.info(await startFacts(config), `Mergelog ${VERSION} starts`)
+  if (news !== undefined) log.info(news)
   await requirePushHook(gitDir)
   const readableByOthers = await narrowDataDir(config.dataDir)
   if (readableByOthers.length > 0) {

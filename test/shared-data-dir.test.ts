@@ -1,5 +1,6 @@
 import t from 'tap'
 import { lockDataDir } from '../src/data-lock.ts'
+import { VERSION } from '../src/version.ts'
 import { mergelog } from './cli/command-line.ts'
 import { listen } from './queries/history-client.ts'
 import { sharedStores } from './shared-stores.ts'
@@ -36,6 +37,17 @@ t.test('servers on EventStoreDB and MongoDB share one DATA_DIR', async (t) => {
         ['By the second', 'two'],
       ],
     )
+  })
+
+  await t.test('site admins see which nodes live, with their versions', async (t) => {
+    const seen = async () => (await one.fetch('admin', '/api/v1/admin/nodes')).json()
+    await until('it has seen the other', async () => JSON.stringify(await seen()).includes('"two"'))
+    t.match(await seen(), {
+      nodes: [
+        { id: one.services.nodes.self().id, name: 'one', version: VERSION },
+        { id: two.services.nodes.self().id, name: 'two', version: VERSION },
+      ],
+    })
   })
 
   await t.test('an embedded store, also only one of both, and who needs it alone are refused', async (t) => {

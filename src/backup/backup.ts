@@ -16,7 +16,8 @@
  * lists repositories whose git may be ahead of the log; in the copy, git has the refs of the log.
  */
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
+import { dataFormatOf, OWN_FORMAT, refuseNewerData } from '../data-format.ts'
 import { exists, flush, hasCode } from '../disk.ts'
 import { GitUnavailable } from '../git/errors.ts'
 import type { BackupContext, Progress, StoreCopies } from './context.ts'
@@ -30,6 +31,7 @@ import {
   removeUnnamed,
 } from './data-files.ts'
 import { databaseCopies } from './database-copies.ts'
+import { type Earlier, openEarlier } from './earlier.ts'
 import { createFileCopier, flushTree, sumOf } from './file-copier.ts'
 import { refuseHalfRestored } from './half-restored.ts'
 import { BackupProblem, DATA, type Manifest, SUMS, writeManifest } from './manifest.ts'
@@ -42,9 +44,22 @@ export interface BackupOptions {
   /** The directory of the backup. It must be new or empty. */
   directory: string
   onProgress?: (progress: Progress) => void
+  /** For a backup of a series: see `series.ts`. */
+  series?: BackupInSeries
 }
 
-export type BackupResult = Omit<Manifest, 'format' | 'sums'> & { directory: string }
+export interface BackupInSeries {
+  /** The directory of the backup before it, whose files it may link; undefined when there is none. */
+  earlier: string | undefined
+  /** Which sixteenth of the linked files is read again. */
+  reread: number
+}
+
+export type BackupResult = Omit<Manifest, 'format' | 'sums'> & {
+  directory: string
+  /** Files of the backup before it that are damaged there. This one has copied them anew. */
+  damaged: string[]
+}
 
 /** How often the log is copied again because files that it names were deleted meanwhile. */
 const ROUNDS = 10
@@ -62,6 +77,7 @@ const ROUNDS = 10
 export async function backup(options: BackupOptions): Promise<BackupResult> {
   const { dataDir } = options
   await refuseHalfRestored(dataDir)
+  await refuseNewerData(dataDir)
   if (!(await exists(join(dataDir, 'events.db')))) {
     throw new BackupProblem(`DATA_DIR: there is no log in ${dataDir}`)
   }
@@ -71,13 +87,13 @@ export async function backup(options: BackupOptions): Promise<BackupResult> {
 /** Makes a backup with the given copies of the stores. */
 export async function backupWith(
   stores: StoreCopies,
-  { dataDir, directory, onProgress = () => {} }: BackupOptions,
+  { dataDir, directory, onProgress = () => {}, series }: BackupOptions,
 ): Promise<BackupResult> {
   const target = await checkedTarget(directory, dataDir)
   const partial = `${target}.partial`
   const release = await lockPartial(partial, target)
   try {
-    const manifest = await fill(stores, dataDir, partial, onProgress)
+    const manifest = await fill(stores, dataDir, partial, onProgress, series)
     // This fails when somebody has put files into the target meanwhile.
     await rename(partial, target)
     await flush(dirname(target))
@@ -101,16 +117,22 @@ async function fill(
   dataDir: string,
   partial: string,
   onProgress: BackupContext['onProgress'],
+  series: BackupInSeries | undefined,
 ): Promise<Omit<BackupResult, 'directory'>> {
   const data = join(partial, DATA)
   await mkdir(data)
   const draft = await openDraft(partial)
+  let earlier: Earlier | undefined
   try {
+    if (series?.earlier !== undefined) earlier = await openEarlier(series.earlier, partial, series.reread)
     const context: BackupContext = {
       dataDir,
       data,
       draft,
-      copy: createFileCopier(),
+      copy: createFileCopier({
+        keepsTimes: true,
+        before: async (original, to) => await earlier?.linkTo(relative(data, to), original, to),
+      }),
       onProgress,
       checked: new Map(),
     }
@@ -121,7 +143,8 @@ async function fill(
     const isNamed = isNamedBy(named)
     await removeUnnamed(context, isNamed)
     await addRemainingFiles(context, isNamed, stores.files)
-    const { files, bytes } = await draft.finish(isNamed)
+    const { files, bytes, ...linked } = await draft.finish(isNamed)
+    await earlier?.close()
     onProgress({ step: 'flushing', done: 0, total: 0 })
     await flushTree(partial)
     const repositories = [...named.repositories.values()]
@@ -137,12 +160,16 @@ async function fill(
       files,
       bytes,
       missing,
+      program: OWN_FORMAT.version,
+      dataFormat: (await dataFormatOf(dataDir))?.format ?? 1,
+      ...(series && { series: { ...linked, reread: series.reread } }),
     }
     const { sha256: sums } = await sumOf(join(partial, SUMS))
     await writeManifest(partial, { format: stores.format, ...manifest, sums })
     await flush(partial)
-    return manifest
+    return { ...manifest, damaged: earlier?.damaged ?? [] }
   } finally {
+    await earlier?.close()
     await draft.close()
   }
 }

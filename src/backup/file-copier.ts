@@ -10,6 +10,8 @@ export interface CopiedFile {
   size: number
   /** SHA-256, hexadecimal. */
   sha256: string
+  /** Whether it is a hard link to the copy in an earlier backup. */
+  isLinked?: true
 }
 
 /**
@@ -20,12 +22,28 @@ export type FileCopier = (from: string, to: string) => Promise<CopiedFile | unde
 
 /** How many bytes of a file are held in memory. */
 const CHUNK = 1024 * 1024
+
+/** An original, as its file system shows it. */
+export interface Original {
+  path: string
+  /** In bytes. */
+  size: number
+  mtimeMs: number
+}
+
+export interface CopierOptions {
+  /** Whether a copy gets the time of its original. */
+  keepsTimes?: boolean
+  /** Makes the copy in another way, if it can. `to` does not exist. */
+  before?: (original: Original, to: string) => Promise<CopiedFile | undefined>
+}
+
 /**
  * Hard links to one file become hard links to one copy, so that a backup is not larger than the original:
  * forks share objects as hard links. The copy itself is never a hard link to the original: damage to the
  * original must not damage the backup.
  */
-export function createFileCopier(): FileCopier {
+export function createFileCopier({ keepsTimes = false, before }: CopierOptions = {}): FileCopier {
   /** Copies of files that have more hard links to come, by device and inode. */
   const shared = new Map<string, { copy: Promise<CopiedFile>; path: string; left: number }>()
 
@@ -33,11 +51,14 @@ export function createFileCopier(): FileCopier {
     const source = await unlessMissing(open(from, 'r'))
     if (source === undefined) return undefined
     try {
-      const { dev, ino, nlink, size } = await source.stat()
+      const { dev, ino, nlink, size, mtimeMs } = await source.stat()
       const write = async (): Promise<CopiedFile> => {
+        const made = await before?.({ path: from, size, mtimeMs }, to)
+        if (made !== undefined) return made
         const target = await createFile(to)
         try {
           const sha256 = await readThrough(source, size, target)
+          if (keepsTimes) await target.utimes(new Date(), new Date(Math.round(mtimeMs)))
           return { size: (await target.stat()).size, sha256 }
         } finally {
           await target.close()

@@ -9,6 +9,9 @@ export const RESTORING = 'restoring'
 /** The file in that directory that only an import has. */
 export const IMPORT_STATE = 'import.json'
 
+/** The file in that directory of a restore that has begun to replace other data. Its own files are all there. */
+export const REPLACEMENT = 'replace.json'
+
 /**
  * Calls `unlock` and throws when the directory is half restored. A caller without the lock passes no
  * `unlock`: it can't know whether the restore is still running.
@@ -23,6 +26,8 @@ export async function refuseHalfRestored(dataDir: string, unlock?: () => void): 
   throw new DataDirInUse(
     isImport
       ? `DATA_DIR: an import into ${dataDir} ${is}; run the same import again`
-      : `DATA_DIR: a restore into ${dataDir} ${is}; empty the directory and restore again`,
+      : (await exists(join(dataDir, RESTORING, REPLACEMENT)))
+        ? `DATA_DIR: a restore into ${dataDir} ${is}; run it again, which finishes it`
+        : `DATA_DIR: a restore into ${dataDir} ${is}; empty the directory and restore again`,
   )
 }

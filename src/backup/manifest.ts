@@ -11,6 +11,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { checkOf } from '../checked-json.ts'
+import { requireKnownFormat } from '../data-format.ts'
 import { isMissing } from '../disk.ts'
 import { OperatorError } from '../operator-error.ts'
 import { sumOf } from './file-copier.ts'
@@ -19,6 +20,8 @@ export const MANIFEST = 'manifest.json'
 export const SUMS = 'SHA256SUMS'
 /** The file that collects checksums until all of them are known. */
 export const SUMS_DRAFT = `${SUMS}.draft`
+/** The database with the checksums of the backup before it, while a backup is made. */
+export const EARLIER_SUMS = `${SUMS}.earlier`
 export const DATA = 'data'
 
 /** The stores are files of SQLite: a copy of a data directory. */
@@ -27,6 +30,17 @@ export const COPY_FORMAT = 1
 export const EXPORT_FORMAT = 2
 
 const Count = Type.Integer({ minimum: 0 })
+
+/** What a backup has in common with the one before it: see `series.ts`. */
+const SeriesPart = Type.Object({
+  /** Files that are hard links to those of the backup before it, and their bytes. */
+  linkedFiles: Count,
+  linkedBytes: Count,
+  /** Which sixteenth of them was read again, by the first digit of their SHA-256. */
+  reread: Type.Integer({ minimum: 0, maximum: 15 }),
+})
+export type SeriesPart = Static<typeof SeriesPart>
+
 const Manifest = Type.Object({
   /** `COPY_FORMAT` or `EXPORT_FORMAT`. A Mergelog that does not know it can't restore the backup. */
   format: Type.Integer({ minimum: 1 }),
@@ -44,6 +58,12 @@ const Manifest = Type.Object({
   missing: Type.Array(Type.String()),
   /** SHA-256 of SHA256SUMS. */
   sums: Type.String(),
+  /** The version of Mergelog that made it. */
+  program: Type.Optional(Type.String()),
+  /** The format of the data directory: see `data-format.ts`. Without it, it is the first. */
+  dataFormat: Type.Optional(Type.Integer({ minimum: 1 })),
+  /** Only a backup of a series has it. */
+  series: Type.Optional(SeriesPart),
 })
 const isSealed = checkOf(Type.Object({ ...Manifest.properties, seal: Type.String() }))
 
@@ -52,10 +72,13 @@ export type Manifest = Static<typeof Manifest>
 /** Why a backup can't be made, or can't be restored. */
 export class BackupProblem extends OperatorError {}
 
-/** A hash over all other fields of the manifest, which shows whether the manifest itself is damaged. */
-function sealOf(manifest: Manifest): string {
-  const ordered = Object.keys(Manifest.properties).map((key) => [key, Reflect.get(manifest, key)])
-  return createHash('sha256').update(JSON.stringify(ordered)).digest('hex')
+/**
+ * A hash over all other fields of the manifest, in their order, which shows whether the manifest itself is damaged. Fields
+ * that a later version adds count too.
+ */
+function sealOf(manifest: object): string {
+  const others = Object.entries(manifest).filter(([key]) => key !== 'seal')
+  return createHash('sha256').update(JSON.stringify(others)).digest('hex')
 }
 
 /** Writes and flushes the manifest. It must be the last file of a backup. */
@@ -64,7 +87,7 @@ export async function writeManifest(directory: string, manifest: Manifest): Prom
   await writeFile(join(directory, MANIFEST), text, { flag: 'wx', flush: true })
 }
 
-/** Reads the manifest and checks it and the list of checksums. @throws BackupProblem */
+/** Reads the manifest and checks it and the list of checksums. @throws BackupProblem, NewerData */
 export async function readManifest(directory: string): Promise<Manifest> {
   const path = join(directory, MANIFEST)
   const text = await readFile(path, 'utf8').catch(async (error: unknown) => {
@@ -94,6 +117,8 @@ export async function readManifest(directory: string): Promise<Manifest> {
   }
   if (!isSealed(value) || value.seal !== sealOf(value)) throw damaged
   const { seal: _seal, ...manifest } = value
+  const { dataFormat = 1, program = 'an unknown version' } = manifest
+  requireKnownFormat(path, { format: dataFormat, version: program })
   const sums = join(directory, SUMS)
   const actual = await sumOf(sums).catch((error: unknown) => {
     if (isMissing(error)) throw new BackupProblem(`${sums} is missing`)

@@ -5,6 +5,7 @@
  */
 import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { OWN_FORMAT, writeDataFormat } from '../data-format.ts'
 import { lockDataDir } from '../data-lock.ts'
 import { exists, flush, namesIn } from '../disk.ts'
 import { forEachConcurrently } from '../turns.ts'
@@ -12,18 +13,25 @@ import type { Progress } from './context.ts'
 import { createFileCopier, flushTree, sumOf } from './file-copier.ts'
 import { RESTORING } from './half-restored.ts'
 import { BackupProblem, COPY_FORMAT, DATA, type Manifest, readManifest } from './manifest.ts'
+import { beginReplacement, finishReplacement, replacementIn } from './replacement.ts'
 import { REPOSITORY_DIRECTORIES } from './repository-copy.ts'
 import { listedFiles } from './sums.ts'
 
 export interface RestoreOptions {
   /** The directory of the backup. */
   directory: string
-  /** A new or empty directory. */
+  /** A new or empty directory, or one to be replaced. */
   dataDir: string
+  /** Whether to replace what is there. It is kept in `DATA_DIR/replaced-…`. Default: no. */
+  replace?: boolean
   onProgress?: (progress: Progress) => void
 }
 
-export type RestoreResult = Omit<Manifest, 'format' | 'sums'> & { dataDir: string }
+export type RestoreResult = Omit<Manifest, 'format' | 'sums'> & {
+  dataDir: string
+  /** Where the data is that was there before. */
+  replaced?: string
+}
 
 /**
  * Restores a backup. Compares every file with its checksum while copying it. After a failure the data
@@ -34,26 +42,42 @@ export type RestoreResult = Omit<Manifest, 'format' | 'sums'> & { dataDir: strin
 export async function restore({
   directory,
   dataDir,
+  replace = false,
   onProgress = () => {},
 }: RestoreOptions): Promise<RestoreResult> {
   const from = resolve(directory)
-  const { format, sums: _sums, ...manifest } = await readManifest(from)
+  const { format, sums, ...manifest } = await readManifest(from)
   if (format !== COPY_FORMAT) throw new BackupProblem(`${from} is an export: "mergelog import" is for it`)
-  await requireEmpty(dataDir)
+  const isCutOff = (await replacementIn(dataDir)) !== undefined
+  if (!replace && !isCutOff) await requireEmpty(dataDir)
   await mkdir(dataDir, { recursive: true })
   const unlock = lockDataDir(dataDir)
   try {
+    const begun = await replacementIn(dataDir)
+    if (begun !== undefined) {
+      const replaced = await finishReplacement(dataDir, begun)
+      if (begun.backup === sums) return { ...manifest, dataDir, replaced }
+      throw new BackupProblem(
+        `DATA_DIR: the restore of another backup into ${dataDir} was cut off and is now finished; run this one again to replace it`,
+      )
+    }
     // Check again under the lock: a server may have started in between.
-    await requireEmpty(dataDir)
+    if (!replace) await requireEmpty(dataDir)
     const draft = join(dataDir, RESTORING)
     await rm(draft, { recursive: true, force: true })
     await mkdir(draft)
     await flush(dataDir)
     try {
       await copyFiles(from, draft, manifest.files, onProgress)
+      await writeDataFormat(draft, { ...OWN_FORMAT, format: manifest.dataFormat ?? 1 })
+      if (replace) await beginReplacement(dataDir, sums)
     } catch (error) {
       await rm(draft, { recursive: true, force: true }).catch(() => undefined)
       throw error
+    }
+    const replacement = await replacementIn(dataDir)
+    if (replacement !== undefined) {
+      return { ...manifest, dataDir, replaced: await finishReplacement(dataDir, replacement) }
     }
     for (const name of await readdir(draft)) await rename(join(draft, name), join(dataDir, name))
     await flush(dataDir)

@@ -16,6 +16,17 @@ const LINE = /^([0-9a-f]{64}) {2}data\/(.+)$/
 /** How many lines are held in memory before they are written. */
 const LINES = 1000
 
+const COPIED = '-'
+const LINKED = '='
+
+export interface Totals {
+  files: number
+  bytes: number
+  /** Of them, hard links to files of the backup before. */
+  linkedFiles: number
+  linkedBytes: number
+}
+
 /** Collects the copied files. It writes them to a file, because there may be millions. */
 export type Draft = Awaited<ReturnType<typeof openDraft>>
 
@@ -35,27 +46,31 @@ export async function openDraft(directory: string) {
 
   return {
     /** Adds a file. `path` is relative to `data/`. */
-    add(path: string, { size, sha256 }: CopiedFile): void {
-      lines.push(`${size} ${sha256}  ${DATA}/${path}\n`)
+    add(path: string, { size, sha256, isLinked }: CopiedFile): void {
+      lines.push(`${size} ${isLinked ? LINKED : COPIED} ${sha256}  ${DATA}/${path}\n`)
     },
     /** Writes the added files when there are enough of them, so that memory stays bounded. */
     async write(): Promise<void> {
       if (lines.length >= LINES) await write()
     },
-    /** Writes the list of the kept files. Resolves to their number and size when the list is on disk. */
-    async finish(isKept: (path: string) => boolean): Promise<{ files: number; bytes: number }> {
+    /** Writes the list of the kept files. Resolves to their numbers and sizes when the list is on disk. */
+    async finish(isKept: (path: string) => boolean): Promise<Totals> {
       await write()
       await file.close()
       const list = await open(join(directory, SUMS), 'wx')
-      let files = 0
-      let bytes = 0
+      const totals = { files: 0, bytes: 0, linkedFiles: 0, linkedBytes: 0 }
       try {
         for await (const line of linesOf(draft)) {
           const space = line.indexOf(' ')
-          const kept = line.slice(space + 1)
+          const kept = line.slice(space + 3)
           if (!isKept(kept.slice(kept.indexOf('/') + 1))) continue
-          files += 1
-          bytes += Number(line.slice(0, space))
+          const size = Number(line.slice(0, space))
+          totals.files += 1
+          totals.bytes += size
+          if (line[space + 1] === LINKED) {
+            totals.linkedFiles += 1
+            totals.linkedBytes += size
+          }
           lines.push(`${kept}\n`)
           if (lines.length < LINES) continue
           await list.writeFile(lines.join(''))
@@ -67,7 +82,7 @@ export async function openDraft(directory: string) {
         await list.close()
       }
       await rm(draft)
-      return { files, bytes }
+      return totals
     },
     /** Closes the draft's file. Call it also after a failure. */
     async close(): Promise<void> {

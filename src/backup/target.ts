@@ -3,13 +3,13 @@ import { mkdir, readdir, realpath, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { DataDirInUse, lockDataDir } from '../data-lock.ts'
 import { exists, hasCode } from '../disk.ts'
-import { BackupProblem, DATA, MANIFEST, SUMS, SUMS_DRAFT } from './manifest.ts'
+import { BackupProblem, DATA, EARLIER_SUMS, MANIFEST, SUMS, SUMS_DRAFT } from './manifest.ts'
 
 /** The lock's file, and the files that SQLite puts beside it. */
 export const isLock = (name: string) => name.startsWith('lock.db')
 
 /** The names that a backup puts beside its lock. */
-const BACKUP_NAMES = new Set([DATA, SUMS, SUMS_DRAFT, MANIFEST])
+export const BACKUP_NAMES = new Set([DATA, SUMS, SUMS_DRAFT, EARLIER_SUMS, MANIFEST])
 
 /** Resolves to the real path of the backup's directory and creates its parent. @throws BackupProblem */
 export async function checkedTarget(directory: string, dataDir: string): Promise<string> {
@@ -18,10 +18,7 @@ export async function checkedTarget(directory: string, dataDir: string): Promise
   // Follow a symbolic link to an empty directory.
   const isThere = await exists(given)
   const target = isThere ? await realpath(given) : join(await realpath(dirname(given)), basename(given))
-  const fromData = relative(await realpath(dataDir), target)
-  if (fromData === '' || (fromData !== '..' && !fromData.startsWith(`..${sep}`))) {
-    throw new BackupProblem(`${target} is in DATA_DIR: a backup must lie elsewhere`)
-  }
+  await requireOutside(target, dataDir)
   if (!isThere) return target
   const names = await readdir(target).catch((error: unknown) => {
     throw hasCode(error, 'ENOTDIR') ? new BackupProblem(`${target} is not a directory`) : error
@@ -32,6 +29,14 @@ export async function checkedTarget(directory: string, dataDir: string): Promise
     throw new BackupProblem(`${target} is a mount point: name a new directory in it`)
   }
   return target
+}
+
+/** @throws BackupProblem when a backup would be a part of what it backs up */
+export async function requireOutside(target: string, dataDir: string): Promise<void> {
+  const fromData = relative(await realpath(dataDir), target)
+  if (fromData === '' || (fromData !== '..' && !fromData.startsWith(`..${sep}`))) {
+    throw new BackupProblem(`${target} is in DATA_DIR: a backup must lie elsewhere`)
+  }
 }
 
 /**
@@ -65,7 +70,7 @@ export async function lockPartial(partial: string, target: string): Promise<() =
 }
 
 /** The files of an earlier backup, without its lock. @throws BackupProblem when there is any other file */
-async function leftoversIn(partial: string): Promise<string[]> {
+export async function leftoversIn(partial: string): Promise<string[]> {
   const names = (await readdir(partial)).sort()
   const remains = names.filter((name) => !isLock(name))
   // A backup creates its lock first. Without a lock the files are not from a backup, whatever their names

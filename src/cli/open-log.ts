@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { refuseHalfRestored } from '../backup/half-restored.ts'
 import type { Config } from '../config.ts'
+import { refuseNewerData } from '../data-format.ts'
 import type { EventStore } from '../events/event-store.ts'
 import { openSqliteEventStore } from '../events/sqlite.ts'
 import { writtenBy } from '../events/written-by.ts'
@@ -16,9 +17,11 @@ import { CommandFailed, openFile } from './explain.ts'
  * Unlike the server, commands create no log: DATA_DIR may be mistyped.
  * @throws CommandFailed when the data directory has no log
  * @throws DataDirInUse when the data directory is half restored
+ * @throws NewerData when it is of a newer version of Mergelog
  */
 export async function requireLog({ dataDir, eventStoreUrl }: Config): Promise<void> {
   await refuseHalfRestored(dataDir)
+  await refuseNewerData(dataDir)
   if (eventStoreUrl === undefined && !existsSync(eventsFile(dataDir))) {
     throw new CommandFailed(`DATA_DIR: there is no log in ${dataDir}`)
   }
@@ -43,10 +46,12 @@ export async function withLog<T>(config: Config, work: (events: EventStore) => P
 /**
  * Opens the log for a command that may write the first event, and creates the log if needed.
  * @throws DataDirInUse when the data directory is half restored
+ * @throws NewerData when it is of a newer version of Mergelog
  */
 export async function openOrMakeLog(config: Config): Promise<EventStore> {
   await mkdir(config.dataDir, { recursive: true })
   await refuseHalfRestored(config.dataDir)
+  await refuseNewerData(config.dataDir)
   return open(config)
 }
 

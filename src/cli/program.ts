@@ -1,7 +1,7 @@
 /** The `mergelog` command line. Each command is a file in `commands/` and a line here. */
-import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { makePrivateFiles } from '../private-files.ts'
+import { VERSION } from '../version.ts'
 import { explain, WrongUse } from './explain.ts'
 import { printable } from './terminal.ts'
 
@@ -24,17 +24,11 @@ const COMMANDS = new Map<string, () => Promise<(program: Command) => void>>([
 const FAILED = 1
 const WRONG_USE = 2
 
-function version(): string {
-  const file = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
-  const { version }: { version: string } = JSON.parse(file)
-  return version
-}
-
 /** The program with the command that the arguments name. Without a known name: with all commands. */
 async function program([name = '']: readonly string[]): Promise<Command> {
   const mergelog = new Command('mergelog')
     .description('Git repositories, pull requests and issues in which history is the database.')
-    .version(version(), '-v, --version', 'print the version')
+    .version(VERSION, '-v, --version', 'print the version')
     .helpOption('-h, --help', 'print this help')
     .helpCommand(false)
     .configureOutput({

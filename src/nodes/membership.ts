@@ -6,6 +6,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { StoreUnavailable } from '../events/event-store.ts'
+import { VERSION } from '../version.ts'
 import type { NodeInfo, Nodes, NodesDatabase, NodesLog } from './nodes.ts'
 
 /** How long a node waits between two beats, in milliseconds. */
@@ -53,7 +54,7 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
   const documents = database.collection<NodeDocument>(NODES)
   const listeners = new Set<(id: string) => void>()
   const others = new Map<string, Observation>()
-  let own: NodeInfo = { id: randomUUID(), name }
+  let own: NodeInfo = { id: randomUUID(), name, version: VERSION }
   let isJoined = false
   let hasLeft = false
   let believedFrom = Number.NEGATIVE_INFINITY
@@ -67,10 +68,10 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
 
   async function join(): Promise<void> {
     // An id is tried once: a join that seems to have failed may have succeeded, and is fenced out then.
-    own = { id: randomUUID(), name }
+    own = { id: randomUUID(), name, version: VERSION }
     const { id: _id } = own
     const at = now()
-    await ask(() => documents.insertOne({ _id, name, beat: 0, ready: isReady() }))
+    await ask(() => documents.insertOne({ _id, name, version: VERSION, beat: 0, ready: isReady() }))
     isJoined = true
     believedFrom = at
   }
@@ -87,7 +88,7 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
     }
     isJoined = false
     believedFrom = Number.NEGATIVE_INFINITY
-    own = { id: randomUUID(), name }
+    own = { id: randomUUID(), name, version: VERSION }
     log.warn({ incarnation: id }, 'the other nodes have gone on without this one; it joins them again')
     tell(id)
     await join()
@@ -101,10 +102,11 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
     lookedAt = seenAt
     const ids = new Set(found.map(({ _id }) => _id))
     for (const id of [...others.keys()]) if (!ids.has(id)) lose(id)
-    for (const { _id: id, name, beat } of found) {
+    for (const { _id: id, name, version, beat } of found) {
       if (id === own.id) continue
       const known = others.get(id)
-      if (known?.beat !== beat) others.set(id, { info: { id, name }, beat, since: seenAt })
+      if (known?.beat !== beat)
+        others.set(id, { info: { id, name, ...(version && { version }) }, beat, since: seenAt })
       else if (askedAt - known.since >= GONE_MS) await fenceOut(known)
     }
   }

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Db } from 'mongodb'
 import { StoreUnavailable } from '../events/event-store.ts'
+import { VERSION } from '../version.ts'
 
 /** One start of a server: an incarnation. A server that was fenced out goes on as another one. */
 export interface NodeInfo {
@@ -10,6 +11,8 @@ export interface NodeInfo {
   id: string
   /** `NODE_NAME`. Two nodes may have the same. */
   name: string
+  /** Of its program; absent for one that does not tell it. */
+  version?: string
 }
 
 export interface Nodes {
@@ -45,7 +48,7 @@ export type NodesLog = Pick<FastifyBaseLogger, 'info' | 'warn'>
 
 /** The only node there is, on embedded stores: whatever an earlier start has left behind is nobody's. */
 export function aloneNode(name: string): Nodes {
-  const self = { id: randomUUID(), name }
+  const self = { id: randomUUID(), name, version: VERSION }
   return {
     self: () => self,
     isMember: () => true,

@@ -10,6 +10,7 @@ import { refuseHalfRestored } from '../backup/half-restored.ts'
 import { BackupProblem, EXPORT_FORMAT } from '../backup/manifest.ts'
 import { addEvent, type NamedByLog, namedByNothing } from '../backup/named-by-log.ts'
 import type { Config } from '../config.ts'
+import { refuseNewerData } from '../data-format.ts'
 import { exists } from '../disk.ts'
 import type { EventStore } from '../events/event-store.ts'
 import { PROCESSES, processPosition } from '../processes/process-manager.ts'
@@ -40,6 +41,7 @@ const SECRETS_PER_READ = 1000
 export async function exportAll({ config, ...options }: ExportOptions): Promise<BackupResult> {
   const { dataDir, eventStoreUrl } = config
   await refuseHalfRestored(dataDir)
+  await refuseNewerData(dataDir)
   if (!(await exists(eventStoreUrl === undefined ? eventsFile(dataDir) : dataDir))) {
     throw new BackupProblem(`DATA_DIR: there is no ${eventStoreUrl === undefined ? 'log in ' : ''}${dataDir}`)
   }

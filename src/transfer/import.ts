@@ -19,6 +19,7 @@ import { IMPORT_STATE, RESTORING } from '../backup/half-restored.ts'
 import { BackupProblem, DATA, EXPORT_FORMAT, type Manifest, readManifest } from '../backup/manifest.ts'
 import { copyFiles, type RestoreResult, requireEmpty } from '../backup/restore.ts'
 import type { Config } from '../config.ts'
+import { OWN_FORMAT, writeDataFormat } from '../data-format.ts'
 import { lockDataDir } from '../data-lock.ts'
 import { flush } from '../disk.ts'
 import { LOG_START } from '../events/event-store.ts'
@@ -142,6 +143,7 @@ async function fill({ from, config, manifest, log, state, onProgress }: Filling)
     })
     await log.settle()
     await fillReadStores(config, draft, join(data, SECRETS), places)
+    await writeDataFormat(draft, { ...OWN_FORMAT, format: manifest.dataFormat ?? 1 })
     for (const name of await readdir(draft)) await flush(join(draft, name))
     await flush(draft)
     await writeImportState(dataDir, { export: manifest.sums, complete: true })

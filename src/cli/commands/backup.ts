@@ -1,8 +1,11 @@
 /** `mergelog backup`: a consistent copy of everything, with or without a running server. */
 import { constants, setPriority } from 'node:os'
-import type { Command } from 'commander'
-import { type BackupResult, backup } from '../../backup/backup.ts'
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type BackupOptions, type BackupResult, backup } from '../../backup/backup.ts'
+import { checkBackups } from '../../backup/check.ts'
 import type { Progress } from '../../backup/context.ts'
+import type { Manifest } from '../../backup/manifest.ts'
+import { nextInSeries, type SeriesResult } from '../../backup/series.ts'
 import { type Config, loadConfig } from '../../config.ts'
 import { exportAll } from '../../transfer/export.ts'
 import { CommandFailed } from '../explain.ts'
@@ -10,11 +13,15 @@ import { STORE_SETTINGS, usage } from '../help.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { printable, styled } from '../terminal.ts'
 
+const MAX_KEEP = 10_000
+
 /** Whether a store is a server. Then a backup is an export: only the files of DATA_DIR can be copied as they are. */
 export const usesServer = ({ eventStoreUrl, mongodbUrl }: Config) =>
   eventStoreUrl !== undefined || mongodbUrl !== undefined
 
-const plural = (count: number, one: string, many = `${one}s`) => `${count} ${count === 1 ? one : many}`
+export const mebibytes = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`
+
+export const plural = (count: number, one: string, many = `${one}s`) => `${count} ${count === 1 ? one : many}`
 
 /** The contents of a backup as text for people. */
 export function contentsText({
@@ -25,12 +32,12 @@ export function contentsText({
   attachments,
   files,
   bytes,
-}: Omit<BackupResult, 'directory'>): string {
+}: Omit<Manifest, 'format' | 'sums'>): string {
   return [
     `  log           ${plural(events, 'event')}, the last at position ${position}`,
     `  repositories  ${repositories}, with ${plural(refs, 'ref')}`,
     `  attachments   ${plural(attachments, 'file')}`,
-    `  in all        ${plural(files, 'file')}, ${(bytes / 2 ** 20).toFixed(1)} MiB`,
+    `  in all        ${plural(files, 'file')}, ${mebibytes(bytes)}`,
   ].join('\n')
 }
 
@@ -45,33 +52,135 @@ export async function makeCopy(
   const result = await withProgressBar(make)
   if (json) console.log(JSON.stringify(result))
   else console.log(`${styled('green', name)} in ${printable(result.directory)}\n${contentsText(result)}`)
-  const { missing } = result
+  requireNothingMissing(name, result)
+}
+
+function requireNothingMissing(name: 'Backup' | 'Export', { missing }: BackupResult): void {
   if (missing.length === 0) return
-  const more = missing.length > 10 ? ` and ${missing.length - 10} more` : ''
-  const named = `${missing.slice(0, 10).join(', ')}${more}`
   throw new CommandFailed(
-    `the ${name.toLowerCase()} is made, but DATA_DIR lacks files that the log names: ${named}`,
+    `the ${name.toLowerCase()} is made, but DATA_DIR lacks files that the log names: ${firstOf(missing)}`,
   )
 }
 
-async function backupCommand(directory: string, options: { json?: true }): Promise<void> {
+function firstOf(names: readonly string[]): string {
+  const more = names.length > 10 ? ` and ${names.length - 10} more` : ''
+  return `${names.slice(0, 10).join(', ')}${more}`
+}
+
+interface Options {
+  json?: true
+  keep?: number
+  check?: true
+  quiet?: true
+}
+
+async function backupCommand(directory: string, options: Options): Promise<void> {
+  if (options.check) return await checkCommand(directory, options)
   const config = loadConfig(process.env)
-  const make = usesServer(config)
-    ? (onProgress: (progress: Progress) => void) => exportAll({ config, directory, onProgress })
-    : (onProgress: (progress: Progress) => void) => backup({ dataDir: config.dataDir, directory, onProgress })
-  await makeCopy('Backup', make, options)
+  const { dataDir } = config
+  const make = (to: Pick<BackupOptions, 'directory' | 'series' | 'onProgress'>) =>
+    usesServer(config) ? exportAll({ config, ...to }) : backup({ dataDir, ...to })
+  const { keep } = options
+  if (keep === undefined) {
+    await makeCopy('Backup', (onProgress) => make({ directory, onProgress }), options)
+    return
+  }
+  // The server has priority.
+  setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
+  const result = await withProgressBar((onProgress) =>
+    nextInSeries({
+      place: directory,
+      dataDir,
+      keep,
+      make: (one, series) => make({ directory: one, series, onProgress }),
+    }),
+  )
+  if (options.json) console.log(JSON.stringify(result))
+  else if (!options.quiet) console.log(seriesLine(result))
+  requireSound(result)
+}
+
+/** One line, for the mail of cron and for journals. */
+function seriesLine({
+  directory,
+  events,
+  repositories,
+  files,
+  bytes,
+  series,
+  kept,
+  removed,
+}: SeriesResult): string {
+  const { linkedFiles, linkedBytes } = series ?? { linkedFiles: 0, linkedBytes: 0 }
+  const contents = `${plural(events, 'event')}, ${plural(repositories, 'repository', 'repositories')}`
+  const size = `${plural(files, 'file')} with ${mebibytes(bytes)}, of them new ${files - linkedFiles} with ${mebibytes(bytes - linkedBytes)}`
+  const others = `${plural(kept.length, 'backup')} kept, ${removed.length} removed`
+  return `${styled('green', 'Backup')} in ${printable(directory)}: ${contents}; ${size}; ${others}`
+}
+
+/** @throws CommandFailed when somebody should look at the backups, though the new one is made */
+function requireSound(result: SeriesResult): void {
+  const { damaged, missing, unusable } = result
+  if (damaged.length > 0) {
+    throw new CommandFailed(
+      `the backup is made, with new copies of files that are damaged in the one before it, and none was removed; "mergelog backup --check" reads them all: ${firstOf(damaged)}`,
+    )
+  }
+  if (missing.length > 0) {
+    throw new CommandFailed(
+      `the backup is made, but DATA_DIR lacks files that the log names, so none was removed: ${firstOf(missing)}`,
+    )
+  }
+  if (unusable.length === 0) return
+  throw new CommandFailed(
+    `the backup is made, but these beside it are damaged or of a newer version, and were left alone: ${firstOf(unusable)}`,
+  )
+}
+
+async function checkCommand(directory: string, { json, quiet }: Options): Promise<void> {
+  const checked = await withProgressBar((onProgress) => checkBackups(directory, onProgress))
+  if (json) console.log(JSON.stringify({ backups: checked }))
+  for (const { directory, files, bytes, problems } of json ? [] : checked) {
+    const name = printable(directory)
+    if (problems.length > 0) console.log(`${styled('red', 'damaged')} ${name}\n  ${problems.join('\n  ')}`)
+    else if (!quiet)
+      console.log(`${styled('green', 'sound')} ${name}: ${plural(files, 'file')}, ${mebibytes(bytes)}`)
+  }
+  const damaged = checked.filter(({ problems }) => problems.length > 0).length
+  if (damaged > 0)
+    throw new CommandFailed(`${plural(damaged, 'backup')} of ${checked.length} cannot be restored`)
+}
+
+/** Parses how many backups stay. @throws InvalidArgumentError */
+function readKeep(text: string): number {
+  const keep = Number(text)
+  if (/^\d+$/.test(text) && keep >= 1 && keep <= MAX_KEEP) return keep
+  throw new InvalidArgumentError(`It must be a number from 1 to ${MAX_KEEP}.`)
 }
 
 export function addBackup(program: Command): void {
   const examples = [
     'mergelog backup /backups/monday',
     'mergelog backup /backups/monday --json | jq .position',
+    'mergelog backup --keep 7 /backups',
+    'mergelog backup --check /backups',
   ]
   program
     .command('backup')
     .description('copy log, read models, secrets, git and attachments, consistently; beside a running server')
-    .argument('<directory>', 'where to put the backup; new or empty')
+    .argument('<directory>', 'where to put the backup; new or empty, or with --keep where the backups are')
+    .option(
+      '--keep <n>',
+      'make a backup named for its time in the directory, and keep the n newest',
+      readKeep,
+    )
+    .addOption(
+      new Option('--check', 'make none: read every file of a backup, or of all in the directory').conflicts(
+        'keep',
+      ),
+    )
     .option('--json', "print the backup's contents as JSON")
+    .option('--quiet', 'with --keep or --check: print only what is wrong')
     .addHelpText('after', usage(examples, STORE_SETTINGS))
     .addHelpText(
       'after',
@@ -80,7 +189,11 @@ The directory gets its final name only when the whole backup is on disk. To chec
 \`sha256sum -c SHA256SUMS\` in its directory. The exit code is 1 when no backup was made. It is also 1 when DATA_DIR
 lacks files that the log names: then the backup has everything else, and the missing files are printed ("missing"
 in the JSON). With EVENTSTORE_URL or MONGODB_URL, the backup is what "mergelog export" makes, and "mergelog restore"
-imports it.`,
+imports it.
+
+With --keep, git objects and attachments that the backup before it has are hard links to it: only what is new takes
+space. Each run reads a sixteenth of them again, and copies what is damaged anew. Files that --keep has not made are left
+alone. When the new backup lacks files, or found damage, no older one is removed, and the exit code is 1.`,
     )
     .action(backupCommand)
 }

@@ -1,23 +1,39 @@
-/** `mergelog restore`: fills an empty installation from a backup. */
+/** `mergelog restore`: fills an installation from a backup. */
+import { resolve } from 'node:path'
+import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
-import { BackupProblem, EXPORT_FORMAT, readManifest } from '../../backup/manifest.ts'
+import { BackupProblem, EXPORT_FORMAT, type Manifest, readManifest } from '../../backup/manifest.ts'
+import { presentIn } from '../../backup/present.ts'
+import { replacementIn } from '../../backup/replacement.ts'
 import { type RestoreResult, restore } from '../../backup/restore.ts'
+import { isSeries, newestIn } from '../../backup/series.ts'
 import { type Config, loadConfig } from '../../config.ts'
+import { lockDataDir } from '../../data-lock.ts'
+import { exists } from '../../disk.ts'
 import { importExport } from '../../transfer/import.ts'
+import { CommandFailed } from '../explain.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { printable, styled } from '../terminal.ts'
-import { contentsText, usesServer } from './backup.ts'
+import { contentsText, mebibytes, plural, usesServer } from './backup.ts'
 
 /** Prints what was restored or imported. */
 export function printRestored(result: RestoreResult, what: string, { json }: { json?: true }): void {
   if (json) console.log(JSON.stringify(result))
   else console.log(`${what} to ${printable(result.dataDir)}\n${contentsText(result)}`)
+  if (result.replaced === undefined || json) return
+  console.log(`What was there is in ${printable(result.replaced)}; delete it when nobody needs it any more`)
+}
+
+interface Options {
+  json?: true
+  yes?: true
 }
 
 /** @throws BackupProblem when a copy of a data directory is to be restored to a server */
-async function restoreAny(config: Config, directory: string): Promise<RestoreResult> {
-  const { format } = await readManifest(directory)
+async function restoreAny(config: Config, directory: string, options: Options): Promise<RestoreResult> {
+  const manifest = await readManifest(directory)
+  const { format } = manifest
   if (format === EXPORT_FORMAT) {
     return withProgressBar((onProgress) => importExport({ directory, config, onProgress }))
   }
@@ -27,11 +43,44 @@ async function restoreAny(config: Config, directory: string): Promise<RestoreRes
     )
   }
   const { dataDir } = config
-  return withProgressBar((onProgress) => restore({ directory, dataDir, onProgress }))
+  const replace = await mayReplace(dataDir, manifest, options)
+  return withProgressBar((onProgress) => restore({ directory, dataDir, replace, onProgress }))
 }
 
-async function restoreCommand(directory: string, options: { json?: true }): Promise<void> {
-  const result = await restoreAny(loadConfig(process.env), directory)
+/**
+ * Whether there is data to replace, and the operator wants that, who is told what it is.
+ * @throws CommandFailed when the operator does not want it, or cannot be asked
+ */
+async function mayReplace(dataDir: string, backup: Manifest, { json, yes }: Options): Promise<boolean> {
+  // A restore that was cut off goes on without a question.
+  if (!(await exists(dataDir)) || (await replacementIn(dataDir)) !== undefined) return false
+  const unlock = lockDataDir(dataDir)
+  const present = await presentIn(dataDir).finally(unlock)
+  if (present === undefined) return false
+  const { log, repositories, bytes } = present
+  const said = log === undefined ? 'no log that can be read' : plural(log.events, 'event')
+  const has = `${said}, ${plural(repositories, 'repository', 'repositories')}, ${mebibytes(bytes)}`
+  const canAsk = process.stdin.isTTY && process.stderr.isTTY && !json
+  if (!yes && !canAsk) {
+    throw new CommandFailed(`DATA_DIR: ${dataDir} is not empty (it has ${has}); --yes replaces it`)
+  }
+  // Standard output may be JSON.
+  console.error(`${styled('yellow', 'Replaces', process.stderr)} ${printable(dataDir)}
+  now           ${has}${log?.first ? `; from ${log.first} to ${log.last}` : ''}
+by the backup of ${printable(backup.createdAt)}
+${contentsText(backup)}`)
+  if (yes) return true
+  const line = createInterface({ input: process.stdin, output: process.stderr })
+  const answer = await line
+    .question('Replace it? What is there now is kept beside it. [y/N] ')
+    .finally(() => line.close())
+  if (/^y(es)?$/i.test(answer.trim())) return true
+  throw new CommandFailed('nothing was restored')
+}
+
+async function restoreCommand(given: string, options: Options): Promise<void> {
+  const directory = (await isSeries(given)) ? await newestIn(resolve(given)) : given
+  const result = await restoreAny(loadConfig(process.env), directory, options)
   printRestored(
     result,
     `${styled('green', 'Restored')} the backup of ${printable(result.createdAt)}`,
@@ -43,12 +92,21 @@ export function addRestore(program: Command): void {
   const examples = [
     'DATA_DIR=/srv/mergelog mergelog restore /backups/monday',
     'DATA_DIR=/srv/mergelog mergelog verify',
+    'DATA_DIR=/srv/mergelog mergelog restore /backups --yes --json',
   ]
   program
     .command('restore')
-    .description('fill an empty installation from a backup, after checking every file')
-    .argument('<directory>', 'the directory of the backup')
+    .description('fill an installation from a backup, after checking every file')
+    .argument('<directory>', 'the directory of the backup, or one with dated backups: the newest is taken')
+    .option('--yes', 'replace what is in DATA_DIR without a question')
     .option('--json', 'print what was restored as JSON')
     .addHelpText('after', usage(examples, STORE_SETTINGS))
+    .addHelpText(
+      'after',
+      `
+When DATA_DIR has data already, the command says what it replaces and asks. Without a terminal it needs --yes. What was
+there is moved to DATA_DIR/replaced-…, so both must fit the disk. An export is only restored to an empty installation.
+When a restore was cut off, no server starts: run it again.`,
+    )
     .action(restoreCommand)
 }

@@ -1,0 +1,152 @@
+/**
+ * Which programs may work on a data directory: `docs/decisions/data-format.md`. The file `format.json` has the number of
+ * its format, which is raised only when an older program would do harm. Without the file it is the first format.
+ */
+import { open, readFile, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Static, Type } from 'typebox'
+import { checkOf } from './checked-json.ts'
+import { lockDataDir } from './data-lock.ts'
+import { exists, flush, unlessMissing } from './disk.ts'
+import { OperatorError } from './operator-error.ts'
+import { VERSION } from './version.ts'
+
+export const FORMAT_FILE = 'format.json'
+
+const DataFormat = Type.Object({
+  /** From 1. */
+  format: Type.Integer({ minimum: 1 }),
+  /** The newest version of Mergelog that has worked on it. */
+  version: Type.String(),
+})
+const isDataFormat = checkOf(DataFormat)
+
+export type DataFormat = Static<typeof DataFormat>
+
+const FIRST_FORMAT = 1
+
+/** What this program writes, and the highest that it knows. */
+export const OWN_FORMAT: DataFormat = { format: 1, version: VERSION }
+
+/** The data is of a version of Mergelog that this program does not know. */
+export class NewerData extends OperatorError {}
+
+/** The format of a data directory; undefined when it has none yet. @throws NewerData when nobody can tell */
+export async function dataFormatOf(dataDir: string): Promise<DataFormat | undefined> {
+  const file = join(dataDir, FORMAT_FILE)
+  const text = await unlessMissing(readFile(file, 'utf8'))
+  if (text === undefined) return undefined
+  try {
+    const value: unknown = JSON.parse(text)
+    if (isDataFormat(value)) return value
+  } catch {
+    // It is as damaged as one without its fields.
+  }
+  throw new NewerData(
+    `DATA_DIR: ${file} is damaged: put it back from a backup, or write {"format": ${OWN_FORMAT.format}, "version": "${OWN_FORMAT.version}"} into it when no newer version was here`,
+  )
+}
+
+/** @throws NewerData when `program` is too old for this data */
+export function requireKnownFormat(
+  where: string,
+  { format, version }: DataFormat,
+  program: DataFormat = OWN_FORMAT,
+): void {
+  if (format <= program.format) return
+  throw new NewerData(
+    `${where} has data format ${format} of Mergelog ${version}; this is Mergelog ${program.version}, which knows formats up to ${program.format}: start ${version} or a later version`,
+  )
+}
+
+/** For commands, which leave the format as it is. @throws NewerData */
+export async function refuseNewerData(dataDir: string): Promise<void> {
+  requireKnownFormat(
+    `DATA_DIR: ${dataDir}`,
+    (await dataFormatOf(dataDir)) ?? { ...OWN_FORMAT, format: FIRST_FORMAT },
+  )
+}
+
+/** Writes the format of a data directory. A crash leaves the file before it, or this one. */
+export async function writeDataFormat(dataDir: string, { format, version }: DataFormat): Promise<void> {
+  // Several servers may write it at the same time.
+  const draft = join(dataDir, `${FORMAT_FILE}.${process.pid}.${Math.random().toString(36).slice(2)}`)
+  const file = await open(draft, 'wx')
+  try {
+    await file.writeFile(`${JSON.stringify({ format, version })}\n`)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await rename(draft, join(dataDir, FORMAT_FILE))
+  await flush(dataDir)
+}
+
+/**
+ * Locks a data directory for a server and takes it up: from then on it has the format of `program`. A server that raises
+ * the format of a directory that it shares needs it for itself meanwhile, so that no older one works on it then.
+ *
+ * @param check runs under the lock, before anything is written; what it throws ends this
+ * @returns `unlock`, and what to say when another version was here before
+ * @throws NewerData, DataDirInUse, DataDirUnusable
+ */
+export async function takeUpDataDir(
+  dataDir: string,
+  hold: 'alone' | 'shared',
+  check: () => Promise<void>,
+  program: DataFormat = OWN_FORMAT,
+): Promise<{ unlock: () => void; news: string | undefined }> {
+  let before = await dataFormatOf(dataDir)
+  if (hold === 'shared' && before !== undefined && before.format < program.format) {
+    requireKnownFormat(`DATA_DIR: ${dataDir}`, before, program)
+    const release = lockDataDir(dataDir, 'alone')
+    try {
+      await check()
+      await writeDataFormat(dataDir, program)
+    } finally {
+      release()
+    }
+  }
+  const unlock = lockDataDir(dataDir, hold)
+  try {
+    await check()
+    // Read it again under the lock: another server may have raised it meanwhile.
+    const now = await dataFormatOf(dataDir)
+    if (now !== undefined) requireKnownFormat(`DATA_DIR: ${dataDir}`, now, program)
+    else if (!(await isUsed(dataDir))) before = program
+    if (now === undefined || now.format < program.format || isOlder(now.version, program.version)) {
+      await writeDataFormat(dataDir, program)
+    }
+    return { unlock, news: newsOf(before, program) }
+  } catch (error) {
+    unlock()
+    throw error
+  }
+}
+
+/** Whether there is data of a version that wrote no format. */
+const isUsed = (dataDir: string) => exists(join(dataDir, 'pushes'))
+
+function newsOf(before: DataFormat | undefined, program: DataFormat): string | undefined {
+  if (before === undefined) {
+    return `the data directory is of a version that wrote no data format; Mergelog ${program.version} takes it up with format ${program.format}`
+  }
+  if (before.format < program.format) {
+    return `Mergelog ${program.version} raises the data directory from format ${before.format} to ${program.format}; version ${before.version} can no longer start on it`
+  }
+  if (isOlder(before.version, program.version)) {
+    return `the data directory was last used by Mergelog ${before.version}; Mergelog ${program.version} takes it up, with the same data format`
+  }
+  if (isOlder(program.version, before.version)) {
+    return `the data directory was used by the newer Mergelog ${before.version}; its data format is known, and Mergelog ${program.version} goes on with it`
+  }
+  return undefined
+}
+
+/** Whether one version comes before another: `0.9.0` before `0.10.0`. Suffixes do not count. */
+function isOlder(one: string, other: string): boolean {
+  const numbers = (version: string) => version.split('-')[0]?.split('.').map(Number) ?? []
+  const [left, right] = [numbers(one), numbers(other)]
+  const at = right.findIndex((number, i) => number !== (left[i] ?? 0))
+  return at >= 0 && (left[at] ?? 0) < (right[at] ?? 0)
+}
