@@ -37,6 +37,7 @@ export const commentFold: Fold<CommentDocument> = foldOf({
     },
     CommentDeleted: () => undefined,
   },
+  begins: ['CommentAdded'],
   changes: {
     CommentEdited: (_, { data, metadata }) => ({ body: data.body, updatedAt: metadata.at }),
     AttachmentAdded: ({ attachments }, { data, metadata }) => ({

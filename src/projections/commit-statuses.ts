@@ -15,6 +15,7 @@ export const commitStatusFold: Fold<CommitStatusDocument> = foldOf({
   becomes: {
     CommitStatusPosted: (_, { data, metadata }) => ({ ...data, createdAt: metadata.at }),
   },
+  begins: ['CommitStatusPosted'],
 })
 
 /** The current checks of one commit, in short form. */

@@ -95,6 +95,7 @@ export const historyFold: Fold<HistoryDocument> = {
   },
   version: 3,
   handles: isInHistory,
+  begins: isInHistory,
   touches: (event) => (isInHistory(event) ? [`${event.position}`] : []),
   evolve: (_, event) => ({
     position: event.position,

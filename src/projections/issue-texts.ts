@@ -31,6 +31,7 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
     CommentEdited: (_, { data }) => commentTexts(data),
     CommentDeleted: () => undefined,
   },
+  begins: ['IssueOpened', 'PullRequestOpened', 'CommentAdded', 'CommentEdited'],
   changes: {
     TitleChanged: ({ body }, { data }) => parts(wordsOf(data.title), split(body)),
     BodyChanged: ({ title }, { data }) => parts(split(title), wordsOf(data.body)),

@@ -40,6 +40,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     IssueOpened: (_, event) => openedIssue(event),
     PullRequestOpened: (_, event) => openedIssue(event),
   },
+  begins: ['IssueOpened', 'PullRequestOpened'],
   onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     ...discussionChanges,

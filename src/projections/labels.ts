@@ -41,6 +41,7 @@ export const labelFold: Fold<LabelDocument> = foldOf({
     },
     LabelDeleted: () => undefined,
   },
+  begins: ['LabelCreated'],
   onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: { LabelEdited: (_, { data }) => data.changes },
   derived: ({ name }) => ({ nameKey: name.toLowerCase() }),

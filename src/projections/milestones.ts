@@ -54,6 +54,7 @@ export const milestoneFold: Fold<MilestoneDocument> = foldOf({
     },
     MilestoneDeleted: () => undefined,
   },
+  begins: ['MilestoneCreated'],
   onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     MilestoneEdited(milestone, { data: { changes }, metadata }) {

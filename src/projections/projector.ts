@@ -14,22 +14,15 @@ import {
 } from '../events/event-store.ts'
 import { BrokenFile } from '../sqlite.ts'
 import { createTurns } from '../turns.ts'
+import { foldBatch } from './fold-batch.ts'
 import { ReplacedMeanwhile } from './generations.ts'
-import { createGaps, type Gaps } from './log-gaps.ts'
-import { isPositionOfEvent, lastEventUpTo } from './log-positions.ts'
-import type { Poison, ReadModel } from './read-model.ts'
-import {
-  type Change,
-  type Changes,
-  type Checkpoint,
-  LostHold,
-  type MovedCheckpoint,
-  type ReadStore,
-  type Touched,
-} from './read-store.ts'
-import { eventsFor, readBatch } from './readable-events.ts'
+import { createModelStarts } from './model-starts.ts'
+import { createPositions, startOf } from './positions.ts'
+import type { ReadModel } from './read-model.ts'
+import { LostHold, type ReadStore, type Touched } from './read-store.ts'
+import { readBatch } from './readable-events.ts'
 import { createSharedModels, isFollowed, type Progress, type Sharing } from './shared-models.ts'
-import { reasonOf, stopModels } from './stopped-models.ts'
+import { stopModels } from './stopped-models.ts'
 import { createWaiters } from './waiters.ts'
 
 export interface ReadModelStatus {
@@ -73,8 +66,6 @@ export interface Projector {
    */
   exchange(model: string, replace: (position: Position) => Promise<Position>): Promise<void>
 }
-
-const NO_CHECKPOINTS: ReadonlyMap<string, Checkpoint> = new Map()
 
 /** All work of a projector shares this key, so it runs one at a time. */
 const TURN = 'batch'
@@ -123,9 +114,9 @@ export function createProjector(
   /** Runs batches and exchanges one at a time. */
   const inTurn = createTurns()
 
-  let endAtStart: Position = LOG_START
-  /** Exists while a model is made again from the first event: what the log lacks, the model lacks too. */
-  let gaps: Gaps | undefined
+  const positions = createPositions(progress, views, shared?.move, savePositions)
+  const starts = createModelStarts({ log, events, views, progress, positions })
+
   /** What the subscription has passed since it began. After the last event that came, only events of others are there. */
   let seen: Position = LOG_START
   /** The last event that came since the subscription began. */
@@ -143,146 +134,49 @@ export function createProjector(
   }
 
   async function prepare(): Promise<void> {
-    await views.prepare(models.map((model) => model.collection))
-    const checkpoints = new Map<Progress, Checkpoint>()
-    for (const p of progress) {
-      const checkpoint = await views.checkpoint(p.model.name)
-      if (checkpoint !== undefined) checkpoints.set(p, checkpoint)
-    }
-    // After the checkpoints: other servers may be moving them.
-    endAtStart = await events.lastPosition()
-    for (const [{ model }, { position }] of checkpoints) {
-      if (position <= endAtStart) continue
-      // The log was cut off, or is an older copy. The read models would skip new events up to the checkpoint without
-      // notice.
-      const problem = `it ends at position ${endAtStart}, and the read model ${model.name} holds events up to ${position}`
-      throw new BrokenFile('the log', problem)
-    }
+    const checkpoints = await starts.read()
     if (shared === undefined) {
-      for (const p of progress) await begin(p, checkpoints.get(p))
+      for (const p of progress) await starts.begin(p, checkpoints.get(p))
       return
     }
     // Nothing is remembered yet, so there is nothing to forget of what others have written.
     for (const [p, { position }] of checkpoints) Object.assign(p, { position, written: position })
-    await shared.take(begin).catch((error: unknown) => {
+    await shared.take(starts.begin).catch((error: unknown) => {
       // Another server has it now: this one follows.
       if (!(error instanceof LostHold)) throw error
     })
   }
 
-  /** Continues a read model at its checkpoint, if it is one of this fold. */
-  async function begin(p: Progress, checkpoint: Checkpoint | undefined): Promise<void> {
-    const { name, version, collection } = p.model
-    if (checkpoint?.version === version) {
-      p.position = checkpoint.position
-      return
-    }
-    // The fold is new or has changed: make its documents again from the first event.
-    if (checkpoint !== undefined)
-      log.info({ model: name }, 'the read model has changed: its documents are made again from the log')
-    await views.clear(collection)
-    await moveTo([], new Map([[name, { position: LOG_START, version }]]))
-    p.position = LOG_START
-    // The embedded log, which has no such problems, cannot lose events.
-    if (events.problems !== undefined) gaps ??= createGaps()
-  }
-
-  /**
-   * Writes documents and checkpoints, and calls `written` between them: another server that sees a checkpoint may send
-   * its client here. The embedded store writes both together.
-   */
-  async function moveTo(
-    changes: Changes,
-    checkpoints: ReadonlyMap<string, MovedCheckpoint>,
-    written = () => {},
-  ): Promise<void> {
-    if (shared === undefined) {
-      await views.apply(changes, checkpoints)
-      written()
-      return
-    }
-    await views.apply(changes, NO_CHECKPOINTS)
-    written()
-    await shared.move(checkpoints)
-  }
-
   async function project(batch: readonly RecordedEvent[]): Promise<void> {
     const end = batch.at(-1)
     if (end === undefined) return
-    const touched: Touched[] = []
-    const checkpoints = new Map<string, MovedCheckpoint>()
-    const moves: (() => void)[] = []
-    const poisoned: { p: Progress; poison: Poison }[] = []
     const read = readBatch(batch)
-    /** Folds for one read model after the other: the store writes the changes of one while the next one folds. */
-    async function* folded(position: Position): AsyncGenerator<Change[]> {
-      for (const p of running()) {
-        if (isFollowed(p)) continue
-        const own = eventsFor(p.model, read, p.position)
-        const advance = await p.model.advance(own.events, views)
-        touched.push(...advance.touched)
-        const poison = advance.poison ?? own.poison
-        const taken =
-          poison === undefined
-            ? position
-            : batch.findLast((e) => e.position < poison.event.position)?.position
-        // A position is never computed: a server takes only positions of events, to continue behind them.
-        const reached = Math.max(p.position, taken ?? LOG_START)
-        const stopped = poison && reasonOf(poison)
-        checkpoints.set(p.model.name, {
-          position: reached,
-          version: p.model.version,
-          ...(stopped && { stopped }),
-        })
-        moves.push(() => {
-          p.position = reached
-        })
-        if (poison !== undefined) poisoned.push({ p, poison })
-        if (advance.changes.length > 0) yield advance.changes
-      }
-      shared?.requireMember()
-    }
-    await moveTo(folded(end.position), checkpoints, () => applied(touched))
-    for (const move of moves) move()
+    const models = running().filter((p) => !isFollowed(p))
+    const { changes, touched, checkpoints, reached, poisoned } = foldBatch(batch, read, models, {
+      views,
+      together: views.shared !== undefined,
+      requireWriter: () => shared?.requireMember(),
+    })
+    const found = await startOf(changes)
+    if (found === undefined && checkpoints.size === 0) applied(touched)
+    else await positions.write(found ?? [], checkpoints, () => applied(touched))
+    for (const [p, position] of reached) p.position = position
     stopModels(log, poisoned)
     last = end.position
     shared?.add(read, last)
     answerWaiters()
-    noteGaps(batch, last)
+    positions.saveSoon()
+    starts.passed(batch, last)
   }
 
-  /** Says what the log lacks when the models that are made again have the events that it had at the start. */
-  function noteGaps(batch: readonly RecordedEvent[], position: Position): void {
-    if (gaps === undefined) return
-    for (const event of batch) gaps.next(event)
-    if (position < endAtStart) return
-    const lacks = gaps.found()
-    if (lacks.length > 0) log.warn({ lacks }, `the log lacks, and so do the read models: ${lacks.join('; ')}`)
-    gaps = undefined
-  }
-
-  /**
-   * Mends checkpoints that are not the position of an event, as earlier versions computed them. A server with gaps
-   * between its positions refuses to continue from there. Returns whether it mended one.
-   */
-  async function healed(refused: Position, error: unknown): Promise<boolean> {
-    if (refused === LOG_START || error instanceof StoreUnavailable) return false
-    const wrong = running().filter((p) => p.position === refused && !isFollowed(p))
+  /** Writes the checkpoints that were not worth a write before. */
+  async function savePositions(): Promise<void> {
     try {
-      if (wrong.length === 0 || (await isPositionOfEvent(events, refused))) return false
-      const names = wrong.map(({ model }) => model.name)
-      log.warn(
-        { models: names, position: refused },
-        'a checkpoint is not the position of an event: the log is read once, up to the event before it',
-      )
-      const position = await lastEventUpTo(events, refused, stopping.signal)
-      const mended = wrong.map(({ model: { name, version } }) => [name, { position, version }] as const)
-      await moveTo([], new Map(mended))
-      for (const p of wrong) p.position = position
-      return true
-    } catch (reason) {
-      log.warn({ err: reason }, 'a checkpoint could not be mended')
-      return false
+      await inTurn(TURN, positions.saveAll)
+    } catch (error) {
+      // It is tried again. Until then, nothing is wrong: the events after the checkpoints have changed nothing.
+      log.debug({ err: error }, 'checkpoints were not written')
+      if (error instanceof LostHold && !stopping.signal.aborted) await takeModels().catch(() => {})
     }
   }
 
@@ -315,7 +209,7 @@ export function createProjector(
           log.error({ err: error }, 'the read models stopped at a broken log')
           return
         }
-        if (await healed(after, error)) continue
+        if (await starts.healed(after, error, stopping.signal)) continue
         log.warn({ err: error }, 'the projector lost a store and tries again')
         await delay(RETRY_MS, undefined, { signal: stopping.signal }).catch(() => {})
       }
@@ -370,7 +264,7 @@ export function createProjector(
   /** Takes the models that nobody writes any more, and begins anew where they are. */
   async function takeModels(forced?: string): Promise<void> {
     await inTurn(TURN, async () => {
-      if (!(await shared?.take(begin, forced))) return
+      if (!(await shared?.take(starts.begin, forced))) return
       seen = LOG_START
       last = LOG_START
       beginAnew()
@@ -423,13 +317,15 @@ export function createProjector(
     },
     async stop() {
       stopping.abort()
+      positions.stop()
       await Promise.all([following, taking, looking])
+      await savePositions()
       // If this fails, the others take the models when they find out that this server is gone.
       await shared?.giveUp().catch(() => {})
       waiters.giveUp()
     },
     waitFor,
-    caughtUp: (timeoutMs) => waitFor(endAtStart, timeoutMs),
+    caughtUp: (timeoutMs) => waitFor(starts.endAtStart(), timeoutMs),
     current: () => shared?.current(),
     position: passed,
     async hold(name) {
@@ -448,6 +344,7 @@ export function createProjector(
         if (isFollowed(p)) throw new ReplacedMeanwhile(name)
         // Not before what came last: that does not come again.
         p.position = await replace(running().reduce((most, { position }) => Math.max(most, position), last))
+        positions.isSaved(name, p.position)
         delete p.stopped
         // If every model had stopped, the projector no longer followed the log.
         if (!stopping.signal.aborted) startFollowing()

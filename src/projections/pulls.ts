@@ -89,6 +89,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
       }
     },
   },
+  begins: ['PullRequestOpened'],
   onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     ...discussionChanges,

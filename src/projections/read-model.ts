@@ -14,6 +14,11 @@ export interface Fold<D extends object> {
   handles(event: { type: string }): boolean
   /** The ids of the documents that the event touches; none when it does not concern this model. */
   touches(event: Recorded<DomainEvent>): readonly string[]
+  /**
+   * Whether the next version of each document that the event touches does not depend on the one before. Such a document
+   * is not read: the store keeps a later version anyway. Without it, none is like that.
+   */
+  begins?(event: { type: string }): boolean
   /** The next version of one touched document; undefined when it does not exist or is deleted. */
   evolve(document: D | undefined, event: Recorded<DomainEvent>, id: string): D | undefined
 }
@@ -32,6 +37,8 @@ export interface FoldParts<D extends object, Becoming extends EventType, Changin
    * it.
    */
   becomes: DocumentHandlers<Becoming, NoInfer<D> | undefined, NoInfer<D> | undefined>
+  /** Events whose handlers in `becomes` do not look at the document before, and never delete it. */
+  begins?: readonly NoInfer<Becoming>[]
   /** Handlers that return the changed fields of an existing document. Without a document the event does nothing. */
   changes?: DocumentHandlers<Changing, NoInfer<D>, Partial<NoInfer<D>>>
   /** Fields that every event in `changes` sets, unless its own handler returns another value. */
@@ -54,10 +61,12 @@ export function foldOf<D extends object, Becoming extends EventType, Changing ex
   const isChanging = handledBy<Changing, Envelope>(changes)
   const isOwn = (event: { type: string }): event is RecordedOf<Becoming | Changing> =>
     isBecoming(event) || isChanging(event)
+  const beginning: ReadonlySet<string> = new Set(parts.begins)
   return {
     collection: { name, indexes, arrays, ...(partOf && { partOf }), ...(wordsIn && { wordsIn }) },
     version,
     handles: isOwn,
+    begins: ({ type }) => beginning.has(type),
     touches: (event: { type: string }) => (isOwn(event) ? parts.ids(event) : NONE),
     evolve(document, event: { type: string }, id) {
       if (isBecoming(event)) return handle(becomes, document, event, id)
@@ -118,6 +127,8 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
     async advance(events, store) {
       const touched: { event: Recorded<DomainEvent>; ids: readonly string[] }[] = []
       const ids = new Set<string>()
+      /** Documents whose first event of the batch does not begin them. */
+      const before: string[] = []
       let poison: Poison | undefined
       for (const event of events) {
         let own: readonly string[]
@@ -129,11 +140,15 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
         }
         if (own.length === 0) continue
         touched.push({ event, ids: own })
-        for (const id of own) ids.add(id)
+        const isBeginning = fold.begins?.(event) === true
+        for (const id of own) {
+          if (!isBeginning && !ids.has(id)) before.push(id)
+          ids.add(id)
+        }
       }
       const documents = new Map<string, Stored<D>>()
-      if (ids.size > 0) {
-        for (const stored of await store.getMany(collection, [...ids])) documents.set(stored.id, stored)
+      if (before.length > 0) {
+        for (const stored of await store.getMany(collection, before)) documents.set(stored.id, stored)
       }
       const bodies = new Map<string, { position: Position; body: D | undefined }>()
       const advanced = () => ({

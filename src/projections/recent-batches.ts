@@ -36,6 +36,21 @@ export function createRecentBatches(maxEvents = MAX_EVENTS) {
     trim(upTo: Position): void {
       while (batches[0] !== undefined && batches[0].last <= upTo) dropFirst()
     },
+    /**
+     * How far the events after a position touch no document of a model; and, if one does, the end of its batch. A model
+     * that has all events up to `after` then has all up to there.
+     */
+    untouched(model: ReadModel, after: Position): { upTo: Position; touchedBy?: Position } {
+      let upTo = after
+      if (after < from) return { upTo }
+      for (const { read, last } of batches) {
+        if (last <= after) continue
+        const { events, poison } = eventsFor(model, read, after)
+        if (poison !== undefined || model.touched(events)?.length !== 0) return { upTo, touchedBy: last }
+        upTo = last
+      }
+      return { upTo }
+    },
     /** The documents of a model that events after one position, up to another, touch. Undefined: any document. */
     touched(model: ReadModel, after: Position, upTo: Position): Touched[] | undefined {
       if (after < from) return undefined

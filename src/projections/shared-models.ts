@@ -1,7 +1,8 @@
 /**
  * Read models in a store that several servers share. Each model has one server that writes it, its holder: the
  * checkpoint names it, and the store takes the checkpoint from no other. The other servers follow: they read the
- * checkpoints, and forget the documents that events up to there have touched. So what a server remembers is never older
+ * checkpoints, and forget the documents that events up to there have touched. Where the next events touch no document of
+ * a model, they go on without the checkpoint: its holder writes it later. So what a server remembers is never older
  * than the checkpoints that it has read last.
  */
 import { setTimeout as delay } from 'node:timers/promises'
@@ -25,6 +26,8 @@ export interface Progress {
   /** The last event that queries of this server show. */
   position: Position
   stopped?: string
+  /** The end of a batch after the position that touches the model, if one is known. */
+  touchedBy?: Position
   /** How far another server has written the model; undefined while this server writes it. */
   written?: Position
   /** Where this server could not go on. Another one may be able to: it may be newer, and know the event. */
@@ -66,18 +69,32 @@ export function createSharedModels(
   const followed = () => progress.filter(isFollowed)
   const isSame = () => membership.self().id === incarnation
 
+  /**
+   * What touches nothing needs no writer: its checkpoint follows later, and this server knows from the fold that the
+   * documents are the same there.
+   */
+  function passUntouched(p: Progress): void {
+    if (p.stopped !== undefined || (p.touchedBy ?? LOG_START) > p.position) return
+    const { upTo, touchedBy } = recent.untouched(p.model, p.position)
+    p.position = upTo
+    if (touchedBy === undefined) delete p.touchedBy
+    else p.touchedBy = touchedBy
+  }
+
   /** Forgets what others have written, up to where the events have come. */
   function forgetWritten(): void {
     const touched: Touched[] = []
     let hasMoved = false
     for (const p of followed()) {
       const { model, position, written = LOG_START } = p
-      if (position >= written || written > delivered) continue
-      const own = recent.touched(model, position, written)
-      if (own === undefined) forget(model.collection.name)
-      else touched.push(...own)
-      p.position = written
-      hasMoved = true
+      if (position < written && written <= delivered) {
+        const own = recent.touched(model, position, written)
+        if (own === undefined) forget(model.collection.name)
+        else touched.push(...own)
+        p.position = written
+      }
+      passUntouched(p)
+      hasMoved ||= p.position > position
     }
     if (touched.length > 0) on.touched(touched)
     recent.trim(followed().reduce((least, { position }) => Math.min(least, position), delivered))

@@ -22,4 +22,5 @@ export const tokenFold: Fold<TokenDocument> = foldOf({
     },
     TokenDeleted: () => undefined,
   },
+  begins: ['TokenCreated'],
 })

@@ -7,6 +7,7 @@ import { createProjector } from '../../src/projections/projector.ts'
 import { type Fold, readModel } from '../../src/projections/read-model.ts'
 import type { Change, Changes, Collection, ReadStore, Touched } from '../../src/projections/read-store.ts'
 import { aContext, openStores } from '../stores.ts'
+import { until } from '../until.ts'
 
 interface Tally {
   count: number
@@ -268,6 +269,83 @@ t.test(
     t.same([await views.get(tallies, 'a'), await views.get(others, 'a')], [{ count: 5 }, { count: 5 }])
   },
 )
+
+t.test(
+  'events that change nothing for any read model cost no write; the checkpoints follow with the next change, after a while, or when the projector stops',
+  async (t) => {
+    const { events, views } = openStores(t)
+    let writes = 0
+    const counted: ReadStore = {
+      ...views,
+      apply(changes, checkpoints) {
+        writes += 1
+        return views.apply(changes, checkpoints)
+      },
+    }
+    const onlyB: Fold<Tally> = {
+      ...tally,
+      touches: (event) => (event.type === 'NumberTaken' && event.data.sequence === 'b' ? ['b'] : []),
+    }
+    const quiet: Fold<Tally> = { ...onlyB, collection: others, handles: () => false, touches: () => [] }
+    const folds = [onlyB, quiet]
+    const saved = async () =>
+      [...(await views.checkpoints(['tallies', 'others'])).values()].map(({ position }) => position)
+    const first = project(events, counted, folds)
+    await first.start()
+    const atStart = writes
+    const [one, change] = [await take(events, 'a', 5), await take(events, 'b')]
+    t.equal(await first.waitFor(change.position, 5000), true)
+    t.same(
+      first.status().map(({ position }) => position),
+      [change.position, change.position],
+    )
+    t.equal((await views.checkpoint('tallies'))?.position, change.position, 'written with the change')
+    t.ok(one.position < change.position && writes - atStart <= 2, `${writes - atStart} writes`)
+    const later = await take(events, 'a')
+    await until('the checkpoints follow', async () => (await saved()).every((p) => p === later.position))
+    const last = await take(events, 'a')
+    t.equal(await first.waitFor(last.position, 5000), true)
+    await first.stop()
+    t.same(await saved(), [last.position, last.position])
+
+    // As after a kill: events that change nothing come again.
+    await views.apply([], new Map([['tallies', { position: change.position, version: 1 }]]))
+    const second = project(events, counted, folds)
+    await second.start()
+    t.teardown(() => second.stop())
+    t.equal(await second.waitFor(last.position, 5000), true)
+    t.same(await views.get(tallies, 'b'), { count: 1 })
+  },
+)
+
+t.test('a document that an event begins is not read; a later version of it stays', async (t) => {
+  const { events, views } = openStores(t)
+  const begun: Fold<Tally> = {
+    ...tally,
+    begins: () => true,
+    evolve: (_, { revision }) => ({ count: revision }),
+  }
+  const unread: ReadStore = {
+    ...views,
+    getMany: () => Promise.reject(new Error('it was read')),
+  }
+  const { position } = await take(events, 'a', 2)
+  const first = project(events, unread, [begun])
+  await first.start()
+  t.equal(await first.waitFor(position, 5000), true)
+  await first.stop()
+  t.same(await views.get(tallies, 'a'), { count: 1 })
+  // A crash came before the checkpoint, and more was written.
+  await views.apply(
+    [{ op: 'put', collection: tallies, id: 'a', position: position + 1, body: { count: 2 } }],
+    new Map([['tallies', { position: 0, version: 1 }]]),
+  )
+  const second = project(events, unread, [begun])
+  await second.start()
+  t.teardown(() => second.stop())
+  t.equal(await second.waitFor(position, 5000), true)
+  t.same(await views.get(tallies, 'a'), { count: 2 })
+})
 
 /** A projector, and the ids of the documents that it reported as touched: caches drop them. */
 function recording(events: EventStore, views: ReadStore) {

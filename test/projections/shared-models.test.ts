@@ -185,6 +185,26 @@ t.test('one of each: when the server that writes is gone, another one goes on wh
   t.equal(await other.count('a'), 5)
 })
 
+t.test(
+  'a server that follows passes events that touch nothing, though the writer has not moved its checkpoint',
+  async (t) => {
+    const { events, double, server } = await startStores(t)
+    const [writer, follower] = [await server(), await server()]
+    const { position } = await take(events, 'a')
+    await Promise.all([writer, follower].map(({ projector }) => projector.waitFor(position, 5000)))
+    // No checkpoint can move.
+    double.fail({ command: 'update', times: 2, with: { code: 13, codeName: 'Unauthorized' } })
+    const abandoned: DomainEvent = { type: 'CreationAbandoned', data: { key: 'k' } }
+    const none = await append(events, aContext(), 'issue-1.1', 'abandon', [abandoned], 'any')
+    t.equal(await follower.projector.waitFor(none.position, 10_000), true)
+    const at = await writer.generations.current.shared?.read([tallies.name])
+    t.equal(at?.get(tallies.name)?.position, position)
+    const last = await take(events, 'a')
+    t.equal(await follower.projector.waitFor(last.position, 10_000), true)
+    t.same([await follower.count('a'), await writer.count('a')], [2, 2])
+  },
+)
+
 t.test('a server that stops gives up what it writes', async (t) => {
   const { events, server } = await startStores(t)
   const [one, other] = [await server(), await server()]

@@ -1,0 +1,82 @@
+/** Folds a batch of the log for the read models that this server writes. */
+import { LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
+import type { Advance, Poison } from './read-model.ts'
+import type { Change, MovedCheckpoint, ReadStore, Touched } from './read-store.ts'
+import { eventsFor, type ReadBatch } from './readable-events.ts'
+import type { Progress } from './shared-models.ts'
+import { reasonOf } from './stopped-models.ts'
+
+/** What a batch comes to. It is complete when all its changes were taken. */
+export interface FoldedBatch {
+  /** The changed documents of each read model, one after the other. */
+  changes: AsyncGenerator<Change[], void>
+  touched: Touched[]
+  /**
+   * Where the changed models are then, to be written with the changes. Nothing changes for the others: to fold the
+   * batch again for them is harmless, so it is enough to know their positions here.
+   */
+  checkpoints: Map<string, MovedCheckpoint>
+  /** The positions of all models, for when the batch is written. */
+  reached: Map<Progress, Position>
+  poisoned: { p: Progress; poison: Poison }[]
+}
+
+const NOTHING: Advance = { changes: [], touched: [] }
+
+interface Folding {
+  views: Pick<ReadStore, 'getMany'>
+  /**
+   * A store that is a round trip away is asked for the documents of all models at once. Otherwise one model folds after the
+   * other, while the store writes the changes of the one before.
+   */
+  together: boolean
+  /** Called before changes are written. @throws LostHold when this server may not write any more */
+  requireWriter(): void
+}
+
+export function foldBatch(
+  batch: readonly RecordedEvent[],
+  read: ReadBatch,
+  models: readonly Progress[],
+  { views, together, requireWriter }: Folding,
+): FoldedBatch {
+  const end = batch.at(-1)?.position ?? LOG_START
+  const touched: Touched[] = []
+  const checkpoints = new Map<string, MovedCheckpoint>()
+  const reached = new Map<Progress, Position>()
+  const poisoned: { p: Progress; poison: Poison }[] = []
+
+  async function advance({ model, position }: Progress): Promise<Advance> {
+    const { events, poison } = eventsFor(model, read, position)
+    const advanced = events.length === 0 ? NOTHING : await model.advance(events, views)
+    return poison === undefined ? advanced : { poison, ...advanced }
+  }
+
+  function note(p: Progress, { changes, touched: own, poison }: Advance): void {
+    touched.push(...own)
+    // A position is never computed: a server takes only positions of events, to continue behind them.
+    const taken = poison ? batch.findLast((e) => e.position < poison.event.position)?.position : end
+    const position = Math.max(p.position, taken ?? LOG_START)
+    reached.set(p, position)
+    if (poison !== undefined) poisoned.push({ p, poison })
+    if (changes.length === 0 && poison === undefined) return
+    const stopped = poison && reasonOf(poison)
+    const { name, version } = p.model
+    checkpoints.set(name, { position, version, ...(stopped && { stopped }) })
+  }
+
+  async function* changes(): AsyncGenerator<Change[], void> {
+    const begun = together ? models.map(advance) : []
+    // Each is awaited in its turn, unless an earlier one fails.
+    for (const one of begun) one.catch(() => {})
+    for (const [i, p] of models.entries()) {
+      const advanced = await (begun[i] ?? advance(p))
+      note(p, advanced)
+      if (advanced.changes.length === 0) continue
+      requireWriter()
+      yield advanced.changes
+    }
+  }
+
+  return { changes: changes(), touched, checkpoints, reached, poisoned }
+}

@@ -1,0 +1,113 @@
+/** Where read models go on: at their checkpoints, or at the first event when their fold is new. */
+import type { FastifyBaseLogger } from 'fastify'
+import {
+  type EventStore,
+  LOG_START,
+  type Position,
+  type RecordedEvent,
+  StoreUnavailable,
+} from '../events/event-store.ts'
+import { BrokenFile } from '../sqlite.ts'
+import { createGaps, type Gaps } from './log-gaps.ts'
+import { isPositionOfEvent, lastEventUpTo } from './log-positions.ts'
+import type { createPositions } from './positions.ts'
+import type { Checkpoint, ReadStore } from './read-store.ts'
+import { isFollowed, type Progress } from './shared-models.ts'
+
+interface Starting {
+  log: FastifyBaseLogger
+  events: EventStore
+  views: ReadStore
+  progress: readonly Progress[]
+  positions: ReturnType<typeof createPositions>
+}
+
+export function createModelStarts({ log, events, views, progress, positions }: Starting) {
+  let endAtStart: Position = LOG_START
+  /** Exists while a model is made again from the first event: what the log lacks, the model lacks too. */
+  let gaps: Gaps | undefined
+
+  return {
+    /** The last event of the log at the start. */
+    endAtStart: () => endAtStart,
+
+    /**
+     * Prepares the collections and reads the checkpoints.
+     * @throws BrokenFile when the log ends before one of them
+     */
+    async read(): Promise<Map<Progress, Checkpoint>> {
+      await views.prepare(progress.map(({ model }) => model.collection))
+      const checkpoints = new Map<Progress, Checkpoint>()
+      for (const p of progress) {
+        const checkpoint = await views.checkpoint(p.model.name)
+        if (checkpoint !== undefined) checkpoints.set(p, checkpoint)
+      }
+      // After the checkpoints: other servers may be moving them.
+      endAtStart = await events.lastPosition()
+      for (const [{ model }, { position }] of checkpoints) {
+        if (position <= endAtStart) continue
+        // The log was cut off, or is an older copy. The read models would skip new events up to the checkpoint without
+        // notice.
+        const problem = `it ends at position ${endAtStart}, and the read model ${model.name} holds events up to ${position}`
+        throw new BrokenFile('the log', problem)
+      }
+      return checkpoints
+    },
+
+    /** Continues a read model at its checkpoint, if it is one of this fold. */
+    async begin(p: Progress, checkpoint: Checkpoint | undefined): Promise<void> {
+      const { name, version, collection } = p.model
+      if (checkpoint?.version === version) {
+        p.position = checkpoint.position
+        positions.isSaved(name, p.position)
+        return
+      }
+      // The fold is new or has changed: make its documents again from the first event.
+      if (checkpoint !== undefined)
+        log.info({ model: name }, 'the read model has changed: its documents are made again from the log')
+      await views.clear(collection)
+      await positions.write([], new Map([[name, { position: LOG_START, version }]]))
+      p.position = LOG_START
+      // The embedded log, which has no such problems, cannot lose events.
+      if (events.problems !== undefined) gaps ??= createGaps()
+    },
+
+    /** Says what the log lacks when the models that are made again have the events that it had at the start. */
+    passed(batch: readonly RecordedEvent[], position: Position): void {
+      if (gaps === undefined) return
+      for (const event of batch) gaps.next(event)
+      if (position < endAtStart) return
+      const lacks = gaps.found()
+      if (lacks.length > 0)
+        log.warn({ lacks }, `the log lacks, and so do the read models: ${lacks.join('; ')}`)
+      gaps = undefined
+    },
+
+    /**
+     * Mends checkpoints that are not the position of an event, as earlier versions computed them. A server with gaps
+     * between its positions refuses to continue from there. Returns whether it mended one.
+     */
+    async healed(refused: Position, error: unknown, signal: AbortSignal): Promise<boolean> {
+      if (refused === LOG_START || error instanceof StoreUnavailable) return false
+      const wrong = progress.filter(
+        (p) => p.stopped === undefined && p.position === refused && !isFollowed(p),
+      )
+      try {
+        if (wrong.length === 0 || (await isPositionOfEvent(events, refused))) return false
+        const names = wrong.map(({ model }) => model.name)
+        log.warn(
+          { models: names, position: refused },
+          'a checkpoint is not the position of an event: the log is read once, up to the event before it',
+        )
+        const position = await lastEventUpTo(events, refused, signal)
+        const mended = wrong.map(({ model: { name, version } }) => [name, { position, version }] as const)
+        await positions.write([], new Map(mended))
+        for (const p of wrong) p.position = position
+        return true
+      } catch (reason) {
+        log.warn({ err: reason }, 'a checkpoint could not be mended')
+        return false
+      }
+    },
+  }
+}
