@@ -3,13 +3,18 @@ import { readFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { pino } from 'pino'
 import { serveParent } from './child.ts'
+import { type Held, profileLoop } from './loop-holders.ts'
 
 export interface ServerReady {
   url: string
   grpcAddress: string
 }
 
-export type ServerQuestion = { what: 'recovered' } | { what: 'memory' } | { what: 'loop delay' }
+export type ServerQuestion =
+  | { what: 'recovered' }
+  | { what: 'memory' }
+  | { what: 'loop delay' }
+  | { what: 'loop holders' }
 
 export interface Recovered {
   /** Milliseconds from the start until the read models were current. */
@@ -27,6 +32,8 @@ export interface LoopDelay {
   max: number
   /** The most without the time in which other processes had the processor; undefined where the system cannot tell. */
   held: number | undefined
+  /** How long this process had processors meanwhile, all of its threads together. */
+  processor: number
 }
 
 // Measure the build, as in production, not the sources through a loader.
@@ -54,6 +61,10 @@ function waitedForProcessor(): number | undefined {
   }
 }
 
+/** A turn of the loop that is as long is explained, when anybody asks. */
+const HOLDS_MS = 10
+const holders = process.env.PROFILE_LOOP === undefined ? undefined : await profileLoop()
+
 let held: number | undefined
 let before = { at: performance.now(), waited: waitedForProcessor() }
 setInterval(() => {
@@ -61,20 +72,25 @@ setInterval(() => {
   if (now.waited !== undefined && before.waited !== undefined) {
     const late = now.at - before.at - RESOLUTION_MS - (now.waited - before.waited)
     held = Math.max(held ?? 0, late)
+    if (late > HOLDS_MS) holders?.note(late, now.at - before.at)
   }
   before = now
 }, RESOLUTION_MS).unref()
 
+let lastUsage = process.cpuUsage()
+
 function loopDelay(): LoopDelay {
   // The histogram has the times between two ticks.
   const [p99, max] = [loop.percentile(99), loop.max].map((ns) => Math.max(0, ns / 1e6 - RESOLUTION_MS))
-  const delays = { p99: p99 ?? 0, max: max ?? 0, held }
+  const { user, system } = process.cpuUsage(lastUsage)
+  lastUsage = process.cpuUsage()
+  const delays = { p99: p99 ?? 0, max: max ?? 0, held, processor: (user + system) / 1000 }
   loop.reset()
   held = undefined
   return delays
 }
 
-async function answerTo({ what }: ServerQuestion): Promise<Recovered | Memory | LoopDelay> {
+async function answerTo({ what }: ServerQuestion): Promise<Recovered | Memory | LoopDelay | Held[]> {
   switch (what) {
     case 'recovered':
       return await recovered
@@ -82,6 +98,8 @@ async function answerTo({ what }: ServerQuestion): Promise<Recovered | Memory | 
       return { peak: process.resourceUsage().maxRSS / 1024 }
     case 'loop delay':
       return loopDelay()
+    case 'loop holders':
+      return (await holders?.holders(8)) ?? []
   }
 }
 

@@ -1,15 +1,16 @@
 /**
- * `npm run hostile [-- --quick] [--only "bodies that never come,…"]`: attacks a server while honest clients work on it.
+ * `npm run hostile [-- --quick] [--only "bodies that never come,…"] [--holders]`: attacks a server while honest clients work on it.
  * For each attack it prints how long the honest ones waited, beside how long they wait when nobody attacks, and how late
- * the server's event loop was. It does not fail when a goal is missed.
+ * the server's event loop was; with `--holders` also what held it. It does not fail when a goal is missed.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { AttackQuestion } from '../attack-process.ts'
 import { startChild } from '../child.ts'
 import { environmentOf } from '../log.ts'
+import type { Held } from '../loop-holders.ts'
 import type { LoopDelay, Memory, ServerReady } from '../server-process.ts'
 import { milliseconds, percentile, printTable, type Row, ratioRow } from '../table.ts'
 import { ATTACKS } from './attacks.ts'
@@ -20,7 +21,11 @@ const GOAL = 3
 const GOAL_LOOP_MS = 20
 
 const { values: options } = parseArgs({
-  options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } },
+  options: {
+    quick: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    holders: { type: 'boolean', default: false },
+  },
 })
 const names = Object.keys(ATTACKS)
 const only = options.only?.split(',').map((name) => name.trim())
@@ -61,8 +66,26 @@ const loopRow = (phase: string, { p99, max, held }: LoopDelay): Row => ({
   met: (held ?? max) < GOAL_LOOP_MS,
 })
 
+/** How long all processors of the machine have been busy, in milliseconds. */
+const busyMs = () =>
+  cpus().reduce((sum, { times: { user, nice, sys, irq } }) => sum + user + nice + sys + irq, 0)
+
+/** What of the machine the server itself took: the rest is git, the attackers, the honest clients and strangers' work. */
+function processorRow(
+  phase: string,
+  { wall, busy, server }: { wall: number; busy: number; server: number },
+): Row {
+  const percent = (ms: number) => `${Math.round((100 * ms) / wall)} %`
+  const work = `${phase}: processors`
+  const measured = `${percent(busy)} of ${cpus().length}00 %, the server ${percent(server)}`
+  return { work, measured, ceiling: '', ratio: undefined, goal: '', met: undefined }
+}
+
 async function run(directory: string): Promise<Row[]> {
-  const environment = environmentOf(join(directory, 'data'))
+  const environment = {
+    ...environmentOf(join(directory, 'data')),
+    ...(options.holders && { PROFILE_LOOP: '1' }),
+  }
   const server = await startChild<ServerReady>('server', environment)
   const attacker = await startChild<object>('attack')
   const stage: Stage = {
@@ -76,10 +99,18 @@ async function run(directory: string): Promise<Row[]> {
   async function phase(name: string, attacks: readonly string[]) {
     await attacker.ask<object>({ stage, names: attacks } satisfies AttackQuestion)
     await server.ask<LoopDelay>({ what: 'loop delay' })
+    const before = { at: performance.now(), busy: busyMs() }
     const waited = await behaveWell(stage, name.replaceAll(/\W+/g, '-'), seconds)
+    const processors = { wall: performance.now() - before.at, busy: busyMs() - before.busy }
     const delays: LoopDelay = await server.ask({ what: 'loop delay' })
+    if (options.holders) {
+      for (const { ms, stacks } of await server.ask<Held[]>({ what: 'loop holders' })) {
+        console.error(`${name}: held ${milliseconds(ms)}`)
+        for (const [stack, part] of stacks) console.error(`  ${milliseconds(part)} ${stack}`)
+      }
+    }
     await attacker.ask<object>({ stage, names: [] } satisfies AttackQuestion)
-    return { waited, delays }
+    return { waited, delays, processors: { ...processors, server: delays.processor } }
   }
 
   await phase('warm up', [])
@@ -91,8 +122,8 @@ async function run(directory: string): Promise<Row[]> {
     // Right before the attack: other work on the machine comes and goes.
     const alone = await phase(`before ${name}`, [])
     if (rows.length === 0) rows.push(loopRow('nobody attacks', alone.delays))
-    const { waited, delays } = await phase(name, attacks)
-    rows.push(...rowsOf(name, alone.waited, waited), loopRow(name, delays))
+    const { waited, delays, processors } = await phase(name, attacks)
+    rows.push(...rowsOf(name, alone.waited, waited), loopRow(name, delays), processorRow(name, processors))
   }
   const { peak }: Memory = await server.ask({ what: 'memory' })
   const measured = `${Math.round(peak)} MB`

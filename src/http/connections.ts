@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
+import { workInTurn } from '../long-work.ts'
 import { createShares, type ShareLimits } from './shares.ts'
 
 interface Connection {
@@ -97,20 +98,21 @@ export function limitConnections(
   })
 
   // The answers must have the order of the requests anyway. An answer that waits for another one would only take memory.
-  app.addHook('onRequest', ({ raw: { socket } }, { raw: answer }, done) => {
+  app.addHook('onRequest', ({ ip, raw: { socket } }, { raw: answer }, done) => {
     const connection = connections.get(socket)
     if (connection === undefined) return done()
+    const begin = () => workInTurn(networkOf(ip), done)
     answer.once('close', () => {
       const next = socket.destroyed ? undefined : connection.held.shift()
       if (next === undefined) connection.isBusy = false
       else next()
     })
     if (connection.isBusy) {
-      connection.held.push(done)
+      connection.held.push(begin)
       return
     }
     connection.isBusy = true
-    done()
+    begin()
   })
 
   // Otherwise closing waits a minute for the first or the next request of each.

@@ -1,5 +1,7 @@
 /** Reads bodies of JSON, and limits how deeply they are nested. */
 import type { FastifyInstance } from 'fastify'
+import { networkOf } from '../address-ranges.ts'
+import { workInTurn } from '../long-work.ts'
 import { Refused, refuse } from '../refusal.ts'
 
 /** Deeper than any body that we ask for. Functions that call themselves for each level can work on such a value. */
@@ -12,14 +14,15 @@ const MAX_DEPTH = 32
 export function parseJsonBodies(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
   app.removeContentTypeParser('application/json')
-  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
-    const text = body.toString()
-    if (text === '') return done(null, undefined)
-    if (isDeeperThan(text, MAX_DEPTH)) {
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    if (body.length === 0) return done(null, undefined)
+    // Many bodies may be complete in one turn of the event loop, and what a request does comes right after it.
+    workInTurn(networkOf(request.ip), () => {
+      const text = body.toString()
+      if (!isDeeperThan(text, MAX_DEPTH)) return parse(request, text, done)
       const reason = `body: is nested more than ${MAX_DEPTH} levels deep`
-      return done(new Refused(refuse.invalid(reason, [reason])))
-    }
-    return parse(request, text, done)
+      done(new Refused(refuse.invalid(reason, [reason])))
+    })
   })
 }
 

@@ -4,8 +4,11 @@ import { type Element, isElement } from './filter.ts'
 import type { AnyCollection } from './read-store.ts'
 import { arrayTable } from './sqlite-query.ts'
 
-/** The most elements of an array that one statement writes. */
-const CHUNK_SIZE = 1000
+/**
+ * The most elements of an array that one statement writes, in their order: neighbours in the tables are written together.
+ * The words of a text of 65,000 Chinese characters take half of the time that they took in their own order.
+ */
+const CHUNK_SIZE = 100_000
 
 /** A document whose arrays may have changed. It has no `before` when it is new, and no `after` when it is deleted. */
 export interface ArrayChange {
@@ -35,13 +38,13 @@ export function writeArrays(run: Run, collection: AnyCollection, changes: readon
 const LIST = '(SELECT value FROM json_each(?))'
 
 const ofDocuments = (table: string) => ({
-  add: `INSERT OR IGNORE INTO ${table} (field, id, value) SELECT ?, ?, value FROM json_each(?)`,
+  add: `INSERT OR IGNORE INTO ${table} (field, id, value) SELECT ?, ?, value FROM json_each(?) ORDER BY value`,
   remove: [`DELETE FROM ${table} WHERE field = ? AND id = ? AND value IN ${LIST}`],
 })
 
 const ofParts = (table: string) => ({
   add: `INSERT INTO ${table} (field, owner, value, n) SELECT ?, ?, value, 1 FROM json_each(?) WHERE true
-    ON CONFLICT DO UPDATE SET n = n + 1`,
+    ORDER BY value ON CONFLICT DO UPDATE SET n = n + 1`,
   remove: [
     `UPDATE ${table} SET n = n - 1 WHERE field = ? AND owner = ? AND value IN ${LIST}`,
     `DELETE FROM ${table} WHERE field = ? AND owner = ? AND value IN ${LIST} AND n <= 0`,

@@ -1,8 +1,7 @@
-/** Passwords as scrypt hashes. Hashing is slow on purpose, so running and waiting hashes are limited in number. */
-import { type BinaryLike, randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
-import { promisify } from 'node:util'
+/** Passwords as scrypt hashes. Hashing is slow on purpose, so those that wait for it are limited in number. */
+import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { Refused, refuse } from '../refusal.ts'
-import { createSlots } from '../turns.ts'
+import { scryptHash } from './hashing-thread.ts'
 
 export const MIN_PASSWORD = 8
 /** In characters. It limits the work of normalizing and hashing a password. */
@@ -14,8 +13,6 @@ type Cost = typeof COST
 const SALT_BYTES = 16
 const HASH_BYTES = 32
 
-/** Two of libuv's four threads: two stay free for files and DNS. */
-const slots = createSlots(2)
 const MAX_WAITING = 100
 let waiting = 0
 
@@ -29,8 +26,8 @@ export async function hashPassword(password: string, cost: Cost = COST): Promise
   return storedForm(cost, salt, hash)
 }
 
-function storedForm({ N, r, p }: Cost, salt: Buffer, hash: Buffer): string {
-  return ['scrypt', N, r, p, salt.toString('base64'), hash.toString('base64')].join('$')
+function storedForm({ N, r, p }: Cost, salt: Buffer, hash: Uint8Array): string {
+  return ['scrypt', N, r, p, salt.toString('base64'), Buffer.from(hash).toString('base64')].join('$')
 }
 
 /** Whether the password is right. The time it takes does not show how much of it is right. */
@@ -48,18 +45,16 @@ export async function isPassword(password: string, stored: string): Promise<bool
 /** A hash of no password, for unknown logins: checking it takes as long as checking a real one. */
 export const DUMMY_HASH = storedForm(COST, randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
 
-const scryptAsync = promisify<BinaryLike, BinaryLike, number, ScryptOptions, Buffer>(scrypt)
-
-async function derive(password: string, salt: Buffer, length: number, cost: Cost): Promise<Buffer> {
+async function derive(password: string, salt: Buffer, length: number, cost: Cost): Promise<Uint8Array> {
   if (waiting >= MAX_WAITING)
     throw new Refused(refuse.tooManyRequests('too many passwords to check; try again'))
   waiting += 1
-  const give = await slots.take()
   try {
     // Keyboards and clients may send the same characters in different Unicode forms.
-    return await scryptAsync(password.normalize('NFKC'), salt, length, { ...cost, maxmem: 64 * 1024 * 1024 })
+    const normal = password.normalize('NFKC')
+    const options = { ...cost, maxmem: 64 * 1024 * 1024 }
+    return await scryptHash({ password: normal, salt, length, options })
   } finally {
     waiting -= 1
-    give()
   }
 }

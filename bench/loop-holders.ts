@@ -1,0 +1,95 @@
+/** Finds what holds the event loop of this process: a profile, and the turns of the loop that were long. */
+import { Session } from 'node:inspector/promises'
+
+/** One turn of the loop that was long. */
+export interface Held {
+  ms: number
+  /** The stacks that it was in, innermost function first, with the milliseconds in each; the longest first. */
+  stacks: [stack: string, ms: number][]
+}
+
+/** Functions of a stack that are shown. */
+const DEPTH = 8
+const STACKS = 4
+const SAMPLING_US = 500
+
+/** Both are in milliseconds of the clock that a profile has. */
+interface Turn {
+  from: number
+  to: number
+  held: number
+}
+
+export async function profileLoop() {
+  const session = new Session()
+  session.connect()
+  await session.post('Profiler.enable')
+  await session.post('Profiler.setSamplingInterval', { interval: SAMPLING_US })
+  await session.post('Profiler.start')
+  let turns: Turn[] = []
+  let isAsked = false
+  return {
+    /** Notes a turn of `held` milliseconds that ends now. */
+    note(held: number, wall: number): void {
+      // This turn began with the question before it.
+      if (isAsked) {
+        isAsked = false
+        return
+      }
+      const to = Number(process.hrtime.bigint()) / 1e6
+      turns.push({ from: to - wall, to, held })
+    },
+    /** What held the loop since the last call, the longest turns first. */
+    async holders(count: number): Promise<Held[]> {
+      const { profile } = await session.post('Profiler.stop')
+      await session.post('Profiler.start')
+      const longest = turns.sort((a, b) => b.held - a.held).slice(0, count)
+      turns = []
+      isAsked = true
+      const nodes = new Map(profile.nodes.map((node) => [node.id, node]))
+      const parents = new Map(
+        profile.nodes.flatMap(({ id, children = [] }) => children.map((child) => [child, id])),
+      )
+      function stackOf(id: number): string {
+        const names: string[] = []
+        for (
+          let at: number | undefined = id;
+          at !== undefined && names.length < DEPTH;
+          at = parents.get(at)
+        ) {
+          const { functionName, url, lineNumber } = nodes.get(at)?.callFrame ?? {
+            functionName: '?',
+            url: '',
+            lineNumber: 0,
+          }
+          if (functionName === '(root)') break
+          names.push(
+            `${functionName || '(anonymous)'} ${url.replace(/^.*\/(dist|node_modules)\//, '')}:${lineNumber + 1}`,
+          )
+        }
+        return names.join(' < ')
+      }
+      const { samples = [], timeDeltas = [], startTime } = profile
+      const found = longest.map(() => new Map<number, number>())
+      let at = startTime / 1000
+      samples.forEach((id, i) => {
+        const ms = (timeDeltas[i] ?? 0) / 1000
+        at += ms
+        longest.forEach(({ from, to }, n) => {
+          if (at < from || at > to) return
+          const stacks = found[n]
+          // What a sample shows holds until the next one.
+          const next = (timeDeltas[i + 1] ?? 0) / 1000
+          stacks?.set(id, (stacks.get(id) ?? 0) + next)
+        })
+      })
+      return longest.map(({ held }, n) => ({
+        ms: held,
+        stacks: [...(found[n] ?? [])]
+          .sort((a, b) => b[1] - a[1])
+          .slice(0, STACKS)
+          .map(([id, ms]): [string, number] => [stackOf(id), ms]),
+      }))
+    },
+  }
+}
