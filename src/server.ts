@@ -36,7 +36,7 @@ import { createViews, READ_MODELS } from './projections/views.ts'
 import { createOpenRequests } from './rights/open-requests.ts'
 import { secretCollections } from './rights/secrets.ts'
 import type { Services } from './services.ts'
-import { openEvents, openNodes, openReadStores } from './stores.ts'
+import { openEvents, openNodes, openReadStores, withOpenTexts } from './stores.ts'
 import { createUpgradeAnswers } from './upgrade/answers.ts'
 import { startGrpc } from './upgrade/grpc-server.ts'
 import { VERSION } from './version.ts'
@@ -126,8 +126,8 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   const { signal } = stopping
   // Each rebuilt model waits with a listener to be freed. Without this, Node would warn about a leak.
   setMaxListeners(0, signal)
-  const events = await openEvents(config)
-  if (config.eventStoreUrl === undefined) await requireReadableEnd(events)
+  const stored = await openEvents(config)
+  if (config.eventStoreUrl === undefined) await requireReadableEnd(stored)
   let isRecovered = false
   const {
     nodes,
@@ -139,6 +139,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     takeOver: (key) => takeOverTurn(services, key),
   })
   const { generations, readStore, secrets } = await openReadStores(config, nodes)
+  const events = withOpenTexts(stored, secrets, log)
   const views = createViews(readStore, (model) =>
     projector.status().some(({ name, stopped }) => name === model && stopped !== undefined),
   )
@@ -165,6 +166,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     config,
     log,
     events,
+    texts: events,
     readStore,
     views,
     secrets,
@@ -194,6 +196,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   )
 
   await secrets.prepare(secretCollections)
+  await events.keys.ahead()
   await projector.start()
   await recoverPushes(services)
   const newAdminPassword = await ensureSiteAdmin(services)

@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { AttachmentFiles } from './attachments/files.ts'
 import type { Config } from './config.ts'
 import type { EventStore } from './events/event-store.ts'
+import type { SealedStore } from './events/sealed-store.ts'
 import type { GitLimits } from './git/limits.ts'
 import type { PushJournal } from './git/push-journal.ts'
 import type { Nodes } from './nodes/nodes.ts'
@@ -16,7 +17,10 @@ import type { InTurn } from './turns.ts'
 export interface Services {
   config: Config
   log: FastifyBaseLogger
+  /** The log, with its texts open. */
   events: EventStore
+  /** The same log as it is stored, and the keys of its texts. */
+  texts: Pick<SealedStore, 'stored' | 'keys' | 'forget'>
   /** The store of the read models. Use it only for health checks; queries go through `views`. */
   readStore: ReadStore
   views: Views

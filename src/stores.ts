@@ -3,16 +3,19 @@ import { join } from 'node:path'
 import { type Config, isShared } from './config.ts'
 import { DataDirInUse } from './data-lock.ts'
 import type { EventStore } from './events/event-store.ts'
+import { type SealedStore, sealTexts } from './events/sealed-store.ts'
 import { openSqliteEventStore } from './events/sqlite.ts'
 import { writtenBy } from './events/written-by.ts'
 import { joinNodes, type MembershipOptions } from './nodes/membership.ts'
 import { aloneNode, type Membership, type Nodes } from './nodes/nodes.ts'
 import type { NodeTurnsOptions } from './nodes/turns.ts'
 import { withGenerations } from './projections/generations.ts'
+import type { ReadStore } from './projections/read-store.ts'
 import { sharedGenerations } from './projections/shared-generations.ts'
 import { openSqliteReadStore } from './projections/sqlite.ts'
 import { READ_MODELS } from './projections/views.ts'
 import { shareSecrets } from './rights/secrets.ts'
+import { createTextKeys } from './rights/text-keys.ts'
 import { createTurns, type InTurn } from './turns.ts'
 
 /** The file of the embedded log in a data directory. */
@@ -63,6 +66,17 @@ export async function openReadStores(
   const generations = sharedGenerations(documents, documents.shared, versions, membership)
   return { generations, readStore: generations.current, secrets }
 }
+
+/** The log with its texts open, by the keys in the secrets' store. `log` hears of each text whose key is missing. */
+export const withOpenTexts = (
+  stored: EventStore,
+  secrets: ReadStore,
+  log: { error(facts: object, message: string): void },
+): SealedStore =>
+  sealTexts(stored, createTextKeys(secrets), {
+    onLost: ({ stream, revision }) =>
+      log.error({ stream, revision }, 'the key of a text is missing, and nobody has erased it'),
+  })
 
 /** This node among the others, and the turns that they take. */
 export interface OpenNodes {

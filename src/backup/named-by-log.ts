@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { decode } from '../events/codec.ts'
 import type { DomainEvent } from '../events/domain-events.ts'
 import type { EventStore, Position, RecordedEvent } from '../events/event-store.ts'
+import { withoutTexts } from '../events/sealed-texts.ts'
 
 export interface NamedRepository {
   defaultBranch: string
@@ -34,7 +35,8 @@ export const namedByNothing = (): NamedByLog => ({
 
 /** Adds the next event of the log to what it names. @throws UnreadableEvent */
 export function addEvent(named: NamedByLog, recorded: RecordedEvent): void {
-  apply(named, decode(recorded))
+  // A copy of the log has the texts sealed, and they name nothing.
+  apply(named, decode(withoutTexts(recorded)))
   named.position = recorded.position
   named.events += 1
 }
@@ -93,6 +95,9 @@ function apply({ repositories, tokens }: NamedByLog, event: DomainEvent): void {
       return
     case 'AttachmentDeleted':
       repositories.get(event.data.repoId)?.attachments.delete(event.data.uuid)
+      return
+    case 'TextsErased':
+      for (const uuid of event.data.files) repositories.get(event.data.repoId)?.attachments.delete(uuid)
       return
     case 'TokenCreated':
       tokens.add(event.data.tokenId)

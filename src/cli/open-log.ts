@@ -5,12 +5,17 @@ import { refuseHalfRestored } from '../backup/half-restored.ts'
 import type { Config } from '../config.ts'
 import { refuseNewerData } from '../data-format.ts'
 import type { EventStore } from '../events/event-store.ts'
+import { type SealedStore, sealTexts } from '../events/sealed-store.ts'
 import { openSqliteEventStore } from '../events/sqlite.ts'
+import { noTextKeys } from '../events/text-keys.ts'
 import { writtenBy } from '../events/written-by.ts'
 import { aloneNode, type Membership } from '../nodes/nodes.ts'
 import { type Generations, withGenerations } from '../projections/generations.ts'
+import type { ReadStore } from '../projections/read-store.ts'
 import { openSqliteReadStore } from '../projections/sqlite.ts'
-import { eventsFile, openEvents, openReadStores, viewsFile } from '../stores.ts'
+import { secretCollections } from '../rights/secrets.ts'
+import { createTextKeys } from '../rights/text-keys.ts'
+import { eventsFile, openEvents, openReadStores, secretsFile, viewsFile } from '../stores.ts'
 import { CommandFailed, openFile } from './explain.ts'
 
 /**
@@ -33,9 +38,43 @@ export async function openLog(config: Config): Promise<EventStore> {
   return open(config)
 }
 
-/** Runs `work` with the log that the environment names, and closes the log. Throws the same errors as `requireLog`. */
-export async function withLog<T>(config: Config, work: (events: EventStore) => Promise<T>): Promise<T> {
-  const events = await openLog(config)
+/**
+ * Opens the log that the environment names, with its texts open. To close it closes the secrets, too. A command that
+ * finds no secrets makes none: then the texts are lost. Throws the same errors as `requireLog`.
+ */
+export async function openTexts(config: Config): Promise<SealedStore> {
+  const stored = await openLog(config)
+  try {
+    const secrets = await openSecrets(config)
+    const keys = secrets === undefined ? noTextKeys : createTextKeys(secrets)
+    const events = sealTexts(stored, keys)
+    return { ...events, close: async () => void (await Promise.all([stored.close(), secrets?.close()])) }
+  } catch (error) {
+    await stored.close()
+    throw error
+  }
+}
+
+/** The secrets; undefined when there are none. */
+async function openSecrets(config: Config): Promise<ReadStore | undefined> {
+  if (config.mongodbUrl !== undefined) {
+    const { readStore, secrets } = await openReadStores(config)
+    await readStore.close()
+    return secrets
+  }
+  const file = secretsFile(config.dataDir)
+  if (!existsSync(file)) return undefined
+  const secrets = openFile(file, (path) => openSqliteReadStore(path, 'FULL'))
+  await secrets.prepare(secretCollections)
+  return secrets
+}
+
+/**
+ * Runs `work` with the log that the environment names, its texts open, and closes it. Throws the same errors as
+ * `requireLog`.
+ */
+export async function withLog<T>(config: Config, work: (events: SealedStore) => Promise<T>): Promise<T> {
+  const events = await openTexts(config)
   try {
     return await work(events)
   } finally {

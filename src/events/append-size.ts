@@ -4,25 +4,38 @@
  */
 import { Refused, refuse } from '../refusal.ts'
 import type { NewEvent } from './event-store.ts'
+import { sealedSize } from './sealed-texts.ts'
 
 /** The most bytes of one append: 32 KiB less than EventStoreDB takes. */
 export const MAX_APPEND_BYTES = 992 * 1024
 /** The most bytes of one list in an event, as JSON: so that several lists and a text fit into one append. */
 export const MAX_LIST_BYTES = 48 * 1024
-/** What an event takes besides its data and metadata: the type, the id, the node, and `previous` and `hash`. */
-const BYTES_PER_EVENT = 512
+/**
+ * What an event takes besides its data and metadata: the type, the id, the node, `previous` and `hash`, and the names and
+ * lengths of sealed texts.
+ */
+const BYTES_PER_EVENT = 1024
 
 /** The bytes of a value as it is stored. */
 export function jsonBytes(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value))
 }
 
-/** The bytes that an event takes in an append. Without its metadata, add room for that. */
-export function eventBytes({ data, metadata }: Pick<NewEvent, 'data'> & Partial<NewEvent>): number {
-  return BYTES_PER_EVENT + jsonBytes(data) + (metadata === undefined ? 0 : jsonBytes(metadata))
+/** The bytes that an event takes in an append, with its texts sealed. Without its metadata, add room for that. */
+export function eventBytes({
+  type = '',
+  data,
+  metadata,
+}: Pick<NewEvent, 'data'> & Partial<NewEvent>): number {
+  const sealed = sealedSize({ type, data })
+  const bytes = sealed === undefined ? jsonBytes(data) : jsonBytes(sealed.rest) + sealed.bytes
+  return BYTES_PER_EVENT + bytes + (metadata === undefined ? 0 : jsonBytes(metadata))
 }
 
-/** At least the bytes that an event takes. A UTF-16 unit takes at most six bytes as JSON; a number 24. */
+/**
+ * At least the bytes that an event takes. A UTF-16 unit takes at most six bytes as JSON, and four when it is sealed; a
+ * number 24.
+ */
 function mostBytes({ data, metadata }: Pick<NewEvent, 'data' | 'metadata'>): number {
   return BYTES_PER_EVENT + mostJsonBytes(data) + mostJsonBytes(metadata)
 }

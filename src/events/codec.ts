@@ -43,6 +43,8 @@ export const schemaOf = {
   DeadlineChanged: 1,
   DependencyAdded: 1,
   DependencyRemoved: 1,
+  TextsErased: 1,
+  ErasureFinished: 1,
   IssueOpened: 1,
   CommentAdded: 1,
   CommentEdited: 1,

@@ -314,6 +314,26 @@ export type DiscussionEvent = Events<
     DeadlineChanged: { from: string | null; to: string | null }
     DependencyAdded: { dependency: IssueRef }
     DependencyRemoved: { dependency: IssueRef }
+    /**
+     * From here on all texts before this event read "erased by … on …": those of one comment, or all (null). Their keys
+     * are destroyed afterwards. A long list of comments is several events.
+     */
+    TextsErased: {
+      commentId: number | null
+      /** The comments that are there, and the uuids of their files. */
+      comments: number[]
+      files: string[]
+      /** Null: an operator, on the command line. */
+      by: AccountRef | null
+      at: string
+    }
+    /** The keys of all erasures up to this revision are destroyed, and their files are removed. */
+    ErasureFinished: {
+      upTo: number
+      /** How many events had texts whose keys were destroyed. */
+      texts: number
+      files: number
+    }
   },
   IssueRef
 >

@@ -178,6 +178,11 @@ export interface EventStore {
    * Takes the same time whatever else the server holds.
    */
   lastPosition(): Promise<Position>
+  /**
+   * Grows when texts have been erased, here or by another node: what was remembered of events before is old then. Only
+   * a log with open texts has it (`sealed-store.ts`).
+   */
+  erasures?(): number
   /** What an operator should know though the log answers. Without it, there is nothing. */
   problems?(): LogProblems
   close(): Promise<void>

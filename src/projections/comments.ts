@@ -1,7 +1,15 @@
 /** Comments on issues and pull requests, with their files. */
 import type { AccountRef, Attachment } from '../events/domain-events.ts'
+import { erasedText } from '../events/sealed-texts.ts'
 import { isPullStream } from '../events/streams.ts'
 import { type Fold, foldOf } from './read-model.ts'
+
+/** A file of a comment. */
+export interface CommentFile extends Attachment {
+  createdAt: string
+  /** Its name and its content were erased: who did it, and when, in words. */
+  erased?: string
+}
 
 export interface CommentDocument {
   /** Unique on the server. */
@@ -11,7 +19,7 @@ export interface CommentDocument {
   isPull: boolean
   author: AccountRef
   body: string
-  attachments: (Attachment & { createdAt: string })[]
+  attachments: CommentFile[]
   /** The uuids of the files: a download finds the comment by them. */
   attachmentUuids: string[]
   createdAt: string
@@ -27,7 +35,7 @@ export const commentFold: Fold<CommentDocument> = foldOf({
   ],
   arrays: ['attachmentUuids'],
   version: 1,
-  ids: ({ data }) => [`${data.commentId}`],
+  ids: ({ data }) => ('comments' in data ? data.comments.map(String) : [`${data.commentId}`]),
   becomes: {
     CommentAdded(_, { stream, data, metadata: { at } }) {
       const { commentId: id, repoId, index, author, body } = data
@@ -49,6 +57,11 @@ export const commentFold: Fold<CommentDocument> = foldOf({
     AttachmentDeleted: ({ attachments }, { data }) => ({
       attachments: attachments.filter(({ id }) => id !== data.attachmentId),
     }),
+    TextsErased({ attachments }, { data, metadata }) {
+      const erased = erasedText(data)
+      const files = attachments.map((file) => ({ ...file, name: erased, erased }))
+      return { body: erased, attachments: files, updatedAt: metadata.at }
+    },
   },
   derived: ({ attachments }) => ({ attachmentUuids: attachments.map(({ uuid }) => uuid) }),
 })

@@ -2,8 +2,9 @@
  * The common part of issues and pull requests, folded from the events that both have. Deciders and read models share
  * it, so that they cannot disagree.
  */
-import type { DiscussionEvent, IssueRef, Opened } from '../events/domain-events.ts'
+import type { DiscussionEvent, IssueRef, Opened, ScheduledMerge } from '../events/domain-events.ts'
 import { type Handlers, handle } from '../events/handlers.ts'
+import { erasedText } from '../events/sealed-texts.ts'
 
 export interface Discussion extends Opened {
   closed: boolean
@@ -29,9 +30,25 @@ export const discussionChanges: Handlers<DiscussionEvent['type'], Discussion, Pa
   DependencyRemoved: ({ dependencies }, { data }) => ({
     dependencies: dependencies.filter((other) => !sameIssue(other, data.dependency)),
   }),
+  TextsErased: (_, { data }) =>
+    data.commentId === null ? { title: erasedText(data), body: erasedText(data) } : {},
+  ErasureFinished: () => ({}),
 }
 
 /** Applies the event to the common fields. Other fields stay the same. */
 export function evolveDiscussion<D extends Discussion>(discussion: D, event: DiscussionEvent): D {
   return { ...discussion, ...handle(discussionChanges, discussion, event) }
+}
+
+/** The same for a pull request: a scheduled merge gets the default message, which has the title of then. */
+export const erasedPullTexts: Handlers<
+  'TextsErased',
+  Discussion & { schedule: ScheduledMerge | null },
+  Partial<Discussion> & { schedule?: ScheduledMerge | null }
+> = {
+  TextsErased({ schedule }, { data }) {
+    if (data.commentId !== null) return {}
+    const texts = { title: erasedText(data), body: erasedText(data) }
+    return schedule === null ? texts : { ...texts, schedule: { ...schedule, title: '', message: '' } }
+  },
 }

@@ -21,9 +21,14 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
   arrays: ['words'],
   partOf: 'issueKey',
   version: 4,
-  ids: ({ data }) => [
-    'commentId' in data ? textId(data.repoId, data.index, data.commentId) : issueId(data.repoId, data.index),
-  ],
+  ids({ data }) {
+    const { repoId, index } = data
+    if ('comments' in data) {
+      const comments = data.comments.map((id) => textId(repoId, index, id))
+      return data.commentId === null ? [issueId(repoId, index), ...comments] : comments
+    }
+    return ['commentId' in data ? textId(repoId, index, data.commentId) : issueId(repoId, index)]
+  },
   becomes: {
     IssueOpened: (_, event) => openedTexts(event),
     PullRequestOpened: (_, event) => openedTexts(event),
@@ -35,6 +40,7 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
   changes: {
     TitleChanged: ({ body }, { data }) => parts(wordsOf(data.title), split(body)),
     BodyChanged: ({ title }, { data }) => parts(split(title), wordsOf(data.body)),
+    TextsErased: ({ title }) => (title === undefined ? { words: [] } : parts([], [])),
   },
 })
 

@@ -44,6 +44,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
   onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     ...discussionChanges,
+    ErasureFinished: ({ updatedAt }) => ({ updatedAt }),
     StatusChanged: (_, { data: { closed }, metadata }) => ({ closed, closedAt: closed ? metadata.at : null }),
     PullRequestMerged: (_, { metadata: { at } }) => ({ closed: true, mergedAt: at, closedAt: at }),
     CommentAdded: ({ comments }) => ({ comments: comments + 1 }),

@@ -167,6 +167,8 @@ export function createLiveEvents({
     const topics = new Set<Topic>(['server'])
     let mayChangeRights = false
     for (const recorded of batch) {
+      // What is in the buffer may have texts that were erased: who has not sent it yet reads the log.
+      if (recorded.type === 'ErasureFinished') empty(subscription, subscription.position)
       const live = liveEvent(recorded, toJson)
       subscription.position = recorded.position
       if (live === undefined) continue
@@ -177,6 +179,12 @@ export function createLiveEvents({
     }
     trim(subscription)
     wake(subscription, mayChangeRights ? subscription.waiting.keys() : topics, before)
+  }
+
+  function empty(subscription: Subscription, from: Position): void {
+    subscription.recent = []
+    subscription.characters = 0
+    subscription.from = from
   }
 
   /** Drops the oldest events until the buffer is within its limits. */

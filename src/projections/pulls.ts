@@ -1,7 +1,7 @@
 /** Pull requests. All lists and details are read from here, without git. */
 import type { AccountRef, BranchPoint, DiffStat, ScheduledMerge } from '../events/domain-events.ts'
 import { isPullStream } from '../events/streams.ts'
-import { discussionChanges, stateOf } from './discussion.ts'
+import { discussionChanges, erasedPullTexts, stateOf } from './discussion.ts'
 import type { IssueDocument } from './issues.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
@@ -93,6 +93,8 @@ export const pullFold: Fold<PullDocument> = foldOf({
   onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     ...discussionChanges,
+    ...erasedPullTexts,
+    ErasureFinished: ({ updatedAt }) => ({ updatedAt }),
     StatusChanged: (_, { data: { closed }, metadata }) => ({
       closed,
       state: stateOf(closed),

@@ -4,6 +4,7 @@ import { branchFold, branchId } from './branches.ts'
 import { chainFactFold } from './chain-facts.ts'
 import { commentFold } from './comments.ts'
 import { commitChecksFold, commitChecksId, commitStatusFold } from './commit-statuses.ts'
+import { erasureFold, erasureId } from './erasures.ts'
 import { historyFold } from './history.ts'
 import { issueId } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
@@ -44,6 +45,7 @@ const VIEWED = {
   commitStatuses: viewed(commitStatusFold, byId),
   commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
   comments: viewed(commentFold, byId),
+  erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
 }
 

@@ -16,6 +16,8 @@ interface Timeline {
   rows: ReadonlyMap<number, TimelineRow>
   /** Revision of the last event in the rows. */
   revision: number
+  /** The erasures of texts that the log had seen. After another one the rows are read again. */
+  erasures: number
 }
 
 /** Rows of all timelines that are kept in memory: about 200 bytes each. */
@@ -31,7 +33,9 @@ function timelineReader({ events }: Services): (issue: IssueDocument) => Promise
   })
   return async (issue) => {
     const stream = discussionStream(issue)
-    const before = known.get(stream)
+    const erasures = events.erasures?.() ?? 0
+    const cached = known.get(stream)
+    const before = cached?.erasures === erasures ? cached : undefined
     let rows: Map<number, TimelineRow> | undefined
     let revision = before?.revision ?? -1
     for await (const recorded of events.readStream(stream, { from: revision + 1 })) {
@@ -42,7 +46,7 @@ function timelineReader({ events }: Services): (issue: IssueDocument) => Promise
       if (revision % EVENTS_PER_TURN === 0) await nextTurn()
     }
     if (rows === undefined) return before?.rows ?? new Map()
-    known.set(stream, { rows, revision })
+    known.set(stream, { rows, revision, erasures })
     return rows
   }
 }

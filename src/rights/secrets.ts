@@ -1,8 +1,12 @@
-/** The secret store: hashes of passwords and of access tokens. They never enter an event or a read model. */
+/**
+ * The secret store: hashes of passwords and of access tokens. They never enter an event or a read model. The keys of
+ * sealed texts are there, too: `text-keys.ts`.
+ */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { perStore } from '../per-store.ts'
 import type { AnyCollection, Change, Collection, ReadStore } from '../projections/read-store.ts'
+import { textKeyCollection } from './text-keys.ts'
 
 interface PasswordHash {
   hash: string
@@ -27,7 +31,7 @@ export const tokenHashes: Collection<TokenSecret> = {
 }
 
 /** The collections that the secret store must prepare. */
-export const secretCollections: readonly AnyCollection[] = [passwordHashes, tokenHashes]
+export const secretCollections: readonly AnyCollection[] = [passwordHashes, tokenHashes, textKeyCollection]
 
 /** Secrets are not folded from the log, so they have no real position. */
 const position = 0

@@ -60,6 +60,8 @@ function list(items: readonly string[], count = items.length): string {
 const dependencyName = (own: IssueRef, { repoId, index }: IssueRef) =>
   repoId === own.repoId ? `#${index}` : `#${index} of another repository`
 
+const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
+
 const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) => EventDescription } = {
   PullRequestOpened: ({ head, base, diff }) => ({
     kind: 'opened',
@@ -158,6 +160,14 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
   DependencyRemoved: (data) => ({
     kind: 'field',
     action: `made it no longer depend on ${dependencyName(data, data.dependency)}`,
+  }),
+  TextsErased: ({ commentId }) => ({
+    kind: 'field',
+    action: commentId === null ? 'erased all texts' : 'erased the texts of a comment',
+  }),
+  ErasureFinished: ({ texts, files }) => ({
+    kind: 'check',
+    action: `destroyed the keys of ${counted(texts, 'text')}${files === 0 ? '' : ` and removed ${counted(files, 'file')}`}`,
   }),
   CommentAdded: ({ body }) => ({ kind: 'talk', action: 'commented', text: body }),
   CommentEdited: ({ body }) => ({ kind: 'talk', action: 'edited a comment', text: body }),

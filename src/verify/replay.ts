@@ -1,6 +1,7 @@
 /** Replays read models from the log, and checks the log at the same time. */
 import type { PassedOver } from '../events/damage.ts'
 import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
+import { sealedIn } from '../events/sealed-texts.ts'
 import type { LogProblem } from '../events/sqlite-check.ts'
 import { BrokenEvent } from '../events/sqlite-log.ts'
 import type { ReadModel } from '../projections/read-model.ts'
@@ -8,6 +9,7 @@ import { eventsFor, readBatch } from '../projections/readable-events.ts'
 import { BrokenFile } from '../sqlite.ts'
 import type { Chains } from './chains.ts'
 import type { ReplayedDocuments } from './replayed-documents.ts'
+import type { SealedTexts } from './sealed-texts.ts'
 
 /** How many events one batch has, and how many characters of text. */
 const BATCH = 4000
@@ -47,10 +49,12 @@ export interface ReplayOptions {
   events: EventStore
   chains: Chains
   documents: ReplayedDocuments
+  /** Opens the texts of what is read. */
+  texts: Pick<SealedTexts, 'opened'>
   signal: AbortSignal | undefined
 }
 
-export function createReplay({ events, chains, documents, signal }: ReplayOptions): Replay {
+export function createReplay({ events, chains, documents, texts, signal }: ReplayOptions): Replay {
   const positions = new Map<ReadModel, Position>()
   const positionOf = (model: ReadModel) => positions.get(model) ?? LOG_START
 
@@ -90,7 +94,9 @@ export function createReplay({ events, chains, documents, signal }: ReplayOption
       let characters = 0
       const flush = async () => {
         signal?.throwIfAborted()
-        await fold(batch, targets).catch((error: unknown) => {
+        const opened = await texts.opened(batch)
+        const own = opened.filter(({ position }) => position <= folded)
+        await fold(own, targets).catch((error: unknown) => {
           throw error instanceof BrokenFile ? new FoldFailed(error.message, { cause: error }) : error
         })
         batch = []
@@ -106,10 +112,8 @@ export function createReplay({ events, chains, documents, signal }: ReplayOption
           if (event.position > until) break
           check(event)
           read += 1
-          if (event.position <= folded) {
-            batch.push(event)
-            characters += charactersOf(event.data)
-          }
+          batch.push(event)
+          characters += charactersOf(event.data)
           if (batch.length >= BATCH || characters > BATCH_CHARACTERS) await flush()
           if (read % BATCH !== 0) continue
           signal?.throwIfAborted()
@@ -146,5 +150,6 @@ export function asLogBroken(error: unknown): unknown {
 function charactersOf(data: object): number {
   let sum = 0
   for (const value of Object.values(data)) if (typeof value === 'string') sum += value.length
+  sum += sealedIn(data)?.text.length ?? 0
   return sum
 }

@@ -6,6 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
 import type { LogProblem } from '../events/sqlite-check.ts'
+import { noTextKeys, type TextKeys } from '../events/text-keys.ts'
 import type { ReadModel } from '../projections/read-model.ts'
 import type { ReadSnapshot, ReadStore } from '../projections/read-store.ts'
 import { openSqliteReadStore } from '../projections/sqlite.ts'
@@ -17,6 +18,7 @@ import type { FileChecks } from './file-checks.ts'
 import { lostStreams } from './lost-streams.ts'
 import { createReplay, FoldFailed, LogBroken, type Replay } from './replay.ts'
 import { bare, createReplayedDocuments } from './replayed-documents.ts'
+import { createSealedTexts } from './sealed-texts.ts'
 
 export interface VerifyProgress {
   /** `log` counts positions of the log; `views` counts documents. */
@@ -30,7 +32,10 @@ export interface VerifyProgress {
 const REPORTS_MS = 100
 
 export interface VerifyOptions {
+  /** The log as it is stored. */
   events: EventStore
+  /** The keys of its sealed texts. Without them, all are missing. */
+  keys?: TextKeys
   /** Without it, only the log is checked. */
   readStore?: ReadStore
   models: readonly ReadModel[]
@@ -59,6 +64,10 @@ export interface VerifyReport {
     difference?: LogProblem
     /** Events in our streams that other applications wrote, at most 100. They are not read. */
     others?: readonly { stream: string; revision: number }[]
+    /** The events whose texts were erased: their keys are destroyed, and an erasure is recorded. */
+    erased: number
+    /** Events whose texts nobody can read though they were not erased: at most 100. */
+    lostTexts?: readonly LogProblem[]
     /** Streams that the server returns no more, or not from their beginning: at most 100. */
     lost?: readonly LogProblem[]
   }
@@ -113,14 +122,16 @@ async function verifyWith(
   scratch: ReadStore,
   known?: LogProblem,
 ): Promise<VerifyReport> {
-  const { events, readStore, models, files, onProgress = () => {}, signal } = options
+  const { events, keys = noTextKeys, readStore, models, files, onProgress = () => {}, signal } = options
   const modelReports = new Map<ReadModel, ModelReport>(
     models.map((model) => [model, { name: model.name, state: 'not compared', position: LOG_START }]),
   )
   const chains = createChains({ hasGaps: files?.log === undefined })
+  const texts = createSealedTexts(events, keys)
   let compared = 0
+  let erased = 0
   const report = (found: Partial<Found>): VerifyReport => {
-    const { log, lost, ...views } = found
+    const { log, lost, lostTexts, ...views } = found
     const counts = chains.counts()
     const others = chains.others()
     return {
@@ -128,6 +139,8 @@ async function verifyWith(
       log: {
         ...counts,
         soundUpTo: chains.position(),
+        erased,
+        ...(lostTexts && { lostTexts }),
         ...(log && { difference: log }),
         ...(lost && { lost }),
         ...(others.length > 0 && { others }),
@@ -150,7 +163,7 @@ async function verifyWith(
     const end = known?.position === undefined ? last : Math.min(last, known.position - 1)
     const logProgress = progressOf('log', end, onProgress)
     const documents = createReplayedDocuments(scratch, snapshot?.isIsolated ? snapshot : undefined)
-    const replay = createReplay({ events, chains, documents, signal })
+    const replay = createReplay({ events, chains, documents, texts, signal })
     const wanted = new Map([...stored].map(([model, position]) => [model, Math.min(position, end)]))
     await replay.readTo(end, wanted, (position) => logProgress(position, position >= end))
     const fileProblem = await logFile
@@ -163,6 +176,10 @@ async function verifyWith(
     // The embedded log cannot lose a stream: the check of its file has counted the events.
     const lost = files?.log === undefined ? await lostStreams(events, chains.streams(), signal) : []
     if (lost.length > 0) return report({ lost })
+
+    const sealed = await texts.found()
+    erased = sealed.erased
+    if (sealed.lost.length > 0) return report({ lostTexts: sealed.lost })
 
     if (readStore === undefined || snapshot === undefined) return report({})
     const current = await comparable(models, snapshot, replay)
@@ -213,6 +230,7 @@ async function requireEnd(replay: Replay, models: readonly ReadModel[], end: Pos
 interface Found {
   log: LogProblem
   lost: readonly LogProblem[]
+  lostTexts: readonly LogProblem[]
   difference: DocumentDifference
   failure: string
 }

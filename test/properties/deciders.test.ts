@@ -82,7 +82,7 @@ eachPull('only writers merge, and no work in progress (merge rule 2)', ({ before
   if (!types.includes('MergeStarted') && !types.includes('MergeScheduled')) return
   assert.equal(before.status, 'open')
   assert.equal(isWorkInProgress(before.title), false)
-  for (const { data } of events) assert.ok('by' in data && isWriter(data.by))
+  for (const { data } of events) assert.ok('by' in data && data.by !== null && isWriter(data.by))
 })
 
 eachPull('a merge has one outcome, and no other begins before it', ({ before, after, types }) => {

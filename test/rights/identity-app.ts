@@ -33,6 +33,7 @@ import { hashPassword } from '../../src/rights/passwords.ts'
 import { secretCollections } from '../../src/rights/secrets.ts'
 import { SIGN_IN_LIMITS, type SignInLimits } from '../../src/rights/sign-in.ts'
 import type { Services } from '../../src/services.ts'
+import { withOpenTexts } from '../../src/stores.ts'
 import { createTurns } from '../../src/turns.ts'
 import { historyJson } from '../../src/wire/history.ts'
 
@@ -75,6 +76,7 @@ export async function identityApp(
     config,
     log: app.log,
     events,
+    texts: withOpenTexts(events, secrets, app.log),
     readStore,
     views,
     secrets,

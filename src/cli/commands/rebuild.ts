@@ -10,7 +10,7 @@ import { modelsNamed, READ_MODELS, UnknownReadModel } from '../../projections/vi
 import { openNodes } from '../../stores.ts'
 import { argument, CommandFailed } from '../explain.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
-import { openLog, openViews, requireLog } from '../open-log.ts'
+import { openTexts, openViews, requireLog } from '../open-log.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { askToRebuild, authorizationOf, NoServer, serverUrl } from '../running-server.ts'
 import { printable, styled } from '../terminal.ts'
@@ -70,7 +70,7 @@ async function* askOwner(
 
 /** Rebuilds in this process, which must have locked the data directory. */
 async function* rebuildHere(config: Config, models: readonly ReadModel[]): AsyncGenerator<RebuildProgress> {
-  const events = await openLog(config)
+  const events = await openTexts(config)
   try {
     const stopping = new AbortController()
     // Log to standard error: standard output is for the result.

@@ -12,7 +12,7 @@ import { asLogBroken, LogBroken } from '../../verify/replay.ts'
 import { type VerifyReport, verifyServer } from '../../verify/verify.ts'
 import { CommandFailed } from '../explain.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
-import { openLog, openViews, requireLog } from '../open-log.ts'
+import { openTexts, openViews, requireLog } from '../open-log.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { printable, styled } from '../terminal.ts'
 
@@ -25,7 +25,7 @@ async function openStores(config: Config) {
   await requireLog(config)
   // Check this first: opening an empty file would write to it.
   if (eventStoreUrl === undefined && isEmpty(logFile)) throw new BrokenFile(logFile, 'it is empty')
-  const events = await openLog(config)
+  const events = await openTexts(config)
   const files = eventStoreUrl === undefined ? { log: logFile } : {}
   if (mongodbUrl === undefined && (!existsSync(documents) || isEmpty(documents))) return { events, files }
   try {
@@ -47,7 +47,8 @@ async function verify(signal: AbortSignal): Promise<VerifyReport> {
   try {
     const report = await withProgressBar((onProgress) =>
       verifyServer({
-        events,
+        events: events.stored,
+        keys: events.keys,
         ...(readStore && { readStore }),
         models: READ_MODELS,
         scratchDir: tmpdir(),
@@ -79,7 +80,14 @@ async function verifyReport(signal: AbortSignal): Promise<VerifyReport> {
     }))
     return {
       sound: false,
-      log: { events: 0, soundUpTo: LOG_START, streams: 0, unlinked: 0, difference: problem.problem },
+      log: {
+        events: 0,
+        soundUpTo: LOG_START,
+        streams: 0,
+        unlinked: 0,
+        erased: 0,
+        difference: problem.problem,
+      },
       views: { documents: 0, models },
     }
   }
@@ -113,6 +121,12 @@ function differenceIn({ log, views }: VerifyReport): string | undefined {
     const at = where.length === 0 ? '' : ` at ${where.join(', ')}`
     return `the log is not sound${at}: ${problem}. It is sound up to position ${log.soundUpTo} (${log.events} events)`
   }
+  if (log.lostTexts !== undefined) {
+    const lines = log.lostTexts.map(
+      ({ stream, revision, position, problem }) => `position ${position}, ${stream}@${revision}: ${problem}`,
+    )
+    return `the log is sound, but ${lines.length} of its texts are lost; restore the secrets from a backup. ${lines.join('; ')}`
+  }
   if (log.lost !== undefined) {
     const lines = log.lost.map(({ stream, problem }) => `${stream}: ${problem}`)
     return `the log lacks parts of ${lines.length} streams; restore it from a backup. ${lines.join('; ')}`
@@ -132,6 +146,7 @@ async function verifyCommand({ json }: { json?: true }): Promise<void> {
   else if (report.sound) {
     const unlinked = log.unlinked === 0 ? '' : `, ${log.unlinked} of them without a hash`
     console.log(`${styled('green', 'sound')}  ${log.events} events in ${log.streams} streams${unlinked}`)
+    if (log.erased > 0) console.log(`       ${log.erased} ${log.erased === 1 ? 'text' : 'texts'} erased`)
     console.log(`       ${views.documents} documents of ${views.models.length} read models`)
     for (const { stream, revision } of log.others ?? []) {
       console.log(

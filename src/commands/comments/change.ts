@@ -91,7 +91,7 @@ async function knownState(
 function stateOf(document: CommentDocument | undefined): CommentState {
   if (document === undefined) return { status: 'none' }
   const { id: commentId, repoId, index, author, body, attachments } = document
-  const files = attachments.map(({ createdAt: _, ...file }) => file)
+  const files = attachments.map(({ createdAt: _createdAt, erased: _erased, ...file }) => file)
   return { status: 'there', repoId, index, commentId, author, body, attachments: files }
 }
 

@@ -1,6 +1,7 @@
 /** The comment aggregate: one comment with its files, in the stream of its issue or pull request. Pure. */
-import type { Attachment, CommentEvent } from '../../events/domain-events.ts'
+import type { Attachment, CommentEvent, DiscussionEvent } from '../../events/domain-events.ts'
 import type { EventOf } from '../../events/handlers.ts'
+import { erasedText } from '../../events/sealed-texts.ts'
 import { refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
@@ -10,10 +11,13 @@ export type CommentState =
   | { status: 'none' }
   | ({ status: 'there'; attachments: readonly Attachment[] } & EventOf<'CommentAdded'>['data'])
 
+/** What changes a comment: its own events, and an erasure of its texts. */
+type CommentChange = CommentEvent | Extract<DiscussionEvent, { type: 'TextsErased' }>
+
 /** At most this many files in a comment. */
 const MAX_ATTACHMENTS = 100
 
-const decider: Decider<CommentState, CommentEvent> = deciderOf({
+const decider: Decider<CommentState, CommentChange> = deciderOf({
   initialState: { status: 'none' },
   becomes: {
     CommentAdded: (_, { data }) => ({ ...data, status: 'there', attachments: [] }),
@@ -29,8 +33,16 @@ const decider: Decider<CommentState, CommentEvent> = deciderOf({
     AttachmentDeleted: ({ attachments }, { data }) => ({
       attachments: attachments.filter(({ id }) => id !== data.attachmentId),
     }),
+    TextsErased: ({ attachments }, { data }) => ({
+      body: erasedText(data),
+      attachments: attachments.map((file) => ({ ...file, name: erasedText(data) })),
+    }),
   },
 })
+
+/** Whether an event of the stream concerns a comment. An erasure without a comment concerns all. */
+const concerns = ({ data }: CommentChange, commentId: number) =>
+  data.commentId === commentId || data.commentId === null
 
 /**
  * The decider of one comment. The stream has the events of many comments; those of the others change nothing. `known`: the
@@ -39,12 +51,12 @@ const decider: Decider<CommentState, CommentEvent> = deciderOf({
 export function commentDecider(
   commentId: number,
   known?: Snapshot<CommentState>,
-): Decider<CommentState, CommentEvent> {
+): Decider<CommentState, CommentChange> {
   const { initialState, handles, evolve } = decider
   return {
     initialState,
     handles,
-    evolve: (state, event) => (event.data.commentId === commentId ? evolve(state, event) : state),
+    evolve: (state, event) => (concerns(event, commentId) ? evolve(state, event) : state),
     ...(known !== undefined && { snapshots: () => ({ get: () => known, set: () => {} }) }),
   }
 }

@@ -9,7 +9,7 @@ import type {
   PullRequestEvent,
   ScheduledMerge,
 } from '../../events/domain-events.ts'
-import { type Discussion, discussionChanges, stateOf } from '../../projections/discussion.ts'
+import { type Discussion, discussionChanges, erasedPullTexts, stateOf } from '../../projections/discussion.ts'
 import { isRefusal, refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
@@ -53,6 +53,7 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = deciderOf({
   exists: (state: PullState) => state.status !== 'none',
   changes: {
     ...discussionChanges,
+    ...erasedPullTexts,
     StatusChanged: (_, { data: { closed } }) => ({ closed, status: stateOf(closed) }),
     PullRequestHeadMoved: ({ head }, { data: { to, mergeBase } }) => ({
       head: { ...head, sha: to },

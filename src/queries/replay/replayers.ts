@@ -67,8 +67,9 @@ function replayer<D extends object, W>(
   async function replayedAt(moment: Moment) {
     const { events } = services
     const revision = 'revision' in moment ? moment.revision : await lastRevision(events, stream, moment)
+    const erasures = events.erasures?.()
     const start = snapshots.before(events, stream, revision)
-    const keep = (replay: Replayed<D>) => snapshots.keep(events, stream, replay)
+    const keep = (replay: Replayed<D>) => snapshots.keep(events, stream, replay, erasures)
     const { document, last } = await replayStream(events, stream, fold, id, { revision }, start, keep)
     if (document === undefined || last?.revision !== revision) throw await outOfRange()
     return { document, last }

@@ -16,14 +16,25 @@ const MAX_SIZE = 32 * 1024 * 1024
 export interface Snapshots<D extends object> {
   /** The latest snapshot up to the revision. */
   before(store: EventStore, stream: string, revision: number): Replayed<D> | undefined
-  /** Keeps the replay if it ends at a multiple of `SNAPSHOT_INTERVAL`. */
-  keep(store: EventStore, stream: string, replayed: Replayed<D>): void
+  /**
+   * Keeps the replay if it ends at a multiple of `SNAPSHOT_INTERVAL`. `erasures`: those of the store when the replay
+   * began.
+   */
+  keep(store: EventStore, stream: string, replayed: Replayed<D>, erasures?: number): void
 }
 
 const keyOf = (stream: string, revision: number) => `${stream} ${revision}`
 
 export function createSnapshots<D extends object>(maxSize = MAX_SIZE): Snapshots<D> {
-  const keptOf = perStore(() => nothingKept<D>(maxSize))
+  const ofStore = perStore(() => ({ erasures: 0, kept: nothingKept<D>(maxSize) }))
+
+  /** What is kept of a store; nothing of before the last erasure of texts. */
+  function keptOf(store: EventStore) {
+    const known = ofStore(store)
+    const erasures = store.erasures?.() ?? 0
+    if (known.erasures !== erasures) Object.assign(known, { erasures, kept: nothingKept<D>(maxSize) })
+    return known.kept
+  }
 
   return {
     before(store, stream, revision) {
@@ -34,17 +45,19 @@ export function createSnapshots<D extends object>(maxSize = MAX_SIZE): Snapshots
       }
       return snapshots.get(keyOf(stream, last))
     },
-    keep(store, stream, replayed) {
+    keep(store, stream, replayed, erasures = store.erasures?.() ?? 0) {
       const { last } = replayed
       if (last === undefined || (last.revision + 1) % SNAPSHOT_INTERVAL !== 0) return
-      const ofStore = keptOf(store)
+      // Its texts were read before they were erased.
+      if (erasures !== (store.erasures?.() ?? 0)) return
+      const kept = keptOf(store)
       const key = keyOf(stream, last.revision)
-      if (ofStore.snapshots.has(key)) return
-      ofStore.snapshots.set(key, replayed)
+      if (kept.snapshots.has(key)) return
+      kept.snapshots.set(key, replayed)
       // The cache rejects a document that is larger than the whole cache.
-      if (!ofStore.snapshots.has(key)) return
-      const revisions = ofStore.revisions.get(stream) ?? new Set()
-      ofStore.revisions.set(stream, revisions.add(last.revision))
+      if (!kept.snapshots.has(key)) return
+      const revisions = kept.revisions.get(stream) ?? new Set()
+      kept.revisions.set(stream, revisions.add(last.revision))
     },
   }
 }
