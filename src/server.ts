@@ -19,6 +19,7 @@ import { objectReaders } from './git/object-readers.ts'
 import { installPushHook } from './git/push-hook.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { signingKeyProblem } from './git/signatures.ts'
+import { requireCertificate } from './http/https.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
 import { headBranches } from './processes/head-branches.ts'
@@ -90,6 +91,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   limitGitMemory(config.gitMemoryBytes)
   await prepareLaunches()
   await requireSigningKey(config)
+  const certificate = await requireCertificate(config)
   const gitDir = join(config.dataDir, 'git')
   await mkdir(gitDir, { recursive: true })
   const unlock = lockDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone')
@@ -187,8 +189,9 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     recovered: isRecovered,
     processes: processes.map((runner) => runner.status()),
   })
-  const app = await buildApp(services, upgrade, openRequests, state, leaving.signal)
-  const url = await app.listen({ host: config.host, port: config.port })
+  const app = await buildApp(services, upgrade, openRequests, state, leaving.signal, certificate)
+  const listening = await app.listen({ host: config.host, port: config.port })
+  const url = certificate === undefined ? listening : listening.replace(/^http:/, 'https:')
   if (publicUrl === '') publicUrl = url
   const grpc = await startGrpc({
     host: config.host,
