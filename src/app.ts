@@ -42,9 +42,11 @@ import { limitConnections } from './http/connections.ts'
 import { refuseCrossSite } from './http/cross-site.ts'
 import { ERROR_COMPONENTS, withErrorAnswers } from './http/error-answers.ts'
 import { registerErrors, sendProblem } from './http/errors.ts'
+import { type Certificate, httpsServer, renewCertificate } from './http/https.ts'
 import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies } from './http/json-bodies.ts'
 import { takeTurnsWithLongBodies } from './http/long-bodies.ts'
+import { contentPolicy, pageHeaders } from './http/page-headers.ts'
 import { limitProxiedRequests } from './http/proxied-requests.ts'
 import { limitBodies } from './http/request-bodies.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
@@ -169,6 +171,7 @@ const API_ROUTES = [
  * @param openRequests hears from the projector when sign-ins end
  * @param state what only the server knows, for `/healthz`
  * @param leaving is aborted when the server is about to stop
+ * @param certificate makes it a server with TLS
  */
 export async function buildApp(
   services: Services,
@@ -176,6 +179,7 @@ export async function buildApp(
   openRequests: OpenRequests,
   state: () => ServerState,
   leaving: AbortSignal,
+  certificate?: Certificate,
 ): Promise<FastifyInstance> {
   const { config } = services
   const docsUrl = () => `${services.publicUrl()}/api/docs`
@@ -188,8 +192,11 @@ export async function buildApp(
     trustProxy: isProxy ?? false,
     http: {
       headersTimeout: config.requestTimeoutMs,
+      // Fastify's own, but node compares the one above with its default before fastify sets it.
+      requestTimeout: 0,
       connectionsCheckingInterval: Math.min(config.requestTimeoutMs / 4, 5000),
     },
+    ...(certificate && { serverFactory: httpsServer(certificate, config.requestTimeoutMs) }),
     genReqId: (request) => {
       const given = request.headers['x-request-id']
       return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
@@ -212,6 +219,7 @@ export async function buildApp(
   // compiled from the schemas, and compiling them would take a third of the start.
   app.setSerializerCompiler(() => jsonAnswer)
 
+  if (certificate !== undefined) renewCertificate(app, certificate, services.log)
   ignoreExpectations(app)
   const clients = { all: config.maxConnections, perNetwork: config.maxConnectionsPerAddress }
   limitConnections(app, clients, isProxy ?? (() => false), leaving)
@@ -226,6 +234,10 @@ export async function buildApp(
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('X-Request-Id', request.id)
     reply.header('X-Content-Type-Options', 'nosniff')
+    // Over http it would mean nothing, and where clients come by http, there is nothing to keep.
+    if (request.protocol === 'https' || services.publicUrl().startsWith('https:')) {
+      reply.header('Strict-Transport-Security', 'max-age=31536000')
+    }
     done()
   })
   app.addHook('onRequest', (request, _reply, done) => {
@@ -261,7 +273,12 @@ export async function buildApp(
       schema: schema && withErrorAnswers(schema, route.method),
     }),
   })
-  await app.register(swaggerUi, { routePrefix: '/api/docs' })
+  await app.register(async (docs) => {
+    // Swagger UI has its icons as data: URLs.
+    const headers = pageHeaders(contentPolicy({ 'img-src': "'self' data:" }))
+    docs.addHook('onSend', async (_request, reply) => void reply.headers(headers))
+    await docs.register(swaggerUi, { routePrefix: '/api/docs' })
+  })
   app.get('/api/openapi.json', { schema: { hide: true } }, async () => app.swagger())
 
   await app.register(healthRoutes(services, state, leaving))

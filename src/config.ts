@@ -42,6 +42,13 @@ const table = {
     meaning: 'Address to listen on; `0.0.0.0` means every interface',
   }),
   port: setting('PORT', port, { default: '3000', meaning: 'Port of REST and git; `0` takes any free one' }),
+  tlsCert: setting('TLS_CERT', file, {
+    meaning:
+      'Certificate for REST, git and pages (a PEM file; its chain may follow it): they are then `https` on `PORT`',
+  }),
+  tlsKey: setting('TLS_KEY', file, {
+    meaning: 'Private key of `TLS_CERT` (a PEM file), without a passphrase',
+  }),
   grpcPort: setting('GRPC_PORT', port, { default: '9090', meaning: 'Port of gRPC; `0` takes any free one' }),
   grpcTlsCert: setting('GRPC_TLS_CERT', file, {
     meaning: 'Certificate for gRPC (a PEM file; its chain may follow it); without it gRPC has no TLS',
@@ -237,6 +244,12 @@ export class ConfigError extends OperatorError {
   }
 }
 
+/** Settings that mean nothing without each other. */
+const TOGETHER = [
+  ['tlsCert', 'tlsKey'],
+  ['grpcTlsCert', 'grpcTlsKey'],
+] as const
+
 /** Whether no setting is missing. The types of the values follow from their kinds; only this needs a check. */
 function isComplete(values: object): values is Omit<Config, 'nodeName'> & { nodeName: string | undefined } {
   return Object.keys(table).every((key) => Object.hasOwn(values, key))
@@ -270,15 +283,21 @@ export function loadConfig(env: NodeJS.ProcessEnv): Config {
     }),
   )
   if (!isComplete(values)) throw new Error('a setting was not read')
-  const { port, grpcPort, grpcTlsCert, grpcTlsKey, pageLimitDefault, pageLimitMax } = values
+  const { port, grpcPort, pageLimitDefault, pageLimitMax } = values
   if (port !== 0 && port === grpcPort) {
     throw new ConfigError('GRPC_PORT', `is "${grpcPort}", but must differ from PORT`)
   }
-  if (grpcTlsCert !== undefined && grpcTlsKey === undefined) {
-    throw new ConfigError('GRPC_TLS_KEY', 'is not set, but must be set together with GRPC_TLS_CERT')
-  }
-  if (grpcTlsKey !== undefined && grpcTlsCert === undefined) {
-    throw new ConfigError('GRPC_TLS_CERT', 'is not set, but must be set together with GRPC_TLS_KEY')
+  for (const [one, other] of TOGETHER) {
+    for (const [unset, isSet] of [
+      [one, other],
+      [other, one],
+    ] as const) {
+      if (values[unset] !== undefined || values[isSet] === undefined) continue
+      throw new ConfigError(
+        table[unset].name,
+        `is not set, but must be set together with ${table[isSet].name}`,
+      )
+    }
   }
   if (pageLimitMax < pageLimitDefault) {
     const allowed = `at least PAGE_LIMIT_DEFAULT, which is ${pageLimitDefault}`

@@ -20,6 +20,7 @@ import { installPushHook } from './git/push-hook.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { gitOutput } from './git/run.ts'
 import { signingKeyProblem } from './git/signatures.ts'
+import { requireCertificate } from './http/https.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
 import { headBranches } from './processes/head-branches.ts'
@@ -104,6 +105,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   limitGitMemory(config.gitMemoryBytes)
   await prepareLaunches()
   await requireSigningKey(config)
+  const certificate = await requireCertificate(config)
   const gitDir = join(config.dataDir, 'git')
   await mkdir(gitDir, { recursive: true })
   const { unlock, news } = await takeUpDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone', () =>
@@ -207,8 +209,9 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     recovered: isRecovered,
     processes: processes.map((runner) => runner.status()),
   })
-  const app = await buildApp(services, upgrade, openRequests, state, leaving.signal)
-  const url = await app.listen({ host: config.host, port: config.port })
+  const app = await buildApp(services, upgrade, openRequests, state, leaving.signal, certificate)
+  const listening = await app.listen({ host: config.host, port: config.port })
+  const url = certificate === undefined ? listening : listening.replace(/^http:/, 'https:')
   if (publicUrl === '') publicUrl = url
   const grpc = await startGrpc({
     host: config.host,

@@ -125,6 +125,20 @@ const cases: Record<SettingName, Case> = {
       ['https://a.example,', /with commas between them/],
     ],
   },
+  TLS_CERT: {
+    key: 'tlsCert',
+    unset: undefined,
+    beside: { TLS_KEY: '/etc/mergelog/tls.key' },
+    valid: [['/etc/mergelog/tls.crt', '/etc/mergelog/tls.crt']],
+    invalid: [['a\0b', /must be the path of a file/]],
+  },
+  TLS_KEY: {
+    key: 'tlsKey',
+    unset: undefined,
+    beside: { TLS_CERT: '/etc/mergelog/tls.crt' },
+    valid: [['tls.key', resolve('tls.key')]],
+    invalid: [['a\0b', /must be the path of a file/]],
+  },
   GRPC_TLS_CERT: {
     key: 'grpcTlsCert',
     unset: undefined,
@@ -585,6 +599,8 @@ t.test('a certificate and its key are set together or not at all', async (t) => 
     setting: 'GRPC_TLS_CERT',
     message: 'GRPC_TLS_CERT is not set, but must be set together with GRPC_TLS_KEY',
   })
+  t.equal(refusal({ TLS_CERT: 'a' }).message, 'TLS_KEY is not set, but must be set together with TLS_CERT')
+  t.equal(refusal({ TLS_KEY: 'a' }).message, 'TLS_CERT is not set, but must be set together with TLS_KEY')
 })
 
 t.test('PAGE_LIMIT_MAX is at least PAGE_LIMIT_DEFAULT, also when one of them is a default', async (t) => {

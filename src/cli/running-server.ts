@@ -10,8 +10,15 @@ import { CommandFailed } from './explain.ts'
 export class NoServer extends CommandFailed {}
 
 /** The server's URL, from the environment. */
-export function serverUrl({ publicUrl, host, port }: Config): string {
-  return publicUrl ?? `http://${isIPv6(host) ? `[${host}]` : host}:${port}`
+export function serverUrl({
+  publicUrl,
+  host,
+  port,
+  tlsCert,
+}: Pick<Config, 'publicUrl' | 'host' | 'port' | 'tlsCert'>): string {
+  return (
+    publicUrl ?? `${tlsCert === undefined ? 'http' : 'https'}://${isIPv6(host) ? `[${host}]` : host}:${port}`
+  )
 }
 
 /**

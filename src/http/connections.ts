@@ -28,6 +28,10 @@ interface Connection {
  */
 const MAX_REQUESTS = 16
 
+/** Names an open connection: the one end is this server, and the other end has no second one with the same port. */
+const placeOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket) =>
+  `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`
+
 /**
  * When there are too many connections, the one without a request for the longest time is closed: of the newcomer's
  * network when that has too many, else of the network that has most. When none can be closed, the newcomer is.
@@ -44,8 +48,11 @@ export function limitConnections(
 ): void {
   const shares = createShares(limits)
   const connections = new WeakMap<Socket, Connection>()
+  // A connection with TLS counts before its handshake, and then has another socket.
+  const beforeHandshake = new Map<string, Connection>()
   // In the order in which they became idle. A new one, which has had no request yet, is idle, too.
   const idle = new Set<Connection>()
+  const hasTls = 'setSecureContext' in app.server
   let isClosing = false
 
   function end(connection: Connection): void {
@@ -73,10 +80,25 @@ export function limitConnections(
       return
     }
     const give = isLimited ? shares.take(network, 1) : () => {}
-    const connection = { socket, network, requests: 0, isBusy: false, held: [], give }
+    const connection: Connection = { socket, network, requests: 0, isBusy: false, held: [], give }
     connections.set(socket, connection)
     idle.add(connection)
-    socket.once('close', () => end(connection))
+    const place = placeOf(socket)
+    if (hasTls) beforeHandshake.set(place, connection)
+    socket.once('close', () => {
+      end(connection)
+      if (beforeHandshake.get(place) === connection) beforeHandshake.delete(place)
+    })
+  })
+
+  app.server.on('secureConnection', (socket: Socket) => {
+    const place = placeOf(socket)
+    const connection = beforeHandshake.get(place)
+    beforeHandshake.delete(place)
+    // It has gone in the meantime, or was closed because there are too many.
+    if (connection === undefined) return void socket.destroy()
+    connection.socket = socket
+    connections.set(socket, connection)
   })
 
   app.server.on('request', ({ socket }: IncomingMessage, answer: ServerResponse) => {

@@ -20,6 +20,8 @@ const MALFORMED: Problem = { status: 400, message: 'the request is not valid HTT
 export function refuseUnreadable(docsUrl: () => string) {
   return (error: Error & { code?: string }, socket: Socket): void => {
     if (error.code === 'ECONNRESET' || socket.destroyed) return
+    // Whoever does not speak TLS, or too slowly, could not read the answer.
+    if (/^ERR_(SSL|TLS)_/.test(error.code ?? '')) return void socket.destroy()
     const { status, message } = PROBLEMS.get(error.code ?? '') ?? MALFORMED
     const body: ErrorBody = { message, url: docsUrl() }
     const text = JSON.stringify(body)

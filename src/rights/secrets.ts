@@ -119,6 +119,18 @@ export async function passwordHashOf(
   return (await secrets.get(passwordHashes, passwordKey(userId, passwordId)))?.hash
 }
 
+/** Puts a stronger hash of the same password in the place of a weaker one, unless that is gone or another one already. */
+export async function strengthenPassword(
+  secrets: ReadStore,
+  userId: number,
+  passwordId: string | null,
+  { weaker, stronger }: { weaker: string; stronger: string },
+): Promise<boolean> {
+  if ((await passwordHashOf(secrets, userId, passwordId)) !== weaker) return false
+  await keepPassword(secrets, userId, stronger, passwordId)
+  return true
+}
+
 /** Deletes the hash of a password. */
 export async function forgetPassword(
   secrets: ReadStore,

@@ -7,8 +7,8 @@ import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { createTurns } from '../turns.ts'
 import { newestAccount } from './newest-accounts.ts'
-import { DUMMY_HASH, isPassword, MAX_PASSWORD } from './passwords.ts'
-import { findToken, passwordHashOf } from './secrets.ts'
+import { DUMMY_HASH, hashPassword, isPassword, isWeaker, MAX_PASSWORD } from './passwords.ts'
+import { findToken, passwordHashOf, strengthenPassword } from './secrets.ts'
 import { createPace, createThrottle, type PaceLimits, type ThrottleLimits } from './throttle.ts'
 
 export interface Identity {
@@ -101,6 +101,8 @@ export function createAuthenticate(
   /** The stored hash that a password was right for. The entry is ignored when the stored hash has changed. */
   const verified = new LRUCache<string, string>({ max: MAX_VERIFIED, ttl: FIVE_MINUTES_MS })
   const pendingChecks = new Map<string, Promise<boolean>>()
+  /** The ids of users whose weaker hash is being replaced. */
+  const strengthening = new Set<number>()
 
   /**
    * Looks up a document. After a start the read models may lack it: then this waits for them.
@@ -141,13 +143,34 @@ export function createAuthenticate(
     const stored =
       account?.kind === 'user' ? await passwordHashOf(secrets, account.id, account.passwordId) : undefined
     const hash = stored ?? DUMMY_HASH
-    const cacheKey = createHmac('sha256', cacheSecret)
+    const cacheKey = cacheKeyOf(loginKey, password, hash)
+    const isKnown = verified.get(cacheKey) === hash
+    const right = isKnown || (await check(cacheKey, { password, hash, loginKey, network }))
+    if (!right || stored === undefined || account === undefined) return undefined
+    // Nobody waits for it, and when it fails, the next sign-in tries again.
+    if (!isKnown && isWeaker(hash)) {
+      void strengthen(account, { password, hash, loginKey, network }).catch(() => {})
+    }
+    return { account, tokenScopes: null, tokenId: null }
+  }
+
+  const cacheKeyOf = (loginKey: string, password: string, hash: string) =>
+    createHmac('sha256', cacheSecret)
       .update(JSON.stringify([loginKey, password, hash]))
       .digest('base64')
-    const right =
-      verified.get(cacheKey) === hash || (await check(cacheKey, { password, hash, loginKey, network }))
-    if (!right || stored === undefined || account === undefined) return undefined
-    return { account, tokenScopes: null, tokenId: null }
+
+  /** Only now is the password known: its hash is made again at what hashes cost today. One at a time for each user. */
+  async function strengthen(account: AccountDocument, attempt: Attempt): Promise<void> {
+    const { password, hash: weaker, loginKey, network } = attempt
+    if (strengthening.has(account.id)) return
+    strengthening.add(account.id)
+    try {
+      const stronger = await inTurnOfNetwork(network, () => hashPassword(password))
+      const isKept = await strengthenPassword(secrets, account.id, account.passwordId, { weaker, stronger })
+      if (isKept) verified.set(cacheKeyOf(loginKey, password, stronger), stronger)
+    } finally {
+      strengthening.delete(account.id)
+    }
   }
 
   /** Equal requests from one network that run at the same time share one check. */

@@ -1,18 +1,10 @@
 /** The HTML document around the sections of the page, and the error page. */
 import { html } from 'ghtml'
 import type { ErrorBody } from '../http/errors.ts'
+import { contentPolicy } from '../http/page-headers.ts'
 
 /** Allows only our own script, style, images and requests; no frames, forms, inline scripts or inline styles. */
-export const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self'",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ')
+export const CONTENT_SECURITY_POLICY = contentPolicy()
 
 export interface PagePaths {
   /** The path of this page. */

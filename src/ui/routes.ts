@@ -6,6 +6,7 @@ import { pullStream } from '../events/streams.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { requestedBeginning } from '../http/event-stream.ts'
 import { OptionalText } from '../http/optional-text.ts'
+import { pageHeaders } from '../http/page-headers.ts'
 import { sendLive } from '../queries/history-live.ts'
 import { discussionRights } from '../queries/history-rights.ts'
 import { streamHistory } from '../queries/history-source.ts'
@@ -63,11 +64,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
 
   return async (app) => {
     app.addHook('onSend', async (_request, reply, payload) => {
-      reply.headers({
-        'Content-Security-Policy': CONTENT_SECURITY_POLICY,
-        'Referrer-Policy': 'no-referrer',
-        'Cross-Origin-Resource-Policy': 'same-origin',
-      })
+      reply.headers(pageHeaders(CONTENT_SECURITY_POLICY))
       if (reply.statusCode < 400 || typeof payload !== 'string') return payload
       reply.headers({ 'Content-Type': HTML, 'Cache-Control': 'no-store' })
       return errorPage(reply.statusCode, JSON.parse(payload), assetsPath())

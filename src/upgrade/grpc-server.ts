@@ -4,11 +4,11 @@ import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-j
 import { ReflectionService } from '@grpc/reflection'
 import type { FastifyBaseLogger } from 'fastify'
 import { ConfigError } from '../config.ts'
+import { readTls, type TlsFiles } from '../http/tls-files.ts'
 import { type ConnectionLimits, listenForGrpc } from './grpc-connections.ts'
 import { loadDescriptors } from './grpc-descriptors.ts'
 import { createHealth } from './grpc-health.ts'
 import { addQueries, QUERY_SERVICES, type QueryAnswers } from './grpc-queries.ts'
-import { type TlsFiles, tlsCredentials } from './grpc-tls.ts'
 
 export interface GrpcOptions {
   /** IP address or host name. */
@@ -74,6 +74,12 @@ function addReflection(server: Server, reflection: ReflectionService): void {
       })
     },
   })
+}
+
+/** @throws ConfigError with the setting's name */
+async function tlsCredentials(files: TlsFiles): Promise<ServerCredentials> {
+  const { cert, key } = await readTls(files, { cert: 'GRPC_TLS_CERT', key: 'GRPC_TLS_KEY' })
+  return ServerCredentials.createSsl(null, [{ cert_chain: cert, private_key: key }])
 }
 
 /** @throws ConfigError when the certificate, the key, the host or the port cannot be used */

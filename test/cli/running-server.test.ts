@@ -103,6 +103,7 @@ t.test('a port on which nothing listens means that no server runs', async (t) =>
 t.test("the environment gives the server's URL", async (t) => {
   t.equal(serverUrl(loadConfig({})), 'http://127.0.0.1:3000')
   t.equal(serverUrl(loadConfig({ HOST: '::1', PORT: '80' })), 'http://[::1]:80')
+  t.equal(serverUrl(loadConfig({ TLS_CERT: 'a', TLS_KEY: 'b' })), 'https://127.0.0.1:3000')
   t.equal(serverUrl(loadConfig({ PUBLIC_URL: 'https://git.example.org' })), 'https://git.example.org')
 })
 

@@ -1,8 +1,9 @@
 import t from 'tap'
 import { createViews, READ_MODELS } from '../../src/projections/views.ts'
-import { keepPassword } from '../../src/rights/secrets.ts'
+import { keepPassword, passwordHashOf, strengthenPassword } from '../../src/rights/secrets.ts'
 import { createAuthenticate } from '../../src/rights/sign-in.ts'
 import { openStores } from '../stores.ts'
+import { until } from '../until.ts'
 import { ADMIN_PASSWORD, basic, identityApp, passwordOf } from './identity-app.ts'
 
 t.test("a requester can sign in with a password or a token, in all of Gitea's ways", async (t) => {
@@ -80,6 +81,36 @@ t.test('a password is valid until its stored hash changes, even if it is cached'
   await keepPassword(services.secrets, 2, `scrypt$2$1$1$c2FsdA==$${Buffer.alloc(32).toString('base64')}`)
   t.equal((await call('GET', '/user')).status, 401)
   t.equal((await call('GET', '/user', { as })).status, 401)
+})
+
+t.test('a right password makes a weaker hash again, a wrong one and a changed password do not', async (t) => {
+  const newHashes = { N: 4, r: 1, p: 1 }
+  const { call, signUp, services } = await identityApp(t, { newHashes })
+  await signUp('alice')
+  const stored = () => passwordHashOf(services.secrets, 2)
+  const before = await stored()
+  t.match(before, /^scrypt\$2\$1\$1\$/)
+  t.equal((await call('GET', '/user', { as: basic('alice', 'wrong') })).status, 401)
+  t.equal(await stored(), before)
+
+  const as = basic('alice', passwordOf('alice'))
+  t.equal((await call('GET', '/user', { as })).status, 200)
+  await until('the hash is made again', async () => (await stored()) !== before)
+  const after = await stored()
+  t.match(after, /^scrypt\$4\$1\$1\$/)
+  t.equal((await call('GET', '/user', { as })).status, 200)
+  t.equal((await call('GET', '/user', { as: basic('alice', 'wrong') })).status, 401)
+  t.equal(await stored(), after, 'a hash of today stays')
+
+  const change = { weaker: before ?? '', stronger: 'scrypt$2$1$1$c2FsdA==$AAAA' }
+  t.equal(
+    await strengthenPassword(services.secrets, 2, null, change),
+    false,
+    'it is not the stored one any more',
+  )
+  t.equal(await stored(), after)
+  t.equal(await strengthenPassword(services.secrets, 2, 'gone', change), false, 'it was forgotten meanwhile')
+  t.equal(await passwordHashOf(services.secrets, 2, 'gone'), undefined)
 })
 
 t.test('a token is valid only for its scopes', async (t) => {

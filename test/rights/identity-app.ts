@@ -29,7 +29,7 @@ import { organizationQueryRoutes } from '../../src/queries/organizations.ts'
 import { userQueryRoutes } from '../../src/queries/users.ts'
 import { authPlugin } from '../../src/rights/auth.ts'
 import { createOpenRequests } from '../../src/rights/open-requests.ts'
-import { hashPassword } from '../../src/rights/passwords.ts'
+import { type Cost, hashPassword, makeHashesWith } from '../../src/rights/passwords.ts'
 import { secretCollections } from '../../src/rights/secrets.ts'
 import { SIGN_IN_LIMITS, type SignInLimits } from '../../src/rights/sign-in.ts'
 import type { Services } from '../../src/services.ts'
@@ -38,6 +38,9 @@ import { createTurns } from '../../src/turns.ts'
 import { historyJson } from '../../src/wire/history.ts'
 
 export const ADMIN_PASSWORD = 'correct horse'
+
+/** A hash that costs nothing to check. */
+const CHEAP = { N: 2, r: 1, p: 1 }
 
 export const basic = (login: string, password: string) =>
   `Basic ${Buffer.from(`${login}:${password}`).toString('base64')}`
@@ -49,8 +52,10 @@ export async function identityApp(
   {
     limits = SIGN_IN_LIMITS,
     projectionWaitMs = 5000,
-  }: { limits?: SignInLimits; projectionWaitMs?: number } = {},
+    newHashes = CHEAP,
+  }: { limits?: SignInLimits; projectionWaitMs?: number; newHashes?: Cost } = {},
 ) {
+  makeHashesWith(newHashes)
   const dir = test.testdir()
   const config = loadConfig({ DATA_DIR: dir, ADMIN_PASSWORD, PROJECTION_WAIT_MS: `${projectionWaitMs}` })
   const app = Fastify({
@@ -156,7 +161,7 @@ export async function identityApp(
       written: LOG_START,
     }
     const details = { login, email: `${login}@example.org`, fullName: '', siteAdmin }
-    await createUser(services, context, details, password, (text) => hashPassword(text, { N: 2, r: 1, p: 1 }))
+    await createUser(services, context, details, password, (text) => hashPassword(text, CHEAP))
     await projector.waitFor(context.written, 5000)
   }
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { DUMMY_HASH, hashPassword, isPassword } from '../../src/rights/passwords.ts'
+import { DUMMY_HASH, hashPassword, isPassword, isWeaker } from '../../src/rights/passwords.ts'
 
 t.test('a hash verifies its password, does not contain it, and is different each time', async (t) => {
   const [one, two] = await Promise.all([hashPassword('geheim äß'), hashPassword('geheim äß')])
@@ -24,6 +24,16 @@ t.test('a hash contains its cost, so that the cost can change later', async (t) 
   await t.rejects(isPassword('password', 'md5$abc'), {
     message: 'a stored password hash has an unknown format',
   })
+})
+
+t.test('a hash is weaker when it takes less memory or less time than a new one', (t) => {
+  const stored = (N: number, r: number, p: number) => `scrypt$${N}$${r}$${p}$c2FsdA==$aGFzaA==`
+  t.equal(isWeaker(stored(16384, 8, 5)), false)
+  t.equal(isWeaker(stored(16384, 8, 4)), true)
+  t.equal(isWeaker(stored(8192, 8, 100)), true, 'less memory')
+  t.equal(isWeaker(stored(131072, 8, 1)), false, 'more memory, in fewer passes')
+  t.equal(isWeaker(stored(2, 1, 1), { N: 2, r: 1, p: 1 }), false)
+  t.end()
 })
 
 t.test('no password matches the hash for unknown logins', async (t) => {

@@ -63,6 +63,15 @@ t.test('every answer has a strict policy, and caches never keep private data', a
     t.equal(headers.get('content-security-policy'), CONTENT_SECURITY_POLICY, path)
     t.equal(headers.get('x-content-type-options'), 'nosniff')
     t.equal(headers.get('referrer-policy'), 'no-referrer')
+    t.equal(headers.get('x-frame-options'), 'DENY')
+    t.equal(headers.get('strict-transport-security'), null, 'only over https')
+  }
+  for (const path of ['/api/docs', '/api/docs/static/swagger-ui.css', '/api/docs/json']) {
+    const { headers, text } = await get(path)
+    const policy = headers.get('content-security-policy') ?? ''
+    t.match(policy, /^default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;/, path)
+    t.equal(headers.get('x-frame-options'), 'DENY')
+    if (path === '/api/docs') t.notMatch(text, /<script>|<style|style=|\son[a-z]+=/, 'nothing is inline')
   }
   t.notMatch(CONTENT_SECURITY_POLICY, /unsafe|\*|http|data:/)
   t.equal((await get(page)).headers.get('cache-control'), 'private, no-cache')

@@ -11,6 +11,7 @@ import { argument, CommandFailed } from '../explain.ts'
 import { DISCUSSION, type DiscussionName, discussionName, findDiscussion } from '../find-discussion.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
 import { openViews, withLog } from '../open-log.ts'
+import { serverUrl } from '../running-server.ts'
 import { aligned, printable, styled, writeLines } from '../terminal.ts'
 
 interface ReplayArguments {
@@ -41,7 +42,7 @@ async function replayed(
   const { current: readStore } = await openViews(config)
   try {
     const views = createViews(readStore)
-    const publicUrl = config.publicUrl ?? `http://${config.host}:${config.port}`
+    const publicUrl = serverUrl(config)
     const repository = await views.repositories.get(`${repoId}`)
     if (repository === undefined) {
       throw new CommandFailed(`the read models do not have "${name.owner}/${name.repo}" yet: start a server`)

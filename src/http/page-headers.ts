@@ -1,0 +1,29 @@
+/** What pages for people tell a browser. */
+
+/** The policy of a page that has no script, frame or form of its own, with what it has added or changed. */
+export function contentPolicy(own: Readonly<Record<string, string>> = {}): string {
+  const policy = {
+    'default-src': "'none'",
+    'script-src': "'self'",
+    'style-src': "'self'",
+    'img-src': "'self'",
+    'connect-src': "'self'",
+    'base-uri': "'none'",
+    'form-action': "'none'",
+    'frame-ancestors': "'none'",
+    ...own,
+  }
+  return Object.entries(policy)
+    .map(([directive, source]) => `${directive} ${source}`)
+    .join('; ')
+}
+
+/** The headers of a page with this policy, also for browsers that know only the older one about frames. */
+export function pageHeaders(policy: string): Record<string, string> {
+  return {
+    'Content-Security-Policy': policy,
+    'Referrer-Policy': 'no-referrer',
+    'Cross-Origin-Resource-Policy': 'same-origin',
+    'X-Frame-Options': 'DENY',
+  }
+}
