@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
+import { limitReached } from '../limits.ts'
 import { createShares, type ShareLimits } from './shares.ts'
 
 interface Connection {
@@ -34,18 +35,20 @@ const MAX_REQUESTS = 16
  * @param isProxy whether this is the address of a trusted proxy. It speaks for many clients, so it has no limit here.
  * @param leaving when it is aborted, each connection ends with its next answer, which says so: clients and proxies do
  *   not send a further request into a connection that is about to close
+ * @returns how many connections are open now
  */
 export function limitConnections(
   app: FastifyInstance,
   limits: ShareLimits,
   isProxy: (address: string) => boolean,
   leaving: AbortSignal,
-): void {
+): () => number {
   const shares = createShares(limits)
   const connections = new WeakMap<Socket, Connection>()
   // In the order in which they became idle. A new one, which has had no request yet, is idle, too.
   const idle = new Set<Connection>()
   let isClosing = false
+  let open = 0
 
   function end(connection: Connection): void {
     connection.give()
@@ -58,6 +61,7 @@ export function limitConnections(
       if (lacking === undefined) return true
       if (connection.network !== (lacking === 'network' ? network : shares.largest())) continue
       end(connection)
+      limitReached('connections')
       connection.socket.destroy()
     }
     return shares.lacking(network, 1) === undefined
@@ -68,6 +72,7 @@ export function limitConnections(
     const network = networkOf(address)
     const isLimited = !isProxy(address)
     if (isLimited && !hasRoom(network)) {
+      limitReached('connections')
       socket.destroy()
       return
     }
@@ -75,7 +80,11 @@ export function limitConnections(
     const connection = { socket, network, requests: 0, isBusy: false, held: [], give }
     connections.set(socket, connection)
     idle.add(connection)
-    socket.once('close', () => end(connection))
+    open += 1
+    socket.once('close', () => {
+      open -= 1
+      end(connection)
+    })
   })
 
   app.server.on('request', ({ socket }: IncomingMessage, answer: ServerResponse) => {
@@ -84,7 +93,10 @@ export function limitConnections(
     if (leaving.aborted) answer.shouldKeepAlive = false
     connection.requests += 1
     idle.delete(connection)
-    if (connection.requests > MAX_REQUESTS) socket.destroy()
+    if (connection.requests > MAX_REQUESTS) {
+      limitReached('connection_requests')
+      socket.destroy()
+    }
     // An answer that streams has more listeners than node expects.
     answer.setMaxListeners(20)
     answer.once('close', () => {
@@ -118,4 +130,5 @@ export function limitConnections(
     isClosing = true
     for (const { socket } of idle) socket.destroy()
   })
+  return () => open
 }

@@ -1,5 +1,6 @@
 /** Reads bodies of JSON, and limits how deeply they are nested. */
 import type { FastifyInstance } from 'fastify'
+import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 
 /** Deeper than any body that we ask for. Functions that call themselves for each level can work on such a value. */
@@ -12,6 +13,7 @@ export function parseJsonBodies(app: FastifyInstance): void {
   app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
     const text = body.toString()
     if (isDeeperThan(text, MAX_DEPTH)) {
+      limitReached('body_depth')
       const reason = `body: is nested more than ${MAX_DEPTH} levels deep`
       return done(new Refused(refuse.invalid(reason, [reason])))
     }

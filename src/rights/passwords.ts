@@ -1,6 +1,7 @@
 /** Passwords as scrypt hashes. Hashing is slow on purpose, so running and waiting hashes are limited in number. */
 import { type BinaryLike, randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
+import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { createSlots } from '../turns.ts'
 
@@ -51,8 +52,10 @@ export const DUMMY_HASH = storedForm(COST, randomBytes(SALT_BYTES), randomBytes(
 const scryptAsync = promisify<BinaryLike, BinaryLike, number, ScryptOptions, Buffer>(scrypt)
 
 async function derive(password: string, salt: Buffer, length: number, cost: Cost): Promise<Buffer> {
-  if (waiting >= MAX_WAITING)
+  if (waiting >= MAX_WAITING) {
+    limitReached('password_checks')
     throw new Refused(refuse.tooManyRequests('too many passwords to check; try again'))
+  }
   waiting += 1
   const give = await slots.take()
   try {
