@@ -10,6 +10,7 @@
 const LAYERS = [
   ['main.ts', 'server.ts', 'stores.ts', 'cli', 'backup', 'transfer', 'verify'],
   ['app.ts'],
+  ['observe'],
   ['ui'],
   ['processes'],
   ['commands', 'queries', 'upgrade'],

@@ -52,6 +52,10 @@ import { limitBodies } from './http/request-bodies.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
 import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests.ts'
 import { joinIfNeeded } from './nodes/nodes.ts'
+import type { Metrics } from './observe/metrics.ts'
+import { metricsRoute } from './observe/metrics-route.ts'
+import { observeRequests } from './observe/requests.ts'
+import { createScrape, type Scrape, type Sources } from './observe/scrape.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
@@ -89,7 +93,7 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/
 
 /** They tell how this node is, also when the others have gone on without it. */
-const OF_THE_NODE = new Set(['/healthz', '/livez'])
+const OF_THE_NODE = new Set(['/healthz', '/livez', '/metrics'])
 
 /** One plugin for each file of routes, grouped by resource. The order doesn't matter. */
 const API_ROUTES = [
@@ -171,6 +175,7 @@ const API_ROUTES = [
  * @param openRequests hears from the projector when sign-ins end
  * @param state what only the server knows, for `/healthz`
  * @param leaving is aborted when the server is about to stop
+ * @param observed what sees the requests, and what `/metrics` shows besides
  * @param certificate makes it a server with TLS
  */
 export async function buildApp(
@@ -179,8 +184,11 @@ export async function buildApp(
   openRequests: OpenRequests,
   state: () => ServerState,
   leaving: AbortSignal,
+  observed: { metrics: Metrics } & Pick<Sources, 'processes' | 'isRecovered'> & {
+      grpcConnections: () => number
+    },
   certificate?: Certificate,
-): Promise<FastifyInstance> {
+): Promise<{ app: FastifyInstance; scrape: Scrape }> {
   const { config } = services
   const docsUrl = () => `${services.publicUrl()}/api/docs`
   const isProxy = config.trustProxy && addressesIn(config.trustProxy)
@@ -203,9 +211,10 @@ export async function buildApp(
     },
     // No coercion: "1" is not 1. Unknown fields are ignored, as in Gitea.
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: false } },
-    clientErrorHandler: refuseUnreadable(docsUrl),
+    clientErrorHandler: refuseUnreadable(docsUrl, (status) => metrics.unreadable(status)),
     // Errors before a route is found, such as a path that can't be decoded.
     frameworkErrors: (error, request, reply) => {
+      observe(request, reply)
       reply.header('X-Request-Id', request.id)
       reply.header('X-Content-Type-Options', 'nosniff')
       if (isUpgradePath(request.url)) sendUpgradeProblem(error, request, reply)
@@ -220,13 +229,25 @@ export async function buildApp(
   app.setSerializerCompiler(() => jsonAnswer)
 
   if (certificate !== undefined) renewCertificate(app, certificate, services.log)
+  const { metrics } = observed
+  const observe = observeRequests(app, ({ method, route, status, aborted, ms }) =>
+    metrics.request(method, route, aborted ? 'aborted' : `${status}`, ms),
+  )
   ignoreExpectations(app)
   const clients = { all: config.maxConnections, perNetwork: config.maxConnectionsPerAddress }
-  limitConnections(app, clients, isProxy ?? (() => false), leaving)
+  const connections = limitConnections(app, clients, isProxy ?? (() => false), leaving)
   if (isProxy !== undefined) limitProxiedRequests(app, clients, isProxy)
   const bytes = { all: config.maxUnreadBytes, perNetwork: config.maxUnreadBytes / 4 }
-  limitUnreadAnswers(app, { ...bytes, timeoutMs: config.unreadTimeoutMs })
-  limitBodies(app, { ...bytes, timeoutMs: config.requestTimeoutMs })
+  const unreadBytes = limitUnreadAnswers(app, { ...bytes, timeoutMs: config.unreadTimeoutMs })
+  const arriving = limitBodies(app, { ...bytes, timeoutMs: config.requestTimeoutMs })
+  const { grpcConnections, ...ofServer } = observed
+  const scrape = createScrape(metrics, {
+    ...ofServer,
+    services,
+    arriving,
+    unreadBytes,
+    connections: () => ({ http: connections(), grpc: grpcConnections() }),
+  })
   registerErrors(app, docsUrl)
   // Closing the server waits for live answers, which would never end.
   app.addHook('preClose', async () => services.live.end())
@@ -285,14 +306,16 @@ export async function buildApp(
   await app.register(upgradeHttpRoutes(upgrade))
   // A scope of its own: only these routes check credentials. The routes above are open to everyone.
   await app.register(async (signedIn) => {
-    signedIn.addHook('onRequest', (_request, _reply, done) => {
+    signedIn.addHook('onRequest', (request, _reply, done) => {
+      if (OF_THE_NODE.has(request.routeOptions.url ?? '')) return done()
       // What other servers had written before this request.
       const current = services.projector.current()
       if (current === undefined) done()
       else current.then(() => done(), done)
     })
-    await signedIn.register(authPlugin({ ...services, openRequests }))
+    await signedIn.register(authPlugin({ ...services, openRequests, signInRefused: metrics.signInRefused }))
     takeTurnsWithLongBodies(signedIn, clientOf)
+    await signedIn.register(metricsRoute(() => scrape, config.metricsToken))
     await signedIn.register(gitHttpRoutes(services))
     await signedIn.register(attachmentDownloadRoutes(services))
     await signedIn.register(uiRoutes(services))
@@ -304,5 +327,5 @@ export async function buildApp(
       { prefix: API },
     )
   })
-  return app
+  return { app, scrape }
 }

@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import { OperatorError } from './operator-error.ts'
 import {
   addresses,
+  bearerToken,
   bytes,
   eventStoreUrl,
   file,
@@ -89,6 +90,15 @@ const table = {
     default: '0',
     meaning:
       'How long SIGTERM lets the server answer as before, while `/healthz` is 503 already, in milliseconds',
+  }),
+  metricsToken: setting('METRICS_TOKEN', bearerToken, {
+    meaning: 'Who shows it (`Authorization: Bearer …`) may read `/metrics`; without it only site admins may',
+  }),
+  metricsPort: setting('METRICS_PORT', port, {
+    meaning: 'A port at which `/metrics` is open to everyone, and nothing else is; `0` takes any free one',
+  }),
+  metricsHost: setting('METRICS_HOST', host, {
+    meaning: 'Address of `METRICS_PORT`; that of `HOST` if unset',
   }),
   adminPassword: setting('ADMIN_PASSWORD', password, {
     meaning: 'Password of `admin`, who is made on the first start; if unset, a random one is printed once',
@@ -283,9 +293,12 @@ export function loadConfig(env: NodeJS.ProcessEnv): Config {
     }),
   )
   if (!isComplete(values)) throw new Error('a setting was not read')
-  const { port, grpcPort, pageLimitDefault, pageLimitMax } = values
+  const { port, grpcPort, metricsPort, pageLimitDefault, pageLimitMax } = values
   if (port !== 0 && port === grpcPort) {
     throw new ConfigError('GRPC_PORT', `is "${grpcPort}", but must differ from PORT`)
+  }
+  if (metricsPort !== undefined && metricsPort !== 0 && [port, grpcPort].includes(metricsPort)) {
+    throw new ConfigError('METRICS_PORT', `is "${metricsPort}", but must differ from PORT and GRPC_PORT`)
   }
   for (const [one, other] of TOGETHER) {
     for (const [unset, isSet] of [

@@ -1,7 +1,10 @@
 /** Limits concurrency fairly: no key holds more than its share of the slots, nor of the places of those who wait. */
+import { type LimitName, limitReached } from './limits.ts'
 import { ErrorWithRefusal, type Refusal, refuse } from './refusal.ts'
 
 export interface FairLimits {
+  /** The name under which it is counted that somebody was refused. */
+  name: LimitName
   /** How many things run at the same time. */
   size: number
   /** How many of them may belong to one key. Default: a quarter of `size`, at least 1. */
@@ -22,6 +25,8 @@ export interface FairSlots {
    * @throws SlotsFull when too many wait already, or the signal's reason when it is aborted before a slot is free
    */
   take(key: string, signal?: AbortSignal): Promise<() => void>
+  /** How many slots there are. */
+  readonly size: number
   /** How many slots are taken, and how many wait. */
   counts(): { running: number; waiting: number }
 }
@@ -43,7 +48,7 @@ const quarterOf = (count: number) => Math.max(1, Math.floor(count / 4))
 
 /** Makes slots, all free. What it remembers of a key ends with the last slot or wait of that key. */
 export function createFairSlots(limits: FairLimits): FairSlots {
-  const { size, share = quarterOf(size), waiting: places = 16 * size } = limits
+  const { name, size, share = quarterOf(size), waiting: places = 16 * size } = limits
   const { waitingShare = quarterOf(places) } = limits
   let running = 0
   let waiting = 0
@@ -103,8 +108,10 @@ export function createFairSlots(limits: FairLimits): FairSlots {
         return releaseOnce(key)
       }
       const queue = queues.get(key) ?? new Map<() => void, number>()
-      if (waiting >= places) throw new SlotsFull(heldBy(key) < share && queue.size === 0 ? 'all' : 'own')
-      if (queue.size >= waitingShare) throw new SlotsFull('own')
+      if (waiting >= places || queue.size >= waitingShare) {
+        limitReached(name)
+        throw new SlotsFull(waiting >= places && heldBy(key) < share && queue.size === 0 ? 'all' : 'own')
+      }
       queues.set(key, queue)
       waiting += 1
       await new Promise<void>((resolve, reject) => {
@@ -123,6 +130,7 @@ export function createFairSlots(limits: FairLimits): FairSlots {
       })
       return releaseOnce(key)
     },
+    size,
     counts: () => ({ running, waiting }),
   }
 }

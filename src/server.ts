@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { status } from '@grpc/grpc-js'
 import type { FastifyBaseLogger } from 'fastify'
 import { addressesIn } from './address-ranges.ts'
 import { buildApp } from './app.ts'
@@ -21,6 +22,9 @@ import { openPushJournal } from './git/push-journal.ts'
 import { gitOutput } from './git/run.ts'
 import { signingKeyProblem } from './git/signatures.ts'
 import { requireCertificate } from './http/https.ts'
+import { createMetrics } from './observe/metrics.ts'
+import { startMetricsServer } from './observe/metrics-route.ts'
+import { observedLog } from './observe/observed-log.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
 import { headBranches } from './processes/head-branches.ts'
@@ -30,7 +34,7 @@ import { pullHeads } from './processes/pull-heads.ts'
 import { finishDeletions, recoverMerges, recoverPushes, takeOverTurn } from './processes/recovery.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
 import { createLiveEvents } from './projections/live-events.ts'
-import { createProjector } from './projections/projector.ts'
+import { type AroundBatch, createProjector } from './projections/projector.ts'
 import type { Touched } from './projections/read-store.ts'
 import { createRebuild } from './projections/rebuild.ts'
 import { createViews, READ_MODELS } from './projections/views.ts'
@@ -128,7 +132,8 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   const { signal } = stopping
   // Each rebuilt model waits with a listener to be freed. Without this, Node would warn about a leak.
   setMaxListeners(0, signal)
-  const stored = await openEvents(config)
+  const metrics = createMetrics({ node: config.nodeName, isDense: config.eventStoreUrl === undefined })
+  const stored = observedLog(await openEvents(config), metrics)
   if (config.eventStoreUrl === undefined) await requireReadableEnd(stored)
   let isRecovered = false
   const {
@@ -155,10 +160,13 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     openRequests.exchanged(collection)
     upgrade.exchanged(collection)
   }
-  const projector = createProjector(log, events, readStore, READ_MODELS, applied, {
-    membership: nodes,
-    forget,
-  })
+  const around: AroundBatch = async (batch, work) => {
+    const begun = performance.now()
+    await work()
+    metrics.projected(batch, performance.now() - begun)
+  }
+  const sharing = { membership: nodes, forget }
+  const projector = createProjector(log, events, readStore, READ_MODELS, applied, sharing, around)
   generations.onExchanged(forget)
   const openRequests = createOpenRequests({ events, views, projector, secrets })
   const upgrade = createUpgradeAnswers(readStore, projector, await events.lastPosition(), nodes.isMember)
@@ -209,7 +217,21 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     recovered: isRecovered,
     processes: processes.map((runner) => runner.status()),
   })
-  const app = await buildApp(services, upgrade, openRequests, state, leaving.signal, certificate)
+  const observed = {
+    metrics,
+    processes,
+    isRecovered: () => isRecovered,
+    grpcConnections: () => grpc.connections(),
+  }
+  const { app, scrape } = await buildApp(
+    services,
+    upgrade,
+    openRequests,
+    state,
+    leaving.signal,
+    observed,
+    certificate,
+  )
   const listening = await app.listen({ host: config.host, port: config.port })
   const url = certificate === undefined ? listening : listening.replace(/^http:/, 'https:')
   if (publicUrl === '') publicUrl = url
@@ -222,7 +244,12 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     answers: upgrade,
     ready: () => !leaving.signal.aborted && upgrade.ready(),
     log,
+    observe(method) {
+      const begun = performance.now()
+      return (code) => metrics.call(method, status[code], performance.now() - begun)
+    },
   })
+  const metricsServer = await startMetricsServer(config, () => scrape)
 
   let markRecovered: () => void = () => {}
   const recovered = new Promise<void>((resolve) => {
@@ -272,6 +299,8 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     url: publicUrl,
     /** The address of the gRPC Query service: `127.0.0.1:9090`. */
     grpcAddress: grpc.address,
+    /** The URL of `METRICS_PORT`, if it is set. */
+    metricsUrl: metricsServer?.url,
     services,
     /** The site admin's password, when this start made the account and chose a random password; shown once. */
     newAdminPassword,
@@ -297,13 +326,14 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
       await delay(config.drainMs, undefined, { signal: hurry }).catch(() => {})
     }
     stopping.abort()
-    await Promise.all([app.close(), grpc.stop()])
+    await Promise.all([app.close(), grpc.stop(), metricsServer?.stop()])
     await Promise.all([recovering, freeing])
     await Promise.all(processes.map((runner) => runner.stop()))
     await projector.stop()
     await leaveNodes()
     await objectReaders.close(gitDir)
     await Promise.all([events.close(), readStore.close(), secrets.close()])
+    metrics.close()
     unlock()
   }
 }

@@ -72,6 +72,12 @@ export const password: Kind<string> = {
   show: (text) => `(${Array.from(text).length} characters)`,
 }
 
+/** A secret that programs show in a header. */
+export const bearerToken: Kind<string> = {
+  ...matching('16 to 512 letters, digits and -._~+/=', /^[A-Za-z0-9._~+/=-]{16,512}$/),
+  show: (text) => `(${Array.from(text).length} characters)`,
+}
+
 const FILE_TYPE = /^(?:\.[^\s,/\\]+|\*\/\*|[a-z][a-z0-9.+-]*\/(?:\*|[a-z0-9.+-]+))$/
 
 /** File endings (`.zip`), media types and families of media types (`image/*`), in lower case. */

@@ -51,6 +51,33 @@ const cases: Record<SettingName, Case> = {
       ['größe', /must be 1 to 64 letters/],
     ],
   },
+  METRICS_TOKEN: {
+    key: 'metricsToken',
+    unset: undefined,
+    valid: [['0123456789abcdef', '0123456789abcdef']],
+    invalid: [
+      ['0123456789abcde', /is "\(15 characters\)", but must be 16 to 512 letters, digits/],
+      ['0123456789 abcdef', /letters, digits/],
+    ],
+  },
+  METRICS_PORT: {
+    key: 'metricsPort',
+    unset: undefined,
+    valid: [
+      ['0', 0],
+      ['9464', 9464],
+    ],
+    invalid: [
+      ['65536', wholeNumber],
+      ['3000', /is "3000", but must differ from PORT and GRPC_PORT/],
+    ],
+  },
+  METRICS_HOST: {
+    key: 'metricsHost',
+    unset: undefined,
+    valid: [['0.0.0.0', '0.0.0.0']],
+    invalid: [['a b', /host name/]],
+  },
   DRAIN_MS: {
     key: 'drainMs',
     unset: 0,

@@ -5,7 +5,7 @@ import { createFairSlots } from '../src/fair-slots.ts'
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
 t.test('no key holds more than its share, and the others go on', async (t) => {
-  const slots = createFairSlots({ size: 4, share: 2 })
+  const slots = createFairSlots({ name: 'git_reads', size: 4, share: 2 })
   const greedy = [await slots.take('a'), await slots.take('a')]
   let third = false
   const waiting = slots.take('a').then((release) => {
@@ -25,7 +25,7 @@ t.test('no key holds more than its share, and the others go on', async (t) => {
 })
 
 t.test('a free slot goes to the key that holds the fewest, then to the one that came first', async (t) => {
-  const slots = createFairSlots({ size: 3, share: 3 })
+  const slots = createFairSlots({ name: 'git_reads', size: 3, share: 3 })
   const held = [await slots.take('a'), await slots.take('a'), await slots.take('b')]
   const order: string[] = []
   const wait = (key: string, name: string) =>
@@ -46,7 +46,7 @@ t.test('a free slot goes to the key that holds the fewest, then to the one that 
 t.test(
   'too many who wait are refused: 429 when they are of one client, 503 when they are of all',
   async (t) => {
-    const slots = createFairSlots({ size: 1, waiting: 3, waitingShare: 2 })
+    const slots = createFairSlots({ name: 'git_reads', size: 1, waiting: 3, waitingShare: 2 })
     const release = await slots.take('a')
     const gone = new AbortController()
     const waiting = [slots.take('a', gone.signal), slots.take('a', gone.signal)]
@@ -59,7 +59,7 @@ t.test(
     const next = slots.take('c')
     release()
     ;(await next)()
-    const nobody = createFairSlots({ size: 1, waiting: 0 })
+    const nobody = createFairSlots({ name: 'git_reads', size: 1, waiting: 0 })
     await nobody.take('a')
     await t.rejects(nobody.take('b'), { name: 'SlotsFull', refusal: { refused: 'unavailable' } })
     await t.rejects(nobody.take('a'), { name: 'SlotsFull', refusal: { refused: 'tooManyRequests' } })
@@ -72,7 +72,7 @@ t.test('whatever comes and goes, shares and sizes hold, and nobody who may run w
     seed = (seed * 1103515245 + 12345) % 2147483648
     return seed % below
   }
-  const slots = createFairSlots({ size: 5, share: 2, waiting: 1000, waitingShare: 1000 })
+  const slots = createFairSlots({ name: 'git_reads', size: 5, share: 2, waiting: 1000, waitingShare: 1000 })
   const running = new Map<string, (() => void)[]>()
   let open = 0
   for (let i = 0; i < 500; i++) {

@@ -6,6 +6,7 @@ import { createHash, type Hash } from 'node:crypto'
 import { type FileHandle, mkdir, open, opendir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush, isAbandoned, namesIn, unlessMissing, writtenAt } from '../disk.ts'
+import { limitReached } from '../limits.ts'
 import { HEAD_BYTES } from './file-kind.ts'
 
 /** A received file, flushed to disk under a temporary name. */
@@ -34,6 +35,7 @@ export class FileTooLarge extends Error {
 
   constructor(maxSize: number) {
     super(`the file may have at most ${maxSize} bytes`)
+    limitReached('attachment_bytes')
   }
 }
 

@@ -2,6 +2,7 @@
  * The one place that knows the size of an append. EventStoreDB takes at most 1 MiB (1,048,576 bytes) at once. The same
  * limit holds for every store, with room to spare, so that a log can be moved from any store to any other.
  */
+import { atLimit } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { NewEvent } from './event-store.ts'
 import { sealedSize } from './sealed-texts.ts'
@@ -56,7 +57,10 @@ export function requireAppendable(events: readonly NewEvent[]): void {
   const bytes = events.reduce((sum, event) => sum + eventBytes(event), 0)
   if (bytes > MAX_APPEND_BYTES) {
     throw new Refused(
-      refuse.tooLarge(`the change has ${bytes} bytes; at most ${MAX_APPEND_BYTES} can be recorded at once`),
+      atLimit(
+        'append_bytes',
+        refuse.tooLarge(`the change has ${bytes} bytes; at most ${MAX_APPEND_BYTES} can be recorded at once`),
+      ),
     )
   }
 }

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { namesIn } from '../disk.ts'
+import { limitReached } from '../limits.ts'
 import { GitFailed, GitUnavailable } from './errors.ts'
 import type { HeldBody } from './held-body.ts'
 import { idsNear, MAX_NEAR } from './near-trees.ts'
@@ -218,6 +219,7 @@ async function through(
   let isLate = false
   const timer = setTimeout(() => {
     isLate = true
+    limitReached('git_time')
     process.stop()
   }, timeout)
   try {

@@ -1,8 +1,10 @@
 /** Helpers for all git processes: start them, send signals, explain failures. */
 import type { Socket } from 'node:net'
+import { limitReached } from '../limits.ts'
 import { GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing } from './errors.ts'
 import { type Exit, launch } from './launcher.ts'
 import { withMemoryLimit } from './memory-limit.ts'
+import { commandIn, processStarts } from './process-watch.ts'
 
 const MAX_STDERR = 64 * 1024
 
@@ -37,7 +39,9 @@ export async function startProcess(
   const [command, words] = withMemoryLimit(program, args)
   const count = hasChannel ? 4 : 3
   const wanted = { program: command, args: words, env, streams: count, givesWay }
+  const seenEnd = processStarts(program === 'git' ? commandIn(args) : program)
   const { pid, streams, exited, unref } = await launch(wanted).catch((error: Error) => {
+    seenEnd({ code: null, signal: null })
     throw cannotStart(error, program)
   })
   const [stdin, stdout, stderr, channel] = streams
@@ -54,6 +58,7 @@ export async function startProcess(
   let hasEnded = false
   const ended = exited.then(async (exit) => {
     hasEnded = true
+    seenEnd(exit)
     stdin.destroy()
     // What nobody reads is dropped. Readers that are there take the rest at their own pace.
     for (const stream of streams) stream.resume()
@@ -116,7 +121,10 @@ export interface Ending {
 /** The error when git's standard error shows that no command could have worked here and now. */
 export function unusable({ stderr }: Ending, dir?: string): Error | undefined {
   if (NO_REPOSITORY.test(stderr)) return new RepositoryMissing(`no repository at ${dir ?? 'that place'}`)
-  if (NO_MEMORY.test(stderr)) return new GitOutputTooLarge('git needs more memory than it may have')
+  if (NO_MEMORY.test(stderr)) {
+    limitReached('git_memory')
+    return new GitOutputTooLarge('git needs more memory than it may have')
+  }
   const lack = NO_RESOURCES.exec(stderr)
   return lack === null ? undefined : new GitUnavailable(`git can't work now: ${lack[0]}`)
 }

@@ -1,5 +1,6 @@
 /** Reads commits. */
 import { LRUCache } from 'lru-cache'
+import { limitReached } from '../limits.ts'
 import { type ObjectHeader, splitAnswers } from './batch-answers.ts'
 import { GitFailed, GitOutputTooLarge } from './errors.ts'
 import { checkedId, EMPTY_TREE } from './names.ts'
@@ -76,8 +77,10 @@ export async function commitFacts(
 export async function rawCommits(dir: string, shas: readonly string[]): Promise<Map<string, Buffer>> {
   const result = new Map<string, Buffer>()
   const headers = await commitHeaders(dir, shas)
-  if (headers.reduce((bytes, { size }) => bytes + size, 0) > MAX_COMMITS_BYTES)
+  if (headers.reduce((bytes, { size }) => bytes + size, 0) > MAX_COMMITS_BYTES) {
+    limitReached('git_output_bytes')
     throw new GitOutputTooLarge(`commits of more than ${MAX_COMMITS_BYTES} bytes`)
+  }
   await readCommits(dir, headers, MAX_COMMITS_BYTES, {}, (sha, content) => result.set(sha, content))
   const absent = shas.find((sha) => !result.has(sha))
   if (absent !== undefined) throw new GitFailed(['cat-file'], 0, `${absent} is not a commit`)

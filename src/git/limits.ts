@@ -42,6 +42,7 @@ export type GitLimits = ReturnType<typeof createGitLimits>
 function workOf(slots: FairSlots, bodies: FairSlots, workMs: number, pace: Pace) {
   return {
     slots,
+    bodies,
     /** Takes a place for a request whose body is being read. @throws SlotsFull */
     placeForBody: (client: string) => bodies.take(client),
     shareOf: (client: string): TransferShare => ({ slots, client, workMs, pace }),
@@ -68,14 +69,14 @@ function workOf(slots: FairSlots, bodies: FairSlots, workMs: number, pace: Pace)
 export function createGitLimits(settings: GitLimitSettings) {
   const { gitReadSlots, gitPushSlots, gitDiffSlots, gitTimeoutMs, gitDiffTimeoutMs } = settings
   const pace = { graceMs: settings.gitGraceMs, bytesPerSecond: settings.gitMinRateBytes }
-  const kind = (size: number, workMs: number) => {
-    const bodies = createFairSlots({ size: Math.max(BODIES, 16 * size), waiting: 0 })
-    return workOf(createFairSlots({ size }), bodies, workMs, pace)
+  const kind = (name: 'git_reads' | 'git_pushes' | 'git_diffs', size: number, workMs: number) => {
+    const bodies = createFairSlots({ name: 'git_bodies', size: Math.max(BODIES, 16 * size), waiting: 0 })
+    return workOf(createFairSlots({ name, size }), bodies, workMs, pace)
   }
   return {
-    reads: kind(gitReadSlots, gitTimeoutMs),
-    pushes: kind(gitPushSlots, gitTimeoutMs),
-    diffs: kind(gitDiffSlots, gitDiffTimeoutMs),
+    reads: kind('git_reads', gitReadSlots, gitTimeoutMs),
+    pushes: kind('git_pushes', gitPushSlots, gitTimeoutMs),
+    diffs: kind('git_diffs', gitDiffSlots, gitDiffTimeoutMs),
     pace,
   }
 }
@@ -84,7 +85,7 @@ const STANDARD_SLOTS = Math.max(16, 8 * availableParallelism())
 
 /** For callers without clients of their own. */
 export const standardShare: TransferShare = {
-  slots: createFairSlots({ size: STANDARD_SLOTS, share: STANDARD_SLOTS }),
+  slots: createFairSlots({ name: 'git_commands', size: STANDARD_SLOTS, share: STANDARD_SLOTS }),
   client: 'server',
   workMs: 600_000,
   pace: { graceMs: 30_000, bytesPerSecond: 4096 },

@@ -1,4 +1,5 @@
 /** Merges commits without a work tree. */
+import { limitReached } from '../limits.ts'
 import { commitFacts } from './commits.ts'
 import { GitFailed, GitOutputTooLarge } from './errors.ts'
 import { checkedId } from './names.ts'
@@ -116,8 +117,10 @@ function readMerges(found: (result: MergeResult) => void): (chunk: Buffer) => vo
   })
   return (chunk) => {
     bytes += chunk.length
-    if (bytes > MAX_BYTES)
+    if (bytes > MAX_BYTES) {
+      limitReached('git_output_bytes')
       throw new GitOutputTooLarge(`the files in conflict take more than ${MAX_BYTES} bytes`)
+    }
     take(chunk)
   }
 }

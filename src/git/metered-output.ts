@@ -1,4 +1,5 @@
 /** Passes git's output on to a client, within the time that git may work and the time that the client may read. */
+import { limitReached } from '../limits.ts'
 import { GitClientGone, GitTooSlow } from './errors.ts'
 import type { TransferShare } from './limits.ts'
 import { timeFor } from './request-body.ts'
@@ -21,11 +22,12 @@ export async function* meteredOutput(
   const chunks = output[Symbol.asyncIterator]()
 
   /** Does `step`, ends all when it takes longer than `left`, and gives the time that it took. */
-  function clock(left: number, why: () => GitTooSlow | GitClientGone) {
+  function clock(left: number, limit: 'git_time' | 'git_client_rate', why: () => GitTooSlow | GitClientGone) {
     const start = performance.now()
     const timer = setTimeout(
       () => {
         reason = why()
+        limitReached(limit)
         late(reason)
       },
       Math.max(0, left),
@@ -38,7 +40,11 @@ export async function* meteredOutput(
 
   try {
     for (;;) {
-      const stopWork = clock(workMs - worked, () => new GitTooSlow(`git took more than ${workMs} ms`))
+      const stopWork = clock(
+        workMs - worked,
+        'git_time',
+        () => new GitTooSlow(`git took more than ${workMs} ms`),
+      )
       const next = await chunks.next().finally(() => {
         worked += stopWork()
       })
@@ -47,6 +53,7 @@ export async function* meteredOutput(
       size += next.value.length
       const stopWait = clock(
         timeFor(pace, size) - waited,
+        'git_client_rate',
         () => new GitClientGone('the client reads too slowly'),
       )
       try {

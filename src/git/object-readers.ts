@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isMissing } from '../disk.ts'
+import { limitReached } from '../limits.ts'
 import { createSlots } from '../turns.ts'
 import type { ObjectHeader } from './batch-answers.ts'
 import { GitOutputTooLarge, GitUnavailable, RepositoryMissing } from './errors.ts'
@@ -73,6 +74,7 @@ export function createObjectReaders({
   async function ask(dir: string, questions: readonly Question[]) {
     const reader = readerOf(dir, await identityOf(dir))
     const timer = setTimeout(() => {
+      limitReached('git_time')
       reader.fail(new GitUnavailable(`reading objects took more than ${deadline} ms`))
     }, deadline)
     try {
@@ -119,6 +121,7 @@ export function createObjectReaders({
     ): Promise<void> {
       const large = objects.find(({ size }) => size > MAX_READ_BYTES)
       if (large !== undefined) {
+        limitReached('git_output_bytes')
         throw new GitOutputTooLarge(`the object ${large.sha} has more than ${MAX_READ_BYTES} bytes`)
       }
       for (const batch of batchesOf(objects)) {

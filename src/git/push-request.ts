@@ -1,5 +1,6 @@
 /** Reads the commands of a push from the beginning of its request, and makes the answer that refuses a push. */
 import type { Readable } from 'node:stream'
+import { limitReached } from '../limits.ts'
 import { GitClientGone, GitRequestTooLarge, MalformedGitRequest } from './errors.ts'
 import { ZERO_ID } from './names.ts'
 import { bandPackets, FLUSH, packet, readPacket } from './pkt-line.ts'
@@ -53,6 +54,7 @@ export async function readPushRequest(body: Readable, limits = DEFAULT_LIMITS): 
       commands.push(change)
     }
     if (commands.length + shallow.length > limits.maxCommands) {
+      limitReached('push_refs')
       throw new GitRequestTooLarge(`a push may name at most ${limits.maxCommands} refs`)
     }
   }
@@ -110,8 +112,10 @@ function packetsOf(body: Readable, maxBytes: number) {
           continue
         }
         // The limit is for the commands only. The last chunk may contain more than commands.
-        if (size > maxBytes)
+        if (size > maxBytes) {
+          limitReached('push_refs')
           throw new GitRequestTooLarge(`the commands of a push may take at most ${maxBytes} bytes`)
+        }
         const chunk = await nextChunk(body)
         if (chunk === undefined) throw new MalformedGitRequest('the push ends within its commands')
         front.push(chunk)

@@ -1,5 +1,6 @@
 /** Receives a push: refuses it before git sees it, or lets git do it, records it, and only then answers. */
 import type { Readable } from 'node:stream'
+import { limitReached } from '../limits.ts'
 import { acceptedPart, withRefused } from './accepted-part.ts'
 import { type ArrivedPush, borrowedObject } from './borrowed-objects.ts'
 import { failureOf, NO_MEMORY } from './child-process.ts'
@@ -144,6 +145,8 @@ async function pushAccepted(
   const { maxBytes = Number.POSITIVE_INFINITY, signal } = options
   const most = push.front.length + maxBytes + TOO_LARGE_BY
   const held = await holdBody(dir, body, { front: push.front, most, signal })
+  // git itself refuses it, in words that its client knows.
+  if (held.size - push.packStart > maxBytes) limitReached('push_bytes')
   try {
     const pack = await readSentPack(held.stream(push.packStart), held.size - push.packStart)
     const hook = await preparePushHook(dir, push.commands, options)
@@ -239,7 +242,10 @@ async function runAndRecord(
   }
   // Some of the refs moved. They are recorded, and the client sees them when it asks again.
   if (late) throw new GitUnavailable(`a push was ended after ${workMs} ms`)
-  if (answer === undefined) throw new GitOutputTooLarge(`git's answer has more than ${MAX_ANSWER} bytes`)
+  if (answer === undefined) {
+    limitReached('git_output_bytes')
+    throw new GitOutputTooLarge(`git's answer has more than ${MAX_ANSWER} bytes`)
+  }
   if (ending.code !== 0 && answer.length === 0) throw failureOf(args, ending, dir)
   return withReason(answer, push)
 }
@@ -248,6 +254,7 @@ async function runAndRecord(
 function withReason(answer: Buffer, { capabilities }: PushRequest): Buffer {
   if (!capabilities.has('side-band-64k') || !NO_MEMORY.test(answer.toString('latin1', 0, MAX_REASON)))
     return answer
+  limitReached('git_memory')
   const reason = 'the push needs more memory than this server gives to a git process\n'
   return Buffer.concat([bandPackets(2, Buffer.from(reason)), answer])
 }
@@ -313,6 +320,7 @@ async function runGit(transfer: Transfer, held: HeldBody, workMs: number) {
   let late = false
   const timer = setTimeout(() => {
     late = true
+    limitReached('git_time')
     transfer.stop()
   }, workMs)
   const request = held.stream()

@@ -3,6 +3,7 @@
  */
 import { type Duplex, finished, PassThrough, type Readable, Transform } from 'node:stream'
 import { createGunzip } from 'node:zlib'
+import { limitReached } from '../limits.ts'
 import { GitClientGone, GitRequestTooLarge, MalformedGitRequest, UnknownContentEncoding } from './errors.ts'
 
 /**
@@ -47,8 +48,9 @@ export function limitBody(body: Readable, maxBytes: number): Readable {
   const counted = new Transform({
     transform(chunk, _encoding, done) {
       size += chunk.length
-      if (size <= maxBytes) done(null, chunk)
-      else done(new GitRequestTooLarge(`the request may have at most ${maxBytes} bytes`))
+      if (size <= maxBytes) return done(null, chunk)
+      limitReached('fetch_request_bytes')
+      done(new GitRequestTooLarge(`the request may have at most ${maxBytes} bytes`))
     },
   })
   return passOn(body, counted)
@@ -68,7 +70,10 @@ export function paceBody(body: Readable, pace: Pace): Readable {
   const check = () => {
     const more = left()
     if (more > 0) timer = setTimeout(check, more)
-    else counted.destroy(new GitClientGone('the request came too slowly'))
+    else {
+      limitReached('git_client_rate')
+      counted.destroy(new GitClientGone('the request came too slowly'))
+    }
   }
   let timer = setTimeout(check, left())
   counted.once('close', () => clearTimeout(timer))
@@ -126,6 +131,7 @@ export function watchBody(
 /** Starts a timer that calls `onStall` when `restart` is not called for ten minutes. `stop` ends the timer. */
 export function startStallTimer(onStall: (reason: GitClientGone) => void): { restart(): void; stop(): void } {
   const timer = setTimeout(() => {
+    limitReached('upload_time')
     onStall(new GitClientGone(`the connection stalled for ${STALL_TIMEOUT_MS / 1000} s`))
   }, STALL_TIMEOUT_MS)
   return { restart: () => timer.refresh(), stop: () => clearTimeout(timer) }

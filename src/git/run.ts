@@ -3,7 +3,8 @@
  * limited number at the same time.
  */
 import { availableParallelism } from 'node:os'
-import { createFairSlots } from '../fair-slots.ts'
+import { createFairSlots, type FairSlots } from '../fair-slots.ts'
+import { limitReached } from '../limits.ts'
 import { type Ending, killNow, startProcess, unusable } from './child-process.ts'
 import { type GitConfig, gitEnvironment } from './environment.ts'
 import { GitFailed, GitOutputTooLarge, GitTooSlow, GitUnavailable } from './errors.ts'
@@ -16,12 +17,15 @@ const DEFAULT_TIMEOUT = 120_000
  * Commands and queries wait in queues of their own, so that no reader delays a merge. Of each, no repository can take
  * the last slot, nor the last place of those who wait.
  */
-const slotsOf = (size: number, waiting: number) =>
-  createFairSlots({ size, share: Math.max(1, size - 1), waiting, waitingShare: waiting / 2 })
+const slotsOf = (name: 'git_commands' | 'git_queries', size: number, waiting: number) =>
+  createFairSlots({ name, size, share: Math.max(1, size - 1), waiting, waitingShare: waiting / 2 })
 const QUEUES = {
-  command: slotsOf(Math.max(4, 2 * availableParallelism()), 4096),
-  query: slotsOf(Math.max(2, availableParallelism()), 256),
+  command: slotsOf('git_commands', Math.max(4, 2 * availableParallelism()), 4096),
+  query: slotsOf('git_queries', Math.max(2, availableParallelism()), 256),
 }
+
+/** The places of each queue, for those who count what runs and waits. */
+export const queueSlots: Readonly<Record<'command' | 'query', Pick<FairSlots, 'size' | 'counts'>>> = QUEUES
 
 const commandEnvironment = gitEnvironment()
 
@@ -138,6 +142,7 @@ async function runNow(program: string, args: readonly string[], options: GitOpti
   else signal?.addEventListener('abort', aborted, { once: true })
   const timeout = options.timeout ?? DEFAULT_TIMEOUT
   const timer = setTimeout(() => {
+    limitReached('git_time')
     const message = `${program} ${args[0]} took more than ${timeout} ms`
     stop(queue === 'command' ? new GitUnavailable(message) : new GitTooSlow(message))
   }, timeout)
@@ -150,9 +155,10 @@ async function runNow(program: string, args: readonly string[], options: GitOpti
       return stop(error)
     }
     size += chunk.length
-    if (size > maxOutput)
+    if (size > maxOutput) {
+      limitReached('git_output_bytes')
       stop(new GitOutputTooLarge(`${program} ${args[0]} gave more than ${maxOutput} bytes`))
-    else chunks.push(chunk)
+    } else chunks.push(chunk)
   })
   if (input !== undefined) child.stdin.write(input)
   child.stdin.end()

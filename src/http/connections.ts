@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
+import { limitReached } from '../limits.ts'
 import { workInTurn } from '../long-work.ts'
 import { createShares, type ShareLimits } from './shares.ts'
 
@@ -39,13 +40,14 @@ const placeOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket)
  * @param isProxy whether this is the address of a trusted proxy. It speaks for many clients, so it has no limit here.
  * @param leaving when it is aborted, each connection ends with its next answer, which says so: clients and proxies do
  *   not send a further request into a connection that is about to close
+ * @returns how many connections are open now
  */
 export function limitConnections(
   app: FastifyInstance,
   limits: ShareLimits,
   isProxy: (address: string) => boolean,
   leaving: AbortSignal,
-): void {
+): () => number {
   const shares = createShares(limits)
   const connections = new WeakMap<Socket, Connection>()
   // A connection with TLS counts before its handshake, and then has another socket.
@@ -54,6 +56,7 @@ export function limitConnections(
   const idle = new Set<Connection>()
   const hasTls = 'setSecureContext' in app.server
   let isClosing = false
+  let open = 0
 
   function end(connection: Connection): void {
     connection.give()
@@ -66,6 +69,7 @@ export function limitConnections(
       if (lacking === undefined) return true
       if (connection.network !== (lacking === 'network' ? network : shares.largest())) continue
       end(connection)
+      limitReached('connections')
       connection.socket.destroy()
     }
     return shares.lacking(network, 1) === undefined
@@ -76,6 +80,7 @@ export function limitConnections(
     const network = networkOf(address)
     const isLimited = !isProxy(address)
     if (isLimited && !hasRoom(network)) {
+      limitReached('connections')
       socket.destroy()
       return
     }
@@ -85,7 +90,9 @@ export function limitConnections(
     idle.add(connection)
     const place = placeOf(socket)
     if (hasTls) beforeHandshake.set(place, connection)
+    open += 1
     socket.once('close', () => {
+      open -= 1
       end(connection)
       if (beforeHandshake.get(place) === connection) beforeHandshake.delete(place)
     })
@@ -107,7 +114,10 @@ export function limitConnections(
     if (leaving.aborted) answer.shouldKeepAlive = false
     connection.requests += 1
     idle.delete(connection)
-    if (connection.requests > MAX_REQUESTS) socket.destroy()
+    if (connection.requests > MAX_REQUESTS) {
+      limitReached('connection_requests')
+      socket.destroy()
+    }
     // An answer that streams has more listeners than node expects.
     answer.setMaxListeners(20)
     answer.once('close', () => {
@@ -142,4 +152,5 @@ export function limitConnections(
     isClosing = true
     for (const { socket } of idle) socket.destroy()
   })
+  return () => open
 }

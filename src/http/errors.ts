@@ -1,5 +1,6 @@
 /** The one place where a refusal or a failure gets its HTTP status and its body. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { limitOf, limitReached } from '../limits.ts'
 import { ErrorWithRefusal, type RefusalKind, Refused } from '../refusal.ts'
 
 const STATUS: Record<RefusalKind, number> = {
@@ -32,10 +33,15 @@ interface Problem extends Omit<ErrorBody, 'url'> {
   status: number
 }
 
+/** The words of a schema that limit how long something is. */
+const OF_LENGTH = new Set(['maxLength', 'maxItems'])
+
 /** What a client may learn about an error. A 500 never shows internals. */
 function problemOf(error: FastifyError | Error): Problem {
   if (error instanceof ErrorWithRefusal) {
     const { refused, message, errors } = error.refusal
+    const limit = limitOf(error.refusal)
+    if (limit !== undefined) limitReached(limit)
     // Every validation error names its reasons in `errors`, also when there is only one.
     const reasons = errors ?? (refused === 'unprocessable' ? [message] : undefined)
     return { status: STATUS[refused], message, ...(reasons && { errors: reasons }) }
@@ -43,6 +49,7 @@ function problemOf(error: FastifyError | Error): Problem {
   if ('validation' in error && error.validation !== undefined) {
     // A text that is too long is not null either: that would only hide the reason.
     const tooLong = error.validation.filter(({ keyword }) => keyword === 'maxLength')
+    if (error.validation.some(({ keyword }) => OF_LENGTH.has(keyword))) limitReached('text_characters')
     const errors = (tooLong.length > 0 ? tooLong : error.validation).map(
       (v) => `${fieldOf(v.instancePath, v.params)}: ${v.message ?? 'is not valid'}`,
     )
@@ -50,6 +57,7 @@ function problemOf(error: FastifyError | Error): Problem {
   }
   // Errors that fastify found in a request: malformed JSON, too large, unsupported media type.
   const status = 'statusCode' in error ? (error.statusCode ?? 500) : 500
+  if ('code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') limitReached('body_bytes')
   if (status < 500) return { status, message: error.message }
   return { status: 500, message: 'internal error' }
 }

@@ -1,6 +1,7 @@
 /** Reads bodies of JSON, and limits how deeply they are nested. */
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
+import { limitReached } from '../limits.ts'
 import { workInTurn } from '../long-work.ts'
 import { Refused, refuse } from '../refusal.ts'
 
@@ -20,6 +21,7 @@ export function parseJsonBodies(app: FastifyInstance): void {
     workInTurn(networkOf(request.ip), () => {
       const text = body.toString()
       if (!isDeeperThan(text, MAX_DEPTH)) return parse(request, text, done)
+      limitReached('body_depth')
       const reason = `body: is nested more than ${MAX_DEPTH} levels deep`
       done(new Refused(refuse.invalid(reason, [reason])))
     })

@@ -10,7 +10,7 @@ import { clientGone } from './client-gone.ts'
 export const LONG_BODY = 16 * 1024
 
 /** How many are worked on at one time, and how many may wait: each holds its body. */
-const LIMITS = { size: 4, share: 1, waiting: 256, waitingShare: 32 }
+const LIMITS = { name: 'long_bodies', size: 4, share: 1, waiting: 256, waitingShare: 32 } as const
 
 /** Limits the routes that are registered after this call. `clientOf`: whose request it is. */
 export function takeTurnsWithLongBodies(

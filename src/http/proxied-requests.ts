@@ -1,6 +1,7 @@
 /** Limits the requests of each client behind a trusted proxy: the proxy's own connections have no limit. */
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
+import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { createShares, type ShareLimits } from './shares.ts'
 
@@ -22,6 +23,7 @@ export function limitProxiedRequests(
     const network = networkOf(ip)
     const lacking = shares.lacking(network, 1)
     if (lacking !== undefined) {
+      limitReached('proxied_requests')
       const kind = lacking === 'network' ? 'tooManyRequests' : 'unavailable'
       return done(new Refused(refuse[kind]('too many requests are being answered; try again')))
     }

@@ -2,6 +2,7 @@
 import { finished } from 'node:stream'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
+import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { createShares, type ShareLimits } from './shares.ts'
 
@@ -13,15 +14,23 @@ export interface BodyLimits extends ShareLimits {
 /** A body that is written to disk as it comes may take as long as it needs, at no less than this many bytes a second. */
 const MIN_RATE = 4096
 
+/** What is on its way. */
+export interface Arriving {
+  bodies: number
+  /** Bytes that they may take in memory. */
+  bytes: number
+}
+
 /** The time is counted in this many checks: when the event loop was held up, no body could arrive. */
 const CHECKS = 4
 
 /**
  * Limits the bodies of all routes that are registered after this call. git's bodies have limits of their own: git may
- * pause for minutes while it packs.
+ * pause for minutes while it packs. Returns what says what is arriving.
  */
-export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: BodyLimits): void {
+export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: BodyLimits): () => Arriving {
   const shares = createShares(limits)
+  let bodies = 0
 
   app.addHook('preParsing', (request, reply, payload, done) => {
     const { headers, raw } = request
@@ -35,11 +44,13 @@ export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: Body
     const bytes = isHeld ? lengthOf(request) : 0
     const lacking = shares.lacking(network, bytes)
     if (lacking !== undefined) {
+      limitReached('arriving_bytes')
       reply.header('Connection', 'close')
       const reason = 'too many requests are on their way; try again'
       return done(new Refused(refuse[lacking === 'network' ? 'tooManyRequests' : 'unavailable'](reason)))
     }
     const give = shares.take(network, bytes)
+    bodies += 1
     const { socket } = raw
     let received = socket.bytesRead
     let checks = 0
@@ -57,10 +68,12 @@ export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: Body
     }, timeoutMs / CHECKS).unref()
     finished(raw, () => {
       clearInterval(timer)
+      bodies -= 1
       give()
     })
     done(null, payload)
   })
+  return () => ({ bodies, bytes: shares.held() })
 }
 
 /** The length that the body has, or the largest that it may have. One that is compressed may become that large. */

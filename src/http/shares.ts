@@ -15,6 +15,8 @@ export interface Shares {
   lacking(network: string, amount: number): 'network' | 'all' | undefined
   /** Takes the amount, even when it is too much. The returned function gives it back; a second call does nothing. */
   take(network: string, amount: number): () => void
+  /** What all hold together. */
+  held(): number
   /** The network that holds most. */
   largest(): string | undefined
 }
@@ -45,6 +47,7 @@ export function createShares({ all, perNetwork }: ShareLimits): Shares {
         add(network, -amount)
       }
     },
+    held: () => held,
     largest() {
       let most: [network: string | undefined, amount: number] = [undefined, 0]
       for (const one of byNetwork) if (one[1] > most[1]) most = one

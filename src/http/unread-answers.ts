@@ -6,6 +6,7 @@ import type { Socket } from 'node:net'
 import { finished, Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
+import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { heldBytes } from './json-answer.ts'
 import { createShares, type ShareLimits } from './shares.ts'
@@ -36,8 +37,11 @@ const CHECK_MS = 1000
 /** When there is no room, an answer that did not move for this many checks loses its place. */
 const STALLED = 3
 
-/** Counts the answers of all routes that are registered after this call. */
-export function limitUnreadAnswers(app: FastifyInstance, { timeoutMs, ...limits }: UnreadLimits): void {
+/** Counts the answers of all routes that are registered after this call. Returns what says how many bytes are unread. */
+export function limitUnreadAnswers(
+  app: FastifyInstance,
+  { timeoutMs, ...limits }: UnreadLimits,
+): () => number {
   const shares = createShares(limits)
   // Checks are counted, not milliseconds: when the event loop was held up, nobody could read.
   const checkMs = Math.min(CHECK_MS, timeoutMs / STALLED)
@@ -58,7 +62,9 @@ export function limitUnreadAnswers(app: FastifyInstance, { timeoutMs, ...limits 
       const moves = sent !== answer.sent || socket.writableLength === 0
       answer.still = moves ? 0 : answer.still + 1
       answer.sent = sent
-      if (answer.still >= patience) socket.destroy()
+      if (answer.still < patience) continue
+      limitReached('unread_time')
+      socket.destroy()
     }
     if (answers.size > 0) return
     clearInterval(checking)
@@ -73,6 +79,7 @@ export function limitUnreadAnswers(app: FastifyInstance, { timeoutMs, ...limits 
       const loser = lacking === 'network' ? network : shares.largest()
       if (answer.network !== loser || answer.still < STALLED) continue
       remove(answer)
+      limitReached('unread_bytes')
       answer.socket.destroy()
     }
     return shares.lacking(network, bytes)
@@ -85,6 +92,7 @@ export function limitUnreadAnswers(app: FastifyInstance, { timeoutMs, ...limits 
     const network = networkOf(request.ip)
     const lacking = makeRoom(network, bytes)
     if (lacking !== undefined) {
+      limitReached('unread_bytes')
       if (payload instanceof Readable) payload.destroy()
       const reason = 'too many answers wait until they are read; read them, and try again'
       const kind = lacking === 'network' ? 'tooManyRequests' : 'unavailable'
@@ -99,6 +107,7 @@ export function limitUnreadAnswers(app: FastifyInstance, { timeoutMs, ...limits 
     done(null, payload)
   })
   app.addHook('onClose', async () => clearInterval(checking))
+  return shares.held
 }
 
 function bytesOf(payload: unknown): number {

@@ -2,27 +2,37 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
+import { type LimitName, limitReached } from '../limits.ts'
 import type { ErrorBody } from './errors.ts'
 
 interface Problem {
   status: number
+  limit?: LimitName
   message: string
 }
 
 /** By the code of node's error. */
 const PROBLEMS: ReadonlyMap<string, Problem> = new Map([
-  ['ERR_HTTP_REQUEST_TIMEOUT', { status: 408, message: 'the request took too long to arrive' }],
-  ['HPE_HEADER_OVERFLOW', { status: 431, message: 'the head of the request is too large' }],
+  [
+    'ERR_HTTP_REQUEST_TIMEOUT',
+    { status: 408, limit: 'request_time', message: 'the request took too long to arrive' },
+  ],
+  [
+    'HPE_HEADER_OVERFLOW',
+    { status: 431, limit: 'head_bytes', message: 'the head of the request is too large' },
+  ],
 ])
 const MALFORMED: Problem = { status: 400, message: 'the request is not valid HTTP' }
 
-/** Answers a request that cannot be read, and ends its connection. `docsUrl`: of the API documentation. */
-export function refuseUnreadable(docsUrl: () => string) {
+/** Answers a request that cannot be read, and ends its connection. `docsUrl`: of the API documentation. `refused` hears of each. */
+export function refuseUnreadable(docsUrl: () => string, refused: (status: number) => void = () => {}) {
   return (error: Error & { code?: string }, socket: Socket): void => {
     if (error.code === 'ECONNRESET' || socket.destroyed) return
     // Whoever does not speak TLS, or too slowly, could not read the answer.
     if (/^ERR_(SSL|TLS)_/.test(error.code ?? '')) return void socket.destroy()
-    const { status, message } = PROBLEMS.get(error.code ?? '') ?? MALFORMED
+    const { status, limit, message } = PROBLEMS.get(error.code ?? '') ?? MALFORMED
+    if (limit !== undefined) limitReached(limit)
+    refused(status)
     const body: ErrorBody = { message, url: docsUrl() }
     const text = JSON.stringify(body)
     if (socket.writable) {

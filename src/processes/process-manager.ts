@@ -234,6 +234,8 @@ export function createProcessRunner(
       // If this fails, another server takes the process when it finds out that this one is gone.
       if (holder !== undefined) await shared?.give(name, holder).catch(() => {})
     },
+    /** Whether this server runs the process, and not another. */
+    isHeld: () => shared === undefined || holder !== undefined,
     status(): ProcessStatus {
       const at = { name: manager.name, position }
       return stopped === undefined ? at : { ...at, stopped }

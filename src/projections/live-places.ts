@@ -1,4 +1,5 @@
 /** Limits how many clients follow live events. Each client has a limit, so that no client takes all places. */
+import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 
 /** An account that is signed in, or the network address of clients that are not. */
@@ -24,9 +25,11 @@ export function createPlaces({ subscribers, perAccount, perAddress }: PlaceLimit
     take(client: Client): void {
       const taken = byClient.get(client) ?? 0
       if (taken >= (client.startsWith('account') ? perAccount : perAddress)) {
+        limitReached('live_histories')
         throw new Refused(refuse.tooManyRequests(`you follow ${taken} live histories already; close one`))
       }
       if (all >= subscribers) {
+        limitReached('live_histories')
         throw new Refused(refuse.unavailable('too many follow live events already; try again'))
       }
       byClient.set(client, taken + 1)

@@ -67,6 +67,9 @@ export interface Projector {
   exchange(model: string, replace: (position: Position) => Promise<Position>): Promise<void>
 }
 
+/** Runs `work`, which writes what follows from a batch of events, and resolves or rejects as it does. */
+export type AroundBatch = (batch: readonly RecordedEvent[], work: () => Promise<void>) => Promise<void>
+
 /** All work of a projector shares this key, so it runs one at a time. */
 const TURN = 'batch'
 
@@ -90,6 +93,8 @@ export function createProjector(
   applied: (touched: readonly Touched[]) => void = () => {},
   /** Needed when other servers share the store. */
   sharing?: Sharing,
+  /** Runs the work on a batch, so that others see how long it takes. */
+  around: AroundBatch = (_batch, work) => work(),
 ): Projector {
   const stopping = new AbortController()
   const isShared = views.shared !== undefined && sharing !== undefined
@@ -244,7 +249,7 @@ export function createProjector(
         if (done === true || ending.signal.aborted) return
         projecting = inTurn(TURN, async () => {
           // Models may have been taken since: what comes next for them is before this batch.
-          if (!ending.signal.aborted) await project(value)
+          if (!ending.signal.aborted) await around(value, () => project(value))
         })
         reading = batches.next()
         // Its error is thrown when it is awaited, if it still is.

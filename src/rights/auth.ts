@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { AccountDocument } from '../projections/accounts.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { type RefusalKind, Refused, refuse } from '../refusal.ts'
 import type { OpenRequests } from './open-requests.ts'
 import { signedIn } from './requester.ts'
 import { createAuthenticate, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
@@ -19,6 +19,8 @@ declare module 'fastify' {
     scopeLevel?: ScopeLevel
     /** Whether an account that must change its password may use this route. */
     forOldPassword?: true
+    /** Whether a request shows something else than an account that lets it in: then nobody is signed in. */
+    admits?: (request: FastifyRequest) => boolean
     /** Whether the answer comes even when the request itself has ended what it signed in with. */
     outlivesSignIn?: true
   }
@@ -40,10 +42,14 @@ declare module 'fastify' {
  * all that works for it: a client that is gone ends its work.
  */
 export function authPlugin(
-  services: Parameters<typeof createAuthenticate>[0] & { openRequests: OpenRequests },
+  services: Parameters<typeof createAuthenticate>[0] & {
+    openRequests: OpenRequests
+    /** Hears of each request whose credentials were refused. */
+    signInRefused?: (refused: RefusalKind) => void
+  },
   limits = SIGN_IN_LIMITS,
 ) {
-  const { openRequests } = services
+  const { openRequests, signInRefused = () => {} } = services
   const authenticate = createAuthenticate(services, limits)
 
   return fp(async (app) => {
@@ -61,7 +67,13 @@ export function authPlugin(
       const before = openRequests.changes
       const { forOldPassword, outlivesSignIn } = request.routeOptions.config
       try {
-        const identity = await authenticate(request.headers.authorization, request.ip)
+        if (request.routeOptions.config.admits?.(request)) return
+        const identity = await authenticate(request.headers.authorization, request.ip).catch(
+          (error: unknown) => {
+            if (error instanceof Refused) signInRefused(error.refusal.refused)
+            throw error
+          },
+        )
         if (identity === null) {
           if (wantedSudo(request) !== undefined) throw new Refused(NO_SUDO)
           return

@@ -1,5 +1,6 @@
 /** Passwords as scrypt hashes. Hashing is slow on purpose, so those that wait for it are limited in number. */
 import { randomBytes, timingSafeEqual } from 'node:crypto'
+import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { scryptHash } from './hashing-thread.ts'
 
@@ -73,8 +74,10 @@ function partsOf(stored: string): { cost: Cost; salt: Buffer; hash: Buffer } {
 export const DUMMY_HASH = storedForm(COST, randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
 
 async function derive(password: string, salt: Buffer, length: number, cost: Cost): Promise<Uint8Array> {
-  if (waiting >= MAX_WAITING)
+  if (waiting >= MAX_WAITING) {
+    limitReached('password_checks')
     throw new Refused(refuse.tooManyRequests('too many passwords to check; try again'))
+  }
   waiting += 1
   try {
     // Keyboards and clients may send the same characters in different Unicode forms.

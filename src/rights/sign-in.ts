@@ -2,6 +2,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { networkOf } from '../address-ranges.ts'
+import { limitReached } from '../limits.ts'
 import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
@@ -43,6 +44,7 @@ export class Throttled extends Refused {
 
   constructor(retryAfterSeconds: number) {
     super(refuse.tooManyRequests('too many failed sign-ins; try again later'))
+    limitReached('sign_in_failures')
     this.retryAfterSeconds = retryAfterSeconds
   }
 }

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 import { networkOf } from '../address-ranges.ts'
 import { createShares, type ShareLimits } from '../http/shares.ts'
+import { limitReached } from '../limits.ts'
 
 export interface ConnectionLimits extends ShareLimits {
   /** Whether this is the address of a trusted proxy. It speaks for many clients, so it has no limit. */
@@ -12,6 +13,8 @@ export interface ConnectionLimits extends ShareLimits {
 
 export interface GrpcListener {
   port: number
+  /** How many connections are open. */
+  connections(): number
   /** Takes no further connections. Those that are open stay. */
   close(): void
 }
@@ -29,16 +32,23 @@ export async function listenForGrpc(
 ): Promise<GrpcListener> {
   const shares = createShares(limits)
 
+  let open = 0
+
   function take(socket: Socket): void {
     const address = socket.remoteAddress ?? ''
     if (!isProxy(address)) {
       const network = networkOf(address)
       if (shares.lacking(network, 1) !== undefined) {
+        limitReached('grpc_connections')
         socket.destroy()
         return
       }
       socket.once('close', shares.take(network, 1))
     }
+    open += 1
+    socket.once('close', () => {
+      open -= 1
+    })
     accept(socket)
   }
 
@@ -64,6 +74,7 @@ export async function listenForGrpc(
   if (servers.length === 0) throw problem
   return {
     port: bound,
+    connections: () => open,
     close() {
       for (const server of servers) server.close()
     },

@@ -1,5 +1,5 @@
 /** The five methods of the upgrade Query service over gRPC: from the bytes of a request to those of a response. */
-import { type handleUnaryCall, type Server, status } from '@grpc/grpc-js'
+import { type handleUnaryCall, type Metadata, type Server, status } from '@grpc/grpc-js'
 import type { ServiceDefinition } from '@grpc/proto-loader'
 import type { FastifyBaseLogger } from 'fastify'
 import type { ModuleVersion, UpgradePlan } from '../events/upgrade-events.ts'
@@ -110,8 +110,28 @@ function refusalOf(error: unknown, log: FastifyBaseLogger, method: string) {
   return { code, details: Buffer.from(message).toString() }
 }
 
-function handlerOf(name: string, method: Method, log: FastifyBaseLogger): handleUnaryCall<Request, Buffer> {
-  return (call, callback) => {
+/** Sees a query when it has come; what it returns is called with the status of its answer. */
+export type ObserveCall = (
+  method: string,
+  call: { getPeer(): string; metadata: Metadata },
+) => (code: status) => void
+
+interface Observers {
+  log: FastifyBaseLogger
+  observe: ObserveCall
+}
+
+function handlerOf(
+  name: string,
+  method: Method,
+  { log, observe }: Observers,
+): handleUnaryCall<Request, Buffer> {
+  return (call, answered) => {
+    const end = observe(name, call)
+    const callback: typeof answered = (error, response) => {
+      end(error?.code ?? status.OK)
+      answered(error, response)
+    }
     // Don't answer a call that was cancelled or is past its deadline. grpc-js's own timer may be late under
     // load.
     if (call.cancelled || Number(call.getDeadline()) <= Date.now()) {
@@ -132,7 +152,7 @@ export function addQueries(
   server: Server,
   service: ServiceDefinition,
   answers: QueryAnswers,
-  log: FastifyBaseLogger,
+  observers: Observers,
 ): void {
   for (const [name, definition] of Object.entries(service)) {
     const method = METHODS[name]?.(definition.requestDeserialize, definition.responseSerialize, answers)
@@ -142,6 +162,6 @@ export function addQueries(
       requestDeserialize: safely(method.read),
       responseSerialize: (response: Buffer) => response,
     }
-    server.addService({ [name]: inBytes }, { [name]: handlerOf(name, method, log) })
+    server.addService({ [name]: inBytes }, { [name]: handlerOf(name, method, observers) })
   }
 }

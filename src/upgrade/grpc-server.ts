@@ -8,7 +8,7 @@ import { readTls, type TlsFiles } from '../http/tls-files.ts'
 import { type ConnectionLimits, listenForGrpc } from './grpc-connections.ts'
 import { loadDescriptors } from './grpc-descriptors.ts'
 import { createHealth } from './grpc-health.ts'
-import { addQueries, QUERY_SERVICES, type QueryAnswers } from './grpc-queries.ts'
+import { addQueries, type ObserveCall, QUERY_SERVICES, type QueryAnswers } from './grpc-queries.ts'
 
 export interface GrpcOptions {
   /** IP address or host name. */
@@ -24,12 +24,16 @@ export interface GrpcOptions {
   /** The status for the health service. It must be cheap: with watchers, it is called every 100 ms. */
   ready: () => boolean
   log: FastifyBaseLogger
+  /** Sees each query. */
+  observe?: ObserveCall
   /** How long `stop` waits for calls to end, in milliseconds. Default: 5000. */
   drainMs?: number
 }
 
 export interface GrpcServer {
   port: number
+  /** How many connections are open. */
+  connections(): number
   /** The address in the form that clients use: `127.0.0.1:9090`, `[::1]:9090`. */
   address: string
   /** Refuses new calls, waits for the running ones to end, and cuts off those that take too long. */
@@ -84,7 +88,7 @@ async function tlsCredentials(files: TlsFiles): Promise<ServerCredentials> {
 
 /** @throws ConfigError when the certificate, the key, the host or the port cannot be used */
 export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
-  const { answers, log, maxMessageBytes } = options
+  const { answers, log, maxMessageBytes, observe = () => () => {} } = options
   const credentials = options.tls ? await tlsCredentials(options.tls) : ServerCredentials.createInsecure()
   const descriptors = await loadDescriptors()
   const server = new Server({
@@ -92,7 +96,7 @@ export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc.max_send_message_length': maxMessageBytes,
   })
-  for (const name of QUERY_SERVICES) addQueries(server, descriptors.service(name), answers, log)
+  for (const name of QUERY_SERVICES) addQueries(server, descriptors.service(name), answers, { log, observe })
   const health = createHealth(QUERY_SERVICES, options.ready)
   server.addService(descriptors.service('grpc.health.v1.Health'), { ...health.implementation })
   addReflection(server, new ReflectionService(descriptors.files))
@@ -126,6 +130,7 @@ export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
   let stopped: Promise<void> | undefined
   return {
     port,
+    connections: listener.connections,
     address: `${host}:${port}`,
     stop() {
       stopped ??= drain()

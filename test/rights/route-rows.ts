@@ -112,6 +112,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
 
   // Site administration
   'GET /api/v1/admin/history': row('site-admin 200'),
+  'GET /metrics': row('site-admin 200'),
   'GET /api/v1/admin/users': row('site-admin 200'),
   'GET /api/v1/admin/nodes': row('site-admin 200'),
   'POST /api/v1/admin/users': row('site-admin 201', ({ next }) => {

@@ -1,5 +1,6 @@
 /** The people, repositories and fresh targets of the table of routes. Requests are injected: no sockets. */
 import { buildApp } from '../../src/app.ts'
+import { createMetrics } from '../../src/observe/metrics.ts'
 import { createOpenRequests } from '../../src/rights/open-requests.ts'
 import { createUpgradeAnswers } from '../../src/upgrade/answers.ts'
 import type { Test } from '../git-client.ts'
@@ -47,12 +48,18 @@ export interface Call {
 export async function startWorld(test: Test, started?: TestServer) {
   const server = started ?? (await startTestServer(test))
   const { services } = server
-  const app = await buildApp(
+  const { app } = await buildApp(
     services,
     createUpgradeAnswers(services.readStore, services.projector, await services.events.lastPosition()),
     createOpenRequests(services),
     () => ({ recovered: true, processes: [] }),
     new AbortController().signal,
+    {
+      metrics: createMetrics({ node: 'test', isDense: true }),
+      processes: [],
+      isRecovered: () => true,
+      grpcConnections: () => 0,
+    },
   )
   await app.ready()
   test.teardown(() => app.close())

@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type AttachmentFiles, FileTooLarge, type ReceivedFile } from '../../attachments/files.ts'
 import { startStallTimer } from '../../git/request-body.ts'
+import { limitReached } from '../../limits.ts'
 import { Refused, refuse } from '../../refusal.ts'
 
 /** The name of the part with the file. */
@@ -103,7 +104,10 @@ export function drainRequest(request: FastifyRequest, reply: FastifyReply): void
   raw.resume()
   reply.raw.once('finish', () => {
     if (raw.readableEnded) return
-    const timer = setTimeout(() => raw.destroy(), DRAIN_MS)
+    const timer = setTimeout(() => {
+      limitReached('upload_time')
+      raw.destroy()
+    }, DRAIN_MS)
     timer.unref()
     raw.once('close', () => clearTimeout(timer))
     raw.once('end', () => clearTimeout(timer))

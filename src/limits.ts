@@ -1,0 +1,108 @@
+/**
+ * The limits that refuse or end something, by name. Each place that does so says it here, and whoever observes the
+ * server counts it: so each limit has its counter. The names are those of the label `limit` in `/metrics`.
+ */
+import { channel } from 'node:diagnostics_channel'
+import type { Refusal } from './refusal.ts'
+
+interface Limit {
+  /** What happens at the limit, for the README. */
+  meaning: string
+  /** The settings that set it; none when it is fixed. */
+  settings?: readonly string[]
+}
+
+const limits = <const Name extends string>(table: Record<Name, Limit>): Readonly<Record<Name, Limit>> => table
+
+export const LIMITS = limits({
+  connections: {
+    meaning: 'a connection of REST or git was closed, or a newcomer not let in',
+    settings: ['MAX_CONNECTIONS', 'MAX_CONNECTIONS_PER_ADDRESS'],
+  },
+  grpc_connections: {
+    meaning: 'a connection of gRPC was not let in',
+    settings: ['MAX_CONNECTIONS', 'MAX_CONNECTIONS_PER_ADDRESS'],
+  },
+  connection_requests: { meaning: 'a connection had too many requests without an answer, and was closed' },
+  proxied_requests: {
+    meaning: 'a client behind a proxy had too many open requests',
+    settings: ['MAX_CONNECTIONS', 'MAX_CONNECTIONS_PER_ADDRESS'],
+  },
+  request_time: {
+    meaning: 'the head or the JSON of a request came too slowly',
+    settings: ['REQUEST_TIMEOUT_MS'],
+  },
+  head_bytes: { meaning: 'the head of a request was too large' },
+  body_bytes: { meaning: 'a JSON body was too large', settings: ['MAX_BODY_BYTES'] },
+  body_depth: { meaning: 'a JSON body was nested too deeply' },
+  text_characters: {
+    meaning: 'a text or a list of a request was too long',
+    settings: ['MAX_TEXT_CHARACTERS'],
+  },
+  arriving_bytes: {
+    meaning: 'too many bytes of bodies were arriving for a further one',
+    settings: ['MAX_UNREAD_BYTES'],
+  },
+  long_bodies: { meaning: 'too many requests with long bodies waited' },
+  unread_bytes: {
+    meaning:
+      'too many bytes of answers were unread: one was refused, or a client that read nothing disconnected',
+    settings: ['MAX_UNREAD_BYTES'],
+  },
+  unread_time: {
+    meaning: 'a client read nothing of its answer for too long, and was disconnected',
+    settings: ['UNREAD_TIMEOUT_MS'],
+  },
+  live_histories: { meaning: 'too many live histories were followed for a further one' },
+  sign_in_failures: { meaning: 'too many bad passwords came from an address' },
+  password_checks: { meaning: 'too many passwords waited to be checked' },
+  append_bytes: { meaning: 'a change was too large for one append' },
+  attachment_bytes: { meaning: 'an attachment was too large', settings: ['ATTACHMENT_MAX_BYTES'] },
+  upload_time: { meaning: 'an upload stalled, or its rest was not read any longer, and was cut off' },
+  push_bytes: { meaning: 'a push was too large', settings: ['MAX_PUSH_BYTES'] },
+  push_refs: { meaning: 'a push named too many refs' },
+  fetch_request_bytes: { meaning: 'the request of a fetch was too large' },
+  git_reads: { meaning: 'too many clones and fetches waited', settings: ['GIT_READ_SLOTS'] },
+  git_pushes: { meaning: 'too many pushes waited', settings: ['GIT_PUSH_SLOTS'] },
+  git_diffs: { meaning: 'too many questions about commits and diffs waited', settings: ['GIT_DIFF_SLOTS'] },
+  git_bodies: { meaning: 'too many bodies of git requests were being read' },
+  git_commands: { meaning: 'too many git commands of the server waited' },
+  git_queries: { meaning: 'too many git queries of the server waited' },
+  git_memory: { meaning: 'git needed more memory than it may have', settings: ['GIT_MEMORY_BYTES'] },
+  git_time: {
+    meaning: 'git worked for too long, and was ended',
+    settings: ['GIT_TIMEOUT_MS', 'GIT_DIFF_TIMEOUT_MS'],
+  },
+  git_output_bytes: { meaning: 'git gave more than the server takes' },
+  git_client_rate: {
+    meaning: 'a git client sent or read too slowly, and was disconnected',
+    settings: ['GIT_GRACE_MS', 'GIT_MIN_RATE_BYTES'],
+  },
+})
+
+export type LimitName = keyof typeof LIMITS
+
+const isLimitName = (name: unknown): name is LimitName =>
+  typeof name === 'string' && Object.hasOwn(LIMITS, name)
+
+/** A refusal of pure code, by the name of its limit: who answers with it says that the limit was reached. */
+export const atLimit = (limit: LimitName, refusal: Refusal): Refusal => ({ ...refusal, id: limit })
+
+/** The limit of a refusal that pure code made; undefined for any other. */
+export const limitOf = ({ id }: Refusal): LimitName | undefined => (isLimitName(id) ? id : undefined)
+
+const reached = channel('mergelog:limit')
+
+/** Says that a limit has refused or ended something. */
+export function limitReached(limit: LimitName): void {
+  reached.publish(limit)
+}
+
+/** Calls `listener` each time that a limit of this process is reached. The returned function ends that. */
+export function onLimitReached(listener: (limit: LimitName) => void): () => void {
+  const heard = (message: unknown) => {
+    if (isLimitName(message)) listener(message)
+  }
+  reached.subscribe(heard)
+  return () => reached.unsubscribe(heard)
+}

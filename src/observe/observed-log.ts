@@ -1,0 +1,44 @@
+/** The log, with each append seen: how long it took, and how it ended. */
+import { type Appended, type EventStore, WrongExpectedRevision } from '../events/event-store.ts'
+import { ErrorWithRefusal } from '../refusal.ts'
+import type { AppendOutcome, Metrics } from './metrics.ts'
+
+const outcomeOf = (error: unknown): AppendOutcome => {
+  if (error instanceof WrongExpectedRevision) return 'conflict'
+  return error instanceof ErrorWithRefusal && error.refusal.refused !== 'unavailable' ? 'refused' : 'failed'
+}
+
+export function observedLog(events: EventStore, metrics: Pick<Metrics, 'appended'>): EventStore {
+  async function seen<T>(
+    work: Promise<T>,
+    ended: (result: T) => [events: number, last: Appended | undefined],
+  ) {
+    const begun = performance.now()
+    try {
+      const result = await work
+      metrics.appended('ok', performance.now() - begun, ...ended(result))
+      return result
+    } catch (error) {
+      metrics.appended(outcomeOf(error), performance.now() - begun)
+      throw error
+    }
+  }
+
+  const { appendTogether } = events
+  return {
+    ...events,
+    append: (stream, all, expected) =>
+      seen(events.append(stream, all, expected), (last) => [all.length, last]),
+    ...(appendTogether && {
+      appendTogether: (makers) => {
+        let count = 0
+        const counted = makers.map((make) => (before: readonly Appended[]) => {
+          const one = make(before)
+          count += one.events.length
+          return one
+        })
+        return seen(appendTogether(counted), (all) => [count, all.at(-1)])
+      },
+    }),
+  }
+}
