@@ -7,7 +7,8 @@ import { hasCode, namesIn } from './disk.ts'
 const OTHERS = 0o077
 
 /** What is directly in a data directory. The directory itself may be anyone's place, so its own mode is left alone. */
-const OURS = /^(events|views|secrets|lock)\.db(-wal|-shm|-journal)?$|^(git|attachments|pushes|restoring|format\.json)$/
+const OURS =
+  /^(events|views|secrets|lock)\.db(-wal|-shm|-journal)?$|^(git|attachments|pushes|restoring|format\.json)$/
 
 /** Whether a name directly in a data directory is one of ours. */
 export const isOurs = (name: string) => OURS.test(name)
