@@ -71,6 +71,24 @@ t.test("the README's commands move an installation from embedded stores to serve
   t.match(stdout, /^Export in .*\n( .*\n)+Imported the export of .*\n( .*\n)+sound /)
 })
 
+t.test(
+  "the README's commands back up on a schedule, check the backups, and restore the newest",
+  async (t) => {
+    const { dataDir } = await settledData(t)
+    const block = /```sh\n(DATA_DIR=[^`]*backup --keep[\s\S]*?)```/.exec(readme)?.[1] ?? ''
+    const script = block
+      .replaceAll('/srv/mergelog', dataDir)
+      .replaceAll('/srv/restored', join(t.testdir(), 'restored'))
+      .replaceAll('/backups/mergelog', join(t.testdir(), 'backups'))
+      .replaceAll('npx mergelog', [process.execPath, ...NODE_ARGS, program('src/cli/mergelog')].join(' '))
+    const { stdout } = await run('bash', ['-e', '-c', script], { env: { PATH: process.env.PATH ?? '' } })
+    t.match(
+      stdout,
+      /^Backup in .*; 1 backup kept, 0 removed\nsound .*\nRestored the backup of .*\n( .*\n)+sound /,
+    )
+  },
+)
+
 t.test("the README's configuration table is what config.ts reads", async (t) => {
   for (const { name, default: standard, meaning } of settings) {
     const shown = standard === '' ? '' : `\`${standard}\``

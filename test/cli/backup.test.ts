@@ -83,6 +83,18 @@ t.test(
     const back = join(place, 'back')
     t.match(await run(back, ['restore', copy]), { code: 0 })
     t.same(await eventsOf({ DATA_DIR: back }), events)
+    const series = join(place, 'series')
+    const args = ['backup', '--keep', '1', '--json', series]
+    t.match(await run(DATA_DIR, args, servers), { code: 0 })
+    const { code, stdout } = await run(DATA_DIR, args, servers)
+    t.match(
+      { code, made: JSON.parse(stdout) },
+      { code: 0, made: { missing: [], removed: [/Z$/], kept: [/Z$/] } },
+    )
+    t.ok(JSON.parse(stdout).series.linkedFiles > 10, 'exports link what the one before has')
+    const again = join(place, 'again')
+    t.match(await run(again, ['restore', series]), { code: 0 })
+    t.same(await eventsOf({ DATA_DIR: again }), events)
   },
 )
 
