@@ -1,6 +1,7 @@
 /**
  * Measures a server on EventStoreDB. The ceiling is the driver alone, on the same server in the same run. Without
- * `TEST_EVENTSTORE_URL` the server is the test double. A real one should have no events of others: they are read, too.
+ * `TEST_EVENTSTORE_URL` the server is the test double. With `TEST_MONGODB_URL`, the read models are in a MongoDB: in
+ * databases of their own that stay. Else they are embedded. A real one should have no events of others: they are read, too.
  */
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -32,15 +33,15 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
   const real = process.env.TEST_EVENTSTORE_URL
   const double = real === undefined ? await startDouble('eventstore', join(directory, 'double')) : undefined
   const url = real ?? double?.url ?? ''
-  const where = real === undefined ? 'the double' : 'EventStoreDB'
+  const where = `${real === undefined ? 'the double' : 'EventStoreDB'}${process.env.TEST_MONGODB_URL === undefined ? '' : ' and MongoDB'}`
   const client = EventStoreDBClient.connectionString(url)
   const dataDir = join(directory, 'server')
-  const environment = { ...environmentOf(dataDir), EVENTSTORE_URL: url }
+  const environment = { ...environmentOf(dataDir), EVENTSTORE_URL: url, ...readModelsIn('main') }
   const admin = await makeAdmin(environment)
   const events = await seed(url, join(directory, 'seed'), sizes)
 
   // The views are new, so the server folds the whole log.
-  const behind = { ...environment, DATA_DIR: join(directory, 'behind') }
+  const behind = { ...environment, DATA_DIR: join(directory, 'behind'), ...readModelsIn('behind') }
   const late = await startChild<ServerReady>('server', behind)
   const { after }: Recovered = await late.ask({ what: 'recovered' })
   await late.stop()
@@ -100,6 +101,19 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
     ),
   ]
 }
+
+/** Where the measured server has its read models: a new database, if they are not embedded. */
+function readModelsIn(name: string): { MONGODB_URL?: string } {
+  const { TEST_MONGODB_URL: url } = process.env
+  return url === undefined ? {} : { MONGODB_URL: withDatabase(url, name) }
+}
+
+/** The URL with the name of a database that nobody has. */
+export const withDatabase = (url: string, name = 'bench') =>
+  url.replace(
+    /^(mongodb(?:\+srv)?:\/\/[^/?]+)(?:\/[^?]*)?/,
+    (_, servers: string) => `${servers}/${name}_${Date.now()}`,
+  )
 
 /** Starts a test double as a process of its own. */
 export async function startDouble(

@@ -7,7 +7,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Sizes } from './bench.ts'
 import { type Child, startChild } from './child.ts'
-import { startDouble } from './eventstore.ts'
+import { startDouble, withDatabase } from './eventstore.ts'
 import type { LoadQuestion } from './load-process.ts'
 import { environmentOf, makeAdmin } from './log.ts'
 import type { ProxyReady } from './proxy-process.ts'
@@ -101,12 +101,6 @@ async function openStores(directory: string) {
     },
   }
 }
-
-const withDatabase = (url: string) =>
-  url.replace(
-    /^(mongodb(?:\+srv)?:\/\/[^/?]+)(?:\/[^?]*)?/,
-    (_, servers: string) => `${servers}/bench_${Date.now()}`,
-  )
 
 /** Requests per second of each kind of work. Reads and writes have their usual numbers of clients. */
 async function ratesOf(url: string, path: string, target: Target, load: Child<object>): Promise<Rates> {

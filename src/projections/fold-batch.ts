@@ -10,6 +10,8 @@ import { reasonOf } from './stopped-models.ts'
 export interface FoldedBatch {
   /** The changed documents of each read model, one after the other. */
   changes: AsyncGenerator<Change[], void>
+  /** The same lists, as far as they were taken. */
+  made: Change[][]
   touched: Touched[]
   /**
    * Where the changed models are then, to be written with the changes. Nothing changes for the others: to fold the
@@ -41,6 +43,7 @@ export function foldBatch(
   { views, together, requireWriter }: Folding,
 ): FoldedBatch {
   const end = batch.at(-1)?.position ?? LOG_START
+  const made: Change[][] = []
   const touched: Touched[] = []
   const checkpoints = new Map<string, MovedCheckpoint>()
   const reached = new Map<Progress, Position>()
@@ -74,9 +77,10 @@ export function foldBatch(
       note(p, advanced)
       if (advanced.changes.length === 0) continue
       requireWriter()
+      made.push(advanced.changes)
       yield advanced.changes
     }
   }
 
-  return { changes: changes(), touched, checkpoints, reached, poisoned }
+  return { changes: changes(), made, touched, checkpoints, reached, poisoned }
 }

@@ -13,6 +13,7 @@ import { isPositionOfEvent, lastEventUpTo } from './log-positions.ts'
 import type { createPositions } from './positions.ts'
 import type { Checkpoint, ReadStore } from './read-store.ts'
 import { isFollowed, type Progress } from './shared-models.ts'
+import type { createWrittenDocuments } from './written-documents.ts'
 
 interface Starting {
   log: FastifyBaseLogger
@@ -20,9 +21,10 @@ interface Starting {
   views: ReadStore
   progress: readonly Progress[]
   positions: ReturnType<typeof createPositions>
+  documents: ReturnType<typeof createWrittenDocuments>
 }
 
-export function createModelStarts({ log, events, views, progress, positions }: Starting) {
+export function createModelStarts({ log, events, views, progress, positions, documents }: Starting) {
   let endAtStart: Position = LOG_START
   /** Exists while a model is made again from the first event: what the log lacks, the model lacks too. */
   let gaps: Gaps | undefined
@@ -57,6 +59,8 @@ export function createModelStarts({ log, events, views, progress, positions }: S
     /** Continues a read model at its checkpoint, if it is one of this fold. */
     async begin(p: Progress, checkpoint: Checkpoint | undefined): Promise<void> {
       const { name, version, collection } = p.model
+      // Another server may have written since.
+      documents.forget(collection)
       if (checkpoint?.version === version) {
         p.position = checkpoint.position
         positions.isSaved(name, p.position)

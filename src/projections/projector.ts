@@ -24,6 +24,7 @@ import { readBatch } from './readable-events.ts'
 import { createSharedModels, isFollowed, type Progress, type Sharing } from './shared-models.ts'
 import { stopModels } from './stopped-models.ts'
 import { createWaiters } from './waiters.ts'
+import { createWrittenDocuments } from './written-documents.ts'
 
 export interface ReadModelStatus {
   name: string
@@ -120,7 +121,8 @@ export function createProjector(
   const inTurn = createTurns()
 
   const positions = createPositions(progress, views, shared?.move, savePositions)
-  const starts = createModelStarts({ log, events, views, progress, positions })
+  const documents = createWrittenDocuments(views)
+  const starts = createModelStarts({ log, events, views, progress, positions, documents })
 
   /** What the subscription has passed since it began. After the last event that came, only events of others are there. */
   let seen: Position = LOG_START
@@ -157,14 +159,24 @@ export function createProjector(
     if (end === undefined) return
     const read = readBatch(batch)
     const models = running().filter((p) => !isFollowed(p))
-    const { changes, touched, checkpoints, reached, poisoned } = foldBatch(batch, read, models, {
-      views,
+    const { changes, made, touched, checkpoints, reached, poisoned } = foldBatch(batch, read, models, {
+      views: documents,
       together: views.shared !== undefined,
       requireWriter: () => shared?.requireMember(),
     })
-    const found = await startOf(changes)
-    if (found === undefined && checkpoints.size === 0) applied(touched)
-    else await positions.write(found ?? [], checkpoints, () => applied(touched))
+    const written = () => {
+      for (const one of made) documents.written(one)
+      applied(touched)
+    }
+    try {
+      const found = await startOf(changes)
+      if (found === undefined && checkpoints.size === 0) written()
+      else await positions.write(found ?? [], checkpoints, written)
+    } catch (error) {
+      // Nobody knows what of the batch was written.
+      documents.forget()
+      throw error
+    }
     for (const [p, position] of reached) p.position = position
     stopModels(log, poisoned)
     last = end.position
@@ -348,6 +360,7 @@ export function createProjector(
         const p = modelNamed(name)
         if (isFollowed(p)) throw new ReplacedMeanwhile(name)
         // Not before what came last: that does not come again.
+        documents.forget(p.model.collection)
         p.position = await replace(running().reduce((most, { position }) => Math.max(most, position), last))
         positions.isSaved(name, p.position)
         delete p.stopped

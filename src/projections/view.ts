@@ -14,6 +14,7 @@ import type {
   Row,
   Touched,
 } from './read-store.ts'
+import { roughSize } from './rough-size.ts'
 
 /** Returned documents are shared by all readers: nobody may change them. */
 export interface View<D extends object> {
@@ -170,11 +171,4 @@ export function createView<D extends object>(
 /** Whether a document has these values. Only for filters by equality. */
 function matches<D extends object>(document: D, filter: Filter<D>): boolean {
   return Object.entries(filter).every(([field, wanted]) => Reflect.get(document, field) === wanted)
-}
-
-function roughSize(document: object): number {
-  return Object.values(document).reduce<number>(
-    (sum, value) => sum + (typeof value === 'string' ? value.length : 50),
-    200,
-  )
 }

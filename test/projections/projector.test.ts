@@ -318,6 +318,48 @@ t.test(
   },
 )
 
+t.test(
+  'a document that the projector has written is not read again, until somebody else may have written it',
+  async (t) => {
+    const { events, views } = openStores(t)
+    const read: string[] = []
+    let failures = 0
+    const watched: ReadStore = {
+      ...views,
+      getMany(collection, ids) {
+        read.push(...ids)
+        return views.getMany(collection, ids)
+      },
+      async apply(changes, checkpoints) {
+        await views.apply(changes, checkpoints)
+        if (failures-- > 0) throw new StoreUnavailable('the answer was lost')
+      },
+    }
+    const projector = project(events, watched)
+    await projector.start()
+    t.teardown(() => projector.stop())
+    for (let count = 1; count <= 3; count++) {
+      const { position } = await take(events, 'a')
+      t.equal(await projector.waitFor(position, 5000), true)
+      t.same(await views.get(tallies, 'a'), { count })
+    }
+    t.same(read, ['a'])
+    failures = 1
+    const { position } = await take(events, 'a')
+    t.equal(await projector.waitFor(position, 10_000), true)
+    t.same(await views.get(tallies, 'a'), { count: 4 })
+    t.same(read, ['a', 'a'], 'after a write that failed')
+    await projector.exchange('tallies', async (end) => {
+      const body = { count: 10 }
+      await views.apply([{ op: 'put', collection: tallies, id: 'a', position: end, body }], new Map())
+      return end
+    })
+    const last = await take(events, 'a')
+    t.equal(await projector.waitFor(last.position, 5000), true)
+    t.same(await views.get(tallies, 'a'), { count: 11 }, 'after a rebuild')
+  },
+)
+
 t.test('a document that an event begins is not read; a later version of it stays', async (t) => {
   const { events, views } = openStores(t)
   const begun: Fold<Tally> = {
