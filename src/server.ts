@@ -21,6 +21,7 @@ import { openPushJournal } from './git/push-journal.ts'
 import { signingKeyProblem } from './git/signatures.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
+import { deletedUsers } from './processes/deleted-users.ts'
 import { headBranches } from './processes/head-branches.ts'
 import { ownerVisibility } from './processes/owner-visibility.ts'
 import { createProcessRunner } from './processes/process-manager.ts'
@@ -172,9 +173,14 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }
-  const processes = [pullHeads, scheduledMerges, headBranches, attachmentRemoval, ownerVisibility].map(
-    (manager) => createProcessRunner(log, events, readStore, projector, manager(services), nodes),
-  )
+  const processes = [
+    pullHeads,
+    scheduledMerges,
+    headBranches,
+    attachmentRemoval,
+    ownerVisibility,
+    deletedUsers,
+  ].map((manager) => createProcessRunner(log, events, readStore, projector, manager(services), nodes))
 
   await secrets.prepare(secretCollections)
   await projector.start()
