@@ -27,6 +27,7 @@ import { startMetricsServer } from './observe/metrics-route.ts'
 import { observedLog } from './observe/observed-log.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
+import { deletedUsers } from './processes/deleted-users.ts'
 import { headBranches } from './processes/head-branches.ts'
 import { ownerVisibility } from './processes/owner-visibility.ts'
 import { createProcessRunner } from './processes/process-manager.ts'
@@ -201,9 +202,14 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }
-  const processes = [pullHeads, scheduledMerges, headBranches, attachmentRemoval, ownerVisibility].map(
-    (manager) => createProcessRunner(log, events, readStore, projector, manager(services), nodes),
-  )
+  const processes = [
+    pullHeads,
+    scheduledMerges,
+    headBranches,
+    attachmentRemoval,
+    ownerVisibility,
+    deletedUsers,
+  ].map((manager) => createProcessRunner(log, events, readStore, projector, manager(services), nodes))
 
   await secrets.prepare(secretCollections)
   await events.keys.ahead()

@@ -1,6 +1,7 @@
 /**
- * A user who is being deleted gets no new repository. Whoever deletes takes a claim first and then looks for repositories;
- * whoever makes a repository records it first and then looks for the claim. So one of the two sees the other.
+ * A user who is being deleted gets no new repository and no membership. Whoever deletes takes a claim first and then looks
+ * for those; whoever makes one records it first and then looks for the claim. So one of the two sees the other. When the
+ * second dies before it looks, a process takes back what it made (`src/processes/deleted-users.ts`).
  */
 import { claimKeys, userStream } from '../../events/streams.ts'
 import type { Services } from '../../services.ts'

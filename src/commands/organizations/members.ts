@@ -11,6 +11,7 @@ import { MemberParams, organizationFor } from '../../wire/organizations.ts'
 import { userNamed } from '../../wire/users.ts'
 import { organizations } from '../aggregates.ts'
 import { commandContext, settled } from '../request-context.ts'
+import { requireMemberStays } from './ghosts.ts'
 import { decideRemoveMember, decideSetMember } from './organization.ts'
 
 const SetMemberOption = Type.Object({
@@ -22,7 +23,7 @@ export const memberRoutes: Routes = (services) => {
     request: FastifyRequest,
     reply: FastifyReply,
     path: Static<typeof MemberParams>,
-    step: string,
+    step: 'set member' | 'remove member',
     decide: typeof decideRemoveMember,
   ) {
     const actor = signedIn(request)
@@ -32,6 +33,7 @@ export const memberRoutes: Routes = (services) => {
     await organizations.change(services, context, organization.id, step, (state) =>
       decide(state, actor, { id, login }),
     )
+    if (step === 'set member') await requireMemberStays(services, context, organization.id, { id, login })
     await settled(services, context, reply)
     return reply.code(204).send(null)
   }

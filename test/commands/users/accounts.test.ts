@@ -2,7 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import t from 'tap'
-import { userStream } from '../../../src/events/streams.ts'
+import { organizations, repositories } from '../../../src/commands/aggregates.ts'
+import { newContext } from '../../../src/commands/execute.ts'
+import { decideSetMember } from '../../../src/commands/organizations/organization.ts'
+import { decideCreate, decideSetCollaborator } from '../../../src/commands/repositories/repository.ts'
+import { organizationStream, repositoryStream, userStream } from '../../../src/events/streams.ts'
 import { gitOutput } from '../../../src/git/run.ts'
 import { keepPassword } from '../../../src/rights/secrets.ts'
 import { listen } from '../../queries/history-client.ts'
@@ -419,6 +423,78 @@ t.test('delete: a repository that is made meanwhile stops the deletion, or is no
   t.equal((await remove('rosa')).status, 500)
   events.append = append
   t.equal((await made('rosa', 'mine')).status, 201)
+})
+
+t.test('delete: what a crash leaves to a user who is being deleted is taken back', async (t) => {
+  const { events, views } = server.services
+  const { repoId: lent, name } = await repository(t, 'lent')
+  t.equal((await call('alice', 'POST', 'orgs', { username: 'acme-late' })).status, 201)
+  const acme = await views.accounts.findOne({ loginKey: 'acme-late' })
+  const sara = { id: await newUser('sara'), login: 'sara' }
+  const organization = { id: acme?.id ?? 0, login: 'acme-late' }
+  const made = 900_001
+  /** What a request records before it looks whether the user is being deleted: as if its server died right then. */
+  async function recordOnly() {
+    const context = newContext(null, 'a server that dies')
+    await repositories.change(server.services, context, made, 'create', (state) =>
+      decideCreate(state, {
+        repoId: made,
+        owner: { ...sara, kind: 'user' },
+        ownerVisibility: 'public',
+        settings: { name: 'left', description: '', website: '', private: false, defaultBranch: 'main' },
+      }),
+    )
+    await repositories.change(server.services, context, lent, 'lend', (state) =>
+      decideSetCollaborator(state, sara, 'write'),
+    )
+    await organizations.change(server.services, context, organization.id, 'add', (state) =>
+      decideSetMember(state, { id: 0, siteAdmin: true }, sara, 'write'),
+    )
+  }
+  const append = events.append
+  t.teardown(() => {
+    events.append = append
+  })
+  let asked: Promise<{ status: number }> | undefined
+  events.append = async (stream, appended, expected) => {
+    if (asked === undefined && appended.some(({ type }) => type === 'UserDeleted')) {
+      asked = call('alice', 'PUT', `orgs/acme-late/members/sara`, {})
+      t.match(await asked, { status: 409, body: { message: /the account sara is being deleted/ } })
+      await recordOnly()
+    }
+    return append(stream, appended, expected)
+  }
+  t.equal((await call('admin', 'DELETE', 'admin/users/sara')).status, 204)
+  events.append = append
+
+  async function ownsNothing() {
+    const [owned, readable, account] = await Promise.all([
+      views.repositories.count({ ownerId: sara.id }),
+      views.repositories.find({ id: lent }),
+      views.accounts.get(`${sara.id}`),
+    ])
+    const { deleted, memberships = {} } = account ?? {}
+    const isCollaborator = readable.some(({ collaborators }) => `${sara.id}` in collaborators)
+    return deleted === true && owned === 0 && !isCollaborator && Object.keys(memberships).length === 0
+  }
+  await until('a ghost has nothing', ownsNothing)
+
+  // The order of the log may also be the other one.
+  const context = newContext(null, 'a slow server')
+  await repositories.change(server.services, context, lent, 'lend late', (state) =>
+    decideSetCollaborator(state, sara, 'write'),
+  )
+  await organizations.change(server.services, context, organization.id, 'add late', (state) =>
+    decideSetMember(state, { id: 0, siteAdmin: true }, sara, 'write'),
+  )
+  await until('a ghost gets nothing', async () => {
+    const both = [organizationStream(organization.id), repositoryStream(lent)]
+    const found = (await Promise.all(both.map((stream) => eventsIn(server, stream)))).flat()
+    const count = (type: string) => found.filter((event) => event.type === type).length
+    return count('MemberRemoved') === 3 && count('CollaboratorRemoved') === 2
+  })
+  t.ok(await ownsNothing())
+  t.equal((await call('alice', 'GET', `repos/alice/${name}`)).status, 200)
 })
 
 t.test('the last site admin who can sign in stays one', async (t) => {

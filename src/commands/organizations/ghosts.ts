@@ -1,0 +1,43 @@
+/** Takes a user who is being deleted, or is deleted, out of an organization. */
+import type { AccountRef } from '../../events/domain-events.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import type { Services } from '../../services.ts'
+import { isBeingDeleted } from '../accounts/deletion.ts'
+import { organizations } from '../aggregates.ts'
+import type { CommandContext } from '../execute.ts'
+import { decideRemoveMember } from './organization.ts'
+
+/** Ends a membership, if there is one. The last admin stays: an organization needs one, even one who is gone. */
+export async function removeGhost(
+  services: Services,
+  context: CommandContext,
+  organizationId: number,
+  user: AccountRef,
+): Promise<void> {
+  await organizations.change(
+    services,
+    { ...context, actor: null },
+    organizationId,
+    'remove ghost',
+    (state) => {
+      if (state.status === 'missing' || !state.members.has(user.id)) return []
+      const isOnly = state.members.get(user.id) === 'admin' && adminsIn(state.members) === 1
+      return isOnly ? [] : decideRemoveMember(state, { id: user.id, siteAdmin: false }, user)
+    },
+  )
+}
+
+const adminsIn = (members: ReadonlyMap<number, string>) =>
+  [...members.values()].filter((permission) => permission === 'admin').length
+
+/** Takes a member back who was just added and is being deleted. @throws Refused (conflict) then */
+export async function requireMemberStays(
+  services: Services,
+  context: CommandContext,
+  organizationId: number,
+  user: AccountRef,
+): Promise<void> {
+  if (!(await isBeingDeleted(services, context, user.id))) return
+  await removeGhost(services, context, organizationId, user)
+  throw new Refused(refuse.conflict(`the account ${user.login} is being deleted`))
+}

@@ -1,0 +1,55 @@
+/**
+ * The process that keeps deleted users without belongings after a crash. Whoever gives a user something records it first
+ * and then looks whether the user is being deleted; a server that dies between the two leaves it to a ghost. Nobody was
+ * told that it was made, so it is taken back here. The order of the log decides: whichever of the two events comes
+ * last finds the other one.
+ */
+import { repositories } from '../commands/aggregates.ts'
+import type { CommandContext } from '../commands/execute.ts'
+import { removeGhost } from '../commands/organizations/ghosts.ts'
+import { deleteWithClaims } from '../commands/repositories/delete.ts'
+import { decideRemoveCollaborator } from '../commands/repositories/repository.ts'
+import type { AccountRef } from '../events/domain-events.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import type { Services } from '../services.ts'
+import { type ProcessManager, processManager } from './process-manager.ts'
+
+export function deletedUsers(services: Services): ProcessManager {
+  const { accounts, repositories: documents } = services.views
+  const isGhost = async (id: number) => (await accounts.get(`${id}`))?.deleted === true
+
+  async function takeBack(context: CommandContext, repository: RepositoryDocument | undefined) {
+    if (repository === undefined) return
+    // The request that made it may have taken it back itself.
+    if ((await repositories.load(services, repository.id)).status !== 'active') return
+    await deleteWithClaims(services, { ...context, actor: null }, repository)
+  }
+
+  async function endAccess(context: CommandContext, repoId: number, user: AccountRef) {
+    await repositories.change(
+      services,
+      { ...context, actor: null },
+      repoId,
+      'remove collaborator',
+      (state) => (state.status === 'active' ? decideRemoveCollaborator(state, user) : []),
+    )
+  }
+
+  return processManager('deleted_users', {
+    async RepositoryCreated(context, { data: { repoId, owner } }) {
+      if (await isGhost(owner.id)) await takeBack(context, await documents.get(`${repoId}`))
+    },
+    async MemberSet(context, { data: { organization, user } }) {
+      if (await isGhost(user.id)) await removeGhost(services, context, organization.id, user)
+    },
+    async CollaboratorSet(context, { data: { repoId, user } }) {
+      if (await isGhost(user.id)) await endAccess(context, repoId, user)
+    },
+    async UserDeleted(context, { data: { user } }) {
+      for (const repository of await documents.find({ ownerId: user.id })) await takeBack(context, repository)
+      for (const { id } of await documents.find({ readers: user.id })) await endAccess(context, id, user)
+      const { memberships = {} } = (await accounts.get(`${user.id}`)) ?? {}
+      for (const id of Object.keys(memberships)) await removeGhost(services, context, Number(id), user)
+    },
+  })
+}
