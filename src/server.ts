@@ -32,7 +32,13 @@ import { headBranches } from './processes/head-branches.ts'
 import { ownerVisibility } from './processes/owner-visibility.ts'
 import { createProcessRunner } from './processes/process-manager.ts'
 import { pullHeads } from './processes/pull-heads.ts'
-import { finishDeletions, recoverMerges, recoverPushes, takeOverTurn } from './processes/recovery.ts'
+import {
+  finishDeletions,
+  recoverErasures,
+  recoverMerges,
+  recoverPushes,
+  takeOverTurn,
+} from './processes/recovery.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
 import { createLiveEvents } from './projections/live-events.ts'
 import { type AroundBatch, createProjector } from './projections/projector.ts'
@@ -267,6 +273,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     if (signal.aborted) return
     await finishDeletions(services)
     await recoverMerges(services)
+    await recoverErasures(services)
     await removeOrphans(services)
     for (const runner of processes) await runner.start()
     isRecovered = true
@@ -281,6 +288,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
         else {
           await recoverPushes(services)
           await recoverMerges(services)
+          await recoverErasures(services)
         }
       } catch (error) {
         log.warn({ err: error }, 'the recovery failed; it will be repeated')

@@ -5,6 +5,7 @@
 import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import type { Durability } from './sqlite.ts'
+import { SCRUB } from './sqlite-scrub.ts'
 
 /** A value of a statement's parameter. */
 export type Parameter = string | number
@@ -21,6 +22,13 @@ export interface ThreadWriter {
    * @throws the error of `work`, or one with SQLite's message
    */
   transaction(work: (run: Run, flush: () => void) => Promise<void>): Promise<number>
+  /**
+   * Overwrites what no row uses in at most `count` pages, from page `first` (the first one is 1). Resolves to the page to
+   * go on with; to 0 at the end. Not while a transaction is open.
+   */
+  scrub(first: number, count: number): Promise<number>
+  /** Moves the WAL into the file and empties it. Resolves to false when a reader keeps it from that. */
+  truncate(): Promise<boolean>
   /** Closes the connection. */
   close(): Promise<void>
 }
@@ -33,7 +41,7 @@ const LOCK_WAIT_MS = 5000
  * defaults (2 MiB of pages in memory, a checkpoint every 4 MiB) it would write the same pages many times.
  */
 const SETTINGS = `PRAGMA busy_timeout = ${LOCK_WAIT_MS}; PRAGMA journal_mode = WAL; PRAGMA cache_size = -65536;
-  PRAGMA wal_autocheckpoint = 8000; PRAGMA synchronous = `
+  PRAGMA wal_autocheckpoint = 8000; PRAGMA secure_delete = ON; PRAGMA synchronous = `
 
 /**
  * The code of the thread. It is a string because a thread needs JavaScript, and this file may run as TypeScript. It
@@ -44,6 +52,7 @@ const THREAD = `
   const { parentPort, workerData } = require('node:worker_threads')
   const Database = require(workerData.driver)
   const MAX_STATEMENTS = 200
+  ${SCRUB}
   const connections = new Map()
   /** By file: why the open transaction failed. The rest of it is skipped. */
   const failures = new Map()
@@ -78,6 +87,14 @@ const THREAD = `
       statements.clear()
       if (db.inTransaction) db.exec('ROLLBACK')
     },
+    scrub(connection, { first, count }) {
+      connection.db.exec('BEGIN IMMEDIATE')
+      connection.changes = scrub(connection.db, first, count)
+      connection.db.exec('COMMIT')
+    },
+    truncate(connection) {
+      connection.changes = truncate(connection.db, workerData.timeout)
+    },
     close({ db }, { file }) {
       connections.delete(file)
       db.close()
@@ -102,7 +119,14 @@ const THREAD = `
 const MESSAGE_CHARACTERS = 64 * 1024
 
 type Statement = [sql: string, ...parameters: Parameter[]]
-type Step = 'begin' | 'run' | 'commit' | 'undo' | 'close'
+type Step = 'begin' | 'run' | 'commit' | 'undo' | 'scrub' | 'truncate' | 'close'
+
+/** What a step needs. */
+interface Rest {
+  statements?: Statement[]
+  first?: number
+  count?: number
+}
 
 interface Answer {
   id: number
@@ -123,7 +147,11 @@ function running(): Worker {
   if (thread !== undefined) return thread
   const driver = createRequire(import.meta.url).resolve('libsql')
   // The thread needs none of this process's Node options (for example a TypeScript loader).
-  const started = new Worker(THREAD, { eval: true, execArgv: [], workerData: { driver, settings: SETTINGS } })
+  const started = new Worker(THREAD, {
+    eval: true,
+    execArgv: [],
+    workerData: { driver, settings: SETTINGS, timeout: LOCK_WAIT_MS },
+  })
   started.unref()
   started.on('message', ({ id, error, changes }: Answer) => {
     const asked = take(id)
@@ -155,11 +183,11 @@ export function threadWriter(file: string, durability: Durability): ThreadWriter
   /** The thread that has a connection to the file. */
   let connected: Worker | undefined
 
-  function post(step: Step, rest: { statements?: Statement[]; id?: number } = {}): void {
+  function post(step: Step, rest: Rest & { id?: number } = {}): void {
     connected?.postMessage({ file, durability, step, ...rest })
   }
 
-  function ask(step: Step): Promise<number> {
+  function ask(step: Step, rest: Rest = {}): Promise<number> {
     if (connected === undefined || connected !== thread) {
       return Promise.reject(new Error('the thread that writes has ended'))
     }
@@ -167,7 +195,7 @@ export function threadWriter(file: string, durability: Durability): ThreadWriter
       lastId += 1
       waiting.set(lastId, { resolve, reject })
       connected?.ref()
-      post(step, { id: lastId })
+      post(step, { ...rest, id: lastId })
     })
   }
 
@@ -195,6 +223,14 @@ export function threadWriter(file: string, durability: Durability): ThreadWriter
       }
       send()
       return ask('commit')
+    },
+    scrub(first, count) {
+      connected = running()
+      return ask('scrub', { first, count })
+    },
+    async truncate() {
+      connected = running()
+      return (await ask('truncate')) === 0
     },
     async close() {
       if (connected !== undefined && connected === thread) await ask('close')

@@ -28,7 +28,8 @@ export class BrokenFile extends OperatorError {
 export function openSqlite(file: string, synchronous: Durability): Sqlite {
   const db = new Database(file)
   return closeOnError(file, [db], () => {
-    db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous}`)
+    db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous};
+      PRAGMA secure_delete = ON`)
     return db
   })
 }

@@ -28,8 +28,13 @@ export interface CommandContext {
   readonly at: string
   readonly correlationId: string
   readonly causationId: string
-  /** From `Idempotency-Key`: the namespace of this request's event ids, and the digest of its body. */
-  readonly retry?: { readonly namespace: string; readonly digest: string }
+  /** From `Idempotency-Key`: the namespace of this request's event ids, and the digests of its body. */
+  readonly retry?: {
+    readonly namespace: string
+    readonly digest: string
+    /** As older versions recorded it. */
+    readonly olderDigest?: string
+  }
   /** Position of the last event that the request appended; reads of the same request wait for it. */
   written: Position
 }
@@ -222,6 +227,8 @@ export async function requireSameRequest(
 
 /** A key names one request. The same key with another body is a mistake, so it is refused. */
 function requireSameBody(recorded: RecordedEvent, context: CommandContext): void {
-  if (recorded.metadata.request === context.retry?.digest) return
+  const { request } = recorded.metadata
+  if (request === context.retry?.digest) return
+  if (request !== undefined && request === context.retry?.olderDigest) return
   throw new Refused(refuse.unprocessable('this Idempotency-Key was used with another request body'))
 }

@@ -1,11 +1,12 @@
 /**
  * Recovery: makes git and the log agree after a crash. It records pushes without an event, finishes merges without an
- * outcome, and removes files of deleted repositories.
+ * outcome and erasures, and removes files of deleted repositories.
  */
 import { randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { pulls, repositories } from '../commands/aggregates.ts'
 import { eachOne } from '../commands/each-one.ts'
+import { finishErasure } from '../commands/erasures/erase.ts'
 import { newContext } from '../commands/execute.ts'
 import { gitTurn } from '../commands/git/git-turn.ts'
 import { recordRefs } from '../commands/git/record-refs.ts'
@@ -98,6 +99,18 @@ async function recoverMerge(services: Services, { repoId, index }: IssueRef): Pr
     if (error instanceof StoreUnavailable) throw error
     log.error({ err: error, repoId, index }, 'a merge that was cut off cannot be finished')
   }
+}
+
+/** Finishes erasures that were cut off. One that cannot be finished is named in the log, and is tried again next time. */
+export async function recoverErasures(services: Services): Promise<void> {
+  await eachOne(await services.views.erasures.find({}), async (erasure) => {
+    try {
+      await finishErasure(services, recoveryContext(), erasure)
+    } catch (error) {
+      const { repoId, index } = erasure
+      services.log.warn({ err: error, repoId, index }, 'an erasure is not finished; it will be tried again')
+    }
+  })
 }
 
 /**

@@ -41,7 +41,7 @@ export function generationStore(
     })
   }
 
-  const { shared } = store
+  const { shared, purge } = store
   const storedNames = async (names: readonly string[]) =>
     new Map(await Promise.all(names.map(async (name) => [nameOf(name, await numberOf(name)), name] as const)))
   const sharedHere: SharedCheckpoints | undefined = shared && {
@@ -117,6 +117,7 @@ export function generationStore(
       }
       await store.apply(stored(), moved)
     },
+    ...(purge && { purge: () => purge() }),
     ping: () => store.ping(),
     close: () => store.close(),
   }

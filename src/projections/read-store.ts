@@ -236,6 +236,11 @@ export interface ReadStore {
    * a document with a later position. When the changes end with an error, `apply` rejects with it.
    */
   apply(changes: Changes, checkpoints: ReadonlyMap<string, Checkpoint>): Promise<void>
+  /**
+   * Overwrites in the files of the store what was deleted or replaced before. Only the embedded store has such files.
+   * @throws StoreUnavailable when another process reads them for too long
+   */
+  purge?(): Promise<void>
   /** Checks that the store answers. @throws StoreUnavailable when it does not */
   ping(): Promise<void>
   close(): Promise<void>

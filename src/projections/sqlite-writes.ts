@@ -15,6 +15,11 @@ const TURN_MS = 5
 const LOCK_WAIT_MS = 5000
 const LOCK_RETRY_MS = 20
 
+/** The pages that are scrubbed together; meanwhile no other write runs. */
+const SCRUB_PAGES = 1000
+/** How long to wait for readers of other processes before the WAL is emptied, in milliseconds. */
+const READERS_WAIT_MS = 10_000
+
 /** The most changes that one statement writes. */
 const GROUP_SIZE = 100
 /** The most characters of documents that one statement writes; a single larger document is written alone. */
@@ -49,7 +54,9 @@ type Written = Map<string, Map<string, Known>>
 const NONE: ReadonlyMap<string, Known> = new Map()
 
 /** The writing half of the store. */
-export interface Writes extends Pick<ReadStore, 'prepare' | 'clear' | 'drop' | 'apply' | 'moveCheckpoint'> {
+export interface Writes
+  extends Pick<ReadStore, 'prepare' | 'clear' | 'drop' | 'apply' | 'moveCheckpoint'>,
+    Required<Pick<ReadStore, 'purge'>> {
   /** Refuses new writes and waits for the ones that are under way. The connection stays open. */
   end(): Promise<void>
 }
@@ -101,6 +108,23 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
     })
     for (const stored of read(collection, wanted)) before.set(stored.id, stored)
     return before
+  }
+
+  /** In parts: other writes run in between. What they free is overwritten at once, so nothing is missed. */
+  async function purgeFile(): Promise<void> {
+    for (let page = 1; page > 0; ) {
+      const first = page
+      page = await write(() => thread.scrub(first, SCRUB_PAGES))
+    }
+    const deadline = performance.now() + READERS_WAIT_MS
+    while (!(await write(() => thread.truncate()))) {
+      if (performance.now() > deadline) {
+        throw new StoreUnavailable(
+          `another process reads ${file}: what was deleted stays in its WAL until then`,
+        )
+      }
+      await delay(LOCK_RETRY_MS)
+    }
   }
 
   return {
@@ -158,6 +182,7 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
         }),
       )
     },
+    purge: shared(purgeFile),
     async end() {
       closed = true
       await inTurn('write', () => thread.close())
@@ -256,6 +281,24 @@ function* groupsOf(changes: readonly Change[]): Generator<Group> {
     group.puts.push({ id, position: change.position, body: change.body, json })
   }
   if (group !== undefined) yield group
+}
+
+/** Runs `work` for all who ask for it before it begins: one run at a time, and one that waits. */
+function shared(work: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | undefined
+  let next: Promise<void> | undefined
+  const start = () => {
+    next = undefined
+    running = work().finally(() => {
+      running = undefined
+    })
+    return running
+  }
+  return () => {
+    if (running === undefined) return start()
+    next ??= running.then(start, start)
+    return next
+  }
 }
 
 /** The error of a read or write that SQLite refused. */

@@ -183,6 +183,7 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
       return read(() => query.checkpoint(name))
     },
     apply: writes.apply,
+    purge: writes.purge,
     async ping() {
       read(() => query.checkpoint(''))
     },

@@ -91,6 +91,7 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
     const repository = comment && (await views.repositories.get(`${comment.repoId}`))
     const access = repository === undefined ? 'none' : accessTo(repository, requester)
     if (file === undefined || !atLeast(access, 'read')) throw noSuchFile(services)
+    if (file.erased !== undefined) throw new Refused(refuse.notFound(`the file was ${file.erased}`))
     return file
   }
 

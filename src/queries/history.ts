@@ -59,7 +59,7 @@ const ANSWER = {
 }
 
 const DESCRIPTION =
-  'The recorded events. Nothing is removed from them: texts of deleted comments stay readable. They may show ids of ' +
+  'The recorded events. Nothing is removed from them: texts of deleted comments stay readable until they are erased. They may show ids of ' +
   'repositories that the requester may not read: of a dependency, or of the head of a pull request. A fork also ' +
   'shows the name of its parent.'
 

@@ -3,7 +3,7 @@
  *
  * An event may show ids of repositories that the requester may not read: of a dependency, or of the head of a pull
  * request. A fork also shows the name of its parent. Texts of deleted comments stay readable, because the log is only
- * appended to.
+ * appended to; erased ones do not.
  */
 import { type Static, Type } from 'typebox'
 import { decode, UnreadableEvent } from '../events/codec.ts'
@@ -31,7 +31,7 @@ export const HistoryWire = Type.Object({
   causation_id: Type.String({ description: 'the request, or the id of the event, that caused this one' }),
   hash: Nullable(Type.String(), {
     description:
-      'over the recorded event and the hash before it, so it covers the whole stream up to here; null in old logs',
+      'over the recorded event, with its texts sealed, and the hash before it, so it covers the whole stream up to here; null in old logs',
   }),
   previous_hash: Nullable(Type.String(), {
     description: 'hash of the event before it in its stream; null for the first',

@@ -254,7 +254,7 @@ always('nothing is decided for what does not exist, and what was deleted never c
     if (type === begins || type === ends) lives.set(key, type === begins ? 'there' : 'gone')
   }
   for (const { stream, type, data } of log) {
-    const isOfComment = 'commentId' in data && type !== 'HeadBranchDeleted'
+    const isOfComment = 'commentId' in data && type !== 'HeadBranchDeleted' && type !== 'TextsErased'
     if (isOfComment) lived(`comment ${data.commentId}`, type, LIVES.comment)
     const life = Object.entries(LIVES).find(([kind]) => stream.startsWith(`${kind}-`))?.[1]
     if (life !== undefined) lived(stream, type, life)
@@ -392,8 +392,16 @@ always(
   },
 )
 
-/** Each of these is something new, also when all its values are the same. */
-const NEW_EACH_TIME = ['CommitStatusPosted', 'AttachmentAdded', 'PasswordChanged']
+/**
+ * Each of these is something new, also when all its values are the same; or it was decided on the stream of before.
+ */
+const NEW_EACH_TIME = [
+  'CommitStatusPosted',
+  'AttachmentAdded',
+  'PasswordChanged',
+  'TextsErased',
+  'ErasureFinished',
+]
 
 always('a command that is given again changes nothing', (world) => {
   const steps: { again: readonly string[]; events: readonly { type: string }[] }[] = []

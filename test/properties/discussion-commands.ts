@@ -4,6 +4,7 @@
  */
 import fc from 'fast-check'
 import * as comment from '../../src/commands/comments/comment.ts'
+import { addErasable, decideErase, nothingErasable } from '../../src/commands/erasures/erasure.ts'
 import type { Decision } from '../../src/commands/execute.ts'
 import {
   decideAddDependency,
@@ -13,6 +14,8 @@ import {
 } from '../../src/commands/issues/discussion.ts'
 import * as pull from '../../src/commands/pull-requests/pull-request.ts'
 import type { AccountRef, DiscussionEvent, IssueRef, MilestoneRef } from '../../src/events/domain-events.ts'
+import { textsIn } from '../../src/events/sealed-texts.ts'
+import { discussionStream } from '../../src/events/streams.ts'
 import { type Discussion, sameIssue } from '../../src/projections/discussion.ts'
 import {
   account,
@@ -118,7 +121,38 @@ export const open = (world: World, of: IssueRef, who: AccountRef, given: Opening
 const opening = record(fields)
 export type Opening = typeof opening extends fc.Arbitrary<infer T> ? T : never
 
+/** What can be erased: the log of this world has no sealed texts, so they are taken for sealed. */
+function erasable(world: World, of: IssueRef) {
+  const facts = nothingErasable()
+  const stream = discussionStream({ ...of, isPull: isPull(of) })
+  for (const event of world.log) {
+    if (event.stream !== stream) continue
+    const rest = textsIn(event)?.rest
+    const sealed = { key: `${event.position}`, text: '' }
+    addErasable(facts, rest === undefined ? event : { ...event, data: { ...rest, sealed } })
+  }
+  return facts
+}
+
+function erase(world: World, of: IssueRef, who: AccountRef, commentId: number | null): void {
+  const at = '2026-01-01T00:00:00.000Z'
+  const decision = decideErase(erasable(world, of), commentId, { by: who, at })
+  changeDiscussion(world, of, who, () => decision)
+  for (const ref of commentRefs) {
+    if (ref.repoId === of.repoId && ref.index === of.index) world.comments.follow(ref)
+  }
+  const { pending } = erasable(world, of)
+  const upTo = pending.at(-1)?.revision
+  if (upTo === undefined) return
+  changeDiscussion(world, of, who, ({ repoId, index }) => [
+    { type: 'ErasureFinished', data: { repoId, index, upTo, texts: pending.length, files: 0 } },
+  ])
+}
+
 export const discussionCommands = [
+  command('erase', record({ ref, by, comment: fc.option(commentRef) }), (world, { ref, by, comment }) =>
+    erase(world, comment ?? ref, by, comment?.commentId ?? null),
+  ),
   command('open', record({ ref, by, given: opening }), (world, { ref, by, given }) =>
     open(world, ref, by, given),
   ),

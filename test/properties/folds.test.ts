@@ -302,7 +302,7 @@ always('documents of comments, checks and the chain say what their deciders know
     const state = comments.now({ repoId: document.repoId, index: document.index, commentId })
     assert.ok(state.status === 'there')
     assert.equal(document.body, state.body)
-    const files = document.attachments.map(({ createdAt: _, ...file }) => file)
+    const files = document.attachments.map(({ createdAt: _createdAt, erased: _erased, ...file }) => file)
     assert.deepEqual(files, state.attachments)
   }
   for (const { repoId, sha, latest } of documentsOf(commitChecksFold, log).values()) {

@@ -91,6 +91,10 @@ export function emptyWorld() {
             const decider = deciderOf(id)
             return decider.handles(event) ? decider.evolve(state, event) : state
           }, deciderOf(id).initialState),
+      /** Takes what another aggregate has written into the stream. */
+      follow(id: Id): void {
+        states.set(keyOf(id), frozen(this.loaded(id)))
+      },
       /** Carries out a command. A refusal changes nothing. */
       change(id: Id, by: AccountRef, decide: (state: State) => Decision<Event>): void {
         const stream = streamOf(id)

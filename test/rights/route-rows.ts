@@ -381,6 +381,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: { index: issue },
     body: { body: `Comment ${next()}` },
   })),
+  [`POST ${REPO}/issues/:index/erase`]: row('admin 204', async ({ make }) => ({
+    path: { index: await make.issue() },
+    body: {},
+  })),
   [`GET ${REPO}/issues/comments/:id`]: row('read 200', ({ comment }) => ({ path: { id: comment } })),
   [`PATCH ${REPO}/issues/comments/:id`]: row('write 200', ({ comment, next }) => ({
     path: { id: comment },

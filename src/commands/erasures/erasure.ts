@@ -1,0 +1,142 @@
+/** What of an issue or pull request can be erased, folded from its stream; and the decision to erase. Pure. */
+import { decode } from '../../events/codec.ts'
+import type { AccountRef, DiscussionEvent } from '../../events/domain-events.ts'
+import type { RecordedEvent } from '../../events/event-store.ts'
+import { type Erased, hasTexts, sealedIn, withoutTexts } from '../../events/sealed-texts.ts'
+import { refuse } from '../../refusal.ts'
+import type { Decision } from '../execute.ts'
+
+type Erasure = Extract<DiscussionEvent, { type: 'TextsErased' }>
+
+/** The texts of one comment, or those of the issue itself, that were not erased. */
+interface Texts {
+  /** The ids of their keys. */
+  keys: string[]
+  /** How many events have texts that were never sealed. */
+  clear: number
+}
+
+interface CommentTexts extends Texts {
+  /** False: the comment was deleted. Its texts are still in the log. */
+  isThere: boolean
+  /** The uuids of its files. */
+  files: Set<string>
+}
+
+/** An erasure that was recorded but is not finished. */
+export interface PendingErasure extends Erased {
+  revision: number
+  keys: readonly string[]
+  files: readonly string[]
+}
+
+export interface Erasable {
+  /** Undefined: there is no such issue or pull request. */
+  of: { repoId: number; index: number } | undefined
+  /** The last revision; -1 when there is none. */
+  revision: number
+  own: Texts
+  comments: Map<number, CommentTexts>
+  pending: PendingErasure[]
+}
+
+export const nothingErasable = (): Erasable => ({
+  of: undefined,
+  revision: -1,
+  own: { keys: [], clear: 0 },
+  comments: new Map(),
+  pending: [],
+})
+
+/** Adds the next event of the stream, as it is stored. It changes the given facts: a copy for each event would be slow. */
+export function addErasable(facts: Erasable, recorded: RecordedEvent): void {
+  const event = decode(withoutTexts(recorded))
+  facts.revision = recorded.revision
+  switch (event.type) {
+    case 'IssueOpened':
+    case 'PullRequestOpened':
+      facts.of = { repoId: event.data.repoId, index: event.data.index }
+      break
+    case 'CommentAdded':
+      facts.comments.set(event.data.commentId, { keys: [], clear: 0, isThere: true, files: new Set() })
+      break
+    case 'CommentDeleted': {
+      const comment = facts.comments.get(event.data.commentId)
+      if (comment !== undefined) comment.isThere = false
+      break
+    }
+    case 'AttachmentAdded':
+      facts.comments.get(event.data.commentId)?.files.add(event.data.attachment.uuid)
+      break
+    case 'AttachmentDeleted':
+      facts.comments.get(event.data.commentId)?.files.delete(event.data.uuid)
+      break
+    case 'TextsErased': {
+      const { commentId, files, by, at } = event.data
+      const keys: string[] = []
+      for (const texts of textsOf(facts, commentId)) {
+        keys.push(...texts.keys)
+        texts.keys = []
+        if ('files' in texts) for (const uuid of files) texts.files.delete(uuid)
+      }
+      facts.pending.push({ revision: recorded.revision, keys, files, by, at })
+      break
+    }
+    case 'ErasureFinished': {
+      const { upTo } = event.data
+      facts.pending = facts.pending.filter(({ revision }) => revision > upTo)
+      break
+    }
+  }
+  if (!hasTexts(event)) return
+  const commentId = 'commentId' in event.data ? event.data.commentId : null
+  const texts = (commentId === null ? undefined : facts.comments.get(commentId)) ?? facts.own
+  const sealed = sealedIn(recorded.data)
+  if (sealed === undefined) texts.clear += 1
+  else texts.keys.push(sealed.key)
+}
+
+/** The texts that an erasure covers: those of a comment, or all. */
+function textsOf({ own, comments }: Erasable, commentId: number | null): (Texts | CommentTexts)[] {
+  if (commentId === null) return [own, ...comments.values()]
+  const comment = comments.get(commentId)
+  return comment === undefined ? [] : [comment]
+}
+
+/** The comments of one event: it stays small, and so does the work for it. */
+const COMMENTS_PER_EVENT = 500
+
+/**
+ * Erases the texts of one comment, or all (null). No event when there is nothing left to erase. Texts that were never
+ * sealed cannot be erased: then nothing is.
+ */
+export function decideErase(
+  facts: Erasable,
+  commentId: number | null,
+  { by, at }: { by: AccountRef | null; at: string },
+): Decision<Erasure> {
+  const { of, comments } = facts
+  if (of === undefined) return refuse.notFound('issue not found')
+  if (commentId !== null && !comments.has(commentId)) return refuse.notFound('comment not found')
+  const covered = textsOf(facts, commentId)
+  const clear = covered.reduce((sum, texts) => sum + texts.clear, 0)
+  if (clear > 0) {
+    return refuse.conflict(
+      `${clear} of the events have texts that an older version recorded unsealed; an operator can seal them with "mergelog seal"`,
+    )
+  }
+  const there = [...comments].filter(
+    ([id, { isThere }]) => isThere && (commentId === null || id === commentId),
+  )
+  const isErased = ({ keys, files }: Texts & Partial<CommentTexts>) =>
+    keys.length === 0 && (files === undefined || files.size === 0)
+  if (covered.every(isErased)) return []
+  const events: Erasure[] = []
+  for (let i = 0; i === 0 || i < there.length; i += COMMENTS_PER_EVENT) {
+    const part = there.slice(i, i + COMMENTS_PER_EVENT)
+    const files = part.flatMap(([, comment]) => [...comment.files])
+    const data = { ...of, commentId, comments: part.map(([id]) => id), files, by, at }
+    events.push({ type: 'TextsErased', data })
+  }
+  return events
+}
