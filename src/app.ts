@@ -5,6 +5,7 @@ import swaggerUi from '@fastify/swagger-ui'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyInstance, LogController } from 'fastify'
 import { addressesIn } from './address-ranges.ts'
+import { maintenanceRoutes } from './commands/administration/maintenance.ts'
 import { rebuildRoutes } from './commands/administration/rebuild.ts'
 import { attachmentRoutes } from './commands/attachments/routes.ts'
 import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
@@ -54,6 +55,7 @@ import { branchQueryRoutes } from './queries/branches.ts'
 import { collaboratorQueryRoutes } from './queries/collaborators.ts'
 import { commentQueryRoutes } from './queries/comments.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
+import { diskUsageRoutes } from './queries/disk-usage.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
@@ -151,6 +153,8 @@ const API_ROUTES = [
   // Site administration
   upgradeRoutes,
   rebuildRoutes,
+  maintenanceRoutes,
+  diskUsageRoutes,
 ]
 
 /**

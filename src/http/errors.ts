@@ -1,5 +1,6 @@
 /** The one place where a refusal or a failure gets its HTTP status and its body. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { diskFull, isDiskFull } from '../disk-full.ts'
 import { ErrorWithRefusal, type RefusalKind, Refused } from '../refusal.ts'
 
 const STATUS: Record<RefusalKind, number> = {
@@ -16,6 +17,7 @@ const STATUS: Record<RefusalKind, number> = {
   unprocessable: 422,
   tooManyRequests: 429,
   unavailable: 503,
+  insufficientStorage: 507,
 }
 
 /** The HTTP status of a refusal. */
@@ -34,6 +36,8 @@ interface Problem extends Omit<ErrorBody, 'url'> {
 
 /** What a client may learn about an error. A 500 never shows internals. */
 function problemOf(error: FastifyError | Error): Problem {
+  // Whatever could not be written, and whoever noticed it: git, a store or a file.
+  if (isDiskFull(error)) return { status: STATUS[diskFull.refused], message: diskFull.message }
   if (error instanceof ErrorWithRefusal) {
     const { refused, message, errors } = error.refusal
     // Every validation error names its reasons in `errors`, also when there is only one.

@@ -35,6 +35,7 @@ export const PROCESSES = [
   'head_branches',
   'attachment_removal',
   'owner_visibility',
+  'maintenance',
 ] as const
 
 type ProcessName = (typeof PROCESSES)[number]
