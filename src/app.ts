@@ -6,6 +6,7 @@ import swaggerUi from '@fastify/swagger-ui'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyInstance, LogController } from 'fastify'
 import { addressesIn } from './address-ranges.ts'
+import { maintenanceRoutes } from './commands/administration/maintenance.ts'
 import { rebuildRoutes } from './commands/administration/rebuild.ts'
 import { attachmentRoutes } from './commands/attachments/routes.ts'
 import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
@@ -63,6 +64,7 @@ import { branchQueryRoutes } from './queries/branches.ts'
 import { collaboratorQueryRoutes } from './queries/collaborators.ts'
 import { commentQueryRoutes } from './queries/comments.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
+import { diskUsageRoutes } from './queries/disk-usage.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
@@ -168,6 +170,8 @@ const API_ROUTES = [
   nodeRoutes,
   upgradeRoutes,
   rebuildRoutes,
+  maintenanceRoutes,
+  diskUsageRoutes,
 ]
 
 /**

@@ -15,6 +15,7 @@ import {
   MAX_NODE_NAME,
   mongodbUrl,
   nodeName,
+  onOff,
   origins,
   password,
   path,
@@ -194,6 +195,20 @@ const table = {
     meaning:
       'Files that comments may have: endings (`.zip`), media types (`text/plain`) or families of them (`image/*`); `*/*` means all',
   }),
+  maintenance: setting('MAINTENANCE', onOff, {
+    default: 'on',
+    meaning: 'Whether git repositories are repacked in the background: `on` or `off`',
+  }),
+  minFreeBytes: setting('MIN_FREE_BYTES', bytes('(0 for no reserve)', 0), {
+    default: '128MiB',
+    meaning:
+      'Room on the disk that pushes, attachments, forks and new repositories leave free; they get 507 without it. `0` means none',
+  }),
+  maxOwnerBytes: setting('MAX_OWNER_BYTES', bytes('(0 for no limit)', 0), {
+    default: '0',
+    meaning:
+      'What the repositories of one user or organization may take on disk, with their attachments; `0` means no limit',
+  }),
   pageLimitDefault: setting('PAGE_LIMIT_DEFAULT', wholeNumber(1, 1000), {
     default: '30',
     meaning: 'Rows of a list page when `limit` is not given',
@@ -226,7 +241,7 @@ type Value<Entry> = Entry extends { kind: Kind<infer T>; row: infer R }
   : never
 
 /**
- * Paths are absolute. `maxPushBytes` is Infinity when there is no limit; `eventStoreUrl` has the esdb:// form;
+ * Paths are absolute. `maxPushBytes` and `maxOwnerBytes` are Infinity when there is no limit; `eventStoreUrl` has the esdb:// form;
  * `nodeName` is always there.
  */
 export type Config = { readonly [Key in keyof Table]: Value<Table[Key]> } & { readonly nodeName: string }
@@ -320,5 +335,6 @@ export function loadConfig(env: NodeJS.ProcessEnv): Config {
     ...values,
     nodeName: values.nodeName ?? hostNodeName(),
     maxPushBytes: values.maxPushBytes || Number.POSITIVE_INFINITY,
+    maxOwnerBytes: values.maxOwnerBytes || Number.POSITIVE_INFINITY,
   })
 }

@@ -32,6 +32,7 @@ export const refuse = {
   unprocessable: refusal('unprocessable'),
   tooManyRequests: refusal('tooManyRequests'),
   unavailable: refusal('unavailable'),
+  insufficientStorage: refusal('insufficientStorage'),
 }
 
 export type RefusalKind = keyof typeof refuse

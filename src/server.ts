@@ -13,6 +13,7 @@ import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import { type Config, ConfigError, isShared } from './config.ts'
 import { takeUpDataDir } from './data-format.ts'
 import type { EventStore } from './events/event-store.ts'
+import { watchFreeSpace } from './free-space.ts'
 import { prepareLaunches } from './git/launcher.ts'
 import { createGitLimits } from './git/limits.ts'
 import { limitGitMemory } from './git/memory-limit.ts'
@@ -29,6 +30,7 @@ import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
 import { deletedUsers } from './processes/deleted-users.ts'
 import { headBranches } from './processes/head-branches.ts'
+import { createMaintenance } from './processes/maintenance.ts'
 import { ownerVisibility } from './processes/owner-visibility.ts'
 import { createProcessRunner } from './processes/process-manager.ts'
 import { pullHeads } from './processes/pull-heads.ts'
@@ -40,6 +42,7 @@ import {
   takeOverTurn,
 } from './processes/recovery.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
+import { createDiskUsage } from './projections/disk-usage.ts'
 import { createLiveEvents } from './projections/live-events.ts'
 import { type AroundBatch, createProjector } from './projections/projector.ts'
 import type { Touched } from './projections/read-store.ts'
@@ -111,6 +114,7 @@ const FREE_SPARES_EVERY_MS = 600_000
  * and the recovery from a crash is complete.
  */
 export async function startServer(config: Config, logger: FastifyBaseLogger) {
+  const startedAt = Date.now()
   const log = logger.child({ node: config.nodeName })
   makePrivateFiles()
   limitGitMemory(config.gitMemoryBytes)
@@ -205,9 +209,13 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     attachments: await openAttachmentFiles(join(config.dataDir, 'attachments'), {
       isShared: isShared(config),
     }),
+    diskUsage: createDiskUsage(readStore),
+    freeSpace: watchFreeSpace(config.dataDir, config.minFreeBytes),
+    startedAt,
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }
+  const maintenance = createMaintenance(services, signal)
   const processes = [
     pullHeads,
     scheduledMerges,
@@ -215,10 +223,12 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     attachmentRemoval,
     ownerVisibility,
     deletedUsers,
+    maintenance.manager,
   ].map((manager) => createProcessRunner(log, events, readStore, projector, manager(services), nodes))
 
   await secrets.prepare(secretCollections)
   await events.keys.ahead()
+  await services.diskUsage.prepare()
   await projector.start()
   await recoverPushes(services)
   const newAdminPassword = await ensureSiteAdmin(services)
@@ -276,6 +286,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     await recoverErasures(services)
     await removeOrphans(services)
     for (const runner of processes) await runner.start()
+    maintenance.start()
     isRecovered = true
     markRecovered()
   }
@@ -342,7 +353,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     stopping.abort()
     await Promise.all([app.close(), grpc.stop(), metricsServer?.stop()])
     await Promise.all([recovering, freeing])
-    await Promise.all(processes.map((runner) => runner.stop()))
+    await Promise.all([maintenance.stopped(), ...processes.map((runner) => runner.stop())])
     await projector.stop()
     await leaveNodes()
     await objectReaders.close(gitDir)

@@ -4,9 +4,11 @@ import type { AttachmentFiles } from './attachments/files.ts'
 import type { Config } from './config.ts'
 import type { EventStore } from './events/event-store.ts'
 import type { SealedStore } from './events/sealed-store.ts'
+import type { FreeSpace } from './free-space.ts'
 import type { GitLimits } from './git/limits.ts'
 import type { PushJournal } from './git/push-journal.ts'
 import type { Nodes } from './nodes/nodes.ts'
+import type { DiskUsage } from './projections/disk-usage.ts'
 import type { LiveEvents } from './projections/live-events.ts'
 import type { Projector } from './projections/projector.ts'
 import type { ReadStore } from './projections/read-store.ts'
@@ -38,6 +40,12 @@ export interface Services {
   gitLimits: GitLimits
   /** Markers of pushes in progress. After a crash, the next start compares their repositories with the log. */
   pushJournal: PushJournal
+  /** What repositories take on disk. */
+  diskUsage: DiskUsage
+  /** The room on the file system of the data directory. */
+  freeSpace: FreeSpace
+  /** When this process began to work on the data directory, in milliseconds since 1970. */
+  startedAt: number
   /** The files attached to comments. */
   attachments: AttachmentFiles
   /** New events, for the clients that follow the log live. */
@@ -50,6 +58,6 @@ export interface Services {
 export type AnswerServices = Pick<Services, 'events' | 'views' | 'publicUrl'>
 
 /** The directory of a bare repository. */
-export function gitDirOf(services: Services, repoId: number): string {
+export function gitDirOf(services: Pick<Services, 'gitDir'>, repoId: number): string {
   return `${services.gitDir}/${repoId}.git`
 }

@@ -61,6 +61,11 @@ export const nodeName: Kind<string> = matching(
   new RegExp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,${MAX_NODE_NAME - 1}}$`),
 )
 
+export const onOff: Kind<boolean> = {
+  allowed: 'on or off',
+  read: (text) => (text === 'on' ? true : text === 'off' ? false : undefined),
+}
+
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 export const logLevel: Kind<(typeof LOG_LEVELS)[number]> = {
   allowed: `one of ${LOG_LEVELS.join(', ')}`,

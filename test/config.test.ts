@@ -78,6 +78,33 @@ const cases: Record<SettingName, Case> = {
     valid: [['0.0.0.0', '0.0.0.0']],
     invalid: [['a b', /host name/]],
   },
+  MAINTENANCE: {
+    key: 'maintenance',
+    unset: true,
+    valid: [
+      ['on', true],
+      ['off', false],
+    ],
+    invalid: [['yes', /is "yes", but must be on or off/]],
+  },
+  MIN_FREE_BYTES: {
+    key: 'minFreeBytes',
+    unset: 128 * 1024 ** 2,
+    valid: [
+      ['0', 0],
+      ['1GiB', 1024 ** 3],
+    ],
+    invalid: [['-1', /must be a number of bytes \(0 for no reserve\)/]],
+  },
+  MAX_OWNER_BYTES: {
+    key: 'maxOwnerBytes',
+    unset: Number.POSITIVE_INFINITY,
+    valid: [
+      ['0', Number.POSITIVE_INFINITY],
+      ['10GiB', 10 * 1024 ** 3],
+    ],
+    invalid: [['10 GB', /must be a number of bytes \(0 for no limit\)/]],
+  },
   DRAIN_MS: {
     key: 'drainMs',
     unset: 0,

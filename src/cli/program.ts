@@ -15,6 +15,7 @@ const COMMANDS = new Map<string, () => Promise<(program: Command) => void>>([
   ['set-password', async () => (await import('./commands/set-password.ts')).addSetPassword],
   ['verify', async () => (await import('./commands/verify.ts')).addVerify],
   ['rebuild', async () => (await import('./commands/rebuild.ts')).addRebuild],
+  ['maintain', async () => (await import('./commands/maintain.ts')).addMaintain],
   ['backup', async () => (await import('./commands/backup.ts')).addBackup],
   ['restore', async () => (await import('./commands/restore.ts')).addRestore],
   ['export', async () => (await import('./commands/export.ts')).addExport],

@@ -2,6 +2,7 @@
 import { isIPv6 } from 'node:net'
 import { Type } from 'typebox'
 import { checked, checkOf } from '../checked-json.ts'
+import type { MaintenanceProgress } from '../commands/git/maintain-all.ts'
 import type { Config } from '../config.ts'
 import type { RebuildProgress } from '../projections/rebuild.ts'
 import { CommandFailed } from './explain.ts'
@@ -37,16 +38,26 @@ const Progress = Type.Object({
   end: Type.Integer(),
   done: Type.Boolean(),
 })
+const Maintaining = Type.Object({
+  repository: Type.String(),
+  step: Type.String(),
+  done: Type.Integer(),
+  total: Type.Integer(),
+  bytes_before: Type.Optional(Type.Integer()),
+  bytes_after: Type.Optional(Type.Integer()),
+})
+const Maintained = Type.Object({ maintained: Type.Integer() })
 const Rebuilt = Type.Object({ rebuilt: Type.Array(Type.Object({})) })
 const Failed = Type.Object({ failed: Type.String() })
 const isLine = checkOf(Type.Union([Progress, Rebuilt, Failed]))
+const isMaintenanceLine = checkOf(Type.Union([Maintaining, Maintained, Failed]))
 const isProblem = checkOf(Type.Object({ message: Type.String() }))
 
 /** The answer of a server that is stopping. */
 const STOPPING = 503
 
 const serverStopped = (cause?: unknown) =>
-  new CommandFailed('the server stopped before the rebuild was done', { cause })
+  new CommandFailed('the server stopped before the work was done', { cause })
 
 /**
  * Asks the server to rebuild read models: those named in `models`, or all when it is empty. The rebuild stops
@@ -64,6 +75,27 @@ export async function* askToRebuild(
     const line = checked(isLine, JSON.parse(json))
     if ('failed' in line) throw new CommandFailed(line.failed)
     if ('rebuilt' in line) return
+    yield line
+  }
+  throw serverStopped()
+}
+
+/**
+ * Asks the server to maintain a repository (OWNER/REPO), or all. It stops when the caller stops iterating.
+ * @throws NoServer, and CommandFailed as `askToRebuild` does
+ */
+export async function* askToMaintain(
+  url: string,
+  authorization: string,
+  repository: string | undefined,
+): AsyncGenerator<MaintenanceProgress> {
+  const answer = await post(`${url}/api/v1/admin/maintenance`, authorization, {
+    ...(repository !== undefined && { repository }),
+  })
+  for await (const json of linesOf(answer)) {
+    const line = checked(isMaintenanceLine, JSON.parse(json))
+    if ('failed' in line) throw new CommandFailed(line.failed)
+    if ('maintained' in line) return
     yield line
   }
   throw serverStopped()

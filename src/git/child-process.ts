@@ -106,7 +106,7 @@ export function killNow({ pid, hasEnded }: GitProcess): void {
 
 const NO_REPOSITORY = /not a git repository|does not appear to be a git repository/
 const NO_RESOURCES =
-  /No space left on device|Disk quota exceeded|Read-only file system|Too many open files|Resource temporarily unavailable/i
+  /No space left on device|Disk quota exceeded|File too large|Read-only file system|Too many open files|Resource temporarily unavailable/i
 /** git's own words, and those of the system's library. */
 export const NO_MEMORY = /Cannot allocate memory|out of memory/i
 

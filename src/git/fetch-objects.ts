@@ -12,24 +12,27 @@ import { quotedPath } from './staging.ts'
 const PACKING_TIMEOUT = 30 * 60_000
 
 /**
- * Copies a commit with all its history from the repository `fromDir` into `intoDir`. Does little when `intoDir`
- * has the commit already. Everything is on disk when this resolves; a crash leaves all objects or none. Calls may
+ * Copies a commit with all its history from the repository `fromDir` into `intoDir`. Does little when a ref of
+ * `intoDir` reaches the commit already. Everything is on disk when this resolves; a crash leaves all objects or none. Calls may
  * run concurrently.
  *
  * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, or GitFailed when `fromDir` lacks the commit or an
  * object of its history
  */
 export async function fetchObjects(intoDir: string, fromDir: string, sha: string): Promise<void> {
-  if (!(await isComplete(intoDir, checkedId(sha)))) await copyHistory(intoDir, fromDir, sha)
+  if (!(await isReached(intoDir, checkedId(sha)))) await copyHistory(intoDir, fromDir, sha)
 }
 
-/** Whether the repository has the commit with its whole history. The history of refs needs no check. */
-async function isComplete(dir: string, sha: string): Promise<boolean> {
+/**
+ * Whether refs of the repository reach the commit. One that is there without a ref is copied once more: maintenance may
+ * be about to remove it.
+ */
+async function isReached(dir: string, sha: string): Promise<boolean> {
   const [commit] = await objectReaders.headers(dir, [sha], { peel: true })
   if (commit === undefined) return false
-  const args = ['rev-list', '--objects', '--quiet', `${sha}^{commit}`, '--not', '--all', '--']
-  const { code, stderr } = await git(args, { dir, timeout: PACKING_TIMEOUT })
-  if (code === 0) return true
+  const args = ['rev-list', '--max-count=1', `${sha}^{commit}`, '--not', '--all', '--']
+  const { code, stdout, stderr } = await git(args, { dir, timeout: PACKING_TIMEOUT })
+  if (code === 0) return stdout.length === 0
   if (code === 128) return false
   throw new GitFailed(args, code, stderr)
 }

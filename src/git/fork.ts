@@ -9,7 +9,7 @@ import { RepositoryMissing } from './errors.ts'
 import { takeObjectFiles } from './object-files.ts'
 import { listRefs, type Ref } from './refs.ts'
 import { createRepository } from './repository.ts'
-import { gitOutput } from './run.ts'
+import { git, gitOutput } from './run.ts'
 import { splitAt } from './split.ts'
 import { quotedPath } from './staging.ts'
 
@@ -53,7 +53,7 @@ const tipsIn = (refs: readonly Ref[]) =>
 /**
  * Removes the loose objects that these refs do not reach: what was removed from a branch, what only pull requests have,
  * and what merges that were tried have left. Resolves to whether the packs have no such object either. An object that is
- * there twice counts as one.
+ * there twice counts as one. False also when an object is missing.
  */
 async function keepReachable(dir: string, refs: readonly Ref[]): Promise<boolean> {
   const loose = new Set<string>()
@@ -68,7 +68,8 @@ async function keepReachable(dir: string, refs: readonly Ref[]): Promise<boolean
     if (loose.size > 0) loose.delete(line.toString('latin1'))
   })
   const args = ['rev-list', '--objects', '--no-object-names', '--stdin']
-  await gitOutput(args, { dir, input: tipsIn(refs), onOutput, timeout: HISTORY_TIMEOUT })
+  const { code } = await git(args, { dir, input: tipsIn(refs), onOutput, timeout: HISTORY_TIMEOUT })
+  if (code !== 0) return false
   await forEachConcurrently([...loose], (id) =>
     rm(join(dir, 'objects', id.slice(0, 2), id.slice(2)), { force: true }),
   )
@@ -98,10 +99,16 @@ async function writeRefs(dir: string, refs: readonly Ref[]): Promise<void> {
   await gitOutput(['pack-refs', '--all'], { dir })
 }
 
-/** Links all object files. Returns the directories that received files. */
+const withoutEnding = (name: string) => name.replace(/\.\w+$/, '')
+
+/** Links all object files but those of cruft packs. Returns the directories that received files. */
 async function linkObjects(from: string, to: string): Promise<string[]> {
   const directories = new Set([to])
-  const isComplete = await takeObjectFiles(from, async (directory, names) => {
+  const isComplete = await takeObjectFiles(from, async (directory, all) => {
+    // Cruft packs have what no ref reached when they were made. In the rare case that one reaches some of it again, an
+    // object is missing, and the fork gets a pack of its own.
+    const cruft = new Set(all.filter((name) => name.endsWith('.mtimes')).map(withoutEnding))
+    const names = all.filter((name) => !cruft.has(withoutEnding(name)))
     const place = join(to, directory)
     await mkdir(place, { recursive: true })
     directories.add(place)

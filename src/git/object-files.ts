@@ -4,7 +4,7 @@ import { namesIn } from '../disk.ts'
 
 const FAN_OUT = /^[0-9a-f]{2}$/
 const LOOSE_OBJECT = /^[0-9a-f]{38}$/
-const PACK_FILE = /^(pack-[0-9a-f]{40})\.(?:pack|idx|rev)$/
+const PACK_FILE = /^(pack-[0-9a-f]{40})\.(?:pack|idx|rev|mtimes)$/
 /** Packs vanish when an administrator repacks the repository. Listing them a few times is enough. */
 const PACK_PASSES = 5
 

@@ -76,6 +76,14 @@ export interface ReceiveOptions extends TransferOptions, TrustedKeys {
    */
   check(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   /**
+   * Decides when the whole push is here, and git has not started: by its size in bytes, for a push that brings
+   * something. One reason refuses the whole push. `end` is called when the push is done, or was not.
+   */
+  admit?(
+    commands: readonly RefChange[],
+    bytes: number,
+  ): Promise<{ reasons: ReadonlyMap<string, string>; end(isDone: boolean): void }>
+  /**
    * Decides a second time: git has all objects, and is about to move the refs. Called in the same turn as `record`.
    * One reason refuses the whole push, and so does an error.
    */
@@ -147,11 +155,17 @@ async function pushAccepted(
   const held = await holdBody(dir, body, { front: push.front, most, signal })
   // git itself refuses it, in words that its client knows.
   if (held.size - push.packStart > maxBytes) limitReached('push_bytes')
+  let admitted: Awaited<ReturnType<NonNullable<ReceiveOptions['admit']>>> | undefined
+  let isDone = false
   try {
+    // A push that only deletes refs makes room.
+    if (push.commands.some(({ to }) => to !== null))
+      admitted = await options.admit?.(push.commands, held.size)
+    if (admitted !== undefined && admitted.reasons.size > 0) return refusalReport(push, admitted.reasons)
     const pack = await readSentPack(held.stream(push.packStart), held.size - push.packStart)
     const hook = await preparePushHook(dir, push.commands, options)
     try {
-      return await withQuarantine(dir, options.isShared ?? false, (brokenOff) =>
+      const answer = await withQuarantine(dir, options.isShared ?? false, (brokenOff) =>
         runAndRecord(dir, { push, held, pack }, brokenOff, {
           ...options,
           asks: true,
@@ -164,10 +178,13 @@ async function pushAccepted(
           env: hook.env,
         }),
       )
+      isDone = true
+      return answer
     } finally {
       await hook.remove()
     }
   } finally {
+    admitted?.end(isDone)
     await held.release()
   }
 }

@@ -1,5 +1,6 @@
 /** The one place where a refusal or a failure gets its HTTP status and its body. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { diskFull, isDiskFull } from '../disk-full.ts'
 import { limitOf, limitReached } from '../limits.ts'
 import { ErrorWithRefusal, type RefusalKind, Refused } from '../refusal.ts'
 
@@ -17,6 +18,7 @@ const STATUS: Record<RefusalKind, number> = {
   unprocessable: 422,
   tooManyRequests: 429,
   unavailable: 503,
+  insufficientStorage: 507,
 }
 
 /** The HTTP status of a refusal. */
@@ -38,6 +40,8 @@ const OF_LENGTH = new Set(['maxLength', 'maxItems'])
 
 /** What a client may learn about an error. A 500 never shows internals. */
 function problemOf(error: FastifyError | Error): Problem {
+  // Whatever could not be written, and whoever noticed it: git, a store or a file.
+  if (isDiskFull(error)) return { status: STATUS[diskFull.refused], message: diskFull.message }
   if (error instanceof ErrorWithRefusal) {
     const { refused, message, errors } = error.refusal
     const limit = limitOf(error.refusal)

@@ -36,6 +36,7 @@ export const PROCESSES = [
   'attachment_removal',
   'owner_visibility',
   'deleted_users',
+  'maintenance',
 ] as const
 
 type ProcessName = (typeof PROCESSES)[number]

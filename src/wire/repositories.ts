@@ -1,6 +1,7 @@
 /** Repositories on the wire, with their owners and the repositories that they were forked from. */
 import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
+import type { DiskUsageDocument } from '../projections/disk-usage.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { type Access, accessTo, atLeast } from '../rights/access.ts'
 import type { Services } from '../services.ts'
@@ -30,6 +31,11 @@ const fields = {
   link: Type.String(),
   original_url: Type.String(),
   avatar_url: Type.String(),
+  size: Type.Optional(
+    Type.Integer({
+      description: 'KiB of git on disk; absent where a repository is a part of another answer',
+    }),
+  ),
   default_branch: Type.String(),
   created_at: Type.String(),
   updated_at: Type.String(),
@@ -70,12 +76,16 @@ export const RepositoryWire = Type.Object({
   parent: Nullable(PlainRepositoryWire),
 })
 
-/** The document as Gitea's `Repository`, with the requester's access in `permissions`. */
+/**
+ * The document as Gitea's `Repository`, with the requester's access in `permissions`. `usage`: what it takes on disk,
+ * for answers about repositories. What was not measured yet has the size 0.
+ */
 export function repositoryWire(
   repository: RepositoryDocument,
   owner: AccountDocument,
   access: Access,
   publicUrl: string,
+  usage?: DiskUsageDocument | 'unknown',
 ): Static<typeof PlainRepositoryWire> {
   const { mergeStyles } = repository
   const fullName = `${repository.ownerLogin}/${repository.name}`
@@ -99,6 +109,7 @@ export function repositoryWire(
     link: '',
     original_url: '',
     avatar_url: '',
+    ...(usage !== undefined && { size: usage === 'unknown' ? 0 : Math.ceil(usage.gitBytes / 1024) }),
     default_branch: repository.defaultBranch,
     created_at: wholeSeconds(repository.createdAt),
     updated_at: wholeSeconds(repository.updatedAt),
@@ -137,19 +148,24 @@ export function repositoryWire(
   }
 }
 
-/** Repositories of any owners, in the given order. All owners are read with one look-up. */
+/** Repositories of any owners, in the given order. All owners are read with one look-up, and all sizes. */
 export async function repositoryWires(
   services: Services,
   repositories: readonly RepositoryDocument[],
   requester: AccountDocument | null,
 ): Promise<Static<typeof PlainRepositoryWire>[]> {
   const ids = new Set(repositories.map(({ ownerId }) => `${ownerId}`))
-  const owners = await services.views.accounts.getMany([...ids])
+  const [owners, usages] = await Promise.all([
+    services.views.accounts.getMany([...ids]),
+    services.diskUsage.getMany(repositories.map(({ id }) => id)),
+  ])
   const ownerById = new Map(owners.map((owner) => [owner.id, owner]))
   const publicUrl = services.publicUrl()
   return repositories.flatMap((repository) => {
     const owner = ownerById.get(repository.ownerId)
-    return owner ? [repositoryWire(repository, owner, accessTo(repository, requester), publicUrl)] : []
+    if (owner === undefined) return []
+    const usage = usages.get(repository.id) ?? 'unknown'
+    return [repositoryWire(repository, owner, accessTo(repository, requester), publicUrl, usage)]
   })
 }
 
@@ -160,8 +176,12 @@ export async function repositoryPage(
   access: Access,
   requester: AccountDocument | null,
 ): Promise<Static<typeof RepositoryWire>> {
-  const wire = async (shown: RepositoryDocument, shownAccess: Access) =>
-    repositoryWire(shown, await ownerOf(services, shown), shownAccess, services.publicUrl())
+  const { diskUsage } = services
+  const wire = async (shown: RepositoryDocument, shownAccess: Access) => {
+    const [owner, usages] = await Promise.all([ownerOf(services, shown), diskUsage.getMany([shown.id])])
+    const usage = usages.get(shown.id) ?? 'unknown'
+    return repositoryWire(shown, owner, shownAccess, services.publicUrl(), usage)
+  }
   const plain = await wire(repository, access)
   if (repository.parentId === null) return plain
   const parent = await services.views.repositories.get(`${repository.parentId}`)

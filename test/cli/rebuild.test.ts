@@ -234,5 +234,5 @@ t.test('mergelog rebuild when the server is killed: one line', async (t) => {
   server.kill('SIGKILL')
   await Promise.all([generations.current.close(), secrets.close()])
   t.same(await ended, [1, null])
-  t.equal(stderr, 'mergelog: the server stopped before the rebuild was done\n')
+  t.equal(stderr, 'mergelog: the server stopped before the work was done\n')
 })

@@ -8,7 +8,7 @@ import { askToRebuild, authorizationOf, NoServer, serverUrl } from '../../src/cl
 import { loadConfig } from '../../src/config.ts'
 
 const step = { model: 'pulls', events: 250, position: 250, end: 500, done: false }
-const SERVER_STOPPED = new CommandFailed('the server stopped before the rebuild was done')
+const SERVER_STOPPED = new CommandFailed('the server stopped before the work was done')
 const NDJSON = { 'content-type': 'application/x-ndjson; charset=utf-8' }
 
 /** Starts a server with this request listener. Resolves to its URL. */

@@ -77,6 +77,7 @@ const SLOW: ReadonlySet<string> = new Set([
   PASSWORD,
   'post /api/v1/admin/users',
   'post /api/v1/admin/rebuild',
+  'post /api/v1/admin/maintenance',
   'post /api/v1/repos/{owner}/{repo}/forks',
   'post /api/v1/repos/{owner}/{repo}/pulls/{index}/merge',
   'delete /api/v1/repos/{owner}/{repo}/pulls/{index}/merge',

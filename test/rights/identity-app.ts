@@ -17,6 +17,7 @@ import { openPushJournal } from '../../src/git/push-journal.ts'
 import { registerErrors } from '../../src/http/errors.ts'
 import { aloneNode } from '../../src/nodes/nodes.ts'
 import { accountFold } from '../../src/projections/accounts.ts'
+import { createDiskUsage } from '../../src/projections/disk-usage.ts'
 import { withGenerations } from '../../src/projections/generations.ts'
 import { createLiveEvents } from '../../src/projections/live-events.ts'
 import { createProjector } from '../../src/projections/projector.ts'
@@ -97,6 +98,9 @@ export async function identityApp(
     }),
     gitDir: join(dir, 'git'),
     gitLimits: createGitLimits(config),
+    diskUsage: createDiskUsage(readStore),
+    freeSpace: { require: async () => {} },
+    startedAt: Date.now(),
     attachments: await openAttachmentFiles(join(dir, 'attachments')),
     pushJournal: await openPushJournal(join(dir, 'pushes')),
     live: createLiveEvents({ events, projector, toJson: historyJson, log: app.log }),

@@ -127,6 +127,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: { username: await newUser() },
   })),
   'POST /api/v1/admin/rebuild': row('site-admin 200', () => ({ body: { models: ['labels'] } })),
+  'GET /api/v1/admin/repos': row('site-admin 200'),
+  'POST /api/v1/admin/maintenance': row('site-admin 200', ({ owner, repo }) => ({
+    body: { repository: `${owner}/${repo}` },
+  })),
   'PUT /api/v1/admin/upgrade/plan': row('site-admin 200', ({ next }) => ({
     body: { name: `v${next()}`, height: '10', info: '' },
   })),

@@ -8,6 +8,7 @@ import { cleanFileName } from '../../attachments/file-name.ts'
 import type { AccountRef, Attachment } from '../../events/domain-events.ts'
 import { idsStream } from '../../events/streams.ts'
 import type { CommentDocument } from '../../projections/comments.ts'
+import type { Reservation } from '../../projections/disk-usage.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { atLeast } from '../../rights/access.ts'
 import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
@@ -21,6 +22,7 @@ import { changeComment } from '../comments/change.ts'
 import { decideAddAttachment, decideDeleteAttachment, decideRenameAttachment } from '../comments/comment.ts'
 import type { CommandContext } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
+import { takeRoom } from '../room.ts'
 import { takeNumber } from '../sequences.ts'
 import { drainRequest, receiveUpload, type Upload } from './upload.ts'
 
@@ -95,6 +97,17 @@ export const attachmentRoutes: Routes = (services) => {
 
   async function upload(request: FastifyRequest<UploadRequest>, reply: FastifyReply) {
     await commentToChange(services, request)
+    const { repository } = await onRepository(services, request, 'read')
+    const { id: repoId, ownerId, ownerLogin } = repository
+    const owner = { id: ownerId, login: ownerLogin }
+    // What it says of its size is refused before it is read; what it is counts in the end.
+    const bytes = Number(request.headers['content-length'] ?? 0)
+    const announced = await takeRoom(services, {
+      owner,
+      repoId,
+      bytes: Math.min(bytes, config.attachmentMaxBytes),
+    })
+    announced.end('dropped')
     const uuid = randomUUID()
     const received = await receiveUpload(request, attachments, {
       uuid,
@@ -102,17 +115,22 @@ export const attachmentRoutes: Routes = (services) => {
       digest: request.headers['idempotency-key'] !== undefined,
     })
     const name = cleanFileName(request.query.name || received.fileName) ?? NAMELESS
+    let room: Reservation | undefined
     try {
       await requireAllowed(name, received.head)
+      room = await takeRoom(services, { owner, repoId, bytes: received.size })
       await attachments.keep(uuid)
     } catch (error) {
+      room?.end('dropped')
       await attachments.remove(uuid)
       throw error
     }
     try {
       const wire = await recordUpload(request, reply, received, name)
+      room.end('written')
       return reply.code(201).send(wire)
     } catch (error) {
+      room.end('dropped')
       // After any other failure it may be recorded. If it is not, the next start removes the file.
       if (error instanceof Refused) await attachments.remove(uuid)
       throw error

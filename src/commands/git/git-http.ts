@@ -25,6 +25,7 @@ import { gitDirOf, type Services } from '../../services.ts'
 import { mayPushAnyBranch, pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
 import { requestContext } from '../request-context.ts'
+import { type RoomFor, takeRoom } from '../room.ts'
 import { inGitTurn } from './git-turn.ts'
 
 const GitParams = Type.Object({ owner: Type.String(), repo: Type.String() })
@@ -122,6 +123,21 @@ function checkChange(
   } else if (protection !== undefined) {
     forwardOnly.push(ref)
     if (protection.requireSigned) requireSigned.push(ref)
+  }
+}
+
+/** Whether there is room for a push. A reason for each of its refs says when there is none. */
+async function admitPush(services: Services, commands: readonly RefChange[], wanted: RoomFor) {
+  try {
+    const room = await takeRoom(services, wanted)
+    return {
+      reasons: new Map<string, string>(),
+      end: (isDone: boolean) => room.end(isDone ? 'written' : 'dropped'),
+    }
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error
+    const { message } = error.refusal
+    return { reasons: new Map(commands.map(({ ref }) => [ref, message])), end() {} }
   }
 }
 
@@ -239,6 +255,8 @@ export const gitHttpRoutes: Routes = (services) => {
       const context = requestContext(request)
       const { maxPushBytes, signingKey, allowedSigners } = services.config
       const rules: PushRules = { problems: new Map(), requireSigned: [], forwardOnly: [] }
+      const { id: repoId, ownerId, ownerLogin } = repository
+      const room = { owner: { id: ownerId, login: ownerLogin }, repoId }
       let since: ExpectedRevision = 'any'
       const answer = await receivePack(
         gitDirOf(services, repository.id),
@@ -261,8 +279,13 @@ export const gitHttpRoutes: Routes = (services) => {
           maxBytes: Number.isFinite(maxPushBytes) ? maxPushBytes : undefined,
           check: async (commands) => {
             await checkPush(services, pusher, commands, rules)
-            return rules.problems
+            if (rules.problems.size > 0 || commands.every(({ to }) => to === null)) return rules.problems
+            const said = Number(request.headers['content-length'] ?? 0)
+            const { reasons, end } = await admitPush(services, commands, { ...room, bytes: said })
+            end(false)
+            return reasons
           },
+          admit: (commands, bytes) => admitPush(services, commands, { ...room, bytes }),
           checkAgain: (commands) => checkPushAgain(services, request, repository.id, commands, rules),
           record: (updates, options) =>
             recordAndMoveHeads(services, context, repository.id, 'push', updates, since, options),

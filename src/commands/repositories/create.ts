@@ -23,10 +23,14 @@ import { documentNow } from '../document-now.ts'
 import { type CommandContext, load } from '../execute.ts'
 import { moveRefs, recordRefs } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
+import { takeRoom } from '../room.ts'
 import { takeNumber } from '../sequences.ts'
 import { deleteWithClaims } from './delete.ts'
 import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
+
+/** About what an empty repository takes. */
+const NEW_REPOSITORY_BYTES = 16 * 1024
 
 const CreateRepoOption = Type.Object({
   name: Type.String(),
@@ -135,6 +139,8 @@ export const createRepositoryRoutes: Routes = (services) => {
     const status = (await repositories.ifDone(services, context, repoId, 'create'))?.status
     if (status === undefined) {
       const { id, login, kind } = owner
+      const room = await takeRoom(services, { owner, repoId, bytes: NEW_REPOSITORY_BYTES })
+      room.end('dropped')
       await claimRepositoryName(services, context, claimKeys.repository(id, name), repositoryStream(repoId))
       await createRepository(gitDirOf(services, repoId), { defaultBranch })
       await repositories.change(services, context, repoId, 'create', (state) =>
@@ -154,7 +160,7 @@ export const createRepositoryRoutes: Routes = (services) => {
     const repository = await repositoryNow(services, repoId)
     return reply
       .code(201)
-      .send(repositoryWire(repository, owner, accessTo(repository, creator), services.publicUrl()))
+      .send(repositoryWire(repository, owner, accessTo(repository, creator), services.publicUrl(), 'unknown'))
   }
 
   return async (app) => {

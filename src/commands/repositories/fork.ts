@@ -20,6 +20,7 @@ import { releaseClaim, takeClaim } from '../claims.ts'
 import { type CommandContext, load } from '../execute.ts'
 import { moveRefs, recordRefs } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
+import { takeRoom } from '../room.ts'
 import { takeNumber } from '../sequences.ts'
 import { claimRepositoryName, organizationToCreateIn, repositoryNow, requireOwnerStays } from './create.ts'
 import { decideCreate, hiddenness, repositoryDecider } from './repository.ts'
@@ -46,7 +47,18 @@ async function createFork(services: Services, context: CommandContext, fork: For
   await services.turns(`fork ${repoId}`, async () => {
     // A retried request may find its fork made, or deleted since.
     const status = (await repositories.ifDone(services, context, repoId, 'create'))?.status
-    if (status === undefined) await prepareFork(services, context, repoId, fork)
+    if (status === undefined) {
+      // As much as the parent, although they share files: either may be deleted.
+      const bytes = (await services.diskUsage.get(fork.base.id))?.gitBytes ?? 0
+      const room = await takeRoom(services, { owner: fork.owner, repoId, bytes })
+      try {
+        await prepareFork(services, context, repoId, fork)
+      } catch (error) {
+        room.end('dropped')
+        throw error
+      }
+      room.end('written')
+    }
     if (status === 'deleted') return
     await recordFork(services, context, repoId, fork)
     const { base, owner, name } = fork

@@ -1,0 +1,70 @@
+/** `POST /admin/maintenance`: maintains repositories now and reports the progress line by line. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyBaseLogger } from 'fastify'
+import { Type } from 'typebox'
+import { NDJSON } from '../../http/ndjson.ts'
+import { sendStreamedText } from '../../http/streamed-text.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { siteAdmin } from '../../rights/requester.ts'
+import { route } from '../../rights/routes.ts'
+import type { Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import { type MaintenanceProgress, maintainAll, repositoryCalled } from '../git/maintain-all.ts'
+
+const MaintenanceOption = Type.Object({
+  repository: GivenOrNull(Type.String({ description: 'OWNER/REPO; all repositories when it is absent' })),
+})
+
+const ANSWER = {
+  200: {
+    description:
+      'A line for each step of each repository: its full name, the step, how many repositories are done and how many ' +
+      'there are; `bytes_before` and `bytes_after` with the last step of each. The last line is the outcome: ' +
+      '`maintained` with the number of repositories, or `failed` with the reason. It ends when its client goes away',
+    content: { [NDJSON]: { schema: Type.String() } },
+  },
+}
+
+const line = (content: object) => `${JSON.stringify(content)}\n`
+
+export function maintenanceRoutes(services: Services): FastifyPluginAsyncTypebox {
+  return async (app) => {
+    app.post(
+      '/admin/maintenance',
+      {
+        preValidation: async (request) => void siteAdmin(request, 'maintain repositories'),
+        ...route('admin', { body: GivenOrNull(MaintenanceOption), response: ANSWER }),
+      },
+      async (request, reply) => {
+        const name = request.body?.repository ?? undefined
+        const one = name === undefined ? undefined : await repositoryCalled(services, name)
+        if (name !== undefined && one === undefined)
+          throw new Refused(refuse.notFound('repository not found'))
+        const stopping = new AbortController()
+        reply.raw.once('close', () => stopping.abort())
+        const progress = () => linesOf(maintainAll(services, one, stopping.signal), request.log)
+        sendStreamedText(request, reply, `${NDJSON}; charset=utf-8`, progress, services.live.ending)
+        return reply
+      },
+    )
+  }
+}
+
+/** A line for each step, then the outcome. There is no outcome when the server stops first. */
+async function* linesOf(
+  progress: AsyncIterable<MaintenanceProgress>,
+  log: FastifyBaseLogger,
+): AsyncGenerator<string> {
+  let maintained = 0
+  try {
+    for await (const step of progress) {
+      yield line(step)
+      maintained = step.done
+    }
+    yield line({ maintained })
+  } catch (error) {
+    if (error instanceof Error && error.name === 'AbortError') return
+    log.error({ err: error }, 'a maintenance that was asked for failed')
+    yield line({ failed: error instanceof Error ? error.message : String(error) })
+  }
+}

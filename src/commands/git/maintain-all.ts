@@ -1,0 +1,88 @@
+/** Maintains one repository or all of them, one after the other, and tells how far it is. */
+import { type RepositoryDocument, repositoryKey } from '../../projections/repositories.ts'
+import { type MaintenanceServices, maintain } from './maintain.ts'
+
+export interface MaintenanceProgress {
+  /** OWNER/REPO. */
+  repository: string
+  step: string
+  /** Repositories that are done, and all of them. */
+  done: number
+  total: number
+  /** What git took on disk before and after, with the last step of a repository. */
+  bytes_before?: number
+  bytes_after?: number
+}
+
+const BATCH = 200
+
+/** The repository with this full name; undefined when there is none. */
+export const repositoryCalled = (
+  { views }: Pick<MaintenanceServices, 'views'>,
+  name: string,
+): Promise<RepositoryDocument | undefined> => {
+  const [owner = '', ...rest] = name.split('/')
+  return views.repositories.findOne({ key: repositoryKey(owner, rest.join('/')) })
+}
+
+async function* allRepositories({ views }: Pick<MaintenanceServices, 'views'>) {
+  let last = ''
+  for (;;) {
+    const found = await views.repositories.find({ key: { $gt: last } }, { sort: [['key', 1]], limit: BATCH })
+    yield* found
+    if (found.length < BATCH) return
+    last = found.at(-1)?.key ?? last
+  }
+}
+
+/** Does a full maintenance of `one`, or of all repositories when it is undefined. @throws what `maintain` throws */
+export async function* maintainAll(
+  services: MaintenanceServices,
+  one: RepositoryDocument | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<MaintenanceProgress> {
+  const total = one === undefined ? await services.views.repositories.count({}) : 1
+  let done = 0
+  for await (const { id, ownerLogin, name } of one === undefined ? allRepositories(services) : [one]) {
+    const repository = `${ownerLogin}/${name}`
+    const before = await services.diskUsage.get(id)
+    let step = 'waiting'
+    yield { repository, step, done, total }
+    let change: () => void = () => {}
+    let maintained: Awaited<ReturnType<typeof maintain>>
+    let isDone = false
+    const working = maintain(services, id, {
+      kind: 'full',
+      signal,
+      onStep(next) {
+        step = next
+        change()
+      },
+    })
+      .then((result) => {
+        maintained = result
+      })
+      .finally(() => {
+        isDone = true
+        change()
+      })
+    // The caller may stop in between; then the failure is nobody's.
+    working.catch(() => {})
+    for (let told = step; !isDone; ) {
+      await new Promise<void>((resolve) => {
+        change = resolve
+        if (isDone || told !== step) resolve()
+      })
+      if (isDone) break
+      told = step
+      yield { repository, step, done, total }
+    }
+    await working
+    done += 1
+    const bytes = maintained && {
+      ...(before !== undefined && before.measuredAt !== '' && { bytes_before: before.gitBytes }),
+      bytes_after: maintained.usage.gitBytes,
+    }
+    yield { repository, step: 'done', done, total, ...bytes }
+  }
+}

@@ -1,0 +1,126 @@
+/** Maintains a repository's files, and records what they take. One at a time in the whole installation. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { isShared } from '../../config.ts'
+import { exists } from '../../disk.ts'
+import {
+  type MaintenanceKind,
+  type MaintenanceStep,
+  maintainRepository,
+  UNREACHABLE_DAYS,
+} from '../../git/maintenance.ts'
+import { bytesBelow, packsOf } from '../../git/object-counts.ts'
+import type { DiskUsageDocument } from '../../projections/disk-usage.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { inGitTurn } from './git-turn.ts'
+
+/** The key of the turn. Its holder makes no other take turns, but that of the refs for a moment. */
+const MAINTENANCE_TURN = 'maintenance'
+
+/** What maintenance needs of a server. */
+export type MaintenanceServices = Pick<
+  Services,
+  'config' | 'events' | 'turns' | 'views' | 'diskUsage' | 'gitDir' | 'startedAt'
+>
+
+export interface MaintainOptions {
+  /** `measure`: only records what the files take. */
+  kind: 'measure' | 'due' | 'full'
+  signal?: AbortSignal | undefined
+  onStep?: (step: MaintenanceStep) => void
+  /** Whether the files of its comments are counted again. They always are when nobody has before. */
+  countAttachments?: boolean
+  /** Whether it has changed again since; asked when all is done. */
+  hasChanged?: () => boolean
+}
+
+export interface Maintained {
+  kind: MaintenanceKind
+  usage: DiskUsageDocument
+}
+
+const DAY = 24 * 3600_000
+/** Everything that a repository gets is packed and looked through at least once in this time. */
+const FULL_AFTER = 7 * DAY
+/** What is in a cruft pack is removed by the full maintenance after this time. */
+const EXPIRY_AFTER = (UNREACHABLE_DAYS + 2) * DAY
+/** This many comments are read together. */
+const BATCH = 500
+
+/**
+ * Resolves to what was done; undefined when there is no such repository any more.
+ * @throws what `maintainRepository` throws, StoreUnavailable
+ */
+export function maintain(
+  services: MaintenanceServices,
+  repoId: number,
+  options: MaintainOptions,
+): Promise<Maintained | undefined> {
+  return services.turns(MAINTENANCE_TURN, () => maintainNow(services, repoId, options))
+}
+
+async function maintainNow(
+  services: MaintenanceServices,
+  repoId: number,
+  { kind, signal, onStep, countAttachments = false, hasChanged = () => false }: MaintainOptions,
+): Promise<Maintained | undefined> {
+  signal?.throwIfAborted()
+  const { views, diskUsage, config, startedAt } = services
+  const repository = await views.repositories.get(`${repoId}`)
+  if (repository === undefined || !(await exists(gitDirOf(services, repoId)))) {
+    await diskUsage.remove(repoId)
+    return undefined
+  }
+  const dir = gitDirOf(services, repoId)
+  const before = await diskUsage.get(repoId)
+  const isDue = before !== undefined && before.dueAt > 0 && before.dueAt <= Date.now()
+  const done =
+    kind === 'measure'
+      ? 'none'
+      : await maintainRepository(dir, {
+          kind: isDue ? 'full' : kind,
+          inRefsTurn: (work) => inGitTurn(services, repoId, work),
+          ...(!isShared(config) && { leftBefore: startedAt }),
+          signal,
+          ...(onStep && { onStep }),
+        })
+  const measuredAt = new Date().toISOString()
+  const gitBytes = await bytesBelow(dir)
+  const isCounted = before !== undefined && before.measuredAt !== '' && !countAttachments
+  const attachmentBytes = isCounted ? before.attachmentBytes : await attachmentBytesOf(services, repoId)
+  const hasCruft = (await packsOf(dir)).some(({ isCruft }) => isCruft)
+  const usage: DiskUsageDocument = {
+    repoId,
+    ownerId: repository.ownerId,
+    gitBytes,
+    attachmentBytes,
+    totalBytes: gitBytes + attachmentBytes,
+    measuredAt,
+    pending: hasChanged(),
+    dueAt: kind === 'measure' ? (before?.dueAt ?? 0) : dueAfter(done, before?.dueAt ?? 0, hasCruft),
+  }
+  // It may have been deleted meanwhile. If that is not known here yet, its event will remove the record.
+  if ((await views.repositories.get(`${repoId}`)) === undefined) return undefined
+  await diskUsage.put(usage)
+  return { kind: done, usage }
+}
+
+function dueAfter(done: MaintenanceKind, before: number, hasCruft: boolean): number {
+  const now = Date.now()
+  if (done === 'full') return hasCruft ? now + EXPIRY_AFTER : 0
+  // The repository was looked at because it has changed.
+  return before === 0 ? now + FULL_AFTER : Math.min(before, now + FULL_AFTER)
+}
+
+/** The sizes of all files of a repository's comments. Lets others work in between. */
+async function attachmentBytesOf({ views }: MaintenanceServices, repoId: number): Promise<number> {
+  let bytes = 0
+  let last = 0
+  for (;;) {
+    const filter = { repoId, id: { $gt: last } }
+    const found = await views.comments.find(filter, { sort: [['id', 1]], limit: BATCH })
+    for (const { attachments } of found) for (const { size } of attachments) bytes += size
+    if (found.length < BATCH) return bytes
+    last = found.at(-1)?.id ?? last
+    await delay(1)
+  }
+}

@@ -1,0 +1,29 @@
+/** Whether there is room for what a request brings: on the disk, and within the quota of its owner. */
+import type { Reservation } from '../projections/disk-usage.ts'
+import { Refused, refuse } from '../refusal.ts'
+import type { Services } from '../services.ts'
+
+export interface RoomFor {
+  owner: { id: number; login: string }
+  /** The repository that grows; 0 when it is not made yet. */
+  repoId: number
+  /** How much it grows, at most or about. */
+  bytes: number
+}
+
+/**
+ * Holds room for bytes that are about to be written. The caller ends the reservation. Reads no disk but the free space
+ * of the last second.
+ *
+ * @throws Refused: insufficient storage when the disk is nearly full, too large beyond the owner's quota
+ */
+export async function takeRoom(
+  { config, diskUsage, freeSpace }: Pick<Services, 'config' | 'diskUsage' | 'freeSpace'>,
+  { owner, repoId, bytes }: RoomFor,
+): Promise<Reservation> {
+  await freeSpace.require(bytes)
+  const reservation = await diskUsage.reserve({ ownerId: owner.id, repoId }, bytes, config.maxOwnerBytes)
+  if (reservation !== undefined) return reservation
+  const most = `${config.maxOwnerBytes} bytes in all repositories together`
+  throw new Refused(refuse.tooLarge(`the quota of ${owner.login} is used up: ${most}`))
+}

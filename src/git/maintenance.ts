@@ -1,0 +1,172 @@
+/**
+ * Keeps a repository fast and small: packs loose objects, rolls packs up, and removes what no ref has reached for two
+ * weeks. It runs beside pushes, merges, clones and forks; `docs/decisions/git-maintenance.md` says why each step may.
+ * Call it once at a time for a repository.
+ */
+import { opendir, rm, utimes } from 'node:fs/promises'
+import { join } from 'node:path'
+import { flush, isAbandoned, namesIn, unlessMissing, writtenAt } from '../disk.ts'
+import type { GitConfig } from './environment.ts'
+import { eachLooseObject, looseObjects, type PackFiles, packsOf } from './object-counts.ts'
+import { objectReaders } from './object-readers.ts'
+import { gitOutput } from './run.ts'
+
+/** `light`: packs what is loose, and rolls up small packs. `full`: one pack of all that refs reach, with a bitmap. */
+export type MaintenanceKind = 'none' | 'light' | 'full'
+
+export const MAINTENANCE_STEPS = ['clean', 'refs', 'commit graph', 'loose objects', 'packs'] as const
+export type MaintenanceStep = (typeof MAINTENANCE_STEPS)[number]
+
+export interface MaintenanceOptions {
+  /** `due`: what the files ask for. */
+  kind?: 'due' | 'full'
+  /** Runs work that locks all refs at once, for a moment: no push or merge may move a ref meanwhile. */
+  inRefsTurn(work: () => Promise<void>): Promise<void>
+  /** Files of git that were last written before this time (milliseconds since 1970) are nobody's any more. */
+  leftBefore?: number
+  signal?: AbortSignal | undefined
+  onStep?: (step: MaintenanceStep) => void
+}
+
+const HOUR = 3600_000
+const DAY = 24 * HOUR
+/** Loose objects that are worth a pack. */
+const MANY_LOOSE = 1000
+/** Packs that are worth to be rolled up: each one is asked for each object. */
+const MANY_PACKS = 10
+/** Loose refs that are worth one file. Fewer are read faster one by one. */
+const MANY_REFS = 1000
+/** A full repack is due when the other packs have so much of what the main one has. */
+const GROWTH = 1 / 2
+/** No setting lets one push or merge take more than a day: what one relies on was in use within this time. */
+const IN_USE_MS = 25 * HOUR
+/** What no ref has reached for this long is removed. */
+export const UNREACHABLE_DAYS = 14
+/** A step of a very large repository takes hours. */
+const STEP_TIMEOUT = 12 * HOUR
+
+const CONFIG: GitConfig = [
+  // It gives way to others, so it must not have a thread for each processor, nor all the memory of its limit.
+  ['pack.threads', '1'],
+  ['pack.windowMemory', '128m'],
+  ['pack.deltaCacheSize', '64m'],
+  ['repack.writeBitmaps', 'false'],
+]
+
+/** What the files of a repository ask for. `packs`: the largest first. */
+export function maintenanceDue(loose: number, packs: readonly PackFiles[], now: number): MaintenanceKind {
+  const ordinary = packs.filter(({ isCruft }) => !isCruft)
+  const main = ordinary.find(({ hasBitmap }) => hasBitmap)
+  const others = ordinary.filter((pack) => pack !== main)
+  const cruft = packs.filter(({ isCruft }) => isCruft)
+  const hasExpired = cruft.some(({ writtenAt: at }) => at < now - UNREACHABLE_DAYS * DAY - IN_USE_MS)
+  if (hasExpired) return 'full'
+  if (loose < MANY_LOOSE && others.length < MANY_PACKS) return 'none'
+  if (main === undefined) return 'full'
+  const beside = others.reduce((bytes, pack) => bytes + pack.bytes, 0)
+  return beside >= main.bytes * GROWTH ? 'full' : 'light'
+}
+
+/**
+ * Does what is due, or a full maintenance. Resolves to what was done. Killed at any point, it leaves a repository that
+ * has all of its objects, and files that the next maintenance removes.
+ *
+ * @throws RepositoryMissing, GitUnavailable, GitFailed, GitTooSlow, or the signal's reason
+ */
+export async function maintainRepository(
+  dir: string,
+  { kind = 'due', inRefsTurn, leftBefore, signal, onStep = () => {} }: MaintenanceOptions,
+): Promise<MaintenanceKind> {
+  const options = { dir, config: CONFIG, queue: 'held', timeout: STEP_TIMEOUT, signal } as const
+  const run = (...args: string[]) => gitOutput(args, options)
+
+  onStep('clean')
+  await removeLeft(dir, leftBefore)
+  const due =
+    kind === 'full' ? 'full' : maintenanceDue(await looseObjects(dir), await packsOf(dir), Date.now())
+  if (due === 'none') return due
+
+  onStep('refs')
+  if ((await looseRefs(dir)) >= MANY_REFS) {
+    await inRefsTurn(async () => {
+      await gitOutput(['pack-refs', '--all', '--prune'], { ...options, timeout: 60_000 })
+      await flush(dir)
+    })
+  }
+  onStep('loose objects')
+  // Walks from the refs, so git knows the paths of what it packs, and finds good deltas. To roll up loose objects
+  // without paths makes packs that are many times as large.
+  await run('repack', '-d', '-q')
+  if (due === 'light') {
+    onStep('packs')
+    await run('repack', '-d', '-q', '--geometric=2')
+  }
+  // Small packs with many objects may have taken the main one with them.
+  const isFull = due === 'full' || !(await packsOf(dir)).some(({ hasBitmap }) => hasBitmap)
+  if (isFull) {
+    onStep('commit graph')
+    // Before anything is removed, and from the refs: so it names nothing that will be missing.
+    await run('commit-graph', 'write', '--reachable', '--no-progress')
+    onStep('packs')
+    await repackAll(dir, run)
+  }
+  // They hold on to the files of packs that are gone.
+  void objectReaders.close(dir)
+  return isFull ? 'full' : due
+}
+
+/**
+ * Packs all that refs reach as one pack, and the rest as a cruft pack in which each object has a time. First sets the
+ * times of all that is not in a cruft pack yet to now: so the two weeks begin when an object was first seen without a
+ * ref. Only what was in a cruft pack for more than a day is removed, since work that is under way may have found it
+ * before, elsewhere. git writes again what it finds in a cruft pack alone.
+ */
+async function repackAll(dir: string, run: (...args: string[]) => Promise<Buffer>): Promise<void> {
+  const packs = await packsOf(dir)
+  const now = new Date()
+  const touch = async (path: string) => void (await unlessMissing(utimes(path, now, now)))
+  for (const { name, isCruft } of packs) {
+    if (!isCruft) await touch(join(dir, 'objects', 'pack', `${name}.pack`))
+  }
+  await eachLooseObject(dir, touch)
+  const cruft = packs.filter(({ isCruft }) => isCruft)
+  const mayExpire = cruft.length > 0 && cruft.every(({ writtenAt: at }) => at < now.getTime() - IN_USE_MS)
+  const expiration = mayExpire ? [`--cruft-expiration=${UNREACHABLE_DAYS}.days.ago`] : []
+  await run('repack', '-d', '-q', '--cruft', ...expiration, '--write-bitmap-index')
+}
+
+async function looseRefs(dir: string): Promise<number> {
+  let count = 0
+  const directories = [join(dir, 'refs')]
+  for (let next = directories.pop(); next !== undefined; next = directories.pop()) {
+    for await (const entry of (await unlessMissing(opendir(next))) ?? []) {
+      if (entry.isDirectory()) directories.push(join(next, entry.name))
+      else count += 1
+    }
+  }
+  return count
+}
+
+/**
+ * Packs under these names are being made by `git repack`, and by nobody else. One that a killed server has left running
+ * fails without them, before it removes anything.
+ */
+const REPACK_TEMPORARY = /^\.tmp-\d+-pack-/
+/** git's names for what is being written; pushes and forks use them, too. */
+const TEMPORARY = /^tmp_/
+/** A push keeps its pack from being rolled up until its refs have moved. */
+const KEPT = /^pack-[0-9a-f]{40}\.keep$/
+
+/** Removes what killed processes have left: packs that were being made, and locks of the commit graph. */
+async function removeLeft(dir: string, leftBefore = Number.NEGATIVE_INFINITY): Promise<void> {
+  const packDirectory = join(dir, 'objects', 'pack')
+  for (const name of await namesIn(packDirectory)) {
+    const path = join(packDirectory, name)
+    if (REPACK_TEMPORARY.test(name)) await rm(path, { force: true })
+    else if (TEMPORARY.test(name) || KEPT.test(name)) {
+      const written = (await writtenAt(path)) ?? Date.now()
+      if (written < leftBefore || isAbandoned(written)) await rm(path, { force: true })
+    }
+  }
+  await rm(join(dir, 'objects', 'info', 'commit-graph.lock'), { force: true })
+}
