@@ -7,7 +7,7 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
 import { workInTurn } from '../long-work.ts'
-import { createShares, type ShareLimits } from './shares.ts'
+import { createShares, type ShareLimits } from '../shares.ts'
 
 interface Connection {
   socket: Socket

@@ -7,8 +7,8 @@ import { finished, Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
 import { Refused, refuse } from '../refusal.ts'
+import { createShares, type ShareLimits } from '../shares.ts'
 import { heldBytes } from './json-answer.ts'
-import { createShares, type ShareLimits } from './shares.ts'
 
 export interface UnreadLimits extends ShareLimits {
   /** A client that reads nothing for this long is disconnected, in milliseconds. */
