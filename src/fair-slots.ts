@@ -1,6 +1,7 @@
 /** Limits concurrency fairly: no key holds more than its share of the slots, nor of the places of those who wait. */
 import { type LimitName, limitReached } from './limits.ts'
 import { ErrorWithRefusal, type Refusal, refuse } from './refusal.ts'
+import { createShares } from './shares.ts'
 
 export interface FairLimits {
   /** The name under which it is counted that somebody was refused. */
@@ -50,19 +51,11 @@ const quarterOf = (count: number) => Math.max(1, Math.floor(count / 4))
 export function createFairSlots(limits: FairLimits): FairSlots {
   const { name, size, share = quarterOf(size), waiting: places = 16 * size } = limits
   const { waitingShare = quarterOf(places) } = limits
-  let running = 0
+  const shares = createShares({ all: size, perNetwork: share })
   let waiting = 0
-  const held = new Map<string, number>()
   /** Those who wait, by key, in order of arrival. */
   const queues = new Map<string, Map<() => void, number>>()
   let arrivals = 0
-
-  const heldBy = (key: string) => held.get(key) ?? 0
-
-  function start(key: string): void {
-    running += 1
-    held.set(key, heldBy(key) + 1)
-  }
 
   function leave(key: string, wake: () => void): void {
     const queue = queues.get(key)
@@ -74,8 +67,8 @@ export function createFairSlots(limits: FairLimits): FairSlots {
   function nextKey(): string | undefined {
     let best: { key: string; count: number; arrival: number } | undefined
     for (const [key, queue] of queues) {
-      const count = heldBy(key)
-      if (count >= share) continue
+      if (shares.lacking(key, 1) !== undefined) continue
+      const count = shares.held(key)
       const [arrival = 0] = queue.values()
       if (best === undefined || count < best.count || (count === best.count && arrival < best.arrival)) {
         best = { key, count, arrival }
@@ -84,15 +77,14 @@ export function createFairSlots(limits: FairLimits): FairSlots {
     return best?.key
   }
 
-  function releaseOnce(key: string): () => void {
-    let released = false
+  /** Takes a slot that is free, and returns how to release it. */
+  function start(key: string): () => void {
+    const giveBack = shares.take(key, 1)
+    let isHeld = true
     return () => {
-      if (released) return
-      released = true
-      running -= 1
-      const left = heldBy(key) - 1
-      if (left > 0) held.set(key, left)
-      else held.delete(key)
+      if (!isHeld) return
+      isHeld = false
+      giveBack()
       const next = nextKey()
       if (next === undefined) return
       const [wake] = queues.get(next)?.keys() ?? []
@@ -103,18 +95,17 @@ export function createFairSlots(limits: FairLimits): FairSlots {
   return {
     async take(key, signal) {
       signal?.throwIfAborted()
-      if (running < size && heldBy(key) < share) {
-        start(key)
-        return releaseOnce(key)
-      }
+      const lacking = shares.lacking(key, 1)
+      if (lacking === undefined) return start(key)
       const queue = queues.get(key) ?? new Map<() => void, number>()
       if (waiting >= places || queue.size >= waitingShare) {
         limitReached(name)
-        throw new SlotsFull(waiting >= places && heldBy(key) < share && queue.size === 0 ? 'all' : 'own')
+        const isForAll = waiting >= places && lacking === 'all' && queue.size === 0
+        throw new SlotsFull(isForAll ? 'all' : 'own')
       }
       queues.set(key, queue)
       waiting += 1
-      await new Promise<void>((resolve, reject) => {
+      return await new Promise((resolve, reject) => {
         const giveUp = () => {
           leave(key, wake)
           reject(signal?.reason)
@@ -122,15 +113,13 @@ export function createFairSlots(limits: FairLimits): FairSlots {
         const wake = () => {
           signal?.removeEventListener('abort', giveUp)
           leave(key, wake)
-          start(key)
-          resolve()
+          resolve(start(key))
         }
         queue.set(wake, arrivals++)
         signal?.addEventListener('abort', giveUp, { once: true })
       })
-      return releaseOnce(key)
     },
     size,
-    counts: () => ({ running, waiting }),
+    counts: () => ({ running: shares.held(), waiting }),
   }
 }

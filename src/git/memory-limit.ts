@@ -1,5 +1,5 @@
 /** Limits the memory of git processes, so that a small pack that unfolds to gigabytes ends git and not the machine. */
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
 /**
@@ -31,11 +31,22 @@ const hasPrlimit = (process.env.PATH ?? '').split(delimiter).some((directory) =>
 let limit = 1024 ** 3
 
 /**
- * Sets the memory, in bytes, that each git process may have from now on. It is the limit of all data of the process
- * (RLIMIT_DATA); the packs that it maps do not count.
+ * Sets the memory, in bytes, that each git process may have from now on: no more than this process may have itself. It
+ * is the limit of all data of the process (RLIMIT_DATA); the packs that it maps do not count.
  */
 export function limitGitMemory(bytes: number): void {
-  limit = bytes
+  limit = Math.min(bytes, mostData())
+}
+
+/** The most that this process may allow another: the system refuses a higher limit, and git would never start. */
+function mostData(): number {
+  try {
+    const [, hard] = /^Max data size +\S+ +(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1')) ?? []
+    return hard === undefined ? Number.POSITIVE_INFINITY : Number(hard)
+  } catch {
+    // Only Linux tells.
+    return Number.POSITIVE_INFINITY
+  }
 }
 
 /** The program and the arguments that run `program` with the limit. No text of a client becomes a command. */

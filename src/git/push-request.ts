@@ -5,7 +5,7 @@ import { GitClientGone, GitRequestTooLarge, MalformedGitRequest } from './errors
 import { ZERO_ID } from './names.ts'
 import { bandPackets, FLUSH, packet, readPacket } from './pkt-line.ts'
 import type { RefChange } from './refs.ts'
-import { bodyError, startStallTimer } from './request-body.ts'
+import { bodyError } from './request-body.ts'
 
 export interface PushRequest {
   /** The changes of refs that the client asks for. Each ref is named once. */
@@ -141,14 +141,11 @@ async function nextChunk(body: Readable): Promise<Buffer | undefined> {
 /** Resolves when the body may have new bytes, or has ended or failed. */
 async function nextBodyEvent(body: Readable): Promise<void> {
   const events = ['readable', 'end', 'error', 'close']
-  await new Promise<void>((resolve, reject) => {
-    const end = (conclude: () => void) => {
-      stallTimer.stop()
+  await new Promise<void>((resolve) => {
+    const onEvent = () => {
       for (const event of events) body.off(event, onEvent)
-      conclude()
+      resolve()
     }
-    const onEvent = () => end(resolve)
-    const stallTimer = startStallTimer((reason) => end(() => reject(reason)))
     for (const event of events) body.once(event, onEvent)
   })
 }

@@ -1,5 +1,5 @@
 /**
- * Reads the body of a git client's request: decodes it, limits its size, and notices when it stalls or breaks off.
+ * Reads the body of a git client's request: decodes it, limits its size and its time, and notices when it breaks off.
  */
 import { type Duplex, finished, PassThrough, type Readable, Transform } from 'node:stream'
 import { createGunzip } from 'node:zlib'
@@ -20,8 +20,6 @@ export function timeFor({ graceMs, bytesPerSecond }: Pace, bytes: number): numbe
   return graceMs + (1000 * bytes) / bytesPerSecond
 }
 
-/** A client that neither sends nor reads a byte for this long is disconnected. */
-const STALL_TIMEOUT_MS = 600_000
 /** How many bytes of a refused push are read, so that the client gets to read the reason. */
 const MAX_DRAIN = 1024 ** 3
 
@@ -128,15 +126,6 @@ export function watchBody(
   return cleanUp
 }
 
-/** Starts a timer that calls `onStall` when `restart` is not called for ten minutes. `stop` ends the timer. */
-export function startStallTimer(onStall: (reason: GitClientGone) => void): { restart(): void; stop(): void } {
-  const timer = setTimeout(() => {
-    limitReached('upload_time')
-    onStall(new GitClientGone(`the connection stalled for ${STALL_TIMEOUT_MS / 1000} s`))
-  }, STALL_TIMEOUT_MS)
-  return { restart: () => timer.refresh(), stop: () => clearTimeout(timer) }
-}
-
 /** Turns an error of a request's body into the error of a client that went away or sent bad data. */
 export function bodyError(error: unknown): unknown {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return error
@@ -157,18 +146,15 @@ export function asError(reason: unknown): Error {
 export async function drainBody(body: Readable, signal: AbortSignal | undefined): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     const end = (conclude: () => void) => {
-      stallTimer.stop()
       unwatch()
       body.off('data', count)
       conclude()
     }
     let size = 0
     const count = (chunk: Buffer) => {
-      stallTimer.restart()
       size += chunk.length
       if (size > MAX_DRAIN) end(resolve)
     }
-    const stallTimer = startStallTimer((reason) => fail(reason))
     const fail = (reason: unknown) => end(() => reject(reason))
     const unwatch = watchBody(body, signal, fail, () => end(resolve))
     body.on('data', count)

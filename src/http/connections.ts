@@ -8,7 +8,7 @@ import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
 import { limitReached } from '../limits.ts'
 import { workInTurn } from '../long-work.ts'
-import { createShares, type ShareLimits } from './shares.ts'
+import { createShares, type ShareLimits } from '../shares.ts'
 
 interface Connection {
   socket: Socket

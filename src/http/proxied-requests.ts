@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { createShares, type ShareLimits } from './shares.ts'
+import { createShares, type ShareLimits } from '../shares.ts'
 
 /**
  * A client behind a proxy may have as many requests without a complete answer as another may have connections; a further

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { createShares, type ShareLimits } from './shares.ts'
+import { createShares, type ShareLimits } from '../shares.ts'
 
 export interface BodyLimits extends ShareLimits {
   /** How long a body may take that is held in memory, in milliseconds. */

@@ -8,8 +8,8 @@ import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
+import { createShares, type ShareLimits } from '../shares.ts'
 import { heldBytes } from './json-answer.ts'
-import { createShares, type ShareLimits } from './shares.ts'
 
 export interface UnreadLimits extends ShareLimits {
   /** A client that reads nothing for this long is disconnected, in milliseconds. */

@@ -2,7 +2,7 @@
 import type { Document, Filter as MongoFilter } from 'mongodb'
 import type { Position } from '../events/event-store.ts'
 import { type Bound, type Condition, checkName, type Page } from './filter.ts'
-import type { AnyCollection } from './read-store.ts'
+import { type AnyCollection, LONG_DOCUMENT } from './read-store.ts'
 
 export interface StoredDocument {
   _id: string
@@ -112,11 +112,21 @@ export function matchStages(
 export const sortOf = ({ sort }: Page): Record<string, 1 | -1> =>
   Object.fromEntries([...sort.map(([field, direction]) => [`body.${field}`, direction] as const), ['_id', 1]])
 
-/** The stages that cut the page and keep only the bodies. */
-export const pageStages = ({ skip, limit }: Page): Document[] => [
+/** What is given of each document of a page. */
+const SHOWN = {
+  bodies: { _id: 0, body: 1 },
+  /** Ids, and the bodies of those that are not long: so a page has a budget of bytes. */
+  rows: {
+    _id: 1,
+    body: { $cond: [{ $gt: [{ $bsonSize: '$body' }, LONG_DOCUMENT] }, '$$REMOVE', '$body'] },
+  },
+}
+
+/** The stages that cut the page. */
+export const pageStages = ({ skip, limit }: Page, shown: keyof typeof SHOWN): Document[] => [
   ...(skip > 0 ? [{ $skip: skip }] : []),
   ...(limit === null ? [] : [{ $limit: limit }]),
-  { $project: { _id: 0, body: 1 } },
+  { $project: SHOWN[shown] },
 ]
 
 function allOf(conditions: MongoFilter<StoredDocument>[]): MongoFilter<StoredDocument> {

@@ -42,6 +42,7 @@ import type {
   FindOptions,
   IdRange,
   ReadStore,
+  Row,
   SharedCheckpoints,
   Stored,
 } from './read-store.ts'
@@ -78,6 +79,11 @@ const MAX_IDS = 1000
 const BODY = { _id: 0, body: 1 } as const
 
 type Found<D> = Omit<Stored<D>, 'id'> & { _id: string }
+
+/** A row of a page: a long document comes without its body. */
+type FoundRow<D> = { _id: string; body?: D }
+
+const toRow = <D>({ _id: id, body }: FoundRow<D>): Row<D> => (body === undefined ? { id } : { body })
 
 const toStored = <D>({ _id: id, position, body }: Found<D>): Stored<D> => ({ id, position, body })
 
@@ -168,6 +174,21 @@ export function openMongoReadStore(
     return { ...query, own: { $and: [{ _id: { $in: [...new Set(smallest)] } }, query.own] } }
   }
 
+  /** The documents of a page, as `shown` gives them. */
+  async function listed<Row extends Document, D extends object>(
+    collection: Collection<D>,
+    filter: Filter<D>,
+    options: FindOptions<D>,
+    shown: 'bodies' | 'rows',
+  ): Promise<Row[]> {
+    const query = toMongoQuery(readFilter(collection, filter))
+    const page = readPage(options)
+    if (page.limit === 0) return []
+    const stages = matchStages(await narrowed(query), sortOf(page), storedName)
+    const limits = page.limit === null ? LONG : READ
+    return await aggregate<Row>(collection, [...stages, ...pageStages(page, shown)], limits)
+  }
+
   /** Creates the declared indexes, and drops own ones that are no longer declared. Those of others stay. */
   async function prepare(collection: AnyCollection): Promise<void> {
     const stored = documents(collection)
@@ -238,16 +259,11 @@ export function openMongoReadStore(
       return all
     },
     async find<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D> = {}) {
-      const query = toMongoQuery(readFilter(collection, filter))
-      const page = readPage(options)
-      if (page.limit === 0) return []
-      const stages = matchStages(await narrowed(query), sortOf(page), storedName)
-      const limits = page.limit === null ? LONG : READ
-      const found = await aggregate<{ body: D }>(collection, [...stages, ...pageStages(page)], limits)
+      const found = await listed<{ body: D }, D>(collection, filter, options, 'bodies')
       return found.map(({ body }) => body)
     },
     async rows<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D>) {
-      return (await this.find(collection, filter, options)).map((body) => ({ body }))
+      return (await listed<FoundRow<D>, D>(collection, filter, options, 'rows')).map(toRow)
     },
     async count<D extends object>(collection: Collection<D>, filter: Filter<D>) {
       const query = await narrowed(toMongoQuery(readFilter(collection, filter)))
@@ -264,20 +280,20 @@ export function openMongoReadStore(
         return { rows: [], total: row?.total ?? 0 }
       }
       // Both parts of the union use their index. With `$facet` each would read all matching documents.
-      const rows = await aggregate<{ body: D } | { total: number }>(
+      const rows = await aggregate<FoundRow<D> | { total: number }>(
         collection,
         [
           ...matchStages(query, sortOf(page), storedName),
-          ...pageStages(page),
+          ...pageStages(page, 'rows'),
           { $unionWith: { coll: storedName(collection), pipeline: counted } },
         ],
         LONG,
       )
-      const found: { body: D }[] = []
+      const found: Row<D>[] = []
       let total = 0
       for (const row of rows) {
-        if ('body' in row) found.push({ body: row.body })
-        else total = row.total
+        if ('total' in row) total = row.total
+        else found.push(toRow(row))
       }
       return { rows: found, total }
     },

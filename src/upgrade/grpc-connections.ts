@@ -3,8 +3,8 @@ import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 import { networkOf } from '../address-ranges.ts'
-import { createShares, type ShareLimits } from '../http/shares.ts'
 import { limitReached } from '../limits.ts'
+import { createShares, type ShareLimits } from '../shares.ts'
 
 export interface ConnectionLimits extends ShareLimits {
   /** Whether this is the address of a trusted proxy. It speaks for many clients, so it has no limit. */

@@ -50,6 +50,7 @@ t.test('an unsupported feature gives an error with its name', async (t) => {
   await refused(things.find({}, { collation: { locale: 'de' } }).toArray())
   await refused(things.updateOne({ _id: 1 }, { $push: { tags: 'x' } }))
   await refused(things.aggregate([{ $graphLookup: {} }]).toArray())
+  await refused(things.aggregate([{ $project: { size: { $strLenCP: '$name' } } }]).toArray())
   await refused(things.createIndex({ name: 'text' }))
   await refused(things.createIndex({ name: 1 }, { expireAfterSeconds: 1 }))
 })

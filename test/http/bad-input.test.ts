@@ -20,11 +20,12 @@ const post = (path: string, body: string, headers: Record<string, string> = {}) 
   send('POST', `/api/v1${path}`, body, headers)
 
 t.test('malformed JSON gives 400, and another media type 415', async (t) => {
-  for (const body of ['{', '', '{"name":}', 'name=x', '{"name":"x"} x', '{"__proto__":{"a":1},"name":"x"}']) {
+  for (const body of ['{', '{"name":}', 'name=x', '{"name":"x"} x', '{"__proto__":{"a":1},"name":"x"}']) {
     const answer = await post('/user/repos', body)
     t.equal(answer.status, 400, body)
     t.match(await answer.json(), { message: /./, url: `${server.url}/api/docs` })
   }
+  t.equal((await post('/user/repos', '')).status, 422, 'an empty body is none')
   t.equal((await post('/user/repos', 'name: x', { 'content-type': 'application/yaml' })).status, 415)
 })
 

@@ -561,7 +561,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
       t.strictSame(await store.rows(cards, {}, options), rows)
       t.equal(total, 3)
       const shown = rows.map((row) => ('body' in row ? row.body.key : `only ${row.id}`))
-      t.match(shown.join(), /^c,(only )?b,a$/)
+      t.equal(shown.join(), 'c,only b,a')
       t.equal((await store.find(cards, {}, options))[1]?.note?.deep.text, text, 'find gives all of it')
       t.strictSame(await store.rows(cards, {}, { ...options, skip: 1, limit: 1 }), rows.slice(1, 2))
     },

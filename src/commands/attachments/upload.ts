@@ -2,7 +2,6 @@
 import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type AttachmentFiles, FileTooLarge, type ReceivedFile } from '../../attachments/files.ts'
-import { startStallTimer } from '../../git/request-body.ts'
 import { limitReached } from '../../limits.ts'
 import { Refused, refuse } from '../../refusal.ts'
 
@@ -38,9 +37,7 @@ export async function receiveUpload(
   if (Number(request.headers['content-length'] ?? 0) > most) throw new FileTooLarge(maxSize)
   let total = 0
   let tooMuch: FileTooLarge | undefined
-  const stallTimer = startStallTimer((reason) => raw.destroy(reason))
   const count = (chunk: Buffer) => {
-    stallTimer.restart()
     total += chunk.length
     if (total <= most || tooMuch !== undefined) return
     tooMuch = new FileTooLarge(maxSize)
@@ -72,7 +69,6 @@ export async function receiveUpload(
     throw tooMuch ?? error
   } finally {
     raw.off('data', count)
-    stallTimer.stop()
   }
 }
 

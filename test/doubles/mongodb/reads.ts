@@ -185,10 +185,7 @@ function project(results: BsonDocument[], projection: BsonDocument): BsonDocumen
   return results.map((result) => ({
     ...rest(result),
     ...Object.fromEntries(
-      computed.map(([name, how]) => [
-        name,
-        isDocument(how) && '$literal' in how ? how.$literal : expression(how, result),
-      ]),
+      computed.map(([name, how]) => [name, expression(how, result)]).filter(([, value]) => value !== REMOVE),
     ),
   }))
 }
@@ -219,10 +216,41 @@ function accumulate(name: string, accumulator: unknown, members: BsonDocument[])
   return members.reduce((sum, member) => sum + (numberOf(expression(accumulator.$sum, member)) ?? 0), 0)
 }
 
-/** A constant, or the value of a field `$path`. */
+/** The value of `$$REMOVE`: a field that gets it is left out. */
+const REMOVE = Symbol('$$REMOVE')
+
+/** A constant, the value of a field `$path`, or what one of a few operators computes. */
 function expression(of: unknown, from: BsonDocument): unknown {
-  if (isDocument(of)) throw unsupported('a computed expression')
+  if (isDocument(of)) return computedBy(of, from)
+  if (of === '$$REMOVE') return REMOVE
   if (typeof of !== 'string' || !of.startsWith('$')) return of ?? null
   if (of.startsWith('$$')) throw unsupported(`the variable ${of}`)
   return valuesAt(from, of.slice(1).split('.'))[0] ?? null
+}
+
+function computedBy(operation: BsonDocument, from: BsonDocument): unknown {
+  const [[name, operands] = ['', undefined], ...others] = Object.entries(operation)
+  if (others.length > 0) throw unsupported('a computed document')
+  const [first, second, third, ...rest] = Array.isArray(operands) ? operands : [operands]
+  switch (name) {
+    case '$literal':
+      return operands
+    case '$gt':
+      if (second === undefined || third !== undefined) throw badValue('$gt takes exactly 2 arguments')
+      return compare(expression(first, from), expression(second, from)) > 0
+    case '$cond': {
+      if (third === undefined || rest.length > 0) throw badValue('$cond takes exactly 3 arguments')
+      const test = expression(first, from)
+      const isFalse = test === false || test === null || numberOf(test) === 0
+      return expression(isFalse ? third : second, from)
+    }
+    case '$bsonSize': {
+      const value = expression(first, from)
+      if (value === null) return null
+      if (!isDocument(value)) throw badValue('$bsonSize requires a document input')
+      return new BSON.Int32(BSON.calculateObjectSize(value))
+    }
+    default:
+      throw unsupported(`the operator ${name}`)
+  }
 }

@@ -3,7 +3,7 @@
 export interface ShareLimits {
   /** What all clients together may hold. */
   all: number
-  /** What the clients of one network may hold, as `networkOf` names it. */
+  /** What the clients of one network may hold, as `networkOf` names it; or whatever else shares are given to. */
   perNetwork: number
 }
 
@@ -15,8 +15,8 @@ export interface Shares {
   lacking(network: string, amount: number): 'network' | 'all' | undefined
   /** Takes the amount, even when it is too much. The returned function gives it back; a second call does nothing. */
   take(network: string, amount: number): () => void
-  /** What all hold together. */
-  held(): number
+  /** What a network holds; without a name, what all hold. */
+  held(network?: string): number
   /** The network that holds most. */
   largest(): string | undefined
 }
@@ -47,7 +47,7 @@ export function createShares({ all, perNetwork }: ShareLimits): Shares {
         add(network, -amount)
       }
     },
-    held: () => held,
+    held: (network) => (network === undefined ? held : (byNetwork.get(network) ?? 0)),
     largest() {
       let most: [network: string | undefined, amount: number] = [undefined, 0]
       for (const one of byNetwork) if (one[1] > most[1]) most = one
