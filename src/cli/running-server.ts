@@ -101,17 +101,42 @@ export async function* askToMaintain(
   throw serverStopped()
 }
 
-/** @throws NoServer, or CommandFailed when the connection broke or the server refuses */
-async function post(url: string, authorization: string, body: object): Promise<ReadableStream<Uint8Array>> {
+/**
+ * Asks the server to erase the texts of an issue or pull request, or of one comment.
+ * @throws NoServer when no server answers at the address
+ * @throws CommandFailed when the server refuses, or has not finished it
+ */
+export async function askToErase(
+  server: string,
+  authorization: string,
+  { owner, repo, index }: { owner: string; repo: string; index: number },
+  comment: number | null,
+): Promise<void> {
+  const path = [owner, repo].map(encodeURIComponent).join('/')
+  const url = `${server}/api/v1/repos/${path}/issues/${index}/erase`
+  const answer = await send(url, authorization, { comment })
+  if (answer.status === 204) return
+  throw new CommandFailed(
+    `${url} answered ${answer.status}: ${messageIn(await answer.text()).slice(0, 1000)}`,
+  )
+}
+
+/** @throws NoServer, or CommandFailed when the connection broke */
+async function send(url: string, authorization: string, body: object): Promise<Response> {
   const headers = { authorization, 'content-type': 'application/json' }
   const asking = fetch(url, { method: 'POST', headers, body: JSON.stringify(body) })
-  const answer = await asking.catch((error: unknown) => {
+  return asking.catch((error: unknown) => {
     const cause = error instanceof Error ? error.cause : undefined
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
     if (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET') throw serverStopped(error)
     const reason = cause instanceof Error && cause.message !== '' ? cause.message : (code ?? error)
     throw new NoServer(`no server answers at ${new URL(url).origin}: ${reason}`, { cause: error })
   })
+}
+
+/** @throws NoServer, or CommandFailed when the connection broke or the server refuses */
+async function post(url: string, authorization: string, body: object): Promise<ReadableStream<Uint8Array>> {
+  const answer = await send(url, authorization, body)
   const isLines = answer.headers.get('content-type')?.startsWith('application/x-ndjson') === true
   if (answer.status === 200 && isLines && answer.body !== null) return answer.body
   const text = await answer.text().catch((error: unknown) => {

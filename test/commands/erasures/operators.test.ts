@@ -1,0 +1,126 @@
+/** Erasing by an operator: on the command line, after a kill, in old logs, and in copies. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cp, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import type { RecordedEvent } from '../../../src/events/event-store.ts'
+import { openSqliteEventStore } from '../../../src/events/sqlite.ts'
+import { mergelog } from '../../cli/command-line.ts'
+import { NODE_ARGS, program } from '../../program.ts'
+import { ADMIN_PASSWORD, startTestServer } from '../../start-server.ts'
+import { filesWith, posted, verified } from './setup.ts'
+
+async function directory(t: Test): Promise<string> {
+  const made = await mkdtemp(join(tmpdir(), 'mergelog-erase-'))
+  t.teardown(() => rm(made, { recursive: true, force: true, maxRetries: 3 }))
+  return made
+}
+
+/** A data directory with an issue of markers, whose server has stopped. */
+async function stoppedData(t: Test) {
+  const DATA_DIR = join(await directory(t), 'data')
+  const server = await startTestServer(t, { DATA_DIR })
+  const { number, path } = await posted(server, 'app')
+  const [repository] = await server.services.views.repositories.find({ name: 'app' })
+  await server.stop()
+  return { DATA_DIR, number, path, repoId: repository?.id ?? 0 }
+}
+
+const MARKERS = ['Xq7TITLE', 'Xq7BODY', 'Xq7COMMENT', 'Xq7FILE', 'Xq7CONTENT']
+
+async function lastType(t: Test, DATA_DIR: string, path: string) {
+  const server = await startTestServer(t, { DATA_DIR })
+  const answer = await server.fetch('alice', `/api/v1/repos/alice/${path}/history?limit=50`)
+  const events: { type: string }[] = JSON.parse(await answer.text())
+  t.match(await verified(t, server), { sound: true })
+  for (const marker of MARKERS) t.strictSame(await filesWith(DATA_DIR, marker), [], marker)
+  await server.stop()
+  return events.at(-1)?.type
+}
+
+t.test('an erasure that is killed between two steps is finished by the next start', async (t) => {
+  const { DATA_DIR, number, path, repoId } = await stoppedData(t)
+  for (const step of ['keys', 'files', 'models', 'finish']) {
+    await t.test(`killed before: ${step}`, async (t) => {
+      const copy = join(await directory(t), 'data')
+      await cp(DATA_DIR, copy, { recursive: true })
+      const args = [program('test/commands/erasures/killed-erasure'), step, `${repoId}`, `${number}`]
+      const env = { PATH: process.env.PATH, DATA_DIR: copy, PORT: '0', GRPC_PORT: '0', ADMIN_PASSWORD }
+      const child = spawn(process.execPath, [...NODE_ARGS, ...args], { env, stdio: 'inherit' })
+      t.strictSame(await once(child, 'exit'), [null, 'SIGKILL'])
+      t.equal(await lastType(t, copy, path), 'ErasureFinished')
+    })
+  }
+})
+
+t.test('mergelog erase, without a server and beside one; export and import', async (t) => {
+  const { DATA_DIR, path, number } = await stoppedData(t)
+  const alone = await mergelog(['erase', `alice/app#${number}`], { DATA_DIR })
+  t.match(alone, { code: 0, stdout: /^Erased all texts of alice\/app#1\n$/ })
+  t.equal(await lastType(t, DATA_DIR, path), 'ErasureFinished')
+
+  const server = await startTestServer(t, { DATA_DIR })
+  const { comment, path: second, number: other } = await posted(server, 'other')
+  const environment = { DATA_DIR, ADMIN_PASSWORD, PUBLIC_URL: server.url }
+  const beside = ['erase', `alice/other#${other}`, '--comment', `${comment}`]
+  t.match(await mergelog(beside, environment), { code: 0, stdout: /^Erased comment \d+ of/ })
+  t.match(await mergelog(beside, { DATA_DIR }), { code: 1, stderr: /MERGELOG_TOKEN or ADMIN_PASSWORD/ })
+  t.match(await mergelog(['erase', 'alice/other#99'], environment), { code: 1, stderr: /answered 404/ })
+
+  const copy = join(await directory(t), 'export')
+  t.match(await mergelog(['export', copy], { DATA_DIR }), { code: 0 })
+  t.strictSame(await filesWith(copy, 'Xq7SECOND'), [], 'an export has texts sealed')
+  await server.stop()
+  const moved = join(await directory(t), 'data')
+  t.match(await mergelog(['import', copy], { DATA_DIR: moved }), { code: 0 })
+  const there = await startTestServer(t, { DATA_DIR: moved })
+  const title = await (await there.fetch('alice', `/api/v1/repos/alice/${second}`)).text()
+  t.match(title, 'Xq7SECOND', 'texts that were not erased come with their keys')
+  const gone = await (await there.fetch('alice', `/api/v1/repos/alice/${path}`)).text()
+  t.match(gone, 'erased by an operator on')
+  t.match(await verified(t, there), { sound: true })
+  await there.stop()
+  t.match(await mergelog(['verify'], { DATA_DIR: moved }), { code: 0, stdout: /\d+ texts erased/ })
+})
+
+t.test('texts of an old log stay readable, and can be erased after mergelog seal', async (t) => {
+  const { DATA_DIR, path, number } = await stoppedData(t)
+  // An old log has clear texts.
+  const sealed = await startTestServer(t, { DATA_DIR })
+  const events: RecordedEvent[] = []
+  for await (const event of sealed.services.events.readAll()) events.push(event)
+  await sealed.stop()
+  for (const end of ['', '-wal', '-shm']) await rm(join(DATA_DIR, `events.db${end}`), { force: true })
+  const clear = openSqliteEventStore(join(DATA_DIR, 'events.db'))
+  for (const { stream, ...event } of events) await clear.append(stream, [event], 'any')
+  await clear.close()
+
+  const before = await startTestServer(t, { DATA_DIR })
+  const erase = () =>
+    before.fetch('alice', `/api/v1/repos/alice/${path}/erase`, { method: 'POST', body: '{}' })
+  const refused = await erase()
+  t.equal(refused.status, 409)
+  t.match(await refused.text(), /mergelog seal/)
+  const shown = await (await before.fetch('alice', `/api/v1/repos/alice/${path}`)).text()
+  t.match(shown, 'Xq7SECOND', 'nothing was erased')
+  t.match(await mergelog(['seal'], { DATA_DIR }), { code: 1, stderr: /in use|locked|uses/ })
+  await before.stop()
+
+  t.match(await mergelog(['seal'], { DATA_DIR }), {
+    code: 0,
+    stdout: /^Sealed the texts of \d+ of \d+ events\n/,
+  })
+  t.match(
+    await mergelog(['seal', '--json'], { DATA_DIR }),
+    { code: 0, stdout: /"sealed":0/ },
+    'again: nothing',
+  )
+  for (const name of ['events.db', 'events.db-wal', 'secrets.db']) {
+    t.notOk((await filesWith(DATA_DIR, 'Xq7BODY')).includes(join(DATA_DIR, name)), name)
+  }
+  t.match(await mergelog(['verify'], { DATA_DIR }), { code: 0 }, 'the chains are sound')
+  t.match(await mergelog(['erase', `alice/app#${number}`], { DATA_DIR }), { code: 0 })
+  t.equal(await lastType(t, DATA_DIR, path), 'ErasureFinished')
+})
