@@ -5,6 +5,7 @@ import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { OpenRequests } from './open-requests.ts'
 import { signedIn } from './requester.ts'
+import { bySession } from './sessions.ts'
 import { createAuthenticate, type Identity, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
 import { missingScopes, type ScopeCategory, type ScopeLevel } from './token-scopes.ts'
 
@@ -16,6 +17,8 @@ declare module 'fastify' {
     scopeLevel?: ScopeLevel
     /** Whether an account that must change its password may use this route. */
     forOldPassword?: true
+    /** Whether it is for a page: a session signs in, too. */
+    forPages?: true
     /** Whether the answer comes even when the request itself has ended what it signed in with. */
     outlivesSignIn?: true
   }
@@ -24,6 +27,8 @@ declare module 'fastify' {
     tokenScopes: readonly string[] | null
     /** Id of the access token; null for a password and for an anonymous request. */
     tokenId: number | null
+    /** The hash of the session; null for everything but a session. */
+    sessionHash: string | null
     /** Signs the request in once more, with what counts now. @throws Refused, Throttled */
     signInAgain(): Promise<Identity | null>
   }
@@ -35,29 +40,37 @@ declare module 'fastify' {
  * all that works for it: a client that is gone ends its work.
  */
 export function authPlugin(
-  services: Parameters<typeof createAuthenticate>[0] & { openRequests: OpenRequests },
+  services: Parameters<typeof createAuthenticate>[0] &
+    Parameters<typeof bySession>[0] & { openRequests: OpenRequests },
   limits = SIGN_IN_LIMITS,
 ) {
   const { openRequests } = services
   const authenticate = createAuthenticate(services, limits)
 
+  async function identityOf({ headers, ip, routeOptions }: FastifyRequest): Promise<Identity | null> {
+    const identity = await authenticate(headers.authorization, ip)
+    return identity === null && routeOptions.config.forPages ? bySession(services, headers.cookie) : identity
+  }
+
   return fp(async (app) => {
     app.decorateRequest('requester', null)
     app.decorateRequest('tokenScopes', null)
     app.decorateRequest('tokenId', null)
+    app.decorateRequest('sessionHash', null)
     app.decorateRequest('signInAgain', function signInAgain(this: FastifyRequest) {
-      return authenticate(this.headers.authorization, this.ip)
+      return identityOf(this)
     })
 
     app.addHook('onRequest', async (request, reply) => {
       const before = openRequests.changes
       const { forOldPassword, outlivesSignIn } = request.routeOptions.config
       try {
-        const identity = await authenticate(request.headers.authorization, request.ip)
+        const identity = await identityOf(request)
         if (identity === null) return
         request.requester = identity.account
         request.tokenScopes = identity.tokenScopes
         request.tokenId = identity.tokenId
+        request.sessionHash = identity.session ?? null
         if (identity.account.mustChangePassword && !forOldPassword) {
           throw new Refused(
             refuse.forbidden('you must change your password first: POST /api/v1/user/password'),

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { perStore } from '../per-store.ts'
 import type { AnyCollection, Change, Collection, ReadStore } from '../projections/read-store.ts'
+import { sessions } from './session-store.ts'
 
 interface PasswordHash {
   hash: string
@@ -27,7 +28,7 @@ export const tokenHashes: Collection<TokenSecret> = {
 }
 
 /** The collections that the secret store must prepare. */
-export const secretCollections: readonly AnyCollection[] = [passwordHashes, tokenHashes]
+export const secretCollections: readonly AnyCollection[] = [passwordHashes, tokenHashes, sessions]
 
 /** Secrets are not folded from the log, so they have no real position. */
 const position = 0
