@@ -86,7 +86,9 @@ import { authPlugin } from './rights/auth.ts'
 import type { OpenRequests } from './rights/open-requests.ts'
 import { clientOf } from './rights/requester.ts'
 import type { Services } from './services.ts'
+import { applicationRoutes } from './ui/applications.ts'
 import { uiRoutes } from './ui/routes.ts'
+import { signInRoutes } from './ui/sign-in.ts'
 import type { UpgradeAnswers } from './upgrade/answers.ts'
 import { isUpgradePath, sendUpgradeProblem, upgradeHttpRoutes } from './upgrade/http.ts'
 
@@ -325,6 +327,8 @@ export async function buildApp(
     await signedIn.register(gitHttpRoutes(services))
     await signedIn.register(attachmentDownloadRoutes(services))
     await signedIn.register(uiRoutes(services))
+    await signedIn.register(signInRoutes(services))
+    await signedIn.register(applicationRoutes(services))
     await signedIn.register(
       async (api) => {
         await compressAnswers(api)

@@ -8,7 +8,9 @@ import {
   eventStoreUrl,
   file,
   fileTypes,
+  groupGrants,
   host,
+  issuer,
   type Kind,
   LOG_LEVELS,
   logLevel,
@@ -16,12 +18,15 @@ import {
   mongodbUrl,
   nodeName,
   onOff,
+  openIdScopes,
   origins,
   password,
   path,
   port,
+  secret,
   webUrl,
   wholeNumber,
+  word,
 } from './setting-kinds.ts'
 
 interface Row {
@@ -103,6 +108,39 @@ const table = {
   }),
   adminPassword: setting('ADMIN_PASSWORD', password, {
     meaning: 'Password of `admin`, who is made on the first start; if unset, a random one is printed once',
+  }),
+  localPasswords: setting('LOCAL_PASSWORDS', onOff, {
+    default: 'on',
+    meaning:
+      '`off`: nobody signs in with a password but `admin`; all others by `OIDC_ISSUER`, and with access tokens',
+  }),
+  oidcIssuer: setting('OIDC_ISSUER', issuer, {
+    meaning: 'OpenID Connect provider by which people sign in on pages, as `https://id.example.org`',
+  }),
+  oidcClientId: setting('OIDC_CLIENT_ID', word, { meaning: 'What the provider calls this server' }),
+  oidcClientSecret: setting('OIDC_CLIENT_SECRET', secret, {
+    meaning: 'The secret that the provider gave this server',
+  }),
+  oidcScopes: setting('OIDC_SCOPES', openIdScopes, {
+    default: 'openid profile email',
+    meaning: 'What the provider is asked for; many need one more scope for groups',
+  }),
+  oidcLoginClaim: setting('OIDC_LOGIN_CLAIM', word, {
+    default: 'preferred_username',
+    meaning: 'Claim from which the login of a new account is made',
+  }),
+  oidcGroupsClaim: setting('OIDC_GROUPS_CLAIM', word, {
+    default: 'groups',
+    meaning: 'Claim with the groups of a person, for `OIDC_ORGANIZATIONS`',
+  }),
+  oidcOrganizations: setting('OIDC_ORGANIZATIONS', groupGrants, {
+    meaning:
+      'Which groups are members of which organizations, as `developers=acme,leads=acme:admin`; it decides all memberships in these',
+  }),
+  oidcLinkByEmail: setting('OIDC_LINK_BY_EMAIL', onOff, {
+    default: 'off',
+    meaning:
+      "`on`: a person's first sign-in takes the account that has their verified e-mail address (no site admin's)",
   }),
   logLevel: setting('LOG_LEVEL', logLevel, {
     default: 'info',
@@ -271,6 +309,8 @@ export class ConfigError extends OperatorError {
 
 /** Settings that mean nothing without each other. */
 const TOGETHER = [
+  ['oidcIssuer', 'oidcClientId'],
+  ['oidcIssuer', 'oidcClientSecret'],
   ['tlsCert', 'tlsKey'],
   ['grpcTlsCert', 'grpcTlsKey'],
 ] as const
@@ -326,6 +366,9 @@ export function loadConfig(env: NodeJS.ProcessEnv): Config {
         `is not set, but must be set together with ${table[isSet].name}`,
       )
     }
+  }
+  if (!values.localPasswords && values.oidcIssuer === undefined) {
+    throw new ConfigError('LOCAL_PASSWORDS', 'is "off", but must be on without OIDC_ISSUER')
   }
   if (pageLimitMax < pageLimitDefault) {
     const allowed = `at least PAGE_LIMIT_DEFAULT, which is ${pageLimitDefault}`

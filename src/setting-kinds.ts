@@ -137,6 +137,74 @@ export const origins: Kind<readonly string[]> = {
   },
 }
 
+/** The URL of an OpenID Connect provider. Its path may end with a slash: some issuers have one. */
+export const issuer: Kind<string> = {
+  allowed:
+    'an https:// URL (on this machine also http://) without credentials, query or fragment, as the provider names itself',
+  read(text) {
+    if (!URL.canParse(text) || !/^https?:\/\/[^\s@?#\\]+$/i.test(text)) return undefined
+    const { protocol, hostname } = new URL(text)
+    const isHere = ['localhost', '[::1]'].includes(hostname) || /^127(\.\d+){3}$/.test(hostname)
+    return protocol === 'https:' || isHere ? text : undefined
+  },
+  show: withoutSecrets,
+}
+
+/** One printable word, as an id or the name of a claim. */
+export const word: Kind<string> = matching(
+  '1 to 255 printable characters without spaces',
+  /^[\x21-\x7e]{1,255}$/,
+)
+
+/** A secret of another service. */
+export const secret: Kind<string> = {
+  ...matching('8 to 1000 characters long', /^.{8,1000}$/su),
+  show: (text) => `(${Array.from(text).length} characters)`,
+}
+
+/** Scopes of OpenID Connect, with spaces between them. */
+export const openIdScopes: Kind<string> = {
+  allowed: 'a list of scopes with spaces between them, among them openid',
+  read(text) {
+    const scopes = text.split(' ').filter((scope) => scope !== '')
+    const isList = scopes.every((scope) => /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope))
+    return isList && scopes.includes('openid') ? scopes.join(' ') : undefined
+  },
+}
+
+/** What a group of the provider is here. */
+export interface GroupGrant {
+  group: string
+  /** The login of the organization. */
+  organization: string
+  permission: 'read' | 'write' | 'admin'
+}
+
+/** Groups and the organizations that they are members of, as `developers=acme:write`. */
+export const groupGrants: Kind<readonly GroupGrant[]> = {
+  allowed:
+    'a list of group=organization or group=organization:permission (read, write or admin) with commas between them',
+  read(text) {
+    const grants = text.split(',').map((entry) => grantIn(entry.trim()))
+    const all = grants.filter((grant) => grant !== undefined)
+    return all.length === grants.length ? Object.freeze(all) : undefined
+  },
+}
+
+/** A group may have any characters: `%2C` is a comma. */
+function grantIn(entry: string): GroupGrant | undefined {
+  const [, encoded = '', organization = '', permission = 'write'] =
+    /^(.+)=([0-9A-Za-z][-.\w]{0,39})(?::(read|write|admin))?$/.exec(entry) ?? []
+  if (organization === '' || !/^(?:[^%]|%[0-9A-Fa-f]{2})+$/.test(encoded)) return undefined
+  try {
+    const known = (['read', 'write', 'admin'] as const).find((one) => one === permission) ?? 'write'
+    return { group: decodeURIComponent(encoded), organization, permission: known }
+  } catch {
+    // Bytes that are no UTF-8.
+    return undefined
+  }
+}
+
 const PORT = String.raw`(?::\d{1,5})?`
 const CREDENTIALS = String.raw`(?:[^\s@/?#]+@)?`
 // @eventstore/db-client can't read IPv6 addresses.

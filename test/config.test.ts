@@ -33,6 +33,13 @@ const mustEncode = /has a user or a password with a character that must be perce
 const mongodb = /must be a connection string that begins with mongodb:\/\/ or mongodb\+srv:\/\//
 const web = /must be an http:\/\/ or https:\/\/ URL without .*trailing slash/
 
+/** What a provider of OpenID Connect needs. */
+const OIDC = {
+  OIDC_ISSUER: 'https://id.example.org',
+  OIDC_CLIENT_ID: 'mergelog',
+  OIDC_CLIENT_SECRET: 'a client secret',
+}
+
 const cases: Record<SettingName, Case> = {
   NODE_NAME: {
     key: 'nodeName',
@@ -178,6 +185,98 @@ const cases: Record<SettingName, Case> = {
       ['https://app.example.org/', /without a path/],
       ['https://a.example,', /with commas between them/],
     ],
+  },
+  LOCAL_PASSWORDS: {
+    key: 'localPasswords',
+    unset: true,
+    beside: OIDC,
+    valid: [
+      ['on', true],
+      ['off', false],
+    ],
+    invalid: [
+      ['no', /must be on or off/],
+      ['Off', /must be on or off/],
+    ],
+  },
+  OIDC_ISSUER: {
+    key: 'oidcIssuer',
+    unset: undefined,
+    beside: { OIDC_CLIENT_ID: OIDC.OIDC_CLIENT_ID, OIDC_CLIENT_SECRET: OIDC.OIDC_CLIENT_SECRET },
+    valid: [
+      ['https://id.example.org', 'https://id.example.org'],
+      ['https://id.example.org/realms/x/', 'https://id.example.org/realms/x/'],
+      ['http://127.0.0.1:8080', 'http://127.0.0.1:8080'],
+    ],
+    invalid: [
+      ['http://id.example.org', /must be an https:\/\/ URL/],
+      ['id.example.org', /must be an https:\/\/ URL/],
+      ['https://id.example.org?x=1', /must be an https:\/\/ URL/],
+      ['ftp://id.example.org', /must be an https:\/\/ URL/],
+    ],
+  },
+  OIDC_CLIENT_ID: {
+    key: 'oidcClientId',
+    unset: undefined,
+    beside: { OIDC_ISSUER: OIDC.OIDC_ISSUER, OIDC_CLIENT_SECRET: OIDC.OIDC_CLIENT_SECRET },
+    valid: [['mergelog', 'mergelog']],
+    invalid: [['two words', /printable characters without spaces/]],
+  },
+  OIDC_CLIENT_SECRET: {
+    key: 'oidcClientSecret',
+    unset: undefined,
+    beside: { OIDC_ISSUER: OIDC.OIDC_ISSUER, OIDC_CLIENT_ID: OIDC.OIDC_CLIENT_ID },
+    valid: [['long enough', 'long enough']],
+    invalid: [['short', /^OIDC_CLIENT_SECRET is "\(5 characters\)", but must be 8 to 1000/]],
+  },
+  OIDC_SCOPES: {
+    key: 'oidcScopes',
+    unset: 'openid profile email',
+    valid: [['openid  groups', 'openid groups']],
+    invalid: [
+      ['profile', /among them openid/],
+      ['openid "x"', /among them openid/],
+    ],
+  },
+  OIDC_LOGIN_CLAIM: {
+    key: 'oidcLoginClaim',
+    unset: 'preferred_username',
+    valid: [['nickname', 'nickname']],
+    invalid: [['a b', /without spaces/]],
+  },
+  OIDC_GROUPS_CLAIM: {
+    key: 'oidcGroupsClaim',
+    unset: 'groups',
+    valid: [['https://example.org/roles', 'https://example.org/roles']],
+    invalid: [['a b', /without spaces/]],
+  },
+  OIDC_ORGANIZATIONS: {
+    key: 'oidcOrganizations',
+    unset: undefined,
+    valid: [
+      ['devs=acme', [{ group: 'devs', organization: 'acme', permission: 'write' }]],
+      [
+        '/a b%2Cc=x=acme:admin, r=docs:read',
+        [
+          { group: '/a b,c=x', organization: 'acme', permission: 'admin' },
+          { group: 'r', organization: 'docs', permission: 'read' },
+        ],
+      ],
+    ],
+    invalid: [
+      ['devs', /a list of group=organization/],
+      ['devs=acme:owner', /a list of group=organization/],
+      ['=acme', /a list of group=organization/],
+      ['a=b,', /a list of group=organization/],
+      ['%FF=acme', /a list of group=organization/],
+      ['%=acme', /a list of group=organization/],
+    ],
+  },
+  OIDC_LINK_BY_EMAIL: {
+    key: 'oidcLinkByEmail',
+    unset: false,
+    valid: [['on', true]],
+    invalid: [['yes', /must be on or off/]],
   },
   TLS_CERT: {
     key: 'tlsCert',
@@ -653,6 +752,15 @@ t.test('a certificate and its key are set together or not at all', async (t) => 
     setting: 'GRPC_TLS_CERT',
     message: 'GRPC_TLS_CERT is not set, but must be set together with GRPC_TLS_KEY',
   })
+  const { OIDC_ISSUER, OIDC_CLIENT_ID } = OIDC
+  t.equal(
+    refusal({ OIDC_ISSUER, OIDC_CLIENT_ID }).message,
+    'OIDC_CLIENT_SECRET is not set, but must be set together with OIDC_ISSUER',
+  )
+  t.equal(
+    refusal({ LOCAL_PASSWORDS: 'off' }).message,
+    'LOCAL_PASSWORDS is "off", but must be on without OIDC_ISSUER',
+  )
   t.equal(refusal({ TLS_CERT: 'a' }).message, 'TLS_KEY is not set, but must be set together with TLS_CERT')
   t.equal(refusal({ TLS_KEY: 'a' }).message, 'TLS_CERT is not set, but must be set together with TLS_KEY')
 })

@@ -10,6 +10,7 @@ export const schemaOf = {
   UserCreated: 1,
   UserEdited: 1,
   PasswordChanged: 1,
+  IdentityLinked: 1,
   UserDeleted: 1,
   TokenCreated: 1,
   TokenDeleted: 1,

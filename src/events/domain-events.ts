@@ -45,6 +45,8 @@ export type UserEvent = Events<{
   UserEdited: { user: AccountRef; changes: Partial<UserSettings> }
   /** From here on the hash with this id is the user's, in the store of the secrets. The id is no secret. */
   PasswordChanged: { user: AccountRef; passwordId: string; mustChangePassword: boolean }
+  /** From here on this person at an OpenID Connect provider signs in to the account. */
+  IdentityLinked: { user: AccountRef; issuer: string; subject: string }
   /** The account is gone. What it did stays. */
   UserDeleted: { user: AccountRef }
   TokenCreated: { user: AccountRef; tokenId: number; name: string; lastEight: string; scopes: string[] }

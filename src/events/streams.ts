@@ -45,6 +45,8 @@ export const claimKeys = {
   login: (login: string) => `login-${login.toLowerCase()}`,
   /** No two users have the same e-mail address. */
   email: (email: string) => `email-${email.toLowerCase()}`,
+  /** A person at a provider has one account. `digest`: of the issuer and the subject. */
+  identity: (digest: string) => `identity-${digest}`,
   /** Taken while an account is being deleted, and kept when it is: nothing may become its own meanwhile. */
   deletion: (accountId: number) => `deletion-${accountId}`,
   repository: (ownerId: number, name: string) => `repository-${ownerId}/${name.toLowerCase()}`,

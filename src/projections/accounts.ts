@@ -76,6 +76,9 @@ export const accountFold: Fold<AccountDocument> = foldOf({
   },
 })
 
+/** The login of the site admin that the first start creates. Nobody else can have it. */
+export const FIRST_ADMIN = 'admin'
+
 /** Gitea's name for users who are gone. A look-up by login is in lower case, so it never finds one. */
 export const GHOST = 'Ghost'
 

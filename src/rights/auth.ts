@@ -5,7 +5,8 @@ import type { AccountDocument } from '../projections/accounts.ts'
 import { type RefusalKind, Refused, refuse } from '../refusal.ts'
 import type { OpenRequests } from './open-requests.ts'
 import { signedIn } from './requester.ts'
-import { createAuthenticate, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
+import { bySession } from './sessions.ts'
+import { createAuthenticate, type Identity, SIGN_IN_LIMITS, Throttled } from './sign-in.ts'
 import { actedFor, NO_SUDO, wantedSudo } from './sudo.ts'
 import { missingScopes, type ScopeCategory, type ScopeLevel } from './token-scopes.ts'
 
@@ -21,6 +22,8 @@ declare module 'fastify' {
     forOldPassword?: true
     /** Whether a request shows something else than an account that lets it in: then nobody is signed in. */
     admits?: (request: FastifyRequest) => boolean
+    /** Whether it is for a page: a session signs in, too. */
+    forPages?: true
     /** Whether the answer comes even when the request itself has ended what it signed in with. */
     outlivesSignIn?: true
   }
@@ -29,6 +32,8 @@ declare module 'fastify' {
     tokenScopes: readonly string[] | null
     /** Id of the access token; null for a password and for an anonymous request. */
     tokenId: number | null
+    /** The hash of the session; null for everything but a session. */
+    sessionHash: string | null
     /** The site admin who acts in the name of `requester` (`Sudo`); null without that. */
     sudo: AccountDocument | null
     /** The requester by what counts now: signs the request in once more. @throws Refused, Throttled */
@@ -42,23 +47,30 @@ declare module 'fastify' {
  * all that works for it: a client that is gone ends its work.
  */
 export function authPlugin(
-  services: Parameters<typeof createAuthenticate>[0] & {
-    openRequests: OpenRequests
-    /** Hears of each request whose credentials were refused. */
-    signInRefused?: (refused: RefusalKind) => void
-  },
+  services: Parameters<typeof createAuthenticate>[0] &
+    Parameters<typeof bySession>[0] & {
+      openRequests: OpenRequests
+      /** Hears of each request whose credentials were refused. */
+      signInRefused?: (refused: RefusalKind) => void
+    },
   limits = SIGN_IN_LIMITS,
 ) {
   const { openRequests, signInRefused = () => {} } = services
   const authenticate = createAuthenticate(services, limits)
 
+  async function identityOf({ headers, ip, routeOptions }: FastifyRequest): Promise<Identity | null> {
+    const identity = await authenticate(headers.authorization, ip)
+    return identity === null && routeOptions.config.forPages ? bySession(services, headers.cookie) : identity
+  }
+
   return fp(async (app) => {
     app.decorateRequest('requester', null)
     app.decorateRequest('tokenScopes', null)
     app.decorateRequest('tokenId', null)
+    app.decorateRequest('sessionHash', null)
     app.decorateRequest('sudo', null)
     app.decorateRequest('signInAgain', async function signInAgain(this: FastifyRequest) {
-      const identity = await authenticate(this.headers.authorization, this.ip)
+      const identity = await identityOf(this)
       if (identity?.account.mustChangePassword) throw new Refused(CHANGE_FIRST)
       return identity && ((await actedFor(services, this, identity.account)) ?? identity.account)
     })
@@ -68,12 +80,10 @@ export function authPlugin(
       const { forOldPassword, outlivesSignIn } = request.routeOptions.config
       try {
         if (request.routeOptions.config.admits?.(request)) return
-        const identity = await authenticate(request.headers.authorization, request.ip).catch(
-          (error: unknown) => {
-            if (error instanceof Refused) signInRefused(error.refusal.refused)
-            throw error
-          },
-        )
+        const identity = await identityOf(request).catch((error: unknown) => {
+          if (error instanceof Refused) signInRefused(error.refusal.refused)
+          throw error
+        })
         if (identity === null) {
           if (wantedSudo(request) !== undefined) throw new Refused(NO_SUDO)
           return
@@ -83,6 +93,7 @@ export function authPlugin(
         if (other !== undefined) request.sudo = identity.account
         request.tokenScopes = identity.tokenScopes
         request.tokenId = identity.tokenId
+        request.sessionHash = identity.session ?? null
         if (identity.account.mustChangePassword && !forOldPassword) {
           throw new Refused(CHANGE_FIRST)
         }

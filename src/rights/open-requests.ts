@@ -6,11 +6,12 @@ import type { AnyCollection, Touched } from '../projections/read-store.ts'
 import type { Services } from '../services.ts'
 import { newestAccount, onAccountChange } from './newest-accounts.ts'
 import { hasSecret } from './secrets.ts'
+import { hasSession } from './session-store.ts'
 import { type Identity, stillCounts } from './sign-in.ts'
 
 type SignInServices = Parameters<typeof newestAccount>[0] & Pick<Services, 'secrets'>
 
-type SignIn = Pick<Identity, 'account' | 'tokenId'>
+type SignIn = Pick<Identity, 'account' | 'tokenId' | 'session'>
 
 interface OpenRequest {
   signIn: SignIn
@@ -38,16 +39,17 @@ export function createOpenRequests(services: SignInServices): OpenRequests {
   let changes = 0
 
   async function check(request: OpenRequest): Promise<void> {
-    const { account, tokenId } = request.signIn
+    const { account, tokenId, session } = request.signIn
     try {
-      const [now, token, isSecret] = await Promise.all([
+      const [now, token, isSecret, isOpen] = await Promise.all([
         accounts.get(`${account.id}`),
         tokenId === null ? undefined : tokens.get(`${tokenId}`),
         // The secret goes at once, also while the read model of tokens stands still.
         tokenId === null ? false : hasSecret(services.secrets, tokenId),
+        session === undefined || hasSession(services.secrets, session),
       ])
       const newest = now && (await newestAccount(services, now))
-      if (stillCounts(request.signIn, newest, token !== undefined && isSecret)) return
+      if (isOpen && stillCounts(request.signIn, newest, token !== undefined && isSecret)) return
     } catch {
       // The store does not say whether it still counts. The client can sign in again.
     }

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { perStore } from '../per-store.ts'
 import type { AnyCollection, Change, Collection, ReadStore } from '../projections/read-store.ts'
+import { sessions } from './session-store.ts'
 import { textKeyCollection } from './text-keys.ts'
 
 interface PasswordHash {
@@ -31,7 +32,12 @@ export const tokenHashes: Collection<TokenSecret> = {
 }
 
 /** The collections that the secret store must prepare. */
-export const secretCollections: readonly AnyCollection[] = [passwordHashes, tokenHashes, textKeyCollection]
+export const secretCollections: readonly AnyCollection[] = [
+  passwordHashes,
+  tokenHashes,
+  textKeyCollection,
+  sessions,
+]
 
 /** Secrets are not folded from the log, so they have no real position. */
 const position = 0

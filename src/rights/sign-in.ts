@@ -3,7 +3,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { networkOf } from '../address-ranges.ts'
 import { limitReached } from '../limits.ts'
-import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
+import { type AccountDocument, FIRST_ADMIN, maySignIn } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { createTurns } from '../turns.ts'
@@ -17,6 +17,8 @@ export interface Identity {
   /** Scopes and id of the token; null when the requester signed in with the password. */
   tokenScopes: readonly string[] | null
   tokenId: number | null
+  /** The hash of the session, for a sign-in on a page by a session. */
+  session?: string
 }
 
 /**
@@ -66,6 +68,10 @@ export const SIGN_IN_LIMITS: SignInLimits = {
   afterwards: { everyMs: 500, waiting: 20 },
 }
 
+const NO_PASSWORDS = refuse.unauthenticated(
+  'passwords are switched off here; put an access token in the place of the password: the page /user/settings/applications makes one',
+)
+
 /** How long a sign-in waits for read models that catch up after a start. */
 const CATCH_UP_MS = 5000
 
@@ -88,11 +94,12 @@ type Credentials = { token: string } | { login: string; password: string }
 /** One for each server: it keeps the failures, and the passwords that were right lately. */
 export function createAuthenticate(
   services: Pick<Services, 'events' | 'views' | 'secrets'> & {
+    config: Pick<Services['config'], 'localPasswords'>
     projector: Pick<Services['projector'], 'caughtUp' | 'position'>
   },
   limits: SignInLimits = SIGN_IN_LIMITS,
 ): Authenticate {
-  const { views, secrets, projector } = services
+  const { views, secrets, projector, config } = services
   const loginFailures = createThrottle(limits.perLogin)
   const addressFailures = createThrottle(limits.perAddress)
   const pace = createPace(limits.afterwards)
@@ -138,6 +145,8 @@ export function createAuthenticate(
 
   async function byPassword(login: string, password: string, network: string): Promise<Identity | undefined> {
     const loginKey = login.toLowerCase()
+    // `admin` can sign in when the provider is away, and before anybody else can.
+    if (!config.localPasswords && loginKey !== FIRST_ADMIN) throw new Refused(NO_PASSWORDS)
     if (password.length > MAX_PASSWORD) return undefined
 
     const known = await find(() => views.accounts.findOne({ loginKey }))

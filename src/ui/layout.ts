@@ -5,6 +5,8 @@ import { contentPolicy } from '../http/page-headers.ts'
 
 /** Allows only our own script, style, images and requests; no frames, forms, inline scripts or inline styles. */
 export const CONTENT_SECURITY_POLICY = contentPolicy()
+/** The same for a page with forms. */
+export const FORM_POLICY = contentPolicy({ 'form-action': "'self'" })
 
 export interface PagePaths {
   /** The path of this page. */
@@ -61,16 +63,32 @@ export function page(
 `
 }
 
-/** The error page for people. */
-export function errorPage(status: number, { message, errors = [] }: ErrorBody, assets: string): string {
-  return html`!${head(`${status}: ${message}`, assets, false)}
+/** A page without a script that is one column of text. `body` is HTML. */
+export function plainPage(title: string, assets: string, body: string): string {
+  return html`!${head(title, assets, false)}
 <body>
-<main class="error">
-<h1>${status}</h1>
-<p>${message.slice(0, 1)[0]?.toUpperCase() ?? ''}${message.slice(1)}.</p>
-!${errors.length === 0 ? '' : `<ul>${errors.map((error) => html`<li>${error}</li>`).join('')}</ul>`}
+<main class="plain">
+!${body}
 </main>
 </body>
 </html>
 `
+}
+
+/** The error page for people. `signIn`: where one can sign in, if that may help. */
+export function errorPage(
+  status: number,
+  { message, errors = [] }: ErrorBody,
+  assets: string,
+  signIn?: string,
+): string {
+  const reasons = errors.map((error) => html`<li>${error}</li>`).join('')
+  return plainPage(
+    `${status}: ${message}`,
+    assets,
+    html`<h1>${status}</h1>
+<p>${message.slice(0, 1)[0]?.toUpperCase() ?? ''}${message.slice(1)}.</p>
+!${errors.length === 0 ? '' : `<ul>${reasons}</ul>`}
+!${signIn === undefined ? '' : html`<p><a href="${signIn}">Sign in</a></p>`}`,
+  )
 }

@@ -6,7 +6,6 @@ import { pullStream } from '../events/streams.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { requestedBeginning } from '../http/event-stream.ts'
 import { OptionalText } from '../http/optional-text.ts'
-import { pageHeaders } from '../http/page-headers.ts'
 import { sendLive } from '../queries/history-live.ts'
 import { discussionRights } from '../queries/history-rights.ts'
 import { streamHistory } from '../queries/history-source.ts'
@@ -22,15 +21,14 @@ import { gitDirOf, type Services } from '../services.ts'
 import { PullParams, type PullRequestWire, pullFor } from '../wire/pulls.ts'
 import { readAssets } from './assets.ts'
 import { changesSection } from './changes.ts'
-import { CONTENT_SECURITY_POLICY, errorPage, page } from './layout.ts'
+import { CONTENT_SECURITY_POLICY, page } from './layout.ts'
 import { diffName, diffOf, momentSection } from './moment.ts'
+import { answerWithPages, basePath, HTML } from './pages.ts'
 import { ENTRIES, entriesOf, partStart, timelineSection } from './timeline.ts'
 
 const LiveQuery = Type.Object({
   after: OptionalText('begin after this event, like Last-Event-ID'),
 })
-
-const HTML = 'text/html; charset=utf-8'
 
 const PageQuery = Type.Object({
   revision: OptionalText('show the state after this event; the first is 0, default: the newest'),
@@ -45,8 +43,7 @@ type Pull = Static<typeof PullRequestWire>
 
 export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { events, publicUrl } = services
-  // A proxy may serve Mergelog below a path.
-  const base = () => new URL(publicUrl()).pathname.replace(/\/$/, '')
+  const base = () => basePath(publicUrl())
   const assetsPath = () => `${base()}/ui/assets`
 
   /**
@@ -63,15 +60,10 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
   }
 
   return async (app) => {
-    app.addHook('onSend', async (_request, reply, payload) => {
-      reply.headers(pageHeaders(CONTENT_SECURITY_POLICY))
-      if (reply.statusCode < 400 || typeof payload !== 'string') return payload
-      reply.headers({ 'Content-Type': HTML, 'Cache-Control': 'no-store' })
-      return errorPage(reply.statusCode, JSON.parse(payload), assetsPath())
-    })
+    answerWithPages(app, services, CONTENT_SECURITY_POLICY)
 
     // The page shows comments, which a token for repositories alone may not read.
-    const config = { scope: ['repository', 'issue'] } as const
+    const config = { scope: ['repository', 'issue'], forPages: true } as const
 
     for (const { name, type, content, tag } of await readAssets()) {
       app.get(`/ui/assets/${name}`, { schema: { hide: true } }, async (request, reply) => {

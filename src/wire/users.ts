@@ -131,7 +131,7 @@ export async function usersByEmail(
 }
 
 /** The address that is shown instead of the account's own one. */
-function noReplyAddress(login: string, publicUrl: string): string {
+export function noReplyAddress(login: string, publicUrl: string): string {
   if (parsed.publicUrl !== publicUrl) {
     parsed = { publicUrl, host: URL.canParse(publicUrl) ? new URL(publicUrl).hostname : 'localhost' }
   }

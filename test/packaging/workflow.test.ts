@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import t from 'tap'
 import { parse, parseDocument } from 'yaml'
 
@@ -20,7 +22,7 @@ interface Job {
 }
 
 const document = parseDocument(read('.github/workflows/ci.yml'), { strict: true, uniqueKeys: true })
-const { jobs }: { jobs: Record<'test' | 'real-servers', Job> } = document.toJS()
+const { jobs }: { jobs: Record<'test' | 'sbom' | 'real-servers', Job> } = document.toJS()
 const compose: { services: Record<string, Service> } = parse(read('docker-compose.yml'))
 
 const commandsOf = ({ steps }: Job) => steps.flatMap(({ run }) => (run === undefined ? [] : [run]))
@@ -34,6 +36,23 @@ t.test('it runs .ci/run with the whole git history, which the demo pushes', asyn
   t.strictSame(commandsOf(jobs.test), ['bash .ci/run'])
   t.ok(existsSync(at('.ci/run')))
   t.equal(jobs.test.steps[0]?.with?.['fetch-depth'], 0)
+})
+
+t.test('it keeps a bill of the materials that a build contains, and of nothing else', async (t) => {
+  const [command = ''] = commandsOf(jobs.sbom)
+  const [program, ...args] = command.replace(/ > .*$/, '').split(' ')
+  t.equal(program, 'npm')
+  const run = promisify(execFile)
+  const { stdout } = await run('npm', args, { cwd: at('.'), maxBuffer: 64 * 1024 * 1024 })
+  const bill: { components: { name: string }[] } = JSON.parse(stdout)
+  const names = new Set(bill.components.map(({ name }) => name))
+  const { dependencies, devDependencies } = JSON.parse(read('package.json'))
+  t.same(
+    Object.keys(dependencies).filter((name) => !names.has(name.replace(/^@[^/]+\//, '')) && !names.has(name)),
+    [],
+  )
+  t.notOk(names.has('oidc-provider') || !Object.hasOwn(devDependencies, 'oidc-provider'))
+  t.equal(jobs.sbom.steps.at(-1)?.with?.path, command.split(' > ')[1])
 })
 
 t.test('it runs on the oldest Node that package.json allows', async (t) => {

@@ -98,6 +98,19 @@ export const accountCommands = [
     world.users.change(who.id, ANN, (state) => user.decideDeleteUser(state, facts))
   }),
   command(
+    'identity',
+    record({ who: account, subject: oneOf(['s1', 's2']), isFirst: fc.boolean() }),
+    (world, { who, subject, isFirst }) => {
+      const identity = { issuer: 'https://id.example.org', subject }
+      const details = { login: who.login, email: `${who.login}@example.org`, fullName: '', siteAdmin: false }
+      world.users.change(who.id, who, (state) =>
+        isFirst
+          ? user.decideCreateLinkedUser(state, who.id, details, identity)
+          : user.decideLinkIdentity(state, identity),
+      )
+    },
+  ),
+  command(
     'token',
     record({ who: account, name: oneOf(['t1', 't2']), deletes: fc.boolean() }),
     (world, { who, name, deletes }) =>

@@ -253,6 +253,7 @@ t.test(
       events,
       views: createViews(views),
       secrets: views,
+      config: { localPasswords: true },
       projector: {
         position: () => 0,
         async caughtUp() {

@@ -110,6 +110,18 @@ export const ROWS: Readonly<Record<string, Row>> = {
     return { path: { username: 'carol', token: id } }
   }),
 
+  // Sign-in and tokens on pages. No provider is set.
+  'GET /user/login': row('everybody 200'),
+  'GET /user/oauth2/oidc': row('everybody 404'),
+  'GET /user/oauth2/oidc/callback': row('everybody 404'),
+  'POST /user/logout': row('everybody 303'),
+  'GET /user/settings/applications': row('signed-in 200'),
+  'POST /user/settings/applications': row('signed-in 200', ({ next }) => ({
+    body: { name: [`t${next()}`], scopes: ['all'] },
+  })),
+  // Nobody of them has the token.
+  'POST /user/settings/applications/delete': row('signed-in 404', () => ({ body: { id: ['none'] } })),
+
   // Site administration
   'GET /api/v1/admin/history': row('site-admin 200'),
   'GET /metrics': row('site-admin 200'),

@@ -2,7 +2,7 @@
 import { decode } from '../../events/codec.ts'
 import type { EventStore } from '../../events/event-store.ts'
 import { claimKeys } from '../../events/streams.ts'
-import { takeClaim } from '../claims.ts'
+import { type Claim, claimHolder, takeClaim } from '../claims.ts'
 import type { CommandContext } from '../execute.ts'
 
 /** Claims a login or an e-mail address for the stream of a new account. Resolves to false when another one has it. */
@@ -13,12 +13,28 @@ export async function takeName(
   name: string,
   holder: string,
 ): Promise<boolean> {
+  return (await takeClaim(store, context, { ...claimOf(store, kind, name), holder })).taken
+}
+
+/** The stream of the account that has a login or an e-mail address; undefined when it is free. */
+export function holderOfName(
+  store: EventStore,
+  context: CommandContext,
+  kind: 'login' | 'email',
+  name: string,
+): Promise<string | undefined> {
+  return claimHolder(store, context, claimOf(store, kind, name))
+}
+
+function claimOf(store: EventStore, kind: 'login' | 'email', name: string): Omit<Claim, 'holder'> {
   const key = claimKeys[kind](name)
-  const stillHolds = async (other: string) => {
-    const account = await accountIn(store, other)
-    return account !== undefined && claimKeys[kind](account[kind]) === key
+  return {
+    key,
+    async stillHolds(other) {
+      const account = await accountIn(store, other)
+      return account !== undefined && claimKeys[kind](account[kind]) === key
+    },
   }
-  return (await takeClaim(store, context, { key, holder, stillHolds })).taken
 }
 
 /** The names of the account in a stream, as they are now. A deleted user keeps the login: events name accounts by it. */

@@ -1,6 +1,7 @@
 /** Gitea's rules for logins of users and organizations and for e-mail addresses. */
+import { FIRST_ADMIN } from '../../projections/accounts.ts'
 
-const MAX_LOGIN = 40
+export const MAX_LOGIN = 40
 const MAX_EMAIL = 254
 
 /** Names that are paths of this server, or of Gitea, which a client may take this server for. */
@@ -48,9 +49,6 @@ const RESERVED = new Set([
 
 /** Endings that mean a feed, a key file or a clone URL after `/{login}`. */
 const RESERVED_ENDINGS = ['.git', '.wiki', '.keys', '.gpg', '.rss', '.atom', '.png']
-
-/** The login of the site admin that the first start creates. Nobody else can have it. */
-export const FIRST_ADMIN = 'admin'
 
 /** What is wrong with a login; undefined when it is valid. */
 export function loginProblem(login: string, siteAdmin = false): string | undefined {

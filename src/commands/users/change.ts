@@ -6,6 +6,7 @@ import { Refused, refuse } from '../../refusal.ts'
 import { noteAccountChange } from '../../rights/newest-accounts.ts'
 import { hashPassword } from '../../rights/passwords.ts'
 import { forgetPassword, keepPassword } from '../../rights/secrets.ts'
+import { endSessions } from '../../rights/session-store.ts'
 import type { Services } from '../../services.ts'
 import { takeName } from '../accounts/claims.ts'
 import { users } from '../aggregates.ts'
@@ -70,6 +71,10 @@ async function changeNow(
     const after = await users.change(stores, context, id, 'edit user', (state) =>
       decideEditUser(state, changes, facts),
     )
+    // What ends a sign-in now must not come back with the account.
+    if (password !== undefined || changes.active === false || changes.prohibitLogin === true) {
+      await endSessions(secrets, id)
+    }
     noteAccountChange(events, id, context.written)
     if (after.status !== 'existing') return
     // The hash before the present one is kept: a backup whose copy of the log is a moment older than its copy of the

@@ -7,6 +7,7 @@ import { noteAccountChange } from '../../rights/newest-accounts.ts'
 import { siteAdmin } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { forgetPassword, forgetToken } from '../../rights/secrets.ts'
+import { endSessions } from '../../rights/session-store.ts'
 import type { Services } from '../../services.ts'
 import { UsernameParams, userNamed } from '../../wire/users.ts'
 import { whileDeleting } from '../accounts/deletion.ts'
@@ -46,6 +47,7 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
   })
   noteAccountChange(events, id, context.written)
   await releaseClaim(events, context, claimKeys.email(settings.email), userStream(id))
+  await endSessions(secrets, id)
   for (const tokenId of tokens.keys()) await forgetToken(secrets, tokenId)
   for (const passwordId of passwordIds) await forgetPassword(secrets, id, passwordId)
 }

@@ -51,15 +51,20 @@ function newToken(context: CommandContext, tokenId: number): { token: string; la
  * The text of a token is never stored, so a retry with the same Idempotency-Key cannot answer with it again. The
  * answer is a new secret of the same token, with the same last eight digits, which the event has. The first secret,
  * whose answer was lost, becomes invalid.
+ *
+ * @throws Refused (invalid, unprocessable) for unknown scopes or none, and for a bad or taken name
  */
-async function createToken(
+export async function createToken(
   services: Services,
   context: CommandContext,
-  owner: AccountDocument,
-  name: string,
-  scopes: string[],
+  owner: Pick<AccountDocument, 'id'>,
+  wanted: { name: string; scopes: readonly string[] },
 ): Promise<{ made: Token; token: string }> {
   const { events, secrets } = services
+  const { name } = wanted
+  const problem = textProblem(name)
+  if (problem !== undefined) throw new Refused(refuse.unprocessable(`name: ${problem}`))
+  const scopes = requireScopes(wanted.scopes)
   const tokenId = await takeNumber(events, context, idsStream('token'))
   const { token, lastEight } = newToken(context, tokenId)
   const made: Token = { id: tokenId, name, lastEight, scopes }
@@ -80,6 +85,20 @@ async function createToken(
   return { made, token }
 }
 
+/** Deletes the token with that id or name. It is over when this resolves. @throws Refused (not found) */
+export async function deleteToken(
+  services: Services,
+  context: CommandContext,
+  owner: Pick<AccountDocument, 'id'>,
+  idOrName: string,
+): Promise<void> {
+  const token = tokenCalled(await users.load(services, owner.id), idOrName)
+  if (token === undefined) throw new Refused(refuse.notFound('access token not found'))
+  await users.change(services, context, owner.id, 'delete token', (user) => decideDeleteToken(user, token.id))
+  await forgetToken(services.secrets, token.id)
+  noteAccountChange(services.events, owner.id, context.written)
+}
+
 export const tokenRoutes: Routes = (services) => async (app) => {
   app.post(
     '/users/:username/tokens',
@@ -91,10 +110,8 @@ export const tokenRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const owner = await tokenOwner(services, request, request.params.username)
       const { name, scopes = [] } = request.body
-      const problem = textProblem(name)
-      if (problem !== undefined) throw new Refused(refuse.unprocessable(`name: ${problem}`))
       const context = commandContext(request)
-      const { made, token } = await createToken(services, context, owner, name, requireScopes(scopes))
+      const { made, token } = await createToken(services, context, owner, { name, scopes })
       await settled(services, context, reply)
       return reply.code(201).send(accessTokenWire(made, token))
     },
@@ -109,13 +126,7 @@ export const tokenRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const owner = await tokenOwner(services, request, request.params.username)
       const context = commandContext(request)
-      const token = tokenCalled(await users.load(services, owner.id), request.params.token)
-      if (token === undefined) throw new Refused(refuse.notFound('access token not found'))
-      await users.change(services, context, owner.id, 'delete token', (user) =>
-        decideDeleteToken(user, token.id),
-      )
-      await forgetToken(services.secrets, token.id)
-      noteAccountChange(services.events, owner.id, context.written)
+      await deleteToken(services, context, owner, request.params.token)
       await settled(services, context, reply)
       return reply.code(204).send(null)
     },

@@ -1,7 +1,7 @@
 /** The user aggregate, with its access tokens. Pure. */
 import type { AccountRef, UserEvent, UserSettings } from '../../events/domain-events.ts'
 import type { EventOf } from '../../events/handlers.ts'
-import { type Refusal, refuse } from '../../refusal.ts'
+import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { emailProblem, loginProblem, textProblem, websiteProblem } from '../accounts/names.ts'
 import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
@@ -22,7 +22,12 @@ export type UserState =
       /** The ids of the last passwords, the present one last; null is the first password. At most three. */
       passwordIds: readonly (string | null)[]
       tokens: ReadonlyMap<number, Token>
+      /** Who signs in to it by OpenID Connect. */
+      identities: readonly Identity[]
     }
+
+/** A person, as a provider of OpenID Connect names it for ever. */
+export type Identity = Omit<EventOf<'IdentityLinked'>['data'], 'user'>
 
 const NEW_USER: UserSettings = {
   email: '',
@@ -47,6 +52,7 @@ export const userDecider: Decider<UserState, UserEvent> = deciderOf({
       settings: { ...NEW_USER, email, fullName, siteAdmin },
       passwordIds: [null],
       tokens: new Map(),
+      identities: [],
     }),
     UserDeleted: (_, { data: { user } }) => ({ status: 'deleted', user }),
   },
@@ -56,6 +62,9 @@ export const userDecider: Decider<UserState, UserEvent> = deciderOf({
     PasswordChanged: ({ settings, passwordIds }, { data: { passwordId, mustChangePassword } }) => ({
       settings: { ...settings, mustChangePassword },
       passwordIds: [...passwordIds, passwordId].slice(-3),
+    }),
+    IdentityLinked: ({ identities }, { data: { issuer, subject } }) => ({
+      identities: [...identities, { issuer, subject }],
     }),
     TokenCreated: (state, { data: { tokenId: id, name, lastEight, scopes } }) => ({
       tokens: new Map(state.tokens).set(id, { id, name, lastEight, scopes }),
@@ -170,6 +179,35 @@ const NO_USER = refuse.notFound('user not found')
 const LAST_ADMIN = refuse.unprocessable(
   'the server needs a site admin who can sign in; make another one first',
 )
+
+/** Whether this person signs in to the account. */
+export function isLinked(state: UserState, { issuer, subject }: Identity): boolean {
+  return (
+    state.status === 'existing' &&
+    state.identities.some((one) => one.issuer === issuer && one.subject === subject)
+  )
+}
+
+/** Lets a person at a provider sign in to the account. */
+export function decideLinkIdentity(state: UserState, identity: Identity): Decision<UserEvent> {
+  if (state.status !== 'existing') return NO_USER
+  if (isLinked(state, identity)) return []
+  const { issuer, subject } = identity
+  return [{ type: 'IdentityLinked', data: { user: state.user, issuer, subject } }]
+}
+
+/** Creates a user who signs in as this person at a provider, and has no password. */
+export function decideCreateLinkedUser(
+  state: UserState,
+  id: number,
+  details: UserDetails,
+  { issuer, subject }: Identity,
+): Decision<UserEvent> {
+  const created = decideCreateUser(state, id, details)
+  if (isRefusal(created)) return created
+  const user = { id, login: details.login }
+  return [...created, { type: 'IdentityLinked', data: { user, issuer, subject } }]
+}
 
 /** Creates a token. The tokens of a user have different names, since the user finds them by name. */
 export function decideCreateToken(state: UserState, token: Token): Decision<UserEvent> {

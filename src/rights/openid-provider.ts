@@ -1,0 +1,187 @@
+/** The provider of OpenID Connect: where a browser is sent to sign in, and who came back. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Configuration } from 'openid-client'
+import type { Config } from '../config.ts'
+import { Refused, refuse } from '../refusal.ts'
+
+/** What the provider must answer with, so that the answer is for this browser and this sign-in. */
+export interface Checks {
+  state: string
+  nonce: string
+  verifier: string
+}
+
+/** Who signed in at the provider. Empty texts are claims that it did not send. */
+export interface Person {
+  /** Issuer and subject together name the person for ever. All else may change. */
+  issuer: string
+  subject: string
+  login: string
+  email: string
+  emailVerified: boolean
+  fullName: string
+  /** Undefined when the provider does not say which groups the person has. */
+  groups: ReadonlySet<string> | undefined
+}
+
+export interface OpenIdProvider {
+  /** Where the browser goes. @throws Refused (unavailable) while the provider is away */
+  begin(redirectUri: string): Promise<{ url: string; checks: Checks }>
+  /**
+   * Exchanges the code in the URL to which the browser came back.
+   * @throws Refused (invalid) when the provider does not accept it or its answer is for another sign-in, (unavailable)
+   *   while the provider is away
+   */
+  finish(callback: URL, checks: Checks): Promise<Person>
+}
+
+/** How long each call to the provider may take, in seconds. */
+const TIMEOUT_S = 10
+/** How long its metadata are taken to be right. */
+const FRESH_MS = 3_600_000
+
+type Settings = Pick<
+  Config,
+  'oidcIssuer' | 'oidcClientId' | 'oidcClientSecret' | 'oidcScopes' | 'oidcLoginClaim' | 'oidcGroupsClaim'
+>
+
+/** Undefined when no provider is set. Nothing is asked of it before the first sign-in, so the start does not need it. */
+export function createOpenIdProvider(settings: Settings, log: FastifyBaseLogger): OpenIdProvider | undefined {
+  const { oidcIssuer, oidcClientId, oidcClientSecret, oidcScopes } = settings
+  if (oidcIssuer === undefined || oidcClientId === undefined || oidcClientSecret === undefined)
+    return undefined
+  const issuer = new URL(oidcIssuer)
+  let known: { configuration: Promise<Configuration>; at: number } | undefined
+  let isAway = false
+
+  async function discover(): Promise<Configuration> {
+    const client = await import('openid-client')
+    const execute = [client.enableNonRepudiationChecks]
+    if (issuer.protocol === 'http:') execute.push(client.allowInsecureRequests)
+    return client.discovery(issuer, oidcClientId ?? '', oidcClientSecret, undefined, {
+      execute,
+      timeout: TIMEOUT_S,
+    })
+  }
+
+  /** All that ask at the same time share one question. A failure is forgotten, so the next sign-in asks again. */
+  function configured(): Promise<Configuration> {
+    if (known !== undefined && Date.now() - known.at < FRESH_MS) return known.configuration
+    const mine = { configuration: discover(), at: Date.now() }
+    known = mine
+    mine.configuration.catch(() => {
+      if (known === mine) known = undefined
+    })
+    return mine.configuration
+  }
+
+  /** One line for each outage and each recovery. */
+  async function asking<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      const answer = await work()
+      if (isAway) log.info({ issuer: issuer.href }, 'the OpenID Connect provider answers again')
+      isAway = false
+      return answer
+    } catch (error) {
+      const refusal = await refusalOf(error)
+      if (refusal.refused !== 'unavailable') throw new Refused(refusal)
+      if (!isAway) log.warn({ err: error, issuer: issuer.href }, 'no sign-in by OpenID Connect for now')
+      isAway = true
+      throw new Refused(refusal)
+    }
+  }
+
+  return {
+    begin: (redirectUri) =>
+      asking(async () => {
+        const configuration = await configured()
+        const client = await import('openid-client')
+        const checks = {
+          state: client.randomState(),
+          nonce: client.randomNonce(),
+          verifier: client.randomPKCECodeVerifier(),
+        }
+        const url = client.buildAuthorizationUrl(configuration, {
+          redirect_uri: redirectUri,
+          scope: oidcScopes,
+          state: checks.state,
+          nonce: checks.nonce,
+          code_challenge: await client.calculatePKCECodeChallenge(checks.verifier),
+          code_challenge_method: 'S256',
+        })
+        return { url: url.href, checks }
+      }),
+    finish: (callback, checks) =>
+      asking(async () => {
+        const configuration = await configured()
+        requireOwn(callback, configuration.serverMetadata())
+        const client = await import('openid-client')
+        const tokens = await client.authorizationCodeGrant(configuration, callback, {
+          expectedState: checks.state,
+          expectedNonce: checks.nonce,
+          pkceCodeVerifier: checks.verifier,
+          idTokenExpected: true,
+        })
+        const claims = tokens.claims()
+        if (claims === undefined) throw new Refused(refuse.invalid('the provider sent no ID token'))
+        const hasMore = configuration.serverMetadata().userinfo_endpoint !== undefined
+        const more = hasMore ? await client.fetchUserInfo(configuration, tokens.access_token, claims.sub) : {}
+        // The ID token is signed for this server, so it says who it is.
+        return personIn({ ...claims, ...more, iss: claims.iss, sub: claims.sub }, settings)
+      }),
+  }
+}
+
+/** Providers that name themselves in the URL keep answers of others out. @throws Refused (invalid) */
+function requireOwn(callback: URL, metadata: ReturnType<Configuration['serverMetadata']>): void {
+  const named = callback.searchParams.get('iss')
+  const isNamed = metadata.authorization_response_iss_parameter_supported === true || named !== null
+  if (isNamed && named !== metadata.issuer) {
+    throw new Refused(refuse.invalid('this answer is not from the provider of this server: begin again'))
+  }
+}
+
+async function refusalOf(error: unknown) {
+  if (error instanceof Refused) return error.refusal
+  const { ClientError, ResponseBodyError, AuthorizationResponseError } = await import('openid-client')
+  if (error instanceof AuthorizationResponseError) return refuse.invalid('the provider did not sign you in')
+  if (error instanceof ResponseBodyError && error.error === 'invalid_grant') {
+    return refuse.invalid('this sign-in was used already or took too long: begin again')
+  }
+  if (error instanceof ClientError && FOR_OTHERS.has(error.code ?? '')) {
+    return refuse.invalid("the provider's answer is not for this sign-in: begin again")
+  }
+  return refuse.unavailable('the provider that signs people in does not answer as it should; try again later')
+}
+
+/** The codes of errors about whom an ID token is for and when it ends. */
+const FOR_OTHERS: ReadonlySet<string> = new Set([
+  'OAUTH_JWT_CLAIM_COMPARISON_FAILED',
+  'OAUTH_JWT_TIMESTAMP_CHECK_FAILED',
+])
+
+/** The person in the claims. A claim of another type than it should have counts as missing. */
+export function personIn(
+  claims: Readonly<Record<string, unknown>> & { iss: string; sub: string },
+  { oidcLoginClaim, oidcGroupsClaim }: Pick<Settings, 'oidcLoginClaim' | 'oidcGroupsClaim'>,
+): Person {
+  const text = (name: string) => (typeof claims[name] === 'string' ? claims[name] : '')
+  return {
+    issuer: claims.iss,
+    subject: claims.sub,
+    login: text(oidcLoginClaim),
+    email: text('email'),
+    // Some providers send it as a text.
+    emailVerified: claims.email_verified === true || claims.email_verified === 'true',
+    fullName: text('name'),
+    groups: groupsIn(claims, oidcGroupsClaim),
+  }
+}
+
+function groupsIn(claims: Readonly<Record<string, unknown>>, name: string): ReadonlySet<string> | undefined {
+  const { [name]: groups, _claim_names: elsewhere } = claims
+  // A person with very many groups: the claim is then a reference.
+  if (typeof elsewhere === 'object' && elsewhere !== null && name in elsewhere) return undefined
+  const list: unknown[] = Array.isArray(groups) ? groups : [groups]
+  return new Set(list.filter((group) => typeof group === 'string'))
+}
