@@ -19,10 +19,10 @@ export interface Hashing {
  */
 const THREAD = `
   const { scryptSync } = require('node:crypto')
-  const { setPriority } = require('node:os')
+  const { getPriority, setPriority } = require('node:os')
   const { parentPort } = require('node:worker_threads')
-  const LOW = 10
-  try { if (process.platform === 'linux') setPriority(LOW) } catch {}
+  const LOWER = 10
+  try { if (process.platform === 'linux') setPriority(Math.min(19, getPriority() + LOWER)) } catch {}
   parentPort.on('message', ({ id, password, salt, length, options }) => {
     try {
       parentPort.postMessage({ id, hash: scryptSync(password, salt, length, options) })

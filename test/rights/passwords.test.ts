@@ -1,3 +1,5 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { getPriority } from 'node:os'
 import t from 'tap'
 import { DUMMY_HASH, hashPassword, isPassword, isWeaker } from '../../src/rights/passwords.ts'
 
@@ -52,4 +54,18 @@ t.test('too many simultaneous passwords are refused before hashing', async (t) =
     false,
     'afterwards passwords are hashed again',
   )
+})
+
+const elsewhere = process.platform !== 'linux' && 'only Linux has priorities of threads'
+
+t.test('passwords are hashed in a thread that gives way to the others', { skip: elsewhere }, async (t) => {
+  await hashPassword('a long password')
+  const niceOf = async (thread: string) => {
+    const stat = await readFile(`/proc/self/task/${thread}/stat`, 'latin1')
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16])
+  }
+  const own = getPriority()
+  const others = await Promise.all((await readdir('/proc/self/task')).map(niceOf))
+  t.equal(Math.max(...others), Math.min(19, own + 10), `${others}`)
+  t.equal(await niceOf(`${process.pid}`), own)
 })
