@@ -14,6 +14,7 @@ import { measureIssues } from './issues.ts'
 import { measureLog } from './log.ts'
 import { measureNodes } from './nodes.ts'
 import { measureReads } from './reads.ts'
+import { measureSealing } from './sealing.ts'
 import type { ServerReady } from './server-process.ts'
 import { printTable, type Row } from './table.ts'
 import { measureUpgrade } from './upgrade.ts'
@@ -130,7 +131,10 @@ async function run(sizes: Sizes): Promise<Row[]> {
 async function measurePulls(dataDir: string, sizes: Sizes): Promise<Row[]> {
   const rows: Row[] = []
   const { environment, admin, logRows } = await measureLog(dataDir, sizes, wanted)
-  if (wanted.includes('log')) rows.push(...logRows)
+  if (wanted.includes('log')) {
+    const sealing = await mkdtemp(join(dataDir, '..', 'sealing-'))
+    rows.push(...logRows, ...(await measureSealing(sealing, sizes.small, sizes.rounds)))
+  }
 
   const server = await startChild<ServerReady>('server', environment)
   await server.ask({ what: 'recovered' })

@@ -192,6 +192,17 @@ const cases: [TimelineEvent, string][] = [
     { type: 'DependencyRemoved', data: { ...own, dependency: { repoId: 2, index: 3 } } },
     'made it no longer depend on #3 of another repository',
   ],
+  [
+    {
+      type: 'TextsErased',
+      data: { ...own, commentId: null, comments: [], files: [], by: ann, at: '2026-01-01T00:00:00.000Z' },
+    },
+    'erased all texts',
+  ],
+  [
+    { type: 'ErasureFinished', data: { ...own, upTo: 1, texts: 2, files: 1 } },
+    'destroyed the keys of 2 texts and removed 1 file',
+  ],
   [{ type: 'CommentAdded', data: { ...own, commentId: 1, author: ann, body: '<i>' } }, 'commented'],
   [{ type: 'CommentEdited', data: { ...own, commentId: 1, body: 'x' } }, 'edited a comment'],
   [{ type: 'CommentDeleted', data: { ...own, commentId: 1 } }, 'deleted a comment'],
