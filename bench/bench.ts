@@ -30,8 +30,8 @@ const GROUPS = [
   'upgrade',
   'memory',
   'issues',
-  'history',
   'clones',
+  'history',
   'eventstore',
 ] as const
 export type Group = (typeof GROUPS)[number]
