@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startChild } from './child.ts'
+import { measureClones } from './clones.ts'
 import { measureEventStore } from './eventstore.ts'
 import { measureHistory } from './history.ts'
 import { measureIssues } from './issues.ts'
@@ -30,12 +31,13 @@ const GROUPS = [
   'upgrade',
   'memory',
   'issues',
+  'clones',
   'history',
   'eventstore',
 ] as const
 export type Group = (typeof GROUPS)[number]
 /** The groups that have logs of their own. The others share one. */
-const OWN_LOG: ReadonlySet<Group> = new Set(['issues', 'history', 'eventstore'])
+const OWN_LOG: ReadonlySet<Group> = new Set(['issues', 'history', 'clones', 'eventstore'])
 
 /** The amounts of data and work. */
 export interface Sizes {
@@ -59,6 +61,8 @@ export interface Sizes {
   issuesToOpen: number
   /** Events of the pull request whose history is read and replayed. */
   historyEvents: number
+  /** Pushes of the repository that is cloned. */
+  pushes: number
 }
 
 const FULL: Sizes = {
@@ -74,6 +78,7 @@ const FULL: Sizes = {
   repositories: 1000,
   issuesToOpen: 12_000,
   historyEvents: 10_000,
+  pushes: 20_000,
 }
 const QUICK: Sizes = {
   small: 200,
@@ -88,6 +93,7 @@ const QUICK: Sizes = {
   repositories: 100,
   issuesToOpen: 6000,
   historyEvents: 10_000,
+  pushes: 3000,
 }
 
 const { values: options } = parseArgs({
@@ -119,6 +125,7 @@ async function run(sizes: Sizes): Promise<Row[]> {
       rows.push(...(await measurePulls(join(directory, 'pulls'), sizes)))
     if (wanted.includes('issues')) rows.push(...(await measureIssues(join(directory, 'issues'), sizes)))
     if (wanted.includes('history')) rows.push(...(await measureHistory(join(directory, 'history'), sizes)))
+    if (wanted.includes('clones')) rows.push(...(await measureClones(join(directory, 'clones'), sizes)))
     if (wanted.includes('eventstore'))
       rows.push(...(await measureEventStore(join(directory, 'eventstore'), sizes)))
     return rows

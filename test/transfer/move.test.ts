@@ -34,7 +34,9 @@ async function answersOf(server: TestServer): Promise<Map<string, unknown>> {
   for (const path of PATHS) {
     const answer = await server.fetch('alice', path)
     if (!answer.ok) throw new Error(`${path}: ${answer.status}`)
-    answers.set(path, JSON.parse((await answer.text()).replaceAll(server.url, 'https://git.example.org')))
+    const text = (await answer.text()).replaceAll(server.url, 'https://git.example.org')
+    // What a repository takes on disk is a fact of each installation's files, and is measured in the background.
+    answers.set(path, JSON.parse(text.replace(/("avatar_url":"","size":)\d+/g, '$1 0')))
   }
   return answers
 }
