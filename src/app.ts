@@ -50,6 +50,7 @@ import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests
 import { joinIfNeeded } from './nodes/nodes.ts'
 import type { Metrics } from './observe/metrics.ts'
 import { metricsRoute } from './observe/metrics-route.ts'
+import { requestLog } from './observe/request-log.ts'
 import { observeRequests } from './observe/requests.ts'
 import { createScrape, type Scrape, type Sources } from './observe/scrape.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
@@ -181,7 +182,7 @@ export async function buildApp(
   const isProxy = config.trustProxy && addressesIn(config.trustProxy)
   const app = Fastify({
     loggerInstance: services.log,
-    // Fastify logs two lines per request. The onResponse hook below logs one, at the level debug.
+    // Fastify logs two lines per request, the second only when all of the answer was taken. `requestLog` writes one.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: config.maxBodyBytes,
     trustProxy: isProxy ?? false,
@@ -195,7 +196,10 @@ export async function buildApp(
     },
     // No coercion: "1" is not 1. Unknown fields are ignored, as in Gitea.
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: false } },
-    clientErrorHandler: refuseUnreadable(docsUrl, (status) => metrics.unreadable(status)),
+    clientErrorHandler: refuseUnreadable(docsUrl, (status, ip) => {
+      metrics.unreadable(status)
+      services.log.info({ status, ip }, 'a request could not be read')
+    }),
     // Errors before a route is found, such as a path that can't be decoded.
     frameworkErrors: (error, request, reply) => {
       observe(request, reply)
@@ -213,9 +217,12 @@ export async function buildApp(
   app.setSerializerCompiler(() => jsonAnswer)
 
   const { metrics } = observed
-  const observe = observeRequests(app, ({ method, route, status, aborted, ms }) =>
-    metrics.request(method, route, aborted ? 'aborted' : `${status}`, ms),
-  )
+  const logRequest = requestLog(services.log)
+  const observe = observeRequests(app, (ended) => {
+    const { method, route, status, aborted, ms } = ended
+    metrics.request(method, route, aborted ? 'aborted' : `${status}`, ms)
+    logRequest(ended)
+  })
   ignoreExpectations(app)
   const clients = { all: config.maxConnections, perNetwork: config.maxConnectionsPerAddress }
   const connections = limitConnections(app, clients, isProxy ?? (() => false), leaving)
@@ -246,13 +253,6 @@ export async function buildApp(
   })
   refuseCrossSite(app, services.publicUrl)
   parseJsonBodies(app)
-  if (config.logLevel === 'debug' || config.logLevel === 'trace') {
-    app.addHook('onResponse', (request, reply, done) => {
-      const { method, url } = request
-      request.log.debug({ method, url, status: reply.statusCode, ms: reply.elapsedTime }, 'request')
-      done()
-    })
-  }
   await app.register(swagger, {
     openapi: {
       info: { title: 'Mergelog', version: '1', description: 'Gitea-compatible API of Mergelog' },

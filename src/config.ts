@@ -11,6 +11,7 @@ import {
   host,
   type Kind,
   LOG_LEVELS,
+  logFormat,
   logLevel,
   MAX_NODE_NAME,
   mongodbUrl,
@@ -94,6 +95,10 @@ const table = {
   logLevel: setting('LOG_LEVEL', logLevel, {
     default: 'info',
     meaning: `One of \`${LOG_LEVELS.join('`, `')}\``,
+  }),
+  logFormat: setting('LOG_FORMAT', logFormat, {
+    meaning:
+      '`json` (a line of JSON each, and nothing else in the output) or `pretty`; if unset, `pretty` on a terminal, else JSON',
   }),
   signingKey: setting('SIGNING_KEY', file, {
     meaning: 'Private SSH key (a file) that signs the commits of merges; they are unsigned if unset',

@@ -23,6 +23,7 @@ import { signingKeyProblem } from './git/signatures.ts'
 import { createMetrics } from './observe/metrics.ts'
 import { startMetricsServer } from './observe/metrics-route.ts'
 import { observedLog } from './observe/observed-log.ts'
+import { hasInfo, rounded } from './observe/request-log.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
 import { headBranches } from './processes/head-branches.ts'
@@ -212,9 +213,14 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     answers: upgrade,
     ready: () => !leaving.signal.aborted && upgrade.ready(),
     log,
-    observe(method) {
+    observe(method, call) {
       const begun = performance.now()
-      return (code) => metrics.call(method, status[code], performance.now() - begun)
+      return (code) => {
+        const ms = performance.now() - begun
+        metrics.call(method, status[code], ms)
+        if (hasInfo(log))
+          log.info({ method, code: status[code], ms: rounded(ms), peer: call.getPeer() }, 'gRPC call')
+      }
     },
   })
   const metricsServer = await startMetricsServer(config, () => scrape)

@@ -51,6 +51,15 @@ const cases: Record<SettingName, Case> = {
       ['größe', /must be 1 to 64 letters/],
     ],
   },
+  LOG_FORMAT: {
+    key: 'logFormat',
+    unset: undefined,
+    valid: [
+      ['json', 'json'],
+      ['pretty', 'pretty'],
+    ],
+    invalid: [['JSON', /must be one of json, pretty/]],
+  },
   METRICS_TOKEN: {
     key: 'metricsToken',
     unset: undefined,
