@@ -53,6 +53,7 @@ import { metricsRoute } from './observe/metrics-route.ts'
 import { requestLog } from './observe/request-log.ts'
 import { observeRequests } from './observe/requests.ts'
 import { createScrape, type Scrape, type Sources } from './observe/scrape.ts'
+import type { Tracing } from './observe/tracing.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
@@ -175,6 +176,7 @@ export async function buildApp(
   leaving: AbortSignal,
   observed: { metrics: Metrics } & Pick<Sources, 'processes' | 'isRecovered'> & {
       grpcConnections: () => number
+      tracing?: Tracing | undefined
     },
 ): Promise<{ app: FastifyInstance; scrape: Scrape }> {
   const { config } = services
@@ -216,13 +218,20 @@ export async function buildApp(
   // compiled from the schemas, and compiling them would take a third of the start.
   app.setSerializerCompiler(() => jsonAnswer)
 
-  const { metrics } = observed
+  const { metrics, tracing } = observed
   const logRequest = requestLog(services.log)
   const observe = observeRequests(app, (ended) => {
     const { method, route, status, aborted, ms } = ended
     metrics.request(method, route, aborted ? 'aborted' : `${status}`, ms)
     logRequest(ended)
+    tracing?.end(ended)
   })
+  if (tracing !== undefined) {
+    app.addHook('onRequest', (request, _reply, done) => {
+      request.traceId = tracing.begin(request)
+      done()
+    })
+  }
   ignoreExpectations(app)
   const clients = { all: config.maxConnections, perNetwork: config.maxConnectionsPerAddress }
   const connections = limitConnections(app, clients, isProxy ?? (() => false), leaving)
@@ -230,9 +239,10 @@ export async function buildApp(
   const bytes = { all: config.maxUnreadBytes, perNetwork: config.maxUnreadBytes / 4 }
   const unreadBytes = limitUnreadAnswers(app, { ...bytes, timeoutMs: config.unreadTimeoutMs })
   const arriving = limitBodies(app, { ...bytes, timeoutMs: config.requestTimeoutMs })
-  const { grpcConnections, ...ofServer } = observed
+  const { grpcConnections, processes, isRecovered } = observed
   const scrape = createScrape(metrics, {
-    ...ofServer,
+    processes,
+    isRecovered,
     services,
     arriving,
     unreadBytes,
@@ -251,6 +261,11 @@ export async function buildApp(
     if (services.nodes.isMember() || OF_THE_NODE.has(request.routeOptions.url ?? '')) done()
     else joinIfNeeded(services.nodes).then(() => done(), done)
   })
+  if (tracing !== undefined) {
+    // Not before: a request may have been held, and whoever let it go on is in another trace. A body comes from elsewhere, too.
+    app.addHook('onRequest', (request, _reply, done) => tracing.enter(request, done))
+    app.addHook('preValidation', (request, _reply, done) => tracing.enter(request, done))
+  }
   refuseCrossSite(app, services.publicUrl)
   parseJsonBodies(app)
   await app.register(swagger, {

@@ -100,6 +100,9 @@ const table = {
     meaning:
       '`json` (a line of JSON each, and nothing else in the output) or `pretty`; if unset, `pretty` on a terminal, else JSON',
   }),
+  otlpEndpoint: setting('OTEL_EXPORTER_OTLP_ENDPOINT', webUrl, {
+    meaning: 'Collector of OpenTelemetry that gets traces, as `http://localhost:4318`; no traces if unset',
+  }),
   signingKey: setting('SIGNING_KEY', file, {
     meaning: 'Private SSH key (a file) that signs the commits of merges; they are unsigned if unset',
   }),

@@ -24,11 +24,13 @@ import { createMetrics } from './observe/metrics.ts'
 import { startMetricsServer } from './observe/metrics-route.ts'
 import { observedLog } from './observe/observed-log.ts'
 import { hasInfo, rounded } from './observe/request-log.ts'
+import { tracedLog } from './observe/traced-log.ts'
+import type { Tracing } from './observe/tracing.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
 import { headBranches } from './processes/head-branches.ts'
 import { ownerVisibility } from './processes/owner-visibility.ts'
-import { createProcessRunner } from './processes/process-manager.ts'
+import { createProcessRunner, type ProcessManager } from './processes/process-manager.ts'
 import { pullHeads } from './processes/pull-heads.ts'
 import { finishDeletions, recoverMerges, recoverPushes, takeOverTurn } from './processes/recovery.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
@@ -73,6 +75,13 @@ const connectionLimits = ({ maxConnections, maxConnectionsPerAddress, trustProxy
   isProxy: addressesIn(trustProxy) ?? (() => false),
 })
 
+/** Loads OpenTelemetry only when traces are wanted: it is not small. */
+async function tracingOf({ otlpEndpoint: endpoint, nodeName: node }: Config): Promise<Tracing | undefined> {
+  if (endpoint === undefined) return undefined
+  const { openTracing } = await import('./observe/tracing.ts')
+  return openTracing({ endpoint, node })
+}
+
 /** Reads the end of the log at start, so that damage doesn't surface in a request. @throws BrokenEvent, BrokenFile */
 async function requireReadableEnd(events: EventStore): Promise<void> {
   for await (const _ of events.readAll({ direction: 'backwards', maxCount: 1000 }));
@@ -115,7 +124,11 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   // Each rebuilt model waits with a listener to be freed. Without this, Node would warn about a leak.
   setMaxListeners(0, signal)
   const metrics = createMetrics({ node: config.nodeName, isDense: config.eventStoreUrl === undefined })
-  const events = observedLog(await openEvents(config), metrics)
+  // Before the stores are opened: their drivers tell of what they do only when somebody listens.
+  const tracing = await tracingOf(config)
+  const observed = observedLog(await openEvents(config), metrics)
+  const system = config.eventStoreUrl === undefined ? 'sqlite' : 'eventstoredb'
+  const events = tracing === undefined ? observed : tracedLog(observed, tracing, system)
   if (config.eventStoreUrl === undefined) await requireReadableEnd(events)
   let isRecovered = false
   const {
@@ -143,7 +156,8 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   }
   const around: AroundBatch = async (batch, work) => {
     const begun = performance.now()
-    await work()
+    const ids = batch.map(({ metadata }) => metadata.correlationId)
+    await (tracing === undefined ? work() : tracing.following('projector batch', ids, work))
     metrics.projected(batch, performance.now() - begun)
   }
   const sharing = { membership: nodes, forget }
@@ -181,8 +195,18 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }
+  const traced = (manager: ProcessManager): ProcessManager =>
+    tracing === undefined
+      ? manager
+      : {
+          ...manager,
+          react: (event, context) =>
+            tracing.following(`process ${manager.name}`, [context.correlationId], () =>
+              manager.react(event, context),
+            ),
+        }
   const processes = [pullHeads, scheduledMerges, headBranches, attachmentRemoval, ownerVisibility].map(
-    (manager) => createProcessRunner(log, events, readStore, projector, manager(services), nodes),
+    (manager) => createProcessRunner(log, events, readStore, projector, traced(manager(services)), nodes),
   )
 
   await secrets.prepare(secretCollections)
@@ -198,6 +222,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   })
   const { app, scrape } = await buildApp(services, upgrade, openRequests, state, leaving.signal, {
     metrics,
+    tracing,
     processes,
     isRecovered: () => isRecovered,
     grpcConnections: () => grpc.connections(),
@@ -215,9 +240,11 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     log,
     observe(method, call) {
       const begun = performance.now()
+      const endSpan = tracing?.call(method, call.metadata.get('traceparent')[0]?.toString())
       return (code) => {
         const ms = performance.now() - begun
         metrics.call(method, status[code], ms)
+        endSpan?.(status[code])
         if (hasInfo(log))
           log.info({ method, code: status[code], ms: rounded(ms), peer: call.getPeer() }, 'gRPC call')
       }
@@ -308,6 +335,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     await objectReaders.close(gitDir)
     await Promise.all([events.close(), readStore.close(), secrets.close()])
     metrics.close()
+    await tracing?.close()
     unlock()
   }
 }
