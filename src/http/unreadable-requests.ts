@@ -25,7 +25,10 @@ const PROBLEMS: ReadonlyMap<string, Problem> = new Map([
 const MALFORMED: Problem = { status: 400, message: 'the request is not valid HTTP' }
 
 /** Answers a request that cannot be read, and ends its connection. `docsUrl`: of the API documentation. `refused` hears of each. */
-export function refuseUnreadable(docsUrl: () => string, refused: (status: number, ip: string) => void = () => {}) {
+export function refuseUnreadable(
+  docsUrl: () => string,
+  refused: (status: number, ip: string) => void = () => {},
+) {
   return (error: Error & { code?: string }, socket: Socket): void => {
     if (error.code === 'ECONNRESET' || socket.destroyed) return
     const { status, limit, message } = PROBLEMS.get(error.code ?? '') ?? MALFORMED
