@@ -56,8 +56,10 @@ import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests
 import { joinIfNeeded } from './nodes/nodes.ts'
 import type { Metrics } from './observe/metrics.ts'
 import { metricsRoute } from './observe/metrics-route.ts'
+import { requestLog } from './observe/request-log.ts'
 import { observeRequests } from './observe/requests.ts'
 import { createScrape, type Scrape, type Sources } from './observe/scrape.ts'
+import type { Tracing } from './observe/tracing.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
@@ -194,6 +196,7 @@ export async function buildApp(
   leaving: AbortSignal,
   observed: { metrics: Metrics } & Pick<Sources, 'processes' | 'isRecovered'> & {
       grpcConnections: () => number
+      tracing?: Tracing | undefined
     },
   certificate?: Certificate,
 ): Promise<{ app: FastifyInstance; scrape: Scrape }> {
@@ -202,7 +205,7 @@ export async function buildApp(
   const isProxy = config.trustProxy && addressesIn(config.trustProxy)
   const app = Fastify({
     loggerInstance: services.log,
-    // Fastify logs two lines per request. The onResponse hook below logs one, at the level debug.
+    // Fastify logs two lines per request, the second only when all of the answer was taken. `requestLog` writes one.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: config.maxBodyBytes,
     trustProxy: isProxy ?? false,
@@ -219,7 +222,10 @@ export async function buildApp(
     },
     // No coercion: "1" is not 1. Unknown fields are ignored, as in Gitea.
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: false } },
-    clientErrorHandler: refuseUnreadable(docsUrl, (status) => metrics.unreadable(status)),
+    clientErrorHandler: refuseUnreadable(docsUrl, (status, ip) => {
+      metrics.unreadable(status)
+      services.log.info({ status, ip }, 'a request could not be read')
+    }),
     // Errors before a route is found, such as a path that can't be decoded.
     frameworkErrors: (error, request, reply) => {
       observe(request, reply)
@@ -237,10 +243,20 @@ export async function buildApp(
   app.setSerializerCompiler(() => jsonAnswer)
 
   if (certificate !== undefined) renewCertificate(app, certificate, services.log)
-  const { metrics } = observed
-  const observe = observeRequests(app, ({ method, route, status, aborted, ms }) =>
-    metrics.request(method, route, aborted ? 'aborted' : `${status}`, ms),
-  )
+  const { metrics, tracing } = observed
+  const logRequest = requestLog(services.log)
+  const observe = observeRequests(app, (ended) => {
+    const { method, route, status, aborted, ms } = ended
+    metrics.request(method, route, aborted ? 'aborted' : `${status}`, ms)
+    logRequest(ended)
+    tracing?.end(ended)
+  })
+  if (tracing !== undefined) {
+    app.addHook('onRequest', (request, _reply, done) => {
+      request.traceId = tracing.begin(request)
+      done()
+    })
+  }
   ignoreExpectations(app)
   const clients = { all: config.maxConnections, perNetwork: config.maxConnectionsPerAddress }
   const connections = limitConnections(app, clients, isProxy ?? (() => false), leaving)
@@ -248,9 +264,10 @@ export async function buildApp(
   const bytes = { all: config.maxUnreadBytes, perNetwork: config.maxUnreadBytes / 4 }
   const unreadBytes = limitUnreadAnswers(app, { ...bytes, timeoutMs: config.unreadTimeoutMs })
   const arriving = limitBodies(app, { ...bytes, timeoutMs: config.requestTimeoutMs })
-  const { grpcConnections, ...ofServer } = observed
+  const { grpcConnections, processes, isRecovered } = observed
   const scrape = createScrape(metrics, {
-    ...ofServer,
+    processes,
+    isRecovered,
     services,
     arriving,
     unreadBytes,
@@ -273,19 +290,17 @@ export async function buildApp(
     if (services.nodes.isMember() || OF_THE_NODE.has(request.routeOptions.url ?? '')) done()
     else joinIfNeeded(services.nodes).then(() => done(), done)
   })
+  if (tracing !== undefined) {
+    // Not before: a request may have been held, and whoever let it go on is in another trace. A body comes from elsewhere, too.
+    app.addHook('onRequest', (request, _reply, done) => tracing.enter(request, done))
+    app.addHook('preValidation', (request, _reply, done) => tracing.enter(request, done))
+  }
   if (config.corsOrigins !== undefined) {
     // Without `credentials`: such pages send a token, never what the browser keeps for its user.
     await app.register(cors, { origin: [...config.corsOrigins], methods: METHODS, maxAge: 600 })
   }
   refuseCrossSite(app, services.publicUrl, config.corsOrigins ?? [])
   parseJsonBodies(app)
-  if (config.logLevel === 'debug' || config.logLevel === 'trace') {
-    app.addHook('onResponse', (request, reply, done) => {
-      const { method, url } = request
-      request.log.debug({ method, url, status: reply.statusCode, ms: reply.elapsedTime }, 'request')
-      done()
-    })
-  }
   await app.register(swagger, {
     openapi: {
       info: { title: 'Mergelog', version: '1', description: 'Gitea-compatible API of Mergelog' },

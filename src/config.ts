@@ -13,6 +13,7 @@ import {
   issuer,
   type Kind,
   LOG_LEVELS,
+  logFormat,
   logLevel,
   MAX_NODE_NAME,
   mongodbUrl,
@@ -145,6 +146,13 @@ const table = {
   logLevel: setting('LOG_LEVEL', logLevel, {
     default: 'info',
     meaning: `One of \`${LOG_LEVELS.join('`, `')}\``,
+  }),
+  logFormat: setting('LOG_FORMAT', logFormat, {
+    meaning:
+      '`json` (a line of JSON each, and nothing else in the output) or `pretty`; if unset, `pretty` on a terminal, else JSON',
+  }),
+  otlpEndpoint: setting('OTEL_EXPORTER_OTLP_ENDPOINT', webUrl, {
+    meaning: 'Collector of OpenTelemetry that gets traces, as `http://localhost:4318`; no traces if unset',
   }),
   signingKey: setting('SIGNING_KEY', file, {
     meaning: 'Private SSH key (a file) that signs the commits of merges; they are unsigned if unset',

@@ -26,13 +26,16 @@ import { requireCertificate } from './http/https.ts'
 import { createMetrics } from './observe/metrics.ts'
 import { startMetricsServer } from './observe/metrics-route.ts'
 import { observedLog } from './observe/observed-log.ts'
+import { hasInfo, rounded } from './observe/request-log.ts'
+import { tracedLog } from './observe/traced-log.ts'
+import type { Tracing } from './observe/tracing.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
 import { deletedUsers } from './processes/deleted-users.ts'
 import { headBranches } from './processes/head-branches.ts'
 import { createMaintenance } from './processes/maintenance.ts'
 import { ownerVisibility } from './processes/owner-visibility.ts'
-import { createProcessRunner } from './processes/process-manager.ts'
+import { createProcessRunner, type ProcessManager } from './processes/process-manager.ts'
 import { pullHeads } from './processes/pull-heads.ts'
 import {
   finishDeletions,
@@ -84,6 +87,13 @@ const connectionLimits = ({ maxConnections, maxConnectionsPerAddress, trustProxy
   perNetwork: maxConnectionsPerAddress,
   isProxy: addressesIn(trustProxy) ?? (() => false),
 })
+
+/** Loads OpenTelemetry only when traces are wanted: it is not small. */
+async function tracingOf({ otlpEndpoint: endpoint, nodeName: node }: Config): Promise<Tracing | undefined> {
+  if (endpoint === undefined) return undefined
+  const { openTracing } = await import('./observe/tracing.ts')
+  return openTracing({ endpoint, node })
+}
 
 /** Reads the end of the log at start, so that damage doesn't surface in a request. @throws BrokenEvent, BrokenFile */
 async function requireReadableEnd(events: EventStore): Promise<void> {
@@ -144,7 +154,11 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   // Each rebuilt model waits with a listener to be freed. Without this, Node would warn about a leak.
   setMaxListeners(0, signal)
   const metrics = createMetrics({ node: config.nodeName, isDense: config.eventStoreUrl === undefined })
-  const stored = observedLog(await openEvents(config), metrics)
+  // Before the stores are opened: their drivers tell of what they do only when somebody listens.
+  const tracing = await tracingOf(config)
+  const counted = observedLog(await openEvents(config), metrics)
+  const system = config.eventStoreUrl === undefined ? 'sqlite' : 'eventstoredb'
+  const stored = tracing === undefined ? counted : tracedLog(counted, tracing, system)
   if (config.eventStoreUrl === undefined) await requireReadableEnd(stored)
   let isRecovered = false
   const {
@@ -173,7 +187,8 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   }
   const around: AroundBatch = async (batch, work) => {
     const begun = performance.now()
-    await work()
+    const ids = batch.map(({ metadata }) => metadata.correlationId)
+    await (tracing === undefined ? work() : tracing.following('projector batch', ids, work))
     metrics.projected(batch, performance.now() - begun)
   }
   const sharing = { membership: nodes, forget }
@@ -216,15 +231,25 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     publicUrl: () => publicUrl,
   }
   const maintenance = createMaintenance(services, signal)
+  const traced = (manager: ProcessManager): ProcessManager =>
+    tracing === undefined
+      ? manager
+      : {
+          ...manager,
+          react: (event, context) =>
+            tracing.following(`process ${manager.name}`, [context.correlationId], () =>
+              manager.react(event, context),
+            ),
+        }
   const processes = [
-    pullHeads,
-    scheduledMerges,
-    headBranches,
-    attachmentRemoval,
-    ownerVisibility,
-    deletedUsers,
-    maintenance.manager,
-  ].map((manager) => createProcessRunner(log, events, readStore, projector, manager(services), nodes))
+    pullHeads(services),
+    scheduledMerges(services),
+    headBranches(services),
+    attachmentRemoval(services),
+    ownerVisibility(services),
+    deletedUsers(services),
+    maintenance.manager(services),
+  ].map((manager) => createProcessRunner(log, events, readStore, projector, traced(manager), nodes))
 
   await secrets.prepare(secretCollections)
   await events.keys.ahead()
@@ -241,6 +266,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   })
   const observed = {
     metrics,
+    tracing,
     processes,
     isRecovered: () => isRecovered,
     grpcConnections: () => grpc.connections(),
@@ -266,9 +292,16 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     answers: upgrade,
     ready: () => !leaving.signal.aborted && upgrade.ready(),
     log,
-    observe(method) {
+    observe(method, call) {
       const begun = performance.now()
-      return (code) => metrics.call(method, status[code], performance.now() - begun)
+      const endSpan = tracing?.call(method, call.metadata.get('traceparent')[0]?.toString())
+      return (code) => {
+        const ms = performance.now() - begun
+        metrics.call(method, status[code], ms)
+        endSpan?.(status[code])
+        if (hasInfo(log))
+          log.info({ method, code: status[code], ms: rounded(ms), peer: call.getPeer() }, 'gRPC call')
+      }
     },
   })
   const metricsServer = await startMetricsServer(config, () => scrape)
@@ -359,6 +392,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     await objectReaders.close(gitDir)
     await Promise.all([events.close(), readStore.close(), secrets.close()])
     metrics.close()
+    await tracing?.close()
     unlock()
   }
 }

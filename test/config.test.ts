@@ -58,6 +58,21 @@ const cases: Record<SettingName, Case> = {
       ['größe', /must be 1 to 64 letters/],
     ],
   },
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    key: 'otlpEndpoint',
+    unset: undefined,
+    valid: [['http://localhost:4318', 'http://localhost:4318']],
+    invalid: [['localhost:4318', web]],
+  },
+  LOG_FORMAT: {
+    key: 'logFormat',
+    unset: undefined,
+    valid: [
+      ['json', 'json'],
+      ['pretty', 'pretty'],
+    ],
+    invalid: [['JSON', /must be one of json, pretty/]],
+  },
   METRICS_TOKEN: {
     key: 'metricsToken',
     unset: undefined,

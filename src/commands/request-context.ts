@@ -7,6 +7,13 @@ import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { type CommandContext, newContext } from './execute.ts'
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The trace of the request, when traces are made: then its events have this correlation id. */
+    traceId?: string | undefined
+  }
+}
+
 /** Namespace of the ids that derive from Idempotency-Key headers. */
 const IDEMPOTENCY_NAMESPACE = '5f6f3f5e-7f0e-4c39-9e55-2f0b5c7f8a11'
 
@@ -17,7 +24,7 @@ const refOf = ({ id, login }: AccountRef): AccountRef => ({ id, login })
 /** Who acts, when, and under which ids. One context serves all that the request appends. */
 export function requestContext(request: FastifyRequest): CommandContext {
   const { requester, sudo } = request
-  const context = newContext(requester && refOf(requester), request.id)
+  const context = newContext(requester && refOf(requester), request.traceId ?? request.id, request.id)
   return sudo === null ? context : { ...context, sudo: refOf(sudo) }
 }
 

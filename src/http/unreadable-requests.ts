@@ -25,14 +25,17 @@ const PROBLEMS: ReadonlyMap<string, Problem> = new Map([
 const MALFORMED: Problem = { status: 400, message: 'the request is not valid HTTP' }
 
 /** Answers a request that cannot be read, and ends its connection. `docsUrl`: of the API documentation. `refused` hears of each. */
-export function refuseUnreadable(docsUrl: () => string, refused: (status: number) => void = () => {}) {
+export function refuseUnreadable(
+  docsUrl: () => string,
+  refused: (status: number, ip: string) => void = () => {},
+) {
   return (error: Error & { code?: string }, socket: Socket): void => {
     if (error.code === 'ECONNRESET' || socket.destroyed) return
     // Whoever does not speak TLS, or too slowly, could not read the answer.
     if (/^ERR_(SSL|TLS)_/.test(error.code ?? '')) return void socket.destroy()
     const { status, limit, message } = PROBLEMS.get(error.code ?? '') ?? MALFORMED
     if (limit !== undefined) limitReached(limit)
-    refused(status)
+    refused(status, socket.remoteAddress ?? '')
     const body: ErrorBody = { message, url: docsUrl() }
     const text = JSON.stringify(body)
     if (socket.writable) {

@@ -33,6 +33,7 @@ import {
   sortOf,
   toMongoQuery,
 } from './mongodb-query.ts'
+import { monitoring, tellCommands } from './mongodb-watch.ts'
 import type {
   AnyCollection,
   Change,
@@ -105,7 +106,8 @@ export function openMongoDatabase(
   options: { database?: string } & Pick<MongoClientOptions, 'lookup' | 'maxPoolSize'> = {},
 ): MongoDatabase {
   const { database, ...own } = options
-  const client = new MongoClient(url, { ...clientOptions(url), ...own })
+  const client = new MongoClient(url, { ...clientOptions(url), ...monitoring(), ...own })
+  tellCommands(client)
   const isClosed = `${what} are closed`
   let closed = false
   return {

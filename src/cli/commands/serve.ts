@@ -1,30 +1,30 @@
 /** `mergelog serve`: runs the server until SIGTERM or SIGINT. `npm start` runs this. */
 import { once } from 'node:events'
 import type { Command } from 'commander'
-import { pino } from 'pino'
 import { loadConfig, settings } from '../../config.ts'
 import { usage } from '../help.ts'
-import { oneLinePerOutage } from '../outage-log.ts'
+import { openServerLog } from '../server-log.ts'
 
 /** Runs a server with the settings of the environment. Resolves when a signal has stopped it cleanly. */
 export async function serve(): Promise<void> {
   const config = loadConfig(process.env)
-  const hooks = { logMethod: oneLinePerOutage() }
-  const log = pino({ level: config.logLevel, name: 'mergelog', hooks })
+  const { log, isJsonAlone, flushed } = await openServerLog(config, process.stdout.isTTY)
   // Import the server only here, so that the other commands start faster.
   const { startServer } = await import('../../server.ts')
   const server = await startServer(config, log)
-  const { url, grpcAddress, newAdminPassword } = server
+  const { url, grpcAddress, metricsUrl, newAdminPassword } = server
 
-  console.log(`Mergelog listens on ${url}`)
-  console.log(`  API      ${url}/api/v1      documentation ${url}/api/docs`)
-  console.log(`  git      ${url}/{owner}/{repo}.git`)
-  console.log(`  gRPC     ${grpcAddress}`)
-  console.log(`  data     ${config.dataDir}`)
+  const say = isJsonAlone ? console.error : console.log
+  say(`Mergelog listens on ${url}`)
+  say(`  API      ${url}/api/v1      documentation ${url}/api/docs`)
+  say(`  git      ${url}/{owner}/{repo}.git`)
+  say(`  gRPC     ${grpcAddress}`)
+  if (metricsUrl !== undefined) say(`  metrics  ${metricsUrl}`)
+  say(`  data     ${config.dataDir}`)
   if (newAdminPassword !== undefined) {
-    console.log(`  admin    user "admin", password "${newAdminPassword}" (shown only this once)`)
-    console.log(`  try      curl -u admin:${newAdminPassword} ${url}/api/v1/user`)
-    console.log(`  demo     ADMIN_PASSWORD=${newAdminPassword} npm run demo`)
+    say(`  admin    user "admin", password "${newAdminPassword}" (shown only this once)`)
+    say(`  try      curl -u admin:${newAdminPassword} ${url}/api/v1/user`)
+    say(`  demo     ADMIN_PASSWORD=${newAdminPassword} npm run demo`)
   }
 
   await untilSignal()
@@ -34,6 +34,8 @@ export async function serve(): Promise<void> {
     await server.stop(hurry.signal)
   } catch (error) {
     throw new Error('the server did not stop cleanly', { cause: error })
+  } finally {
+    await flushed()
   }
 }
 

@@ -1,0 +1,53 @@
+/** One line in the log for each request: who asked for what, and how it ended. Never a token, and never a text. */
+import type { Socket } from 'node:net'
+import type { FastifyBaseLogger } from 'fastify'
+import type { EndedRequest } from './requests.ts'
+
+/** Asked every few seconds by whatever watches the server. Their lines are for `debug` unless something is wrong. */
+const PROBES = new Set(['/healthz', '/livez', '/metrics'])
+
+/** A path may be longer: that of an upgrade plan, for example, or of a file of an attacker. */
+const MAX_PATH = 300
+
+/** Counts the bytes of each answer of a connection: what it has sent since the answer before. */
+function createByteCounts() {
+  const before = new WeakMap<Socket, { sent: number; received: number }>()
+  return (socket: Socket) => {
+    const { sent, received } = before.get(socket) ?? { sent: 0, received: 0 }
+    const now = { sent: socket.bytesWritten, received: socket.bytesRead }
+    before.set(socket, now)
+    return { bytes: now.sent - sent, received: now.received - received }
+  }
+}
+
+/** The path without the query, which may have words that somebody looks for. */
+function pathOf(url: string): string {
+  const end = url.indexOf('?')
+  return url.slice(0, Math.min(end === -1 ? url.length : end, MAX_PATH))
+}
+
+const hasDebug = ({ level }: FastifyBaseLogger) => level === 'debug' || level === 'trace'
+
+/** Whether a line at `info` is written: to make one for nothing costs time. */
+export const hasInfo = (log: FastifyBaseLogger) => log.level === 'info' || hasDebug(log)
+
+/** In milliseconds with one digit: more is noise. */
+export const rounded = (ms: number) => Math.round(ms * 10) / 10
+
+/** Writes the line of a request. `bytes` and `received` are those of the answer and the request, with their heads. */
+export function requestLog(log: FastifyBaseLogger): (ended: EndedRequest) => void {
+  const bytesOf = createByteCounts()
+  return ({ request, method, route, status, aborted, ms }) => {
+    const level = PROBES.has(route) && status === 200 ? 'debug' : 'info'
+    // Also without a line: the next answer of the connection counts from here.
+    const { bytes, received } = bytesOf(request.raw.socket)
+    if (level === 'info' ? !hasInfo(log) : !hasDebug(log)) return
+    const { id: reqId, requester, ip } = request
+    const user = requester?.login
+    const line = { reqId, method, route, path: pathOf(request.url), status, ms: rounded(ms), bytes, received }
+    log[level](
+      { ...line, ip, ...(user !== undefined && { user }), ...(aborted && { aborted }) },
+      aborted ? 'request aborted' : 'request',
+    )
+  }
+}
