@@ -214,7 +214,8 @@ async function through(
   },
   read: (output: Readable) => Promise<void>,
 ): Promise<void> {
-  const options = { config: [], env: { ...env, GIT_DIR: dir }, release: () => undefined }
+  // A reader may first start the next command. What was dropped until then would pass unchecked.
+  const options = { config: [], env: { ...env, GIT_DIR: dir }, release: () => undefined, keepsOutput: true }
   const process = await startTransferNow(args, options)
   let isLate = false
   const timer = setTimeout(() => {

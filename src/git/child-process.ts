@@ -26,7 +26,8 @@ export interface GitProcess {
 
 /**
  * Starts a program, with limited memory. `channel`: gives it a stream besides the standard ones. `givesWay`: others get
- * processors first.
+ * processors first. `keepsOutput`: its output waits for a reader, also when it has ended before. Whoever starts it reads
+ * the output or destroys it.
  *
  * @throws GitUnavailable when it can't be started
  */
@@ -34,7 +35,7 @@ export async function startProcess(
   program: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv,
-  { channel: hasChannel = false, givesWay = false } = {},
+  { channel: hasChannel = false, givesWay = false, keepsOutput = false } = {},
 ): Promise<GitProcess> {
   const [command, words] = withMemoryLimit(program, args)
   const count = hasChannel ? 4 : 3
@@ -61,7 +62,7 @@ export async function startProcess(
     seenEnd(exit)
     stdin.destroy()
     // What nobody reads is dropped. Readers that are there take the rest at their own pace.
-    for (const stream of streams) stream.resume()
+    for (const stream of streams) if (!(keepsOutput && stream === stdout)) stream.resume()
     await Promise.all(streams.map(closed))
     return exit
   })

@@ -13,6 +13,8 @@ export interface TransferOptions {
   signal?: AbortSignal | undefined
   /** Gives the process a fourth stream, on which its hook asks: see `push-hook.ts`. */
   asks?: boolean
+  /** Its output waits for a reader, also when it has ended before: see `startProcess`. */
+  keepsOutput?: boolean
   /** What the client may take of the server. */
   share?: TransferShare
 }
@@ -35,6 +37,7 @@ export async function startTransferNow(
   {
     protocol,
     asks = false,
+    keepsOutput = false,
     config,
     env = {},
     release,
@@ -46,6 +49,7 @@ export async function startTransferNow(
     const child = await startProcess('git', args, gitEnvironment(config, more), {
       channel: asks,
       givesWay: true,
+      keepsOutput,
     })
     const { pid, stdin, stdout, channel } = child
     let lastResort: NodeJS.Timeout | undefined
