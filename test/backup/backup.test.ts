@@ -96,7 +96,7 @@ async function positionOf(dataDir: string, type: string): Promise<number> {
   const events = openSqliteEventStore(join(dataDir, 'events.db'))
   try {
     for await (const recorded of events.readAll())
-      if (decode(recorded).type === type) return recorded.position
+      if (recorded.type === type) return recorded.position
     throw new Error(`no ${type}`)
   } finally {
     await events.close()

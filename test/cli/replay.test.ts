@@ -25,7 +25,9 @@ t.test('an issue and a pull request as they were, beside a running server', asyn
   t.match((await replay('--revision', '1')).stdout, /\ntitle {2,}Second\n/)
 
   const answer = await server.fetch('alice', '/api/v1/repos/alice/app/issues/1/replay?revision=0')
-  const json = await replay('--at', JSON.parse(await answer.clone().text()).created_at, '--json')
+  const history = await server.fetch('alice', '/api/v1/repos/alice/app/issues/1/history')
+  const [opened]: { at: string }[] = JSON.parse(await history.text())
+  const json = await replay('--at', `${opened?.at}`, '--json')
   t.same(JSON.parse(json.stdout), await answer.json(), 'the same JSON as from the server')
 
   const pull = await mergelog(['replay', 'alice/app#2', '--revision', '0'], environment)
@@ -57,8 +59,9 @@ t.test('a replay without a server creates no files', async (t) => {
   await server.stop()
   const databases = async () => (await readdir(DATA_DIR)).filter((name) => /^(views|secrets)\.db$/.test(name))
   const replay = () => mergelog(['replay', 'alice/app#1', '--revision', '0'], { DATA_DIR })
-  await rm(join(DATA_DIR, 'secrets.db'))
   t.match(await replay(), { code: 0, stdout: /\ntitle {2,}First\n/ })
+  await rm(join(DATA_DIR, 'secrets.db'))
+  t.match(await replay(), { code: 0, stdout: /\ntitle {2,}lost: its key is missing\n/ })
   t.same(await databases(), ['views.db'])
   await rm(join(DATA_DIR, 'views.db'))
   t.match(await replay(), {
