@@ -1,5 +1,6 @@
 /** Keeps room on the disk: what takes much of it is refused early, so that the log can always be written. */
 import { statfs } from 'node:fs/promises'
+import { limitReached } from './limits.ts'
 import { Refused, refuse } from './refusal.ts'
 
 export interface FreeSpace {
@@ -33,6 +34,7 @@ export function watchFreeSpace(
   return {
     async require(more = 0) {
       if (reserve === 0 || (await free()) - more >= reserve) return
+      limitReached('free_space')
       throw new Refused(
         refuse.insufficientStorage("the server's disk is nearly full; nothing was changed, try again later"),
       )

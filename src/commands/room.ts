@@ -1,4 +1,5 @@
 /** Whether there is room for what a request brings: on the disk, and within the quota of its owner. */
+import { limitReached } from '../limits.ts'
 import type { Reservation } from '../projections/disk-usage.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
@@ -24,6 +25,7 @@ export async function takeRoom(
   await freeSpace.require(bytes)
   const reservation = await diskUsage.reserve({ ownerId: owner.id, repoId }, bytes, config.maxOwnerBytes)
   if (reservation !== undefined) return reservation
+  limitReached('owner_bytes')
   const most = `${config.maxOwnerBytes} bytes in all repositories together`
   throw new Refused(refuse.tooLarge(`the quota of ${owner.login} is used up: ${most}`))
 }

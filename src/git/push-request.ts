@@ -66,6 +66,7 @@ export async function readPushRequest(body: Readable, limits = DEFAULT_LIMITS): 
       options.push(line)
       characters += line.length
       if (options.length > MAX_OPTIONS || characters > MAX_OPTION_CHARACTERS) {
+        limitReached('push_refs')
         throw new GitRequestTooLarge(
           `a push may have at most ${MAX_OPTIONS} options, and ${MAX_OPTION_CHARACTERS} characters in them`,
         )

@@ -41,7 +41,10 @@ const OF_LENGTH = new Set(['maxLength', 'maxItems'])
 /** What a client may learn about an error. A 500 never shows internals. */
 function problemOf(error: FastifyError | Error): Problem {
   // Whatever could not be written, and whoever noticed it: git, a store or a file.
-  if (isDiskFull(error)) return { status: STATUS[diskFull.refused], message: diskFull.message }
+  if (isDiskFull(error)) {
+    limitReached('disk_full')
+    return { status: STATUS[diskFull.refused], message: diskFull.message }
+  }
   if (error instanceof ErrorWithRefusal) {
     const { refused, message, errors } = error.refusal
     const limit = limitOf(error.refusal)

@@ -11,6 +11,7 @@ import { checkOf } from '../checked-json.ts'
 import { requestContext, settled } from '../commands/request-context.ts'
 import { accountFor } from '../commands/sign-in/account.ts'
 import { followGroups } from '../commands/sign-in/memberships.ts'
+import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { cookieIn, setCookie } from '../rights/cookies.ts'
 import { noteAccountChange } from '../rights/newest-accounts.ts'
@@ -72,6 +73,7 @@ export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
     const network = networkOf(ip)
     const lacking = shares.lacking(network, 1)
     if (lacking !== undefined) {
+      limitReached('sign_ins')
       const reason = 'too many sign-ins at the same time; try again'
       throw new Refused(lacking === 'network' ? refuse.tooManyRequests(reason) : refuse.unavailable(reason))
     }

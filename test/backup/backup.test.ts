@@ -95,8 +95,7 @@ function cutLog(dataDir: string, position: number): void {
 async function positionOf(dataDir: string, type: string): Promise<number> {
   const events = openSqliteEventStore(join(dataDir, 'events.db'))
   try {
-    for await (const recorded of events.readAll())
-      if (recorded.type === type) return recorded.position
+    for await (const recorded of events.readAll()) if (recorded.type === type) return recorded.position
     throw new Error(`no ${type}`)
   } finally {
     await events.close()

@@ -241,21 +241,24 @@ t.test('pushes that a protected branch refuses', async (t) => {
     (await server.anonymous.repos.repoGetBranch('alice', 'app', branch)).data.commit?.id
   const second = await work.commit('Second', { 'b.txt': 'b\n' })
 
-  await t.test('pushes without permission, also by admins; one bad ref refuses all of an atomic push', async (t) => {
-    for (const [remote, branch] of [
-      ['origin', 'main'],
-      ['bob', 'main'],
-      ['origin', 'release/1'],
-      ['origin', 'release/new'],
-    ] as const) {
-      const refs = [`HEAD:refs/heads/${branch}`, 'HEAD:refs/heads/topic']
-      const push = work.git('push', '-q', '--atomic', remote, ...refs)
-      await t.rejects(push, /the branch is protected/, `${remote} ${branch}`)
-    }
-    t.equal(await tipOf('main'), first)
-    t.equal(await tipOf('release/1'), first)
-    t.equal(await tipOf('topic'), first)
-  })
+  await t.test(
+    'pushes without permission, also by admins; one bad ref refuses all of an atomic push',
+    async (t) => {
+      for (const [remote, branch] of [
+        ['origin', 'main'],
+        ['bob', 'main'],
+        ['origin', 'release/1'],
+        ['origin', 'release/new'],
+      ] as const) {
+        const refs = [`HEAD:refs/heads/${branch}`, 'HEAD:refs/heads/topic']
+        const push = work.git('push', '-q', '--atomic', remote, ...refs)
+        await t.rejects(push, /the branch is protected/, `${remote} ${branch}`)
+      }
+      t.equal(await tipOf('main'), first)
+      t.equal(await tipOf('release/1'), first)
+      t.equal(await tipOf('topic'), first)
+    },
+  )
 
   await t.test('users on the whitelist push, and others push only to other branches', async (t) => {
     await work.git('push', '-q', 'bob', 'HEAD:refs/heads/release/1', 'HEAD:refs/heads/release/2')
