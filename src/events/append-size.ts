@@ -11,11 +11,8 @@ import { sealedSize } from './sealed-texts.ts'
 export const MAX_APPEND_BYTES = 992 * 1024
 /** The most bytes of one list in an event, as JSON: so that several lists and a text fit into one append. */
 export const MAX_LIST_BYTES = 48 * 1024
-/**
- * What an event takes besides its data and metadata: the type, the id, the node, `previous` and `hash`, and the names and
- * lengths of sealed texts.
- */
-const BYTES_PER_EVENT = 1024
+/** What an event takes besides its data and metadata: the type, the id, the node, `previous` and `hash`. */
+const BYTES_PER_EVENT = 512
 
 /** The bytes of a value as it is stored. */
 export function jsonBytes(value: unknown): number {

@@ -26,12 +26,17 @@ interface Starting {
 
 export function createModelStarts({ log, events, views, progress, positions, documents }: Starting) {
   let endAtStart: Position = LOG_START
+  /** The last event of the log when a model began: what is up to there may have been folded before. */
+  let repeatedUpTo: Position = LOG_START
   /** Exists while a model is made again from the first event: what the log lacks, the model lacks too. */
   let gaps: Gaps | undefined
 
   return {
     /** The last event of the log at the start. */
     endAtStart: () => endAtStart,
+
+    /** Whether events up to this position may be folded again: then stored documents may be ahead of what is folded. */
+    mayRepeat: (position: Position) => position <= repeatedUpTo,
 
     /**
      * Prepares the collections and reads the checkpoints.
@@ -61,6 +66,7 @@ export function createModelStarts({ log, events, views, progress, positions, doc
       const { name, version, collection } = p.model
       // Another server may have written since.
       documents.forget(collection)
+      repeatedUpTo = await events.lastPosition()
       if (checkpoint?.version === version) {
         p.position = checkpoint.position
         positions.isSaved(name, p.position)

@@ -166,7 +166,10 @@ export function createProjector(
     })
     const written = () => {
       for (const one of made) documents.written(one)
-      applied(touched)
+      // What is stored may be later than what was folded again: whoever wants a document reads it then.
+      applied(
+        starts.mayRepeat(end.position) ? touched.map(({ collection, id }) => ({ collection, id })) : touched,
+      )
     }
     try {
       const found = await startOf(changes)

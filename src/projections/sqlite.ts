@@ -40,13 +40,13 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
   const writes = closeOnError(file, [writer], () => createWrites(writer, file, durability, stored))
   const reader = openSqlite(file, durability)
 
-  const query = {
+  const query = closeOnError(file, [writer, reader], () => ({
     text: cachedStatements((sql) => selectColumn<Bindable[], string>(reader, sql)),
     /** Documents as `CAST(… AS BLOB)`. A list of documents is one JSON array: one row is cheaper than many. */
     json: cachedStatements((sql) => selectColumn<Bindable[], Bytes | null>(reader, sql)),
     count: cachedStatements((sql) => selectColumn<Bindable[], number>(reader, sql)),
     checkpoint: selectCheckpoint(reader),
-  }
+  }))
   let closed = false
 
   function stored<D extends object>(collection: AnyCollection, ids: readonly string[]) {

@@ -1,9 +1,8 @@
 import t from 'tap'
-import { append } from '../../../src/commands/execute.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { issueStream, pullStream } from '../../../src/events/streams.ts'
 import { startPulls } from '../../commands/pull-requests/pull-repository.ts'
-import { aContext } from '../../stores.ts'
+import { appendMany } from '../../stores.ts'
 import { until } from '../../until.ts'
 import { lifeOf, withoutCounters } from './life.ts'
 
@@ -338,7 +337,7 @@ t.test('replay: a revision far after the end gives 404, also after a replay of a
       const titles = { oldTitle: `${i - 1}`, title: `${i}` }
       return { type: 'TitleChanged', data: { repoId: app.repoId, index: number, ...titles } }
     })
-    await append(server.services.events, aContext(), stream, 'edits', edits, 'stream-exists')
+    await appendMany(server.services.events, stream, edits)
     const ask = (query: string) => call('alice', 'GET', `repos/alice/long/${thing}/${number}/replay${query}`)
     const first = await ask('?revision=1050')
     t.equal(first.status, 200)
