@@ -38,6 +38,9 @@ export function counted(events: EventStore): { events: EventStore; reads: () => 
   return { events: watched, reads: () => reads }
 }
 
+/** So many small events fit into one append, also with their texts sealed. */
+const PART = 500
+
 /** Appends any number of small events, in several appends. Resolves to the place of the last one. */
 export async function appendMany(
   store: EventStore,
@@ -45,10 +48,10 @@ export async function appendMany(
   events: readonly DomainEvent[],
   context = aContext(),
 ): Promise<Appended> {
-  const part = () => append(store, context, stream, 'many', events.slice(done, done + 1000), 'any')
+  const part = () => append(store, context, stream, 'many', events.slice(done, done + PART), 'any')
   let done = 0
   let last = await part()
-  for (done = 1000; done < events.length; done += 1000) last = await part()
+  for (done = PART; done < events.length; done += PART) last = await part()
   return last
 }
 
