@@ -175,8 +175,8 @@ async function fill(
 }
 
 /**
- * Copies the log, and the files that it names, until no file is missing because of a deletion. A file that is
- * missing twice in a row is missing from the data directory itself.
+ * Copies the log, and the files that it names, until no file is missing because of a deletion, and no key because of an
+ * erasure. A file that is missing twice in a row is missing from the data directory itself.
  */
 async function copyUntilComplete(
   stores: StoreCopies,
@@ -187,6 +187,7 @@ async function copyUntilComplete(
     const createdAt = new Date().toISOString()
     const named = await stores.copyLog(context)
     await stores.copySecrets(context, named)
+    if (await stores.erasedSince(context, named)) continue
     await copyAttachments(context, 'files of comments')
     const missing = [
       ...(await missingAttachments(context, named)),
@@ -195,5 +196,5 @@ async function copyUntilComplete(
     if (missing.every((one) => missingBefore.has(one))) return { named, missing, createdAt }
     missingBefore = new Set(missing)
   }
-  throw new BackupProblem('files were deleted too fast for a consistent backup; try again')
+  throw new BackupProblem('files or texts were deleted too fast for a consistent backup; try again')
 }

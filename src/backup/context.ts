@@ -24,6 +24,8 @@ export interface StoreCopies {
   copyLog(context: BackupContext): Promise<NamedByLog>
   /** Copies the secrets of the accounts and tokens that the copied log names. */
   copySecrets(context: BackupContext, named: NamedByLog): Promise<void>
+  /** Whether texts were erased after what was copied of the log: then the copied secrets may lack their keys. */
+  erasedSince(context: BackupContext, named: NamedByLog): Promise<boolean>
 }
 
 export interface BackupContext {

@@ -9,7 +9,7 @@ import { openSqlite } from '../sqlite.ts'
 import type { BackupContext, StoreCopies } from './context.ts'
 import { SnapshotFailed, snapshotDatabase } from './database-snapshot.ts'
 import { COPY_FORMAT } from './manifest.ts'
-import { type NamedByLog, namedByLog } from './named-by-log.ts'
+import { hasErasureAfter, type NamedByLog, namedByLog } from './named-by-log.ts'
 
 export const databaseCopies: StoreCopies = {
   format: COPY_FORMAT,
@@ -17,6 +17,7 @@ export const databaseCopies: StoreCopies = {
   copyBefore: copyReadModels,
   copyLog,
   copySecrets,
+  erasedSince,
 }
 
 /** Copies the read models. Leaves them out when they are damaged: they can be rebuilt from the log. */
@@ -42,6 +43,15 @@ async function copyLog({ dataDir, data, onProgress }: BackupContext): Promise<Na
   } finally {
     await log.close()
     await checkpointWal(file)
+  }
+}
+
+async function erasedSince({ dataDir }: BackupContext, { position }: NamedByLog): Promise<boolean> {
+  const log = openSqliteEventStore(join(dataDir, 'events.db'))
+  try {
+    return await hasErasureAfter(log, position)
+  } finally {
+    await log.close()
   }
 }
 

@@ -107,3 +107,12 @@ function apply({ repositories, tokens }: NamedByLog, event: DomainEvent): void {
       return
   }
 }
+
+/** Whether a log has an erasure of texts after a position. */
+export async function hasErasureAfter(
+  log: Pick<EventStore, 'readAll'>,
+  position: Position,
+): Promise<boolean> {
+  for await (const { type } of log.readAll({ from: position })) if (type === 'TextsErased') return true
+  return false
+}

@@ -8,7 +8,7 @@ import { type BackupOptions, type BackupResult, backupWith } from '../backup/bac
 import type { BackupContext, StoreCopies } from '../backup/context.ts'
 import { refuseHalfRestored } from '../backup/half-restored.ts'
 import { BackupProblem, EXPORT_FORMAT } from '../backup/manifest.ts'
-import { addEvent, type NamedByLog, namedByNothing } from '../backup/named-by-log.ts'
+import { addEvent, hasErasureAfter, type NamedByLog, namedByNothing } from '../backup/named-by-log.ts'
 import type { Config } from '../config.ts'
 import { refuseNewerData } from '../data-format.ts'
 import { exists } from '../disk.ts'
@@ -83,6 +83,7 @@ function lineCopies(config: Config, events: EventStore): StoreCopies {
     copyBefore: (context) => copyProcesses(config, context),
     copyLog,
     copySecrets: (context, { tokens }) => copySecrets(config, context, tokens),
+    erasedSince: (_context, { position }) => hasErasureAfter(events, position),
   }
 }
 

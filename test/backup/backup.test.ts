@@ -200,6 +200,36 @@ t.test('when a repository is deleted after the log was copied, the log is copied
 })
 
 t.test(
+  'when texts are erased while the secrets are copied, the log is copied again, with the erasure',
+  async (t) => {
+    const dataDir = await copyOf(t, settled)
+    const place = await temporaryDirectory(t)
+    const log = new Database(join(dataDir, 'events.db'))
+    t.teardown(() => log.close())
+    let erased = false
+    const made = await backup({
+      dataDir,
+      directory: join(place, 'b'),
+      onProgress({ step }) {
+        if (step !== 'secrets' || erased) return
+        erased = true
+        const at = new Date().toISOString()
+        const data = { repoId: 1, index: 2, commentId: null, comments: [], files: [], by: null, at }
+        const metadata = { actor: null, at, correlationId: 'c', causationId: 'c', schema: 1 }
+        log
+          .prepare(
+            `INSERT INTO events (stream, revision, id, type, data, metadata)
+           SELECT id, revision + 1, 'erasure', 'TextsErased', ?, ? FROM streams WHERE name = 'pull-1.2'`,
+          )
+          .run(JSON.stringify(data), JSON.stringify(metadata))
+      },
+    })
+    t.ok(erased)
+    t.match(log.prepare('SELECT max(position) AS position FROM events').get(), { position: made.position })
+  },
+)
+
+t.test(
   'files that the data directory itself lacks are reported, and everything else is backed up',
   async (t) => {
     const dataDir = await copyOf(t, settled)

@@ -79,7 +79,7 @@ t.test('one request of a connection is worked on at a time, in their order', asy
   t.notOk(begun.includes('c'))
   await finishNext('b')
   await until('the next one begins', async () => finish.has('c'))
-  t.match(client.text(), /HTTP\/1\.1 404 /)
+  await client.got(/HTTP\/1\.1 404 /)
   t.notOk(begun.includes('d'))
 
   client.socket.destroy()
