@@ -247,6 +247,8 @@ export function createProjector(
       passed(position: Position) {
         // The batches before it were delivered. They are passed when they are written.
         const written = () => {
+          // Models may have been taken since, which are not that far: the next subscription begins where they are.
+          if (ending.signal.aborted) return
           seen = position
           shared?.passed(position)
           answerWaiters()
