@@ -1,15 +1,11 @@
 /** What clients ask of a server before anything else: its version, and what it allows. Anyone may ask. */
-import { readFileSync } from 'node:fs'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { Services } from '../services.ts'
+import { VERSION } from '../version.ts'
 
 /** The version of Gitea whose API this is. Clients use what they know that version to have. */
 const GITEA = '1.24.0'
-
-const { version: OWN }: { version: string } = JSON.parse(
-  readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
-)
 
 const Version = Type.Object({
   version: Type.String({ description: 'in the numbering of Gitea' }),
@@ -55,7 +51,7 @@ export function serverSettingsRoutes({ config }: Services): FastifyPluginAsyncTy
 
     app.get('/version', { config: open, schema: { tags, response: { 200: Version } } }, async () => ({
       version: GITEA,
-      mergelog: OWN,
+      mergelog: VERSION,
     }))
 
     app.get(
