@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import { type Command, Option } from 'commander'
 import { type MaintenanceProgress, maintainAll, repositoryCalled } from '../../commands/git/maintain-all.ts'
 import { type Config, loadConfig } from '../../config.ts'
-import { DataDirInUse, lockDataDir } from '../../data-lock.ts'
 import { prepareLaunches } from '../../git/launcher.ts'
 import { limitGitMemory } from '../../git/memory-limit.ts'
 import { createDiskUsage } from '../../projections/disk-usage.ts'
@@ -11,57 +10,28 @@ import { createViews } from '../../projections/views.ts'
 import { createTurns } from '../../turns.ts'
 import { CommandFailed } from '../explain.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
-import { openLog, openViews, requireLog } from '../open-log.ts'
+import { openLog, openViews } from '../open-log.ts'
 import { withProgressBar } from '../progress-bar.ts'
-import { askToMaintain, authorizationOf, NoServer, serverUrl } from '../running-server.ts'
+import { askToMaintain } from '../running-server.ts'
+import { type ServerArguments, serverOrHere } from '../server-or-here.ts'
 import { printable, styled } from '../terminal.ts'
 
-const CREDENTIALS = 'MERGELOG_TOKEN or ADMIN_PASSWORD'
-
-interface MaintainArguments {
-  url?: string
-  token?: string
+interface MaintainArguments extends ServerArguments {
   json?: true
 }
 
 /** A running server does it itself: it knows which repositories it is repacking already. */
 async function* maintainAnywhere(
   repository: string | undefined,
-  { url, token }: MaintainArguments,
+  server: ServerArguments,
 ): AsyncGenerator<MaintenanceProgress> {
   const config = loadConfig(process.env)
-  const authorization = authorizationOf(token, config.adminPassword)
-  if (url !== undefined) {
-    if (authorization === undefined) throw new CommandFailed(`${CREDENTIALS} is needed; see --help`)
-    yield* askToMaintain(url.replace(/\/+$/, ''), authorization, repository)
-    return
-  }
-  // Check this before locking: the lock would leave a file in a mistyped directory.
-  await requireLog(config)
-  let unlock: () => void
-  try {
-    unlock = lockDataDir(config.dataDir)
-  } catch (error) {
-    if (!(error instanceof DataDirInUse)) throw error
-    if (authorization === undefined) {
-      throw new CommandFailed(`${error.message}; if it is a server, ${CREDENTIALS} is needed to ask it`)
-    }
-    try {
-      yield* askToMaintain(serverUrl(config), authorization, repository)
-    } catch (problem) {
-      if (!(problem instanceof NoServer)) throw problem
-      const others = 'another command, a server that is still starting, or one at another address (see --url)'
-      throw new CommandFailed(`${error.message}, but ${problem.message}. It may be ${others}`, {
-        cause: problem,
-      })
-    }
-    return
-  }
-  try {
-    yield* maintainHere(config, repository)
-  } finally {
-    unlock()
-  }
+  yield* serverOrHere(
+    config,
+    server,
+    (url, authorization) => askToMaintain(url, authorization, repository),
+    () => maintainHere(config, repository),
+  )
 }
 
 /** Maintains in this process, which must have locked the data directory. */

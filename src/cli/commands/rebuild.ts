@@ -2,70 +2,34 @@
 import { type Command, Option } from 'commander'
 import { pino } from 'pino'
 import { type Config, loadConfig } from '../../config.ts'
-import { DataDirInUse, lockDataDir } from '../../data-lock.ts'
 import { createProjector } from '../../projections/projector.ts'
 import type { ReadModel } from '../../projections/read-model.ts'
 import { createRebuild, GRACE_MS, type RebuildProgress } from '../../projections/rebuild.ts'
 import { modelsNamed, READ_MODELS, UnknownReadModel } from '../../projections/views.ts'
 import { openNodes } from '../../stores.ts'
-import { argument, CommandFailed } from '../explain.ts'
+import { argument } from '../explain.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
-import { openTexts, openViews, requireLog } from '../open-log.ts'
+import { openTexts, openViews } from '../open-log.ts'
 import { withProgressBar } from '../progress-bar.ts'
-import { askToRebuild, authorizationOf, NoServer, serverUrl } from '../running-server.ts'
+import { askToRebuild } from '../running-server.ts'
+import { type ServerArguments, serverOrHere } from '../server-or-here.ts'
 import { printable, styled } from '../terminal.ts'
 
-const CREDENTIALS = 'MERGELOG_TOKEN or ADMIN_PASSWORD'
-
-interface RebuildArguments {
+interface RebuildArguments extends ServerArguments {
   model: string[]
-  url?: string
-  token?: string
   json?: true
 }
 
 /** A running server does the rebuild itself: only the server may write its read models. */
-async function* rebuildAnywhere({ model, url, token }: RebuildArguments): AsyncGenerator<RebuildProgress> {
+async function* rebuildAnywhere({ model, ...server }: RebuildArguments): AsyncGenerator<RebuildProgress> {
   const config = loadConfig(process.env)
   const models = argument(() => modelsNamed(model), UnknownReadModel)
-  const authorization = authorizationOf(token, config.adminPassword)
-  if (url !== undefined) {
-    if (authorization === undefined) throw new CommandFailed(`${CREDENTIALS} is needed; see --help`)
-    yield* askToRebuild(url.replace(/\/+$/, ''), authorization, model)
-    return
-  }
-  // Check this before locking: the lock would leave a file in a mistyped directory.
-  await requireLog(config)
-  let unlock: () => void
-  try {
-    unlock = lockDataDir(config.dataDir)
-  } catch (error) {
-    if (!(error instanceof DataDirInUse)) throw error
-    if (authorization === undefined) {
-      throw new CommandFailed(`${error.message}; if it is a server, ${CREDENTIALS} is needed to ask it`)
-    }
-    yield* askOwner(error, serverUrl(config), authorization, model)
-    return
-  }
-  try {
-    yield* rebuildHere(config, models)
-  } finally {
-    unlock()
-  }
-}
-
-/** Asks the server that has locked the data directory. @throws CommandFailed */
-async function* askOwner(
-  { message }: DataDirInUse,
-  ...server: Parameters<typeof askToRebuild>
-): AsyncGenerator<RebuildProgress> {
-  try {
-    yield* askToRebuild(...server)
-  } catch (error) {
-    if (!(error instanceof NoServer)) throw error
-    const others = 'another command, a server that is still starting, or one at another address (see --url)'
-    throw new CommandFailed(`${message}, but ${error.message}. It may be ${others}`, { cause: error })
-  }
+  yield* serverOrHere(
+    config,
+    server,
+    (url, authorization) => askToRebuild(url, authorization, model),
+    () => rebuildHere(config, models),
+  )
 }
 
 /** Rebuilds in this process, which must have locked the data directory. */

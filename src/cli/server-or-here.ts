@@ -1,0 +1,58 @@
+/** Work that a running server does itself when there is one, and the command otherwise. */
+import type { Config } from '../config.ts'
+import { DataDirInUse, lockDataDir } from '../data-lock.ts'
+import { CommandFailed } from './explain.ts'
+import { requireLog } from './open-log.ts'
+import { authorizationOf, NoServer, serverUrl } from './running-server.ts'
+
+const CREDENTIALS = 'MERGELOG_TOKEN or ADMIN_PASSWORD'
+const OTHERS = 'another command, a server that is still starting, or one at another address (see --url)'
+
+/** How a server is found, and who asks it. */
+export interface ServerArguments {
+  url?: string
+  token?: string
+}
+
+/**
+ * Asks the server at `url`, or the one that has locked the data directory; without one, locks it and works here.
+ * @throws CommandFailed when the server cannot be asked, or refuses
+ */
+export async function* serverOrHere<T>(
+  config: Config,
+  { url, token }: ServerArguments,
+  ask: (server: string, authorization: string) => AsyncGenerator<T>,
+  here: () => AsyncGenerator<T>,
+): AsyncGenerator<T> {
+  const authorization = authorizationOf(token, config.adminPassword)
+  if (url !== undefined) {
+    if (authorization === undefined) throw new CommandFailed(`${CREDENTIALS} is needed; see --help`)
+    yield* ask(url.replace(/\/+$/, ''), authorization)
+    return
+  }
+  // Check this before locking: the lock would leave a file in a mistyped directory.
+  await requireLog(config)
+  let unlock: () => void
+  try {
+    unlock = lockDataDir(config.dataDir)
+  } catch (error) {
+    if (!(error instanceof DataDirInUse)) throw error
+    if (authorization === undefined) {
+      throw new CommandFailed(`${error.message}; if it is a server, ${CREDENTIALS} is needed to ask it`)
+    }
+    try {
+      yield* ask(serverUrl(config), authorization)
+    } catch (problem) {
+      if (!(problem instanceof NoServer)) throw problem
+      throw new CommandFailed(`${error.message}, but ${problem.message}. It may be ${OTHERS}`, {
+        cause: problem,
+      })
+    }
+    return
+  }
+  try {
+    yield* here()
+  } finally {
+    unlock()
+  }
+}
