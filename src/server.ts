@@ -310,14 +310,19 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   const recovered = new Promise<void>((resolve) => {
     markRecovered = resolve
   })
-  async function recover(): Promise<void> {
+  async function projected(): Promise<void> {
     const last = await events.lastPosition()
     while (!signal.aborted && !(await projector.waitFor(last, 1000)));
+  }
+  async function recover(): Promise<void> {
+    await projected()
     if (signal.aborted) return
     await finishDeletions(services)
     await recoverMerges(services)
     await recoverErasures(services)
     await removeOrphans(services)
+    // Whoever hears that the recovery is complete also reads what it wrote.
+    await projected()
     for (const runner of processes) await runner.start()
     maintenance.start()
     isRecovered = true
