@@ -10,6 +10,7 @@ import { maintenanceRoutes } from './commands/administration/maintenance.ts'
 import { rebuildRoutes } from './commands/administration/rebuild.ts'
 import { attachmentRoutes } from './commands/attachments/routes.ts'
 import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
+import { createBranchRoutes } from './commands/branches/create.ts'
 import { deleteBranchRoutes } from './commands/branches/delete.ts'
 import { commentRoutes } from './commands/comments/routes.ts'
 import { eraseRoutes } from './commands/erasures/routes.ts'
@@ -35,6 +36,7 @@ import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
+import { tagRoutes } from './commands/tags/routes.ts'
 import { upgradeRoutes } from './commands/upgrade/routes.ts'
 import { createUserRoutes } from './commands/users/create.ts'
 import { deleteUserRoutes } from './commands/users/delete.ts'
@@ -85,6 +87,7 @@ import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
+import { tagQueryRoutes } from './queries/tags.ts'
 import { timelineRoutes } from './queries/timeline.ts'
 import { userQueryRoutes } from './queries/users.ts'
 import { authPlugin } from './rights/auth.ts'
@@ -130,7 +133,10 @@ const API_ROUTES = [
   collaboratorQueryRoutes,
 
   // Branches and commits
+  createBranchRoutes,
   deleteBranchRoutes,
+  tagRoutes,
+  tagQueryRoutes,
   branchQueryRoutes,
   branchProtectionRoutes,
   branchProtectionQueryRoutes,

@@ -26,6 +26,7 @@ import {
   type Visibility,
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
+import { REF_CAUSES, type TagTime } from './ref-causes.ts'
 import { releaseShapes } from './release-shapes.ts'
 import {
   type AnyCheck,
@@ -211,8 +212,9 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   IssueRead: { ...issue, user: account },
   RefsUpdated: {
     repoId: whole,
-    cause: word('push', 'merge', 'update', 'fork', 'auto-init', 'branch-deletion', 'recovered'),
+    cause: word(...REF_CAUSES),
     refs: list(ref),
+    tags: optional(list(object<TagTime>({ sha: text, at: text }))),
     options: optional(list(text)),
     commits: list(commit),
   },

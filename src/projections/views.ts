@@ -17,6 +17,7 @@ import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
 import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
+import { tagFold, tagId } from './tags.ts'
 import { tokenFold } from './tokens.ts'
 import { upgradePlanFold } from './upgrade-plans.ts'
 import { createView } from './view.ts'
@@ -39,6 +40,7 @@ const VIEWED = {
   tokens: viewed(tokenFold, byId),
   repositories: viewed(repositoryFold, byId),
   branches: viewed(branchFold, ({ repoId, name }) => branchId(repoId, name)),
+  tags: viewed(tagFold, ({ repoId, name }) => tagId(repoId, name)),
   pulls: viewed(pullFold, ({ repoId, index }) => pullId(repoId, index)),
   issues: viewed(issueFold, byIssue),
   labels: viewed(labelFold, byId),

@@ -7,7 +7,7 @@ import { ZERO_TIME } from '../times.ts'
 import { Nullable } from './nullable.ts'
 import { UserWire } from './users.ts'
 
-const CommitMetaWire = Type.Object({ url: Type.String(), sha: Type.String(), created: Type.String() })
+export const CommitMetaWire = Type.Object({ url: Type.String(), sha: Type.String(), created: Type.String() })
 
 const CommitUserWire = Type.Object({ name: Type.String(), email: Type.String(), date: Type.String() })
 

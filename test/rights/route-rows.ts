@@ -261,6 +261,13 @@ export const ROWS: Readonly<Record<string, Row>> = {
 
   // Branches and commits
   [`GET ${REPO}/branches/*`]: row('read 200', () => ({ path: { '*': 'main' } })),
+  [`POST ${REPO}/branches`]: row('write 201', ({ next }) => ({
+    body: { new_branch_name: `made-${next()}` },
+  })),
+  [`GET ${REPO}/tags`]: row('read 200'),
+  [`POST ${REPO}/tags`]: row('write 201', ({ next }) => ({ body: { tag_name: `made-${next()}` } })),
+  [`GET ${REPO}/tags/*`]: row('read 200', async ({ make }) => ({ path: { '*': await make.tag() } })),
+  [`DELETE ${REPO}/tags/*`]: row('write 204', async ({ make }) => ({ path: { '*': await make.tag() } })),
   [`DELETE ${REPO}/branches/*`]: row('write 204', async ({ make }) => ({
     path: { '*': await make.branch() },
   })),

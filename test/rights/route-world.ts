@@ -145,6 +145,11 @@ export async function startWorld(test: Test, started?: TestServer) {
     }
     const label = async () => (await create('/labels', { name: `l${next()}`, color: '#aabbcc' })).id
     const milestone = async () => (await create('/milestones', { title: `m${next()}` })).id
+    const tag = async () => {
+      const tag_name = `tag-${next()}`
+      await create('/tags', { tag_name, message: 'A tag' })
+      return tag_name
+    }
     const protection = async () => {
       const rule_name = `rule-${next()}`
       await create('/branch_protections', { rule_name })
@@ -156,7 +161,18 @@ export async function startWorld(test: Test, started?: TestServer) {
       repo,
       base,
       next,
-      make: { issue, pull, branch: newBranch, comment, attachment, label, milestone, protection, upload },
+      make: {
+        issue,
+        pull,
+        branch: newBranch,
+        tag,
+        comment,
+        attachment,
+        label,
+        milestone,
+        protection,
+        upload,
+      },
       /** Another repository of the same kind. */
       another: () => newRepository(kind, `more-${next()}`),
       ...first,

@@ -1,66 +1,55 @@
 /** Makes the tag of a release that is published, unless it is there. */
-import type { ReleaseSettings } from '../../events/release-events.ts'
 import { commitFacts } from '../../git/commits.ts'
 import { refNameProblem } from '../../git/names.ts'
 import { objectReaders } from '../../git/object-readers.ts'
 import { resolveRef } from '../../git/refs.ts'
-import { commitOfTagOrId } from '../../git/revision.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { comparableTime } from '../../times.ts'
+import { commitOf } from '../../wire/statuses.ts'
 import type { CommandContext } from '../execute.ts'
-import { changeRef } from '../git/record-refs.ts'
+import { createTag, type Tagging } from '../tags/tags.ts'
 
-const tagRef = (tag: string) => `refs/tags/${tag}`
+const refOf = (tag: string) => `refs/tags/${tag}`
 
 /** @throws Refused (unprocessable) when no tag can have the name */
 export function requireTagName(tag: string): void {
-  const problem = refNameProblem(tagRef(tag))
+  const problem = refNameProblem(refOf(tag))
   if (problem !== undefined) throw new Refused(refuse.unprocessable(`tag_name: ${problem}`))
 }
 
-/** The commit that `target_commitish` means: of a branch, a tag or an id. @throws Refused (not found) */
-async function targetCommit(dir: string, target: string): Promise<string> {
-  const branch = `refs/heads/${target}`
-  const tip = refNameProblem(branch) === undefined ? await resolveRef(dir, branch) : null
-  const sha = tip ?? (await commitOfTagOrId(dir, target))
-  if (sha === undefined) throw new Refused(refuse.notFound(`target_commitish: ${target} is not found`))
-  return sha
-}
-
 /** When the commit of a tag was made; undefined when the tag is not of a commit. */
-async function timeOf(dir: string, tag: string): Promise<string | undefined> {
-  const [header] = await objectReaders.headers(dir, [tag], { peel: true })
+async function timeOf(dir: string, object: string): Promise<string | undefined> {
+  const [header] = await objectReaders.headers(dir, [object], { peel: true })
   if (header === undefined) return undefined
   const facts = (await commitFacts(dir, [header.sha])).get(header.sha)
   const at = Date.parse(facts?.committer.date ?? '')
   return Number.isNaN(at) ? undefined : comparableTime(at)
 }
 
+/** The tag of a release: what it is made of when it is missing, and with which message. */
+interface WantedTag {
+  tag: string
+  target: string
+  message: string
+}
+
 /**
  * Resolves to whether the tag was made now, and to the time by which the release is sorted: that of the commit of a tag
  * that was there, else that of the request.
  *
- * @throws Refused: not found for an unknown target, conflict when git cannot have both this tag and another one
+ * @throws Refused: not found for an unknown target, and as `createTag`
  */
 export async function ensureTag(
   services: Services,
   context: CommandContext,
-  repoId: number,
-  { tag, target }: Pick<ReleaseSettings, 'tag' | 'target'>,
+  tagging: Tagging,
+  { tag, target, message }: WantedTag,
 ): Promise<{ isNew: boolean; createdAt: string }> {
-  const dir = gitDirOf(services, repoId)
-  const there = await resolveRef(dir, tagRef(tag))
+  const dir = gitDirOf(services, tagging.repository.id)
+  const there = await resolveRef(dir, refOf(tag))
   if (there !== null) return { isNew: false, createdAt: (await timeOf(dir, there)) ?? context.at }
-  const to = await targetCommit(dir, target)
-  const outcome = await changeRef(services, context, repoId, 'tag-creation', {
-    ref: tagRef(tag),
-    from: null,
-    to,
-  })
-  if (outcome === 'name-conflict') {
-    throw new Refused(refuse.conflict(`tag_name: another tag's name begins with ${tag}/, or is its beginning`))
-  }
-  // Stale: somebody else has made it meanwhile.
-  return { isNew: outcome === 'moved', createdAt: context.at }
+  const commit = await commitOf(services, tagging.repository, target)
+  await createTag(services, context, tagging, { name: tag, commit, message })
+  return { isNew: true, createdAt: context.at }
 }

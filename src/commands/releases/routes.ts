@@ -25,10 +25,11 @@ import { documentNow } from '../document-now.ts'
 import { type CommandContext, load } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
+import type { Tagging } from '../tags/tags.ts'
 import { TextOf } from '../text-schema.ts'
+import { changeRelease } from './change-release.ts'
 import { ensureTag, requireTagName } from './ensure-tag.ts'
 import { decideCreateRelease, decideDeleteRelease, decideEditRelease, releaseDecider } from './release.ts'
-import { changeRelease } from './change-release.ts'
 
 const short = { maxLength: 255 }
 
@@ -44,7 +45,11 @@ const EditReleaseOption = (services: Services) =>
   })
 
 const CreateReleaseOption = (services: Services) =>
-  Type.Object({ ...EditReleaseOption(services).properties, tag_name: Type.String() })
+  Type.Object({
+    ...EditReleaseOption(services).properties,
+    tag_name: Type.String(),
+    tag_message: GivenOrNull(TextOf(services)),
+  })
 
 function changesOf(body: Static<ReturnType<typeof EditReleaseOption>>): Partial<ReleaseSettings> {
   const changes: Partial<ReleaseSettings> = {}
@@ -105,7 +110,7 @@ export const releaseRoutes: Routes = (services) => {
     reply: FastifyReply,
   ) {
     const { repository } = await onRepository(services, request, 'write')
-    const { id: authorId, login } = signedIn(request)
+    const requester = signedIn(request)
     const repoId = repository.id
     if (repository.empty) throw new Refused(refuse.unprocessable('the repository is empty'))
     const tag = request.body.tag_name
@@ -116,31 +121,34 @@ export const releaseRoutes: Routes = (services) => {
     }
     const context = commandContext(request)
     const releaseId = await takeNumber(events, context, idsStream('release'))
-    const author = { id: authorId, login }
+    const author = { id: requester.id, login: requester.login }
     const holder = releaseStream(releaseId)
     if ((await releases.ifDone(services, context, releaseId, 'create')) === undefined) {
       await withTag(services, context, { repoId, tag, holder }, async () => {
+        const wanted = { ...settings, message: request.body.tag_message ?? '' }
         const { createdAt } = settings.draft
           ? { createdAt: context.at }
-          : await ensureTag(services, context, repoId, settings)
+          : await ensureTag(services, context, { repository, requester }, wanted)
         await releases.change(services, context, releaseId, 'create', (state) =>
           decideCreateRelease(state, { releaseId, repoId, author, ...settings, createdAt }),
         )
       })
     }
     await settled(services, context, reply)
-    return reply.code(201).send(await releaseWire(services, repository, await releaseNow(services, releaseId)))
+    return reply
+      .code(201)
+      .send(await releaseWire(services, repository, await releaseNow(services, releaseId)))
   }
 
   async function edit(
-    services: Services,
     context: CommandContext,
-    { id, repoId, tag, target, draft }: ReleaseDocument,
+    tagging: Tagging,
+    { id, tag, target, draft }: ReleaseDocument,
     wanted: Partial<ReleaseSettings>,
   ): Promise<void> {
     const isPublished = !(wanted.draft ?? draft)
-    const after = { tag: wanted.tag ?? tag, target: wanted.target ?? target }
-    const made = isPublished ? await ensureTag(services, context, repoId, after) : undefined
+    const after = { tag: wanted.tag ?? tag, target: wanted.target ?? target, message: '' }
+    const made = isPublished ? await ensureTag(services, context, tagging, after) : undefined
     await changeRelease(services, context, id, 'edit', (state) =>
       decideEditRelease(state, wanted, made?.isNew ? made.createdAt : undefined),
     )
@@ -176,14 +184,15 @@ export const releaseRoutes: Routes = (services) => {
         const release = await releaseFor(services, found, request.params.id)
         const wanted = changesOf(request.body)
         const context = commandContext(request)
+        const tagging = { repository: found.repository, requester: signedIn(request) }
         const tag = wanted.tag ?? release.tag
-        if (tag === release.tag) await edit(services, context, release, wanted)
+        if (tag === release.tag) await edit(context, tagging, release, wanted)
         else {
           requireTagName(tag)
           const { id, repoId } = release
           const holder = releaseStream(id)
           await withTag(services, context, { repoId, tag, holder }, () =>
-            edit(services, context, release, wanted),
+            edit(context, tagging, release, wanted),
           )
           await releaseClaim(events, context, claimKeys.release(repoId, release.tag), holder)
         }
