@@ -28,6 +28,8 @@ import { editPullRoutes } from './commands/pull-requests/edit.ts'
 import { mergePullRoutes } from './commands/pull-requests/merge.ts'
 import { openPullRoutes } from './commands/pull-requests/open.ts'
 import { updatePullRoutes } from './commands/pull-requests/update.ts'
+import { releaseAssetRoutes } from './commands/releases/assets.ts'
+import { releaseRoutes } from './commands/releases/routes.ts'
 import { collaboratorRoutes } from './commands/repositories/collaborators.ts'
 import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
@@ -79,6 +81,7 @@ import { nodeRoutes } from './queries/nodes.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
 import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
+import { releaseQueryRoutes } from './queries/releases.ts'
 import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
@@ -139,6 +142,11 @@ const API_ROUTES = [
   branchProtectionQueryRoutes,
   postStatusRoutes,
   statusQueryRoutes,
+
+  // Releases
+  releaseRoutes,
+  releaseAssetRoutes,
+  releaseQueryRoutes,
 
   // Pull requests
   openPullRoutes,

@@ -6,6 +6,7 @@
  */
 import type { RecordedEvent } from './event-store.ts'
 import type { RefCause, TagTime } from './ref-causes.ts'
+import type { ReleaseEvent } from './release-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
 /** The events of a kind of stream. `DataByType` has the data of each event type, and `Shared` what all of it has. */
@@ -490,6 +491,7 @@ export type DomainEvent =
   | PullRequestEvent
   | IssueEvent
   | CommentEvent
+  | ReleaseEvent
   | UpgradeEvent
   | SequenceEvent
   | ClaimEvent

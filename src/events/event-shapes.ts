@@ -27,6 +27,7 @@ import {
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
 import { REF_CAUSES, type TagTime } from './ref-causes.ts'
+import { releaseShapes } from './release-shapes.ts'
 import {
   type AnyCheck,
   type Check,
@@ -301,6 +302,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     errors: list(text),
     errorCount: optional(whole),
   },
+  ...releaseShapes,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },
   PlanCanceled: { name: text },
   PlanApplied: { name: text, height: text },

@@ -15,6 +15,7 @@ import { moduleVersionsFold } from './module-versions.ts'
 import { pullFold, pullId } from './pulls.ts'
 import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
+import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
 import { tagFold, tagId } from './tags.ts'
 import { tokenFold } from './tokens.ts'
@@ -47,6 +48,7 @@ const VIEWED = {
   commitStatuses: viewed(commitStatusFold, byId),
   commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
   comments: viewed(commentFold, byId),
+  releases: viewed(releaseFold, byId),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
 }

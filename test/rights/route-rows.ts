@@ -290,6 +290,43 @@ export const ROWS: Readonly<Record<string, Row>> = {
   })),
   [`GET ${REPO}/commits/*`]: row('read 200', () => ({ path: { '*': 'topic/status' } })),
 
+  // Releases
+  [`GET ${REPO}/releases`]: row('read 200'),
+  [`GET ${REPO}/releases/latest`]: row('read 200'),
+  [`GET ${REPO}/releases/tags/*`]: row('read 200', ({ release }) => ({ path: { '*': release.tag } })),
+  [`GET ${REPO}/releases/:id`]: row('read 200', ({ release }) => ({ path: { id: release.id } })),
+  [`POST ${REPO}/releases`]: row('write 201', ({ next }) => ({ body: { tag_name: `t${next()}` } })),
+  [`PATCH ${REPO}/releases/:id`]: row('write 200', ({ release, next }) => ({
+    path: { id: release.id },
+    body: { name: `Name ${next()}` },
+  })),
+  [`DELETE ${REPO}/releases/:id`]: row('write 204', async ({ make }) => ({
+    path: { id: (await make.release()).id },
+  })),
+  [`DELETE ${REPO}/releases/tags/*`]: row('write 204', async ({ make }) => ({
+    path: { '*': (await make.release()).tag },
+  })),
+  [`GET ${REPO}/releases/:id/assets`]: row('read 200', ({ release }) => ({ path: { id: release.id } })),
+  [`POST ${REPO}/releases/:id/assets`]: row('write 201', ({ release, make, next }) => ({
+    path: { id: release.id },
+    ...make.upload(`r${next()}.bin`),
+  })),
+  [`GET ${REPO}/releases/:id/assets/:attachment_id`]: row('read 200', ({ release }) => ({
+    path: { id: release.id, attachment_id: release.asset },
+  })),
+  [`PATCH ${REPO}/releases/:id/assets/:attachment_id`]: row('write 201', ({ release, next }) => ({
+    path: { id: release.id, attachment_id: release.asset },
+    body: { name: `s${next()}.bin` },
+  })),
+  [`DELETE ${REPO}/releases/:id/assets/:attachment_id`]: row('write 204', async ({ make }) => {
+    const { id, asset } = await make.release()
+    return { path: { id, attachment_id: asset } }
+  }),
+  'GET /:owner/:repo/releases/download/*': row('read 200', async ({ make }) => {
+    const { tag, file } = await make.release()
+    return { path: { '*': `${tag}/${file}` } }
+  }),
+
   // Pull requests
   ...same(
     [

@@ -143,6 +143,13 @@ export async function startWorld(test: Test, started?: TestServer) {
       const { id, uuid }: { id: number; uuid: string } = JSON.parse(answer.text)
       return { id, uuid }
     }
+    const release = async () => {
+      const [tag, file] = [`v${next()}`, `f${next()}.bin`]
+      const { id } = await create('/releases', { tag_name: tag })
+      const answer = await send('alice', 'POST', `/api/v1${base}/releases/${id}/assets`, upload(file))
+      const { id: asset }: { id: number } = JSON.parse(answer.text)
+      return { id, tag, file, asset }
+    }
     const label = async () => (await create('/labels', { name: `l${next()}`, color: '#aabbcc' })).id
     const milestone = async () => (await create('/milestones', { title: `m${next()}` })).id
     const tag = async () => {
@@ -168,6 +175,7 @@ export async function startWorld(test: Test, started?: TestServer) {
         tag,
         comment,
         attachment,
+        release,
         label,
         milestone,
         protection,
@@ -178,6 +186,7 @@ export async function startWorld(test: Test, started?: TestServer) {
       ...first,
       comment: commentId,
       attachment: await attachment(),
+      release: await release(),
       label: await label(),
       milestone: await milestone(),
       protection: await protection(),
