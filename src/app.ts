@@ -13,6 +13,7 @@ import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
 import { createBranchRoutes } from './commands/branches/create.ts'
 import { deleteBranchRoutes } from './commands/branches/delete.ts'
 import { commentRoutes } from './commands/comments/routes.ts'
+import { contentsRoutes } from './commands/contents/routes.ts'
 import { eraseRoutes } from './commands/erasures/routes.ts'
 import { gitHttpRoutes } from './commands/git/git-http.ts'
 import { dependencyRoutes } from './commands/issues/dependencies.ts'
@@ -64,13 +65,16 @@ import { requestLog } from './observe/request-log.ts'
 import { observeRequests } from './observe/requests.ts'
 import { createScrape, type Scrape, type Sources } from './observe/scrape.ts'
 import type { Tracing } from './observe/tracing.ts'
+import { archivePageRoutes, archiveRoutes } from './queries/archives.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
 import { collaboratorQueryRoutes } from './queries/collaborators.ts'
 import { commentQueryRoutes } from './queries/comments.ts'
+import { contentsQueryRoutes } from './queries/contents.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
+import { fileDownloadRoutes, rawPageRoutes } from './queries/file-downloads.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
@@ -147,6 +151,11 @@ const API_ROUTES = [
   releaseRoutes,
   releaseAssetRoutes,
   releaseQueryRoutes,
+  // Files
+  contentsRoutes,
+  contentsQueryRoutes,
+  fileDownloadRoutes,
+  archiveRoutes,
 
   // Pull requests
   openPullRoutes,
@@ -355,6 +364,8 @@ export async function buildApp(
     await signedIn.register(metricsRoute(() => scrape, config.metricsToken))
     await signedIn.register(gitHttpRoutes(services))
     await signedIn.register(attachmentDownloadRoutes(services))
+    await signedIn.register(rawPageRoutes(services))
+    await signedIn.register(archivePageRoutes(services))
     await signedIn.register(uiRoutes(services))
     await signedIn.register(signInRoutes(services))
     await signedIn.register(applicationRoutes(services))

@@ -325,6 +325,42 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'GET /:owner/:repo/releases/download/*': row('read 200', async ({ make }) => {
     const { tag, file } = await make.release()
     return { path: { '*': `${tag}/${file}` } }
+  // Files
+  [`GET ${REPO}/contents`]: row('read 200'),
+  [`GET ${REPO}/contents/*`]: row('read 200', () => ({ path: { '*': '' } })),
+  ...same(
+    [`GET ${REPO}/raw/*`, `GET ${REPO}/media/*`],
+    row('read 200', () => ({ path: { '*': 'README.md' } })),
+  ),
+  'GET /:owner/:repo/raw/:kind/*': row('read 200', () => ({
+    path: { kind: 'branch', '*': 'main/README.md' },
+  })),
+  ...same(
+    [`GET ${REPO}/archive/*`, 'GET /:owner/:repo/archive/*'],
+    row('read 200', () => ({ path: { '*': 'main.zip' } })),
+  ),
+  [`POST ${REPO}/contents`]: row('write 201', ({ next }) => ({
+    body: { files: [{ operation: 'create', path: `f${next()}`, content: '' }] },
+  })),
+  [`POST ${REPO}/contents/*`]: row('write 201', ({ next }) => ({
+    path: { '*': `f${next()}` },
+    body: { content: '' },
+  })),
+  [`PUT ${REPO}/contents/*`]: row('write 201', ({ next }) => ({
+    path: { '*': `f${next()}` },
+    body: { content: '' },
+  })),
+  [`DELETE ${REPO}/contents/*`]: row('write 200', async ({ must, base, next }) => {
+    const path = `f${next()}`
+    const { content } = await must<{ content: { sha: string } }>(
+      'alice',
+      'POST',
+      `${base}/contents/${path}`,
+      {
+        content: '',
+      },
+    )
+    return { path: { '*': path }, body: { sha: content.sha } }
   }),
 
   // Pull requests
