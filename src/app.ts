@@ -32,6 +32,7 @@ import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
+import { topicRoutes } from './commands/repositories/topic-routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
 import { upgradeRoutes } from './commands/upgrade/routes.ts'
 import { createUserRoutes } from './commands/users/create.ts'
@@ -60,6 +61,7 @@ import { requestLog } from './observe/request-log.ts'
 import { observeRequests } from './observe/requests.ts'
 import { createScrape, type Scrape, type Sources } from './observe/scrape.ts'
 import type { Tracing } from './observe/tracing.ts'
+import { accountListRoutes } from './queries/account-lists.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
@@ -80,6 +82,7 @@ import { pullQueryRoutes } from './queries/pulls.ts'
 import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
+import { repositorySearchRoutes } from './queries/repository-search.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
 import { timelineRoutes } from './queries/timeline.ts'
@@ -110,6 +113,7 @@ const API_ROUTES = [
   passwordRoutes,
   deleteUserRoutes,
   userQueryRoutes,
+  accountListRoutes,
   tokenRoutes,
   createOrganizationRoutes,
   editOrganizationRoutes,
@@ -122,6 +126,8 @@ const API_ROUTES = [
   deleteRepositoryRoutes,
   repositoryQueryRoutes,
   repositoryListRoutes,
+  repositorySearchRoutes,
+  topicRoutes,
   forkRoutes,
   collaboratorRoutes,
   collaboratorQueryRoutes,

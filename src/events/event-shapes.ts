@@ -26,6 +26,7 @@ import {
   type Visibility,
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
+import { listingShapes } from './listing-shapes.ts'
 import {
   type AnyCheck,
   type Check,
@@ -191,6 +192,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   CollaboratorRemoved: { repoId: whole, user: account },
   BranchProtectionSet: { repoId: whole, protection },
   BranchProtectionRemoved: { repoId: whole, rule: text },
+  ...listingShapes,
   LabelCreated: { id: whole, scope, ...label },
   LabelEdited: { id: whole, scope, changes: partial<LabelSettings>(label) },
   LabelDeleted: { id: whole, scope, name: text },

@@ -17,6 +17,7 @@ import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
 import { repositoryFold } from './repositories.ts'
 import { tokenFold } from './tokens.ts'
+import { topicFold } from './topics.ts'
 import { upgradePlanFold } from './upgrade-plans.ts'
 import { createView } from './view.ts'
 
@@ -45,6 +46,7 @@ const VIEWED = {
   commitStatuses: viewed(commitStatusFold, byId),
   commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
   comments: viewed(commentFold, byId),
+  topics: viewed(topicFold, ({ name }) => name),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
 }
