@@ -59,7 +59,7 @@ const PURE_IN_GIT = '^src/git/(tree-path|tree-entries)[.]ts$'
 const DECIDERS_AND_FOLDS = [
   '^src/commands/users/user[.]ts$',
   '^src/commands/organizations/organization[.]ts$',
-  '^src/commands/repositories/repository[.]ts$',
+  '^src/commands/repositories/(repository|topics)[.]ts$',
   '^src/commands/branch-protections/protections[.]ts$',
   '^src/commands/issues/(issue|discussion)[.]ts$',
   '^src/commands/pull-requests/(pull-request|merge-checks|schedule)[.]ts$',
@@ -67,10 +67,11 @@ const DECIDERS_AND_FOLDS = [
   '^src/commands/contents/decide[.]ts$',
   PURE_IN_GIT,
   '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|statuses/checks|upgrade/chain)[.]ts$',
-  '^src/rights/(access|visibility|protection-rules|glob|token-scopes)[.]ts$',
+  '^src/rights/(access|archived|visibility|protection-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
   '^src/events/(append-size|domain-events|upgrade-events|release-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
+  '^src/events/(append-size|domain-events|upgrade-events|listing-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
 ]
 
 export default {

@@ -36,6 +36,7 @@ import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
+import { topicRoutes } from './commands/repositories/topic-routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
 import { tagRoutes } from './commands/tags/routes.ts'
 import { upgradeRoutes } from './commands/upgrade/routes.ts'
@@ -66,6 +67,7 @@ import { observeRequests } from './observe/requests.ts'
 import { createScrape, type Scrape, type Sources } from './observe/scrape.ts'
 import type { Tracing } from './observe/tracing.ts'
 import { archivePageRoutes, archiveRoutes } from './queries/archives.ts'
+import { accountListRoutes } from './queries/account-lists.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
@@ -89,6 +91,7 @@ import { releaseQueryRoutes } from './queries/releases.ts'
 import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
+import { repositorySearchRoutes } from './queries/repository-search.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
 import { tagQueryRoutes } from './queries/tags.ts'
@@ -120,6 +123,7 @@ const API_ROUTES = [
   passwordRoutes,
   deleteUserRoutes,
   userQueryRoutes,
+  accountListRoutes,
   tokenRoutes,
   createOrganizationRoutes,
   editOrganizationRoutes,
@@ -132,6 +136,8 @@ const API_ROUTES = [
   deleteRepositoryRoutes,
   repositoryQueryRoutes,
   repositoryListRoutes,
+  repositorySearchRoutes,
+  topicRoutes,
   forkRoutes,
   collaboratorRoutes,
   collaboratorQueryRoutes,

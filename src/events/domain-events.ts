@@ -7,6 +7,7 @@
 import type { RecordedEvent } from './event-store.ts'
 import type { RefCause, TagTime } from './ref-causes.ts'
 import type { ReleaseEvent } from './release-events.ts'
+import type { ListingEvent } from './listing-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
 /** The events of a kind of stream. `DataByType` has the data of each event type, and `Shared` what all of it has. */
@@ -483,6 +484,7 @@ export type DomainEvent =
   | UserEvent
   | OrganizationEvent
   | RepositoryEvent
+  | ListingEvent
   | LabelEvent
   | MilestoneEvent
   | CheckEvent

@@ -19,6 +19,7 @@ import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
 import { tagFold, tagId } from './tags.ts'
 import { tokenFold } from './tokens.ts'
+import { topicFold } from './topics.ts'
 import { upgradePlanFold } from './upgrade-plans.ts'
 import { createView } from './view.ts'
 
@@ -49,6 +50,7 @@ const VIEWED = {
   commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
   comments: viewed(commentFold, byId),
   releases: viewed(releaseFold, byId),
+  topics: viewed(topicFold, ({ name }) => name),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
 }

@@ -94,6 +94,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: { old_password: 'wrong password', new_password: 'another password' },
   })),
   'POST /api/v1/user/repos': row('signed-in 201', ({ next }) => ({ body: { name: `own-${next()}` } })),
+  'GET /api/v1/users/search': row('everybody 200'),
+  'GET /api/v1/repos/search': row('everybody 200'),
+  'GET /api/v1/topics/search': row('signed-in 200', () => ({ query: { q: 'x' } })),
+  'GET /api/v1/orgs': row('everybody 200'),
   'GET /api/v1/users/:username': row('everybody 200', () => ({ path: { username: 'carol' } })),
   'GET /api/v1/users/:username/orgs': row('everybody 200', () => ({ path: { username: 'carol' } })),
   'GET /api/v1/users/:username/repos': row('everybody 200', () => ({ path: { username: 'carol' } })),
@@ -126,6 +130,15 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'GET /api/v1/admin/history': row('site-admin 200'),
   'GET /metrics': row('site-admin 200'),
   'GET /api/v1/admin/users': row('site-admin 200'),
+  'GET /api/v1/admin/orgs': row('site-admin 200'),
+  'POST /api/v1/admin/users/:username/orgs': row('site-admin 201', ({ next }) => ({
+    path: { username: 'carol' },
+    body: { username: `given${next()}` },
+  })),
+  'POST /api/v1/admin/users/:username/repos': row('site-admin 201', ({ next }) => ({
+    path: { username: 'carol' },
+    body: { name: `given${next()}` },
+  })),
   'GET /api/v1/admin/nodes': row('site-admin 200'),
   'POST /api/v1/admin/users': row('site-admin 201', ({ next }) => {
     const username = `made${next()}`
@@ -223,6 +236,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
       `GET ${REPO}`,
       `GET ${REPO}/branches`,
       `GET ${REPO}/forks`,
+      `GET ${REPO}/topics`,
       `GET ${REPO}/history`,
       `GET ${REPO}/issues`,
       `GET ${REPO}/issues/comments`,
@@ -240,6 +254,13 @@ export const ROWS: Readonly<Record<string, Row>> = {
     '401 202 202 202 409 202 / 404 404 202 202 409 202 / 404 404 202 202 202 202',
     async ({ another, next }) => ({ path: await another(), body: { name: `fork-${next()}` } }),
   ),
+  [`PUT ${REPO}/topics`]: row('admin 204', ({ next }) => ({ body: { topics: [`t${next()}`] } })),
+  [`PUT ${REPO}/topics/:topic`]: row('admin 204', ({ next }) => ({ path: { topic: `t${next()}` } })),
+  [`DELETE ${REPO}/topics/:topic`]: row('admin 204', async ({ must, base, next }) => {
+    const topic = `t${next()}`
+    await must('alice', 'PUT', `${base}/topics`, { topics: [topic] })
+    return { path: { topic } }
+  }),
   [`GET ${REPO}/collaborators`]: row('people 200'),
   [`GET ${REPO}/collaborators/:collaborator`]: row('people 204', async ({ must, base }) => {
     await must('alice', 'PUT', `${base}/collaborators/bob`, { permission: 'write' })
