@@ -13,6 +13,7 @@ import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
 import { deleteBranchRoutes } from './commands/branches/delete.ts'
 import { commentRoutes } from './commands/comments/routes.ts'
 import { eraseRoutes } from './commands/erasures/routes.ts'
+import { followRoutes } from './commands/follows/routes.ts'
 import { gitHttpRoutes } from './commands/git/git-http.ts'
 import { dependencyRoutes } from './commands/issues/dependencies.ts'
 import { editIssueRoutes } from './commands/issues/edit.ts'
@@ -27,6 +28,7 @@ import { editPullRoutes } from './commands/pull-requests/edit.ts'
 import { mergePullRoutes } from './commands/pull-requests/merge.ts'
 import { openPullRoutes } from './commands/pull-requests/open.ts'
 import { updatePullRoutes } from './commands/pull-requests/update.ts'
+import { reactionRoutes } from './commands/reactions/routes.ts'
 import { collaboratorRoutes } from './commands/repositories/collaborators.ts'
 import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
@@ -67,6 +69,7 @@ import { collaboratorQueryRoutes } from './queries/collaborators.ts'
 import { commentQueryRoutes } from './queries/comments.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
+import { followQueryRoutes } from './queries/follows.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
@@ -77,6 +80,7 @@ import { nodeRoutes } from './queries/nodes.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
 import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
+import { reactionQueryRoutes } from './queries/reactions.ts'
 import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
@@ -126,6 +130,10 @@ const API_ROUTES = [
   collaboratorRoutes,
   collaboratorQueryRoutes,
 
+  // Stars and watching
+  followRoutes,
+  followQueryRoutes,
+
   // Branches and commits
   deleteBranchRoutes,
   branchQueryRoutes,
@@ -156,6 +164,8 @@ const API_ROUTES = [
   attachmentQueryRoutes,
   eraseRoutes,
   timelineRoutes,
+  reactionRoutes,
+  reactionQueryRoutes,
 
   // Labels and milestones
   labelRoutes,

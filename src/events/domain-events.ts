@@ -5,6 +5,7 @@
  * meaning. A new shape of the data gets a new schema number and an upcaster, both in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
+import type { SocialEvent } from './social-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
 /** The events of a kind of stream. `DataByType` has the data of each event type, and `Shared` what all of it has. */
@@ -488,6 +489,7 @@ export type DomainEvent =
   | PullRequestEvent
   | IssueEvent
   | CommentEvent
+  | SocialEvent
   | UpgradeEvent
   | SequenceEvent
   | ClaimEvent

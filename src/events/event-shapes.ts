@@ -41,6 +41,7 @@ import {
   whole,
   word,
 } from './shapes.ts'
+import { socialFields } from './social-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
 
 type DataOf<T extends EventType> = EventOf<T>['data']
@@ -299,6 +300,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     errors: list(text),
     errorCount: optional(whole),
   },
+  ...socialFields,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },
   PlanCanceled: { name: text },
   PlanApplied: { name: text, height: text },

@@ -13,6 +13,8 @@ export const milestoneStream = (id: number) => `milestone-${id}`
 export const checksStream = (repoId: number, sha: string) => `checks-${repoId}.${sha}`
 /** The issues and pull requests that a user has read. */
 export const readsStream = (userId: number) => `reads-${userId}`
+/** What a user makes of a repository: stars it, watches it. */
+export const followStream = (repoId: number, userId: number) => `follow-${repoId}.${userId}`
 /** The upgrades of the blockchain that this server serves. */
 export const UPGRADE_STREAM = 'upgrade-chain'
 /** Whether the stream belongs to a pull request (and not to an issue). */

@@ -43,6 +43,8 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   closedIssues: number
   openPulls: number
   closedPulls: number
+  stars: number
+  watchers: number
   createdAt: string
   updatedAt: string
 }
@@ -59,9 +61,9 @@ export function repositoryKey(owner: string, name: string): string {
 
 export const repositoryFold: Fold<RepositoryDocument> = foldOf({
   name: 'repositories',
-  indexes: [{ key: 1 }, { ownerId: 1 }, { parentId: 1, ownerId: 1 }, { parentId: 1, id: 1 }],
+  indexes: [{ id: 1 }, { key: 1 }, { ownerId: 1 }, { parentId: 1, ownerId: 1 }, { parentId: 1, id: 1 }],
   arrays: ['readers'],
-  version: 4,
+  version: 5,
   ids({ data }) {
     const parentId = 'parent' in data ? data.parent?.repoId : 'parentId' in data ? data.parentId : undefined
     return parentId === undefined ? [`${data.repoId}`] : [`${data.repoId}`, `${parentId}`]
@@ -100,6 +102,11 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
       return isPullStream(stream) ? withClosedPulls(repository, more) : withClosedIssues(repository, more)
     },
     PullRequestMerged: (repository) => withClosedPulls(repository, 1),
+    // Nor do people change a repository by what they make of it.
+    RepositoryStarred: ({ stars, updatedAt }) => ({ stars: stars + 1, updatedAt }),
+    RepositoryUnstarred: ({ stars, updatedAt }) => ({ stars: stars - 1, updatedAt }),
+    RepositoryWatched: ({ watchers, updatedAt }) => ({ watchers: watchers + 1, updatedAt }),
+    RepositoryUnwatched: ({ watchers, updatedAt }) => ({ watchers: watchers - 1, updatedAt }),
   },
   derived: (repository) => ({
     key: repositoryKey(repository.ownerLogin, repository.name),
@@ -135,6 +142,8 @@ function created(data: Created, at: string): RepositoryDocument {
     closedIssues: 0,
     openPulls: 0,
     closedPulls: 0,
+    stars: 0,
+    watchers: 0,
     createdAt: at,
     updatedAt: at,
   }

@@ -12,6 +12,7 @@ import {
   milestoneCommand,
   repositoryCommands,
 } from './repository-commands.ts'
+import { socialCommands } from './social-commands.ts'
 import { ANN, BOB, type Command, EVE, INDEXES, mostly, REPOSITORIES, record } from './values.ts'
 import { emptyWorld, type World } from './world.ts'
 
@@ -57,6 +58,7 @@ export const histories = historyOf(
     { weight: 20, arbitrary: labelCommand },
     { weight: 30, arbitrary: milestoneCommand },
     { weight: 30, arbitrary: fc.oneof(...chainCommands) },
+    { weight: 20, arbitrary: fc.oneof(...socialCommands) },
     { weight: 1, arbitrary: deleteRepository },
   ),
 )
