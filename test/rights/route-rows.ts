@@ -4,6 +4,7 @@
  * anonymous, stranger, reader, writer, admin, site admin. Words stand for the common parts, with the status of success.
  */
 import type { Call, Place, World } from './route-world.ts'
+import { SOCIAL_ROWS } from './social-rows.ts'
 
 /** `S` is the status of success. */
 const WORDS: Readonly<Record<string, string>> = {
@@ -346,6 +347,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'GET /:owner/:repo/releases/download/*': row('read 200', async ({ make }) => {
     const { tag, file } = await make.release()
     return { path: { '*': `${tag}/${file}` } }
+  }),
   // Files
   [`GET ${REPO}/contents`]: row('read 200'),
   [`GET ${REPO}/contents/*`]: row('read 200', () => ({ path: { '*': '' } })),
@@ -533,6 +535,8 @@ export const ROWS: Readonly<Record<string, Row>> = {
     }),
   ),
   'GET /attachments/:uuid': row('read 200', ({ attachment }) => ({ path: { uuid: attachment.uuid } })),
+
+  ...SOCIAL_ROWS,
 
   // Labels and milestones
   ...Object.fromEntries(
