@@ -67,8 +67,11 @@ import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
 import { collaboratorQueryRoutes } from './queries/collaborators.ts'
 import { commentQueryRoutes } from './queries/comments.ts'
+import { commitQueryRoutes } from './queries/commits.ts'
+import { compareRoutes } from './queries/compare.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
+import { gitObjectRoutes } from './queries/git-objects.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
@@ -139,6 +142,9 @@ const API_ROUTES = [
   branchProtectionQueryRoutes,
   postStatusRoutes,
   statusQueryRoutes,
+  commitQueryRoutes,
+  compareRoutes,
+  gitObjectRoutes,
 
   // Pull requests
   openPullRoutes,
