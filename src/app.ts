@@ -75,11 +75,14 @@ import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
 import { collaboratorQueryRoutes } from './queries/collaborators.ts'
 import { commentQueryRoutes } from './queries/comments.ts'
+import { commitQueryRoutes } from './queries/commits.ts'
+import { compareRoutes } from './queries/compare.ts'
 import { contentsQueryRoutes } from './queries/contents.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
 import { fileDownloadRoutes, rawPageRoutes } from './queries/file-downloads.ts'
 import { followQueryRoutes } from './queries/follows.ts'
+import { gitObjectRoutes } from './queries/git-objects.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
@@ -160,6 +163,9 @@ const API_ROUTES = [
   branchProtectionQueryRoutes,
   postStatusRoutes,
   statusQueryRoutes,
+  commitQueryRoutes,
+  compareRoutes,
+  gitObjectRoutes,
 
   // Releases
   releaseRoutes,

@@ -11,6 +11,7 @@ import { issueId } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
 import { issueFold } from './issues.ts'
 import { labelFold } from './labels.ts'
+import { mergedCommitFold, mergedCommitId } from './merged-commits.ts'
 import { milestoneFold } from './milestones.ts'
 import { moduleVersionsFold } from './module-versions.ts'
 import { pullFold, pullId } from './pulls.ts'
@@ -45,6 +46,7 @@ const VIEWED = {
   branches: viewed(branchFold, ({ repoId, name }) => branchId(repoId, name)),
   tags: viewed(tagFold, ({ repoId, name }) => tagId(repoId, name)),
   pulls: viewed(pullFold, ({ repoId, index }) => pullId(repoId, index)),
+  mergedCommits: viewed(mergedCommitFold, ({ repoId, sha }) => mergedCommitId(repoId, sha)),
   issues: viewed(issueFold, byIssue),
   labels: viewed(labelFold, byId),
   milestones: viewed(milestoneFold, byId),

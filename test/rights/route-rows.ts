@@ -385,6 +385,16 @@ export const ROWS: Readonly<Record<string, Row>> = {
     )
     return { path: { '*': path }, body: { sha: content.sha } }
   }),
+  [`GET ${REPO}/commits`]: row('read 200'),
+  [`GET ${REPO}/git/commits/:sha`]: row('read 200', ({ head }) => ({ path: { sha: head } })),
+  [`GET ${REPO}/compare/*`]: row('read 200', () => ({ path: { '*': 'main...topic' } })),
+  [`GET ${REPO}/git/trees/:sha`]: row('read 200', () => ({ path: { sha: 'topic' } })),
+  [`GET ${REPO}/git/blobs/:sha`]: row('read 200', ({ blob }) => ({ path: { sha: blob } })),
+  [`GET ${REPO}/git/refs`]: row('read 200'),
+  [`GET ${REPO}/git/refs/*`]: row('read 200', () => ({ path: { '*': 'heads/' } })),
+  [`GET ${REPO}/git/tags/:sha`]: row('read 200', ({ tagObject }) => ({ path: { sha: tagObject } })),
+  // It has none.
+  [`GET ${REPO}/git/notes/:sha`]: row('read 404', ({ head }) => ({ path: { sha: head } })),
 
   // Pull requests
   ...same(
