@@ -60,11 +60,12 @@ const DECIDERS_AND_FOLDS = [
   '^src/commands/branch-protections/protections[.]ts$',
   '^src/commands/issues/(issue|discussion)[.]ts$',
   '^src/commands/pull-requests/(pull-request|merge-checks|schedule)[.]ts$',
+  '^src/commands/reviews/(review|request|outdated)[.]ts$',
   '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|statuses/checks|upgrade/chain)[.]ts$',
-  '^src/rights/(access|visibility|protection-rules|glob|token-scopes)[.]ts$',
+  '^src/rights/(access|visibility|protection-rules|review-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
-  '^src/events/(append-size|domain-events|upgrade-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
+  '^src/events/(append-size|domain-events|upgrade-events|review-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
 ]
 
 export default {

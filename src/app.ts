@@ -32,6 +32,8 @@ import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
+import { reviewRequestRoutes } from './commands/reviews/requests.ts'
+import { reviewRoutes } from './commands/reviews/routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
 import { upgradeRoutes } from './commands/upgrade/routes.ts'
 import { createUserRoutes } from './commands/users/create.ts'
@@ -80,6 +82,8 @@ import { pullQueryRoutes } from './queries/pulls.ts'
 import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
+import { candidateRoutes } from './queries/reviews/candidates.ts'
+import { reviewQueryRoutes } from './queries/reviews/routes.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
 import { timelineRoutes } from './queries/timeline.ts'
@@ -141,6 +145,10 @@ const API_ROUTES = [
   mergePullRoutes,
   pullQueryRoutes,
   pullGitRoutes,
+  reviewRoutes,
+  reviewRequestRoutes,
+  reviewQueryRoutes,
+  candidateRoutes,
 
   // Issues; pull requests are issues too
   openIssueRoutes,

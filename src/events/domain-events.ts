@@ -5,6 +5,7 @@
  * meaning. A new shape of the data gets a new schema number and an upcaster, both in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
+import type { ReviewEvent, ReviewRules } from './review-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
 /** The events of a kind of stream. `DataByType` has the data of each event type, and `Shared` what all of it has. */
@@ -127,6 +128,8 @@ export interface BranchProtection {
   blockOutdated: boolean
   /** Whether the rule also holds for an admin who sends `force_merge`. */
   blockAdminOverride: boolean
+  /** Present when it demands something of reviews. */
+  reviews?: ReviewRules
   createdAt: string
   updatedAt: string
 }
@@ -463,6 +466,7 @@ export type PullRequestEvent =
       IssueRef
     >
   | DiscussionEvent
+  | ReviewEvent
 
 /** `ids-<kind>` and `numbers-<repoId>`: the event's revision in its stream is the number that it takes. */
 export type SequenceEvent = Events<{ NumberTaken: { sequence: string } }>

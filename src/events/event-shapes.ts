@@ -26,6 +26,7 @@ import {
   type Visibility,
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
+import { reviewRules, reviewShapes } from './review-shapes.ts'
 import {
   type AnyCheck,
   type Check,
@@ -96,6 +97,7 @@ const protection = object<BranchProtection>({
   requireSigned: flag,
   blockOutdated: flag,
   blockAdminOverride: flag,
+  reviews: optional(reviewRules),
   createdAt: text,
   updatedAt: text,
 })
@@ -299,6 +301,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     errors: list(text),
     errorCount: optional(whole),
   },
+  ...reviewShapes,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },
   PlanCanceled: { name: text },
   PlanApplied: { name: text, height: text },

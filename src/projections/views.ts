@@ -16,6 +16,8 @@ import { pullFold, pullId } from './pulls.ts'
 import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
 import { repositoryFold } from './repositories.ts'
+import { reviewCommentFold } from './review-comments.ts'
+import { reviewFold } from './reviews.ts'
 import { tokenFold } from './tokens.ts'
 import { upgradePlanFold } from './upgrade-plans.ts'
 import { createView } from './view.ts'
@@ -45,6 +47,8 @@ const VIEWED = {
   commitStatuses: viewed(commitStatusFold, byId),
   commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
   comments: viewed(commentFold, byId),
+  reviews: viewed(reviewFold, byId),
+  reviewComments: viewed(reviewCommentFold, byId),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
 }

@@ -12,6 +12,7 @@ import {
   milestoneCommand,
   repositoryCommands,
 } from './repository-commands.ts'
+import { reviewCommands } from './review-commands.ts'
 import { ANN, BOB, type Command, EVE, INDEXES, mostly, REPOSITORIES, record } from './values.ts'
 import { emptyWorld, type World } from './world.ts'
 
@@ -52,6 +53,7 @@ export const histories = historyOf(
   fc.oneof(
     { weight: 40, arbitrary: fc.oneof(...pullCommands) },
     { weight: 60, arbitrary: fc.oneof(...discussionCommands) },
+    { weight: 30, arbitrary: fc.oneof(...reviewCommands) },
     { weight: 40, arbitrary: fc.oneof(...repositoryCommands) },
     { weight: 40, arbitrary: fc.oneof(...accountCommands) },
     { weight: 20, arbitrary: labelCommand },
@@ -66,6 +68,7 @@ export const pullHistories = historyOf(
   fc.oneof(
     { weight: 3, arbitrary: fc.oneof(...pullCommands) },
     { weight: 1, arbitrary: fc.oneof(...discussionCommands) },
+    { weight: 1, arbitrary: fc.oneof(...reviewCommands) },
   ),
 )
 
