@@ -5,6 +5,9 @@
  * meaning. A new shape of the data gets a new schema number and an upcaster, both in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
+import type { ListingEvent } from './listing-events.ts'
+import type { RefCause, TagTime } from './ref-causes.ts'
+import type { ReleaseEvent } from './release-events.ts'
 import type { ReviewEvent, ReviewRules } from './review-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
@@ -269,13 +272,14 @@ export interface RefUpdate {
 export type GitEvent = Events<{
   RefsUpdated: {
     repoId: number
-    /** `recovered`: found when the server started, after a crash between the write to git and the write to the log. */
-    cause: 'push' | 'merge' | 'update' | 'fork' | 'auto-init' | 'branch-deletion' | 'recovered'
+    cause: RefCause
     refs: RefUpdate[]
     /** What the pusher passed with `--push-option`. Of a push of several events, the first has them. */
     options?: string[]
     /** The new commits of the branches, each once. What is not a commit is missing. */
     commits: CommitSummary[]
+    /** The times of the new tags, each object once. Older events have none. */
+    tags?: TagTime[]
   }
 }>
 
@@ -484,6 +488,7 @@ export type DomainEvent =
   | UserEvent
   | OrganizationEvent
   | RepositoryEvent
+  | ListingEvent
   | LabelEvent
   | MilestoneEvent
   | CheckEvent
@@ -492,6 +497,7 @@ export type DomainEvent =
   | PullRequestEvent
   | IssueEvent
   | CommentEvent
+  | ReleaseEvent
   | UpgradeEvent
   | SequenceEvent
   | ClaimEvent
