@@ -73,6 +73,11 @@ const DECIDERS_AND_FOLDS = [
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
   '^src/events/(append-size|domain-events|upgrade-events|review-events|release-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
   '^src/events/(append-size|domain-events|upgrade-events|listing-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
+  '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|statuses/checks|upgrade/chain|reactions/reactions|follows/follow)[.]ts$',
+  '^src/rights/(access|visibility|protection-rules|glob|token-scopes)[.]ts$',
+  // The read models, but not the projector and the two read stores in the same folder.
+  '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
+  '^src/events/(append-size|domain-events|upgrade-events|social-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
 ]
 
 export default {

@@ -14,6 +14,7 @@ import {
   repositoryCommands,
 } from './repository-commands.ts'
 import { reviewCommands } from './review-commands.ts'
+import { socialCommands } from './social-commands.ts'
 import { ANN, BOB, type Command, EVE, INDEXES, mostly, REPOSITORIES, record } from './values.ts'
 import { emptyWorld, type World } from './world.ts'
 
@@ -61,6 +62,7 @@ export const histories = historyOf(
     { weight: 20, arbitrary: fc.oneof(...releaseCommands) },
     { weight: 30, arbitrary: milestoneCommand },
     { weight: 30, arbitrary: fc.oneof(...chainCommands) },
+    { weight: 20, arbitrary: fc.oneof(...socialCommands) },
     { weight: 1, arbitrary: deleteRepository },
   ),
 )

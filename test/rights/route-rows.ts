@@ -4,6 +4,7 @@
  * anonymous, stranger, reader, writer, admin, site admin. Words stand for the common parts, with the status of success.
  */
 import type { Call, Place, World } from './route-world.ts'
+import { SOCIAL_ROWS } from './social-rows.ts'
 
 /** `S` is the status of success. */
 const WORDS: Readonly<Record<string, string>> = {
@@ -580,6 +581,8 @@ export const ROWS: Readonly<Record<string, Row>> = {
     }),
   ),
   'GET /attachments/:uuid': row('read 200', ({ attachment }) => ({ path: { uuid: attachment.uuid } })),
+
+  ...SOCIAL_ROWS,
 
   // Labels and milestones
   ...Object.fromEntries(
