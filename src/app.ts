@@ -39,6 +39,8 @@ import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
 import { topicRoutes } from './commands/repositories/topic-routes.ts'
+import { reviewRequestRoutes } from './commands/reviews/requests.ts'
+import { reviewRoutes } from './commands/reviews/routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
 import { tagRoutes } from './commands/tags/routes.ts'
 import { upgradeRoutes } from './commands/upgrade/routes.ts'
@@ -99,6 +101,8 @@ import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
 import { repositorySearchRoutes } from './queries/repository-search.ts'
+import { candidateRoutes } from './queries/reviews/candidates.ts'
+import { reviewQueryRoutes } from './queries/reviews/routes.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
 import { tagQueryRoutes } from './queries/tags.ts'
@@ -184,6 +188,10 @@ const API_ROUTES = [
   mergePullRoutes,
   pullQueryRoutes,
   pullGitRoutes,
+  reviewRoutes,
+  reviewRequestRoutes,
+  reviewQueryRoutes,
+  candidateRoutes,
 
   // Issues; pull requests are issues too
   openIssueRoutes,

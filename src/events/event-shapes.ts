@@ -29,6 +29,7 @@ import type { EventOf, EventType } from './handlers.ts'
 import { listingShapes } from './listing-shapes.ts'
 import { REF_CAUSES, type TagTime } from './ref-causes.ts'
 import { releaseShapes } from './release-shapes.ts'
+import { reviewRules, reviewShapes } from './review-shapes.ts'
 import {
   type AnyCheck,
   type Check,
@@ -100,6 +101,7 @@ const protection = object<BranchProtection>({
   requireSigned: flag,
   blockOutdated: flag,
   blockAdminOverride: flag,
+  reviews: optional(reviewRules),
   createdAt: text,
   updatedAt: text,
 })
@@ -305,6 +307,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     errors: list(text),
     errorCount: optional(whole),
   },
+  ...reviewShapes,
   ...releaseShapes,
   ...socialFields,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },

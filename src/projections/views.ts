@@ -20,6 +20,8 @@ import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
 import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
+import { reviewCommentFold } from './review-comments.ts'
+import { reviewFold } from './reviews.ts'
 import { tagFold, tagId } from './tags.ts'
 import { tokenFold } from './tokens.ts'
 import { topicFold } from './topics.ts'
@@ -53,6 +55,8 @@ const VIEWED = {
   commitStatuses: viewed(commitStatusFold, byId),
   commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
   comments: viewed(commentFold, byId),
+  reviews: viewed(reviewFold, byId),
+  reviewComments: viewed(reviewCommentFold, byId),
   releases: viewed(releaseFold, byId),
   topics: viewed(topicFold, ({ name }) => name),
   reactions: viewed(reactionFold, reactionId),

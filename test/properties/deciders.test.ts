@@ -110,6 +110,27 @@ eachPull('a merge with head_commit_id is of that head (merge rule 7)', ({ after 
   if (expected !== null) assert.equal(after.head.sha, expected)
 })
 
+eachPull(
+  'nobody gives a verdict on their own pull request, nor on one that is not open; one draft and one request each',
+  ({ before, after, events }) => {
+    for (const { type, data } of events) {
+      if (type !== 'ReviewSubmitted' || data.verdict === 'comment') continue
+      assert.ok(before.status === 'open' && data.reviewer.id !== before.poster.id)
+    }
+    for (const kind of ['pending', 'request']) {
+      once(
+        after.reviews.filter((review) => review.kind === kind).map(({ reviewer }) => reviewer.id),
+        kind,
+      )
+    }
+    const counting = after.reviews.filter(({ official, dismissed }) => official && !dismissed)
+    once(
+      counting.filter(({ kind }) => kind !== 'request').map(({ reviewer }) => reviewer.id),
+      'one verdict of each reviewer counts',
+    )
+  },
+)
+
 eachPull('one schedule at a time, and only of an open one (merge rule 6)', ({ before, after, types }) => {
   if (after.status !== 'open') assert.equal(after.schedule, null)
   if (types.includes('MergeScheduled')) assert.ok(before.status === 'open' && before.schedule === null)
@@ -255,7 +276,8 @@ always('nothing is decided for what does not exist, and what was deleted never c
     if (type === begins || type === ends) lives.set(key, type === begins ? 'there' : 'gone')
   }
   for (const { stream, type, data } of log) {
-    const isOfComment = 'commentId' in data && type !== 'HeadBranchDeleted' && type !== 'TextsErased'
+    const isOther = type === 'HeadBranchDeleted' || type === 'TextsErased' || type.startsWith('Review')
+    const isOfComment = 'commentId' in data && !isOther
     if (isOfComment && data.commentId !== null) lived(`comment ${data.commentId}`, type, LIVES.comment)
     const life = Object.entries(LIVES).find(([kind]) => stream.startsWith(`${kind}-`))?.[1]
     if (life !== undefined) lived(stream, type, life)
@@ -403,6 +425,8 @@ const NEW_EACH_TIME = [
   'PasswordChanged',
   'TextsErased',
   'ErasureFinished',
+  'ReviewDrafted',
+  'ReviewSubmitted',
 ]
 
 always('a command that is given again changes nothing', (world) => {

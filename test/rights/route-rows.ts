@@ -47,6 +47,13 @@ const same = (routes: readonly string[], of: Row) => Object.fromEntries(routes.m
 
 const index = ({ issue }: Place): Call => ({ path: { index: issue } })
 const pullIndex = ({ pull }: Place): Call => ({ path: { index: pull } })
+/** A review of the place's pull request. */
+const review =
+  (login: string, body: object) =>
+  async ({ pull, base, must }: Place): Promise<Call> => {
+    const { id } = await must<{ id: number }>(login, 'POST', `${base}/pulls/${pull}/reviews`, body)
+    return { path: { index: pull, id } }
+  }
 const sdk = '/sdk/upgrade/v1beta1'
 
 export const ROWS: Readonly<Record<string, Row>> = {
@@ -348,6 +355,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     const { tag, file } = await make.release()
     return { path: { '*': `${tag}/${file}` } }
   }),
+
   // Files
   [`GET ${REPO}/contents`]: row('read 200'),
   [`GET ${REPO}/contents/*`]: row('read 200', () => ({ path: { '*': '' } })),
@@ -441,6 +449,44 @@ export const ROWS: Readonly<Record<string, Row>> = {
     })
     return { path: { index } }
   }),
+  ...same([`GET ${REPO}/reviewers`, `GET ${REPO}/assignees`], row('people 200')),
+  [`POST ${REPO}/pulls/:index/requested_reviewers`]: row('write 201', ({ pull }) => ({
+    path: { index: pull },
+    body: { reviewers: ['bob'] },
+  })),
+  [`DELETE ${REPO}/pulls/:index/requested_reviewers`]: row('write 204', ({ pull }) => ({
+    path: { index: pull },
+    body: { reviewers: ['bob'] },
+  })),
+  [`GET ${REPO}/pulls/:index/reviews`]: row('read 200', pullIndex),
+  [`POST ${REPO}/pulls/:index/reviews`]: row('read-signed-in 200', ({ pull, next }) => ({
+    path: { index: pull },
+    body: { event: 'COMMENT', body: `Review ${next()}` },
+  })),
+  ...same(
+    [`GET ${REPO}/pulls/:index/reviews/:id`, `GET ${REPO}/pulls/:index/reviews/:id/comments`],
+    row('read 200', review('alice', { event: 'COMMENT', body: 'Hm' })),
+  ),
+  // Its reviewer deletes it, and site admins.
+  [`DELETE ${REPO}/pulls/:index/reviews/:id`]: row(
+    'admin 204',
+    review('alice', { event: 'COMMENT', body: 'Hm' }),
+  ),
+  // A review that is not submitted: only its reviewer and site admins see it, and only its reviewer submits it.
+  [`POST ${REPO}/pulls/:index/reviews/:id`]: row(
+    '401 404 404 404 200 422 / 404 404 404 404 200 422',
+    async (place) => ({
+      ...(await review('alice', { event: 'PENDING', body: 'Hm' })(place)),
+      body: { event: 'COMMENT', body: 'Hm' },
+    }),
+  ),
+  ...same(
+    [
+      `POST ${REPO}/pulls/:index/reviews/:id/dismissals`,
+      `POST ${REPO}/pulls/:index/reviews/:id/undismissals`,
+    ],
+    row('admin 200', review('bob', { event: 'APPROVED' })),
+  ),
   [`POST ${REPO}/pulls/:index/update`]: row('write 200', pullIndex),
 
   // Issues
