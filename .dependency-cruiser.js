@@ -58,13 +58,13 @@ const DECIDERS_AND_FOLDS = [
   '^src/commands/organizations/organization[.]ts$',
   '^src/commands/repositories/repository[.]ts$',
   '^src/commands/branch-protections/protections[.]ts$',
-  '^src/commands/issues/(issue|discussion)[.]ts$',
+  '^src/commands/issues/(issue|discussion|issue-files|lock)[.]ts$',
   '^src/commands/pull-requests/(pull-request|merge-checks|schedule)[.]ts$',
   '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|releases/release|statuses/checks|upgrade/chain)[.]ts$',
   '^src/rights/(access|visibility|protection-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
-  '^src/events/(append-size|domain-events|upgrade-events|release-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
+  '^src/events/(append-size|domain-events|upgrade-events|release-events|issue-file-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
 ]
 
 export default {

@@ -8,6 +8,7 @@ import Fastify, { type FastifyInstance, LogController } from 'fastify'
 import { addressesIn } from './address-ranges.ts'
 import { maintenanceRoutes } from './commands/administration/maintenance.ts'
 import { rebuildRoutes } from './commands/administration/rebuild.ts'
+import { issueFileRoutes } from './commands/attachments/issue-routes.ts'
 import { attachmentRoutes } from './commands/attachments/routes.ts'
 import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
 import { createBranchRoutes } from './commands/branches/create.ts'
@@ -18,6 +19,7 @@ import { gitHttpRoutes } from './commands/git/git-http.ts'
 import { dependencyRoutes } from './commands/issues/dependencies.ts'
 import { editIssueRoutes } from './commands/issues/edit.ts'
 import { issueLabelRoutes } from './commands/issues/labels.ts'
+import { lockRoutes } from './commands/issues/lock-routes.ts'
 import { openIssueRoutes } from './commands/issues/open.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
 import { milestoneRoutes } from './commands/milestones/routes.ts'
@@ -73,6 +75,7 @@ import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
+import { issueFileQueryRoutes } from './queries/issue-files.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
 import { issueQueryRoutes } from './queries/issues.ts'
 import { labelQueryRoutes } from './queries/labels.ts'
@@ -168,6 +171,9 @@ const API_ROUTES = [
   commentQueryRoutes,
   attachmentRoutes,
   attachmentQueryRoutes,
+  issueFileRoutes,
+  issueFileQueryRoutes,
+  lockRoutes,
   eraseRoutes,
   timelineRoutes,
 

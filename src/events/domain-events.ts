@@ -5,6 +5,7 @@
  * meaning. A new shape of the data gets a new schema number and an upcaster, both in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
+import type { IssueFileEvent, LockEvent } from './issue-file-events.ts'
 import type { RefCause, TagTime } from './ref-causes.ts'
 import type { ReleaseEvent } from './release-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
@@ -302,7 +303,8 @@ export interface IssueRef {
  * The events that issues and pull requests share: in `issue-<repoId>.<index>` and in `pull-<repoId>.<index>`. Each
  * event holds the complete new value, and the difference to the old one.
  */
-export type DiscussionEvent = Events<
+export type DiscussionEvent = FieldEvent | IssueFileEvent | LockEvent
+type FieldEvent = Events<
   {
     TitleChanged: { oldTitle: string; title: string }
     BodyChanged: { body: string }

@@ -26,6 +26,7 @@ import {
   type Visibility,
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
+import { issueFileShapes } from './issue-file-shapes.ts'
 import { REF_CAUSES, type TagTime } from './ref-causes.ts'
 import { releaseShapes } from './release-shapes.ts'
 import {
@@ -302,6 +303,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     errors: list(text),
     errorCount: optional(whole),
   },
+  ...issueFileShapes,
   ...releaseShapes,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },
   PlanCanceled: { name: text },

@@ -6,6 +6,7 @@ import { commentFold } from './comments.ts'
 import { commitChecksFold, commitChecksId, commitStatusFold } from './commit-statuses.ts'
 import { erasureFold, erasureId } from './erasures.ts'
 import { historyFold } from './history.ts'
+import { issueFileFold } from './issue-files.ts'
 import { issueId } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
 import { issueFold } from './issues.ts'
@@ -48,6 +49,7 @@ const VIEWED = {
   commitStatuses: viewed(commitStatusFold, byId),
   commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
   comments: viewed(commentFold, byId),
+  issueFiles: viewed(issueFileFold, byIssue),
   releases: viewed(releaseFold, byId),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),

@@ -55,7 +55,7 @@ export function discussionWire(
     assignee: assignees[0] ?? null,
     assignees: assignees.length === 0 ? null : assignees,
     state: document.state,
-    is_locked: false,
+    is_locked: document.locked ?? false,
     comments: document.comments,
     due_date: wholeSeconds(document.deadline),
     created_at: wholeSeconds(document.createdAt),

@@ -400,6 +400,7 @@ const NEW_EACH_TIME = [
   'CommitStatusPosted',
   'AttachmentAdded',
   'ReleaseAssetAdded',
+  'IssueFileAdded',
   'PasswordChanged',
   'TextsErased',
   'ErasureFinished',

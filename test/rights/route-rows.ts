@@ -475,6 +475,35 @@ export const ROWS: Readonly<Record<string, Row>> = {
       path: { id: comment, attachment_id: (await make.attachment()).id },
     }),
   ),
+  [`GET ${REPO}/issues/:index/assets`]: row('read 200', index),
+  [`POST ${REPO}/issues/:index/assets`]: row('write 201', async ({ make, next }) => ({
+    path: { index: await make.issue() },
+    ...make.upload(`i${next()}.txt`),
+  })),
+  ...Object.fromEntries(
+    (
+      [
+        ['GET', 'read 200'],
+        ['PATCH', 'write 201'],
+        ['DELETE', 'write 204'],
+      ] as const
+    ).map(([method, who]) => [
+      `${method} ${REPO}/issues/:index/assets/:attachment_id`,
+      row(who, async ({ make, issue, next }) => ({
+        path: { index: issue, attachment_id: await make.issueFile() },
+        ...(method === 'PATCH' && { body: { name: `j${next()}.txt` } }),
+      })),
+    ]),
+  ),
+  [`PUT ${REPO}/issues/:index/lock`]: row('admin 204', async ({ make }) => ({
+    path: { index: await make.issue() },
+    body: { lock_reason: 'Resolved' },
+  })),
+  [`DELETE ${REPO}/issues/:index/lock`]: row('admin 204', async ({ make, must, base }) => {
+    const index = await make.issue()
+    await must('alice', 'PUT', `${base}/issues/${index}/lock`, {})
+    return { path: { index } }
+  }),
   'GET /attachments/:uuid': row('read 200', ({ attachment }) => ({ path: { uuid: attachment.uuid } })),
 
   // Labels and milestones
