@@ -4,6 +4,7 @@ import * as streams from '../events/streams.ts'
 import type { Services } from '../services.ts'
 import type { Decider } from './decider.ts'
 import { type Command, type CommandContext, execute, load } from './execute.ts'
+import { followDecider } from './follows/follow.ts'
 import { issueDecider } from './issues/issue.ts'
 import { labelDecider } from './labels/label.ts'
 import { milestoneDecider } from './milestones/milestone.ts'
@@ -64,3 +65,6 @@ export const checks = aggregates(checksDecider, (of: Pick<CheckEvent['data'], 'r
 )
 export const issues = aggregates(issueDecider, (of: IssueRef) => streams.issueStream(of.repoId, of.index))
 export const pulls = aggregates(pullDecider, (of: IssueRef) => streams.pullStream(of.repoId, of.index))
+export const follows = aggregates(followDecider, (of: { repoId: number; userId: number }) =>
+  streams.followStream(of.repoId, of.userId),
+)

@@ -6,8 +6,10 @@
  */
 import type { RecordedEvent } from './event-store.ts'
 import type { IssueFileEvent, LockEvent } from './issue-file-events.ts'
+import type { ListingEvent } from './listing-events.ts'
 import type { RefCause, TagTime } from './ref-causes.ts'
 import type { ReleaseEvent } from './release-events.ts'
+import type { SocialEvent } from './social-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
 /** The events of a kind of stream. `DataByType` has the data of each event type, and `Shared` what all of it has. */
@@ -485,6 +487,7 @@ export type DomainEvent =
   | UserEvent
   | OrganizationEvent
   | RepositoryEvent
+  | ListingEvent
   | LabelEvent
   | MilestoneEvent
   | CheckEvent
@@ -494,6 +497,7 @@ export type DomainEvent =
   | IssueEvent
   | CommentEvent
   | ReleaseEvent
+  | SocialEvent
   | UpgradeEvent
   | SequenceEvent
   | ClaimEvent

@@ -27,6 +27,7 @@ import {
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
 import { issueFileShapes } from './issue-file-shapes.ts'
+import { listingShapes } from './listing-shapes.ts'
 import { REF_CAUSES, type TagTime } from './ref-causes.ts'
 import { releaseShapes } from './release-shapes.ts'
 import {
@@ -44,6 +45,7 @@ import {
   whole,
   word,
 } from './shapes.ts'
+import { socialFields } from './social-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
 
 type DataOf<T extends EventType> = EventOf<T>['data']
@@ -194,6 +196,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   CollaboratorRemoved: { repoId: whole, user: account },
   BranchProtectionSet: { repoId: whole, protection },
   BranchProtectionRemoved: { repoId: whole, rule: text },
+  ...listingShapes,
   LabelCreated: { id: whole, scope, ...label },
   LabelEdited: { id: whole, scope, changes: partial<LabelSettings>(label) },
   LabelDeleted: { id: whole, scope, name: text },
@@ -305,6 +308,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   },
   ...issueFileShapes,
   ...releaseShapes,
+  ...socialFields,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },
   PlanCanceled: { name: text },
   PlanApplied: { name: text, height: text },

@@ -14,6 +14,8 @@ export const checksStream = (repoId: number, sha: string) => `checks-${repoId}.$
 /** The issues and pull requests that a user has read. */
 export const readsStream = (userId: number) => `reads-${userId}`
 export const releaseStream = (id: number) => `release-${id}`
+/** What a user makes of a repository: stars it, watches it. */
+export const followStream = (repoId: number, userId: number) => `follow-${repoId}.${userId}`
 /** The upgrades of the blockchain that this server serves. */
 export const UPGRADE_STREAM = 'upgrade-chain'
 /** Whether the stream belongs to a pull request (and not to an issue). */

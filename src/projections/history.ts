@@ -77,6 +77,8 @@ const ISSUE_WORDS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'IssueFileAdded',
   'IssueFileRenamed',
   'IssueFileDeleted',
+  'ReactionAdded',
+  'ReactionRemoved',
   'LabelCreated',
   'LabelEdited',
   'LabelDeleted',

@@ -5,6 +5,7 @@ import { chainFactFold } from './chain-facts.ts'
 import { commentFold } from './comments.ts'
 import { commitChecksFold, commitChecksId, commitStatusFold } from './commit-statuses.ts'
 import { erasureFold, erasureId } from './erasures.ts'
+import { followFold, followId } from './follows.ts'
 import { historyFold } from './history.ts'
 import { issueFileFold } from './issue-files.ts'
 import { issueId } from './issue-selection.ts'
@@ -14,12 +15,14 @@ import { labelFold } from './labels.ts'
 import { milestoneFold } from './milestones.ts'
 import { moduleVersionsFold } from './module-versions.ts'
 import { pullFold, pullId } from './pulls.ts'
+import { reactionFold, reactionId } from './reactions.ts'
 import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
 import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
 import { tagFold, tagId } from './tags.ts'
 import { tokenFold } from './tokens.ts'
+import { topicFold } from './topics.ts'
 import { upgradePlanFold } from './upgrade-plans.ts'
 import { createView } from './view.ts'
 
@@ -51,6 +54,9 @@ const VIEWED = {
   comments: viewed(commentFold, byId),
   issueFiles: viewed(issueFileFold, byIssue),
   releases: viewed(releaseFold, byId),
+  topics: viewed(topicFold, ({ name }) => name),
+  reactions: viewed(reactionFold, reactionId),
+  follows: viewed(followFold, ({ repoId, userId }) => followId(repoId, userId)),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
 }

@@ -41,13 +41,12 @@ export const releaseCommands = [
     record({
       id,
       by,
-      place: oneOf([0, 0, 1]),
       name: oneOf(['', 'a.txt', 'b.txt']),
-      what: oneOf(['add', 'add', 'rename', 'rename', 'delete']),
+      what: oneOf(['add', 'add', 'rename', 'delete', 'delete']),
     }),
-    (world, { id, by, place, name, what }) => {
+    (world, { id, by, name, what }) => {
       const before = world.releases.now(id)
-      const assetId = (before.status === 'there' && before.assets[place]?.id) || 0
+      const assetId = (before.status === 'there' && before.assets[0]?.id) || 0
       world.releases.change(id, by, (state) => {
         if (what === 'rename') return decideRenameAsset(state, assetId, name)
         if (what === 'delete') return decideDeleteAsset(state, assetId)
