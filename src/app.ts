@@ -40,6 +40,7 @@ import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
+import { pinRoutes } from './commands/repositories/pin-routes.ts'
 import { topicRoutes } from './commands/repositories/topic-routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
 import { tagRoutes } from './commands/tags/routes.ts'
@@ -91,6 +92,7 @@ import { labelQueryRoutes } from './queries/labels.ts'
 import { milestoneQueryRoutes } from './queries/milestones.ts'
 import { nodeRoutes } from './queries/nodes.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
+import { pinQueryRoutes } from './queries/pins.ts'
 import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
 import { reactionQueryRoutes } from './queries/reactions.ts'
@@ -197,6 +199,8 @@ const API_ROUTES = [
   issueFileRoutes,
   issueFileQueryRoutes,
   lockRoutes,
+  pinRoutes,
+  pinQueryRoutes,
   eraseRoutes,
   timelineRoutes,
   reactionRoutes,

@@ -70,6 +70,7 @@ export const schemaOf = {
   MergeScheduled: 2,
   MergeScheduleCanceled: 1,
   ScheduledMergeRefused: 1,
+  PinsChanged: 1,
   IssueFileAdded: 1,
   IssueFileRenamed: 1,
   IssueFileDeleted: 1,

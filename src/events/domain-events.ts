@@ -7,6 +7,7 @@
 import type { RecordedEvent } from './event-store.ts'
 import type { IssueFileEvent, LockEvent } from './issue-file-events.ts'
 import type { ListingEvent } from './listing-events.ts'
+import type { PinEvent } from './pin-events.ts'
 import type { RefCause, TagTime } from './ref-causes.ts'
 import type { ReleaseEvent } from './release-events.ts'
 import type { SocialEvent } from './social-events.ts'
@@ -496,6 +497,7 @@ export type DomainEvent =
   | PullRequestEvent
   | IssueEvent
   | CommentEvent
+  | PinEvent
   | ReleaseEvent
   | SocialEvent
   | UpgradeEvent

@@ -306,6 +306,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     errors: list(text),
     errorCount: optional(whole),
   },
+  PinsChanged: { repoId: whole, isPull: flag, from: list(whole), to: list(whole) },
   ...issueFileShapes,
   ...releaseShapes,
   ...socialFields,

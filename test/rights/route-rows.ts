@@ -554,6 +554,21 @@ export const ROWS: Readonly<Record<string, Row>> = {
       })),
     ]),
   ),
+  [`GET ${REPO}/issues/pinned`]: row('read 200'),
+  [`GET ${REPO}/pulls/pinned`]: row('read 200'),
+  [`GET ${REPO}/new_pin_allowed`]: row('read 200'),
+  // At most three are pinned.
+  [`POST ${REPO}/issues/:index/pin`]: row('admin 204', async ({ must, base, issue }) => {
+    await must('alice', 'DELETE', `${base}/issues/${issue}/pin`)
+    return { path: { index: issue } }
+  }),
+  ...same(
+    [`DELETE ${REPO}/issues/:index/pin`, `PATCH ${REPO}/issues/:index/pin/:position`],
+    row('admin 204', async ({ must, base, issue }) => {
+      await must('alice', 'POST', `${base}/issues/${issue}/pin`)
+      return { path: { index: issue, position: 1 } }
+    }),
+  ),
   [`PUT ${REPO}/issues/:index/lock`]: row('admin 204', async ({ make }) => ({
     path: { index: await make.issue() },
     body: { lock_reason: 'Resolved' },
