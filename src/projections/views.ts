@@ -7,6 +7,7 @@ import { commitChecksFold, commitChecksId, commitStatusFold } from './commit-sta
 import { erasureFold, erasureId } from './erasures.ts'
 import { followFold, followId } from './follows.ts'
 import { historyFold } from './history.ts'
+import { issueFileFold } from './issue-files.ts'
 import { issueId } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
 import { issueFold } from './issues.ts'
@@ -57,6 +58,7 @@ const VIEWED = {
   comments: viewed(commentFold, byId),
   reviews: viewed(reviewFold, byId),
   reviewComments: viewed(reviewCommentFold, byId),
+  issueFiles: viewed(issueFileFold, byIssue),
   releases: viewed(releaseFold, byId),
   topics: viewed(topicFold, ({ name }) => name),
   reactions: viewed(reactionFold, reactionId),

@@ -422,6 +422,7 @@ const NEW_EACH_TIME = [
   'CommitStatusPosted',
   'AttachmentAdded',
   'ReleaseAssetAdded',
+  'IssueFileAdded',
   'PasswordChanged',
   'TextsErased',
   'ErasureFinished',

@@ -59,7 +59,7 @@ export const histories = historyOf(
     { weight: 40, arbitrary: fc.oneof(...repositoryCommands) },
     { weight: 40, arbitrary: fc.oneof(...accountCommands) },
     { weight: 20, arbitrary: labelCommand },
-    { weight: 20, arbitrary: fc.oneof(...releaseCommands) },
+    { weight: 40, arbitrary: fc.oneof(...releaseCommands) },
     { weight: 30, arbitrary: milestoneCommand },
     { weight: 30, arbitrary: fc.oneof(...chainCommands) },
     { weight: 20, arbitrary: fc.oneof(...socialCommands) },

@@ -590,6 +590,50 @@ export const ROWS: Readonly<Record<string, Row>> = {
       path: { id: comment, attachment_id: (await make.attachment()).id },
     }),
   ),
+  [`GET ${REPO}/issues/:index/assets`]: row('read 200', index),
+  [`POST ${REPO}/issues/:index/assets`]: row('write 201', async ({ make, next }) => ({
+    path: { index: await make.issue() },
+    ...make.upload(`i${next()}.txt`),
+  })),
+  ...Object.fromEntries(
+    (
+      [
+        ['GET', 'read 200'],
+        ['PATCH', 'write 201'],
+        ['DELETE', 'write 204'],
+      ] as const
+    ).map(([method, who]) => [
+      `${method} ${REPO}/issues/:index/assets/:attachment_id`,
+      row(who, async ({ make, issue, next }) => ({
+        path: { index: issue, attachment_id: await make.issueFile() },
+        ...(method === 'PATCH' && { body: { name: `j${next()}.txt` } }),
+      })),
+    ]),
+  ),
+  [`GET ${REPO}/issues/pinned`]: row('read 200'),
+  [`GET ${REPO}/pulls/pinned`]: row('read 200'),
+  [`GET ${REPO}/new_pin_allowed`]: row('read 200'),
+  // At most three are pinned.
+  [`POST ${REPO}/issues/:index/pin`]: row('admin 204', async ({ must, base, issue }) => {
+    await must('alice', 'DELETE', `${base}/issues/${issue}/pin`)
+    return { path: { index: issue } }
+  }),
+  ...same(
+    [`DELETE ${REPO}/issues/:index/pin`, `PATCH ${REPO}/issues/:index/pin/:position`],
+    row('admin 204', async ({ must, base, issue }) => {
+      await must('alice', 'POST', `${base}/issues/${issue}/pin`)
+      return { path: { index: issue, position: 1 } }
+    }),
+  ),
+  [`PUT ${REPO}/issues/:index/lock`]: row('admin 204', async ({ make }) => ({
+    path: { index: await make.issue() },
+    body: { lock_reason: 'Resolved' },
+  })),
+  [`DELETE ${REPO}/issues/:index/lock`]: row('admin 204', async ({ make, must, base }) => {
+    const index = await make.issue()
+    await must('alice', 'PUT', `${base}/issues/${index}/lock`, {})
+    return { path: { index } }
+  }),
   'GET /attachments/:uuid': row('read 200', ({ attachment }) => ({ path: { uuid: attachment.uuid } })),
 
   ...SOCIAL_ROWS,

@@ -144,6 +144,12 @@ export async function startWorld(test: Test, started?: TestServer) {
       const { id, uuid }: { id: number; uuid: string } = JSON.parse(answer.text)
       return { id, uuid }
     }
+    const issueFile = async () => {
+      const assets = `/api/v1${base}/issues/${first.issue}/assets`
+      const answer = await send('alice', 'POST', assets, upload(`f${next()}.txt`))
+      const { id }: { id: number } = JSON.parse(answer.text)
+      return id
+    }
     const release = async () => {
       const [tag, file] = [`v${next()}`, `f${next()}.bin`]
       const { id } = await create('/releases', { tag_name: tag })
@@ -176,6 +182,7 @@ export async function startWorld(test: Test, started?: TestServer) {
         tag,
         comment,
         attachment,
+        issueFile,
         release,
         label,
         milestone,
