@@ -68,6 +68,7 @@ import { branchQueryRoutes } from './queries/branches.ts'
 import { collaboratorQueryRoutes } from './queries/collaborators.ts'
 import { commentQueryRoutes } from './queries/comments.ts'
 import { contentsQueryRoutes } from './queries/contents.ts'
+import { chosenContentsRoutes } from './queries/contents-chosen.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
 import { fileDownloadRoutes, rawPageRoutes } from './queries/file-downloads.ts'
@@ -141,6 +142,7 @@ const API_ROUTES = [
   // Files
   contentsRoutes,
   contentsQueryRoutes,
+  chosenContentsRoutes,
   fileDownloadRoutes,
   archiveRoutes,
 

@@ -4,6 +4,7 @@ import { isSmall, largeBlob, smallBlobs } from '../git/blobs.ts'
 import { type CommitFacts, commitFacts } from '../git/commits.ts'
 import { GitFailed, GitTooSlow } from '../git/errors.ts'
 import { lastCommitOfPath, lastCommits } from '../git/last-commits.ts'
+import { isPointerSize, pointerIn } from '../git/lfs-pointer.ts'
 import type { Question } from '../git/limits.ts'
 import { type NamedCommit, namedCommit } from '../git/named-commit.ts'
 import { objectReaders } from '../git/object-readers.ts'
@@ -45,6 +46,7 @@ export interface Wanted {
   content: boolean
   lastCommit: boolean
   message?: boolean
+  lfs?: boolean
 }
 
 const notFound = (what: string) => new Refused(refuse.notFound(what))
@@ -125,8 +127,12 @@ async function factsOf(
     blobs.map(({ id }) => id),
   )
   const byId = new Map(headers.flatMap((header) => (header === undefined ? [] : [[header.sha, header]])))
-  const shown = blobs.filter((entry) => wanted.content || kindOf(entry) === 'symlink')
-  const small = shown.flatMap(({ id }) => byId.get(id) ?? []).filter(isSmall)
+  const isRead = (entry: TreeEntry) =>
+    wanted.content || kindOf(entry) === 'symlink' || (wanted.lfs && isPointerSize(byId.get(entry.id)?.size))
+  const small = blobs
+    .filter(isRead)
+    .flatMap(({ id }) => byId.get(id) ?? [])
+    .filter(isSmall)
   const [contents, last, urls] = await Promise.all([
     smallBlobs(dir, small),
     wanted.lastCommit ? lastCommitsOf(reading, dir, place, parts, entries) : undefined,
@@ -152,6 +158,7 @@ async function factsOf(
         submoduleUrl: kind === 'submodule' ? urls?.get([...parts, nameOf(entry)].join('/')) : undefined,
         lastCommit: last?.get(entry.name),
         withMessage: wanted.message ?? false,
+        lfs: wanted.lfs && kind === 'file' ? pointerIn(contents.get(entry.id)) : undefined,
       }
     }),
   )

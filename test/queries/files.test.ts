@@ -134,6 +134,47 @@ t.test('a directory lists its entries in the order of git, whole or in pages', a
   t.equal(before.length, 2)
 })
 
+t.test('a client chooses what it wants to know, and of which files', async (t) => {
+  const ext = async (path: string) => JSON.parse(await (await get(`${base}/contents-ext/${path}`)).text())
+  const plain = await ext('docs/old.md')
+  t.match(plain, { file_contents: { path: 'docs/old.md', content: null } })
+  t.notOk('last_commit_sha' in plain.file_contents || 'dir_contents' in plain)
+  t.match(await ext('docs/old.md?includes=file_content,commit_message'), {
+    file_contents: {
+      content: Buffer.from('old').toString('base64'),
+      last_commit_message: 'Commit on main\n',
+    },
+  })
+  t.equal((await ext('.')).dir_contents.length, 7)
+  t.equal((await get(`${base}/contents-ext/docs?includes=everything`)).status, 400)
+  const oid = 'a'.repeat(64)
+  const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${oid}\nsize 12345\n`
+  await work.branch('lfs', { 'big.bin': pointer }, 'main')
+  t.match(await ext('big.bin?ref=lfs&includes=lfs_metadata'), {
+    file_contents: { lfs_oid: oid, lfs_size: 12345 },
+  })
+
+  const files = ['docs/old.md', 'absent', 'large', 'run.sh', '../x']
+  const many = await get(`${base}/file-contents`, { method: 'POST', body: JSON.stringify({ files }) })
+  const rows: ({ size: number; content: string | null } | null)[] = JSON.parse(await many.text())
+  t.same(
+    rows.map((row) => row && [row.size, row.content !== null]),
+    [[3, true], null, [large.length, true], [10, true], null],
+  )
+  const query = `?limit=2&body=${encodeURIComponent(JSON.stringify({ files }))}`
+  t.match(JSON.parse(await (await get(`${base}/file-contents${query}`)).text()), [
+    { path: 'docs/old.md' },
+    null,
+  ])
+  for (const [status, body] of [
+    [400, '{'],
+    [422, '[]'],
+    [422, '{"files":[1]}'],
+  ] as const) {
+    t.equal((await get(`${base}/file-contents?body=${encodeURIComponent(body)}`)).status, status, body)
+  }
+})
+
 t.test('raw and media send the bytes, with a tag, and never run in a browser', async (t) => {
   for (const path of [
     `${base}/raw/docs/new.md`,
