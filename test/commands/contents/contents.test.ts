@@ -50,7 +50,7 @@ async function moves(repoId: number) {
 t.test('a file is created, read, updated, renamed and deleted; each is a commit on the tip', async (t) => {
   const { repoId, git } = await newRepository('life')
   const first = await git('rev-parse', 'main')
-  const created = await alice.repos.repoCreateFile('alice', 'life', 'docs/é a.md', {
+  const created = await alice.repos.repoCreateFile('alice', 'life', 'guide/é a.md', {
     content: base64('one\n'),
     author: { name: 'Ann', email: 'ann@example.org' },
     dates: { author: '2020-02-03T04:05:06+02:00', committer: '0001-01-01T00:00:00Z' },
@@ -58,11 +58,11 @@ t.test('a file is created, read, updated, renamed and deleted; each is a commit 
   })
   t.equal(created.status, 201)
   const { content, commit, verification } = created.data
-  t.match(content, { name: 'é a.md', path: 'docs/é a.md', type: 'file', size: 4, encoding: 'base64' })
+  t.match(content, { name: 'é a.md', path: 'guide/é a.md', type: 'file', size: 4, encoding: 'base64' })
   t.equal(content?.content, base64('one\n'))
   t.equal(content?.last_commit_sha, commit?.sha)
   t.match(commit, {
-    message: 'Add docs/é a.md\n\nSigned-off-by: Ann <ann@example.org>',
+    message: 'Add guide/é a.md\n\nSigned-off-by: Ann <ann@example.org>',
     author: { name: 'Ann', email: 'ann@example.org', date: '2020-02-03T02:05:06Z' },
     committer: { name: 'Ann', email: 'ann@example.org' },
     parents: [{ sha: first }],
@@ -71,27 +71,27 @@ t.test('a file is created, read, updated, renamed and deleted; each is a commit 
   t.equal(await git('rev-parse', 'main'), commit?.sha)
   t.equal(await git('fsck', '--strict', '--no-dangling'), '')
 
-  const read = await alice.repos.repoGetContents('alice', 'life', 'docs/é a.md', { ref: commit?.sha ?? '' })
+  const read = await alice.repos.repoGetContents('alice', 'life', 'guide/é a.md', { ref: commit?.sha ?? '' })
   t.match(read.data, { sha: content?.sha ?? '', content: base64('one\n') })
 
-  const updated = await alice.repos.repoUpdateFile('alice', 'life', 'docs/b.md', {
+  const updated = await alice.repos.repoUpdateFile('alice', 'life', 'guide/b.md', {
     content: base64('two\n'),
     sha: content?.sha ?? '',
-    from_path: 'docs/é a.md',
+    from_path: 'guide/é a.md',
     message: 'Move it',
   })
   t.equal(updated.status, 200)
   t.match(updated.data.commit, { message: 'Move it\n', author: { name: 'alice' } })
-  const { data: docs } = await alice.repos.repoGetContents('alice', 'life', 'docs')
+  const { data: docs } = await alice.repos.repoGetContents('alice', 'life', 'guide')
   t.match(docs, [
-    { path: 'docs/b.md', type: 'file', content: null, last_commit_sha: updated.data.commit?.sha },
+    { path: 'guide/b.md', type: 'file', content: null, last_commit_sha: updated.data.commit?.sha },
   ])
 
   const sha = updated.data.content?.sha ?? ''
-  const removed = await alice.repos.repoDeleteFile('alice', 'life', 'docs/b.md', { sha })
-  t.match(removed, { status: 200, data: { content: null, commit: { message: 'Delete docs/b.md\n' } } })
+  const removed = await alice.repos.repoDeleteFile('alice', 'life', 'guide/b.md', { sha })
+  t.match(removed, { status: 200, data: { content: null, commit: { message: 'Delete guide/b.md\n' } } })
   t.equal(
-    await statusOf(alice.repos.repoGetContents('alice', 'life', 'docs')),
+    await statusOf(alice.repos.repoGetContents('alice', 'life', 'guide')),
     404,
     'no empty directory stays',
   )
