@@ -19,6 +19,8 @@ import { editIssueRoutes } from './commands/issues/edit.ts'
 import { issueLabelRoutes } from './commands/issues/labels.ts'
 import { openIssueRoutes } from './commands/issues/open.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
+import { lfsLockRoutes } from './commands/lfs/locks.ts'
+import { lfsObjectRoutes } from './commands/lfs/objects.ts'
 import { milestoneRoutes } from './commands/milestones/routes.ts'
 import { createOrganizationRoutes } from './commands/organizations/create.ts'
 import { editOrganizationRoutes } from './commands/organizations/edit.ts'
@@ -340,6 +342,8 @@ export async function buildApp(
     takeTurnsWithLongBodies(signedIn, clientOf)
     await signedIn.register(metricsRoute(() => scrape, config.metricsToken))
     await signedIn.register(gitHttpRoutes(services))
+    await signedIn.register(lfsObjectRoutes(services))
+    await signedIn.register(lfsLockRoutes(services))
     await signedIn.register(attachmentDownloadRoutes(services))
     await signedIn.register(uiRoutes(services))
     await signedIn.register(signInRoutes(services))

@@ -241,6 +241,10 @@ const table = {
     meaning:
       'Files that comments may have: endings (`.zip`), media types (`text/plain`) or families of them (`image/*`); `*/*` means all',
   }),
+  lfsMaxBytes: setting('LFS_MAX_BYTES', bytes('from 1', 1), {
+    default: '8GiB',
+    meaning: 'Largest object of git LFS; a larger one is refused with 422',
+  }),
   maintenance: setting('MAINTENANCE', onOff, {
     default: 'on',
     meaning: 'Whether git repositories are repacked in the background: `on` or `off`',

@@ -5,6 +5,7 @@
  * meaning. A new shape of the data gets a new schema number and an upcaster, both in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
+import type { LfsEvent } from './lfs-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
 /** The events of a kind of stream. `DataByType` has the data of each event type, and `Shared` what all of it has. */
@@ -489,6 +490,7 @@ export type DomainEvent =
   | IssueEvent
   | CommentEvent
   | UpgradeEvent
+  | LfsEvent
   | SequenceEvent
   | ClaimEvent
   | AbandonedEvent

@@ -26,6 +26,7 @@ import {
   type Visibility,
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
+import { lfsFields } from './lfs-shapes.ts'
 import {
   type AnyCheck,
   type Check,
@@ -305,6 +306,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   ModuleVersionsSet: { moduleVersions: list(object<ModuleVersion>({ name: text, version: text })) },
   AuthorityChanged: { address: text },
   ConsensusStateStored: { lastHeight: text, state: text },
+  ...lfsFields,
   NumberTaken: { sequence: text },
   ClaimTaken: claim,
   ClaimReleased: claim,

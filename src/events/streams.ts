@@ -13,6 +13,10 @@ export const milestoneStream = (id: number) => `milestone-${id}`
 export const checksStream = (repoId: number, sha: string) => `checks-${repoId}.${sha}`
 /** The issues and pull requests that a user has read. */
 export const readsStream = (userId: number) => `reads-${userId}`
+/** Which large files a repository has. */
+export const lfsStream = (repoId: number) => `lfs-${repoId}`
+/** The locks of one path. `digest`: SHA-256 of the path. */
+export const lfsLockStream = (repoId: number, digest: string) => `lfs-${repoId}.${digest}`
 /** The upgrades of the blockchain that this server serves. */
 export const UPGRADE_STREAM = 'upgrade-chain'
 /** Whether the stream belongs to a pull request (and not to an issue). */
@@ -35,7 +39,8 @@ export const idsStream = (
     | 'attachment'
     | 'label'
     | 'milestone'
-    | 'status',
+    | 'status'
+    | 'lfs-lock',
 ) => `ids-${kind}`
 export const claimStream = (key: string) => `claim-${key}`
 

@@ -12,10 +12,10 @@ const MAX_DEPTH = 32
  * Replaces the parser of JSON. A body that is nested too deeply gets 400, before anything is made of it. An empty one is
  * as if there were none: many clients send the content type with every request.
  */
-export function parseJsonBodies(app: FastifyInstance): void {
+export function parseJsonBodies(app: FastifyInstance, type = 'application/json'): void {
   const parse = app.getDefaultJsonParser('error', 'error')
-  app.removeContentTypeParser('application/json')
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+  if (app.hasContentTypeParser(type)) app.removeContentTypeParser(type)
+  app.addContentTypeParser(type, { parseAs: 'buffer' }, (request, body, done) => {
     if (body.length === 0) return done(null, undefined)
     // Many bodies may be complete in one turn of the event loop, and what a request does comes right after it.
     workInTurn(networkOf(request.ip), () => {

@@ -37,6 +37,7 @@ export const PROCESSES = [
   'owner_visibility',
   'deleted_users',
   'maintenance',
+  'lfs_objects',
 ] as const
 
 type ProcessName = (typeof PROCESSES)[number]

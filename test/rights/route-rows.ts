@@ -3,6 +3,7 @@
  * private, private organization; without the last part it is as the one before. A part has a status for each role:
  * anonymous, stranger, reader, writer, admin, site admin. Words stand for the common parts, with the status of success.
  */
+import { LFS_ROWS } from './lfs-rows.ts'
 import type { Call, Place, World } from './route-world.ts'
 
 /** `S` is the status of success. */
@@ -469,6 +470,8 @@ export const ROWS: Readonly<Record<string, Row>> = {
     headers: { 'content-type': 'application/x-git-receive-pack-request' },
     body: '0000',
   })),
+
+  ...LFS_ROWS,
 
   // The page: as git, so that people can sign in
   'GET /ui/:owner/:repo/pulls/:index': row('200 200 200 200 200 200 / 401 404 200 200 200 200', pullIndex),
