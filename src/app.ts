@@ -10,8 +10,10 @@ import { maintenanceRoutes } from './commands/administration/maintenance.ts'
 import { rebuildRoutes } from './commands/administration/rebuild.ts'
 import { attachmentRoutes } from './commands/attachments/routes.ts'
 import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
+import { createBranchRoutes } from './commands/branches/create.ts'
 import { deleteBranchRoutes } from './commands/branches/delete.ts'
 import { commentRoutes } from './commands/comments/routes.ts'
+import { contentsRoutes } from './commands/contents/routes.ts'
 import { eraseRoutes } from './commands/erasures/routes.ts'
 import { gitHttpRoutes } from './commands/git/git-http.ts'
 import { dependencyRoutes } from './commands/issues/dependencies.ts'
@@ -29,12 +31,16 @@ import { editPullRoutes } from './commands/pull-requests/edit.ts'
 import { mergePullRoutes } from './commands/pull-requests/merge.ts'
 import { openPullRoutes } from './commands/pull-requests/open.ts'
 import { updatePullRoutes } from './commands/pull-requests/update.ts'
+import { releaseAssetRoutes } from './commands/releases/assets.ts'
+import { releaseRoutes } from './commands/releases/routes.ts'
 import { collaboratorRoutes } from './commands/repositories/collaborators.ts'
 import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
+import { topicRoutes } from './commands/repositories/topic-routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
+import { tagRoutes } from './commands/tags/routes.ts'
 import { upgradeRoutes } from './commands/upgrade/routes.ts'
 import { createUserRoutes } from './commands/users/create.ts'
 import { deleteUserRoutes } from './commands/users/delete.ts'
@@ -62,13 +68,17 @@ import { requestLog } from './observe/request-log.ts'
 import { observeRequests } from './observe/requests.ts'
 import { createScrape, type Scrape, type Sources } from './observe/scrape.ts'
 import type { Tracing } from './observe/tracing.ts'
+import { archivePageRoutes, archiveRoutes } from './queries/archives.ts'
+import { accountListRoutes } from './queries/account-lists.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
 import { collaboratorQueryRoutes } from './queries/collaborators.ts'
 import { commentQueryRoutes } from './queries/comments.ts'
+import { contentsQueryRoutes } from './queries/contents.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
+import { fileDownloadRoutes, rawPageRoutes } from './queries/file-downloads.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
@@ -79,11 +89,14 @@ import { nodeRoutes } from './queries/nodes.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
 import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
+import { releaseQueryRoutes } from './queries/releases.ts'
 import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
+import { repositorySearchRoutes } from './queries/repository-search.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
+import { tagQueryRoutes } from './queries/tags.ts'
 import { timelineRoutes } from './queries/timeline.ts'
 import { userQueryRoutes } from './queries/users.ts'
 import { authPlugin } from './rights/auth.ts'
@@ -112,6 +125,7 @@ const API_ROUTES = [
   passwordRoutes,
   deleteUserRoutes,
   userQueryRoutes,
+  accountListRoutes,
   tokenRoutes,
   createOrganizationRoutes,
   editOrganizationRoutes,
@@ -124,17 +138,32 @@ const API_ROUTES = [
   deleteRepositoryRoutes,
   repositoryQueryRoutes,
   repositoryListRoutes,
+  repositorySearchRoutes,
+  topicRoutes,
   forkRoutes,
   collaboratorRoutes,
   collaboratorQueryRoutes,
 
   // Branches and commits
+  createBranchRoutes,
   deleteBranchRoutes,
+  tagRoutes,
+  tagQueryRoutes,
   branchQueryRoutes,
   branchProtectionRoutes,
   branchProtectionQueryRoutes,
   postStatusRoutes,
   statusQueryRoutes,
+
+  // Releases
+  releaseRoutes,
+  releaseAssetRoutes,
+  releaseQueryRoutes,
+  // Files
+  contentsRoutes,
+  contentsQueryRoutes,
+  fileDownloadRoutes,
+  archiveRoutes,
 
   // Pull requests
   openPullRoutes,
@@ -345,6 +374,8 @@ export async function buildApp(
     await signedIn.register(lfsObjectRoutes(services))
     await signedIn.register(lfsLockRoutes(services))
     await signedIn.register(attachmentDownloadRoutes(services))
+    await signedIn.register(rawPageRoutes(services))
+    await signedIn.register(archivePageRoutes(services))
     await signedIn.register(uiRoutes(services))
     await signedIn.register(signInRoutes(services))
     await signedIn.register(applicationRoutes(services))

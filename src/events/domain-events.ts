@@ -6,6 +6,9 @@
  */
 import type { RecordedEvent } from './event-store.ts'
 import type { LfsEvent } from './lfs-events.ts'
+import type { ListingEvent } from './listing-events.ts'
+import type { RefCause, TagTime } from './ref-causes.ts'
+import type { ReleaseEvent } from './release-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
 /** The events of a kind of stream. `DataByType` has the data of each event type, and `Shared` what all of it has. */
@@ -267,13 +270,14 @@ export interface RefUpdate {
 export type GitEvent = Events<{
   RefsUpdated: {
     repoId: number
-    /** `recovered`: found when the server started, after a crash between the write to git and the write to the log. */
-    cause: 'push' | 'merge' | 'update' | 'fork' | 'auto-init' | 'branch-deletion' | 'recovered'
+    cause: RefCause
     refs: RefUpdate[]
     /** What the pusher passed with `--push-option`. Of a push of several events, the first has them. */
     options?: string[]
     /** The new commits of the branches, each once. What is not a commit is missing. */
     commits: CommitSummary[]
+    /** The times of the new tags, each object once. Older events have none. */
+    tags?: TagTime[]
   }
 }>
 
@@ -481,6 +485,7 @@ export type DomainEvent =
   | UserEvent
   | OrganizationEvent
   | RepositoryEvent
+  | ListingEvent
   | LabelEvent
   | MilestoneEvent
   | CheckEvent
@@ -489,6 +494,7 @@ export type DomainEvent =
   | PullRequestEvent
   | IssueEvent
   | CommentEvent
+  | ReleaseEvent
   | UpgradeEvent
   | LfsEvent
   | SequenceEvent

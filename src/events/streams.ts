@@ -17,6 +17,7 @@ export const readsStream = (userId: number) => `reads-${userId}`
 export const lfsStream = (repoId: number) => `lfs-${repoId}`
 /** The locks of one path. `digest`: SHA-256 of the path. */
 export const lfsLockStream = (repoId: number, digest: string) => `lfs-${repoId}.${digest}`
+export const releaseStream = (id: number) => `release-${id}`
 /** The upgrades of the blockchain that this server serves. */
 export const UPGRADE_STREAM = 'upgrade-chain'
 /** Whether the stream belongs to a pull request (and not to an issue). */
@@ -39,6 +40,7 @@ export const idsStream = (
     | 'attachment'
     | 'label'
     | 'milestone'
+    | 'release'
     | 'status'
     | 'lfs-lock',
 ) => `ids-${kind}`
@@ -57,6 +59,8 @@ export const claimKeys = {
   repository: (ownerId: number, name: string) => `repository-${ownerId}/${name.toLowerCase()}`,
   /** An owner has at most one fork of a repository. */
   fork: (baseId: number, ownerId: number) => `fork-${baseId}/${ownerId}`,
+  /** A tag has at most one release, drafts included. */
+  release: (repoId: number, tag: string) => `release-${repoId}/${tag}`,
   /** There is at most one unmerged pull request for a head and a base. */
   pull: (head: { repoId: number; branch: string }, base: { repoId: number; branch: string }) =>
     `pull-${head.repoId}:${head.branch}>${base.repoId}:${base.branch}`,

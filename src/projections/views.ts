@@ -17,8 +17,11 @@ import { moduleVersionsFold } from './module-versions.ts'
 import { pullFold, pullId } from './pulls.ts'
 import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
+import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
+import { tagFold, tagId } from './tags.ts'
 import { tokenFold } from './tokens.ts'
+import { topicFold } from './topics.ts'
 import { upgradePlanFold } from './upgrade-plans.ts'
 import { createView } from './view.ts'
 
@@ -40,6 +43,7 @@ const VIEWED = {
   tokens: viewed(tokenFold, byId),
   repositories: viewed(repositoryFold, byId),
   branches: viewed(branchFold, ({ repoId, name }) => branchId(repoId, name)),
+  tags: viewed(tagFold, ({ repoId, name }) => tagId(repoId, name)),
   pulls: viewed(pullFold, ({ repoId, index }) => pullId(repoId, index)),
   issues: viewed(issueFold, byIssue),
   labels: viewed(labelFold, byId),
@@ -49,6 +53,8 @@ const VIEWED = {
   comments: viewed(commentFold, byId),
   lfsObjects: viewed(lfsObjectFold, ({ repoId, oid }) => lfsObjectId(repoId, oid)),
   lfsLocks: viewed(lfsLockFold, byId),
+  releases: viewed(releaseFold, byId),
+  topics: viewed(topicFold, ({ name }) => name),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
 }

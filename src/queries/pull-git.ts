@@ -15,6 +15,7 @@ import type { GitLimits, Question } from '../git/limits.ts'
 import { rememberingFailure } from '../git/remembered-failures.ts'
 import { unsignedCommits } from '../git/signatures.ts'
 import { clientGone } from '../http/client-gone.ts'
+import { matchesTag } from '../http/entity-tags.ts'
 import { flagOf, OptionalText } from '../http/optional-text.ts'
 import { pageOf, sendCommitPaging } from '../http/paging.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -195,7 +196,7 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
         // A weak tag, because another version of git may write the same differences as another text.
         const tag = `W/"${from}-${to}.${kind}${binary ? '.binary' : ''}"`
         reply.headers({ ETag: tag, 'Cache-Control': 'private, no-cache' })
-        if (matches(request.headers['if-none-match'], tag)) return reply.code(304).send(null)
+        if (matchesTag(request.headers['if-none-match'], tag)) return reply.code(304).send(null)
         try {
           return await sendDiff(request, reply, services.gitLimits, dir, from, to, { kind, binary })
         } catch (error) {
@@ -205,11 +206,4 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
     )
   }
-}
-
-/** Whether `tag` matches this `If-None-Match` header. */
-function matches(header: string | undefined, tag: string): boolean {
-  if (header === undefined) return false
-  const weak = (text: string) => text.trim().replace(/^W\//, '')
-  return header.trim() === '*' || header.split(',').some((known) => weak(known) === weak(tag))
 }

@@ -7,11 +7,11 @@ import { ZERO_TIME } from '../times.ts'
 import { Nullable } from './nullable.ts'
 import { UserWire } from './users.ts'
 
-const CommitMetaWire = Type.Object({ url: Type.String(), sha: Type.String(), created: Type.String() })
+export const CommitMetaWire = Type.Object({ url: Type.String(), sha: Type.String(), created: Type.String() })
 
-const CommitUserWire = Type.Object({ name: Type.String(), email: Type.String(), date: Type.String() })
+export const CommitUserWire = Type.Object({ name: Type.String(), email: Type.String(), date: Type.String() })
 
-const VerificationWire = Type.Object({
+export const VerificationWire = Type.Object({
   verified: Type.Boolean(),
   reason: Type.String(),
   signature: Type.String(),
@@ -56,7 +56,7 @@ export interface CommitContext {
 }
 
 /** Contains the signature and the signed text, so that clients can verify it with other keys than the server's. */
-function verificationWire({ sha, signed }: CommitFacts, verified: ReadonlySet<string>) {
+export function verificationWire({ sha, signed }: CommitFacts, verified: ReadonlySet<string>) {
   const reason = signed === undefined ? 'gpg.error.not_signed_commit' : 'gpg.error.no_gpg_keys_found'
   return {
     verified: verified.has(sha),

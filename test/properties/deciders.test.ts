@@ -242,6 +242,7 @@ const LIVES = {
   repo: ['RepositoryCreated', 'RepositoryDeleted'],
   label: ['LabelCreated', 'LabelDeleted'],
   milestone: ['MilestoneCreated', 'MilestoneDeleted'],
+  release: ['ReleaseCreated', 'ReleaseDeleted'],
   issue: ['IssueOpened'],
   pull: ['PullRequestOpened'],
   comment: ['CommentAdded', 'CommentDeleted'],
@@ -398,6 +399,7 @@ always(
 const NEW_EACH_TIME = [
   'CommitStatusPosted',
   'AttachmentAdded',
+  'ReleaseAssetAdded',
   'PasswordChanged',
   'TextsErased',
   'ErasureFinished',
@@ -413,8 +415,9 @@ always('a command that is given again changes nothing', (world) => {
 })
 
 always('the state after the commands is the one that a load folds from the log', (world) => {
-  const { repositories, users, labels, milestones, organizations, issues, pulls, comments, chain } = world
-  for (const kind of [users, repositories, organizations, labels, milestones]) {
+  const { repositories, users, labels, milestones, releases, organizations, issues, pulls, comments, chain } =
+    world
+  for (const kind of [users, repositories, organizations, labels, milestones, releases]) {
     for (const id of [1, 2, 3, 9]) assert.deepEqual(kind.loaded(id), kind.now(id))
   }
   for (const repoId of [1, 2]) {

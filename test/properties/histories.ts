@@ -5,6 +5,7 @@ import { decideCreateMilestone } from '../../src/commands/milestones/milestone.t
 import { accountCommands, chainCommands, createOrganization, createUser } from './account-commands.ts'
 import { commentRefs, discussionCommands, type Opening, open } from './discussion-commands.ts'
 import { pullCommands } from './pull-commands.ts'
+import { releaseCommands } from './release-commands.ts'
 import {
   createRepository,
   deleteRepository,
@@ -55,6 +56,7 @@ export const histories = historyOf(
     { weight: 40, arbitrary: fc.oneof(...repositoryCommands) },
     { weight: 40, arbitrary: fc.oneof(...accountCommands) },
     { weight: 20, arbitrary: labelCommand },
+    { weight: 20, arbitrary: fc.oneof(...releaseCommands) },
     { weight: 30, arbitrary: milestoneCommand },
     { weight: 30, arbitrary: fc.oneof(...chainCommands) },
     { weight: 1, arbitrary: deleteRepository },

@@ -11,6 +11,7 @@ import { labelDecider } from '../../src/commands/labels/label.ts'
 import { milestoneDecider } from '../../src/commands/milestones/milestone.ts'
 import { organizationDecider } from '../../src/commands/organizations/organization.ts'
 import { pullDecider } from '../../src/commands/pull-requests/pull-request.ts'
+import { releaseDecider } from '../../src/commands/releases/release.ts'
 import { repositoryDecider } from '../../src/commands/repositories/repository.ts'
 import { checksDecider } from '../../src/commands/statuses/checks.ts'
 import { chainDecider } from '../../src/commands/upgrade/chain.ts'
@@ -120,6 +121,7 @@ export function emptyWorld() {
     repositories: aggregates(streams.repositoryStream, () => repositoryDecider),
     labels: aggregates(streams.labelStream, () => labelDecider),
     milestones: aggregates(streams.milestoneStream, () => milestoneDecider),
+    releases: aggregates(streams.releaseStream, () => releaseDecider),
     checks: aggregates(
       (of: { repoId: number; sha: string }) => streams.checksStream(of.repoId, of.sha),
       () => checksDecider,

@@ -15,6 +15,7 @@ import { requireMember } from '../../nodes/nodes.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
+import { archivedRefusal } from '../../rights/archived.ts'
 import { documentsNow } from '../../rights/documents-now.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import type { RepositoryAccess } from '../../rights/repository-access.ts'
@@ -62,6 +63,10 @@ async function checkPush(
 ): Promise<void> {
   const { repository, requester, access } = pusher
   const refs = commands.map(({ ref }) => ref)
+  if (repository.archived) {
+    for (const ref of refs) rules.problems.set(ref, archivedRefusal.message)
+    return
+  }
   const invited = atLeast(access, 'write')
     ? undefined
     : await pushableRefs(services, repository, requester, refs)

@@ -2,6 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { Refused, refuse } from '../../refusal.ts'
 import { atLeast } from '../../rights/access.ts'
+import { archivedRefusal } from '../../rights/archived.ts'
 import { requireScope } from '../../rights/auth.ts'
 import { type RepositoryAccess, type RepositoryPath, repositoryFor } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
@@ -23,6 +24,9 @@ export async function gitRepository(
     const path = { owner, repo: repo.replace(/\.git$/, '') }
     const found = await repositoryFor(services, request.requester, path, 'read')
     const { repository, access } = found
+    if (needed === 'write' && repository.archived && request.requester !== null) {
+      throw new Refused(refuse.forbidden(archivedRefusal.message))
+    }
     if (atLeast(access, needed) || (await mayPushAnyBranch(services, repository, request.requester)))
       return found
     return await repositoryFor(services, request.requester, path, needed)
