@@ -71,7 +71,8 @@ const DECIDERS_AND_FOLDS = [
   // The read models, but not the projector and the two read stores in the same folder.
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
   '^src/events/(append-size|domain-events|upgrade-events|release-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
-  '^src/events/(listing-events|lfs-events|lfs-shapes)[.]ts$',
+  '^src/events/(listing-events|social-events|lfs-events|lfs-shapes)[.]ts$',
+  '^src/commands/(reactions/reactions|follows/follow)[.]ts$',
 ]
 
 export default {

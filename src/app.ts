@@ -15,6 +15,7 @@ import { deleteBranchRoutes } from './commands/branches/delete.ts'
 import { commentRoutes } from './commands/comments/routes.ts'
 import { contentsRoutes } from './commands/contents/routes.ts'
 import { eraseRoutes } from './commands/erasures/routes.ts'
+import { followRoutes } from './commands/follows/routes.ts'
 import { gitHttpRoutes } from './commands/git/git-http.ts'
 import { dependencyRoutes } from './commands/issues/dependencies.ts'
 import { editIssueRoutes } from './commands/issues/edit.ts'
@@ -31,6 +32,7 @@ import { editPullRoutes } from './commands/pull-requests/edit.ts'
 import { mergePullRoutes } from './commands/pull-requests/merge.ts'
 import { openPullRoutes } from './commands/pull-requests/open.ts'
 import { updatePullRoutes } from './commands/pull-requests/update.ts'
+import { reactionRoutes } from './commands/reactions/routes.ts'
 import { releaseAssetRoutes } from './commands/releases/assets.ts'
 import { releaseRoutes } from './commands/releases/routes.ts'
 import { collaboratorRoutes } from './commands/repositories/collaborators.ts'
@@ -68,8 +70,8 @@ import { requestLog } from './observe/request-log.ts'
 import { observeRequests } from './observe/requests.ts'
 import { createScrape, type Scrape, type Sources } from './observe/scrape.ts'
 import type { Tracing } from './observe/tracing.ts'
-import { archivePageRoutes, archiveRoutes } from './queries/archives.ts'
 import { accountListRoutes } from './queries/account-lists.ts'
+import { archivePageRoutes, archiveRoutes } from './queries/archives.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
@@ -79,6 +81,7 @@ import { contentsQueryRoutes } from './queries/contents.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
 import { fileDownloadRoutes, rawPageRoutes } from './queries/file-downloads.ts'
+import { followQueryRoutes } from './queries/follows.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
@@ -89,6 +92,7 @@ import { nodeRoutes } from './queries/nodes.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
 import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
+import { reactionQueryRoutes } from './queries/reactions.ts'
 import { releaseQueryRoutes } from './queries/releases.ts'
 import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
@@ -144,6 +148,10 @@ const API_ROUTES = [
   collaboratorRoutes,
   collaboratorQueryRoutes,
 
+  // Stars and watching
+  followRoutes,
+  followQueryRoutes,
+
   // Branches and commits
   createBranchRoutes,
   deleteBranchRoutes,
@@ -187,6 +195,8 @@ const API_ROUTES = [
   attachmentQueryRoutes,
   eraseRoutes,
   timelineRoutes,
+  reactionRoutes,
+  reactionQueryRoutes,
 
   // Labels and milestones
   labelRoutes,

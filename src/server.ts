@@ -34,6 +34,7 @@ import { attachmentRemoval, removeOrphans } from './processes/attachment-removal
 import { deletedUsers } from './processes/deleted-users.ts'
 import { headBranches } from './processes/head-branches.ts'
 import { lfsObjects } from './processes/lfs-objects.ts'
+import { lostAccess } from './processes/lost-access.ts'
 import { createMaintenance } from './processes/maintenance.ts'
 import { ownerVisibility } from './processes/owner-visibility.ts'
 import { createProcessRunner, type ProcessManager } from './processes/process-manager.ts'
@@ -249,6 +250,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     attachmentRemoval(services),
     ownerVisibility(services),
     deletedUsers(services),
+    lostAccess(services),
     maintenance.manager(services),
     lfsObjects(services),
   ].map((manager) => createProcessRunner(log, events, readStore, projector, traced(manager), nodes))

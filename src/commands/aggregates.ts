@@ -5,6 +5,7 @@ import * as streams from '../events/streams.ts'
 import type { Services } from '../services.ts'
 import type { Decider } from './decider.ts'
 import { type Command, type CommandContext, execute, load } from './execute.ts'
+import { followDecider } from './follows/follow.ts'
 import { issueDecider } from './issues/issue.ts'
 import { labelDecider } from './labels/label.ts'
 import { lockDecider } from './lfs/lock.ts'
@@ -70,3 +71,6 @@ export const lfsLocks = aggregates(lockDecider, ({ repoId, path }: { repoId: num
   streams.lfsLockStream(repoId, createHash('sha256').update(path).digest('hex')),
 )
 export const pulls = aggregates(pullDecider, (of: IssueRef) => streams.pullStream(of.repoId, of.index))
+export const follows = aggregates(followDecider, (of: { repoId: number; userId: number }) =>
+  streams.followStream(of.repoId, of.userId),
+)

@@ -4,6 +4,7 @@ import type { CommitSummary, DomainEvent, Recorded } from './domain-events.ts'
 import { account, dataShapes } from './event-shapes.ts'
 import type { RecordedEvent } from './event-store.ts'
 import { orNull } from './shapes.ts'
+import { SOCIAL_SCHEMAS } from './social-events.ts'
 
 /** The current schema number of each event type's data. Older data needs an upcaster below. */
 export const schemaOf = {
@@ -75,6 +76,7 @@ export const schemaOf = {
   ReleaseAssetAdded: 1,
   ReleaseAssetRenamed: 1,
   ReleaseAssetDeleted: 1,
+  ...SOCIAL_SCHEMAS,
   PlanScheduled: 1,
   PlanCanceled: 1,
   PlanApplied: 1,

@@ -9,6 +9,7 @@ import type { LfsEvent } from './lfs-events.ts'
 import type { ListingEvent } from './listing-events.ts'
 import type { RefCause, TagTime } from './ref-causes.ts'
 import type { ReleaseEvent } from './release-events.ts'
+import type { SocialEvent } from './social-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
 /** The events of a kind of stream. `DataByType` has the data of each event type, and `Shared` what all of it has. */
@@ -495,6 +496,7 @@ export type DomainEvent =
   | IssueEvent
   | CommentEvent
   | ReleaseEvent
+  | SocialEvent
   | UpgradeEvent
   | LfsEvent
   | SequenceEvent

@@ -45,6 +45,7 @@ import {
   whole,
   word,
 } from './shapes.ts'
+import { socialFields } from './social-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
 
 type DataOf<T extends EventType> = EventOf<T>['data']
@@ -306,6 +307,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     errorCount: optional(whole),
   },
   ...releaseShapes,
+  ...socialFields,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },
   PlanCanceled: { name: text },
   PlanApplied: { name: text, height: text },

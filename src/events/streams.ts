@@ -18,6 +18,8 @@ export const lfsStream = (repoId: number) => `lfs-${repoId}`
 /** The locks of one path. `digest`: SHA-256 of the path. */
 export const lfsLockStream = (repoId: number, digest: string) => `lfs-${repoId}.${digest}`
 export const releaseStream = (id: number) => `release-${id}`
+/** What a user makes of a repository: stars it, watches it. */
+export const followStream = (repoId: number, userId: number) => `follow-${repoId}.${userId}`
 /** The upgrades of the blockchain that this server serves. */
 export const UPGRADE_STREAM = 'upgrade-chain'
 /** Whether the stream belongs to a pull request (and not to an issue). */

@@ -21,10 +21,8 @@ export async function* filesOfRepository(
   repoId: number,
 ): AsyncGenerator<AttachedFile[]> {
   const sources = [
-    (after: number) =>
-      comments.find({ repoId, id: { $gt: after } }, { sort: [['id', 1]], limit: BATCH }),
-    (after: number) =>
-      releases.find({ repoId, id: { $gt: after } }, { sort: [['id', 1]], limit: BATCH }),
+    (after: number) => comments.find({ repoId, id: { $gt: after } }, { sort: [['id', 1]], limit: BATCH }),
+    (after: number) => releases.find({ repoId, id: { $gt: after } }, { sort: [['id', 1]], limit: BATCH }),
   ]
   for (const read of sources) {
     let last = 0

@@ -74,6 +74,8 @@ const ISSUE_WORDS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'AttachmentAdded',
   'AttachmentRenamed',
   'AttachmentDeleted',
+  'ReactionAdded',
+  'ReactionRemoved',
   'LabelCreated',
   'LabelEdited',
   'LabelDeleted',

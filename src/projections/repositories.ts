@@ -59,6 +59,8 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   closedIssues: number
   openPulls: number
   closedPulls: number
+  stars: number
+  watchers: number
   createdAt: string
   updatedAt: string
 }
@@ -139,6 +141,11 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
       return isPullStream(stream) ? withClosedPulls(repository, more) : withClosedIssues(repository, more)
     },
     PullRequestMerged: (repository) => withClosedPulls(repository, 1),
+    // Nor do people change a repository by what they make of it.
+    RepositoryStarred: ({ stars, updatedAt }) => ({ stars: stars + 1, updatedAt }),
+    RepositoryUnstarred: ({ stars, updatedAt }) => ({ stars: stars - 1, updatedAt }),
+    RepositoryWatched: ({ watchers, updatedAt }) => ({ watchers: watchers + 1, updatedAt }),
+    RepositoryUnwatched: ({ watchers, updatedAt }) => ({ watchers: watchers - 1, updatedAt }),
   },
   derived: (repository) => ({
     key: repositoryKey(repository.ownerLogin, repository.name),
@@ -181,6 +188,8 @@ function created(data: Created, at: string): RepositoryDocument {
     closedIssues: 0,
     openPulls: 0,
     closedPulls: 0,
+    stars: 0,
+    watchers: 0,
     createdAt: at,
     updatedAt: at,
   }

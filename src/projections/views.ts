@@ -5,6 +5,7 @@ import { chainFactFold } from './chain-facts.ts'
 import { commentFold } from './comments.ts'
 import { commitChecksFold, commitChecksId, commitStatusFold } from './commit-statuses.ts'
 import { erasureFold, erasureId } from './erasures.ts'
+import { followFold, followId } from './follows.ts'
 import { historyFold } from './history.ts'
 import { issueId } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
@@ -15,6 +16,7 @@ import { lfsObjectFold, lfsObjectId } from './lfs-objects.ts'
 import { milestoneFold } from './milestones.ts'
 import { moduleVersionsFold } from './module-versions.ts'
 import { pullFold, pullId } from './pulls.ts'
+import { reactionFold, reactionId } from './reactions.ts'
 import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
 import { releaseFold } from './releases.ts'
@@ -55,6 +57,8 @@ const VIEWED = {
   lfsLocks: viewed(lfsLockFold, byId),
   releases: viewed(releaseFold, byId),
   topics: viewed(topicFold, ({ name }) => name),
+  reactions: viewed(reactionFold, reactionId),
+  follows: viewed(followFold, ({ repoId, userId }) => followId(repoId, userId)),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
 }

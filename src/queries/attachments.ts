@@ -62,7 +62,8 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
   async function readable(request: FastifyRequest, uuid: string): Promise<{ uuid: string; name: string }> {
     if (!isUuid(uuid)) throw noSuchFile(services)
     const [comment] = await views.comments.find({ attachmentUuids: uuid }, { limit: 1 })
-    const [release] = comment === undefined ? await views.releases.find({ assetUuids: uuid }, { limit: 1 }) : []
+    const [release] =
+      comment === undefined ? await views.releases.find({ assetUuids: uuid }, { limit: 1 }) : []
     // The path tells nobody what the file belongs to.
     requireScope(request, [release === undefined ? 'issue' : 'repository'], 'read')
     const repoId = comment?.repoId ?? release?.repoId
@@ -85,13 +86,19 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
     app.get(
       '/attachments/:uuid',
       // The handler asks for the scope.
-      { config: { scope: [] }, schema: { tags: ['issue'], params: Type.Object({ uuid: Type.String() }), ...answer } },
+      {
+        config: { scope: [] },
+        schema: { tags: ['issue'], params: Type.Object({ uuid: Type.String() }), ...answer },
+      },
       async (request, reply) => download(request, reply, await readable(request, request.params.uuid)),
     )
 
     app.get(
       '/:owner/:repo/releases/download/*',
-      { config: { scope: 'repository' }, schema: { tags: ['repository'], params: ReleaseTagParams, ...answer } },
+      {
+        config: { scope: 'repository' },
+        schema: { tags: ['repository'], params: ReleaseTagParams, ...answer },
+      },
       async (request, reply) => {
         const found = await onRepository(services, request, 'read')
         const path = request.params['*']

@@ -125,10 +125,7 @@ export function releaseQueryRoutes(services: Services): FastifyPluginAsyncTypebo
       async (request) => {
         const found = await onRepository(services, request, 'read')
         const release = await releaseFor(services, found, request.params.id)
-        return attachmentWire(
-          assetOf(services, release, request.params.attachment_id),
-          services.publicUrl(),
-        )
+        return attachmentWire(assetOf(services, release, request.params.attachment_id), services.publicUrl())
       },
     )
   }

@@ -115,7 +115,11 @@ export async function releaseFor(
   id: string,
 ): Promise<ReleaseDocument> {
   const number = pathNumber(id)
-  return shown(services, found, number === undefined ? undefined : await services.views.releases.get(`${number}`))
+  return shown(
+    services,
+    found,
+    number === undefined ? undefined : await services.views.releases.get(`${number}`),
+  )
 }
 
 /** The repository's release of that tag. @throws Refused (not found), also for a draft that the requester may not see */

@@ -13,6 +13,7 @@ import {
   milestoneCommand,
   repositoryCommands,
 } from './repository-commands.ts'
+import { socialCommands } from './social-commands.ts'
 import { ANN, BOB, type Command, EVE, INDEXES, mostly, REPOSITORIES, record } from './values.ts'
 import { emptyWorld, type World } from './world.ts'
 
@@ -59,6 +60,7 @@ export const histories = historyOf(
     { weight: 20, arbitrary: fc.oneof(...releaseCommands) },
     { weight: 30, arbitrary: milestoneCommand },
     { weight: 30, arbitrary: fc.oneof(...chainCommands) },
+    { weight: 20, arbitrary: fc.oneof(...socialCommands) },
     { weight: 1, arbitrary: deleteRepository },
   ),
 )

@@ -5,6 +5,7 @@
  */
 import { LFS_ROWS } from './lfs-rows.ts'
 import type { Call, Place, World } from './route-world.ts'
+import { SOCIAL_ROWS } from './social-rows.ts'
 
 /** `S` is the status of success. */
 const WORDS: Readonly<Record<string, string>> = {
@@ -535,6 +536,8 @@ export const ROWS: Readonly<Record<string, Row>> = {
     }),
   ),
   'GET /attachments/:uuid': row('read 200', ({ attachment }) => ({ path: { uuid: attachment.uuid } })),
+
+  ...SOCIAL_ROWS,
 
   // Labels and milestones
   ...Object.fromEntries(

@@ -4,7 +4,7 @@ import type { Static } from 'typebox'
 import type { ReleaseAsset } from '../../events/release-events.ts'
 import { idsStream } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { onRepository } from '../../rights/repository-access.ts'
+import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { AttachmentWire, attachmentWire } from '../../wire/attachments.ts'
@@ -35,11 +35,7 @@ export const releaseAssetRoutes: Routes = (services) => {
   }
 
   /** The release in the path, for a requester who may change its files. */
-  async function releaseToChange(
-    request: Pick<FastifyRequest, 'requester' | 'method' | 'routeOptions'> & {
-      params: Static<typeof ReleaseParams>
-    },
-  ) {
+  async function releaseToChange(request: RepositoryRequest & { params: Static<typeof ReleaseParams> }) {
     const found = await onRepository(services, request, 'write')
     const { id, login } = signedIn(request)
     const release = await releaseFor(services, found, request.params.id)
