@@ -90,6 +90,7 @@ import { labelQueryRoutes } from './queries/labels.ts'
 import { milestoneQueryRoutes } from './queries/milestones.ts'
 import { nodeRoutes } from './queries/nodes.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
+import { pullByBranchesRoutes } from './queries/pull-by-branches.ts'
 import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
 import { reactionQueryRoutes } from './queries/reactions.ts'
@@ -179,6 +180,7 @@ const API_ROUTES = [
   updatePullRoutes,
   mergePullRoutes,
   pullQueryRoutes,
+  pullByBranchesRoutes,
   pullGitRoutes,
 
   // Issues; pull requests are issues too

@@ -576,6 +576,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: '0000',
   })),
 
+  [`GET ${REPO}/pulls/:index/*`]: row('read 200', async ({ base, pull, must }) => {
+    const { head } = await must<{ head: { ref: string } }>('alice', 'GET', `${base}/pulls/${pull}`)
+    return { path: { index: 'main', '*': head.ref } }
+  }),
   ...LFS_ROWS,
 
   // The page: as git, so that people can sign in
