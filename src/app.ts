@@ -8,6 +8,7 @@ import Fastify, { type FastifyInstance, LogController } from 'fastify'
 import { addressesIn } from './address-ranges.ts'
 import { maintenanceRoutes } from './commands/administration/maintenance.ts'
 import { rebuildRoutes } from './commands/administration/rebuild.ts'
+import { issueFileRoutes } from './commands/attachments/issue-routes.ts'
 import { attachmentRoutes } from './commands/attachments/routes.ts'
 import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
 import { createBranchRoutes } from './commands/branches/create.ts'
@@ -20,6 +21,7 @@ import { gitHttpRoutes } from './commands/git/git-http.ts'
 import { dependencyRoutes } from './commands/issues/dependencies.ts'
 import { editIssueRoutes } from './commands/issues/edit.ts'
 import { issueLabelRoutes } from './commands/issues/labels.ts'
+import { lockRoutes } from './commands/issues/lock-routes.ts'
 import { openIssueRoutes } from './commands/issues/open.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
 import { lfsLockRoutes } from './commands/lfs/locks.ts'
@@ -40,7 +42,10 @@ import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
+import { pinRoutes } from './commands/repositories/pin-routes.ts'
 import { topicRoutes } from './commands/repositories/topic-routes.ts'
+import { reviewRequestRoutes } from './commands/reviews/requests.ts'
+import { reviewRoutes } from './commands/reviews/routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
 import { tagRoutes } from './commands/tags/routes.ts'
 import { upgradeRoutes } from './commands/upgrade/routes.ts'
@@ -77,19 +82,24 @@ import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
 import { collaboratorQueryRoutes } from './queries/collaborators.ts'
 import { commentQueryRoutes } from './queries/comments.ts'
+import { commitQueryRoutes } from './queries/commits.ts'
+import { compareRoutes } from './queries/compare.ts'
 import { contentsQueryRoutes } from './queries/contents.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
 import { fileDownloadRoutes, rawPageRoutes } from './queries/file-downloads.ts'
 import { followQueryRoutes } from './queries/follows.ts'
+import { gitObjectRoutes } from './queries/git-objects.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
+import { issueFileQueryRoutes } from './queries/issue-files.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
 import { issueQueryRoutes } from './queries/issues.ts'
 import { labelQueryRoutes } from './queries/labels.ts'
 import { milestoneQueryRoutes } from './queries/milestones.ts'
 import { nodeRoutes } from './queries/nodes.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
+import { pinQueryRoutes } from './queries/pins.ts'
 import { pullByBranchesRoutes } from './queries/pull-by-branches.ts'
 import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
@@ -99,6 +109,8 @@ import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
 import { repositorySearchRoutes } from './queries/repository-search.ts'
+import { candidateRoutes } from './queries/reviews/candidates.ts'
+import { reviewQueryRoutes } from './queries/reviews/routes.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
 import { tagQueryRoutes } from './queries/tags.ts'
@@ -163,6 +175,9 @@ const API_ROUTES = [
   branchProtectionQueryRoutes,
   postStatusRoutes,
   statusQueryRoutes,
+  commitQueryRoutes,
+  compareRoutes,
+  gitObjectRoutes,
 
   // Releases
   releaseRoutes,
@@ -182,6 +197,10 @@ const API_ROUTES = [
   pullQueryRoutes,
   pullByBranchesRoutes,
   pullGitRoutes,
+  reviewRoutes,
+  reviewRequestRoutes,
+  reviewQueryRoutes,
+  candidateRoutes,
 
   // Issues; pull requests are issues too
   openIssueRoutes,
@@ -195,6 +214,11 @@ const API_ROUTES = [
   commentQueryRoutes,
   attachmentRoutes,
   attachmentQueryRoutes,
+  issueFileRoutes,
+  issueFileQueryRoutes,
+  lockRoutes,
+  pinRoutes,
+  pinQueryRoutes,
   eraseRoutes,
   timelineRoutes,
   reactionRoutes,

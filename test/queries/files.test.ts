@@ -15,13 +15,13 @@ const alice = await server.as('alice')
 const { data } = await alice.user.createCurrentUserRepo({ name: 'Site', auto_init: true })
 const work = await hostedWork(t, server, { login: 'alice', repoId: data.id ?? 0, fullName: 'alice/Site' })
 const large = Buffer.from(Array.from({ length: 3_000_000 }, (_, i) => (i * i * 31 + (i >> 7)) & 255))
-const old = await work.branch('main', { 'docs/old.md': 'old', 'docs/new.md': 'first' }, 'main')
+const old = await work.branch('main', { 'dirs/old.md': 'old', 'dirs/new.md': 'first' }, 'main')
 const sha = await work.branch(
   'main',
   {
-    'docs/new.md': 'second',
-    'docs/ümlaut #1?.md': 'ü',
-    link: { link: 'docs/new.md' },
+    'dirs/new.md': 'second',
+    'dirs/ümlaut #1?.md': 'ü',
+    link: { link: 'dirs/new.md' },
     'run.sh': { executable: '#!/bin/sh\n' },
     'page.html': '<script>alert(1)</script>',
     '.gitmodules': '[submodule "m"]\n\tpath = mod\n\turl = https://example.org/m.git\n',
@@ -40,20 +40,20 @@ const contents = (path: string, ref?: string) =>
 t.test(
   'a file comes with its content and its last commit; a ref is a branch, a tag or a commit',
   async (t) => {
-    t.match((await contents('docs/old.md')).data, {
-      ...{ name: 'old.md', path: 'docs/old.md', type: 'file', size: 3, encoding: 'base64' },
+    t.match((await contents('dirs/old.md')).data, {
+      ...{ name: 'old.md', path: 'dirs/old.md', type: 'file', size: 3, encoding: 'base64' },
       content: Buffer.from('old').toString('base64'),
       last_commit_sha: old,
       ...{ target: null, submodule_git_url: null },
-      url: `${server.url}${base}/contents/docs/old.md?ref=main`,
-      html_url: `${server.url}/alice/Site/src/branch/main/docs/old.md`,
+      url: `${server.url}${base}/contents/dirs/old.md?ref=main`,
+      html_url: `${server.url}/alice/Site/src/branch/main/dirs/old.md`,
     })
     const { data: odd } = await contents(
-      encodeURI('docs/ümlaut #1?.md').replace('#', '%23').replace('?', '%3F'),
+      encodeURI('dirs/ümlaut #1?.md').replace('#', '%23').replace('?', '%3F'),
     )
     t.equal(odd.name, 'ümlaut #1?.md')
     t.equal(await (await get(new URL(odd.download_url ?? '').pathname)).text(), 'ü', 'the download works')
-    t.match(await (await get(new URL(odd.url ?? '').pathname)).json(), { path: 'docs/ümlaut #1?.md' })
+    t.match(await (await get(new URL(odd.url ?? '').pathname)).json(), { path: 'dirs/ümlaut #1?.md' })
     for (const ref of [
       'v1',
       'refs/tags/v1',
@@ -62,10 +62,10 @@ t.test(
       old,
       old.slice(0, 8),
     ]) {
-      t.equal((await contents('docs/new.md', ref)).data.content, Buffer.from('first').toString('base64'), ref)
+      t.equal((await contents('dirs/new.md', ref)).data.content, Buffer.from('first').toString('base64'), ref)
     }
     for (const ref of ['absent', 'refs/pull/1/head', 'HEAD~1', '-x', 'f'.repeat(40), 'a b']) {
-      t.equal(await statusOf(contents('docs/new.md', ref)), 404, ref)
+      t.equal(await statusOf(contents('dirs/new.md', ref)), 404, ref)
     }
     const { data: big } = await contents('large')
     t.same(Buffer.from(big.content ?? '', 'base64'), large, 'more than a reader takes')
@@ -77,7 +77,7 @@ t.test('links are not followed, and submodules name their origin', async (t) => 
   const tree = await work.work.git('write-tree')
   const commit = await work.work.git('commit-tree', tree, '-p', sha, '-m', 'module')
   await run('git', [`--git-dir=${dir}`, 'update-ref', 'refs/heads/module', commit])
-  t.match((await contents('link')).data, { type: 'symlink', target: 'docs/new.md', content: null })
+  t.match((await contents('link')).data, { type: 'symlink', target: 'dirs/new.md', content: null })
   t.match((await contents('mod', 'module')).data, {
     ...{ type: 'submodule', sha: old, size: 0, download_url: null, html_url: null },
     submodule_git_url: 'https://example.org/m.git',
@@ -85,17 +85,17 @@ t.test('links are not followed, and submodules name their origin', async (t) => 
   for (const path of [
     'link/x',
     'mod/x',
-    'docs/new.md/x',
-    'docs/absent',
+    'dirs/new.md/x',
+    'dirs/absent',
     '../x',
     '.git/config',
-    'docs/./new.md',
+    'dirs/./new.md',
   ]) {
     const url = `${base}/contents/${encodeURIComponent(path)}?ref=module`
     t.equal((await get(url)).status, 404, path)
   }
   t.equal((await get(`${base}/raw/mod?ref=module`)).status, 404)
-  t.equal(await (await get(`${base}/raw/link`)).text(), 'docs/new.md', 'raw gives the link itself')
+  t.equal(await (await get(`${base}/raw/link`)).text(), 'dirs/new.md', 'raw gives the link itself')
 })
 
 t.test('a directory lists its entries in the order of git, whole or in pages', async (t) => {
@@ -111,7 +111,7 @@ t.test('a directory lists its entries in the order of git, whole or in pages', a
     [
       'file .gitmodules',
       'file README.md',
-      'dir docs',
+      'dir dirs',
       'file large',
       'symlink link',
       'file page.html',
@@ -120,41 +120,41 @@ t.test('a directory lists its entries in the order of git, whole or in pages', a
   )
   t.equal(total, '7')
   t.ok(rows.every(({ content }) => content === null))
-  const { rows: docs } = await list('/docs')
+  const { rows: dirs } = await list('/dirs')
   t.same(
-    docs.map((row) => row.last_commit_sha),
+    dirs.map((row) => row.last_commit_sha),
     [sha, old, sha],
   )
   t.same(
     (await list('?limit=2&page=2')).rows.map(({ name }) => name),
-    ['docs', 'large'],
+    ['dirs', 'large'],
   )
   t.same((await list('?page=9')).rows, [])
-  const { rows: before } = await list('/docs?ref=v1')
+  const { rows: before } = await list('/dirs?ref=v1')
   t.equal(before.length, 2)
 })
 
 t.test('raw and media send the bytes, with a tag, and never run in a browser', async (t) => {
   for (const path of [
-    `${base}/raw/docs/new.md`,
-    `${base}/raw/main/docs/new.md`,
-    `${base}/media/docs/new.md?ref=main`,
-    '/alice/Site/raw/branch/main/docs/new.md',
-    `/alice/Site/raw/commit/${sha}/docs/new.md`,
+    `${base}/raw/dirs/new.md`,
+    `${base}/raw/main/dirs/new.md`,
+    `${base}/media/dirs/new.md?ref=main`,
+    '/alice/Site/raw/branch/main/dirs/new.md',
+    `/alice/Site/raw/commit/${sha}/dirs/new.md`,
   ]) {
     t.equal(await (await get(path)).text(), 'second', path)
   }
   for (const path of [
-    `${base}/raw/feature/deep/docs/new.md`,
-    `${base}/raw/${old}/docs/new.md`,
-    `${base}/raw/docs/new.md?ref=v1`,
-    '/alice/Site/raw/tag/v1/docs/new.md',
-    '/alice/Site/raw/branch/feature/deep/docs/new.md',
+    `${base}/raw/feature/deep/dirs/new.md`,
+    `${base}/raw/${old}/dirs/new.md`,
+    `${base}/raw/dirs/new.md?ref=v1`,
+    '/alice/Site/raw/tag/v1/dirs/new.md',
+    '/alice/Site/raw/branch/feature/deep/dirs/new.md',
   ]) {
     t.equal(await (await get(path)).text(), 'first', path)
   }
   for (const path of [
-    `${base}/raw/docs`,
+    `${base}/raw/dirs`,
     `${base}/raw/absent`,
     '/alice/Site/raw/tag/main/README.md',
     '/alice/Site/raw/x/main/README.md',
@@ -189,9 +189,9 @@ t.test('archives hold the files of the commit, and a bundle can be cloned', asyn
   t.same(stdout.trim().split('\n'), [
     'site/',
     'site/README.md',
-    'site/docs/',
-    'site/docs/new.md',
-    'site/docs/old.md',
+    'site/dirs/',
+    'site/dirs/new.md',
+    'site/dirs/old.md',
   ])
   await download('/alice/Site/archive/main.zip', 'a.zip')
   const { stdout: zip } = await run('git', ['hash-object', join(place, 'a.zip')])

@@ -23,7 +23,7 @@ import { pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
 import { takeRoom } from '../room.ts'
 import type { CommitWishes, WantedChange } from './body.ts'
-import { changeProblem, decideChanges, defaultMessage, type FileChange } from './decide.ts'
+import { changeProblem, defaultMessage, type FileChange, filesAfter } from './decide.ts'
 
 /** Blobs are stored so many at a time. */
 const AT_ONCE = 8
@@ -162,7 +162,7 @@ async function makeCommit(
   const tree = tip === null ? EMPTY_TREE : await treeOf(dir, tip)
   const paths = changes.flatMap(({ path, fromPath }) => [path, fromPath])
   const entries = await entriesOnTheWay(dir, tree, paths)
-  const files = decideChanges(changes, (path) => entries.get(path))
+  const files = filesAfter(changes, (path) => entries.get(path))
   if (isRefusal(files)) throw new Refused(files)
   const { author, committer } = peopleOf(services, doer, wishes, context.at)
   const to = await commitTree(dir, {
