@@ -61,10 +61,11 @@ const DECIDERS_AND_FOLDS = [
   '^src/commands/issues/(issue|discussion)[.]ts$',
   '^src/commands/pull-requests/(pull-request|merge-checks|schedule)[.]ts$',
   '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|statuses/checks|upgrade/chain)[.]ts$',
+  '^src/commands/webhooks/webhook[.]ts$',
   '^src/rights/(access|visibility|protection-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
-  '^src/events/(append-size|domain-events|upgrade-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
+  '^src/events/(append-size|domain-events|upgrade-events|webhook-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
 ]
 
 export default {

@@ -12,6 +12,7 @@ import { pullDecider } from './pull-requests/pull-request.ts'
 import { repositoryDecider } from './repositories/repository.ts'
 import { checksDecider } from './statuses/checks.ts'
 import { userDecider } from './users/user.ts'
+import { webhookDecider } from './webhooks/webhook.ts'
 
 /** The aggregates of one kind. `streamOf` names the stream of one. */
 function aggregates<Id, State, Event extends DomainEvent>(
@@ -60,5 +61,6 @@ export const milestones = aggregates(milestoneDecider, streams.milestoneStream)
 export const checks = aggregates(checksDecider, (of: Pick<CheckEvent['data'], 'repoId' | 'sha'>) =>
   streams.checksStream(of.repoId, of.sha),
 )
+export const webhooks = aggregates(webhookDecider, streams.webhookStream)
 export const issues = aggregates(issueDecider, (of: IssueRef) => streams.issueStream(of.repoId, of.index))
 export const pulls = aggregates(pullDecider, (of: IssueRef) => streams.pullStream(of.repoId, of.index))

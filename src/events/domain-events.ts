@@ -6,6 +6,7 @@
  */
 import type { RecordedEvent } from './event-store.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
+import type { WebhookEvent } from './webhook-events.ts'
 
 /** The events of a kind of stream. `DataByType` has the data of each event type, and `Shared` what all of it has. */
 type Events<DataByType, Shared = unknown> = {
@@ -489,6 +490,7 @@ export type DomainEvent =
   | IssueEvent
   | CommentEvent
   | UpgradeEvent
+  | WebhookEvent
   | SequenceEvent
   | ClaimEvent
   | AbandonedEvent

@@ -42,6 +42,7 @@ import {
   word,
 } from './shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
+import { webhookShapes } from './webhook-shapes.ts'
 
 type DataOf<T extends EventType> = EventOf<T>['data']
 
@@ -305,6 +306,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   ModuleVersionsSet: { moduleVersions: list(object<ModuleVersion>({ name: text, version: text })) },
   AuthorityChanged: { address: text },
   ConsensusStateStored: { lastHeight: text, state: text },
+  ...webhookShapes,
   NumberTaken: { sequence: text },
   ClaimTaken: claim,
   ClaimReleased: claim,

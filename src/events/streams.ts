@@ -13,6 +13,7 @@ export const milestoneStream = (id: number) => `milestone-${id}`
 export const checksStream = (repoId: number, sha: string) => `checks-${repoId}.${sha}`
 /** The issues and pull requests that a user has read. */
 export const readsStream = (userId: number) => `reads-${userId}`
+export const webhookStream = (id: number) => `webhook-${id}`
 /** The upgrades of the blockchain that this server serves. */
 export const UPGRADE_STREAM = 'upgrade-chain'
 /** Whether the stream belongs to a pull request (and not to an issue). */
@@ -35,7 +36,8 @@ export const idsStream = (
     | 'attachment'
     | 'label'
     | 'milestone'
-    | 'status',
+    | 'status'
+    | 'webhook',
 ) => `ids-${kind}`
 export const claimStream = (key: string) => `claim-${key}`
 

@@ -37,6 +37,7 @@ export const PROCESSES = [
   'owner_visibility',
   'deleted_users',
   'maintenance',
+  'webhooks',
 ] as const
 
 type ProcessName = (typeof PROCESSES)[number]

@@ -40,6 +40,10 @@ const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'CollaboratorRemoved',
   'BranchProtectionSet',
   'BranchProtectionRemoved',
+  'WebhookCreated',
+  'WebhookEdited',
+  'WebhookDeleted',
+  'WebhookTested',
 ])
 
 /** Whether only admins of their repository may see events of a type. */

@@ -19,6 +19,7 @@ import { repositoryFold } from './repositories.ts'
 import { tokenFold } from './tokens.ts'
 import { upgradePlanFold } from './upgrade-plans.ts'
 import { createView } from './view.ts'
+import { webhookFold } from './webhooks.ts'
 
 /** A row of the table below: a read model and a function that creates its view. */
 function viewed<D extends object>(fold: Fold<D>, idOf: (document: D) => string) {
@@ -45,6 +46,7 @@ const VIEWED = {
   commitStatuses: viewed(commitStatusFold, byId),
   commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
   comments: viewed(commentFold, byId),
+  webhooks: viewed(webhookFold, byId),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
 }
