@@ -258,7 +258,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     org: 'closed',
   }),
   ...hookRows('/api/v1/admin/hooks', '401 403 403 403 403 S', 'admin', '/admin/hooks', {}),
-  ...hookRows('/api/v1/user/hooks', '401 404 S 404 404 404', 'carol', '/user/hooks', {}),
+  ...hookRows('/api/v1/user/hooks', '401 404 404 404 404 S', 'admin', '/user/hooks', {}),
   'GET /api/v1/user/hooks': row('signed-in 200'),
   'POST /api/v1/user/hooks': row('signed-in 201', () => ({ body: HOOK })),
 
