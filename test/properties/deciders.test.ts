@@ -242,6 +242,7 @@ const LIVES = {
   repo: ['RepositoryCreated', 'RepositoryDeleted'],
   label: ['LabelCreated', 'LabelDeleted'],
   milestone: ['MilestoneCreated', 'MilestoneDeleted'],
+  webhook: ['WebhookCreated', 'WebhookDeleted'],
   issue: ['IssueOpened'],
   pull: ['PullRequestOpened'],
   comment: ['CommentAdded', 'CommentDeleted'],
@@ -401,6 +402,7 @@ const NEW_EACH_TIME = [
   'PasswordChanged',
   'TextsErased',
   'ErasureFinished',
+  'WebhookTested',
 ]
 
 always('a command that is given again changes nothing', (world) => {
@@ -414,6 +416,7 @@ always('a command that is given again changes nothing', (world) => {
 
 always('the state after the commands is the one that a load folds from the log', (world) => {
   const { repositories, users, labels, milestones, organizations, issues, pulls, comments, chain } = world
+  for (const id of [1, 2, 3]) assert.deepEqual(world.webhooks.loaded(id), world.webhooks.now(id))
   for (const kind of [users, repositories, organizations, labels, milestones]) {
     for (const id of [1, 2, 3, 9]) assert.deepEqual(kind.loaded(id), kind.now(id))
   }

@@ -13,6 +13,7 @@ import {
   repositoryCommands,
 } from './repository-commands.ts'
 import { ANN, BOB, type Command, EVE, INDEXES, mostly, REPOSITORIES, record } from './values.ts'
+import { webhookCommand } from './webhook-commands.ts'
 import { emptyWorld, type World } from './world.ts'
 
 /** A world in which commands have something to change. */
@@ -56,6 +57,7 @@ export const histories = historyOf(
     { weight: 40, arbitrary: fc.oneof(...accountCommands) },
     { weight: 20, arbitrary: labelCommand },
     { weight: 30, arbitrary: milestoneCommand },
+    { weight: 20, arbitrary: webhookCommand },
     { weight: 30, arbitrary: fc.oneof(...chainCommands) },
     { weight: 1, arbitrary: deleteRepository },
   ),
