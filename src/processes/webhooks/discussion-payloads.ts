@@ -9,6 +9,7 @@ import { replayStream } from '../../queries/replay/replay-stream.ts'
 import { issueReplayer, pullReplayer } from '../../queries/replay/replayers.ts'
 import type { Services } from '../../services.ts'
 import { commentWire } from '../../wire/comments.ts'
+import { usersById } from '../../wire/users.ts'
 import { type Scene, sceneOf } from './people.ts'
 
 /** What a payload says of a change: the value before it. */
@@ -35,15 +36,26 @@ async function bodyBefore(
   return (await before(services, scene, index, revision - 1)).body
 }
 
+/** What a payload says of an event. */
+export interface Told {
+  action: string
+  /** What it changed; `body` stands for the body before it, which the event itself does not have. */
+  changes?: Changes | 'body'
+  /** The review, as Gitea names its kind. */
+  review?: { type: string; content: string }
+  /** The id of the user whose review is asked for, or not any more. */
+  reviewer?: number
+}
+
 /**
- * An event of an issue (`issues` and what belongs to it) or of a pull request (`pull_request`). `changes`: what it
- * changed; `body` stands for the body before it, which the event itself does not have.
+ * An event of an issue (`issues` and what belongs to it) or of a pull request (`pull_request`
+ * and what belongs to it).
  */
 export async function discussionPayload(
   services: Services,
   event: Envelope,
   issue: IssueRef,
-  { action, changes }: { action: string; changes?: Changes | 'body' },
+  { action, changes, review, reviewer }: Told,
 ) {
   const scene = await sceneOf(services, event, issue.repoId)
   if (scene === undefined) return undefined
@@ -60,7 +72,9 @@ export async function discussionPayload(
   if (!isPullStream(event.stream))
     return { ...common, issue: await issueAt(services, scene, issue.index, event.revision) }
   const pull_request = await pullAt(services, scene, issue.index, event.revision)
-  return { ...common, pull_request, requested_reviewer: null, review: null }
+  const people = await usersById(services, [reviewer])
+  const requested_reviewer = (reviewer === undefined ? undefined : people.get(reviewer)) ?? null
+  return { ...common, pull_request, requested_reviewer, review: review ?? null }
 }
 
 /** The comment as it was after a revision. */

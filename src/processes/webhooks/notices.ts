@@ -7,7 +7,7 @@ import { type EventType, type Handlers, handle, handledBy } from '../../events/h
 import { isPullStream } from '../../events/streams.ts'
 import type { HookEvent } from '../../events/webhook-events.ts'
 import type { Services } from '../../services.ts'
-import { commentPayload, discussionPayload } from './discussion-payloads.ts'
+import { commentPayload, discussionPayload, type Told as ToldOfDiscussion } from './discussion-payloads.ts'
 import {
   branchOf,
   createPayload,
@@ -17,6 +17,7 @@ import {
   tagOf,
   testPayload,
 } from './push-payloads.ts'
+import { releasePayload } from './release-payloads.ts'
 import { createdPayload, deletedPayload, forkPayload } from './repository-payloads.ts'
 
 /** One delivery to each webhook that wants it. */
@@ -43,11 +44,19 @@ const kindIn = ({ stream }: Envelope, suffix: '' | '_assign' | '_label' | '_mile
 const ofDiscussion = (
   event: Envelope & { data: IssueRef },
   suffix: '' | '_assign' | '_label' | '_milestone',
-  what: Parameters<typeof discussionPayload>[3],
+  what: ToldOfDiscussion,
 ): Notice => ({
   event: kindIn(event, suffix),
   repoId: event.data.repoId,
   payload: (services) => discussionPayload(services, event, event.data, what),
+})
+
+const ofRequest = (
+  event: Envelope & { data: IssueRef & { reviewer: { id: number } } },
+  action: string,
+): Notice => ({
+  ...ofDiscussion(event, '', { action, reviewer: event.data.reviewer.id }),
+  event: 'pull_request_review_request',
 })
 
 const ofComment = (
@@ -58,6 +67,18 @@ const ofComment = (
   repoId: event.data.repoId,
   payload: (services) => commentPayload(services, event, event.data, action),
 })
+
+/** An event of a release that is no draft: nobody but writers knows of those. */
+const ofRelease = (
+  event: Envelope & { data: { releaseId: number; repoId: number; draft: boolean } },
+  action: Parameters<typeof releasePayload>[3],
+): Notice[] => {
+  const { repoId, draft } = event.data
+  if (draft) return []
+  return [
+    { event: 'release', repoId, payload: (services) => releasePayload(services, event, event.data, action) },
+  ]
+}
 
 /** The subject is not used: a handler only needs the event. */
 type Told<T extends EventType> = Handlers<T, undefined, readonly Notice[], Envelope>
@@ -160,6 +181,17 @@ export const notices = told({
   CommentAdded: (_, event) => [ofComment(event, 'created')],
   CommentEdited: (_, event) => [ofComment(event, 'edited')],
   CommentDeleted: (_, event) => [ofComment(event, 'deleted')],
+  ReviewSubmitted(_, event) {
+    const { verdict, body } = event.data
+    const kind: HookEvent = `pull_request_review_${verdict}`
+    const review = { type: kind, content: body }
+    return [{ ...ofDiscussion(event, '', { action: 'reviewed', review }), event: kind }]
+  },
+  ReviewRequested: (_, event) => [ofRequest(event, 'review_requested')],
+  ReviewRequestRemoved: (_, event) => [ofRequest(event, 'review_request_removed')],
+  ReleaseCreated: (_, event) => ofRelease(event, 'published'),
+  ReleaseEdited: (_, event) => ofRelease(event, event.data.changes.draft === false ? 'published' : 'updated'),
+  ReleaseDeleted: (_, event) => ofRelease(event, 'deleted'),
   WebhookTested(_, event) {
     const { id: hookId, repoId } = event.data
     const payload = (services: Services) => testPayload(services, event, event.data)

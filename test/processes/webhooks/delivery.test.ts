@@ -196,6 +196,35 @@ t.test('tags, statuses, forks and repositories; a form has the JSON in a field',
   })
 })
 
+t.test('reviews, requests for them, and releases that are no drafts', async (t) => {
+  const { branch, open, call } = await repository(t, 'reviewed', { writers: ['bob'] })
+  await hook('reviewed', '/reviewed', ['pull_request_review', 'pull_request_review_request', 'release'])
+  await branch('topic', { 'a.txt': 'a\n' })
+  const index = await open('topic')
+  await call('alice', 'POST', `pulls/${index}/requested_reviewers`, { reviewers: ['bob'] })
+  await call('bob', 'POST', `pulls/${index}/reviews`, { event: 'APPROVED', body: 'Fine' })
+  const draft = await call('alice', 'POST', 'releases', { tag_name: 'v1', name: 'One', draft: true })
+  await call('alice', 'PATCH', `releases/${draft.body.id}`, { draft: false })
+  await call('alice', 'DELETE', `releases/${draft.body.id}`)
+  const got = await receiver.count('/reviewed', 4)
+  t.same(
+    got.map(({ headers, json }) => [headers['x-gitea-event'], headers['x-gitea-event-type'], json.action]),
+    [
+      ['pull_request', 'pull_request_review_request', 'review_requested'],
+      ['pull_request_approved', 'pull_request_review_approved', 'reviewed'],
+      ['release', 'release', 'published'],
+      ['release', 'release', 'deleted'],
+    ],
+  )
+  t.match(got[0]?.json, { requested_reviewer: { login: 'bob' }, pull_request: { number: index } })
+  t.match(got[1]?.json, {
+    review: { type: 'pull_request_review_approved', content: 'Fine' },
+    sender: { login: 'bob' },
+  })
+  t.match(got[2]?.json, { release: { tag_name: 'v1', name: 'One', draft: false } })
+  t.match(got[3]?.json, { release: { tag_name: 'v1' } })
+})
+
 t.test(
   'a hook gets only its events, of branches that its filter lets pass, and only while it is active',
   async (t) => {
