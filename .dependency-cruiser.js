@@ -69,6 +69,8 @@ const DECIDERS_AND_FOLDS = [
   '^src/commands/lfs/lock[.]ts$',
   PURE_IN_GIT,
   '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|statuses/checks|upgrade/chain)[.]ts$',
+  '^src/commands/webhooks/webhook[.]ts$',
+  '^src/events/webhook-events[.]ts$',
   '^src/rights/(access|archived|visibility|protection-rules|review-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',

@@ -54,6 +54,7 @@ import { deleteUserRoutes } from './commands/users/delete.ts'
 import { editUserRoutes } from './commands/users/edit.ts'
 import { passwordRoutes } from './commands/users/password.ts'
 import { tokenRoutes } from './commands/users/tokens.ts'
+import { webhookRoutes } from './commands/webhooks/routes.ts'
 import { compressAnswers } from './http/compression.ts'
 import { limitConnections } from './http/connections.ts'
 import { refuseCrossSite } from './http/cross-site.ts'
@@ -117,6 +118,7 @@ import { statusQueryRoutes } from './queries/statuses.ts'
 import { tagQueryRoutes } from './queries/tags.ts'
 import { timelineRoutes } from './queries/timeline.ts'
 import { userQueryRoutes } from './queries/users.ts'
+import { webhookQueryRoutes } from './queries/webhooks.ts'
 import { authPlugin } from './rights/auth.ts'
 import type { OpenRequests } from './rights/open-requests.ts'
 import { clientOf } from './rights/requester.ts'
@@ -231,6 +233,10 @@ const API_ROUTES = [
   labelQueryRoutes,
   milestoneRoutes,
   milestoneQueryRoutes,
+
+  // Webhooks
+  webhookRoutes,
+  webhookQueryRoutes,
 
   // The server itself
   serverSettingsRoutes,

@@ -10,6 +10,7 @@ import {
   fileTypes,
   groupGrants,
   host,
+  hosts,
   issuer,
   type Kind,
   LOG_LEVELS,
@@ -142,6 +143,10 @@ const table = {
     default: 'off',
     meaning:
       "`on`: a person's first sign-in takes the account that has their verified e-mail address (no site admin's)",
+  }),
+  webhookAllowedHosts: setting('WEBHOOK_ALLOWED_HOSTS', hosts, {
+    meaning:
+      "Hosts in the server's own network to which webhooks may send, as `ci.internal,*.build.internal,10.1.0.0/16,loopback`; none if unset",
   }),
   logLevel: setting('LOG_LEVEL', logLevel, {
     default: 'info',

@@ -86,6 +86,7 @@ export const LIMITS = limits({
     settings: ['GIT_TIMEOUT_MS', 'GIT_DIFF_TIMEOUT_MS'],
   },
   git_output_bytes: { meaning: 'git gave more than the server takes' },
+  webhook_deliveries: { meaning: 'too many deliveries waited for a webhook, and a further one was given up' },
   log_bytes: { meaning: 'nobody took the log for long, and lines were dropped' },
   git_client_rate: {
     meaning: 'a git client sent or read too slowly, and was disconnected',

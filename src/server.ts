@@ -47,12 +47,14 @@ import {
   takeOverTurn,
 } from './processes/recovery.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
+import { createWebhooks } from './processes/webhooks/webhooks.ts'
 import { createDiskUsage } from './projections/disk-usage.ts'
 import { createLiveEvents } from './projections/live-events.ts'
 import { type AroundBatch, createProjector } from './projections/projector.ts'
 import type { Touched } from './projections/read-store.ts'
 import { createRebuild } from './projections/rebuild.ts'
 import { createViews, READ_MODELS } from './projections/views.ts'
+import { createWebhookDeliveries } from './projections/webhook-deliveries.ts'
 import { createOpenRequests } from './rights/open-requests.ts'
 import { secretCollections } from './rights/secrets.ts'
 import type { Services } from './services.ts'
@@ -227,12 +229,14 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
       isShared: isShared(config),
     }),
     diskUsage: createDiskUsage(readStore),
+    webhookDeliveries: createWebhookDeliveries(readStore),
     freeSpace: watchFreeSpace(config.dataDir, config.minFreeBytes),
     startedAt,
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }
   const maintenance = createMaintenance(services, signal)
+  const webhooks = createWebhooks(services, signal)
   const traced = (manager: ProcessManager): ProcessManager =>
     tracing === undefined
       ? manager
@@ -253,11 +257,13 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     lostAccess(services),
     maintenance.manager(services),
     lfsObjects(services),
+    webhooks.manager,
   ].map((manager) => createProcessRunner(log, events, readStore, projector, traced(manager), nodes))
 
   await secrets.prepare(secretCollections)
   await events.keys.ahead()
   await services.diskUsage.prepare()
+  await services.webhookDeliveries.prepare()
   await projector.start()
   await recoverPushes(services)
   const newAdminPassword = await ensureSiteAdmin(services)
@@ -329,6 +335,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     await projected()
     for (const runner of processes) await runner.start()
     maintenance.start()
+    webhooks.start(() => processes.some((runner) => runner.status().name === 'webhooks' && runner.isHeld()))
     isRecovered = true
     markRecovered()
   }
@@ -395,7 +402,11 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     stopping.abort()
     await Promise.all([app.close(), grpc.stop(), metricsServer?.stop()])
     await Promise.all([recovering, freeing])
-    await Promise.all([maintenance.stopped(), ...processes.map((runner) => runner.stop())])
+    await Promise.all([
+      maintenance.stopped(),
+      webhooks.stopped(),
+      ...processes.map((runner) => runner.stop()),
+    ])
     await projector.stop()
     await leaveNodes()
     await objectReaders.close(gitDir)

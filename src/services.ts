@@ -14,6 +14,7 @@ import type { Projector } from './projections/projector.ts'
 import type { ReadStore } from './projections/read-store.ts'
 import type { Rebuilder } from './projections/rebuild.ts'
 import type { Views } from './projections/views.ts'
+import type { WebhookDeliveries } from './projections/webhook-deliveries.ts'
 import type { InTurn } from './turns.ts'
 
 export interface Services {
@@ -42,6 +43,8 @@ export interface Services {
   pushJournal: PushJournal
   /** What repositories take on disk. */
   diskUsage: DiskUsage
+  /** What webhooks have to send and have sent. */
+  webhookDeliveries: WebhookDeliveries
   /** The room on the file system of the data directory. */
   freeSpace: FreeSpace
   /** When this process began to work on the data directory, in milliseconds since 1970. */

@@ -4,6 +4,7 @@ import { resolve } from 'node:path'
 import { addressesIn } from './address-ranges.ts'
 import { EventStoreDbUrlProblem, parseEventStoreDbUrl } from './eventstoredb-url.ts'
 import { mongodbUrlProblem } from './mongodb-url.ts'
+import { type AllowedHosts, allowedHosts } from './outside-addresses.ts'
 
 export interface Kind<T> {
   /** The allowed values in words, for the error. */
@@ -108,6 +109,13 @@ export const addresses: Kind<readonly string[]> = {
     const entries = text.split(',').map((entry) => entry.trim())
     return addressesIn(entries) === undefined ? undefined : Object.freeze(entries)
   },
+}
+
+/** Hosts that are allowed though they may be in the server's own network, for `allowedHosts`. */
+export const hosts: Kind<AllowedHosts> = {
+  allowed:
+    'a list of host names (also *.example.org), IP addresses, ranges as 10.0.0.0/8, or loopback, linklocal or uniquelocal, with commas between them',
+  read: (text) => allowedHosts(text.split(',').map((entry) => entry.trim())),
 }
 
 /**

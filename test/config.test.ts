@@ -287,6 +287,18 @@ const cases: Record<SettingName, Case> = {
       ['%=acme', /a list of group=organization/],
     ],
   },
+  WEBHOOK_ALLOWED_HOSTS: {
+    key: 'webhookAllowedHosts',
+    unset: undefined,
+    valid: [],
+    invalid: [
+      ['ci.internal,', /a list of host names/],
+      ['http://ci.internal', /a list of host names/],
+      ['10.0.0.0/33', /a list of host names/],
+      ['10.0.0', /a list of host names/],
+      ['ci.*.internal', /a list of host names/],
+    ],
+  },
   OIDC_LINK_BY_EMAIL: {
     key: 'oidcLinkByEmail',
     unset: false,

@@ -9,6 +9,7 @@ import { ADMIN_PASSWORD } from './server-template.ts'
 export async function startServerProcess(
   test: Pick<typeof t, 'teardown'>,
   DATA_DIR: string,
+  environment: Record<string, string> = {},
 ): Promise<{ child: ChildProcess; url: string }> {
   const env = {
     PATH: process.env.PATH,
@@ -17,6 +18,7 @@ export async function startServerProcess(
     PORT: '0',
     GRPC_PORT: '0',
     LOG_LEVEL: 'error',
+    ...environment,
   }
   const child = spawn(process.execPath, [...NODE_ARGS, program('src/main')], {
     env,

@@ -16,6 +16,7 @@ import { releaseDecider } from './releases/release.ts'
 import { repositoryDecider } from './repositories/repository.ts'
 import { checksDecider } from './statuses/checks.ts'
 import { userDecider } from './users/user.ts'
+import { webhookDecider } from './webhooks/webhook.ts'
 
 /** The aggregates of one kind. `streamOf` names the stream of one. */
 function aggregates<Id, State, Event extends DomainEvent>(
@@ -65,6 +66,7 @@ export const releases = aggregates(releaseDecider, streams.releaseStream)
 export const checks = aggregates(checksDecider, (of: Pick<CheckEvent['data'], 'repoId' | 'sha'>) =>
   streams.checksStream(of.repoId, of.sha),
 )
+export const webhooks = aggregates(webhookDecider, streams.webhookStream)
 export const issues = aggregates(issueDecider, (of: IssueRef) => streams.issueStream(of.repoId, of.index))
 /** The lock of a path in a repository. */
 export const lfsLocks = aggregates(lockDecider, ({ repoId, path }: { repoId: number; path: string }) =>

@@ -14,6 +14,7 @@ import type { ReleaseEvent } from './release-events.ts'
 import type { ReviewEvent, ReviewRules } from './review-events.ts'
 import type { SocialEvent } from './social-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
+import type { WebhookEvent } from './webhook-events.ts'
 
 /** The events of a kind of stream. `DataByType` has the data of each event type, and `Shared` what all of it has. */
 type Events<DataByType, Shared = unknown> = {
@@ -507,6 +508,7 @@ export type DomainEvent =
   | SocialEvent
   | UpgradeEvent
   | LfsEvent
+  | WebhookEvent
   | SequenceEvent
   | ClaimEvent
   | AbandonedEvent

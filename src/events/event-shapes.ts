@@ -1,30 +1,5 @@
 /** What the data of each event type looks like, for the check of events as they are read. */
-import {
-  type AccountRef,
-  type Attachment,
-  type BranchPoint,
-  type BranchProtection,
-  COMMIT_STATES,
-  type CommitSummary,
-  type DiffStat,
-  type IssueRef,
-  type LabelRef,
-  type LabelScope,
-  type LabelSettings,
-  MERGE_STYLES,
-  type MergeSettings,
-  type MergeStyle,
-  type MilestoneRef,
-  type MilestoneSettings,
-  type OrganizationSettings,
-  type Permission,
-  type RefUpdate,
-  type RepositorySettings,
-  type Signature,
-  type UserSettings,
-  VISIBILITIES,
-  type Visibility,
-} from './domain-events.ts'
+import { type AccountRef, type Attachment, type BranchPoint, type BranchProtection, COMMIT_STATES, type CommitSummary, type DiffStat, type IssueRef, type LabelRef, type LabelScope, type LabelSettings, MERGE_STYLES, type MergeSettings, type MergeStyle, type MilestoneRef, type MilestoneSettings, type OrganizationSettings, type Permission, type RefUpdate, type RepositorySettings, type Signature, type UserSettings, VISIBILITIES, type Visibility } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
 import { issueFileShapes } from './issue-file-shapes.ts'
 import { lfsFields } from './lfs-shapes.ts'
@@ -32,23 +7,10 @@ import { listingShapes } from './listing-shapes.ts'
 import { REF_CAUSES, type TagTime } from './ref-causes.ts'
 import { releaseShapes } from './release-shapes.ts'
 import { reviewRules, reviewShapes } from './review-shapes.ts'
-import {
-  type AnyCheck,
-  type Check,
-  type Checks,
-  fields,
-  flag,
-  list,
-  object,
-  optional,
-  orNull,
-  partial,
-  text,
-  whole,
-  word,
-} from './shapes.ts'
+import { type AnyCheck, type Check, type Checks, fields, flag, list, object, optional, orNull, partial, text, whole, word } from './shapes.ts'
 import { socialFields } from './social-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
+import { webhookShapes } from './webhook-shapes.ts'
 
 type DataOf<T extends EventType> = EventOf<T>['data']
 
@@ -321,6 +283,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   AuthorityChanged: { address: text },
   ConsensusStateStored: { lastHeight: text, state: text },
   ...lfsFields,
+  ...webhookShapes,
   NumberTaken: { sequence: text },
   ClaimTaken: claim,
   ClaimReleased: claim,

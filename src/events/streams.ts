@@ -17,6 +17,7 @@ export const readsStream = (userId: number) => `reads-${userId}`
 export const lfsStream = (repoId: number) => `lfs-${repoId}`
 /** The locks of one path. `digest`: SHA-256 of the path. */
 export const lfsLockStream = (repoId: number, digest: string) => `lfs-${repoId}.${digest}`
+export const webhookStream = (id: number) => `webhook-${id}`
 export const releaseStream = (id: number) => `release-${id}`
 /** What a user makes of a repository: stars it, watches it. */
 export const followStream = (repoId: number, userId: number) => `follow-${repoId}.${userId}`
@@ -44,7 +45,8 @@ export const idsStream = (
     | 'milestone'
     | 'release'
     | 'status'
-    | 'lfs-lock',
+    | 'lfs-lock'
+    | 'webhook',
 ) => `ids-${kind}`
 export const claimStream = (key: string) => `claim-${key}`
 

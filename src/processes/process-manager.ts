@@ -39,6 +39,7 @@ export const PROCESSES = [
   'lost_access',
   'maintenance',
   'lfs_objects',
+  'webhooks',
 ] as const
 
 type ProcessName = (typeof PROCESSES)[number]

@@ -40,6 +40,10 @@ const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'CollaboratorRemoved',
   'BranchProtectionSet',
   'BranchProtectionRemoved',
+  'WebhookCreated',
+  'WebhookEdited',
+  'WebhookDeleted',
+  'WebhookTested',
 ])
 
 /** Whether an event is about a draft of a release: readers of the repository do not see it. */

@@ -30,6 +30,7 @@ import { tokenFold } from './tokens.ts'
 import { topicFold } from './topics.ts'
 import { upgradePlanFold } from './upgrade-plans.ts'
 import { createView } from './view.ts'
+import { webhookFold } from './webhooks.ts'
 
 /** A row of the table below: a read model and a function that creates its view. */
 function viewed<D extends object>(fold: Fold<D>, idOf: (document: D) => string) {
@@ -60,6 +61,7 @@ const VIEWED = {
   comments: viewed(commentFold, byId),
   lfsObjects: viewed(lfsObjectFold, ({ repoId, oid }) => lfsObjectId(repoId, oid)),
   lfsLocks: viewed(lfsLockFold, byId),
+  webhooks: viewed(webhookFold, byId),
   reviews: viewed(reviewFold, byId),
   reviewComments: viewed(reviewCommentFold, byId),
   issueFiles: viewed(issueFileFold, byIssue),

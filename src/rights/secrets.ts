@@ -8,6 +8,7 @@ import { perStore } from '../per-store.ts'
 import type { AnyCollection, Change, Collection, ReadStore } from '../projections/read-store.ts'
 import { sessions } from './session-store.ts'
 import { textKeyCollection } from './text-keys.ts'
+import { webhookConfigs } from './webhook-configs.ts'
 
 interface PasswordHash {
   hash: string
@@ -37,6 +38,7 @@ export const secretCollections: readonly AnyCollection[] = [
   tokenHashes,
   textKeyCollection,
   sessions,
+  webhookConfigs,
 ]
 
 /** Secrets are not folded from the log, so they have no real position. */

@@ -160,6 +160,15 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
     { name: 'other.txt' },
     { id: comment.id, attachment_id: file.id },
   )
+  const hooks = new Map<string, number>()
+  for (const place of [repoPath, '/api/v1/orgs/{org}', '/api/v1/user', '/api/v1/admin']) {
+    const sender = place.includes('/admin') ? admin : alice
+    const config = { url: 'https://ci.example.org/hook?token=x', content_type: 'json', secret: 'secret' }
+    const hook = { type: 'gitea', config, events: ['push', 'issues'] }
+    const { id } = await sender.send<{ id: number }>('post', `${place}/hooks`, hook, { org: 'team' })
+    await sender.send('patch', `${place}/hooks/{id}`, { branch_filter: 'main' }, { org: 'team', id })
+    hooks.set(place, id)
+  }
   const files = `${repoPath}/contents`
   await alice.send('post', `${files}/{*}`, { content: '' }, { '*': 'rel' })
   const { content } = await alice.send<{ content: { sha: string } }>(
@@ -181,7 +190,8 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   }
   const { projector, events } = server.services
   await projector.waitFor(await events.lastPosition(), 10_000)
-  const idIn = (path: string) =>
+  const idIn = (path: string) => hooks.get(path.split('/hooks')[0] ?? '') ?? labelOrOther(path)
+  const labelOrOther = (path: string) =>
     path.includes('/orgs/')
       ? common.id
       : path.includes('/comments/')

@@ -263,6 +263,7 @@ const LIVES = {
   repo: ['RepositoryCreated', 'RepositoryDeleted'],
   label: ['LabelCreated', 'LabelDeleted'],
   milestone: ['MilestoneCreated', 'MilestoneDeleted'],
+  webhook: ['WebhookCreated', 'WebhookDeleted'],
   release: ['ReleaseCreated', 'ReleaseDeleted'],
   issue: ['IssueOpened'],
   pull: ['PullRequestOpened'],
@@ -426,6 +427,7 @@ const NEW_EACH_TIME = [
   'PasswordChanged',
   'TextsErased',
   'ErasureFinished',
+  'WebhookTested',
   'ReviewDrafted',
   'ReviewSubmitted',
 ]
@@ -443,6 +445,7 @@ always('the state after the commands is the one that a load folds from the log',
   const { repositories, users, labels, milestones, releases, organizations, issues, pulls, comments, chain } =
     world
   const { follows, reactions } = world
+  for (const id of [1, 2, 3]) assert.deepEqual(world.webhooks.loaded(id), world.webhooks.now(id))
   for (const kind of [users, repositories, organizations, labels, milestones, releases]) {
     for (const id of [1, 2, 3, 9]) assert.deepEqual(kind.loaded(id), kind.now(id))
   }

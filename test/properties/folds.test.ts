@@ -20,6 +20,7 @@ import { repositoryFold } from '../../src/projections/repositories.ts'
 import { tokenFold } from '../../src/projections/tokens.ts'
 import { upgradePlanFold } from '../../src/projections/upgrade-plans.ts'
 import { READ_MODELS } from '../../src/projections/views.ts'
+import { webhookFold } from '../../src/projections/webhooks.ts'
 import { histories, played } from './histories.ts'
 import { frozen, SETTINGS, type World } from './world.ts'
 
@@ -143,8 +144,8 @@ eachModel('the order of streams that do not know each other makes no difference'
   const [there, here] = await Promise.all(
     [log, other.map((event, i) => ({ ...event, position: i + 1 }))].map(async (events) =>
       sorted(await folded(model, events)).map(([id, { json }]) => {
-        // The time of the last change is that of whatever comes last.
-        const { updatedAt: _, ...body } = JSON.parse(json)
+        // The time of the last change is that of whatever comes last, and a webhook knows its place in the log.
+        const { updatedAt: _, madeAt: _place, ...body } = JSON.parse(json)
         return { id, body }
       }),
     ),
@@ -274,6 +275,16 @@ always('documents of repositories, labels and milestones say what their deciders
     const due = milestone.status === 'active' ? milestone.milestone : undefined
     assert.deepEqual(due && partOf(milestones.get(`${id}`), due), due)
     assert.equal(milestones.has(`${id}`), due !== undefined)
+  }
+})
+
+always('documents of webhooks say what their decider knows', ({ log, webhooks }) => {
+  const documents = documentsOf(webhookFold, log)
+  for (const id of [1, 2, 3]) {
+    const state = webhooks.now(id)
+    const known = state.status === 'active' ? state.webhook : undefined
+    assert.deepEqual(known && partOf(documents.get(`${id}`), known), known)
+    assert.equal(documents.has(`${id}`), known !== undefined)
   }
 })
 

@@ -16,6 +16,7 @@ import {
 import { reviewCommands } from './review-commands.ts'
 import { socialCommands } from './social-commands.ts'
 import { ANN, BOB, type Command, EVE, INDEXES, mostly, REPOSITORIES, record } from './values.ts'
+import { webhookCommand } from './webhook-commands.ts'
 import { emptyWorld, type World } from './world.ts'
 
 /** A world in which commands have something to change. */
@@ -61,6 +62,7 @@ export const histories = historyOf(
     { weight: 20, arbitrary: labelCommand },
     { weight: 40, arbitrary: fc.oneof(...releaseCommands) },
     { weight: 30, arbitrary: milestoneCommand },
+    { weight: 20, arbitrary: webhookCommand },
     { weight: 30, arbitrary: fc.oneof(...chainCommands) },
     { weight: 20, arbitrary: fc.oneof(...socialCommands) },
     { weight: 1, arbitrary: deleteRepository },

@@ -18,6 +18,7 @@ import { repositoryDecider } from '../../src/commands/repositories/repository.ts
 import { checksDecider } from '../../src/commands/statuses/checks.ts'
 import { chainDecider } from '../../src/commands/upgrade/chain.ts'
 import { userDecider } from '../../src/commands/users/user.ts'
+import { webhookDecider } from '../../src/commands/webhooks/webhook.ts'
 import { decode, schemaOf } from '../../src/events/codec.ts'
 import type { AccountRef, DomainEvent, IssueRef, Recorded } from '../../src/events/domain-events.ts'
 import * as streams from '../../src/events/streams.ts'
@@ -123,6 +124,7 @@ export function emptyWorld() {
     repositories: aggregates(streams.repositoryStream, () => repositoryDecider),
     labels: aggregates(streams.labelStream, () => labelDecider),
     milestones: aggregates(streams.milestoneStream, () => milestoneDecider),
+    webhooks: aggregates(streams.webhookStream, () => webhookDecider),
     releases: aggregates(streams.releaseStream, () => releaseDecider),
     checks: aggregates(
       (of: { repoId: number; sha: string }) => streams.checksStream(of.repoId, of.sha),

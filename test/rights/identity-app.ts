@@ -26,6 +26,7 @@ import { createRebuild } from '../../src/projections/rebuild.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
 import { tokenFold } from '../../src/projections/tokens.ts'
 import { createViews } from '../../src/projections/views.ts'
+import { createWebhookDeliveries } from '../../src/projections/webhook-deliveries.ts'
 import { organizationQueryRoutes } from '../../src/queries/organizations.ts'
 import { userQueryRoutes } from '../../src/queries/users.ts'
 import { authPlugin } from '../../src/rights/auth.ts'
@@ -99,6 +100,7 @@ export async function identityApp(
     gitDir: join(dir, 'git'),
     gitLimits: createGitLimits(config),
     diskUsage: createDiskUsage(readStore),
+    webhookDeliveries: createWebhookDeliveries(readStore),
     freeSpace: { require: async () => {} },
     startedAt: Date.now(),
     attachments: await openAttachmentFiles(join(dir, 'attachments')),

@@ -57,6 +57,42 @@ const review =
   }
 const sdk = '/sdk/upgrade/v1beta1'
 
+const HOOK = { type: 'gitea', config: { url: 'https://ci.example.org/hook', content_type: 'json' } }
+
+/** The routes of webhooks of an account or of the site. `who`: `S` is the status of success. */
+function hookRows(
+  url: string,
+  who: string,
+  login: string,
+  made: string,
+  path: Record<string, string>,
+): Record<string, Row> {
+  const all = [
+    ['GET', '', 200],
+    ['POST', '', 201],
+  ] as const
+  const one = [
+    ['GET', '/:id', 200],
+    ['PATCH', '/:id', 200],
+    ['DELETE', '/:id', 204],
+    ['GET', '/:id/deliveries', 200],
+  ] as const
+  const statuses = (status: number) => who.replaceAll('S', `${status}`)
+  return Object.fromEntries([
+    ...all.map(([method, rest, status]) => [
+      `${method} ${url}${rest}`,
+      row(statuses(status), () => ({ path, ...(method === 'POST' && { body: HOOK }) })),
+    ]),
+    ...one.map(([method, rest, status]) => [
+      `${method} ${url}${rest}`,
+      row(statuses(status), async ({ must, next }) => {
+        const { id } = await must<{ id: number }>(login, 'POST', made, HOOK)
+        return { path: { ...path, id }, ...(method === 'PATCH' && { body: { branch_filter: `b${next()}` } }) }
+      }),
+    ]),
+  ])
+}
+
 export const ROWS: Readonly<Record<string, Row>> = {
   // For everybody
   ...same(
@@ -239,6 +275,15 @@ export const ROWS: Readonly<Record<string, Row>> = {
     ]),
   ),
 
+  // Webhooks, not active: nothing is sent
+  ...hookRows('/api/v1/orgs/:org/hooks', '404 404 403 403 S S', 'alice', '/orgs/closed/hooks', {
+    org: 'closed',
+  }),
+  ...hookRows('/api/v1/admin/hooks', '401 403 403 403 403 S', 'admin', '/admin/hooks', {}),
+  ...hookRows('/api/v1/user/hooks', '401 404 404 404 404 S', 'admin', '/user/hooks', {}),
+  'GET /api/v1/user/hooks': row('signed-in 200'),
+  'POST /api/v1/user/hooks': row('signed-in 201', () => ({ body: HOOK })),
+
   // A repository
   ...same(
     [
@@ -313,6 +358,25 @@ export const ROWS: Readonly<Record<string, Row>> = {
   [`DELETE ${REPO}/branch_protections/*`]: row('admin 204', async ({ make }) => ({
     path: { '*': await make.protection() },
   })),
+  [`GET ${REPO}/hooks`]: row('admin 200'),
+  [`POST ${REPO}/hooks`]: row('admin 201', () => ({ body: HOOK })),
+  ...Object.fromEntries(
+    (
+      [
+        ['GET', '', 200],
+        ['PATCH', '', 200],
+        ['DELETE', '', 204],
+        ['GET', '/deliveries', 200],
+        ['POST', '/tests', 204],
+      ] as const
+    ).map(([method, rest, status]) => [
+      `${method} ${REPO}/hooks/:id${rest}`,
+      row(`admin ${status}`, async ({ must, base, next }) => {
+        const { id } = await must<{ id: number }>('alice', 'POST', `${base}/hooks`, HOOK)
+        return { path: { id }, ...(method === 'PATCH' && { body: { branch_filter: `b${next()}` } }) }
+      }),
+    ]),
+  ),
   [`GET ${REPO}/statuses/:sha`]: row('read 200', ({ head }) => ({ path: { sha: head } })),
   [`POST ${REPO}/statuses/:sha`]: row('write 201', ({ head, next }) => ({
     path: { sha: head },

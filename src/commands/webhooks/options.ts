@@ -1,0 +1,161 @@
+/** What a client says of a webhook, with all its limits. Gitea's names and words. */
+import { type Static, Type } from 'typebox'
+import {
+  HOOK_CONTENT_TYPES,
+  HOOK_EVENTS,
+  HOOK_TYPES,
+  type HookEvent,
+  type HookType,
+  type WebhookSettings,
+} from '../../events/webhook-events.ts'
+import type { Outside } from '../../http/outside-request.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { globProblem } from '../../rights/glob.ts'
+import type { WebhookConfig } from '../../rights/webhook-configs.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+
+const MAX_URL_LENGTH = 2000
+const MAX_SECRET_LENGTH = 255
+const MAX_HEADER_LENGTH = 2000
+const MAX_FILTER_LENGTH = 255
+
+const Events = Type.Array(Type.String({ maxLength: 50 }), { maxItems: 100 })
+const Config = Type.Record(Type.String(), Type.String({ maxLength: 4000 }))
+
+/** Null is the same as absent: Go clients send it for a field that does not change. */
+export const EditHookOption = Type.Object({
+  config: GivenOrNull(Config),
+  events: GivenOrNull(Events),
+  branch_filter: GivenOrNull(Type.String()),
+  authorization_header: GivenOrNull(Type.String()),
+  active: GivenOrNull(Type.Boolean()),
+})
+
+export const CreateHookOption = Type.Object({
+  ...EditHookOption.properties,
+  type: Type.String(),
+  config: Config,
+})
+
+type Options = Static<typeof EditHookOption>
+
+function unprocessable(problem: string): Refused {
+  return new Refused(refuse.unprocessable(problem))
+}
+
+/** What else a name means: some stand for several kinds of events, some for one that is named like a group. */
+const GROUPS: Readonly<Record<string, readonly HookEvent[]>> = {
+  issues: ['issues', 'issue_assign', 'issue_label', 'issue_milestone', 'issue_comment'],
+  issues_only: ['issues'],
+  pull_request: HOOK_EVENTS.filter((name) => name.startsWith('pull_request')),
+  pull_request_only: ['pull_request'],
+  pull_request_review: HOOK_EVENTS.filter((name) => /^pull_request_review_(?!request)/.test(name)),
+  '*': HOOK_EVENTS,
+}
+
+/** The kinds of events that the names mean, each once and in one order; without names it is `push`, as in Gitea. */
+function eventsOf(names: readonly string[]): HookEvent[] {
+  if (names.length === 0) return ['push']
+  const meant = names.flatMap((name): readonly HookEvent[] => {
+    const known = GROUPS[name] ?? HOOK_EVENTS.filter((event) => event === name)
+    if (known.length === 0) throw unprocessable(`events: ${JSON.stringify(name)} is not a kind of event`)
+    return known
+  })
+  return HOOK_EVENTS.filter((event) => meant.includes(event))
+}
+
+function typeOf(text: string): HookType {
+  const type = HOOK_TYPES.find((known) => known === text)
+  if (type === undefined)
+    throw unprocessable(`type: ${JSON.stringify(text.slice(0, 50))} is not ${HOOK_TYPES.join(' or ')}`)
+  return type
+}
+
+function contentTypeOf(text: string) {
+  const type = HOOK_CONTENT_TYPES.find((known) => known === text)
+  if (type === undefined)
+    throw unprocessable(`config.content_type: must be ${HOOK_CONTENT_TYPES.join(' or ')}`)
+  return type
+}
+
+/** The URL in its normal form. */
+function urlOf(text: string, outside: Outside): URL {
+  const url = text.length <= MAX_URL_LENGTH && URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
+    throw unprocessable(`config.url: must be an http or https URL of at most ${MAX_URL_LENGTH} characters`)
+  }
+  const problem = outside.problem(url)
+  if (problem !== undefined) throw unprocessable(`config.url: ${problem}`)
+  return url
+}
+
+function headerOf(text: string): string {
+  // What node would refuse to send.
+  const isHeader = text.length <= MAX_HEADER_LENGTH && /^[\t\x20-\x7e\x80-\xff]*$/.test(text)
+  if (!isHeader) throw unprocessable('authorization_header: is too long, or not the text of a header')
+  return text
+}
+
+function filterOf(text: string): string {
+  const problem =
+    text.length > MAX_FILTER_LENGTH ? `has more than ${MAX_FILTER_LENGTH} characters` : globProblem(text)
+  if (problem !== undefined) throw unprocessable(`branch_filter: ${problem}`)
+  return text
+}
+
+/** What a configuration consists of: all of it is secret. */
+type Secrets = Pick<WebhookConfig, 'url' | 'secret' | 'authorization'>
+
+/** The settings that the options name, and the configuration with what they change in it. */
+interface Wanted {
+  settings: Partial<Omit<WebhookSettings, 'configId'>>
+  config: Secrets
+}
+
+/** @throws Refused (unprocessable) with the first field that is wrong */
+export function wantedBy(options: Options, before: Secrets, outside: Outside): Wanted {
+  const { url, content_type, secret = before.secret } = options.config ?? {}
+  if (secret.length > MAX_SECRET_LENGTH)
+    throw unprocessable(`config.secret: has more than ${MAX_SECRET_LENGTH} characters`)
+  const settings: Wanted['settings'] = {}
+  if (content_type !== undefined) settings.contentType = contentTypeOf(content_type)
+  if (options.events != null) settings.events = eventsOf(options.events)
+  if (options.branch_filter != null) settings.branchFilter = filterOf(options.branch_filter)
+  if (options.active != null) settings.active = options.active
+  const parsed = url === undefined ? undefined : urlOf(url, outside)
+  const isElsewhere =
+    parsed !== undefined && URL.canParse(before.url) && parsed.origin !== new URL(before.url).origin
+  if (parsed !== undefined) settings.origin = parsed.origin
+  const config = {
+    url: parsed?.href ?? before.url,
+    secret,
+    // A header is for where it was meant to go: whoever changes the URL must know it.
+    authorization: headerOf(options.authorization_header ?? (isElsewhere ? '' : before.authorization)),
+  }
+  return { settings, config }
+}
+
+/** A new webhook. @throws Refused (unprocessable) with the first field that is wrong */
+export function newWebhook(
+  options: Static<typeof CreateHookOption>,
+  outside: Outside,
+): { settings: Omit<WebhookSettings, 'configId'> & { type: HookType }; config: Secrets } {
+  const type = typeOf(options.type)
+  for (const name of ['url', 'content_type']) {
+    if (options.config[name] === undefined) throw unprocessable(`config.${name}: must be given`)
+  }
+  const { settings, config } = wantedBy(options, { url: '', secret: '', authorization: '' }, outside)
+  const {
+    contentType = 'json',
+    events = eventsOf([]),
+    branchFilter = '',
+    active = false,
+    origin = '',
+  } = settings
+  return { settings: { type, contentType, events, branchFilter, active, origin }, config }
+}
+
+/** The body without its secrets, to tell two requests with one Idempotency-Key apart: its digest is kept in the log. */
+export function withoutSecrets({ config, authorization_header: _secret, ...options }: Options): object {
+  return { ...options, contentType: config?.content_type }
+}

@@ -1,0 +1,172 @@
+/** Creates, changes, deletes and tests webhooks of repositories, organizations, users and the site. */
+import { randomUUID } from 'node:crypto'
+import { type Static, Type } from 'typebox'
+import { v5 as uuidV5 } from 'uuid'
+import { idsStream } from '../../events/streams.ts'
+import type { WebhookScope } from '../../events/webhook-events.ts'
+import { createOutside } from '../../http/outside-request.ts'
+import { NO_HOSTS } from '../../outside-addresses.ts'
+import { branchId } from '../../projections/branches.ts'
+import { webhookScopeKey } from '../../projections/webhooks.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { onRepository } from '../../rights/repository-access.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { forgetWebhookConfig, keepWebhookConfig, webhookConfigsOf } from '../../rights/webhook-configs.ts'
+import {
+  HookWire,
+  hookWires,
+  WEBHOOK_OWNERS,
+  webhookFor,
+  webhookIdOf,
+  webhookScopeFor,
+} from '../../wire/webhooks.ts'
+import { webhooks } from '../aggregates.ts'
+import type { CommandContext } from '../execute.ts'
+import { commandContext, settled } from '../request-context.ts'
+import { takeNumber } from '../sequences.ts'
+import { CreateHookOption, EditHookOption, newWebhook, wantedBy, withoutSecrets } from './options.ts'
+import {
+  decideCreateWebhook,
+  decideDeleteWebhook,
+  decideEditWebhook,
+  decideTestWebhook,
+  type WebhookState,
+} from './webhook.ts'
+
+/** Of one repository, of one account, or of the site: each event is sent to all of them. */
+export const MAX_WEBHOOKS = 50
+
+export const webhookRoutes: Routes = (services) => {
+  const { events, secrets, views, turns, config } = services
+  const outside = createOutside(config.webhookAllowedHosts ?? NO_HOSTS)
+
+  /** A retried request makes the same id. */
+  const newConfigId = ({ retry }: CommandContext, hookId: number) =>
+    retry === undefined ? randomUUID() : uuidV5(`webhook ${hookId}`, retry.namespace)
+
+  /** From the webhook's own events, and not from the read model, which may lag. */
+  async function wireOf(state: WebhookState, at: string): Promise<Static<typeof HookWire>> {
+    if (state.status !== 'active') throw new Refused(refuse.notFound('webhook not found'))
+    const { webhook } = state
+    const known = await views.webhooks.get(`${webhook.id}`)
+    const times = { createdAt: known?.createdAt ?? at, updatedAt: known?.updatedAt ?? at }
+    const place = { scopeKey: webhookScopeKey(webhook.scope), madeAt: known?.madeAt ?? 0 }
+    const [wire] = await hookWires(services, [{ ...webhook, ...times, ...place }])
+    if (wire === undefined) throw new Error(`webhook ${webhook.id} has no wire form`)
+    return wire
+  }
+
+  async function requireFewer(scope: WebhookScope): Promise<void> {
+    if ((await views.webhooks.count({ scopeKey: webhookScopeKey(scope) })) < MAX_WEBHOOKS) return
+    throw new Refused(refuse.unprocessable(`there can be at most ${MAX_WEBHOOKS} webhooks here`))
+  }
+
+  return async (app) => {
+    for (const { scope: category, url, all, one } of WEBHOOK_OWNERS) {
+      app.post(
+        url,
+        route(category, { params: all, body: CreateHookOption, response: { 201: HookWire } }),
+        async (request, reply) => {
+          const scope = await webhookScopeFor(services, request, request.params, url)
+          const context = commandContext(request, withoutSecrets(request.body))
+          if (url === '/admin/hooks' && request.body.config.is_system_webhook === 'false') {
+            const problem =
+              'config.is_system_webhook: webhooks that new repositories get a copy of are not supported'
+            throw new Refused(refuse.unprocessable(problem))
+          }
+          const wanted = newWebhook(request.body, outside)
+          // In turn, so that none of many at once is beyond the limit.
+          const state = await turns(`webhooks of ${webhookScopeKey(scope)}`, async () => {
+            await requireFewer(scope)
+            const id = await takeNumber(events, context, idsStream('webhook'))
+            const configId = newConfigId(context, id)
+            // A configuration never changes: a retried request leaves that of the first attempt.
+            if ((await webhooks.ifDone(services, context, id, 'create')) === undefined)
+              await keepWebhookConfig(secrets, { id: configId, hookId: id, ...wanted.config })
+            const made = await webhooks.change(services, context, id, 'create', (state) =>
+              decideCreateWebhook(state, { id, scope, ...wanted.settings, configId }),
+            )
+            await settled(services, context, reply)
+            return made
+          })
+          return reply.code(201).send(await wireOf(state, context.at))
+        },
+      )
+
+      app.patch(
+        `${url}/:id`,
+        route(category, { params: one, body: EditHookOption, response: { 200: HookWire } }),
+        async (request, reply) => {
+          const scope = await webhookScopeFor(services, request, request.params, url)
+          const hook = await webhookFor(services, scope, request.params.id)
+          const before = (await webhookConfigsOf(secrets, [hook.configId])).get(hook.configId)
+          const { url: oldUrl, secret, authorization } = before ?? { url: '', secret: '', authorization: '' }
+          const old = { url: oldUrl, secret, authorization }
+          const wanted = wantedBy(request.body, old, outside)
+          const context = commandContext(request)
+          const isOther = JSON.stringify(wanted.config) !== JSON.stringify(old)
+          const configId = isOther ? newConfigId(context, hook.id) : hook.configId
+          if (isOther) await keepWebhookConfig(secrets, { id: configId, hookId: hook.id, ...wanted.config })
+          const state = await webhooks
+            .change(services, context, hook.id, 'edit', (state) =>
+              decideEditWebhook(state, scope, hook.configId, { ...wanted.settings, configId }),
+            )
+            .catch(async (error: unknown) => {
+              // After a refusal there is no event. After any other failure there may be one.
+              if (isOther && error instanceof Refused) await forgetWebhookConfig(secrets, configId)
+              throw error
+            })
+          await settled(services, context, reply)
+          return wireOf(state, context.at)
+        },
+      )
+
+      app.delete(
+        `${url}/:id`,
+        route(category, { params: one, response: NO_CONTENT }),
+        async (request, reply) => {
+          const scope = await webhookScopeFor(services, request, request.params, url)
+          const context = commandContext(request)
+          await webhooks.change(services, context, webhookIdOf(request.params.id), 'delete', (state) =>
+            decideDeleteWebhook(state, scope),
+          )
+          await settled(services, context, reply)
+          return reply.code(204).send(null)
+        },
+      )
+    }
+
+    app.post(
+      '/repos/:owner/:repo/hooks/:id/tests',
+      route('repository', {
+        params: Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() }),
+        querystring: Type.Object({
+          ref: Type.Optional(
+            Type.String({
+              description: 'the branch whose newest commit is sent; by default the default branch',
+            }),
+          ),
+        }),
+        response: NO_CONTENT,
+      }),
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'admin')
+        const scope: WebhookScope = { kind: 'repository', repoId: repository.id }
+        const hook = await webhookFor(services, scope, request.params.id)
+        const name = (request.query.ref ?? '').replace(/^refs\/heads\//, '') || repository.defaultBranch
+        const branch = await views.branches.get(branchId(repository.id, name))
+        if (branch === undefined && request.query.ref) throw new Refused(refuse.notFound('branch not found'))
+        // Of an empty repository there is nothing to send, as in Gitea.
+        if (branch !== undefined) {
+          const context = commandContext(request)
+          const commit = { repoId: repository.id, branch: name, sha: branch.commit.sha }
+          await webhooks.change(services, context, hook.id, 'test', (state) =>
+            decideTestWebhook(state, scope, commit),
+          )
+          await settled(services, context, reply)
+        }
+        return reply.code(204).send(null)
+      },
+    )
+  }
+}

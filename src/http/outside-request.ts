@@ -1,0 +1,184 @@
+/**
+ * Requests to where users say: only to addresses outside of the server's own network, unless the operator allows them.
+ * The address is looked up, checked and connected to in one step, so that a name cannot change in between; each redirect
+ * is checked anew. Time and bytes of an answer have limits.
+ */
+import { Resolver, lookup as systemLookup } from 'node:dns/promises'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { isIP, type LookupFunction } from 'node:net'
+import { type AllowedHosts, isOutside } from '../outside-addresses.ts'
+import { createSlots } from '../turns.ts'
+
+/** The address of a URL is not one to which users may make the server connect. */
+export class NotOutside extends Error {
+  override readonly name = 'NotOutside'
+
+  constructor(host: string) {
+    super(`${host} is in the server's own network, and WEBHOOK_ALLOWED_HOSTS does not allow it`)
+  }
+}
+
+/** Another server sent us on too often, or to something that is no web address. */
+export class BadRedirect extends Error {
+  override readonly name = 'BadRedirect'
+}
+
+const MAX_REDIRECTS = 3
+/** They keep the method and the body, or must be followed with them: a POST without its body is no delivery. */
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 307, 308])
+/** The most of an answer's body that is read. Nothing of it is kept. */
+const MAX_ANSWER_BYTES = 64 * 1024
+const DNS_TIMEOUT_MS = 3000
+
+/** Addresses of a host name. @throws when it has none */
+export type Resolve = (host: string) => Promise<string[]>
+
+/** The system's look-up takes one of four threads, which files need too. */
+const systemSlots = createSlots(1)
+
+/** What the operator has named may be in the system's own table of hosts. */
+async function resolveBySystem(host: string): Promise<string[]> {
+  const give = await systemSlots.take()
+  try {
+    return (await systemLookup(host, { all: true })).map(({ address }) => address)
+  } finally {
+    give()
+  }
+}
+
+/** Asks name servers only, without a thread: whose name is looked up may make that as slow as they like. */
+async function resolveByDns(host: string): Promise<string[]> {
+  if (host === 'localhost' || host.endsWith('.localhost')) return ['127.0.0.1', '::1']
+  const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: 2 })
+  const found = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
+  const addresses = found.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
+  const [first] = found
+  if (addresses.length === 0)
+    throw first.status === 'rejected' ? first.reason : new Error(`${host} has no address`)
+  return addresses
+}
+
+export interface OutsidePost {
+  url: URL
+  headers: Readonly<Record<string, string>>
+  body: string
+  /** Sent to the origin of `url` only, and not where it redirects to. */
+  authorization?: string | undefined
+  signal: AbortSignal
+}
+
+export interface Outside {
+  /** Why a URL can never be connected to; undefined for one that may be. Looks nothing up. */
+  problem(url: URL): string | undefined
+  /**
+   * Sends a POST, and resolves to the status of the answer when all of it was read, or enough.
+   * @throws NotOutside, BadRedirect, errors of DNS, of connections and of TLS, and the signal's reason
+   */
+  post(request: OutsidePost): Promise<number>
+}
+
+const hostOf = (url: URL) => url.hostname.replace(/^\[(.*)\]$/, '$1')
+
+/** `resolve`: instead of DNS. */
+export function createOutside(allowed: AllowedHosts, resolve?: Resolve): Outside {
+  const mayConnect = (address: string) => isOutside(address) || allowed.address(address)
+
+  /** The addresses of a host to which a connection may go. @throws NotOutside when there is none */
+  async function addressesOf(host: string): Promise<string[]> {
+    const isNamed = allowed.name(host)
+    const found = await (resolve ?? (isNamed ? resolveBySystem : resolveByDns))(host)
+    const usable = isNamed ? found : found.filter(mayConnect)
+    if (usable.length === 0) throw new NotOutside(host)
+    return usable
+  }
+
+  const lookup: LookupFunction = (host, options, callback) => {
+    addressesOf(host).then(
+      (found) => {
+        const all = found.map((address) => ({ address, family: isIP(address) }))
+        const [first] = all
+        if (options.all === true || first === undefined) callback(null, all)
+        else callback(null, first.address, first.family)
+      },
+      (error: unknown) => callback(error instanceof Error ? error : new Error(String(error)), ''),
+    )
+  }
+
+  /** For an address in a URL nothing is looked up. */
+  function requireUsable(url: URL): void {
+    const host = hostOf(url)
+    if (isIP(host) !== 0 && !mayConnect(host) && !allowed.name(host)) throw new NotOutside(host)
+  }
+
+  function once(
+    url: URL,
+    headers: Record<string, string>,
+    { body, signal }: OutsidePost,
+  ): Promise<IncomingMessage> {
+    requireUsable(url)
+    const start = url.protocol === 'https:' ? httpsRequest : httpRequest
+    return new Promise((answered, reject) => {
+      // An agent of its own: a connection that is kept open was checked for another URL.
+      const request = start(url, { method: 'POST', headers, lookup, signal, agent: false })
+      request.on('error', (error) => reject(signal.aborted ? signal.reason : error))
+      request.on('response', answered)
+      request.end(body)
+    })
+  }
+
+  return {
+    problem(url) {
+      try {
+        requireUsable(url)
+        return undefined
+      } catch (error) {
+        return error instanceof Error ? error.message : String(error)
+      }
+    },
+    async post(wanted) {
+      let { url } = wanted
+      for (let redirects = 0; ; redirects++) {
+        const isOrigin = url.origin === wanted.url.origin
+        const { authorization } = wanted
+        const answer = await once(
+          url,
+          {
+            ...wanted.headers,
+            ...(isOrigin && authorization !== undefined && { authorization }),
+          },
+          wanted,
+        )
+        await readToEnd(answer)
+        const { statusCode: status = 0, headers } = answer
+        if (!REDIRECTS.has(status) || headers.location === undefined) return status
+        if (redirects === MAX_REDIRECTS) throw new BadRedirect(`more than ${MAX_REDIRECTS} redirects`)
+        url = redirected(url, headers.location)
+      }
+    },
+  }
+}
+
+/** @throws BadRedirect */
+function redirected(from: URL, location: string): URL {
+  const to = URL.canParse(location, from.href) ? new URL(location, from) : undefined
+  if (to === undefined || (to.protocol !== 'https:' && to.protocol !== 'http:'))
+    throw new BadRedirect('a redirect to something that is no web address')
+  // Credentials in a redirect are not the user's.
+  to.username = ''
+  to.password = ''
+  return to
+}
+
+/** Reads an answer to its end, or as much of it as anybody needs. The status is known already: nothing fails any more. */
+function readToEnd(answer: IncomingMessage): Promise<void> {
+  return new Promise((resolve) => {
+    let bytes = 0
+    answer.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes > MAX_ANSWER_BYTES) answer.destroy()
+    })
+    answer.on('error', () => {})
+    answer.on('close', () => resolve())
+  })
+}

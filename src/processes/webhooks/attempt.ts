@@ -1,0 +1,81 @@
+/** One attempt to deliver: reads the event, makes the payload, and sends it. */
+import { decode } from '../../events/codec.ts'
+import { BadRedirect, NotOutside, type Outside } from '../../http/outside-request.ts'
+import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
+import { Refused } from '../../refusal.ts'
+import { webhookConfigsOf } from '../../rights/webhook-configs.ts'
+import type { Services } from '../../services.ts'
+import { deliveryRequest } from './delivery-request.ts'
+import { notices } from './notices.ts'
+import { GIVEN_UP_AFTER_MS, isDelivered, mayChange } from './retries.ts'
+
+/** How long all of one attempt may take on the network, in milliseconds. */
+export const TIMEOUT_MS = 10_000
+
+/** What came of an attempt. `again`: it failed, and may succeed later. */
+export interface Outcome {
+  result: 'delivered' | 'failed' | 'again'
+  /** 0 without an answer. */
+  statusCode: number
+  problem: string
+}
+
+const failed = (problem: string): Outcome => ({ result: 'failed', statusCode: 0, problem })
+
+/** The payload as it is now; a text when there is none. @throws what stores and git throw */
+async function payloadOf(services: Services, delivery: WebhookDelivery): Promise<object | string> {
+  const { position, eventId, part } = delivery
+  for await (const recorded of services.events.readPositions([position])) {
+    if (recorded.id !== eventId) continue
+    const notice = notices.of(decode(recorded))[part]
+    try {
+      return (await notice?.payload(services)) ?? 'what it is about is gone'
+    } catch (error) {
+      if (error instanceof Refused && error.refusal.refused === 'notFound') return 'what it is about is gone'
+      throw error
+    }
+  }
+  return 'the log does not have its event any more'
+}
+
+/** A failure of the network in words. An address that was looked up is not in them: not everybody may know it. */
+function problemOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'the connection failed'
+  if (error.name === 'TimeoutError') return `no complete answer within ${TIMEOUT_MS / 1000} s`
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name
+  return `the connection failed: ${code}`
+}
+
+/**
+ * Never rejects for what the receiver does. Resolves to undefined when the webhook is gone.
+ * @throws what stores and git throw, and when the server stops
+ */
+export async function attempt(
+  services: Services,
+  outside: Outside,
+  delivery: WebhookDelivery,
+  stopping: AbortSignal,
+): Promise<Outcome | undefined> {
+  const { views, secrets } = services
+  const hook = await views.webhooks.get(`${delivery.hookId}`)
+  if (hook === undefined) return undefined
+  if (!hook.active) return failed('the webhook was switched off')
+  if (Date.now() - delivery.at > GIVEN_UP_AFTER_MS)
+    return failed(`given up: ${delivery.problem || 'too old'}`)
+  const config = (await webhookConfigsOf(secrets, [hook.configId])).get(hook.configId)
+  if (config === undefined) return failed('its configuration is lost: set its URL and its secret again')
+  const payload = await payloadOf(services, delivery)
+  if (typeof payload === 'string') return failed(payload)
+  const timeout = AbortSignal.timeout(TIMEOUT_MS)
+  const request = deliveryRequest(delivery, hook.contentType, config, payload)
+  try {
+    const statusCode = await outside.post({ ...request, signal: AbortSignal.any([timeout, stopping]) })
+    if (isDelivered(statusCode)) return { result: 'delivered', statusCode, problem: '' }
+    const result = mayChange(statusCode) ? 'again' : 'failed'
+    return { result, statusCode, problem: `the receiver answered with ${statusCode}` }
+  } catch (error) {
+    if (stopping.aborted) throw error
+    if (error instanceof NotOutside || error instanceof BadRedirect) return failed(error.message)
+    return { result: 'again', statusCode: 0, problem: problemOf(error) }
+  }
+}

@@ -1,0 +1,47 @@
+/** The request of a delivery: its body, its headers and its signatures, as Gitea makes them. */
+import { createHmac } from 'node:crypto'
+import type { HookContentType } from '../../events/webhook-events.ts'
+import type { OutsidePost } from '../../http/outside-request.ts'
+import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
+import type { WebhookConfig } from '../../rights/webhook-configs.ts'
+import { VERSION } from '../../version.ts'
+import { eventHeaderOf } from '../../wire/webhooks.ts'
+
+const signed = (algorithm: 'sha1' | 'sha256', secret: string, text: string) =>
+  secret === '' ? '' : createHmac(algorithm, secret).update(text).digest('hex')
+
+/** The signatures are of the JSON, also when a form carries it. Without a secret they are empty, as in Gitea. */
+export function deliveryRequest(
+  { id, event }: Pick<WebhookDelivery, 'id' | 'event'>,
+  contentType: HookContentType,
+  { url, secret, authorization }: WebhookConfig,
+  payload: object,
+): Omit<OutsidePost, 'signal'> {
+  const json = JSON.stringify(payload)
+  const body = contentType === 'json' ? json : new URLSearchParams({ payload: json }).toString()
+  const name = eventHeaderOf(event)
+  const sha256 = signed('sha256', secret, json)
+  return {
+    url: new URL(url),
+    body,
+    authorization: authorization === '' ? undefined : authorization,
+    headers: {
+      'content-type': contentType === 'json' ? 'application/json' : 'application/x-www-form-urlencoded',
+      'content-length': `${Buffer.byteLength(body)}`,
+      'user-agent': `Mergelog/${VERSION}`,
+      'X-Gitea-Delivery': id,
+      'X-Gitea-Event': name,
+      'X-Gitea-Event-Type': event,
+      'X-Gitea-Signature': sha256,
+      'X-Gogs-Delivery': id,
+      'X-Gogs-Event': name,
+      'X-Gogs-Event-Type': event,
+      'X-Gogs-Signature': sha256,
+      'X-Hub-Signature': `sha1=${signed('sha1', secret, json)}`,
+      'X-Hub-Signature-256': `sha256=${sha256}`,
+      'X-GitHub-Delivery': id,
+      'X-GitHub-Event': name,
+      'X-GitHub-Event-Type': event,
+    },
+  }
+}

@@ -1,0 +1,110 @@
+/**
+ * The payloads about issues, pull requests and comments, as these were right after the event: replayed from the log. A
+ * text that was erased since then reads as erased.
+ */
+import type { Envelope, IssueRef } from '../../events/domain-events.ts'
+import { isPullStream } from '../../events/streams.ts'
+import { commentFold } from '../../projections/comments.ts'
+import { replayStream } from '../../queries/replay/replay-stream.ts'
+import { issueReplayer, pullReplayer } from '../../queries/replay/replayers.ts'
+import type { Services } from '../../services.ts'
+import { commentWire } from '../../wire/comments.ts'
+import { usersById } from '../../wire/users.ts'
+import { type Scene, sceneOf } from './people.ts'
+
+/** What a payload says of a change: the value before it. */
+export interface Changes {
+  title?: { from: string }
+  body?: { from: string }
+  ref?: { from: string }
+}
+
+const issueAt = async (services: Services, scene: Scene, index: number, revision: number) =>
+  (await (await issueReplayer(services, scene, `${index}`, scene.viewer)).at({ revision })).body
+
+const pullAt = async (services: Services, scene: Scene, index: number, revision: number) =>
+  (await (await pullReplayer(services, scene, `${index}`, scene.viewer)).at({ revision })).body
+
+/** The body of an issue or pull request before the event. */
+async function bodyBefore(
+  services: Services,
+  scene: Scene,
+  { index }: IssueRef,
+  { stream, revision }: Envelope,
+) {
+  const before = isPullStream(stream) ? pullAt : issueAt
+  return (await before(services, scene, index, revision - 1)).body
+}
+
+/** What a payload says of an event. */
+export interface Told {
+  action: string
+  /** What it changed; `body` stands for the body before it, which the event itself does not have. */
+  changes?: Changes | 'body'
+  /** The review, as Gitea names its kind. */
+  review?: { type: string; content: string }
+  /** The id of the user whose review is asked for, or not any more. */
+  reviewer?: number
+}
+
+/**
+ * An event of an issue (`issues` and what belongs to it) or of a pull request (`pull_request`
+ * and what belongs to it).
+ */
+export async function discussionPayload(
+  services: Services,
+  event: Envelope,
+  issue: IssueRef,
+  { action, changes, review, reviewer }: Told,
+) {
+  const scene = await sceneOf(services, event, issue.repoId)
+  if (scene === undefined) return undefined
+  const changed =
+    changes === 'body' ? { body: { from: await bodyBefore(services, scene, issue, event) } } : changes
+  const common = {
+    action,
+    number: issue.index,
+    ...(changed !== undefined && { changes: changed }),
+    repository: scene.wire,
+    sender: scene.sender,
+    commit_id: '',
+  }
+  if (!isPullStream(event.stream))
+    return { ...common, issue: await issueAt(services, scene, issue.index, event.revision) }
+  const pull_request = await pullAt(services, scene, issue.index, event.revision)
+  const people = await usersById(services, [reviewer])
+  const requested_reviewer = (reviewer === undefined ? undefined : people.get(reviewer)) ?? null
+  return { ...common, pull_request, requested_reviewer, review: review ?? null }
+}
+
+/** The comment as it was after a revision. */
+async function commentAt({ events }: Services, stream: string, commentId: number, revision: number) {
+  return (await replayStream(events, stream, commentFold, `${commentId}`, { revision })).document
+}
+
+/** A comment was made, changed or deleted (`issue_comment`; of a pull request it is `pull_request_comment`). */
+export async function commentPayload(
+  services: Services,
+  event: Envelope,
+  { repoId, index, commentId }: IssueRef & { commentId: number },
+  action: 'created' | 'edited' | 'deleted',
+) {
+  const scene = await sceneOf(services, event, repoId)
+  if (scene === undefined) return undefined
+  const { stream, revision } = event
+  const isDeleted = action === 'deleted'
+  const before = action === 'created' ? undefined : await commentAt(services, stream, commentId, revision - 1)
+  const comment = isDeleted ? before : await commentAt(services, stream, commentId, revision)
+  if (comment === undefined) return undefined
+  const isPull = isPullStream(stream)
+  return {
+    action,
+    issue: await issueAt(services, scene, index, revision),
+    ...(isPull && { pull_request: await pullAt(services, scene, index, revision) }),
+    comment: await commentWire(services, scene.repository, comment),
+    ...(action === 'edited' && { changes: { body: { from: before?.body ?? '' } } }),
+    repository: scene.wire,
+    sender: scene.sender,
+    is_pull: isPull,
+  }
+}

@@ -1,0 +1,200 @@
+/**
+ * What webhooks are told, by the type of the event in the log: the kind of the delivery, and its payload. This is the one
+ * place for both: a new type of event that clients want to hear of gets a line in `notices`.
+ */
+import type { DomainEvent, Envelope, IssueRef, Recorded } from '../../events/domain-events.ts'
+import { type EventType, type Handlers, handle, handledBy } from '../../events/handlers.ts'
+import { isPullStream } from '../../events/streams.ts'
+import type { HookEvent } from '../../events/webhook-events.ts'
+import type { Services } from '../../services.ts'
+import { commentPayload, discussionPayload, type Told as ToldOfDiscussion } from './discussion-payloads.ts'
+import {
+  branchOf,
+  createPayload,
+  deletePayload,
+  pushPayload,
+  statusPayload,
+  tagOf,
+  testPayload,
+} from './push-payloads.ts'
+import { releasePayload } from './release-payloads.ts'
+import { createdPayload, deletedPayload, forkPayload } from './repository-payloads.ts'
+
+/** One delivery to each webhook that wants it. */
+export interface Notice {
+  event: HookEvent
+  /** The repository whose webhooks, and those of whose owner, hear of it. */
+  repoId: number
+  /** The owner, when the repository is gone. */
+  ownerId?: number
+  /** Only this webhook hears of it, whatever it wants to hear. */
+  hookId?: number
+  /** The branch that `branch_filter` looks at. Without one, every filter lets it pass. */
+  branch?: string
+  /** Undefined when what it is about is gone. @throws what stores, git and look-ups throw */
+  payload(services: Services): Promise<object | undefined>
+}
+
+/** A kind of event of an issue, or the same of a pull request. */
+const kindIn = ({ stream }: Envelope, suffix: '' | '_assign' | '_label' | '_milestone'): HookEvent => {
+  if (isPullStream(stream)) return `pull_request${suffix}`
+  return suffix === '' ? 'issues' : `issue${suffix}`
+}
+
+const ofDiscussion = (
+  event: Envelope & { data: IssueRef },
+  suffix: '' | '_assign' | '_label' | '_milestone',
+  what: ToldOfDiscussion,
+): Notice => ({
+  event: kindIn(event, suffix),
+  repoId: event.data.repoId,
+  payload: (services) => discussionPayload(services, event, event.data, what),
+})
+
+const ofRequest = (
+  event: Envelope & { data: IssueRef & { reviewer: { id: number } } },
+  action: string,
+): Notice => ({
+  ...ofDiscussion(event, '', { action, reviewer: event.data.reviewer.id }),
+  event: 'pull_request_review_request',
+})
+
+const ofComment = (
+  event: Envelope & { data: IssueRef & { commentId: number } },
+  action: Parameters<typeof commentPayload>[3],
+): Notice => ({
+  event: isPullStream(event.stream) ? 'pull_request_comment' : 'issue_comment',
+  repoId: event.data.repoId,
+  payload: (services) => commentPayload(services, event, event.data, action),
+})
+
+/** An event of a release that is no draft: nobody but writers knows of those. */
+const ofRelease = (
+  event: Envelope & { data: { releaseId: number; repoId: number; draft: boolean } },
+  action: Parameters<typeof releasePayload>[3],
+): Notice[] => {
+  const { repoId, draft } = event.data
+  if (draft) return []
+  return [
+    { event: 'release', repoId, payload: (services) => releasePayload(services, event, event.data, action) },
+  ]
+}
+
+/** The subject is not used: a handler only needs the event. */
+type Told<T extends EventType> = Handlers<T, undefined, readonly Notice[], Envelope>
+
+function told<T extends EventType>(table: Told<T>) {
+  const handles = handledBy<T, Envelope>(table)
+  return {
+    /** Whether webhooks are told of events of this type. */
+    handles,
+    /** The notices of an event, in the order in which they are sent. */
+    of: (event: Recorded<DomainEvent> | { type: string }): readonly Notice[] =>
+      handles(event) ? handle(table, undefined, event) : [],
+  }
+}
+
+export const notices = told({
+  RefsUpdated(_, event) {
+    const { cause, repoId, refs } = event.data
+    // Gitea tells of the fork and of the new repository, and not of the branches that they begin with.
+    if (cause === 'fork' || cause === 'auto-init') return []
+    return refs.flatMap((update): Notice[] => {
+      const branch = branchOf(update.ref)
+      if (branch === undefined && tagOf(update.ref) === undefined) return []
+      const told = { repoId, ...(branch !== undefined && { branch }) }
+      const push: Notice = {
+        event: 'push',
+        ...told,
+        payload: (services) => pushPayload(services, event, repoId, update),
+      }
+      const created: Notice = {
+        event: 'create',
+        ...told,
+        payload: (services) => createPayload(services, event, repoId, update),
+      }
+      const deleted: Notice = {
+        event: 'delete',
+        ...told,
+        payload: (services) => deletePayload(services, event, repoId, update),
+      }
+      if (update.to === null) return branch === undefined ? [push, deleted] : [deleted]
+      if (update.from !== null) return [push]
+      return branch === undefined ? [push, created] : [created, push]
+    })
+  },
+  RepositoryCreated(_, event) {
+    const { repoId, parent } = event.data
+    const created: Notice = {
+      event: 'repository',
+      repoId,
+      payload: (services) => createdPayload(services, event, repoId),
+    }
+    if (parent === undefined) return [created]
+    const forked: Notice = {
+      event: 'fork',
+      repoId: parent.repoId,
+      payload: (services) => forkPayload(services, event, parent.repoId, repoId),
+    }
+    return [forked, created]
+  },
+  RepositoryDeleted(_, event) {
+    const { repoId, owner } = event.data
+    const payload = (services: Services) => deletedPayload(services, event, repoId)
+    return [{ event: 'repository', repoId, ownerId: owner.id, payload }]
+  },
+  CommitStatusPosted: (_, event) => [
+    {
+      event: 'status',
+      repoId: event.data.repoId,
+      payload: (services) => statusPayload(services, event, event.data),
+    },
+  ],
+  IssueOpened: (_, event) => [ofDiscussion(event, '', { action: 'opened' })],
+  PullRequestOpened: (_, event) => [ofDiscussion(event, '', { action: 'opened' })],
+  TitleChanged: (_, event) => [
+    ofDiscussion(event, '', { action: 'edited', changes: { title: { from: event.data.oldTitle } } }),
+  ],
+  BodyChanged: (_, event) => [ofDiscussion(event, '', { action: 'edited', changes: 'body' })],
+  TargetBranchChanged: (_, event) => [
+    ofDiscussion(event, '', { action: 'edited', changes: { ref: { from: event.data.from.branch } } }),
+  ],
+  StatusChanged: (_, event) => [
+    ofDiscussion(event, '', { action: event.data.closed ? 'closed' : 'reopened' }),
+  ],
+  PullRequestMerged: (_, event) => [ofDiscussion(event, '', { action: 'closed' })],
+  LabelsChanged: (_, event) => [
+    ofDiscussion(event, '_label', {
+      action: event.data.labels.length === 0 ? 'label_cleared' : 'label_updated',
+    }),
+  ],
+  MilestoneChanged: (_, event) => [
+    ofDiscussion(event, '_milestone', { action: event.data.to === null ? 'demilestoned' : 'milestoned' }),
+  ],
+  AssigneesChanged: (_, event) => [
+    ...event.data.removed.map(() => ofDiscussion(event, '_assign', { action: 'unassigned' })),
+    ...event.data.added.map(() => ofDiscussion(event, '_assign', { action: 'assigned' })),
+  ],
+  PullRequestHeadMoved: (_, event) => [
+    { ...ofDiscussion(event, '', { action: 'synchronized' }), event: 'pull_request_sync' },
+  ],
+  CommentAdded: (_, event) => [ofComment(event, 'created')],
+  CommentEdited: (_, event) => [ofComment(event, 'edited')],
+  CommentDeleted: (_, event) => [ofComment(event, 'deleted')],
+  ReviewSubmitted(_, event) {
+    const { verdict, body } = event.data
+    const kind: HookEvent = `pull_request_review_${verdict}`
+    const review = { type: kind, content: body }
+    return [{ ...ofDiscussion(event, '', { action: 'reviewed', review }), event: kind }]
+  },
+  ReviewRequested: (_, event) => [ofRequest(event, 'review_requested')],
+  ReviewRequestRemoved: (_, event) => [ofRequest(event, 'review_request_removed')],
+  ReleaseCreated: (_, event) => ofRelease(event, 'published'),
+  ReleaseEdited: (_, event) => ofRelease(event, event.data.changes.draft === false ? 'published' : 'updated'),
+  ReleaseDeleted: (_, event) => ofRelease(event, 'deleted'),
+  WebhookTested(_, event) {
+    const { id: hookId, repoId } = event.data
+    const payload = (services: Services) => testPayload(services, event, event.data)
+    return [{ event: 'push', repoId, hookId, payload }]
+  },
+})

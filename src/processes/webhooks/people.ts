@@ -1,0 +1,52 @@
+/** The people and the repository of a payload, as its receiver may see them. */
+import type { Static } from 'typebox'
+import type { Envelope } from '../../events/domain-events.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import type { Services } from '../../services.ts'
+import { ownerOf, type PlainRepositoryWire, repositoryWires } from '../../wire/repositories.ts'
+import { type UserWire, userWire } from '../../wire/users.ts'
+
+/** What all payloads about one repository have. */
+export interface Scene {
+  repository: RepositoryDocument
+  /**
+   * Payloads show what the owner of the repository may see, also while the owner's account is switched off: a webhook
+   * is the repository's.
+   */
+  viewer: AccountDocument
+  wire: Static<typeof PlainRepositoryWire>
+  sender: Static<typeof UserWire>
+  /** `https://git.example.org/owner/name` */
+  page: string
+}
+
+/** Who did it; the owner of the repository where the server itself did. */
+async function senderOf(services: Services, { metadata }: Envelope, owner: AccountDocument) {
+  const { actor } = metadata
+  const account = actor === null ? owner : await services.views.accounts.get(`${actor.id}`)
+  return userWire(account ?? owner, services.publicUrl())
+}
+
+/** Undefined when the repository is gone. */
+export async function sceneOf(
+  services: Services,
+  event: Envelope,
+  repoId: number,
+): Promise<Scene | undefined> {
+  const repository = await services.views.repositories.get(`${repoId}`)
+  return repository && sceneIn(services, event, repository)
+}
+
+export async function sceneIn(
+  services: Services,
+  event: Envelope,
+  repository: RepositoryDocument,
+): Promise<Scene> {
+  const owner = await ownerOf(services, repository)
+  const viewer = { ...owner, active: true, prohibitLogin: false }
+  const [wire] = await repositoryWires(services, [repository], viewer)
+  if (wire === undefined) throw new Error(`repository ${repository.id} has no wire form`)
+  const sender = await senderOf(services, event, owner)
+  return { repository, viewer, wire, sender, page: wire.html_url }
+}

@@ -1,0 +1,170 @@
+/** The payloads about refs and commits: `push`, `create`, `delete` and `status`. */
+import type { CommitStatus, CommitSummary, Envelope, RefUpdate } from '../../events/domain-events.ts'
+import { commitChanges, commitRange } from '../../git/commit-range.ts'
+import { type CommitFacts, commitFacts } from '../../git/commits.ts'
+import { GitFailed } from '../../git/errors.ts'
+import { ZERO_ID } from '../../git/names.ts'
+import { commitOfTagOrId } from '../../git/revision.ts'
+import { branchId } from '../../projections/branches.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { wholeSeconds } from '../../times.ts'
+import { usersByEmail } from '../../wire/users.ts'
+import { type Scene, sceneOf } from './people.ts'
+
+const HEADS = 'refs/heads/'
+const TAGS = 'refs/tags/'
+
+/** Of a push, the newest commits are in the payload. `total_commits` counts all. */
+const MAX_COMMITS = 20
+/** Of a commit, so many files are named. */
+const MAX_FILES = 300
+
+export const branchOf = (ref: string) => (ref.startsWith(HEADS) ? ref.slice(HEADS.length) : undefined)
+export const tagOf = (ref: string) => (ref.startsWith(TAGS) ? ref.slice(TAGS.length) : undefined)
+
+/** Commits as Gitea's `PayloadCommit`, in the given order. */
+async function commitWires(services: Services, { repository, page }: Scene, commits: readonly CommitFacts[]) {
+  const emails = commits.flatMap(({ author, committer }) => [author.email, committer.email])
+  const [people, changes] = await Promise.all([
+    usersByEmail(services, emails),
+    commitChanges(gitDirOf(services, repository.id), commits, MAX_FILES, { queue: 'query' }),
+  ])
+  const person = ({ name, email }: CommitFacts['author']) => {
+    return { name, email, username: people.get(email)?.login ?? '' }
+  }
+  return commits.map(({ sha, message, author, committer }) => {
+    const files = changes.get(sha)?.files ?? []
+    const named = (wanted: string) => files.filter(({ status }) => status === wanted).map(({ name }) => name)
+    return {
+      id: sha,
+      message,
+      url: `${page}/commit/${sha}`,
+      author: person(author),
+      committer: person(committer),
+      verification: null,
+      timestamp: author.date,
+      added: named('added'),
+      removed: named('removed'),
+      modified: named('modified'),
+    }
+  })
+}
+
+type CommitWires = Awaited<ReturnType<typeof commitWires>>
+
+/** The commits that git still has, in the order of the ids. */
+async function factsOf(dir: string, shas: readonly string[]): Promise<CommitFacts[]> {
+  const found = await commitFacts(dir, shas, { queue: 'query' })
+  return shas.map((sha) => found.get(sha)).filter((facts) => facts !== undefined)
+}
+
+/** The newest commits that a branch got, and how many it got. A new branch got what the default branch has not. */
+async function pushedCommits(services: Services, scene: Scene, branch: string, { from, to }: RefUpdate) {
+  const { repository } = scene
+  const dir = gitDirOf(services, repository.id)
+  const main = await services.views.branches.get(branchId(repository.id, repository.defaultBranch))
+  const isMain = branch === repository.defaultBranch
+  const base = from ?? (isMain ? undefined : main?.commit.sha)
+  if (to === null) return { commits: [], total: 0 }
+  if (base === undefined) return { commits: await factsOf(dir, [to]), total: 1 }
+  try {
+    const range = await commitRange(dir, base, to, { queue: 'query' })
+    return { commits: await factsOf(dir, range.page(0, MAX_COMMITS)), total: range.total }
+  } catch (error) {
+    if (!(error instanceof GitFailed)) throw error
+    // What was there before is gone: the branch was moved by force, and git has removed what no ref has.
+    return { commits: await factsOf(dir, [to]), total: 1 }
+  }
+}
+
+function pushOf(
+  scene: Scene,
+  { ref, from, to }: RefUpdate,
+  { commits, total, head }: { commits: CommitWires; total: number; head: CommitWires[number] | null },
+) {
+  const [before, after] = [from ?? ZERO_ID, to ?? ZERO_ID]
+  const [first, last] = [from ?? commits.at(-1)?.id, to]
+  const isRange = first !== undefined && last !== null && first !== last
+  return {
+    ref,
+    before,
+    after,
+    compare_url: isRange ? `${scene.page}/compare/${first}...${last}` : '',
+    commits,
+    total_commits: total,
+    head_commit: head,
+    repository: scene.wire,
+    pusher: scene.sender,
+    sender: scene.sender,
+  }
+}
+
+/** A push to a branch or a tag. */
+export async function pushPayload(services: Services, event: Envelope, repoId: number, update: RefUpdate) {
+  const scene = await sceneOf(services, event, repoId)
+  if (scene === undefined) return undefined
+  const branch = branchOf(update.ref)
+  if (branch !== undefined) {
+    const { commits, total } = await pushedCommits(services, scene, branch, update)
+    const wires = await commitWires(services, scene, commits)
+    return pushOf(scene, update, { commits: wires, total, head: wires[0] ?? null })
+  }
+  const dir = gitDirOf(services, repoId)
+  const sha = update.to === null ? undefined : await commitOfTagOrId(dir, tagOf(update.ref) ?? '')
+  const [head = null] = await commitWires(services, scene, sha === undefined ? [] : await factsOf(dir, [sha]))
+  return pushOf(scene, update, { commits: [], total: 0, head })
+}
+
+/** A push of a commit that is there already: somebody tests the webhook. */
+export async function testPayload(
+  services: Services,
+  event: Envelope,
+  { repoId, branch, sha }: { repoId: number; branch: string; sha: CommitSummary['sha'] },
+) {
+  const scene = await sceneOf(services, event, repoId)
+  if (scene === undefined) return undefined
+  const commits = await commitWires(services, scene, await factsOf(gitDirOf(services, repoId), [sha]))
+  const update = { ref: `${HEADS}${branch}`, from: sha, to: sha }
+  return pushOf(scene, update, { commits, total: commits.length, head: commits[0] ?? null })
+}
+
+const shortRef = (ref: string) => ({
+  ref: branchOf(ref) ?? tagOf(ref) ?? ref,
+  ref_type: branchOf(ref) === undefined ? 'tag' : 'branch',
+})
+
+export async function createPayload(
+  services: Services,
+  event: Envelope,
+  repoId: number,
+  { ref, to }: RefUpdate,
+) {
+  const scene = await sceneOf(services, event, repoId)
+  return scene && { sha: to, ...shortRef(ref), repository: scene.wire, sender: scene.sender }
+}
+
+export async function deletePayload(services: Services, event: Envelope, repoId: number, { ref }: RefUpdate) {
+  const scene = await sceneOf(services, event, repoId)
+  return scene && { ...shortRef(ref), pusher_type: 'user', repository: scene.wire, sender: scene.sender }
+}
+
+export async function statusPayload(services: Services, event: Envelope, status: CommitStatus) {
+  const scene = await sceneOf(services, event, status.repoId)
+  if (scene === undefined) return undefined
+  const dir = gitDirOf(services, status.repoId)
+  const [commit = null] = await commitWires(services, scene, await factsOf(dir, [status.sha]))
+  const at = wholeSeconds(event.metadata.at)
+  return {
+    commit,
+    context: status.context,
+    created_at: at,
+    description: status.description,
+    id: status.id,
+    repository: scene.wire,
+    sender: scene.sender,
+    sha: status.sha,
+    state: status.state,
+    target_url: status.targetUrl,
+    updated_at: at,
+  }
+}

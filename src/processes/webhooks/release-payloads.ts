@@ -1,0 +1,24 @@
+/** The payload about releases, as they were right after the event. */
+import type { Envelope } from '../../events/domain-events.ts'
+import { releaseFold } from '../../projections/releases.ts'
+import { replayStream } from '../../queries/replay/replay-stream.ts'
+import type { Services } from '../../services.ts'
+import { releaseWire } from '../../wire/releases.ts'
+import { sceneOf } from './people.ts'
+
+/** A deleted release is shown as it was before. */
+export async function releasePayload(
+  services: Services,
+  event: Envelope,
+  { releaseId, repoId }: { releaseId: number; repoId: number },
+  action: 'published' | 'updated' | 'deleted',
+) {
+  const scene = await sceneOf(services, event, repoId)
+  if (scene === undefined) return undefined
+  const { stream, revision } = event
+  const until = { revision: action === 'deleted' ? revision - 1 : revision }
+  const { document } = await replayStream(services.events, stream, releaseFold, `${releaseId}`, until)
+  if (document === undefined) return undefined
+  const release = await releaseWire(services, scene.repository, document)
+  return { action, release, repository: scene.wire, sender: scene.sender }
+}

@@ -1,0 +1,41 @@
+/** The payloads about repositories themselves: `fork` and `repository`. */
+import type { Envelope } from '../../events/domain-events.ts'
+import { repositoryStream } from '../../events/streams.ts'
+import { repositoryFold } from '../../projections/repositories.ts'
+import { replayStream } from '../../queries/replay/replay-stream.ts'
+import type { Services } from '../../services.ts'
+import { ownerOf } from '../../wire/repositories.ts'
+import { userWire } from '../../wire/users.ts'
+import { type Scene, sceneIn, sceneOf } from './people.ts'
+
+/** As in Gitea, `forkee` is the repository that was forked, and `repository` the fork. */
+export async function forkPayload(services: Services, event: Envelope, parentId: number, forkId: number) {
+  const [parent, fork] = await Promise.all([
+    sceneOf(services, event, parentId),
+    sceneOf(services, event, forkId),
+  ])
+  return parent && fork && { forkee: parent.wire, repository: fork.wire, sender: fork.sender }
+}
+
+async function payloadOf(
+  services: Services,
+  { repository, wire, sender }: Scene,
+  action: 'created' | 'deleted',
+) {
+  const organization = userWire(await ownerOf(services, repository), services.publicUrl())
+  return { action, repository: wire, organization, sender }
+}
+
+export async function createdPayload(services: Services, event: Envelope, repoId: number) {
+  const scene = await sceneOf(services, event, repoId)
+  return scene && payloadOf(services, scene, 'created')
+}
+
+/** The repository is gone: it is shown as it was before. */
+export async function deletedPayload(services: Services, event: Envelope, repoId: number) {
+  const { revision } = event
+  const before = { revision: revision - 1 }
+  const stream = repositoryStream(repoId)
+  const { document } = await replayStream(services.events, stream, repositoryFold, `${repoId}`, before)
+  return document && payloadOf(services, await sceneIn(services, event, document), 'deleted')
+}

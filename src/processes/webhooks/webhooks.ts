@@ -1,0 +1,171 @@
+/**
+ * Webhooks: a process that notes which webhooks are to be told of an event, and a worker that tells them. The notes are
+ * in the store, so a crash loses none. One node of several runs the process, and its worker does the work. Each webhook
+ * is told in the order of the log, one delivery after the other; a slow one holds no other.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { v5 as uuidV5 } from 'uuid'
+import { webhooks } from '../../commands/aggregates.ts'
+import { eachOne } from '../../commands/each-one.ts'
+import type { CommandContext } from '../../commands/execute.ts'
+import { decideDeleteWebhook } from '../../commands/webhooks/webhook.ts'
+import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
+import { StoreUnavailable } from '../../events/event-store.ts'
+import type { WebhookScope } from '../../events/webhook-events.ts'
+import { createOutside } from '../../http/outside-request.ts'
+import { NO_HOSTS } from '../../outside-addresses.ts'
+import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
+import { type WebhookDocument, webhookScopeKey } from '../../projections/webhooks.ts'
+import { globMatches } from '../../rights/glob.ts'
+import { forgetWebhookConfig } from '../../rights/webhook-configs.ts'
+import type { Services } from '../../services.ts'
+import { type ProcessManager, processManager } from '../process-manager.ts'
+import { type Notice, notices } from './notices.ts'
+import { GIVEN_UP_AFTER_MS } from './retries.ts'
+import { createWorker } from './worker.ts'
+
+/** The namespace of the ids of deliveries. */
+const DELIVERIES = '8c0f4c3e-52a5-4d0e-9d5c-1c1c9b1f7f52'
+
+/** While a store is away. */
+const RETRY_MS = 1000
+
+export interface Webhooks {
+  manager: ProcessManager
+  /** Begins to deliver. To be called when the recovery is done. `isHeld`: whether this node runs the process. */
+  start(isHeld: () => boolean): void
+  /** Resolves when the worker has ended, after the signal was aborted. */
+  stopped(): Promise<void>
+}
+
+export function createWebhooks(services: Services, signal: AbortSignal): Webhooks {
+  const { views, secrets, config } = services
+  const outside = createOutside(config.webhookAllowedHosts ?? NO_HOSTS)
+  const worker = createWorker(services, outside, signal)
+
+  const hooksOf = async (scope: WebhookScope) =>
+    views.webhooks.getMany([...(await views.webhooks.ids({ scopeKey: webhookScopeKey(scope) }))])
+
+  /** The webhooks of a repository, of its owner and of the site, and the owner, whose share of the work they take. */
+  async function hooksAround({ repoId, ...notice }: Notice) {
+    const ownerId = notice.ownerId ?? (await views.repositories.get(`${repoId}`))?.ownerId
+    if (ownerId === undefined) return { ownerId: 0, hooks: [] }
+    const scopes: WebhookScope[] = [
+      { kind: 'repository', repoId },
+      { kind: 'owner', ownerId },
+      { kind: 'site' },
+    ]
+    return { ownerId, hooks: (await Promise.all(scopes.map(hooksOf))).flat() }
+  }
+
+  /** Notes what is to be sent of an event. */
+  async function note(event: Recorded<DomainEvent>): Promise<void> {
+    const at = Date.parse(event.metadata.at)
+    // After the store was lost, all events come again: what is old was sent, or given up.
+    if (Date.now() - at > GIVEN_UP_AFTER_MS || (await views.webhooks.count({})) === 0) return
+    const wanted: WebhookDelivery[] = []
+    // A push of many refs is about one repository.
+    const around = new Map<number, ReturnType<typeof hooksAround>>()
+    for (const [part, notice] of notices.of(event).entries()) {
+      const found = around.get(notice.repoId) ?? hooksAround(notice)
+      around.set(notice.repoId, found)
+      const { ownerId, hooks } = await found
+      for (const hook of hooks) {
+        if (event.position > hook.madeAt && wants(hook, notice))
+          wanted.push(newDelivery(event, part, notice, hook, ownerId))
+      }
+    }
+    if (wanted.length > 0) await worker.add(wanted)
+  }
+
+  /** Does it when the stores answer again. */
+  async function whenStored(work: () => Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        return await work()
+      } catch (error) {
+        if (!(error instanceof StoreUnavailable)) throw error
+        await delay(RETRY_MS, undefined, { signal })
+      }
+    }
+  }
+
+  async function deleteHooks(context: CommandContext, scope: WebhookScope): Promise<void> {
+    await eachOne(await hooksOf(scope), ({ id }) => deleteHook(context, scope, id))
+  }
+
+  async function deleteHook(context: CommandContext, scope: WebhookScope, id: number): Promise<void> {
+    const own = { ...context, actor: null }
+    await webhooks.change(services, own, id, 'delete webhook', (state) =>
+      state.status === 'active' ? decideDeleteWebhook(state, scope) : [],
+    )
+  }
+
+  const cleaning = processManager('webhooks', {
+    RepositoryDeleted: (context, { data }) =>
+      deleteHooks(context, { kind: 'repository', repoId: data.repoId }),
+    UserDeleted: (context, { data }) => deleteHooks(context, { kind: 'owner', ownerId: data.user.id }),
+    /** It was made while its repository or its user was deleted. */
+    async WebhookCreated(context, { data: { id, scope } }) {
+      const isGone =
+        (scope.kind === 'repository' && (await views.repositories.get(`${scope.repoId}`)) === undefined) ||
+        (scope.kind === 'owner' && (await views.accounts.get(`${scope.ownerId}`))?.deleted === true)
+      if (isGone) await deleteHook(context, scope, id)
+    },
+    async WebhookEdited(_, { data }) {
+      if (data.replacedConfigId !== undefined) await forgetWebhookConfig(secrets, data.replacedConfigId)
+    },
+    async WebhookDeleted(_, { data }) {
+      await worker.forget(data.id)
+      await forgetWebhookConfig(secrets, data.configId)
+    },
+  })
+
+  return {
+    manager: {
+      name: 'webhooks',
+      handles: (event) => notices.handles(event) || cleaning.handles(event),
+      async react(event, context) {
+        // The process goes on after some failures. What webhooks are to be told must not be lost with them.
+        await whenStored(() => note(event))
+        await cleaning.react(event, context)
+      },
+    },
+    start: worker.start,
+    stopped: worker.stopped,
+  }
+}
+
+/** Whether a webhook is to be told. */
+function wants(hook: WebhookDocument, { hookId, event, branch }: Notice): boolean {
+  if (hookId !== undefined) return hook.id === hookId
+  const { active, events, branchFilter } = hook
+  const isLetPass = branch === undefined || branchFilter === '' || globMatches(branchFilter, branch)
+  return active && events.includes(event) && isLetPass
+}
+
+function newDelivery(
+  { id: eventId, position, metadata }: Recorded<DomainEvent>,
+  part: number,
+  { event }: Notice,
+  { id: hookId }: WebhookDocument,
+  ownerId: number,
+): WebhookDelivery {
+  return {
+    id: uuidV5(`${eventId} ${part} ${hookId}`, DELIVERIES),
+    hookId,
+    ownerId,
+    eventId,
+    position,
+    part,
+    event,
+    at: Date.parse(metadata.at),
+    state: 'waiting',
+    attempts: 0,
+    notBefore: 0,
+    triedAt: null,
+    durationMs: 0,
+    statusCode: 0,
+    problem: '',
+  }
+}

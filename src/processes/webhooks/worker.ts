@@ -1,0 +1,199 @@
+/**
+ * Sends what webhooks have to send. In memory is only which webhooks have something and when each is next; what it is, is
+ * in the store.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Outside } from '../../http/outside-request.ts'
+import { limitReached } from '../../limits.ts'
+import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
+import type { Services } from '../../services.ts'
+import { attempt, type Outcome } from './attempt.ts'
+import { waitAfter } from './retries.ts'
+
+/** The most deliveries at the same time, and the most of them for one account. */
+const AT_ONCE = 16
+const AT_ONCE_OF_OWNER = 4
+/** The most that wait for one webhook. */
+export const MAX_WAITING = 10_000
+/** How often a node that does not run the process looks whether it does. */
+const LOOK_MS = 500
+/** After a failure of our own (a store, git) it is tried again after this time. */
+const AFTER_FAILURE_MS = 2000
+
+/** A webhook that has something to send. */
+interface Head {
+  ownerId: number
+  notBefore: number
+}
+
+export function createWorker(services: Services, outside: Outside, signal: AbortSignal) {
+  const { webhookDeliveries: deliveries, projector, log } = services
+  const heads = new Map<number, Head>()
+  const busy = new Map<number, Promise<void>>()
+  const ofOwner = new Map<number, number>()
+  /** How many wait for a webhook; unknown until one is added. */
+  const waiting = new Map<number, number>()
+  /** Webhooks that were deleted while they sent something. */
+  const gone = new Set<number>()
+  let working: Promise<void> = Promise.resolve()
+  let wake: () => void = () => {}
+
+  /** Notes what is to be sent. Of a webhook that has too much waiting, it is recorded as failed. */
+  async function add(wanted: readonly WebhookDelivery[]): Promise<void> {
+    const noted: WebhookDelivery[] = []
+    for (const delivery of wanted) {
+      const { hookId } = delivery
+      const count = waiting.get(hookId) ?? (await deliveries.waiting(hookId))
+      const isFull = count >= MAX_WAITING
+      if (isFull) limitReached('webhook_deliveries')
+      waiting.set(hookId, isFull ? count : count + 1)
+      const problem = 'too many deliveries wait for this webhook'
+      noted.push(isFull ? { ...delivery, state: 'failed', problem } : delivery)
+    }
+    for (const { hookId, ownerId, state } of await deliveries.add(noted)) {
+      if (state === 'waiting' && !heads.has(hookId)) heads.set(hookId, { ownerId, notBefore: 0 })
+    }
+    wake()
+  }
+
+  /** Records what came of an attempt. Resolves to when the webhook is next. */
+  async function record(delivery: WebhookDelivery, begun: number, outcome: Outcome): Promise<number> {
+    const now = Date.now()
+    const { result, statusCode, problem } = outcome
+    const tried: WebhookDelivery = {
+      ...delivery,
+      attempts: delivery.attempts + 1,
+      triedAt: now,
+      durationMs: now - begun,
+      statusCode,
+      problem,
+    }
+    if (result === 'again') {
+      const notBefore = now + waitAfter(tried.attempts, Math.random())
+      await deliveries.put({ ...tried, notBefore })
+      return notBefore
+    }
+    await deliveries.put({ ...tried, state: result })
+    const count = waiting.get(delivery.hookId)
+    if (count !== undefined) waiting.set(delivery.hookId, count - 1)
+    await deliveries.prune(delivery.hookId)
+    return 0
+  }
+
+  /** Sends the next delivery of a webhook, if its time has come. */
+  async function sendNext(hookId: number): Promise<void> {
+    // Before the look: what is added from now on makes a new head.
+    heads.delete(hookId)
+    const delivery = await deliveries.next(hookId)
+    if (delivery === undefined) return void waiting.delete(hookId)
+    const { ownerId } = delivery
+    let { notBefore } = delivery
+    if (notBefore <= Date.now()) {
+      // Documents must not be older than the event: another node may have noted it.
+      if (!(await projector.waitFor(delivery.position, AFTER_FAILURE_MS))) notBefore = Date.now()
+      else {
+        const begun = Date.now()
+        const outcome = await attempt(services, outside, delivery, signal)
+        if (outcome === undefined || gone.has(hookId)) return await deliveries.removeAll(hookId)
+        notBefore = await record(delivery, begun, outcome)
+      }
+    }
+    heads.set(hookId, { ownerId, notBefore })
+  }
+
+  function begin(hookId: number, { ownerId }: Head): void {
+    ofOwner.set(ownerId, (ofOwner.get(ownerId) ?? 0) + 1)
+    const one = sendNext(hookId)
+      .catch((error: unknown) => {
+        if (signal.aborted) return
+        log.warn({ err: error, hookId }, 'a delivery of a webhook failed; it will be tried again')
+        heads.set(hookId, { ownerId, notBefore: Date.now() + AFTER_FAILURE_MS })
+      })
+      .finally(() => {
+        busy.delete(hookId)
+        gone.delete(hookId)
+        const left = (ofOwner.get(ownerId) ?? 1) - 1
+        if (left === 0) ofOwner.delete(ownerId)
+        else ofOwner.set(ownerId, left)
+        wake()
+      })
+    busy.set(hookId, one)
+  }
+
+  /** Begins what may begin. Resolves to when the next one may, in milliseconds since 1970. */
+  function beginAll(): number {
+    const now = Date.now()
+    let next = Number.POSITIVE_INFINITY
+    const ready = [...heads].filter(([hookId]) => !busy.has(hookId))
+    for (const [hookId, head] of ready.sort(([, one], [, other]) => one.notBefore - other.notBefore)) {
+      if (head.notBefore > now) {
+        next = Math.min(next, head.notBefore)
+        break
+      }
+      if (busy.size >= AT_ONCE) break
+      if ((ofOwner.get(head.ownerId) ?? 0) < AT_ONCE_OF_OWNER) begin(hookId, head)
+    }
+    return next
+  }
+
+  /** Waits until something is to be done, at most this long. */
+  function pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(end, Math.max(0, Math.min(ms, LOOK_MS)))
+      timer.unref()
+      function end(): void {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', end)
+        wake = () => {}
+        resolve()
+      }
+      wake = end
+      signal.addEventListener('abort', end, { once: true })
+      if (signal.aborted) end()
+    })
+  }
+
+  async function load(): Promise<void> {
+    for (const { hookId, ownerId, notBefore } of await deliveries.heads()) {
+      if (!heads.has(hookId)) heads.set(hookId, { ownerId, notBefore })
+    }
+  }
+
+  async function work(isHeld: () => boolean): Promise<void> {
+    let isLoaded = false
+    while (!signal.aborted) {
+      try {
+        if (!isHeld()) {
+          isLoaded = false
+          heads.clear()
+          waiting.clear()
+          await pause(LOOK_MS)
+          continue
+        }
+        if (!isLoaded) await load()
+        isLoaded = true
+        await pause(beginAll() - Date.now())
+      } catch (error) {
+        if (signal.aborted) break
+        log.warn({ err: error }, 'the deliveries of webhooks could not be read; it will be tried again')
+        await delay(AFTER_FAILURE_MS, undefined, { signal }).catch(() => {})
+      }
+    }
+    await Promise.all(busy.values())
+  }
+
+  return {
+    add,
+    /** Forgets a webhook that was deleted. What is being sent to it ends by itself. */
+    async forget(hookId: number): Promise<void> {
+      heads.delete(hookId)
+      waiting.delete(hookId)
+      if (busy.has(hookId)) gone.add(hookId)
+      await deliveries.removeAll(hookId)
+    },
+    start(isHeld: () => boolean): void {
+      working = work(isHeld)
+    },
+    stopped: () => working,
+  }
+}

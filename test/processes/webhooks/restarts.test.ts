@@ -1,0 +1,72 @@
+/** What webhooks have to send survives a killed server, and is sent by one of several nodes. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { startServerProcess } from '../../server-process.ts'
+import { sharedStores } from '../../shared-stores.ts'
+import { ADMIN_PASSWORD, startTestServer } from '../../start-server.ts'
+import { startReceiver } from './receiver.ts'
+
+const admin = `Basic ${Buffer.from(`admin:${ADMIN_PASSWORD}`).toString('base64')}`
+
+async function send(url: string, path: string, body: object): Promise<void> {
+  const headers = { authorization: admin, 'content-type': 'application/json' }
+  const answer = await fetch(`${url}/api/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
+}
+
+const hook = (url: string) => ({
+  type: 'gitea',
+  config: { url, content_type: 'json', secret: 'key' },
+  events: ['issues'],
+  active: true,
+})
+
+t.test('after kill -9 all that was not delivered is delivered, in order, with the same ids', async (t) => {
+  const receiver = await startReceiver(t)
+  const dataDir = await mkdtemp(join(tmpdir(), 'mergelog-webhooks-'))
+  t.teardown(() => rm(dataDir, { recursive: true, force: true, maxRetries: 3 }))
+  const first = await startServerProcess(t, dataDir, { WEBHOOK_ALLOWED_HOSTS: 'loopback' })
+  await send(first.url, '/user/repos', { name: 'app' })
+  await send(first.url, '/repos/admin/app/hooks', hook(receiver.url('/hook')))
+  // The receiver takes the first, and dies with an answer that never comes at the second.
+  receiver.answer('/hook', (response, { json }) => {
+    if (json.number === 1) response.writeHead(200).end()
+  })
+  for (const title of ['one', 'two', 'three']) await send(first.url, '/repos/admin/app/issues', { title })
+  const before = await receiver.count('/hook', 2)
+  t.same(
+    before.map(({ json }) => json.number),
+    [1, 2],
+  )
+  first.child.kill('SIGKILL')
+  await new Promise((ended) => first.child.once('exit', ended))
+  receiver.answer('/hook', (response) => response.writeHead(200).end())
+  await startServerProcess(t, dataDir, { WEBHOOK_ALLOWED_HOSTS: 'loopback' })
+  const got = await receiver.count('/hook', 4)
+  t.same(
+    got.map(({ json }) => json.number),
+    [1, 2, 2, 3],
+  )
+  t.equal(got[2]?.headers['x-gitea-delivery'], got[1]?.headers['x-gitea-delivery'])
+})
+
+t.test('of two nodes one delivers; when it leaves, the other one does', async (t) => {
+  const receiver = await startReceiver(t)
+  const stores = await sharedStores(t)
+  const environment = { ...stores, WEBHOOK_ALLOWED_HOSTS: 'loopback' }
+  const one = await startTestServer(t, { ...environment, NODE_NAME: 'one' })
+  const two = await startTestServer(t, { ...environment, NODE_NAME: 'two' })
+  await send(two.url, '/user/repos', { name: 'app' })
+  await send(two.url, '/repos/admin/app/hooks', hook(receiver.url('/nodes')))
+  for (const title of ['one', 'two', 'three']) await send(two.url, '/repos/admin/app/issues', { title })
+  await receiver.count('/nodes', 3)
+  await one.stop()
+  for (const title of ['four', 'five']) await send(two.url, '/repos/admin/app/issues', { title })
+  const got = await receiver.count('/nodes', 5)
+  t.same(
+    got.map(({ json }) => json.number),
+    [1, 2, 3, 4, 5],
+  )
+})
