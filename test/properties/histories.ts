@@ -55,11 +55,11 @@ export const histories = historyOf(
   fc.oneof(
     { weight: 40, arbitrary: fc.oneof(...pullCommands) },
     { weight: 60, arbitrary: fc.oneof(...discussionCommands) },
-    { weight: 30, arbitrary: fc.oneof(...reviewCommands) },
+    { weight: 10, arbitrary: fc.oneof(...reviewCommands) },
     { weight: 40, arbitrary: fc.oneof(...repositoryCommands) },
     { weight: 40, arbitrary: fc.oneof(...accountCommands) },
     { weight: 20, arbitrary: labelCommand },
-    { weight: 20, arbitrary: fc.oneof(...releaseCommands) },
+    { weight: 40, arbitrary: fc.oneof(...releaseCommands) },
     { weight: 30, arbitrary: milestoneCommand },
     { weight: 30, arbitrary: fc.oneof(...chainCommands) },
     { weight: 20, arbitrary: fc.oneof(...socialCommands) },
