@@ -8,6 +8,7 @@ import Fastify, { type FastifyInstance, LogController } from 'fastify'
 import { addressesIn } from './address-ranges.ts'
 import { maintenanceRoutes } from './commands/administration/maintenance.ts'
 import { rebuildRoutes } from './commands/administration/rebuild.ts'
+import { issueFileRoutes } from './commands/attachments/issue-routes.ts'
 import { attachmentRoutes } from './commands/attachments/routes.ts'
 import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
 import { createBranchRoutes } from './commands/branches/create.ts'
@@ -20,6 +21,7 @@ import { gitHttpRoutes } from './commands/git/git-http.ts'
 import { dependencyRoutes } from './commands/issues/dependencies.ts'
 import { editIssueRoutes } from './commands/issues/edit.ts'
 import { issueLabelRoutes } from './commands/issues/labels.ts'
+import { lockRoutes } from './commands/issues/lock-routes.ts'
 import { openIssueRoutes } from './commands/issues/open.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
 import { milestoneRoutes } from './commands/milestones/routes.ts'
@@ -38,6 +40,7 @@ import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
+import { pinRoutes } from './commands/repositories/pin-routes.ts'
 import { topicRoutes } from './commands/repositories/topic-routes.ts'
 import { reviewRequestRoutes } from './commands/reviews/requests.ts'
 import { reviewRoutes } from './commands/reviews/routes.ts'
@@ -77,19 +80,25 @@ import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
 import { collaboratorQueryRoutes } from './queries/collaborators.ts'
 import { commentQueryRoutes } from './queries/comments.ts'
+import { commitQueryRoutes } from './queries/commits.ts'
+import { compareRoutes } from './queries/compare.ts'
 import { contentsQueryRoutes } from './queries/contents.ts'
+import { chosenContentsRoutes } from './queries/contents-chosen.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
 import { fileDownloadRoutes, rawPageRoutes } from './queries/file-downloads.ts'
 import { followQueryRoutes } from './queries/follows.ts'
+import { gitObjectRoutes } from './queries/git-objects.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
+import { issueFileQueryRoutes } from './queries/issue-files.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
 import { issueQueryRoutes } from './queries/issues.ts'
 import { labelQueryRoutes } from './queries/labels.ts'
 import { milestoneQueryRoutes } from './queries/milestones.ts'
 import { nodeRoutes } from './queries/nodes.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
+import { pinQueryRoutes } from './queries/pins.ts'
 import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
 import { reactionQueryRoutes } from './queries/reactions.ts'
@@ -164,6 +173,9 @@ const API_ROUTES = [
   branchProtectionQueryRoutes,
   postStatusRoutes,
   statusQueryRoutes,
+  commitQueryRoutes,
+  compareRoutes,
+  gitObjectRoutes,
 
   // Releases
   releaseRoutes,
@@ -172,6 +184,7 @@ const API_ROUTES = [
   // Files
   contentsRoutes,
   contentsQueryRoutes,
+  chosenContentsRoutes,
   fileDownloadRoutes,
   archiveRoutes,
 
@@ -199,6 +212,11 @@ const API_ROUTES = [
   commentQueryRoutes,
   attachmentRoutes,
   attachmentQueryRoutes,
+  issueFileRoutes,
+  issueFileQueryRoutes,
+  lockRoutes,
+  pinRoutes,
+  pinQueryRoutes,
   eraseRoutes,
   timelineRoutes,
   reactionRoutes,

@@ -5,7 +5,9 @@
  * meaning. A new shape of the data gets a new schema number and an upcaster, both in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
+import type { IssueFileEvent, LockEvent } from './issue-file-events.ts'
 import type { ListingEvent } from './listing-events.ts'
+import type { PinEvent } from './pin-events.ts'
 import type { RefCause, TagTime } from './ref-causes.ts'
 import type { ReleaseEvent } from './release-events.ts'
 import type { ReviewEvent, ReviewRules } from './review-events.ts'
@@ -307,7 +309,8 @@ export interface IssueRef {
  * The events that issues and pull requests share: in `issue-<repoId>.<index>` and in `pull-<repoId>.<index>`. Each
  * event holds the complete new value, and the difference to the old one.
  */
-export type DiscussionEvent = Events<
+export type DiscussionEvent = FieldEvent | IssueFileEvent | LockEvent
+type FieldEvent = Events<
   {
     TitleChanged: { oldTitle: string; title: string }
     BodyChanged: { body: string }
@@ -498,6 +501,7 @@ export type DomainEvent =
   | PullRequestEvent
   | IssueEvent
   | CommentEvent
+  | PinEvent
   | ReleaseEvent
   | SocialEvent
   | UpgradeEvent

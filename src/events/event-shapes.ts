@@ -26,6 +26,7 @@ import {
   type Visibility,
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
+import { issueFileShapes } from './issue-file-shapes.ts'
 import { listingShapes } from './listing-shapes.ts'
 import { REF_CAUSES, type TagTime } from './ref-causes.ts'
 import { releaseShapes } from './release-shapes.ts'
@@ -308,6 +309,8 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     errorCount: optional(whole),
   },
   ...reviewShapes,
+  PinsChanged: { repoId: whole, isPull: flag, from: list(whole), to: list(whole) },
+  ...issueFileShapes,
   ...releaseShapes,
   ...socialFields,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },

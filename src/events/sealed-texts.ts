@@ -35,6 +35,8 @@ const TEXTS = {
   CommentEdited: BODY,
   AttachmentAdded: ['attachment.name'],
   AttachmentRenamed: ['name'],
+  IssueFileAdded: ['attachment.name'],
+  IssueFileRenamed: ['name'],
   MergeScheduled: ['title', 'message'],
   MergeStarted: ['message'],
   ReviewDrafted: BODY,

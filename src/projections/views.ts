@@ -7,10 +7,12 @@ import { commitChecksFold, commitChecksId, commitStatusFold } from './commit-sta
 import { erasureFold, erasureId } from './erasures.ts'
 import { followFold, followId } from './follows.ts'
 import { historyFold } from './history.ts'
+import { issueFileFold } from './issue-files.ts'
 import { issueId } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
 import { issueFold } from './issues.ts'
 import { labelFold } from './labels.ts'
+import { mergedCommitFold, mergedCommitId } from './merged-commits.ts'
 import { milestoneFold } from './milestones.ts'
 import { moduleVersionsFold } from './module-versions.ts'
 import { pullFold, pullId } from './pulls.ts'
@@ -47,6 +49,7 @@ const VIEWED = {
   branches: viewed(branchFold, ({ repoId, name }) => branchId(repoId, name)),
   tags: viewed(tagFold, ({ repoId, name }) => tagId(repoId, name)),
   pulls: viewed(pullFold, ({ repoId, index }) => pullId(repoId, index)),
+  mergedCommits: viewed(mergedCommitFold, ({ repoId, sha }) => mergedCommitId(repoId, sha)),
   issues: viewed(issueFold, byIssue),
   labels: viewed(labelFold, byId),
   milestones: viewed(milestoneFold, byId),
@@ -55,6 +58,7 @@ const VIEWED = {
   comments: viewed(commentFold, byId),
   reviews: viewed(reviewFold, byId),
   reviewComments: viewed(reviewCommentFold, byId),
+  issueFiles: viewed(issueFileFold, byIssue),
   releases: viewed(releaseFold, byId),
   topics: viewed(topicFold, ({ name }) => name),
   reactions: viewed(reactionFold, reactionId),

@@ -23,6 +23,9 @@ type RowDetail =
   | { type: 'add_dependency' | 'remove_dependency'; dependency: IssueRef }
   | { type: 'change_target_branch'; from: string; to: string }
   | { type: 'delete_branch'; branch: string }
+  /** `reason`: may be empty. */
+  | { type: 'lock'; reason: string }
+  | { type: 'unlock' }
   | { type: 'pull_push'; commit: string }
   | { type: 'merge_pull'; commit: string }
   | { type: 'pull_scheduled_merge' }
@@ -135,6 +138,10 @@ function detailsOf(event: DomainEvent): RowDetail[] {
       return [{ type: 'change_title', from: event.data.oldTitle, to: event.data.title }]
     case 'DeadlineChanged':
       return deadlineDetails(event.data)
+    case 'DiscussionLocked':
+      return [{ type: 'lock', reason: event.data.reason }]
+    case 'DiscussionUnlocked':
+      return [{ type: 'unlock' }]
     case 'DependencyAdded':
       return [{ type: 'add_dependency', dependency: event.data.dependency }]
     case 'DependencyRemoved':

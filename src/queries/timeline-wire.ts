@@ -59,7 +59,10 @@ function fieldsOf(row: TimelineRow, related: RelatedToRows): Partial<Static<type
     case 'close':
     case 'reopen':
     case 'pull_scheduled_merge':
+    case 'unlock':
       return {}
+    case 'lock':
+      return { body: row.reason }
     case 'label':
       return { body: row.added ? '1' : '', label: related.label(row.label) }
     case 'milestone':

@@ -178,6 +178,17 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
     kind: 'field',
     action: commentId === null ? 'erased all texts' : 'erased the texts of a comment',
   }),
+  IssueFileAdded: ({ attachment }) => ({
+    kind: 'talk',
+    action: `attached the file ${named(attachment.name)} to the description`,
+  }),
+  IssueFileRenamed: ({ name }) => ({ kind: 'talk', action: `renamed an attached file to ${named(name)}` }),
+  IssueFileDeleted: () => ({ kind: 'talk', action: 'deleted an attached file' }),
+  DiscussionLocked: ({ reason }) => ({
+    kind: 'field',
+    action: `locked the conversation${reason === '' ? '' : `: ${named(reason)}`}`,
+  }),
+  DiscussionUnlocked: () => ({ kind: 'field', action: 'unlocked the conversation' }),
   ErasureFinished: ({ texts, files }) => ({
     kind: 'check',
     action: `destroyed the keys of ${counted(texts, 'text')}${files === 0 ? '' : ` and removed ${counted(files, 'file')}`}`,

@@ -359,6 +359,9 @@ export const ROWS: Readonly<Record<string, Row>> = {
   // Files
   [`GET ${REPO}/contents`]: row('read 200'),
   [`GET ${REPO}/contents/*`]: row('read 200', () => ({ path: { '*': '' } })),
+  [`GET ${REPO}/contents-ext/*`]: row('read 200', () => ({ path: { '*': '.' } })),
+  [`GET ${REPO}/file-contents`]: row('read 200', () => ({ query: { body: '{"files":["README.md"]}' } })),
+  [`POST ${REPO}/file-contents`]: row('read 200', () => ({ body: { files: ['README.md', 'absent'] } })),
   ...same(
     [`GET ${REPO}/raw/*`, `GET ${REPO}/media/*`],
     row('read 200', () => ({ path: { '*': 'README.md' } })),
@@ -393,6 +396,16 @@ export const ROWS: Readonly<Record<string, Row>> = {
     )
     return { path: { '*': path }, body: { sha: content.sha } }
   }),
+  [`GET ${REPO}/commits`]: row('read 200'),
+  [`GET ${REPO}/git/commits/:sha`]: row('read 200', ({ head }) => ({ path: { sha: head } })),
+  [`GET ${REPO}/compare/*`]: row('read 200', () => ({ path: { '*': 'main...topic' } })),
+  [`GET ${REPO}/git/trees/:sha`]: row('read 200', () => ({ path: { sha: 'topic' } })),
+  [`GET ${REPO}/git/blobs/:sha`]: row('read 200', ({ blob }) => ({ path: { sha: blob } })),
+  [`GET ${REPO}/git/refs`]: row('read 200'),
+  [`GET ${REPO}/git/refs/*`]: row('read 200', () => ({ path: { '*': 'heads/' } })),
+  [`GET ${REPO}/git/tags/:sha`]: row('read 200', ({ tagObject }) => ({ path: { sha: tagObject } })),
+  // It has none.
+  [`GET ${REPO}/git/notes/:sha`]: row('read 404', ({ head }) => ({ path: { sha: head } })),
 
   // Pull requests
   ...same(
@@ -580,6 +593,50 @@ export const ROWS: Readonly<Record<string, Row>> = {
       path: { id: comment, attachment_id: (await make.attachment()).id },
     }),
   ),
+  [`GET ${REPO}/issues/:index/assets`]: row('read 200', index),
+  [`POST ${REPO}/issues/:index/assets`]: row('write 201', async ({ make, next }) => ({
+    path: { index: await make.issue() },
+    ...make.upload(`i${next()}.txt`),
+  })),
+  ...Object.fromEntries(
+    (
+      [
+        ['GET', 'read 200'],
+        ['PATCH', 'write 201'],
+        ['DELETE', 'write 204'],
+      ] as const
+    ).map(([method, who]) => [
+      `${method} ${REPO}/issues/:index/assets/:attachment_id`,
+      row(who, async ({ make, issue, next }) => ({
+        path: { index: issue, attachment_id: await make.issueFile() },
+        ...(method === 'PATCH' && { body: { name: `j${next()}.txt` } }),
+      })),
+    ]),
+  ),
+  [`GET ${REPO}/issues/pinned`]: row('read 200'),
+  [`GET ${REPO}/pulls/pinned`]: row('read 200'),
+  [`GET ${REPO}/new_pin_allowed`]: row('read 200'),
+  // At most three are pinned.
+  [`POST ${REPO}/issues/:index/pin`]: row('admin 204', async ({ must, base, issue }) => {
+    await must('alice', 'DELETE', `${base}/issues/${issue}/pin`)
+    return { path: { index: issue } }
+  }),
+  ...same(
+    [`DELETE ${REPO}/issues/:index/pin`, `PATCH ${REPO}/issues/:index/pin/:position`],
+    row('admin 204', async ({ must, base, issue }) => {
+      await must('alice', 'POST', `${base}/issues/${issue}/pin`)
+      return { path: { index: issue, position: 1 } }
+    }),
+  ),
+  [`PUT ${REPO}/issues/:index/lock`]: row('admin 204', async ({ make }) => ({
+    path: { index: await make.issue() },
+    body: { lock_reason: 'Resolved' },
+  })),
+  [`DELETE ${REPO}/issues/:index/lock`]: row('admin 204', async ({ make, must, base }) => {
+    const index = await make.issue()
+    await must('alice', 'PUT', `${base}/issues/${index}/lock`, {})
+    return { path: { index } }
+  }),
   'GET /attachments/:uuid': row('read 200', ({ attachment }) => ({ path: { uuid: attachment.uuid } })),
 
   ...SOCIAL_ROWS,

@@ -1,5 +1,6 @@
 /** The people, repositories and fresh targets of the table of routes. Requests are injected: no sockets. */
 import { buildApp } from '../../src/app.ts'
+import { objectId } from '../../src/git/loose-objects.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
 import { createOpenRequests } from '../../src/rights/open-requests.ts'
 import { createUpgradeAnswers } from '../../src/upgrade/answers.ts'
@@ -143,6 +144,12 @@ export async function startWorld(test: Test, started?: TestServer) {
       const { id, uuid }: { id: number; uuid: string } = JSON.parse(answer.text)
       return { id, uuid }
     }
+    const issueFile = async () => {
+      const assets = `/api/v1${base}/issues/${first.issue}/assets`
+      const answer = await send('alice', 'POST', assets, upload(`f${next()}.txt`))
+      const { id }: { id: number } = JSON.parse(answer.text)
+      return id
+    }
     const release = async () => {
       const [tag, file] = [`v${next()}`, `f${next()}.bin`]
       const { id } = await create('/releases', { tag_name: tag })
@@ -175,6 +182,7 @@ export async function startWorld(test: Test, started?: TestServer) {
         tag,
         comment,
         attachment,
+        issueFile,
         release,
         label,
         milestone,
@@ -191,6 +199,10 @@ export async function startWorld(test: Test, started?: TestServer) {
       milestone: await milestone(),
       protection: await protection(),
       head: await branch('topic', { topic: 'topic' }),
+      blob: objectId('blob', Buffer.from('topic')),
+      tagObject: (
+        await must<{ id: string }>('alice', 'POST', `${base}/tags`, { tag_name: 't', message: 'A tag' })
+      ).id,
       must,
     }
   }

@@ -36,6 +36,8 @@ export interface Erasable {
   /** The last revision; -1 when there is none. */
   revision: number
   own: Texts
+  /** The uuids of its own files. */
+  ownFiles: Set<string>
   comments: Map<number, CommentTexts>
   pending: PendingErasure[]
 }
@@ -44,6 +46,7 @@ export const nothingErasable = (): Erasable => ({
   of: undefined,
   revision: -1,
   own: { keys: [], clear: 0 },
+  ownFiles: new Set(),
   comments: new Map(),
   pending: [],
 })
@@ -80,6 +83,12 @@ export function addErasable(facts: Erasable, recorded: RecordedEvent): void {
       if (comment !== undefined) comment.isThere = false
       break
     }
+    case 'IssueFileAdded':
+      facts.ownFiles.add(event.data.attachment.uuid)
+      break
+    case 'IssueFileDeleted':
+      facts.ownFiles.delete(event.data.uuid)
+      break
     case 'AttachmentAdded':
       facts.comments.get(event.data.commentId)?.files.add(event.data.attachment.uuid)
       break
@@ -89,6 +98,7 @@ export function addErasable(facts: Erasable, recorded: RecordedEvent): void {
     case 'TextsErased': {
       const { commentId, files, by, at } = event.data
       const keys: string[] = []
+      for (const uuid of files) facts.ownFiles.delete(uuid)
       for (const texts of textsOf(facts, commentId)) {
         keys.push(...texts.keys)
         texts.keys = []
@@ -136,6 +146,7 @@ export function decideErase(
   { by, at }: { by: AccountRef | null; at: string },
 ): Decision<Erasure> {
   const { of, comments } = facts
+  const ownFiles = commentId === null ? [...facts.ownFiles] : []
   if (of === undefined) return refuse.notFound('issue not found')
   if (commentId !== null && !comments.has(commentId)) return refuse.notFound('comment not found')
   const covered = textsOf(facts, commentId)
@@ -150,11 +161,11 @@ export function decideErase(
   )
   const isErased = ({ keys, files }: Texts & Partial<CommentTexts>) =>
     keys.length === 0 && (files === undefined || files.size === 0)
-  if (covered.every(isErased)) return []
+  if (covered.every(isErased) && ownFiles.length === 0) return []
   const events: Erasure[] = []
   for (let i = 0; i === 0 || i < there.length; i += COMMENTS_PER_EVENT) {
     const part = there.slice(i, i + COMMENTS_PER_EVENT)
-    const files = part.flatMap(([, comment]) => [...comment.files])
+    const files = [...(i === 0 ? ownFiles : []), ...part.flatMap(([, comment]) => [...comment.files])]
     const data = { ...of, commentId, comments: part.map(([id]) => id), files, by, at }
     events.push({ type: 'TextsErased', data })
   }
