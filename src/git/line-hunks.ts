@@ -1,5 +1,6 @@
 /** The lines of a difference before a commented line, as a reader of the comment needs them. */
 import { type HunkStart, readHunks } from './file-hunks.ts'
+import type { Question } from './limits.ts'
 
 /** A line of one side of a difference. */
 export interface DiffLine {
@@ -11,7 +12,8 @@ export interface DiffLine {
 /** The commented line and so many before it, as in Gitea. */
 const SHOWN_LINES = 4
 const CONTEXT = 3
-const TIMEOUT_MS = 10_000
+/** A writer waits for it. */
+const MOST_MS = 10_000
 
 /**
  * The part of the difference between two commits that ends with each of these lines, with its own `@@` line; empty for a
@@ -23,6 +25,7 @@ export async function lineHunks(
   dir: string,
   commits: { from: string; to: string },
   lines: readonly DiffLine[],
+  question: Question,
 ): Promise<string[]> {
   const found: string[] = lines.map(() => '')
   if (lines.length === 0) return found
@@ -54,7 +57,8 @@ export async function lineHunks(
     if (!isNew) at.old += 1
   }
   const asked = { ...commits, paths: [...byPath.keys()], context: CONTEXT }
-  await readHunks(dir, asked, { queue: 'query', timeout: TIMEOUT_MS }, { hunk: begin, line: take })
+  const timeout = Math.min(question.timeout ?? MOST_MS, MOST_MS)
+  await readHunks(dir, asked, { ...question, timeout }, { hunk: begin, line: take })
   return found
 }
 

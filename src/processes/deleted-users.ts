@@ -4,12 +4,13 @@
  * told that it was made, so it is taken back here. The order of the log decides: whichever of the two events comes
  * last finds the other one.
  */
-import { repositories } from '../commands/aggregates.ts'
+import { pulls, repositories } from '../commands/aggregates.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { removeGhost } from '../commands/organizations/ghosts.ts'
 import { deleteWithClaims } from '../commands/repositories/delete.ts'
 import { decideRemoveCollaborator } from '../commands/repositories/repository.ts'
-import type { AccountRef } from '../events/domain-events.ts'
+import { decideRemoveRequests } from '../commands/reviews/request.ts'
+import type { AccountRef, IssueRef } from '../events/domain-events.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
@@ -35,7 +36,17 @@ export function deletedUsers(services: Services): ProcessManager {
     )
   }
 
+  /** Nobody waits for the review of someone who is gone: it would block merges for ever. */
+  async function endRequest(context: CommandContext, pull: IssueRef, user: AccountRef) {
+    await pulls.change(services, { ...context, actor: null }, pull, 'remove review requests', (state) =>
+      state.status === 'none' ? [] : decideRemoveRequests(state, [user]),
+    )
+  }
+
   return processManager('deleted_users', {
+    async ReviewRequested(context, { data }) {
+      if (await isGhost(data.reviewer.id)) await endRequest(context, data, data.reviewer)
+    },
     async RepositoryCreated(context, { data: { repoId, owner } }) {
       if (await isGhost(owner.id)) await takeBack(context, await documents.get(`${repoId}`))
     },
@@ -46,6 +57,9 @@ export function deletedUsers(services: Services): ProcessManager {
       if (await isGhost(user.id)) await endAccess(context, repoId, user)
     },
     async UserDeleted(context, { data: { user } }) {
+      for (const pull of await services.views.pulls.find({ requestedReviewerIds: user.id })) {
+        await endRequest(context, pull, user)
+      }
       for (const repository of await documents.find({ ownerId: user.id })) await takeBack(context, repository)
       for (const { id } of await documents.find({ readers: user.id })) await endAccess(context, id, user)
       const { memberships = {} } = (await accounts.get(`${user.id}`)) ?? {}

@@ -12,6 +12,9 @@ export interface IssueSelection {
   assigneeIds: number[]
   labelIds: number[]
   milestoneId: number | null
+  /** Who has reviewed the pull request, and whose reviews of it are requested; both empty for an issue. */
+  reviewerIds: number[]
+  requestedReviewerIds: number[]
   updatedAt: string
 }
 
@@ -35,6 +38,8 @@ export function selectionOf({ type, data, metadata }: OpenedEvent): IssueSelecti
     assigneeIds: assignees.map((assignee) => assignee.id),
     labelIds: labels.map((label) => label.id),
     milestoneId: milestone?.id ?? null,
+    reviewerIds: [],
+    requestedReviewerIds: [],
     updatedAt: metadata.at,
   }
 }

@@ -32,9 +32,9 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     { isPull: 1, id: -1 },
     { id: -1 },
   ],
-  arrays: ['assigneeIds', 'labelIds', 'dependencyKeys'],
+  arrays: ['assigneeIds', 'labelIds', 'dependencyKeys', 'reviewerIds', 'requestedReviewerIds'],
   wordsIn: { words: issueTextFold.collection },
-  version: 2,
+  version: 3,
   ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
     IssueOpened: (_, event) => openedIssue(event),
@@ -58,9 +58,16 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     MergeScheduled: () => ({}),
     MergeScheduleCanceled: () => ({}),
     ScheduledMergeRefused: () => ({}),
-    ReviewRequested: () => ({}),
-    ReviewRequestRemoved: () => ({}),
-    ReviewSubmitted: () => ({}),
+    ReviewRequested: ({ requestedReviewerIds: ids }, { data: { reviewer } }) => ({
+      requestedReviewerIds: [...ids, reviewer.id],
+    }),
+    ReviewRequestRemoved: ({ requestedReviewerIds: ids }, { data: { reviewer } }) => ({
+      requestedReviewerIds: without(ids, reviewer.id),
+    }),
+    ReviewSubmitted: ({ requestedReviewerIds: ids, reviewerIds }, { data: { reviewer } }) => ({
+      requestedReviewerIds: without(ids, reviewer.id),
+      reviewerIds: [...without(reviewerIds, reviewer.id), reviewer.id],
+    }),
     ReviewDismissed: () => ({}),
     ReviewUndismissed: () => ({}),
     ReviewDeleted: () => ({}),
@@ -73,6 +80,8 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     dependencyKeys: dependencies.map(({ repoId, index }) => issueId(repoId, index)),
   }),
 })
+
+const without = (ids: readonly number[], id: number) => ids.filter((other) => other !== id)
 
 function openedIssue(event: OpenedEvent): IssueDocument {
   const { title, body, poster, labels, milestone, assignees, deadline } = event.data

@@ -7,7 +7,8 @@ import type { IssueDocument } from './issues.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 /** It lacks the fields of an issue by which only lists of issues find it. */
-export interface PullDocument extends Omit<IssueDocument, 'isPull' | 'assigneeIds' | 'mergedAt'> {
+export interface PullDocument
+  extends Omit<IssueDocument, 'isPull' | 'assigneeIds' | 'mergedAt' | 'reviewerIds'> {
   status: 'open' | 'closed' | 'merged'
   head: BranchPoint
   base: BranchPoint

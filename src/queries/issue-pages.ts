@@ -82,10 +82,12 @@ export async function issuePage(
   return { rows: walked ?? (await issues.rows(filter, page)), total }
 }
 
+const NARROW = ['labelIds', 'assigneeIds', 'milestoneId', 'posterId', 'reviewerIds', 'requestedReviewerIds']
+
 /** Whether an index finds few issues, so that the condition on repositories only has to filter these. */
 function isNarrow(filter: Filter<IssueSelection>): boolean {
   if (typeof filter.repoId === 'number') return true
-  return ['labelIds', 'assigneeIds', 'milestoneId', 'posterId'].some((field) => Object.hasOwn(filter, field))
+  return NARROW.some((field) => Object.hasOwn(filter, field))
 }
 
 const CHUNK = 100

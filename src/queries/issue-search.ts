@@ -21,6 +21,8 @@ const SearchQuery = Type.Object({
   milestones: OptionalText('titles, separated by commas; the issue must have one of them'),
   created: OptionalText('opened by the requester'),
   assigned: OptionalText('assigned to the requester'),
+  review_requested: OptionalText('pull requests that wait for a review of the requester'),
+  reviewed: OptionalText('pull requests that the requester has reviewed'),
   owner: OptionalText('login of the owner of the repositories'),
   priority_repo_id: OptionalText('id of the repository whose issues come first'),
 })
@@ -59,6 +61,8 @@ async function filterOf(
   if (milestoneIds.length > 0) filter.milestoneId = { $in: milestoneIds.map(Number) }
   if (flagOf(query.created, false)) filter.posterId = requester.id
   if (flagOf(query.assigned, false)) filter.assigneeIds = requester.id
+  if (flagOf(query.review_requested, false)) filter.requestedReviewerIds = requester.id
+  if (flagOf(query.reviewed, false)) filter.reviewerIds = requester.id
   return filter
 }
 
@@ -85,7 +89,7 @@ export function issueSearchRoutes(services: Services): FastifyPluginAsyncTypebox
       },
       async (request, reply) => {
         const requester = signedIn(request)
-        refuseFilters(request.query, ['mentioned', 'review_requested', 'reviewed', 'team'])
+        refuseFilters(request.query, ['mentioned', 'team'])
         const { query } = request
         const page = pageOf(query, services.config)
         const repoIds = await searchedRepositories(services, requester, query.owner)

@@ -135,6 +135,20 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   await alice.send('patch', `${repoPath}/issues/comments/{id}`, { body: 'Hm!' }, { id: comment.id })
   await alice.send('post', `${repoPath}/pulls`, { ...issue, title: 'A change', head: 'topic', base: 'main' })
   await alice.send('patch', `${repoPath}/pulls/{index}`, { body: 'changed' }, { index: 3 })
+  const bob = as(t, 'bob')
+  const asked = { reviewers: ['bob'] }
+  await alice.send('post', `${repoPath}/pulls/{index}/requested_reviewers`, asked, { index: 3 })
+  const reviews = `${repoPath}/pulls/{index}/reviews`
+  const review = await bob.send<{ id: number }>(
+    'post',
+    reviews,
+    { body: 'Draft', comments: [{ path: 'b.txt', body: 'Why?', new_position: 1 }] },
+    { index: 3 },
+  )
+  const ofReview = { index: 3, id: review.id }
+  await bob.send('post', `${reviews}/{id}`, { event: 'APPROVED' }, ofReview)
+  await alice.send('post', `${reviews}/{id}/dismissals`, { message: 'Wait' }, ofReview)
+  await alice.send('post', `${reviews}/{id}/undismissals`, {}, ofReview)
   await alice.send('post', `${repoPath}/statuses/{sha}`, { state: 'success', context: 'ci' }, { sha })
 
   await admin.send('patch', '/api/v1/admin/users/{username}', { location: 'Here' }, { username: 'bob' })
@@ -198,7 +212,9 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
         ? comment.id
         : path.includes('/labels/')
           ? label.id
-          : milestone.id
+          : path.includes('/reviews/')
+            ? review.id
+            : milestone.id
   for (const [path, operations] of Object.entries(documentation.paths)) {
     if (operations.get?.responses[200]?.content?.[JSON_TYPE] === undefined) continue
     const reader = path.includes('/admin/') ? admin : alice

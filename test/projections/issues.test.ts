@@ -93,6 +93,8 @@ t.test('an issue document has the fields that lists show and filter by', async (
     assigneeIds: [2],
     labelIds: [11],
     milestoneId: 21,
+    reviewerIds: [],
+    requestedReviewerIds: [],
     dependencies: [],
     dependencyKeys: [],
     mergedAt: null,

@@ -56,7 +56,7 @@ export const histories = historyOf(
   fc.oneof(
     { weight: 40, arbitrary: fc.oneof(...pullCommands) },
     { weight: 60, arbitrary: fc.oneof(...discussionCommands) },
-    { weight: 30, arbitrary: fc.oneof(...reviewCommands) },
+    { weight: 10, arbitrary: fc.oneof(...reviewCommands) },
     { weight: 40, arbitrary: fc.oneof(...repositoryCommands) },
     { weight: 40, arbitrary: fc.oneof(...accountCommands) },
     { weight: 20, arbitrary: labelCommand },

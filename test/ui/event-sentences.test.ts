@@ -11,6 +11,18 @@ const sha = (letter: string) => letter.repeat(40)
 const bug = { id: 1, name: 'bug' }
 const one = { id: 1, title: '1.0' }
 const file = { id: 1, uuid: 'u', name: 'log.txt', size: 3, uploader: ann }
+const ofReview = { ...own, reviewId: 7 }
+const side = 'new' as const
+const onLine = {
+  ...ofReview,
+  ...{ commentId: 8, author: ann, path: 'a.txt', side, line: 3, body: 'x', hunk: '' },
+  ...{ commit: sha('a'), base: sha('c') },
+}
+const submitted = {
+  ...ofReview,
+  ...{ reviewer: ann, body: 'x', commit: sha('a'), official: true, stale: false },
+  ...{ superseded: [], answered: [] },
+}
 
 const cases: [TimelineEvent, string][] = [
   [
@@ -229,6 +241,60 @@ const cases: [TimelineEvent, string][] = [
   [
     { type: 'AttachmentDeleted', data: { ...own, commentId: 1, attachmentId: 1, uuid: 'u' } },
     'deleted an attached file',
+  ],
+  [
+    { type: 'ReviewDrafted', data: { ...ofReview, reviewer: ann, body: 'secret', commit: sha('a') } },
+    'began or changed a review',
+  ],
+  [{ type: 'ReviewCommentDrafted', data: onLine }, 'added a comment to a review that is not submitted'],
+  [
+    { type: 'ReviewDraftDiscarded', data: { ...ofReview, reviewer: ann, comments: [] } },
+    'discarded a review that was not submitted',
+  ],
+  [
+    { type: 'ReviewSubmitted', data: { ...submitted, verdict: 'approved', comments: [] } },
+    'approved aaaaaaaaaa',
+  ],
+  [
+    { type: 'ReviewSubmitted', data: { ...submitted, verdict: 'rejected', comments: [8] } },
+    'requested changes to aaaaaaaaaa with 1 comment on lines',
+  ],
+  [
+    { type: 'ReviewSubmitted', data: { ...submitted, verdict: 'comment', comments: [8, 9] } },
+    'reviewed aaaaaaaaaa with 2 comments on lines',
+  ],
+  [{ type: 'ReviewCommentAdded', data: onLine }, 'commented on line 3 of a.txt'],
+  [
+    { type: 'ReviewCommentAdded', data: { ...onLine, side: 'old' } },
+    'commented on line 3 of the old version of a.txt',
+  ],
+  [{ type: 'ReviewCommentAdded', data: { ...onLine, line: 0 } }, 'commented on a.txt'],
+  [
+    { type: 'ReviewDeleted', data: { ...ofReview, reviewer: ann, comments: [] } },
+    'deleted the review of ann',
+  ],
+  [
+    { type: 'ReviewDismissed', data: { ...ofReview, reviewer: ann, dismissed: [7], message: 'old' } },
+    'dismissed the review of ann',
+  ],
+  [
+    { type: 'ReviewUndismissed', data: { ...ofReview, reviewer: ann } },
+    'took back the dismissal of the review of ann',
+  ],
+  [
+    {
+      type: 'ReviewsOutdated',
+      data: { ...own, head: sha('b'), stale: [7, 8], current: [9], dismissed: [7] },
+    },
+    'found 2 reviews of an earlier state, dismissed 1 approval and found 1 review of the head bbbbbbbbbb',
+  ],
+  [
+    { type: 'ReviewRequested', data: { ...ofReview, reviewer: ann, official: true, superseded: [] } },
+    'asked ann for a review',
+  ],
+  [
+    { type: 'ReviewRequestRemoved', data: { ...ofReview, reviewer: ann, restored: null } },
+    'no longer asks ann for a review',
   ],
   [
     { type: 'ReactionAdded', data: { ...own, commentId: null, user: ann, reaction: 'heart' } },

@@ -5,13 +5,14 @@ import type { Verdict } from '../../events/review-events.ts'
 import { pullStream } from '../../events/streams.ts'
 import { hasContentChanged } from '../../git/content-change.ts'
 import { GitFailed } from '../../git/errors.ts'
+import { clientGone } from '../../http/client-gone.ts'
 import type { PullDocument } from '../../projections/pulls.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { reviewFold } from '../../projections/reviews.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo } from '../../rights/access.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
-import { signedIn } from '../../rights/requester.ts'
+import { clientOf, signedIn } from '../../rights/requester.ts'
 import { isOfficialReviewer } from '../../rights/review-rules.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
@@ -162,7 +163,9 @@ export const reviewRoutes: Routes = (services) => {
         const { body } = request
         const verdict = verdictOf(body.event ?? '', body.body ?? '')
         const context = commandContext(request)
-        const written = await writtenReview(services, context, pull, body)
+        const written = await writtenReview(services, context, pull, body, (answer) =>
+          services.gitLimits.diffs.ask(clientOf(request), clientGone(reply), answer),
+        )
         const id = await review(context, pull, repository, verdict, written)
         await settled(services, context, reply)
         return await wireNow(repository, pull, id)

@@ -1,8 +1,9 @@
 /** A review as a client sends it, with the facts from git that become part of it. */
 import { type Static, Type } from 'typebox'
 import { idsStream } from '../../events/streams.ts'
-import { GitFailed, RepositoryMissing } from '../../git/errors.ts'
+import { GitFailed, GitTooSlow } from '../../git/errors.ts'
 import { isAncestor } from '../../git/history.ts'
+import type { Question } from '../../git/limits.ts'
 import { type DiffLine, lineHunks } from '../../git/line-hunks.ts'
 import { isObjectId } from '../../git/names.ts'
 import type { PullDocument } from '../../projections/pulls.ts'
@@ -39,6 +40,9 @@ export const CreateReviewOptions = (services: Services) =>
   })
 type Options = Static<ReturnType<typeof CreateReviewOptions>>
 
+/** Gives git a slot of the client's share. */
+type Ask = <T>(answer: (question: Question) => Promise<T>) => Promise<T>
+
 const unprocessable = (problem: string) => new Refused(refuse.unprocessable(problem))
 
 /** The review with the numbers that it takes. @throws Refused (unprocessable) with the field */
@@ -47,13 +51,17 @@ export async function writtenReview(
   context: CommandContext,
   pull: PullDocument,
   { body, commit_id, comments }: Options,
+  ask: Ask,
 ): Promise<NewReview> {
   const { actor } = context
   if (actor === null) throw new Refused(refuse.unauthenticated('sign in first'))
   const dir = gitDirOf(services, pull.repoId)
   const commit = await reviewedCommit(dir, pull, commit_id ?? '')
   const lines = (comments ?? []).map((comment, i) => ({ ...lineOf(comment, i), body: comment.body }))
-  const hunks = await hunksOf(services, dir, { from: pull.mergeBase, to: commit }, lines)
+  const commits = { from: pull.mergeBase, to: commit }
+  const hunks = await hunksOf(services, commits, lines, (wanted) =>
+    ask((question) => lineHunks(dir, commits, wanted, question)),
+  )
   const [reviewId = 0, ...ids] = await takeNumbers(
     services.events,
     context,
@@ -107,12 +115,13 @@ function lineOf(
 /** What the difference shows there. A comment is worth more than its surroundings: without them they are empty. */
 async function hunksOf(
   { log }: Services,
-  dir: string,
   commits: { from: string; to: string },
   lines: readonly DiffLine[],
+  read: (lines: readonly DiffLine[]) => Promise<readonly string[]>,
 ): Promise<readonly string[]> {
-  return await lineHunks(dir, commits, lines).catch((error: unknown) => {
-    if (error instanceof RepositoryMissing) throw error
+  if (lines.length === 0) return []
+  return await read(lines).catch((error: unknown) => {
+    if (!(error instanceof GitFailed || error instanceof GitTooSlow)) throw error
     log.warn({ err: error, ...commits }, 'the lines around comments of a review are not known')
     return []
   })
