@@ -45,6 +45,7 @@ import {
   recoverPushes,
   takeOverTurn,
 } from './processes/recovery.ts'
+import { releasedTags } from './processes/released-tags.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
 import { createDiskUsage } from './projections/disk-usage.ts'
 import { createLiveEvents } from './projections/live-events.ts'
@@ -249,6 +250,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     attachmentRemoval(services),
     ownerVisibility(services),
     deletedUsers(services),
+    releasedTags(services),
     lostAccess(services),
     maintenance.manager(services),
   ].map((manager) => createProcessRunner(log, events, readStore, projector, traced(manager), nodes))
