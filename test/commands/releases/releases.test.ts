@@ -200,7 +200,12 @@ t.test('a release whose tag is deleted is a draft, until it is published again',
     ...{ tag_name: 'v1', target_commitish: 'topic' },
   })
   const id = data.id ?? 0
-  await alice.repos.repoDeleteTag('alice', 'untagged', 'v1')
+  t.equal(
+    await statusOf(alice.repos.repoDeleteTag('alice', 'untagged', 'v1')),
+    409,
+    'over the API, as in Gitea',
+  )
+  await work.push(':refs/tags/v1')
   await until('it is a draft', async () => {
     return (await alice.repos.repoGetRelease('alice', 'untagged', id)).data.draft === true
   })
