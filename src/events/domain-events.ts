@@ -10,6 +10,7 @@ import type { ListingEvent } from './listing-events.ts'
 import type { PinEvent } from './pin-events.ts'
 import type { RefCause, TagTime } from './ref-causes.ts'
 import type { ReleaseEvent } from './release-events.ts'
+import type { ReviewEvent, ReviewRules } from './review-events.ts'
 import type { SocialEvent } from './social-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
@@ -133,6 +134,8 @@ export interface BranchProtection {
   blockOutdated: boolean
   /** Whether the rule also holds for an admin who sends `force_merge`. */
   blockAdminOverride: boolean
+  /** Present when it demands something of reviews. */
+  reviews?: ReviewRules
   createdAt: string
   updatedAt: string
 }
@@ -471,6 +474,7 @@ export type PullRequestEvent =
       IssueRef
     >
   | DiscussionEvent
+  | ReviewEvent
 
 /** `ids-<kind>` and `numbers-<repoId>`: the event's revision in its stream is the number that it takes. */
 export type SequenceEvent = Events<{ NumberTaken: { sequence: string } }>

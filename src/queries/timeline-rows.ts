@@ -31,6 +31,10 @@ type RowDetail =
   | { type: 'pull_scheduled_merge' }
   /** `reason`: why the server canceled the schedule; empty when a user did. */
   | { type: 'pull_cancel_scheduled_merge'; reason: string }
+  /** The text is only in the review's document. */
+  | { type: 'review'; review: number }
+  | { type: 'review_request'; reviewer: AccountRef; removed: boolean }
+  | { type: 'dismiss_review'; review: number; message: string }
 
 export type TimelineRow = {
   id: number
@@ -78,6 +82,14 @@ export function evolveTimeline(rows: Map<number, TimelineRow>, event: Recorded<D
       return
     case 'StatusChanged':
       add(event.data.comment.id, actor, { type: event.data.comment.kind })
+      return
+    case 'ReviewSubmitted': {
+      const { reviewId, reviewer } = event.data
+      add(reviewId, reviewer, { type: 'review', review: reviewId })
+      return
+    }
+    case 'ReviewDeleted':
+      for (const [id, row] of rows) if ('review' in row && row.review === event.data.reviewId) rows.delete(id)
       return
     case 'HeadBranchDeleted':
       add(event.data.commentId, actor, { type: 'delete_branch', branch: event.data.branch.branch })
@@ -138,6 +150,17 @@ function detailsOf(event: DomainEvent): RowDetail[] {
       return [{ type: 'change_target_branch', from: event.data.from.branch, to: event.data.base.branch }]
     case 'PullRequestHeadMoved':
       return [{ type: 'pull_push', commit: event.data.to }]
+    case 'ReviewRequested':
+      return [{ type: 'review_request', reviewer: event.data.reviewer, removed: false }]
+    case 'ReviewRequestRemoved':
+      return [{ type: 'review_request', reviewer: event.data.reviewer, removed: true }]
+    case 'ReviewDismissed':
+      return event.data.dismissed.map((review) => {
+        const message = review === event.data.reviewId ? event.data.message : ''
+        return { type: 'dismiss_review', review, message }
+      })
+    case 'ReviewsOutdated':
+      return event.data.dismissed.map((review) => ({ type: 'dismiss_review', review, message: '' }))
     case 'ScheduledMergeRefused':
       return [{ type: 'pull_cancel_scheduled_merge', reason: event.data.reason }]
     default:

@@ -47,6 +47,13 @@ const same = (routes: readonly string[], of: Row) => Object.fromEntries(routes.m
 
 const index = ({ issue }: Place): Call => ({ path: { index: issue } })
 const pullIndex = ({ pull }: Place): Call => ({ path: { index: pull } })
+/** A review of the place's pull request. */
+const review =
+  (login: string, body: object) =>
+  async ({ pull, base, must }: Place): Promise<Call> => {
+    const { id } = await must<{ id: number }>(login, 'POST', `${base}/pulls/${pull}/reviews`, body)
+    return { path: { index: pull, id } }
+  }
 const sdk = '/sdk/upgrade/v1beta1'
 
 export const ROWS: Readonly<Record<string, Row>> = {
@@ -348,9 +355,13 @@ export const ROWS: Readonly<Record<string, Row>> = {
     const { tag, file } = await make.release()
     return { path: { '*': `${tag}/${file}` } }
   }),
+
   // Files
   [`GET ${REPO}/contents`]: row('read 200'),
   [`GET ${REPO}/contents/*`]: row('read 200', () => ({ path: { '*': '' } })),
+  [`GET ${REPO}/contents-ext/*`]: row('read 200', () => ({ path: { '*': '.' } })),
+  [`GET ${REPO}/file-contents`]: row('read 200', () => ({ query: { body: '{"files":["README.md"]}' } })),
+  [`POST ${REPO}/file-contents`]: row('read 200', () => ({ body: { files: ['README.md', 'absent'] } })),
   ...same(
     [`GET ${REPO}/raw/*`, `GET ${REPO}/media/*`],
     row('read 200', () => ({ path: { '*': 'README.md' } })),
@@ -385,6 +396,16 @@ export const ROWS: Readonly<Record<string, Row>> = {
     )
     return { path: { '*': path }, body: { sha: content.sha } }
   }),
+  [`GET ${REPO}/commits`]: row('read 200'),
+  [`GET ${REPO}/git/commits/:sha`]: row('read 200', ({ head }) => ({ path: { sha: head } })),
+  [`GET ${REPO}/compare/*`]: row('read 200', () => ({ path: { '*': 'main...topic' } })),
+  [`GET ${REPO}/git/trees/:sha`]: row('read 200', () => ({ path: { sha: 'topic' } })),
+  [`GET ${REPO}/git/blobs/:sha`]: row('read 200', ({ blob }) => ({ path: { sha: blob } })),
+  [`GET ${REPO}/git/refs`]: row('read 200'),
+  [`GET ${REPO}/git/refs/*`]: row('read 200', () => ({ path: { '*': 'heads/' } })),
+  [`GET ${REPO}/git/tags/:sha`]: row('read 200', ({ tagObject }) => ({ path: { sha: tagObject } })),
+  // It has none.
+  [`GET ${REPO}/git/notes/:sha`]: row('read 404', ({ head }) => ({ path: { sha: head } })),
 
   // Pull requests
   ...same(
@@ -431,6 +452,44 @@ export const ROWS: Readonly<Record<string, Row>> = {
     })
     return { path: { index } }
   }),
+  ...same([`GET ${REPO}/reviewers`, `GET ${REPO}/assignees`], row('people 200')),
+  [`POST ${REPO}/pulls/:index/requested_reviewers`]: row('write 201', ({ pull }) => ({
+    path: { index: pull },
+    body: { reviewers: ['bob'] },
+  })),
+  [`DELETE ${REPO}/pulls/:index/requested_reviewers`]: row('write 204', ({ pull }) => ({
+    path: { index: pull },
+    body: { reviewers: ['bob'] },
+  })),
+  [`GET ${REPO}/pulls/:index/reviews`]: row('read 200', pullIndex),
+  [`POST ${REPO}/pulls/:index/reviews`]: row('read-signed-in 200', ({ pull, next }) => ({
+    path: { index: pull },
+    body: { event: 'COMMENT', body: `Review ${next()}` },
+  })),
+  ...same(
+    [`GET ${REPO}/pulls/:index/reviews/:id`, `GET ${REPO}/pulls/:index/reviews/:id/comments`],
+    row('read 200', review('alice', { event: 'COMMENT', body: 'Hm' })),
+  ),
+  // Its reviewer deletes it, and site admins.
+  [`DELETE ${REPO}/pulls/:index/reviews/:id`]: row(
+    'admin 204',
+    review('alice', { event: 'COMMENT', body: 'Hm' }),
+  ),
+  // A review that is not submitted: only its reviewer and site admins see it, and only its reviewer submits it.
+  [`POST ${REPO}/pulls/:index/reviews/:id`]: row(
+    '401 404 404 404 200 422 / 404 404 404 404 200 422',
+    async (place) => ({
+      ...(await review('alice', { event: 'PENDING', body: 'Hm' })(place)),
+      body: { event: 'COMMENT', body: 'Hm' },
+    }),
+  ),
+  ...same(
+    [
+      `POST ${REPO}/pulls/:index/reviews/:id/dismissals`,
+      `POST ${REPO}/pulls/:index/reviews/:id/undismissals`,
+    ],
+    row('admin 200', review('bob', { event: 'APPROVED' })),
+  ),
   [`POST ${REPO}/pulls/:index/update`]: row('write 200', pullIndex),
 
   // Issues

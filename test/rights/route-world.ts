@@ -1,5 +1,6 @@
 /** The people, repositories and fresh targets of the table of routes. Requests are injected: no sockets. */
 import { buildApp } from '../../src/app.ts'
+import { objectId } from '../../src/git/loose-objects.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
 import { createOpenRequests } from '../../src/rights/open-requests.ts'
 import { createUpgradeAnswers } from '../../src/upgrade/answers.ts'
@@ -198,6 +199,10 @@ export async function startWorld(test: Test, started?: TestServer) {
       milestone: await milestone(),
       protection: await protection(),
       head: await branch('topic', { topic: 'topic' }),
+      blob: objectId('blob', Buffer.from('topic')),
+      tagObject: (
+        await must<{ id: string }>('alice', 'POST', `${base}/tags`, { tag_name: 't', message: 'A tag' })
+      ).id,
       must,
     }
   }

@@ -2,7 +2,7 @@
 import { decode } from '../../events/codec.ts'
 import type { AccountRef, DiscussionEvent } from '../../events/domain-events.ts'
 import type { RecordedEvent } from '../../events/event-store.ts'
-import { type Erased, hasTexts, sealedIn, withoutTexts } from '../../events/sealed-texts.ts'
+import { type Erased, hasTexts, sealedIn, textIdOf, withoutTexts } from '../../events/sealed-texts.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'
 
@@ -63,6 +63,21 @@ export function addErasable(facts: Erasable, recorded: RecordedEvent): void {
     case 'CommentAdded':
       facts.comments.set(event.data.commentId, { keys: [], clear: 0, isThere: true, files: new Set() })
       break
+    case 'ReviewDrafted':
+    case 'ReviewSubmitted':
+      beginTexts(facts, event.data.reviewId)
+      break
+    case 'ReviewCommentDrafted':
+    case 'ReviewCommentAdded':
+      beginTexts(facts, event.data.commentId)
+      break
+    case 'ReviewDraftDiscarded':
+    case 'ReviewDeleted':
+      for (const id of [event.data.reviewId, ...event.data.comments]) {
+        const texts = facts.comments.get(id)
+        if (texts !== undefined) texts.isThere = false
+      }
+      break
     case 'CommentDeleted': {
       const comment = facts.comments.get(event.data.commentId)
       if (comment !== undefined) comment.isThere = false
@@ -99,11 +114,16 @@ export function addErasable(facts: Erasable, recorded: RecordedEvent): void {
     }
   }
   if (!hasTexts(event)) return
-  const commentId = 'commentId' in event.data ? event.data.commentId : null
+  const commentId = textIdOf(event.data)
   const texts = (commentId === null ? undefined : facts.comments.get(commentId)) ?? facts.own
   const sealed = sealedIn(recorded.data)
   if (sealed === undefined) texts.clear += 1
   else texts.keys.push(sealed.key)
+}
+
+/** A review, or a comment of one, has texts from here on. Its draft may have had some before. */
+function beginTexts({ comments }: Erasable, id: number): void {
+  if (!comments.has(id)) comments.set(id, { keys: [], clear: 0, isThere: true, files: new Set() })
 }
 
 /** The texts that an erasure covers: those of a comment, or all. */
