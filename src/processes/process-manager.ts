@@ -39,6 +39,7 @@ export const PROCESSES = [
   'lost_access',
   'released_tags',
   'maintenance',
+  'lfs_objects',
 ] as const
 
 type ProcessName = (typeof PROCESSES)[number]
