@@ -46,6 +46,7 @@ import {
   recoverPushes,
   takeOverTurn,
 } from './processes/recovery.ts'
+import { releasedTags } from './processes/released-tags.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
 import { createWebhooks } from './processes/webhooks/webhooks.ts'
 import { createDiskUsage } from './projections/disk-usage.ts'
@@ -254,6 +255,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     attachmentRemoval(services),
     ownerVisibility(services),
     deletedUsers(services),
+    releasedTags(services),
     lostAccess(services),
     maintenance.manager(services),
     lfsObjects(services),

@@ -8,7 +8,7 @@ import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { CommentParams, CommentWire, commentFor, commentWire } from '../../wire/comments.ts'
-import { IssueParams, issueFor } from '../../wire/issues.ts'
+import { IssueParams, issueFor, requireUnlocked } from '../../wire/issues.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { TextOf } from '../text-schema.ts'
@@ -47,9 +47,7 @@ export const commentRoutes: Routes = (services) => {
         const { repository, access } = await onRepository(services, request, 'read')
         const { id: authorId, login } = signedIn(request)
         const issue = await issueFor(services, repository.id, request.params.index)
-        if (issue.locked && !atLeast(access, 'write')) {
-          throw new Refused(refuse.forbidden('the conversation is locked: only writers may comment'))
-        }
+        requireUnlocked(issue, access)
         const body = textOf(request.body)
         const context = commandContext(request)
         const id = await takeNumber(events, context, idsStream('comment'))

@@ -7,7 +7,7 @@ import { onRepository, type RepositoryRequest } from '../../rights/repository-ac
 import { signedIn } from '../../rights/requester.ts'
 import { emptyAnswer, type Routes, route } from '../../rights/routes.ts'
 import { CommentParams, commentFor } from '../../wire/comments.ts'
-import { IssueParams, onIssue } from '../../wire/issues.ts'
+import { IssueParams, issueFor, onIssue, requireUnlocked } from '../../wire/issues.ts'
 import { ALLOWED_REACTIONS, ReactionWire, reactionWires } from '../../wire/reactions.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { changeReactions } from './change.ts'
@@ -55,13 +55,16 @@ export const reactionRoutes: Routes = (services) => {
   }
 
   async function ofIssue(request: RepositoryRequest & { params: { index: string } }): Promise<Target> {
-    const { repoId, index, isPull } = (await onIssue(services, request, 'read')).issue
+    const { issue, access } = await onIssue(services, request, 'read')
+    requireUnlocked(issue, access)
+    const { repoId, index, isPull } = issue
     return { repoId, index, isPull, commentId: null }
   }
 
   async function ofComment(request: RepositoryRequest & { params: { id: string } }): Promise<Target> {
-    const { repository } = await onRepository(services, request, 'read')
+    const { repository, access } = await onRepository(services, request, 'read')
     const { repoId, index, isPull, id } = await commentFor(services, repository.id, request.params.id)
+    requireUnlocked(await issueFor(services, repoId, `${index}`), access)
     return { repoId, index, isPull, commentId: id }
   }
 

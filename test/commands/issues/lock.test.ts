@@ -26,6 +26,9 @@ t.test('what is locked refuses comments of all who may not write (403), also of 
   t.equal((await bob.repos.issueGetIssue('alice', 'app', index)).data.is_locked, true)
   t.equal(await comment(bob, index), 403)
   t.equal(await comment(carol, index), 201)
+  const react = (client: typeof bob) =>
+    statusOf(client.repos.issuePostIssueReaction('alice', 'app', index, { content: 'heart' }))
+  t.same([await react(bob), await react(carol)], [403, 201], 'nor reactions')
   t.equal((await bob.repos.issueEditIssue('alice', 'app', index, { body: 'More' })).status, 201, 'no comment')
   t.equal(await lock('alice', index), 208, 'it is locked already')
   t.equal(await unlock('alice', index), 204)

@@ -193,6 +193,30 @@ t.test('an edit changes what it names; another tag may be taken when it has no r
   t.equal(await statusOf(bob.repos.repoEditRelease('alice', 'edits', id, { body: 'x' })), 403)
 })
 
+t.test('a release whose tag is deleted is a draft, until it is published again', async (t) => {
+  const { work, topic } = await released('untagged')
+  await alice.repos.repoCreateRelease('alice', 'untagged', { tag_name: 'v0', target_commitish: 'topic' })
+  const { data } = await alice.repos.repoCreateRelease('alice', 'untagged', {
+    ...{ tag_name: 'v1', target_commitish: 'topic' },
+  })
+  const id = data.id ?? 0
+  t.equal(
+    await statusOf(alice.repos.repoDeleteTag('alice', 'untagged', 'v1')),
+    409,
+    'over the API, as in Gitea',
+  )
+  await work.push(':refs/tags/v1')
+  await until('it is a draft', async () => {
+    return (await alice.repos.repoGetRelease('alice', 'untagged', id)).data.draft === true
+  })
+  t.equal(await statusOf(bob.repos.repoGetRelease('alice', 'untagged', id)), 404)
+  t.equal((await bob.repos.repoGetLatestRelease('alice', 'untagged')).data.tag_name, 'v0')
+  t.equal((await bob.repos.repoGet('alice', 'untagged')).data.release_counter, 1)
+  await alice.repos.repoEditRelease('alice', 'untagged', id, { draft: false })
+  t.equal(await work.tip('refs/tags/v1'), topic)
+  t.equal((await bob.repos.repoGetLatestRelease('alice', 'untagged')).data.id, id)
+})
+
 t.test('deleting a release keeps its tag and removes its files', async (t) => {
   const { work } = await released('deletes')
   const create = async (tag_name: string) => {
