@@ -13,7 +13,9 @@ import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
 import { createBranchRoutes } from './commands/branches/create.ts'
 import { deleteBranchRoutes } from './commands/branches/delete.ts'
 import { commentRoutes } from './commands/comments/routes.ts'
+import { contentsRoutes } from './commands/contents/routes.ts'
 import { eraseRoutes } from './commands/erasures/routes.ts'
+import { followRoutes } from './commands/follows/routes.ts'
 import { gitHttpRoutes } from './commands/git/git-http.ts'
 import { dependencyRoutes } from './commands/issues/dependencies.ts'
 import { editIssueRoutes } from './commands/issues/edit.ts'
@@ -28,11 +30,15 @@ import { editPullRoutes } from './commands/pull-requests/edit.ts'
 import { mergePullRoutes } from './commands/pull-requests/merge.ts'
 import { openPullRoutes } from './commands/pull-requests/open.ts'
 import { updatePullRoutes } from './commands/pull-requests/update.ts'
+import { reactionRoutes } from './commands/reactions/routes.ts'
+import { releaseAssetRoutes } from './commands/releases/assets.ts'
+import { releaseRoutes } from './commands/releases/routes.ts'
 import { collaboratorRoutes } from './commands/repositories/collaborators.ts'
 import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
+import { topicRoutes } from './commands/repositories/topic-routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
 import { tagRoutes } from './commands/tags/routes.ts'
 import { upgradeRoutes } from './commands/upgrade/routes.ts'
@@ -62,6 +68,8 @@ import { requestLog } from './observe/request-log.ts'
 import { observeRequests } from './observe/requests.ts'
 import { createScrape, type Scrape, type Sources } from './observe/scrape.ts'
 import type { Tracing } from './observe/tracing.ts'
+import { accountListRoutes } from './queries/account-lists.ts'
+import { archivePageRoutes, archiveRoutes } from './queries/archives.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
@@ -69,8 +77,11 @@ import { collaboratorQueryRoutes } from './queries/collaborators.ts'
 import { commentQueryRoutes } from './queries/comments.ts'
 import { commitQueryRoutes } from './queries/commits.ts'
 import { compareRoutes } from './queries/compare.ts'
+import { contentsQueryRoutes } from './queries/contents.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
+import { fileDownloadRoutes, rawPageRoutes } from './queries/file-downloads.ts'
+import { followQueryRoutes } from './queries/follows.ts'
 import { gitObjectRoutes } from './queries/git-objects.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
@@ -82,9 +93,12 @@ import { nodeRoutes } from './queries/nodes.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
 import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
+import { reactionQueryRoutes } from './queries/reactions.ts'
+import { releaseQueryRoutes } from './queries/releases.ts'
 import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
+import { repositorySearchRoutes } from './queries/repository-search.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
 import { tagQueryRoutes } from './queries/tags.ts'
@@ -116,6 +130,7 @@ const API_ROUTES = [
   passwordRoutes,
   deleteUserRoutes,
   userQueryRoutes,
+  accountListRoutes,
   tokenRoutes,
   createOrganizationRoutes,
   editOrganizationRoutes,
@@ -128,9 +143,15 @@ const API_ROUTES = [
   deleteRepositoryRoutes,
   repositoryQueryRoutes,
   repositoryListRoutes,
+  repositorySearchRoutes,
+  topicRoutes,
   forkRoutes,
   collaboratorRoutes,
   collaboratorQueryRoutes,
+
+  // Stars and watching
+  followRoutes,
+  followQueryRoutes,
 
   // Branches and commits
   createBranchRoutes,
@@ -145,6 +166,16 @@ const API_ROUTES = [
   commitQueryRoutes,
   compareRoutes,
   gitObjectRoutes,
+
+  // Releases
+  releaseRoutes,
+  releaseAssetRoutes,
+  releaseQueryRoutes,
+  // Files
+  contentsRoutes,
+  contentsQueryRoutes,
+  fileDownloadRoutes,
+  archiveRoutes,
 
   // Pull requests
   openPullRoutes,
@@ -168,6 +199,8 @@ const API_ROUTES = [
   attachmentQueryRoutes,
   eraseRoutes,
   timelineRoutes,
+  reactionRoutes,
+  reactionQueryRoutes,
 
   // Labels and milestones
   labelRoutes,
@@ -353,6 +386,8 @@ export async function buildApp(
     await signedIn.register(metricsRoute(() => scrape, config.metricsToken))
     await signedIn.register(gitHttpRoutes(services))
     await signedIn.register(attachmentDownloadRoutes(services))
+    await signedIn.register(rawPageRoutes(services))
+    await signedIn.register(archivePageRoutes(services))
     await signedIn.register(uiRoutes(services))
     await signedIn.register(signInRoutes(services))
     await signedIn.register(applicationRoutes(services))

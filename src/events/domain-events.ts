@@ -5,7 +5,10 @@
  * meaning. A new shape of the data gets a new schema number and an upcaster, both in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
+import type { ListingEvent } from './listing-events.ts'
 import type { RefCause, TagTime } from './ref-causes.ts'
+import type { ReleaseEvent } from './release-events.ts'
+import type { SocialEvent } from './social-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
 /** The events of a kind of stream. `DataByType` has the data of each event type, and `Shared` what all of it has. */
@@ -482,6 +485,7 @@ export type DomainEvent =
   | UserEvent
   | OrganizationEvent
   | RepositoryEvent
+  | ListingEvent
   | LabelEvent
   | MilestoneEvent
   | CheckEvent
@@ -490,6 +494,8 @@ export type DomainEvent =
   | PullRequestEvent
   | IssueEvent
   | CommentEvent
+  | ReleaseEvent
+  | SocialEvent
   | UpgradeEvent
   | SequenceEvent
   | ClaimEvent

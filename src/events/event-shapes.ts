@@ -26,7 +26,9 @@ import {
   type Visibility,
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
+import { listingShapes } from './listing-shapes.ts'
 import { REF_CAUSES, type TagTime } from './ref-causes.ts'
+import { releaseShapes } from './release-shapes.ts'
 import {
   type AnyCheck,
   type Check,
@@ -42,6 +44,7 @@ import {
   whole,
   word,
 } from './shapes.ts'
+import { socialFields } from './social-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
 
 type DataOf<T extends EventType> = EventOf<T>['data']
@@ -192,6 +195,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   CollaboratorRemoved: { repoId: whole, user: account },
   BranchProtectionSet: { repoId: whole, protection },
   BranchProtectionRemoved: { repoId: whole, rule: text },
+  ...listingShapes,
   LabelCreated: { id: whole, scope, ...label },
   LabelEdited: { id: whole, scope, changes: partial<LabelSettings>(label) },
   LabelDeleted: { id: whole, scope, name: text },
@@ -301,6 +305,8 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     errors: list(text),
     errorCount: optional(whole),
   },
+  ...releaseShapes,
+  ...socialFields,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },
   PlanCanceled: { name: text },
   PlanApplied: { name: text, height: text },

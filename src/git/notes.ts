@@ -4,6 +4,7 @@ import { commitFacts } from './commits.ts'
 import { objectReaders } from './object-readers.ts'
 import { resolveRef } from './refs.ts'
 import { type GitOptions, gitOutput } from './run.ts'
+import { kindOf } from './tree-entries.ts'
 import { readTree } from './trees.ts'
 
 const NOTES = 'refs/notes/commits'
@@ -52,10 +53,10 @@ async function noteIn(
   rest: string,
   path: string,
 ): Promise<{ blob: string; path: string } | undefined> {
-  const entries = (await readTree(dir, tree)) ?? []
-  const file = entries.find(({ path: name, type }) => type === 'blob' && name === rest)
-  if (file !== undefined) return { blob: file.sha, path: path + rest }
+  const entries = await readTree(dir, tree)
+  const file = entries.find((entry) => kindOf(entry) === 'file' && entry.name === rest)
+  if (file !== undefined) return { blob: file.id, path: path + rest }
   const digits = rest.slice(0, 2)
-  const folder = entries.find(({ path: name, type }) => type === 'tree' && name === digits)
-  return folder && (await noteIn(dir, folder.sha, rest.slice(2), `${path}${digits}/`))
+  const folder = entries.find((entry) => kindOf(entry) === 'dir' && entry.name === digits)
+  return folder && (await noteIn(dir, folder.id, rest.slice(2), `${path}${digits}/`))
 }

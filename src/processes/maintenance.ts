@@ -149,6 +149,8 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
         RepositoryCreated: (_, { data }) => note(data.repoId),
         AttachmentAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
         AttachmentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
+        ReleaseAssetAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
+        ReleaseAssetDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
         CommentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
         RepositoryDeleted: (_, { data }) => diskUsage.remove(data.repoId),
       }),

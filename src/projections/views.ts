@@ -5,6 +5,7 @@ import { chainFactFold } from './chain-facts.ts'
 import { commentFold } from './comments.ts'
 import { commitChecksFold, commitChecksId, commitStatusFold } from './commit-statuses.ts'
 import { erasureFold, erasureId } from './erasures.ts'
+import { followFold, followId } from './follows.ts'
 import { historyFold } from './history.ts'
 import { issueId } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
@@ -14,11 +15,14 @@ import { mergedCommitFold, mergedCommitId } from './merged-commits.ts'
 import { milestoneFold } from './milestones.ts'
 import { moduleVersionsFold } from './module-versions.ts'
 import { pullFold, pullId } from './pulls.ts'
+import { reactionFold, reactionId } from './reactions.ts'
 import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
+import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
 import { tagFold, tagId } from './tags.ts'
 import { tokenFold } from './tokens.ts'
+import { topicFold } from './topics.ts'
 import { upgradePlanFold } from './upgrade-plans.ts'
 import { createView } from './view.ts'
 
@@ -49,6 +53,10 @@ const VIEWED = {
   commitStatuses: viewed(commitStatusFold, byId),
   commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
   comments: viewed(commentFold, byId),
+  releases: viewed(releaseFold, byId),
+  topics: viewed(topicFold, ({ name }) => name),
+  reactions: viewed(reactionFold, reactionId),
+  follows: viewed(followFold, ({ repoId, userId }) => followId(repoId, userId)),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
 }

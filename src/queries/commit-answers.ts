@@ -9,6 +9,7 @@ import { GitFailed } from '../git/errors.ts'
 import type { GitLimits, Question } from '../git/limits.ts'
 import { unsignedCommits } from '../git/signatures.ts'
 import { clientGone } from '../http/client-gone.ts'
+import { matchesTag } from '../http/entity-tags.ts'
 import { flagOf, OptionalText } from '../http/optional-text.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -74,20 +75,13 @@ export async function sendUnchangingDiff(
   // A weak tag, because another version of git may write the same differences as another text.
   const tag = `W/"${from ?? ''}-${to}.${kind}${binary ? '.binary' : ''}"`
   reply.headers({ ETag: tag, 'Cache-Control': 'private, no-cache' })
-  if (matches(request.headers['if-none-match'], tag)) return reply.code(304).send(null)
+  if (matchesTag(request.headers['if-none-match'], tag)) return reply.code(304).send(null)
   try {
     return await sendDiff(request, reply, limits, dir, from, to, { kind, binary })
   } catch (error) {
     reply.removeHeader('ETag')
     throw error
   }
-}
-
-/** Whether `tag` matches this `If-None-Match` header. */
-function matches(header: string | undefined, tag: string): boolean {
-  if (header === undefined) return false
-  const weak = (text: string) => text.trim().replace(/^W\//, '')
-  return header.trim() === '*' || header.split(',').some((known) => weak(known) === weak(tag))
 }
 
 /** By repository, keys and commits: which commits are well signed. */

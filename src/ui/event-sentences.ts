@@ -11,9 +11,10 @@ import type {
   PullRequestEvent,
 } from '../events/domain-events.ts'
 import { handledBy } from '../events/handlers.ts'
+import type { ReactionEvent } from '../events/social-events.ts'
 import { count, day, shortId } from './words.ts'
 
-export type TimelineEvent = PullRequestEvent | CommentEvent
+export type TimelineEvent = PullRequestEvent | CommentEvent | ReactionEvent
 
 /** The data of an event by its type. */
 type TimelineData = { [E in TimelineEvent as E['type']]: E['data'] }
@@ -59,6 +60,8 @@ function list(items: readonly string[], count = items.length): string {
 
 const dependencyName = (own: IssueRef, { repoId, index }: IssueRef) =>
   repoId === own.repoId ? `#${index}` : `#${index} of another repository`
+
+const reactedTo = (commentId: number | null) => (commentId === null ? 'this pull request' : 'a comment')
 
 const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
 
@@ -178,6 +181,14 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
   }),
   AttachmentRenamed: ({ name }) => ({ kind: 'talk', action: `renamed an attached file to ${named(name)}` }),
   AttachmentDeleted: () => ({ kind: 'talk', action: 'deleted an attached file' }),
+  ReactionAdded: ({ reaction, commentId }) => ({
+    kind: 'talk',
+    action: `reacted with ${named(reaction)} to ${reactedTo(commentId)}`,
+  }),
+  ReactionRemoved: ({ user, reaction, commentId }) => ({
+    kind: 'talk',
+    action: `took back the reaction ${named(reaction)} of ${named(user.login)} to ${reactedTo(commentId)}`,
+  }),
 }
 
 /** Whether the timeline has a sentence for an event of this type. */

@@ -41,8 +41,11 @@ export const AttachmentWire = Type.Object({
   browser_download_url: Type.String(),
 })
 
-/** A file of a comment as Gitea's `Attachment`. Downloads are not counted. */
-export function attachmentWire(file: AttachmentOfDocument, publicUrl: string): Static<typeof AttachmentWire> {
+/** A file of a comment, an issue or a release. */
+type ShownFile = Pick<AttachmentOfDocument, 'id' | 'name' | 'size' | 'uuid' | 'createdAt'>
+
+/** A file as Gitea's `Attachment`. Downloads are not counted. */
+export function attachmentWire(file: ShownFile, publicUrl: string): Static<typeof AttachmentWire> {
   return {
     id: file.id,
     name: file.name,

@@ -59,7 +59,7 @@ export interface CommitContext {
 }
 
 /** Contains the signature and the signed text, so that clients can verify it with other keys than the server's. */
-function verificationWire({ sha, signed }: CommitFacts, verified: ReadonlySet<string>) {
+export function verificationWire({ sha, signed }: CommitFacts, verified: ReadonlySet<string>) {
   const reason = signed === undefined ? 'gpg.error.not_signed_commit' : 'gpg.error.no_gpg_keys_found'
   return {
     verified: verified.has(sha),

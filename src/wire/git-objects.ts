@@ -1,7 +1,7 @@
 /** Objects and refs of git on the wire. */
 import { type Static, Type } from 'typebox'
 import type { TagFacts } from '../git/tags.ts'
-import type { TreeEntry } from '../git/trees.ts'
+import type { ListedEntry } from '../git/tree-listing.ts'
 import { ZERO_TIME } from '../times.ts'
 import { CommitUserWire, CommitWire, VerificationWire } from './commits.ts'
 import { Nullable } from './nullable.ts'
@@ -50,7 +50,7 @@ export const NoteWire = Type.Object({ message: Type.String(), commit: CommitWire
 
 /** `api`: the repository's URL in the API; `sizes`: bytes of the files, by their ids. */
 export function gitEntryWire(
-  { path, mode, type, sha }: TreeEntry,
+  { path, mode, type, sha }: ListedEntry,
   api: string,
   sizes: ReadonlyMap<string, number>,
 ): Static<typeof GitEntryWire> {

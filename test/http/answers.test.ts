@@ -37,6 +37,15 @@ async function call<T>(
   return json
 }
 
+/** What stands for the rest of a path that has this part. */
+const WILD = [
+  ['/branches/', 'main'],
+  ['/commits/', 'topic/status'],
+  ['/tags/', 'v1'],
+  ['/compare/', 'main...topic'],
+  ['/git/refs/', 'heads/'],
+] as const
+
 const repo = { owner: 'alice', repo: 'app' }
 const repoPath = '/api/v1/repos/{owner}/{repo}'
 const as = (t: Test, login: string) => ({
@@ -54,6 +63,9 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
     email: 'zoe@example.org',
     password: 'a long password',
   })
+  const ofZoe = { username: 'zoe' }
+  await admin.send('post', '/api/v1/admin/users/{username}/orgs', { username: 'zoes' }, ofZoe)
+  await admin.send('post', '/api/v1/admin/users/{username}/repos', { name: 'given' }, ofZoe)
   await alice.send(
     'post',
     '/api/v1/users/{username}/tokens',
@@ -74,6 +86,12 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   await tree.git('checkout', '-q', '-b', 'topic')
   const sha = await tree.commit('Second', { 'a.txt': 'two\n', 'b.txt': 'new\n' })
   await tree.git('push', '-q', 'origin', 'topic')
+
+  await tree.git('notes', 'add', '-m', 'Noted', sha)
+  await tree.git('push', '-q', 'origin', 'refs/notes/commits')
+  const blob = await tree.git('rev-parse', `${sha}:a.txt`)
+  await alice.send('post', `${repoPath}/branches`, { new_branch_name: 'other' })
+  const tag = await alice.send<{ id: string }>('post', `${repoPath}/tags`, { tag_name: 'v1', message: 'One' })
 
   await alice.send('post', `${repoPath}/forks`, { organization: 'team', name: 'fork' })
   await alice.send('post', `${repoPath}/branch_protections`, { rule_name: 'rel', enable_push: true })
@@ -183,7 +201,9 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
       id: idIn(path),
       attachment_id: file.id,
       index: path.includes('/pulls/') ? 3 : 1,
-      '*': path.includes('/branches/') ? 'main' : path.includes('/commits/') ? 'topic/status' : 'rel',
+      '*': WILD.find(([part]) => path.includes(part))?.[1] ?? 'rel',
+      ...(path.includes('/git/blobs/') && { sha: blob }),
+      ...(path.includes('/git/tags/') && { sha: tag.id }),
     }
     const query = path.endsWith('/replay/diff')
       ? '?from=0&to=1'

@@ -242,6 +242,7 @@ const LIVES = {
   repo: ['RepositoryCreated', 'RepositoryDeleted'],
   label: ['LabelCreated', 'LabelDeleted'],
   milestone: ['MilestoneCreated', 'MilestoneDeleted'],
+  release: ['ReleaseCreated', 'ReleaseDeleted'],
   issue: ['IssueOpened'],
   pull: ['PullRequestOpened'],
   comment: ['CommentAdded', 'CommentDeleted'],
@@ -255,7 +256,7 @@ always('nothing is decided for what does not exist, and what was deleted never c
   }
   for (const { stream, type, data } of log) {
     const isOfComment = 'commentId' in data && type !== 'HeadBranchDeleted' && type !== 'TextsErased'
-    if (isOfComment) lived(`comment ${data.commentId}`, type, LIVES.comment)
+    if (isOfComment && data.commentId !== null) lived(`comment ${data.commentId}`, type, LIVES.comment)
     const life = Object.entries(LIVES).find(([kind]) => stream.startsWith(`${kind}-`))?.[1]
     if (life !== undefined) lived(stream, type, life)
   }
@@ -398,6 +399,7 @@ always(
 const NEW_EACH_TIME = [
   'CommitStatusPosted',
   'AttachmentAdded',
+  'ReleaseAssetAdded',
   'PasswordChanged',
   'TextsErased',
   'ErasureFinished',
@@ -413,8 +415,10 @@ always('a command that is given again changes nothing', (world) => {
 })
 
 always('the state after the commands is the one that a load folds from the log', (world) => {
-  const { repositories, users, labels, milestones, organizations, issues, pulls, comments, chain } = world
-  for (const kind of [users, repositories, organizations, labels, milestones]) {
+  const { repositories, users, labels, milestones, releases, organizations, issues, pulls, comments, chain } =
+    world
+  const { follows, reactions } = world
+  for (const kind of [users, repositories, organizations, labels, milestones, releases]) {
     for (const id of [1, 2, 3, 9]) assert.deepEqual(kind.loaded(id), kind.now(id))
   }
   for (const repoId of [1, 2]) {
@@ -424,6 +428,15 @@ always('the state after the commands is the one that a load folds from the log',
       else assert.deepEqual(issues.loaded(ref), issues.now(ref))
     }
   }
-  for (const of of commentRefs) assert.deepEqual(comments.loaded(of), comments.now(of))
+  for (const of of commentRefs) {
+    assert.deepEqual(comments.loaded(of), comments.now(of))
+    assert.deepEqual(reactions.loaded(of), reactions.now(of))
+    const [follow, text] = [
+      { repoId: of.repoId, userId: 1 },
+      { ...of, commentId: null },
+    ]
+    assert.deepEqual(follows.loaded(follow), follows.now(follow))
+    assert.deepEqual(reactions.loaded(text), reactions.now(text))
+  }
   assert.deepEqual(chain.loaded('chain'), chain.now('chain'))
 })

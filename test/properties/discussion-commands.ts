@@ -51,7 +51,7 @@ const fields = {
 }
 
 /** An issue or pull request, if it exists. */
-const discussionOf = (world: World, of: IssueRef): Discussion | undefined => {
+export const discussionOf = (world: World, of: IssueRef): Discussion | undefined => {
   const state = isPull(of) ? world.pulls.now(of) : world.issues.now(of)
   return state.status === 'none' ? undefined : state
 }

@@ -12,6 +12,7 @@ import {
   decideEditMilestone,
 } from '../../src/commands/milestones/milestone.ts'
 import * as repository from '../../src/commands/repositories/repository.ts'
+import { decideTopics } from '../../src/commands/repositories/topics.ts'
 import { decidePost } from '../../src/commands/statuses/checks.ts'
 import { type AccountRef, COMMIT_STATES, type Visibility } from '../../src/events/domain-events.ts'
 import * as streams from '../../src/events/streams.ts'
@@ -91,10 +92,15 @@ export const repositoryCommands = [
       private: fc.boolean(),
       allow: partial({ merge: fc.boolean(), squash: fc.boolean() }),
       defaultMergeStyle: oneOf(['merge', 'squash', 'rebase'] as const),
+      archived: fc.boolean(),
+      template: fc.boolean(),
     }),
     (state, edit, by) => repository.decideEdit(state, edit, isAdmin(by)),
   ),
   onRepository('owner visibility', visibility, repository.decideOwnerVisibility),
+  onRepository('topics', fc.array(oneOf(['go', 'ci', 'web'])), (state, topics) =>
+    decideTopics(state, () => topics),
+  ),
   onRepository(
     'collaborator',
     record({ who: account, may: fc.option(permission, { freq: 2 }) }),

@@ -4,6 +4,7 @@
  * anonymous, stranger, reader, writer, admin, site admin. Words stand for the common parts, with the status of success.
  */
 import type { Call, Place, World } from './route-world.ts'
+import { SOCIAL_ROWS } from './social-rows.ts'
 
 /** `S` is the status of success. */
 const WORDS: Readonly<Record<string, string>> = {
@@ -94,6 +95,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: { old_password: 'wrong password', new_password: 'another password' },
   })),
   'POST /api/v1/user/repos': row('signed-in 201', ({ next }) => ({ body: { name: `own-${next()}` } })),
+  'GET /api/v1/users/search': row('everybody 200'),
+  'GET /api/v1/repos/search': row('everybody 200'),
+  'GET /api/v1/topics/search': row('signed-in 200', () => ({ query: { q: 'x' } })),
+  'GET /api/v1/orgs': row('everybody 200'),
   'GET /api/v1/users/:username': row('everybody 200', () => ({ path: { username: 'carol' } })),
   'GET /api/v1/users/:username/orgs': row('everybody 200', () => ({ path: { username: 'carol' } })),
   'GET /api/v1/users/:username/repos': row('everybody 200', () => ({ path: { username: 'carol' } })),
@@ -126,6 +131,15 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'GET /api/v1/admin/history': row('site-admin 200'),
   'GET /metrics': row('site-admin 200'),
   'GET /api/v1/admin/users': row('site-admin 200'),
+  'GET /api/v1/admin/orgs': row('site-admin 200'),
+  'POST /api/v1/admin/users/:username/orgs': row('site-admin 201', ({ next }) => ({
+    path: { username: 'carol' },
+    body: { username: `given${next()}` },
+  })),
+  'POST /api/v1/admin/users/:username/repos': row('site-admin 201', ({ next }) => ({
+    path: { username: 'carol' },
+    body: { name: `given${next()}` },
+  })),
   'GET /api/v1/admin/nodes': row('site-admin 200'),
   'POST /api/v1/admin/users': row('site-admin 201', ({ next }) => {
     const username = `made${next()}`
@@ -223,6 +237,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
       `GET ${REPO}`,
       `GET ${REPO}/branches`,
       `GET ${REPO}/forks`,
+      `GET ${REPO}/topics`,
       `GET ${REPO}/history`,
       `GET ${REPO}/issues`,
       `GET ${REPO}/issues/comments`,
@@ -240,6 +255,13 @@ export const ROWS: Readonly<Record<string, Row>> = {
     '401 202 202 202 409 202 / 404 404 202 202 409 202 / 404 404 202 202 202 202',
     async ({ another, next }) => ({ path: await another(), body: { name: `fork-${next()}` } }),
   ),
+  [`PUT ${REPO}/topics`]: row('admin 204', ({ next }) => ({ body: { topics: [`t${next()}`] } })),
+  [`PUT ${REPO}/topics/:topic`]: row('admin 204', ({ next }) => ({ path: { topic: `t${next()}` } })),
+  [`DELETE ${REPO}/topics/:topic`]: row('admin 204', async ({ must, base, next }) => {
+    const topic = `t${next()}`
+    await must('alice', 'PUT', `${base}/topics`, { topics: [topic] })
+    return { path: { topic } }
+  }),
   [`GET ${REPO}/collaborators`]: row('people 200'),
   [`GET ${REPO}/collaborators/:collaborator`]: row('people 204', async ({ must, base }) => {
     await must('alice', 'PUT', `${base}/collaborators/bob`, { permission: 'write' })
@@ -298,8 +320,81 @@ export const ROWS: Readonly<Record<string, Row>> = {
   [`GET ${REPO}/git/refs`]: row('read 200'),
   [`GET ${REPO}/git/refs/*`]: row('read 200', () => ({ path: { '*': 'heads/' } })),
   [`GET ${REPO}/git/tags/:sha`]: row('read 200', ({ tagObject }) => ({ path: { sha: tagObject } })),
-  // It has none.
-  [`GET ${REPO}/git/notes/:sha`]: row('read 404', ({ head }) => ({ path: { sha: head } })),
+  [`GET ${REPO}/git/notes/:sha`]: row('read 200', ({ head }) => ({ path: { sha: head } })),
+
+  // Releases
+  [`GET ${REPO}/releases`]: row('read 200'),
+  [`GET ${REPO}/releases/latest`]: row('read 200'),
+  [`GET ${REPO}/releases/tags/*`]: row('read 200', ({ release }) => ({ path: { '*': release.tag } })),
+  [`GET ${REPO}/releases/:id`]: row('read 200', ({ release }) => ({ path: { id: release.id } })),
+  [`POST ${REPO}/releases`]: row('write 201', ({ next }) => ({ body: { tag_name: `t${next()}` } })),
+  [`PATCH ${REPO}/releases/:id`]: row('write 200', ({ release, next }) => ({
+    path: { id: release.id },
+    body: { name: `Name ${next()}` },
+  })),
+  [`DELETE ${REPO}/releases/:id`]: row('write 204', async ({ make }) => ({
+    path: { id: (await make.release()).id },
+  })),
+  [`DELETE ${REPO}/releases/tags/*`]: row('write 204', async ({ make }) => ({
+    path: { '*': (await make.release()).tag },
+  })),
+  [`GET ${REPO}/releases/:id/assets`]: row('read 200', ({ release }) => ({ path: { id: release.id } })),
+  [`POST ${REPO}/releases/:id/assets`]: row('write 201', ({ release, make, next }) => ({
+    path: { id: release.id },
+    ...make.upload(`r${next()}.bin`),
+  })),
+  [`GET ${REPO}/releases/:id/assets/:attachment_id`]: row('read 200', ({ release }) => ({
+    path: { id: release.id, attachment_id: release.asset },
+  })),
+  [`PATCH ${REPO}/releases/:id/assets/:attachment_id`]: row('write 201', ({ release, next }) => ({
+    path: { id: release.id, attachment_id: release.asset },
+    body: { name: `s${next()}.bin` },
+  })),
+  [`DELETE ${REPO}/releases/:id/assets/:attachment_id`]: row('write 204', async ({ make }) => {
+    const { id, asset } = await make.release()
+    return { path: { id, attachment_id: asset } }
+  }),
+  'GET /:owner/:repo/releases/download/*': row('read 200', async ({ make }) => {
+    const { tag, file } = await make.release()
+    return { path: { '*': `${tag}/${file}` } }
+  }),
+  // Files
+  [`GET ${REPO}/contents`]: row('read 200'),
+  [`GET ${REPO}/contents/*`]: row('read 200', () => ({ path: { '*': '' } })),
+  ...same(
+    [`GET ${REPO}/raw/*`, `GET ${REPO}/media/*`],
+    row('read 200', () => ({ path: { '*': 'README.md' } })),
+  ),
+  'GET /:owner/:repo/raw/:kind/*': row('read 200', () => ({
+    path: { kind: 'branch', '*': 'main/README.md' },
+  })),
+  ...same(
+    [`GET ${REPO}/archive/*`, 'GET /:owner/:repo/archive/*'],
+    row('read 200', () => ({ path: { '*': 'main.zip' } })),
+  ),
+  [`POST ${REPO}/contents`]: row('write 201', ({ next }) => ({
+    body: { files: [{ operation: 'create', path: `f${next()}`, content: '' }] },
+  })),
+  [`POST ${REPO}/contents/*`]: row('write 201', ({ next }) => ({
+    path: { '*': `f${next()}` },
+    body: { content: '' },
+  })),
+  [`PUT ${REPO}/contents/*`]: row('write 201', ({ next }) => ({
+    path: { '*': `f${next()}` },
+    body: { content: '' },
+  })),
+  [`DELETE ${REPO}/contents/*`]: row('write 200', async ({ must, base, next }) => {
+    const path = `f${next()}`
+    const { content } = await must<{ content: { sha: string } }>(
+      'alice',
+      'POST',
+      `${base}/contents/${path}`,
+      {
+        content: '',
+      },
+    )
+    return { path: { '*': path }, body: { sha: content.sha } }
+  }),
 
   // Pull requests
   ...same(
@@ -450,6 +545,8 @@ export const ROWS: Readonly<Record<string, Row>> = {
     }),
   ),
   'GET /attachments/:uuid': row('read 200', ({ attachment }) => ({ path: { uuid: attachment.uuid } })),
+
+  ...SOCIAL_ROWS,
 
   // Labels and milestones
   ...Object.fromEntries(

@@ -114,11 +114,17 @@ export async function startWorld(test: Test, started?: TestServer) {
   async function place(kind: Kind) {
     const { id: repoId, owner, repo } = await newRepository(kind, kind.replace(' ', '-'))
     const base = `/repos/${owner}/${repo}`
-    const { branch } = await hostedWork(test, server, {
+    const { branch, work, push } = await hostedWork(test, server, {
       login: 'alice',
       repoId,
       fullName: `${owner}/${repo}`,
     })
+    /** Puts a note on a commit; resolves to the commit. */
+    const noted = async (sha: string) => {
+      await work.git('notes', 'add', '-m', 'A note', sha)
+      await push('refs/notes/commits:refs/notes/commits')
+      return sha
+    }
     const newBranch = async () => {
       const name = `branch-${next()}`
       await branch(name, { [name]: name })
@@ -143,6 +149,13 @@ export async function startWorld(test: Test, started?: TestServer) {
       const answer = await send('alice', 'POST', assets, upload(`f${next()}.txt`))
       const { id, uuid }: { id: number; uuid: string } = JSON.parse(answer.text)
       return { id, uuid }
+    }
+    const release = async () => {
+      const [tag, file] = [`v${next()}`, `f${next()}.bin`]
+      const { id } = await create('/releases', { tag_name: tag })
+      const answer = await send('alice', 'POST', `/api/v1${base}/releases/${id}/assets`, upload(file))
+      const { id: asset }: { id: number } = JSON.parse(answer.text)
+      return { id, tag, file, asset }
     }
     const label = async () => (await create('/labels', { name: `l${next()}`, color: '#aabbcc' })).id
     const milestone = async () => (await create('/milestones', { title: `m${next()}` })).id
@@ -169,6 +182,7 @@ export async function startWorld(test: Test, started?: TestServer) {
         tag,
         comment,
         attachment,
+        release,
         label,
         milestone,
         protection,
@@ -179,10 +193,11 @@ export async function startWorld(test: Test, started?: TestServer) {
       ...first,
       comment: commentId,
       attachment: await attachment(),
+      release: await release(),
       label: await label(),
       milestone: await milestone(),
       protection: await protection(),
-      head: await branch('topic', { topic: 'topic' }),
+      head: await noted(await branch('topic', { topic: 'topic' })),
       blob: objectId('blob', Buffer.from('topic')),
       tagObject: (
         await must<{ id: string }>('alice', 'POST', `${base}/tags`, { tag_name: 't', message: 'A tag' })

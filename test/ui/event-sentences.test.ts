@@ -218,6 +218,14 @@ const cases: [TimelineEvent, string][] = [
     { type: 'AttachmentDeleted', data: { ...own, commentId: 1, attachmentId: 1, uuid: 'u' } },
     'deleted an attached file',
   ],
+  [
+    { type: 'ReactionAdded', data: { ...own, commentId: null, user: ann, reaction: 'heart' } },
+    'reacted with heart to this pull request',
+  ],
+  [
+    { type: 'ReactionRemoved', data: { ...own, commentId: 1, user: ann, reaction: '+1' } },
+    'took back the reaction +1 of ann to a comment',
+  ],
 ]
 
 t.test('each type of event in a pull request has a sentence', async (t) => {

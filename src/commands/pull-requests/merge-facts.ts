@@ -38,7 +38,7 @@ export async function mergeFacts(
   const asks = protection?.blockOutdated || protection?.requireSigned
   const includesBase = !asks || (baseTip !== null && (await isAncestor(dir, baseTip, head.sha)))
   return {
-    mayMerge: mayMerge(protection, merger.id, accessTo(repository, merger)),
+    mayMerge: !repository.archived && mayMerge(protection, merger.id, accessTo(repository, merger)),
     allowedStyles: repository.mergeStyles,
     protection,
     checks: outcome,

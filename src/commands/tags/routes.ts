@@ -2,6 +2,7 @@
 import { Type } from 'typebox'
 import { type TagDocument, tagId } from '../../projections/tags.ts'
 import { notFoundIn } from '../../projections/view.ts'
+import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
@@ -48,6 +49,10 @@ export const tagRoutes: Routes = (services) => async (app) => {
       const name = request.params['*']
       const known = await services.views.tags.get(tagId(repository.id, name))
       if (known === undefined) throw notFoundIn(services.views.tags, 'tag not found')
+      const release = await services.views.releases.findOne({ repoId: repository.id, tag: name })
+      if (release !== undefined) {
+        throw new Refused(refuse.conflict('the tag belongs to a release: delete the release first'))
+      }
       const context = commandContext(request)
       await deleteTag(services, context, { repository, requester: signedIn(request) }, name)
       await settled(services, context, reply)
