@@ -40,6 +40,7 @@ import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
 import { topicRoutes } from './commands/repositories/topic-routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
+import { tagProtectionRoutes } from './commands/tag-protections/routes.ts'
 import { tagRoutes } from './commands/tags/routes.ts'
 import { upgradeRoutes } from './commands/upgrade/routes.ts'
 import { createUserRoutes } from './commands/users/create.ts'
@@ -101,6 +102,7 @@ import { repositoryListRoutes } from './queries/repository-lists.ts'
 import { repositorySearchRoutes } from './queries/repository-search.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
+import { tagProtectionQueryRoutes } from './queries/tag-protections.ts'
 import { tagQueryRoutes } from './queries/tags.ts'
 import { timelineRoutes } from './queries/timeline.ts'
 import { userQueryRoutes } from './queries/users.ts'
@@ -157,6 +159,8 @@ const API_ROUTES = [
   createBranchRoutes,
   deleteBranchRoutes,
   tagRoutes,
+  tagProtectionRoutes,
+  tagProtectionQueryRoutes,
   tagQueryRoutes,
   branchQueryRoutes,
   branchProtectionRoutes,

@@ -45,6 +45,7 @@ import {
   word,
 } from './shapes.ts'
 import { socialFields } from './social-shapes.ts'
+import { tagProtectionShapes } from './tag-protection-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
 
 type DataOf<T extends EventType> = EventOf<T>['data']
@@ -195,6 +196,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   CollaboratorRemoved: { repoId: whole, user: account },
   BranchProtectionSet: { repoId: whole, protection },
   BranchProtectionRemoved: { repoId: whole, rule: text },
+  ...tagProtectionShapes,
   ...listingShapes,
   LabelCreated: { id: whole, scope, ...label },
   LabelEdited: { id: whole, scope, changes: partial<LabelSettings>(label) },

@@ -39,7 +39,8 @@ export const idsStream = (
     | 'label'
     | 'milestone'
     | 'release'
-    | 'status',
+    | 'status'
+    | 'tag-protection',
 ) => `ids-${kind}`
 export const claimStream = (key: string) => `claim-${key}`
 

@@ -93,6 +93,11 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   await alice.send('post', `${repoPath}/branches`, { new_branch_name: 'other' })
   const tag = await alice.send<{ id: string }>('post', `${repoPath}/tags`, { tag_name: 'v1', message: 'One' })
 
+  const tagRule = await alice.send<{ id: number }>('post', `${repoPath}/tag_protections`, {
+    name_pattern: 'v9.*',
+    whitelist_usernames: ['bob'],
+  })
+  await alice.send('patch', `${repoPath}/tag_protections/{id}`, { name_pattern: 'v8.*' }, { id: tagRule.id })
   await alice.send('post', `${repoPath}/forks`, { organization: 'team', name: 'fork' })
   await alice.send('post', `${repoPath}/branch_protections`, { rule_name: 'rel', enable_push: true })
   await alice.send('patch', `${repoPath}/branch_protections/{*}`, { required_approvals: 0 }, { '*': 'rel' })
@@ -186,13 +191,15 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   const { projector, events } = server.services
   await projector.waitFor(await events.lastPosition(), 10_000)
   const idIn = (path: string) =>
-    path.includes('/orgs/')
-      ? common.id
-      : path.includes('/comments/')
-        ? comment.id
-        : path.includes('/labels/')
-          ? label.id
-          : milestone.id
+    path.includes('/tag_protections/')
+      ? tagRule.id
+      : path.includes('/orgs/')
+        ? common.id
+        : path.includes('/comments/')
+          ? comment.id
+          : path.includes('/labels/')
+            ? label.id
+            : milestone.id
   for (const [path, operations] of Object.entries(documentation.paths)) {
     if (operations.get?.responses[200]?.content?.[JSON_TYPE] === undefined) continue
     const reader = path.includes('/admin/') ? admin : alice

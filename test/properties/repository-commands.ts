@@ -14,6 +14,11 @@ import {
 import * as repository from '../../src/commands/repositories/repository.ts'
 import { decideTopics } from '../../src/commands/repositories/topics.ts'
 import { decidePost } from '../../src/commands/statuses/checks.ts'
+import {
+  decideAddTagProtection,
+  decideEditTagProtection,
+  decideRemoveTagProtection,
+} from '../../src/commands/tag-protections/protections.ts'
 import { type AccountRef, COMMIT_STATES, type Visibility } from '../../src/events/domain-events.ts'
 import * as streams from '../../src/events/streams.ts'
 import {
@@ -117,6 +122,18 @@ export const repositoryCommands = [
       if (what === 'add') return decideAddProtection(state, settings, at ?? '')
       if (what === 'edit') return decideEditProtection(state, rule, () => settings, at ?? '')
       return decideRemoveProtection(state, rule)
+    },
+  ),
+  onRepository(
+    'tag protection',
+    record({ id: oneOf([1, 2]), pattern: rule, at: deadline, what: oneOf(['add', 'edit', 'remove']) }),
+    (state, { id, pattern, at, what }) => {
+      const isThere = state.status === 'active' && state.tagProtections.some((each) => each.id === id)
+      if (what === 'add' && !isThere) {
+        return decideAddTagProtection(state, { id, pattern, users: [1] }, at ?? '')
+      }
+      if (what === 'edit') return decideEditTagProtection(state, id, { pattern }, at ?? '')
+      return decideRemoveTagProtection(state, id)
     },
   ),
   command('push', record({ repoId, by, branch: rule, to: fc.option(sha) }), (world, given) => {

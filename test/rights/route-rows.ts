@@ -305,6 +305,20 @@ export const ROWS: Readonly<Record<string, Row>> = {
   [`DELETE ${REPO}/branch_protections/*`]: row('admin 204', async ({ make }) => ({
     path: { '*': await make.protection() },
   })),
+  [`GET ${REPO}/tag_protections`]: row('admin 200'),
+  [`POST ${REPO}/tag_protections`]: row('admin 201', ({ next }) => ({
+    body: { name_pattern: `p${next()}`, whitelist_usernames: ['bob'] },
+  })),
+  [`GET ${REPO}/tag_protections/:id`]: row('admin 200', async ({ make }) => ({
+    path: { id: await make.tagProtection() },
+  })),
+  [`PATCH ${REPO}/tag_protections/:id`]: row('admin 200', async ({ make, next }) => ({
+    path: { id: await make.tagProtection() },
+    body: { name_pattern: `p${next()}` },
+  })),
+  [`DELETE ${REPO}/tag_protections/:id`]: row('admin 204', async ({ make }) => ({
+    path: { id: await make.tagProtection() },
+  })),
   [`GET ${REPO}/statuses/:sha`]: row('read 200', ({ head }) => ({ path: { sha: head } })),
   [`POST ${REPO}/statuses/:sha`]: row('write 201', ({ head, next }) => ({
     path: { sha: head },

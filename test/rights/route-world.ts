@@ -164,6 +164,13 @@ export async function startWorld(test: Test, started?: TestServer) {
       await create('/tags', { tag_name, message: 'A tag' })
       return tag_name
     }
+    const tagProtection = async () =>
+      (
+        await create('/tag_protections', {
+          name_pattern: `only-${next()}`,
+          whitelist_usernames: ['bob', 'alice'],
+        })
+      ).id
     const protection = async () => {
       const rule_name = `rule-${next()}`
       await create('/branch_protections', { rule_name })
@@ -180,6 +187,7 @@ export async function startWorld(test: Test, started?: TestServer) {
         pull,
         branch: newBranch,
         tag,
+        tagProtection,
         comment,
         attachment,
         release,

@@ -22,6 +22,7 @@ import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import { type RepositoryAccess, repositoryFor } from '../../rights/repository-access.ts'
 import { clientOf, signedIn } from '../../rights/requester.ts'
 import type { Routes } from '../../rights/routes.ts'
+import { mayControlTag } from '../../rights/tag-protection-rules.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { mayPushAnyBranch, pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
@@ -71,6 +72,8 @@ interface Pusher extends RepositoryAccess {
   requester: AccountDocument
 }
 
+const TAGS = 'refs/tags/'
+
 /** The rules that a push must obey. */
 interface PushRules {
   /** Why a ref may not be pushed, by the full name of the ref. git itself would accept it. */
@@ -100,8 +103,15 @@ async function checkPush(
   const invited = atLeast(access, 'write')
     ? undefined
     : await pushableRefs(services, repository, requester, refs)
+  const tags = refs.some((ref) => ref.startsWith(TAGS))
+    ? await services.views.tagProtections.get(`${repository.id}`)
+    : undefined
   let turn = performance.now()
   for (const change of commands) {
+    if (change.ref.startsWith(TAGS)) {
+      const mayControl = mayControlTag(tags?.protections ?? [], change.ref.slice(TAGS.length), requester.id)
+      if (!mayControl) rules.problems.set(change.ref, 'the tag is protected: you may not push to it')
+    }
     if (invited === undefined) checkChange(pusher, change, rules)
     else if (change.to !== null && invited.has(change.ref)) {
       checkChange({ ...pusher, access: 'write' }, change, rules)
