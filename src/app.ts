@@ -12,6 +12,7 @@ import { attachmentRoutes } from './commands/attachments/routes.ts'
 import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
 import { createBranchRoutes } from './commands/branches/create.ts'
 import { deleteBranchRoutes } from './commands/branches/delete.ts'
+import { renameBranchRoutes } from './commands/branches/rename.ts'
 import { commentRoutes } from './commands/comments/routes.ts'
 import { contentsRoutes } from './commands/contents/routes.ts'
 import { eraseRoutes } from './commands/erasures/routes.ts'
@@ -157,6 +158,7 @@ const API_ROUTES = [
 
   // Branches and commits
   createBranchRoutes,
+  renameBranchRoutes,
   deleteBranchRoutes,
   tagRoutes,
   tagProtectionRoutes,

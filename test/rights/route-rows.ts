@@ -286,6 +286,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
   [`POST ${REPO}/branches`]: row('write 201', ({ next }) => ({
     body: { new_branch_name: `made-${next()}` },
   })),
+  [`PATCH ${REPO}/branches/*`]: row('write 204', async ({ make, next }) => ({
+    path: { '*': await make.branch() },
+    body: { name: `renamed-${next()}` },
+  })),
   [`GET ${REPO}/tags`]: row('read 200'),
   [`POST ${REPO}/tags`]: row('write 201', ({ next }) => ({ body: { tag_name: `made-${next()}` } })),
   [`GET ${REPO}/tags/*`]: row('read 200', async ({ make }) => ({ path: { '*': await make.tag() } })),

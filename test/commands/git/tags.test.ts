@@ -184,3 +184,36 @@ t.test(
     t.equal(await reconcileRefs(server.services, repoId), 0)
   },
 )
+
+t.test('a branch is renamed in one event, unless something else names it', async (t) => {
+  const { repoId, branch, tip, call, open, protect } = await repository(t, 'renamed')
+  const sha = await branch('topic', { a: 'a' })
+  const rename = (from: string, name: string) => call('alice', 'PATCH', `branches/${from}`, { name })
+  t.equal((await rename('topic', 'deep/other')).status, 204)
+  t.strictSame([await tip('topic'), await tip('deep/other')], [undefined, sha])
+  t.equal((await call('alice', 'GET', 'branches/topic')).status, 404)
+  t.equal((await call('alice', 'GET', 'branches/deep/other')).body.commit.id, sha)
+  const { body } = await call('alice', 'GET', 'history?type=RefsUpdated')
+  t.match(body.at(-1).data, { cause: 'branch-rename', refs: [{ to: null }, { to: sha }] })
+
+  await branch('busy', { b: 'b' })
+  await open('busy')
+  await branch('guarded', { c: 'c' })
+  await protect('guarded', {})
+  await protect('release/*', {})
+  for (const [from, name, status] of [
+    ['gone', 'x', 404],
+    ['deep/other', 'busy', 422],
+    ['deep/other', 'deep/other', 422],
+    ['deep/other', 'deep', 422],
+    ['deep/other', 'a..b', 422],
+    ['deep/other', 'release/1', 403],
+    ['guarded', 'x', 403],
+    ['main', 'x', 422],
+    ['busy', 'x', 422],
+  ] as const) {
+    t.equal((await rename(from, name)).status, status, `${from} to ${name}`)
+  }
+  t.equal(await tip('deep/other'), sha)
+  t.equal(await reconcileRefs(server.services, repoId), 0, 'git and the log agree')
+})
