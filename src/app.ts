@@ -8,6 +8,7 @@ import Fastify, { type FastifyInstance, LogController } from 'fastify'
 import { addressesIn } from './address-ranges.ts'
 import { maintenanceRoutes } from './commands/administration/maintenance.ts'
 import { rebuildRoutes } from './commands/administration/rebuild.ts'
+import { issueFileRoutes } from './commands/attachments/issue-routes.ts'
 import { attachmentRoutes } from './commands/attachments/routes.ts'
 import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
 import { createBranchRoutes } from './commands/branches/create.ts'
@@ -21,8 +22,11 @@ import { gitHttpRoutes } from './commands/git/git-http.ts'
 import { dependencyRoutes } from './commands/issues/dependencies.ts'
 import { editIssueRoutes } from './commands/issues/edit.ts'
 import { issueLabelRoutes } from './commands/issues/labels.ts'
+import { lockRoutes } from './commands/issues/lock-routes.ts'
 import { openIssueRoutes } from './commands/issues/open.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
+import { lfsLockRoutes } from './commands/lfs/locks.ts'
+import { lfsObjectRoutes } from './commands/lfs/objects.ts'
 import { milestoneRoutes } from './commands/milestones/routes.ts'
 import { createOrganizationRoutes } from './commands/organizations/create.ts'
 import { editOrganizationRoutes } from './commands/organizations/edit.ts'
@@ -39,7 +43,10 @@ import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
+import { pinRoutes } from './commands/repositories/pin-routes.ts'
 import { topicRoutes } from './commands/repositories/topic-routes.ts'
+import { reviewRequestRoutes } from './commands/reviews/requests.ts'
+import { reviewRoutes } from './commands/reviews/routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
 import { tagProtectionRoutes } from './commands/tag-protections/routes.ts'
 import { tagRoutes } from './commands/tags/routes.ts'
@@ -80,6 +87,7 @@ import { commentQueryRoutes } from './queries/comments.ts'
 import { commitQueryRoutes } from './queries/commits.ts'
 import { compareRoutes } from './queries/compare.ts'
 import { contentsQueryRoutes } from './queries/contents.ts'
+import { chosenContentsRoutes } from './queries/contents-chosen.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
 import { fileDownloadRoutes, rawPageRoutes } from './queries/file-downloads.ts'
@@ -87,12 +95,15 @@ import { followQueryRoutes } from './queries/follows.ts'
 import { gitObjectRoutes } from './queries/git-objects.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
+import { issueFileQueryRoutes } from './queries/issue-files.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
 import { issueQueryRoutes } from './queries/issues.ts'
 import { labelQueryRoutes } from './queries/labels.ts'
 import { milestoneQueryRoutes } from './queries/milestones.ts'
 import { nodeRoutes } from './queries/nodes.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
+import { pinQueryRoutes } from './queries/pins.ts'
+import { pullByBranchesRoutes } from './queries/pull-by-branches.ts'
 import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
 import { reactionQueryRoutes } from './queries/reactions.ts'
@@ -101,6 +112,8 @@ import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
 import { repositorySearchRoutes } from './queries/repository-search.ts'
+import { candidateRoutes } from './queries/reviews/candidates.ts'
+import { reviewQueryRoutes } from './queries/reviews/routes.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
 import { tagProtectionQueryRoutes } from './queries/tag-protections.ts'
@@ -180,6 +193,7 @@ const API_ROUTES = [
   // Files
   contentsRoutes,
   contentsQueryRoutes,
+  chosenContentsRoutes,
   fileDownloadRoutes,
   archiveRoutes,
 
@@ -189,7 +203,12 @@ const API_ROUTES = [
   updatePullRoutes,
   mergePullRoutes,
   pullQueryRoutes,
+  pullByBranchesRoutes,
   pullGitRoutes,
+  reviewRoutes,
+  reviewRequestRoutes,
+  reviewQueryRoutes,
+  candidateRoutes,
 
   // Issues; pull requests are issues too
   openIssueRoutes,
@@ -203,6 +222,11 @@ const API_ROUTES = [
   commentQueryRoutes,
   attachmentRoutes,
   attachmentQueryRoutes,
+  issueFileRoutes,
+  issueFileQueryRoutes,
+  lockRoutes,
+  pinRoutes,
+  pinQueryRoutes,
   eraseRoutes,
   timelineRoutes,
   reactionRoutes,
@@ -391,6 +415,8 @@ export async function buildApp(
     takeTurnsWithLongBodies(signedIn, clientOf)
     await signedIn.register(metricsRoute(() => scrape, config.metricsToken))
     await signedIn.register(gitHttpRoutes(services))
+    await signedIn.register(lfsObjectRoutes(services))
+    await signedIn.register(lfsLockRoutes(services))
     await signedIn.register(attachmentDownloadRoutes(services))
     await signedIn.register(rawPageRoutes(services))
     await signedIn.register(archivePageRoutes(services))

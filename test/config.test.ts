@@ -485,6 +485,22 @@ const cases: Record<SettingName, Case> = {
       ['1e6', /must be a number of bytes/],
     ],
   },
+  MAX_FILE_BODY_BYTES: {
+    key: 'maxFileBodyBytes',
+    unset: 32 * 2 ** 20,
+    valid: [
+      ['1024', 1024],
+      ['512KiB', 512 * 2 ** 10],
+      ['1GiB', 2 ** 30],
+    ],
+    invalid: [
+      ['0', /is "0", but must be a number of bytes from 1KiB to 1GiB, as/],
+      ['2GiB', /from 1KiB to 1GiB/],
+      ['4MB', /must be a number of bytes/],
+      ['many', /must be a number of bytes/],
+      ['1e6', /must be a number of bytes/],
+    ],
+  },
   MAX_TEXT_CHARACTERS: {
     key: 'maxTextCharacters',
     unset: 65_536,
@@ -510,6 +526,15 @@ const cases: Record<SettingName, Case> = {
       ['-1', /must be a number of bytes \(0 for no limit\), as/],
       ['999999999999TiB', /must be a number of bytes/],
     ],
+  },
+  LFS_MAX_BYTES: {
+    key: 'lfsMaxBytes',
+    unset: 8 * 2 ** 30,
+    valid: [
+      ['1', 1],
+      ['1TiB', 2 ** 40],
+    ],
+    invalid: [['0', /^LFS_MAX_BYTES is "0", but must be /]],
   },
   ATTACHMENT_MAX_BYTES: {
     key: 'attachmentMaxBytes',

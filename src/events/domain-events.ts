@@ -5,9 +5,13 @@
  * meaning. A new shape of the data gets a new schema number and an upcaster, both in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
+import type { IssueFileEvent, LockEvent } from './issue-file-events.ts'
+import type { LfsEvent } from './lfs-events.ts'
 import type { ListingEvent } from './listing-events.ts'
+import type { PinEvent } from './pin-events.ts'
 import type { RefCause, TagTime } from './ref-causes.ts'
 import type { ReleaseEvent } from './release-events.ts'
+import type { ReviewEvent, ReviewRules } from './review-events.ts'
 import type { SocialEvent } from './social-events.ts'
 import type { TagProtectionEvent } from './tag-protection-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
@@ -132,6 +136,8 @@ export interface BranchProtection {
   blockOutdated: boolean
   /** Whether the rule also holds for an admin who sends `force_merge`. */
   blockAdminOverride: boolean
+  /** Present when it demands something of reviews. */
+  reviews?: ReviewRules
   createdAt: string
   updatedAt: string
 }
@@ -307,7 +313,8 @@ export interface IssueRef {
  * The events that issues and pull requests share: in `issue-<repoId>.<index>` and in `pull-<repoId>.<index>`. Each
  * event holds the complete new value, and the difference to the old one.
  */
-export type DiscussionEvent = Events<
+export type DiscussionEvent = FieldEvent | IssueFileEvent | LockEvent
+type FieldEvent = Events<
   {
     TitleChanged: { oldTitle: string; title: string }
     BodyChanged: { body: string }
@@ -471,6 +478,7 @@ export type PullRequestEvent =
       IssueRef
     >
   | DiscussionEvent
+  | ReviewEvent
 
 /** `ids-<kind>` and `numbers-<repoId>`: the event's revision in its stream is the number that it takes. */
 export type SequenceEvent = Events<{ NumberTaken: { sequence: string } }>
@@ -497,9 +505,11 @@ export type DomainEvent =
   | PullRequestEvent
   | IssueEvent
   | CommentEvent
+  | PinEvent
   | ReleaseEvent
   | SocialEvent
   | UpgradeEvent
+  | LfsEvent
   | SequenceEvent
   | ClaimEvent
   | AbandonedEvent

@@ -26,9 +26,12 @@ import {
   type Visibility,
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
+import { issueFileShapes } from './issue-file-shapes.ts'
+import { lfsFields } from './lfs-shapes.ts'
 import { listingShapes } from './listing-shapes.ts'
 import { REF_CAUSES, type TagTime } from './ref-causes.ts'
 import { releaseShapes } from './release-shapes.ts'
+import { reviewRules, reviewShapes } from './review-shapes.ts'
 import {
   type AnyCheck,
   type Check,
@@ -101,6 +104,7 @@ const protection = object<BranchProtection>({
   requireSigned: flag,
   blockOutdated: flag,
   blockAdminOverride: flag,
+  reviews: optional(reviewRules),
   createdAt: text,
   updatedAt: text,
 })
@@ -307,6 +311,9 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     errors: list(text),
     errorCount: optional(whole),
   },
+  ...reviewShapes,
+  PinsChanged: { repoId: whole, isPull: flag, from: list(whole), to: list(whole) },
+  ...issueFileShapes,
   ...releaseShapes,
   ...socialFields,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },
@@ -315,6 +322,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   ModuleVersionsSet: { moduleVersions: list(object<ModuleVersion>({ name: text, version: text })) },
   AuthorityChanged: { address: text },
   ConsensusStateStored: { lastHeight: text, state: text },
+  ...lfsFields,
   NumberTaken: { sequence: text },
   ClaimTaken: claim,
   ClaimReleased: claim,

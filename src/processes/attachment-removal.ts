@@ -12,6 +12,7 @@ export function attachmentRemoval(services: Pick<Services, 'attachments' | 'view
 
   return processManager('attachment_removal', {
     AttachmentDeleted: (_, { data }) => attachments.remove(data.uuid),
+    IssueFileDeleted: (_, { data }) => attachments.remove(data.uuid),
     ReleaseAssetDeleted: (_, { data }) => attachments.remove(data.uuid),
     async RepositoryDeleted(_, { data }) {
       for await (const files of filesOfRepository(views, data.repoId)) {

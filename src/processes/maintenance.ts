@@ -146,9 +146,12 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
     manager: () =>
       processManager('maintenance', {
         RefsUpdated: (_, { data }) => note(data.repoId),
+        LfsObjectsAdded: (_, { data }) => note(data.repoId),
         RepositoryCreated: (_, { data }) => note(data.repoId),
         AttachmentAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
         AttachmentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
+        IssueFileAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
+        IssueFileDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
         ReleaseAssetAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
         ReleaseAssetDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
         CommentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),

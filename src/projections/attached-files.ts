@@ -10,41 +10,56 @@ export interface AttachedFile {
   size: number
 }
 
-/** What has files, in the order of the ids. */
-type Owners = { id: number; repoId: number } & ({ attachments: AttachedFile[] } | { assets: AttachedFile[] })
+type FileViews = Pick<Views, 'comments' | 'issueFiles' | 'releases'>
 
-const filesOf = (owner: Owners) => ('assets' in owner ? owner.assets : owner.attachments)
+/** The files of some documents, and the place after the last of them. */
+type Read = (after: number) => Promise<{ place: number; files: readonly AttachedFile[] }[]>
 
 /** All files of a repository, in parts: also of one that was deleted. */
-export async function* filesOfRepository(
-  { comments, releases }: Pick<Views, 'comments' | 'releases'>,
-  repoId: number,
-): AsyncGenerator<AttachedFile[]> {
-  const sources = [
-    (after: number) => comments.find({ repoId, id: { $gt: after } }, { sort: [['id', 1]], limit: BATCH }),
-    (after: number) => releases.find({ repoId, id: { $gt: after } }, { sort: [['id', 1]], limit: BATCH }),
+export async function* filesOfRepository(views: FileViews, repoId: number): AsyncGenerator<AttachedFile[]> {
+  const byId = { sort: [['id', 1]], limit: BATCH } as const
+  const sources: Read[] = [
+    async (after) =>
+      (await views.comments.find({ repoId, id: { $gt: after } }, byId)).map(({ id, attachments }) => ({
+        place: id,
+        files: attachments,
+      })),
+    async (after) =>
+      (
+        await views.issueFiles.find({ repoId, index: { $gt: after } }, { sort: [['index', 1]], limit: BATCH })
+      ).map(({ index, files }) => ({ place: index, files })),
+    async (after) =>
+      (await views.releases.find({ repoId, id: { $gt: after } }, byId)).map(({ id, assets }) => ({
+        place: id,
+        files: assets,
+      })),
   ]
   for (const read of sources) {
-    let last = 0
+    let after = 0
     for (;;) {
-      const found: Owners[] = await read(last)
-      yield found.flatMap(filesOf)
+      const found = await read(after)
+      yield found.flatMap(({ files }) => files)
       if (found.length < BATCH) break
-      last = found.at(-1)?.id ?? last
+      after = found.at(-1)?.place ?? after
     }
   }
 }
 
-/** The files with these uuids, each with its repository. */
+/** The repository of each of these files, by the uuid. */
 export async function repositoriesOfFiles(
-  { comments, releases }: Pick<Views, 'comments' | 'releases'>,
+  views: FileViews,
   uuids: readonly string[],
 ): Promise<Map<string, number>> {
   const wanted = { $in: [...uuids] }
-  const [ofComments, ofReleases] = await Promise.all([
-    comments.find({ attachmentUuids: wanted }),
-    releases.find({ assetUuids: wanted }),
+  const [comments, issues, releases] = await Promise.all([
+    views.comments.find({ attachmentUuids: wanted }),
+    views.issueFiles.find({ uuids: wanted }),
+    views.releases.find({ assetUuids: wanted }),
   ])
-  const owners: Owners[] = [...ofComments, ...ofReleases]
-  return new Map(owners.flatMap((owner) => filesOf(owner).map(({ uuid }) => [uuid, owner.repoId] as const)))
+  const owners = [
+    ...comments.map(({ repoId, attachmentUuids }) => ({ repoId, uuids: attachmentUuids })),
+    ...issues,
+    ...releases.map(({ repoId, assetUuids }) => ({ repoId, uuids: assetUuids })),
+  ]
+  return new Map(owners.flatMap((owner) => owner.uuids.map((uuid) => [uuid, owner.repoId] as const)))
 }

@@ -8,6 +8,7 @@ import type {
   Visibility,
 } from '../events/domain-events.ts'
 import type { RecordedOf } from '../events/handlers.ts'
+import { type Pins, withPins } from '../events/pin-events.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../events/repository-settings.ts'
 import { isPullStream } from '../events/streams.ts'
 import { partsOf } from './name-parts.ts'
@@ -59,6 +60,10 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   closedIssues: number
   openPulls: number
   closedPulls: number
+  /** Published releases. Absent: it never had any. */
+  releases?: number
+  /** Absent: nothing was ever pinned. */
+  pins?: Pins
   stars: number
   watchers: number
   createdAt: string
@@ -131,6 +136,11 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
       topics,
       ...searchableIn({ ...repository, topics }),
     }),
+    PinsChanged: ({ pins, updatedAt }, { data }) => ({ pins: withPins(pins, data), updatedAt }),
+    ReleaseCreated: (repository, { data }) => withReleases(repository, data.draft ? 0 : 1),
+    ReleaseEdited: (repository, { data: { changes } }) =>
+      withReleases(repository, changes.draft === undefined ? 0 : changes.draft ? -1 : 1),
+    ReleaseDeleted: (repository, { data }) => withReleases(repository, data.draft ? 0 : -1),
     RefsUpdated: ({ empty }, { data }) => ({
       empty: empty && !data.refs.some(({ ref, to }) => ref.startsWith('refs/heads/') && to !== null),
     }),
@@ -153,6 +163,8 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
     ...grantsOf(repository),
   }),
 })
+
+const withReleases = ({ releases = 0 }: RepositoryDocument, more: number) => ({ releases: releases + more })
 
 function created(data: Created, at: string): RepositoryDocument {
   const { repoId, owner, name, description, website, private: isPrivate, defaultBranch, parent = null } = data

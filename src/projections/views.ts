@@ -7,10 +7,13 @@ import { commitChecksFold, commitChecksId, commitStatusFold } from './commit-sta
 import { erasureFold, erasureId } from './erasures.ts'
 import { followFold, followId } from './follows.ts'
 import { historyFold } from './history.ts'
+import { issueFileFold } from './issue-files.ts'
 import { issueId } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
 import { issueFold } from './issues.ts'
 import { labelFold } from './labels.ts'
+import { lfsLockFold } from './lfs-locks.ts'
+import { lfsObjectFold, lfsObjectId } from './lfs-objects.ts'
 import { mergedCommitFold, mergedCommitId } from './merged-commits.ts'
 import { milestoneFold } from './milestones.ts'
 import { moduleVersionsFold } from './module-versions.ts'
@@ -20,6 +23,8 @@ import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
 import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
+import { reviewCommentFold } from './review-comments.ts'
+import { reviewFold } from './reviews.ts'
 import { tagProtectionFold } from './tag-protections.ts'
 import { tagFold, tagId } from './tags.ts'
 import { tokenFold } from './tokens.ts'
@@ -55,6 +60,11 @@ const VIEWED = {
   commitStatuses: viewed(commitStatusFold, byId),
   commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
   comments: viewed(commentFold, byId),
+  lfsObjects: viewed(lfsObjectFold, ({ repoId, oid }) => lfsObjectId(repoId, oid)),
+  lfsLocks: viewed(lfsLockFold, byId),
+  reviews: viewed(reviewFold, byId),
+  reviewComments: viewed(reviewCommentFold, byId),
+  issueFiles: viewed(issueFileFold, byIssue),
   releases: viewed(releaseFold, byId),
   topics: viewed(topicFold, ({ name }) => name),
   reactions: viewed(reactionFold, reactionId),

@@ -3,6 +3,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { isUuid } from '../attachments/files.ts'
+import { issueId } from '../projections/issue-selection.ts'
 import { notFoundIn } from '../projections/view.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
@@ -58,22 +59,31 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
   const { views } = services
   const download = fileDownload(services)
 
+  /** What has a file with this uuid; undefined when nothing has. */
+  async function ownerOf(uuid: string) {
+    const [comment] = await views.comments.find({ attachmentUuids: uuid }, { limit: 1 })
+    if (comment !== undefined) return { ...comment, files: comment.attachments, scope: 'issue' as const }
+    const [known] = await views.issueFiles.find({ uuids: uuid }, { limit: 1 })
+    if (known !== undefined) {
+      const issue = await views.issues.get(issueId(known.repoId, known.index))
+      return { repoId: known.repoId, files: issue?.assets ?? [], scope: 'issue' as const }
+    }
+    const [release] = await views.releases.find({ assetUuids: uuid }, { limit: 1 })
+    if (release !== undefined) return { ...release, files: release.assets, scope: 'repository' as const }
+    return undefined
+  }
+
   /** A file that the requester may read. The token's scope is that of what has the file. */
   async function readable(request: FastifyRequest, uuid: string): Promise<{ uuid: string; name: string }> {
-    if (!isUuid(uuid)) throw noSuchFile(services)
-    const [comment] = await views.comments.find({ attachmentUuids: uuid }, { limit: 1 })
-    const [release] =
-      comment === undefined ? await views.releases.find({ assetUuids: uuid }, { limit: 1 }) : []
+    const owner = isUuid(uuid) ? await ownerOf(uuid) : undefined
     // The path tells nobody what the file belongs to.
-    requireScope(request, [release === undefined ? 'issue' : 'repository'], 'read')
-    const repoId = comment?.repoId ?? release?.repoId
-    const repository = repoId === undefined ? undefined : await views.repositories.get(`${repoId}`)
+    requireScope(request, [owner?.scope ?? 'issue'], 'read')
+    const repository = owner && (await views.repositories.get(`${owner.repoId}`))
     const access = repository === undefined ? 'none' : accessTo(repository, request.requester)
-    const file =
-      comment?.attachments.find((one) => one.uuid === uuid) ??
-      release?.assets.find((one) => one.uuid === uuid)
+    const file = owner?.files.find((one) => one.uuid === uuid)
+    const isDraft = owner !== undefined && 'draft' in owner && owner.draft
     if (file === undefined || !atLeast(access, 'read')) throw noSuchFile(services)
-    if (release?.draft && !maySeeDrafts(access)) throw noSuchFile(services)
+    if (isDraft && !maySeeDrafts(access)) throw noSuchFile(services)
     if ('erased' in file && file.erased !== undefined) {
       throw new Refused(refuse.notFound(`the file was ${file.erased}`))
     }

@@ -2,6 +2,7 @@
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { CommentDocument } from '../projections/comments.ts'
+import type { Discussion, IssueFile } from '../projections/discussion.ts'
 import { notFoundIn } from '../projections/view.ts'
 import type { Refused } from '../refusal.ts'
 import type { Services } from '../services.ts'
@@ -13,6 +14,13 @@ export const AttachmentParams = Type.Object({
   owner: Type.String(),
   repo: Type.String(),
   id: Type.String({ description: 'id of the comment' }),
+  attachment_id: Type.String(),
+})
+
+export const IssueFileParams = Type.Object({
+  owner: Type.String(),
+  repo: Type.String(),
+  index: Type.String(),
   attachment_id: Type.String(),
 })
 
@@ -28,6 +36,18 @@ export function attachmentOf(
   const number = pathNumber(id)
   const file = comment.attachments.find((one) => one.id === number)
   if (file === undefined) throw noSuchFile(services)
+  return file
+}
+
+/** The issue's own file with that id. @throws Refused (not found), also when a comment has the file */
+export function issueFileOf(
+  services: Pick<Services, 'views'>,
+  issue: Pick<Discussion, 'assets'>,
+  id: string,
+): IssueFile {
+  const number = pathNumber(id)
+  const file = issue.assets?.find((one) => one.id === number)
+  if (file === undefined) throw notFoundIn(services.views.issues, 'attachment not found')
   return file
 }
 

@@ -1,7 +1,7 @@
 /** Objects and refs of git on the wire. */
 import { type Static, Type } from 'typebox'
 import type { TagFacts } from '../git/tags.ts'
-import type { ListedEntry } from '../git/tree-listing.ts'
+import type { ListedEntry } from '../git/tree-listings.ts'
 import { ZERO_TIME } from '../times.ts'
 import { CommitUserWire, CommitWire, VerificationWire } from './commits.ts'
 import { Nullable } from './nullable.ts'

@@ -20,14 +20,13 @@ const settings = {
 }
 
 export const releaseCommands = [
-  command('create release', record({ id, by, given: record(settings) }), (world, { id, by, given }) =>
+  command('create release', record({ id, by, given: record(settings) }), (world, { id, by, given }) => {
+    if (world.repositories.now(1).status !== 'active') return
+    const created = { ...given, releaseId: id, repoId: 1, author: by }
     world.releases.change(id, by, (state) =>
-      decideCreateRelease(state, {
-        ...{ ...given, releaseId: id, repoId: 1, author: by },
-        createdAt: '2026-01-01T00:00:00.000Z',
-      }),
-    ),
-  ),
+      decideCreateRelease(state, { ...created, createdAt: '2026-01-01T00:00:00.000Z' }),
+    )
+  }),
   command('edit release', record({ id, by, given: partial(settings) }), (world, { id, by, given }) =>
     world.releases.change(id, by, (state) =>
       decideEditRelease(state, given, given.draft === false ? '2026-01-02T00:00:00.000Z' : undefined),
@@ -41,13 +40,12 @@ export const releaseCommands = [
     record({
       id,
       by,
-      place: oneOf([0, 0, 1]),
       name: oneOf(['', 'a.txt', 'b.txt']),
-      what: oneOf(['add', 'add', 'rename', 'rename', 'delete']),
+      what: oneOf(['add', 'add', 'rename', 'delete', 'delete']),
     }),
-    (world, { id, by, place, name, what }) => {
+    (world, { id, by, name, what }) => {
       const before = world.releases.now(id)
-      const assetId = (before.status === 'there' && before.assets[place]?.id) || 0
+      const assetId = (before.status === 'there' && before.assets[0]?.id) || 0
       world.releases.change(id, by, (state) => {
         if (what === 'rename') return decideRenameAsset(state, assetId, name)
         if (what === 'delete') return decideDeleteAsset(state, assetId)

@@ -11,6 +11,7 @@ import {
   decideDeleteMilestone,
   decideEditMilestone,
 } from '../../src/commands/milestones/milestone.ts'
+import { decideMovePin, decidePin, decideUnpin } from '../../src/commands/repositories/pins.ts'
 import * as repository from '../../src/commands/repositories/repository.ts'
 import { decideTopics } from '../../src/commands/repositories/topics.ts'
 import { decidePost } from '../../src/commands/statuses/checks.ts'
@@ -28,6 +29,7 @@ import {
   by,
   command,
   deadline,
+  INDEXES,
   isAdmin,
   labelId,
   milestoneId,
@@ -102,6 +104,20 @@ export const repositoryCommands = [
     }),
     (state, edit, by) => repository.decideEdit(state, edit, isAdmin(by)),
   ),
+  onRepository(
+    'pin',
+    record({
+      index: oneOf(INDEXES),
+      isPull: fc.boolean(),
+      what: oneOf(['pin', 'pin', 'unpin', 'move']),
+      position: oneOf([1, 2, 9]),
+    }),
+    (state, { index, isPull, what, position }) => {
+      const of = { index, isPull }
+      if (what === 'pin') return decidePin(state, of)
+      return what === 'unpin' ? decideUnpin(state, of) : decideMovePin(state, of, position)
+    },
+  ),
   onRepository('owner visibility', visibility, repository.decideOwnerVisibility),
   onRepository('topics', fc.array(oneOf(['go', 'ci', 'web'])), (state, topics) =>
     decideTopics(state, () => topics),
@@ -128,10 +144,7 @@ export const repositoryCommands = [
     'tag protection',
     record({ id: oneOf([1, 2]), pattern: rule, at: deadline, what: oneOf(['add', 'edit', 'remove']) }),
     (state, { id, pattern, at, what }) => {
-      const isThere = state.status === 'active' && state.tagProtections.some((each) => each.id === id)
-      if (what === 'add' && !isThere) {
-        return decideAddTagProtection(state, { id, pattern, users: [1] }, at ?? '')
-      }
+      if (what === 'add') return decideAddTagProtection(state, { id, pattern, users: [1] }, at ?? '')
       if (what === 'edit') return decideEditTagProtection(state, id, { pattern }, at ?? '')
       return decideRemoveTagProtection(state, id)
     },

@@ -3,6 +3,7 @@
  * private, private organization; without the last part it is as the one before. A part has a status for each role:
  * anonymous, stranger, reader, writer, admin, site admin. Words stand for the common parts, with the status of success.
  */
+import { LFS_ROWS } from './lfs-rows.ts'
 import type { Call, Place, World } from './route-world.ts'
 import { SOCIAL_ROWS } from './social-rows.ts'
 
@@ -47,6 +48,13 @@ const same = (routes: readonly string[], of: Row) => Object.fromEntries(routes.m
 
 const index = ({ issue }: Place): Call => ({ path: { index: issue } })
 const pullIndex = ({ pull }: Place): Call => ({ path: { index: pull } })
+/** A review of the place's pull request. */
+const review =
+  (login: string, body: object) =>
+  async ({ pull, base, must }: Place): Promise<Call> => {
+    const { id } = await must<{ id: number }>(login, 'POST', `${base}/pulls/${pull}/reviews`, body)
+    return { path: { index: pull, id } }
+  }
 const sdk = '/sdk/upgrade/v1beta1'
 
 export const ROWS: Readonly<Record<string, Row>> = {
@@ -376,9 +384,13 @@ export const ROWS: Readonly<Record<string, Row>> = {
     const { tag, file } = await make.release()
     return { path: { '*': `${tag}/${file}` } }
   }),
+
   // Files
   [`GET ${REPO}/contents`]: row('read 200'),
   [`GET ${REPO}/contents/*`]: row('read 200', () => ({ path: { '*': '' } })),
+  [`GET ${REPO}/contents-ext/*`]: row('read 200', () => ({ path: { '*': '.' } })),
+  [`GET ${REPO}/file-contents`]: row('read 200', () => ({ query: { body: '{"files":["README.md"]}' } })),
+  [`POST ${REPO}/file-contents`]: row('read 200', () => ({ body: { files: ['README.md', 'absent'] } })),
   ...same(
     [`GET ${REPO}/raw/*`, `GET ${REPO}/media/*`],
     row('read 200', () => ({ path: { '*': 'README.md' } })),
@@ -459,6 +471,44 @@ export const ROWS: Readonly<Record<string, Row>> = {
     })
     return { path: { index } }
   }),
+  ...same([`GET ${REPO}/reviewers`, `GET ${REPO}/assignees`], row('people 200')),
+  [`POST ${REPO}/pulls/:index/requested_reviewers`]: row('write 201', ({ pull }) => ({
+    path: { index: pull },
+    body: { reviewers: ['bob'] },
+  })),
+  [`DELETE ${REPO}/pulls/:index/requested_reviewers`]: row('write 204', ({ pull }) => ({
+    path: { index: pull },
+    body: { reviewers: ['bob'] },
+  })),
+  [`GET ${REPO}/pulls/:index/reviews`]: row('read 200', pullIndex),
+  [`POST ${REPO}/pulls/:index/reviews`]: row('read-signed-in 200', ({ pull, next }) => ({
+    path: { index: pull },
+    body: { event: 'COMMENT', body: `Review ${next()}` },
+  })),
+  ...same(
+    [`GET ${REPO}/pulls/:index/reviews/:id`, `GET ${REPO}/pulls/:index/reviews/:id/comments`],
+    row('read 200', review('alice', { event: 'COMMENT', body: 'Hm' })),
+  ),
+  // Its reviewer deletes it, and site admins.
+  [`DELETE ${REPO}/pulls/:index/reviews/:id`]: row(
+    'admin 204',
+    review('alice', { event: 'COMMENT', body: 'Hm' }),
+  ),
+  // A review that is not submitted: only its reviewer and site admins see it, and only its reviewer submits it.
+  [`POST ${REPO}/pulls/:index/reviews/:id`]: row(
+    '401 404 404 404 200 422 / 404 404 404 404 200 422',
+    async (place) => ({
+      ...(await review('alice', { event: 'PENDING', body: 'Hm' })(place)),
+      body: { event: 'COMMENT', body: 'Hm' },
+    }),
+  ),
+  ...same(
+    [
+      `POST ${REPO}/pulls/:index/reviews/:id/dismissals`,
+      `POST ${REPO}/pulls/:index/reviews/:id/undismissals`,
+    ],
+    row('admin 200', review('bob', { event: 'APPROVED' })),
+  ),
   [`POST ${REPO}/pulls/:index/update`]: row('write 200', pullIndex),
 
   // Issues
@@ -562,6 +612,50 @@ export const ROWS: Readonly<Record<string, Row>> = {
       path: { id: comment, attachment_id: (await make.attachment()).id },
     }),
   ),
+  [`GET ${REPO}/issues/:index/assets`]: row('read 200', index),
+  [`POST ${REPO}/issues/:index/assets`]: row('write 201', async ({ make, next }) => ({
+    path: { index: await make.issue() },
+    ...make.upload(`i${next()}.txt`),
+  })),
+  ...Object.fromEntries(
+    (
+      [
+        ['GET', 'read 200'],
+        ['PATCH', 'write 201'],
+        ['DELETE', 'write 204'],
+      ] as const
+    ).map(([method, who]) => [
+      `${method} ${REPO}/issues/:index/assets/:attachment_id`,
+      row(who, async ({ make, issue, next }) => ({
+        path: { index: issue, attachment_id: await make.issueFile() },
+        ...(method === 'PATCH' && { body: { name: `j${next()}.txt` } }),
+      })),
+    ]),
+  ),
+  [`GET ${REPO}/issues/pinned`]: row('read 200'),
+  [`GET ${REPO}/pulls/pinned`]: row('read 200'),
+  [`GET ${REPO}/new_pin_allowed`]: row('read 200'),
+  // At most three are pinned.
+  [`POST ${REPO}/issues/:index/pin`]: row('admin 204', async ({ must, base, issue }) => {
+    await must('alice', 'DELETE', `${base}/issues/${issue}/pin`)
+    return { path: { index: issue } }
+  }),
+  ...same(
+    [`DELETE ${REPO}/issues/:index/pin`, `PATCH ${REPO}/issues/:index/pin/:position`],
+    row('admin 204', async ({ must, base, issue }) => {
+      await must('alice', 'POST', `${base}/issues/${issue}/pin`)
+      return { path: { index: issue, position: 1 } }
+    }),
+  ),
+  [`PUT ${REPO}/issues/:index/lock`]: row('admin 204', async ({ make }) => ({
+    path: { index: await make.issue() },
+    body: { lock_reason: 'Resolved' },
+  })),
+  [`DELETE ${REPO}/issues/:index/lock`]: row('admin 204', async ({ make, must, base }) => {
+    const index = await make.issue()
+    await must('alice', 'PUT', `${base}/issues/${index}/lock`, {})
+    return { path: { index } }
+  }),
   'GET /attachments/:uuid': row('read 200', ({ attachment }) => ({ path: { uuid: attachment.uuid } })),
 
   ...SOCIAL_ROWS,
@@ -602,6 +696,12 @@ export const ROWS: Readonly<Record<string, Row>> = {
     headers: { 'content-type': 'application/x-git-receive-pack-request' },
     body: '0000',
   })),
+
+  [`GET ${REPO}/pulls/:index/*`]: row('read 200', async ({ base, pull, must }) => {
+    const { head } = await must<{ head: { ref: string } }>('alice', 'GET', `${base}/pulls/${pull}`)
+    return { path: { index: 'main', '*': head.ref } }
+  }),
+  ...LFS_ROWS,
 
   // The page: as git, so that people can sign in
   'GET /ui/:owner/:repo/pulls/:index': row('200 200 200 200 200 200 / 401 404 200 200 200 200', pullIndex),

@@ -150,6 +150,12 @@ export async function startWorld(test: Test, started?: TestServer) {
       const { id, uuid }: { id: number; uuid: string } = JSON.parse(answer.text)
       return { id, uuid }
     }
+    const issueFile = async () => {
+      const assets = `/api/v1${base}/issues/${first.issue}/assets`
+      const answer = await send('alice', 'POST', assets, upload(`f${next()}.txt`))
+      const { id }: { id: number } = JSON.parse(answer.text)
+      return id
+    }
     const release = async () => {
       const [tag, file] = [`v${next()}`, `f${next()}.bin`]
       const { id } = await create('/releases', { tag_name: tag })
@@ -190,6 +196,7 @@ export async function startWorld(test: Test, started?: TestServer) {
         tagProtection,
         comment,
         attachment,
+        issueFile,
         release,
         label,
         milestone,

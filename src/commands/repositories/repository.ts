@@ -12,6 +12,7 @@ import {
   type Visibility,
 } from '../../events/domain-events.ts'
 import type { ListingEvent } from '../../events/listing-events.ts'
+import { type PinEvent, type Pins, withPins } from '../../events/pin-events.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../../events/repository-settings.ts'
 import type { TagProtection } from '../../events/tag-protection-events.ts'
 import { withTagProtection } from '../../projections/tag-protections.ts'
@@ -23,7 +24,7 @@ import { snapshots } from '../snapshots.ts'
 import { topicsSeen } from './topics.ts'
 
 /** The events in the stream of a repository. */
-export type RepositoryEvent = SettingsEvent | ListingEvent
+export type RepositoryEvent = SettingsEvent | ListingEvent | PinEvent
 
 export type RepositoryState =
   | { status: 'none' }
@@ -41,6 +42,8 @@ export type RepositoryState =
       archived: boolean
       template: boolean
       topics: readonly string[]
+      /** Absent: nothing was ever pinned. */
+      pins?: Pins
     }
   | {
       status: 'deleted'
@@ -87,6 +90,7 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
   changes: {
     RepositoryEdited: ({ settings }, { data }) => ({ settings: { ...settings, ...data.changes } }),
     OwnerVisibilityChanged: (_, { data }) => ({ ownerVisibility: data.visibility }),
+    PinsChanged: ({ pins }, { data }) => ({ pins: withPins(pins, data) }),
     ArchivedChanged: (_, { data }) => ({ archived: data.archived }),
     TemplateChanged: (_, { data }) => ({ template: data.template }),
     TopicsChanged: (_, { data }) => ({ topics: data.topics }),

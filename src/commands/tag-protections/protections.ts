@@ -21,6 +21,9 @@ export function decideAddTagProtection(
   at: string,
 ): Decision<RepositoryEvent> {
   if (state.status !== 'active') return gone
+  if (state.tagProtections.some((protection) => protection.id === id)) {
+    return refuse.conflict(`tag protection ${id} exists already`)
+  }
   if (state.tagProtections.length >= MAX_PROTECTIONS) {
     return refuse.unprocessable(`a repository can have at most ${MAX_PROTECTIONS} tag protections`)
   }

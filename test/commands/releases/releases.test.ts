@@ -150,6 +150,8 @@ t.test('the latest is the newest that is neither draft nor prerelease; lists fil
   const old = await create('v0.1')
   t.equal(old.created_at, '2001-01-01T00:00:00Z')
   t.equal((await bob.repos.repoGetLatestRelease('alice', 'many')).data.tag_name, 'v2.0')
+  const { data: repository } = await bob.repos.repoGet('alice', 'many')
+  t.match(repository, { has_releases: true, release_counter: 4 }, 'drafts do not count')
   const list = async (query: object, client = alice) =>
     tagsOf((await client.repos.repoListReleases('alice', 'many', query)).data)
   t.same(await list({}), ['v4.0', 'v3.0-rc1', 'v2.0', 'v1.0', 'v0.1'])

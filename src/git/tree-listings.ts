@@ -1,4 +1,4 @@
-/** Lists trees by page: one folder, or all that is below it. */
+/** Lists trees in pages: one folder, or all that is below it. */
 import { limitReached } from '../limits.ts'
 import { createAnswerCache } from './answer-cache.ts'
 import { GitOutputTooLarge } from './errors.ts'
@@ -29,12 +29,12 @@ const MAX_LISTING_BYTES = 64 * 1024 * 1024
 /** A page is looked for from the last of these entries before it. */
 const STEP = 500
 
-const kindOfMode = (mode: string): ListedEntry['type'] =>
+const typeOf = (mode: string): ListedEntry['type'] =>
   mode === '040000' ? 'tree' : mode === '160000' ? 'commit' : 'blob'
 
 function listed(entry: TreeEntry): ListedEntry {
   const mode = entry.mode.padStart(6, '0')
-  return { path: nameOf(entry), mode, type: kindOfMode(mode), sha: entry.id }
+  return { path: nameOf(entry), mode, type: typeOf(mode), sha: entry.id }
 }
 
 /** A listing as git wrote it, and where each `STEP`th entry begins. */
@@ -106,5 +106,5 @@ function pageOf({ text, total, starts }: Written, skip: number, limit: number): 
 function entryIn(line: Buffer): ListedEntry {
   const tab = line.indexOf(0x09)
   const [mode = '', , sha = ''] = line.toString('latin1', 0, tab).split(' ')
-  return { path: line.toString('utf8', tab + 1), mode, type: kindOfMode(mode), sha }
+  return { path: line.toString('utf8', tab + 1), mode, type: typeOf(mode), sha }
 }
