@@ -13,6 +13,7 @@ import { attachmentRoutes } from './commands/attachments/routes.ts'
 import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
 import { createBranchRoutes } from './commands/branches/create.ts'
 import { deleteBranchRoutes } from './commands/branches/delete.ts'
+import { renameBranchRoutes } from './commands/branches/rename.ts'
 import { commentRoutes } from './commands/comments/routes.ts'
 import { contentsRoutes } from './commands/contents/routes.ts'
 import { eraseRoutes } from './commands/erasures/routes.ts'
@@ -47,6 +48,7 @@ import { topicRoutes } from './commands/repositories/topic-routes.ts'
 import { reviewRequestRoutes } from './commands/reviews/requests.ts'
 import { reviewRoutes } from './commands/reviews/routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
+import { tagProtectionRoutes } from './commands/tag-protections/routes.ts'
 import { tagRoutes } from './commands/tags/routes.ts'
 import { upgradeRoutes } from './commands/upgrade/routes.ts'
 import { createUserRoutes } from './commands/users/create.ts'
@@ -115,6 +117,7 @@ import { candidateRoutes } from './queries/reviews/candidates.ts'
 import { reviewQueryRoutes } from './queries/reviews/routes.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
+import { tagProtectionQueryRoutes } from './queries/tag-protections.ts'
 import { tagQueryRoutes } from './queries/tags.ts'
 import { timelineRoutes } from './queries/timeline.ts'
 import { userQueryRoutes } from './queries/users.ts'
@@ -170,8 +173,11 @@ const API_ROUTES = [
 
   // Branches and commits
   createBranchRoutes,
+  renameBranchRoutes,
   deleteBranchRoutes,
   tagRoutes,
+  tagProtectionRoutes,
+  tagProtectionQueryRoutes,
   tagQueryRoutes,
   branchQueryRoutes,
   branchProtectionRoutes,

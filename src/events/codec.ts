@@ -27,6 +27,8 @@ export const schemaOf = {
   CollaboratorRemoved: 1,
   BranchProtectionSet: 1,
   BranchProtectionRemoved: 1,
+  TagProtectionSet: 1,
+  TagProtectionRemoved: 1,
   ArchivedChanged: 1,
   TemplateChanged: 1,
   TopicsChanged: 1,

@@ -13,6 +13,7 @@ import type { RefCause, TagTime } from './ref-causes.ts'
 import type { ReleaseEvent } from './release-events.ts'
 import type { ReviewEvent, ReviewRules } from './review-events.ts'
 import type { SocialEvent } from './social-events.ts'
+import type { TagProtectionEvent } from './tag-protection-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 import type { WebhookEvent } from './webhook-events.ts'
 
@@ -143,31 +144,33 @@ export interface BranchProtection {
 }
 
 /** `repo-<id>` */
-export type RepositoryEvent = Events<
-  {
-    RepositoryCreated: RepositorySettings & {
-      owner: AccountRef & { kind: AccountKind }
-      /** Present for a fork: the repository that it was forked from. */
-      parent?: { repoId: number; owner: AccountRef; name: string }
-      /** Present when not everyone may see the owner. Events of schema 1 never have it. */
-      ownerVisibility?: Exclude<Visibility, 'public'>
-    }
-    /** The server has found out who may see the owner. */
-    OwnerVisibilityChanged: { visibility: Visibility }
-    RepositoryEdited: { changes: Partial<RepositorySettings & MergeSettings> }
-    RepositoryDeleted: {
-      owner: AccountRef
-      name: string
-      /** Present when the repository was a fork: the repository that it was forked from. */
-      parentId?: number
-    }
-    CollaboratorSet: { user: AccountRef; permission: Permission }
-    CollaboratorRemoved: { user: AccountRef }
-    BranchProtectionSet: { protection: BranchProtection }
-    BranchProtectionRemoved: { rule: string }
-  },
-  { repoId: number }
->
+export type RepositoryEvent =
+  | Events<
+      {
+        RepositoryCreated: RepositorySettings & {
+          owner: AccountRef & { kind: AccountKind }
+          /** Present for a fork: the repository that it was forked from. */
+          parent?: { repoId: number; owner: AccountRef; name: string }
+          /** Present when not everyone may see the owner. Events of schema 1 never have it. */
+          ownerVisibility?: Exclude<Visibility, 'public'>
+        }
+        /** The server has found out who may see the owner. */
+        OwnerVisibilityChanged: { visibility: Visibility }
+        RepositoryEdited: { changes: Partial<RepositorySettings & MergeSettings> }
+        RepositoryDeleted: {
+          owner: AccountRef
+          name: string
+          /** Present when the repository was a fork: the repository that it was forked from. */
+          parentId?: number
+        }
+        CollaboratorSet: { user: AccountRef; permission: Permission }
+        CollaboratorRemoved: { user: AccountRef }
+        BranchProtectionSet: { protection: BranchProtection }
+        BranchProtectionRemoved: { rule: string }
+      },
+      { repoId: number }
+    >
+  | TagProtectionEvent
 
 /** The owner of a label. All repositories of an organization share the organization's labels. */
 export type LabelScope =

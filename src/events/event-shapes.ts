@@ -9,6 +9,7 @@ import { releaseShapes } from './release-shapes.ts'
 import { reviewRules, reviewShapes } from './review-shapes.ts'
 import { type AnyCheck, type Check, type Checks, fields, flag, list, object, optional, orNull, partial, text, whole, word } from './shapes.ts'
 import { socialFields } from './social-shapes.ts'
+import { tagProtectionShapes } from './tag-protection-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
 import { webhookShapes } from './webhook-shapes.ts'
 
@@ -161,6 +162,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   CollaboratorRemoved: { repoId: whole, user: account },
   BranchProtectionSet: { repoId: whole, protection },
   BranchProtectionRemoved: { repoId: whole, rule: text },
+  ...tagProtectionShapes,
   ...listingShapes,
   LabelCreated: { id: whole, scope, ...label },
   LabelEdited: { id: whole, scope, changes: partial<LabelSettings>(label) },

@@ -45,6 +45,7 @@ export const idsStream = (
     | 'milestone'
     | 'release'
     | 'status'
+    | 'tag-protection'
     | 'lfs-lock'
     | 'webhook',
 ) => `ids-${kind}`

@@ -34,7 +34,7 @@ const NOT_IN_HISTORY: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'IssueRead',
 ])
 
-/** Events about access and branch protection. Only admins of the repository may see these settings. */
+/** Events about access and the protection of branches and tags. Only admins of the repository may see these settings. */
 const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'CollaboratorSet',
   'CollaboratorRemoved',
@@ -44,6 +44,8 @@ const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'WebhookEdited',
   'WebhookDeleted',
   'WebhookTested',
+  'TagProtectionSet',
+  'TagProtectionRemoved',
 ])
 
 /** Whether an event is about a draft of a release: readers of the repository do not see it. */

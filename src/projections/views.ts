@@ -25,6 +25,7 @@ import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
 import { reviewCommentFold } from './review-comments.ts'
 import { reviewFold } from './reviews.ts'
+import { tagProtectionFold } from './tag-protections.ts'
 import { tagFold, tagId } from './tags.ts'
 import { tokenFold } from './tokens.ts'
 import { topicFold } from './topics.ts'
@@ -51,6 +52,7 @@ const VIEWED = {
   repositories: viewed(repositoryFold, byId),
   branches: viewed(branchFold, ({ repoId, name }) => branchId(repoId, name)),
   tags: viewed(tagFold, ({ repoId, name }) => tagId(repoId, name)),
+  tagProtections: viewed(tagProtectionFold, ({ repoId }) => `${repoId}`),
   pulls: viewed(pullFold, ({ repoId, index }) => pullId(repoId, index)),
   mergedCommits: viewed(mergedCommitFold, ({ repoId, sha }) => mergedCommitId(repoId, sha)),
   issues: viewed(issueFold, byIssue),

@@ -1,7 +1,9 @@
 /** Objects and refs as git has them: `/repos/{owner}/{repo}/git/…`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import type { ObjectHeader } from '../git/batch-answers.ts'
+import { isSmall, largeBlob, smallBlobs } from '../git/blobs.ts'
 import { commitFacts } from '../git/commits.ts'
 import { isObjectId } from '../git/names.ts'
 import { noteOf } from '../git/notes.ts'
@@ -19,6 +21,7 @@ import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
+import { MAX_CONTENT_BYTES } from '../wire/contents-at.ts'
 import {
   AnnotatedTagWire,
   annotatedTagWire,
@@ -36,8 +39,6 @@ import { listSchema, type PageRequest } from './paged-list.ts'
 
 /** Entries of a page of a tree: the default and the maximum, as in Gitea. */
 const TREE_PAGE = 1000
-/** Bytes of a file whose content is in an answer. A larger one is downloaded. */
-const MAX_BLOB_BYTES = 1024 * 1024
 /** References whose objects are read at a time. */
 const PART = 500
 
@@ -67,6 +68,15 @@ async function treeOf(services: Services, repository: RepositoryDocument, name: 
 
 export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { diffs } = services.gitLimits
+
+  /** The content of a file; undefined when it is too large for an answer: then it is downloaded. */
+  async function contentOf(request: FastifyRequest, reply: FastifyReply, dir: string, header: ObjectHeader) {
+    if (isSmall(header)) return (await smallBlobs(dir, [header])).get(header.sha)
+    if (header.size > MAX_CONTENT_BYTES) return undefined
+    return await diffs.ask(clientOf(request), clientGone(reply), (question) =>
+      largeBlob(dir, header.sha, MAX_CONTENT_BYTES, question),
+    )
+  }
 
   /** All refs of a repository, also those of pull requests, by name. */
   const refsOf = async (request: PageRequest, reply: FastifyReply, dir: string): Promise<Ref[]> =>
@@ -152,18 +162,14 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
     app.get(
       '/repos/:owner/:repo/git/blobs/:sha',
       { schema: { tags, params, response: { 200: GitBlobWire } } },
-      async (request) => {
+      async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const sha = requireId(request.params.sha)
         const dir = gitDirOf(services, repository.id)
         const [header] = await objectReaders.headers(dir, [sha])
         if (header?.type !== 'blob') throw new Refused(refuse.notFound('blob not found'))
-        let content: string | null = null
-        if (header.size <= MAX_BLOB_BYTES) {
-          await objectReaders.contents(dir, [header], (_, bytes) => {
-            content = bytes.toString('base64')
-          })
-        }
+        const bytes = await askGit(request, () => contentOf(request, reply, dir, header))
+        const content = bytes === undefined ? null : bytes.toString('base64')
         const url = `${repositoryUrl(repository, services.publicUrl())}/git/blobs/${sha}`
         return { content, encoding: content === null ? null : 'base64', url, sha, size: header.size }
       },

@@ -37,6 +37,15 @@ async function call<T>(
   return json
 }
 
+/** What stands for the rest of a path that has this part. */
+const WILD = [
+  ['/branches/', 'main'],
+  ['/commits/', 'topic/status'],
+  ['/tags/', 'v1'],
+  ['/compare/', 'main...topic'],
+  ['/git/refs/', 'heads/'],
+] as const
+
 const repo = { owner: 'alice', repo: 'app' }
 const repoPath = '/api/v1/repos/{owner}/{repo}'
 const as = (t: Test, login: string) => ({
@@ -78,6 +87,17 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   const sha = await tree.commit('Second', { 'a.txt': 'two\n', 'b.txt': 'new\n' })
   await tree.git('push', '-q', 'origin', 'topic')
 
+  await tree.git('notes', 'add', '-m', 'Noted', sha)
+  await tree.git('push', '-q', 'origin', 'refs/notes/commits')
+  const blob = await tree.git('rev-parse', `${sha}:a.txt`)
+  await alice.send('post', `${repoPath}/branches`, { new_branch_name: 'other' })
+  const tag = await alice.send<{ id: string }>('post', `${repoPath}/tags`, { tag_name: 'v1', message: 'One' })
+
+  const tagRule = await alice.send<{ id: number }>('post', `${repoPath}/tag_protections`, {
+    name_pattern: 'v9.*',
+    whitelist_usernames: ['bob'],
+  })
+  await alice.send('patch', `${repoPath}/tag_protections/{id}`, { name_pattern: 'v8.*' }, { id: tagRule.id })
   await alice.send('post', `${repoPath}/forks`, { organization: 'team', name: 'fork' })
   await alice.send('post', `${repoPath}/branch_protections`, { rule_name: 'rel', enable_push: true })
   await alice.send('patch', `${repoPath}/branch_protections/{*}`, { required_approvals: 0 }, { '*': 'rel' })
@@ -206,7 +226,9 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   await projector.waitFor(await events.lastPosition(), 10_000)
   const idIn = (path: string) => hooks.get(path.split('/hooks')[0] ?? '') ?? labelOrOther(path)
   const labelOrOther = (path: string) =>
-    path.includes('/orgs/')
+    path.includes('/tag_protections/')
+      ? tagRule.id
+      : path.includes('/orgs/')
       ? common.id
       : path.includes('/comments/')
         ? comment.id
@@ -223,7 +245,9 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
       id: idIn(path),
       attachment_id: file.id,
       index: path.includes('/pulls/') ? 3 : 1,
-      '*': path.includes('/branches/') ? 'main' : path.includes('/commits/') ? 'topic/status' : 'rel',
+      '*': WILD.find(([part]) => path.includes(part))?.[1] ?? 'rel',
+      ...(path.includes('/git/blobs/') && { sha: blob }),
+      ...(path.includes('/git/tags/') && { sha: tag.id }),
     }
     const query = path.endsWith('/replay/diff')
       ? '?from=0&to=1'

@@ -15,6 +15,11 @@ import { decideMovePin, decidePin, decideUnpin } from '../../src/commands/reposi
 import * as repository from '../../src/commands/repositories/repository.ts'
 import { decideTopics } from '../../src/commands/repositories/topics.ts'
 import { decidePost } from '../../src/commands/statuses/checks.ts'
+import {
+  decideAddTagProtection,
+  decideEditTagProtection,
+  decideRemoveTagProtection,
+} from '../../src/commands/tag-protections/protections.ts'
 import { type AccountRef, COMMIT_STATES, type Visibility } from '../../src/events/domain-events.ts'
 import * as streams from '../../src/events/streams.ts'
 import {
@@ -133,6 +138,15 @@ export const repositoryCommands = [
       if (what === 'add') return decideAddProtection(state, settings, at ?? '')
       if (what === 'edit') return decideEditProtection(state, rule, () => settings, at ?? '')
       return decideRemoveProtection(state, rule)
+    },
+  ),
+  onRepository(
+    'tag protection',
+    record({ id: oneOf([1, 2]), pattern: rule, at: deadline, what: oneOf(['add', 'edit', 'remove']) }),
+    (state, { id, pattern, at, what }) => {
+      if (what === 'add') return decideAddTagProtection(state, { id, pattern, users: [1] }, at ?? '')
+      if (what === 'edit') return decideEditTagProtection(state, id, { pattern }, at ?? '')
+      return decideRemoveTagProtection(state, id)
     },
   ),
   command('push', record({ repoId, by, branch: rule, to: fc.option(sha) }), (world, given) => {

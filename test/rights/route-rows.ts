@@ -339,6 +339,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
   [`POST ${REPO}/branches`]: row('write 201', ({ next }) => ({
     body: { new_branch_name: `made-${next()}` },
   })),
+  [`PATCH ${REPO}/branches/*`]: row('write 204', async ({ make, next }) => ({
+    path: { '*': await make.branch() },
+    body: { name: `renamed-${next()}` },
+  })),
   [`GET ${REPO}/tags`]: row('read 200'),
   [`POST ${REPO}/tags`]: row('write 201', ({ next }) => ({ body: { tag_name: `made-${next()}` } })),
   [`GET ${REPO}/tags/*`]: row('read 200', async ({ make }) => ({ path: { '*': await make.tag() } })),
@@ -377,12 +381,36 @@ export const ROWS: Readonly<Record<string, Row>> = {
       }),
     ]),
   ),
+  [`GET ${REPO}/tag_protections`]: row('admin 200'),
+  [`POST ${REPO}/tag_protections`]: row('admin 201', ({ next }) => ({
+    body: { name_pattern: `p${next()}`, whitelist_usernames: ['bob'] },
+  })),
+  [`GET ${REPO}/tag_protections/:id`]: row('admin 200', async ({ make }) => ({
+    path: { id: await make.tagProtection() },
+  })),
+  [`PATCH ${REPO}/tag_protections/:id`]: row('admin 200', async ({ make, next }) => ({
+    path: { id: await make.tagProtection() },
+    body: { name_pattern: `p${next()}` },
+  })),
+  [`DELETE ${REPO}/tag_protections/:id`]: row('admin 204', async ({ make }) => ({
+    path: { id: await make.tagProtection() },
+  })),
   [`GET ${REPO}/statuses/:sha`]: row('read 200', ({ head }) => ({ path: { sha: head } })),
   [`POST ${REPO}/statuses/:sha`]: row('write 201', ({ head, next }) => ({
     path: { sha: head },
     body: { state: 'success', context: `c${next()}` },
   })),
   [`GET ${REPO}/commits/*`]: row('read 200', () => ({ path: { '*': 'topic/status' } })),
+
+  [`GET ${REPO}/commits`]: row('read 200'),
+  [`GET ${REPO}/git/commits/:sha`]: row('read 200', ({ head }) => ({ path: { sha: head } })),
+  [`GET ${REPO}/compare/*`]: row('read 200', () => ({ path: { '*': 'main...topic' } })),
+  [`GET ${REPO}/git/trees/:sha`]: row('read 200', () => ({ path: { sha: 'topic' } })),
+  [`GET ${REPO}/git/blobs/:sha`]: row('read 200', ({ blob }) => ({ path: { sha: blob } })),
+  [`GET ${REPO}/git/refs`]: row('read 200'),
+  [`GET ${REPO}/git/refs/*`]: row('read 200', () => ({ path: { '*': 'heads/' } })),
+  [`GET ${REPO}/git/tags/:sha`]: row('read 200', ({ tagObject }) => ({ path: { sha: tagObject } })),
+  [`GET ${REPO}/git/notes/:sha`]: row('read 200', ({ head }) => ({ path: { sha: head } })),
 
   // Releases
   [`GET ${REPO}/releases`]: row('read 200'),
@@ -461,16 +489,6 @@ export const ROWS: Readonly<Record<string, Row>> = {
     )
     return { path: { '*': path }, body: { sha: content.sha } }
   }),
-  [`GET ${REPO}/commits`]: row('read 200'),
-  [`GET ${REPO}/git/commits/:sha`]: row('read 200', ({ head }) => ({ path: { sha: head } })),
-  [`GET ${REPO}/compare/*`]: row('read 200', () => ({ path: { '*': 'main...topic' } })),
-  [`GET ${REPO}/git/trees/:sha`]: row('read 200', () => ({ path: { sha: 'topic' } })),
-  [`GET ${REPO}/git/blobs/:sha`]: row('read 200', ({ blob }) => ({ path: { sha: blob } })),
-  [`GET ${REPO}/git/refs`]: row('read 200'),
-  [`GET ${REPO}/git/refs/*`]: row('read 200', () => ({ path: { '*': 'heads/' } })),
-  [`GET ${REPO}/git/tags/:sha`]: row('read 200', ({ tagObject }) => ({ path: { sha: tagObject } })),
-  // It has none.
-  [`GET ${REPO}/git/notes/:sha`]: row('read 404', ({ head }) => ({ path: { sha: head } })),
 
   // Pull requests
   ...same(

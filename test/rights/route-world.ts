@@ -114,11 +114,17 @@ export async function startWorld(test: Test, started?: TestServer) {
   async function place(kind: Kind) {
     const { id: repoId, owner, repo } = await newRepository(kind, kind.replace(' ', '-'))
     const base = `/repos/${owner}/${repo}`
-    const { branch } = await hostedWork(test, server, {
+    const { branch, work, push } = await hostedWork(test, server, {
       login: 'alice',
       repoId,
       fullName: `${owner}/${repo}`,
     })
+    /** Puts a note on a commit; resolves to the commit. */
+    const noted = async (sha: string) => {
+      await work.git('notes', 'add', '-m', 'A note', sha)
+      await push('refs/notes/commits:refs/notes/commits')
+      return sha
+    }
     const newBranch = async () => {
       const name = `branch-${next()}`
       await branch(name, { [name]: name })
@@ -164,6 +170,13 @@ export async function startWorld(test: Test, started?: TestServer) {
       await create('/tags', { tag_name, message: 'A tag' })
       return tag_name
     }
+    const tagProtection = async () =>
+      (
+        await create('/tag_protections', {
+          name_pattern: `only-${next()}`,
+          whitelist_usernames: ['bob', 'alice'],
+        })
+      ).id
     const protection = async () => {
       const rule_name = `rule-${next()}`
       await create('/branch_protections', { rule_name })
@@ -180,6 +193,7 @@ export async function startWorld(test: Test, started?: TestServer) {
         pull,
         branch: newBranch,
         tag,
+        tagProtection,
         comment,
         attachment,
         issueFile,
@@ -198,7 +212,7 @@ export async function startWorld(test: Test, started?: TestServer) {
       label: await label(),
       milestone: await milestone(),
       protection: await protection(),
-      head: await branch('topic', { topic: 'topic' }),
+      head: await noted(await branch('topic', { topic: 'topic' })),
       blob: objectId('blob', Buffer.from('topic')),
       tagObject: (
         await must<{ id: string }>('alice', 'POST', `${base}/tags`, { tag_name: 't', message: 'A tag' })

@@ -168,7 +168,8 @@ export function withOptions(
   }
 }
 
-async function userIdsNamed(
+/** The ids of the users that a field names. @throws Refused (unprocessable) when there are too many, or no such user */
+export async function userIdsNamed(
   { views }: Services,
   field: string,
   logins: readonly string[] | undefined,

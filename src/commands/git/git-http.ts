@@ -21,6 +21,7 @@ import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import type { RepositoryAccess } from '../../rights/repository-access.ts'
 import { clientOf, signedIn } from '../../rights/requester.ts'
 import type { Routes } from '../../rights/routes.ts'
+import { mayControlTag } from '../../rights/tag-protection-rules.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
@@ -40,6 +41,8 @@ const PERMISSION = { 'git-upload-pack': 'read', 'git-receive-pack': 'write' } as
 interface Pusher extends RepositoryAccess {
   requester: AccountDocument
 }
+
+const TAGS = 'refs/tags/'
 
 /** The rules that a push must obey. */
 interface PushRules {
@@ -70,8 +73,15 @@ async function checkPush(
   const invited = atLeast(access, 'write')
     ? undefined
     : await pushableRefs(services, repository, requester, refs)
+  const tags = refs.some((ref) => ref.startsWith(TAGS))
+    ? await services.views.tagProtections.get(`${repository.id}`)
+    : undefined
   let turn = performance.now()
   for (const change of commands) {
+    if (change.ref.startsWith(TAGS)) {
+      const mayControl = mayControlTag(tags?.protections ?? [], change.ref.slice(TAGS.length), requester.id)
+      if (!mayControl) rules.problems.set(change.ref, 'the tag is protected: you may not push to it')
+    }
     if (invited === undefined) checkChange(pusher, change, rules)
     else if (change.to !== null && invited.has(change.ref)) {
       checkChange({ ...pusher, access: 'write' }, change, rules)

@@ -14,6 +14,8 @@ import {
 import type { ListingEvent } from '../../events/listing-events.ts'
 import { type PinEvent, type Pins, withPins } from '../../events/pin-events.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../../events/repository-settings.ts'
+import type { TagProtection } from '../../events/tag-protection-events.ts'
+import { withTagProtection } from '../../projections/tag-protections.ts'
 import { refuse } from '../../refusal.ts'
 import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
@@ -36,6 +38,7 @@ export type RepositoryState =
       settings: RepositorySettings & MergeSettings
       collaborators: Readonly<Record<string, Permission>>
       protections: readonly BranchProtection[]
+      tagProtections: readonly TagProtection[]
       archived: boolean
       template: boolean
       topics: readonly string[]
@@ -71,6 +74,7 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
         },
         collaborators: {},
         protections: [],
+        tagProtections: [],
         archived: false,
         template: false,
         topics: [],
@@ -102,6 +106,12 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
     }),
     BranchProtectionRemoved: ({ protections }, { data }) => ({
       protections: protections.filter(({ rule }) => rule !== data.rule),
+    }),
+    TagProtectionSet: ({ tagProtections }, { data }) => ({
+      tagProtections: withTagProtection(tagProtections, data.protection),
+    }),
+    TagProtectionRemoved: ({ tagProtections }, { data }) => ({
+      tagProtections: tagProtections.filter(({ id }) => id !== data.id),
     }),
   },
 })

@@ -49,8 +49,9 @@ export const tagRoutes: Routes = (services) => async (app) => {
       const name = request.params['*']
       const known = await services.views.tags.get(tagId(repository.id, name))
       if (known === undefined) throw notFoundIn(services.views.tags, 'tag not found')
-      if ((await services.views.releases.findOne({ repoId: repository.id, tag: name })) !== undefined) {
-        throw new Refused(refuse.conflict('a tag with a release cannot be deleted: delete the release first'))
+      const release = await services.views.releases.findOne({ repoId: repository.id, tag: name })
+      if (release !== undefined) {
+        throw new Refused(refuse.conflict('the tag belongs to a release: delete the release first'))
       }
       const context = commandContext(request)
       await deleteTag(services, context, { repository, requester: signedIn(request) }, name)

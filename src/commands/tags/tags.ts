@@ -6,6 +6,7 @@ import { storeTag } from '../../git/tags.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
+import { mayControlTag } from '../../rights/tag-protection-rules.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import type { CommandContext } from '../execute.ts'
@@ -29,10 +30,21 @@ function requireTagName(name: string): void {
   if (problem !== undefined) throw new Refused(refuse.unprocessable(`tag_name: ${problem}`))
 }
 
+/** Tag protections: `mayControlTag`. @throws Refused (unprocessable) */
+async function requireTagRight(
+  { views }: Pick<Services, 'views'>,
+  { repository, requester }: Tagging,
+  name: string,
+): Promise<void> {
+  const { protections = [] } = (await views.tagProtections.get(`${repository.id}`)) ?? {}
+  if (mayControlTag(protections, name, requester.id)) return
+  throw new Refused(refuse.unprocessable(`tag_name: ${name} is protected, and you may not make or delete it`))
+}
+
 /**
  * Makes a tag of a commit: with an object of its own when there is a message. Resolves to what its ref points at.
  *
- * @throws Refused: unprocessable for a bad name, conflict when there is such a tag (or one whose path it would be in)
+ * @throws Refused: unprocessable for a bad name or a protected tag, conflict when there is such a tag (or one whose path it would be in)
  */
 export async function createTag(
   services: Services,
@@ -41,6 +53,7 @@ export async function createTag(
   { name, commit, message }: { name: string; commit: string; message: string },
 ): Promise<string> {
   requireTagName(name)
+  await requireTagRight(services, { repository, requester }, name)
   const { id: repoId, ownerId, ownerLogin } = repository
   const dir = gitDirOf(services, repoId)
   const owner = { id: ownerId, login: ownerLogin }
@@ -68,18 +81,20 @@ export async function createTag(
 }
 
 /**
- * Deletes a tag as it is now. @throws Refused: not found when there is none, conflict when it was moved meanwhile
+ * Deletes a tag as it is now. @throws Refused: not found when there is none, unprocessable when it is protected, conflict
+ * when it was moved meanwhile
  */
 export async function deleteTag(
   services: Services,
   context: CommandContext,
-  { repository }: Tagging,
+  { repository, requester }: Tagging,
   name: string,
 ): Promise<void> {
   const ref = refOf(name)
   const problem = refNameProblem(ref)
   const from = problem === undefined ? await resolveRef(gitDirOf(services, repository.id), ref) : null
   if (from === null) throw new Refused(refuse.notFound('tag not found'))
+  await requireTagRight(services, { repository, requester }, name)
   const outcome = await changeRef(services, context, repository.id, 'tag-deletion', { ref, from, to: null })
   if (outcome !== 'moved') throw new Refused(refuse.conflict('a push has moved the tag in the meantime'))
 }

@@ -134,3 +134,86 @@ t.test('tags are made with and without a message, listed newest first, and delet
   t.equal(refs.has('refs/tags/rel/v1'), false)
   t.equal(await reconcileRefs(server.services, repoId), 0, 'git and the log agree')
 })
+
+t.test(
+  'a protected tag is for those whom its protection names, on a push and over the API, admins included',
+  async (t) => {
+    const { repoId, work, branch, tip, call } = await repository(t, 'guarded', { writers: ['bob'] })
+    await branch('topic', { a: 'a' })
+    const made = await alice.repos.repoCreateTagProtection('alice', 'guarded', {
+      name_pattern: 'v*',
+      whitelist_usernames: ['bob'],
+    })
+    const id = made.data.id ?? 0
+    t.match(made.data, { name_pattern: 'v*', whitelist_usernames: ['bob'], whitelist_teams: [] })
+    t.strictSame((await alice.repos.repoListTagProtection('alice', 'guarded')).data, [made.data])
+    t.strictSame((await alice.repos.repoGetTagProtection('alice', 'guarded', id)).data, made.data)
+
+    t.equal((await call('alice', 'POST', 'tags', { tag_name: 'v1/x' })).status, 422)
+    t.equal((await call('bob', 'POST', 'tags', { tag_name: 'v1/x' })).status, 201)
+    t.equal((await call('alice', 'DELETE', 'tags/v1/x')).status, 422)
+    await work.git('tag', 'v2', 'topic')
+    await work.git('tag', 'free', 'topic')
+    const url = (login: string) => server.gitUrl(login, 'alice/guarded')
+    await t.rejects(work.git('push', '-q', url('alice'), 'v2', 'free'), /the tag is protected/)
+    t.equal(await tip('refs/tags/v2'), undefined)
+    t.ok(await tip('refs/tags/free'), 'the other tag came')
+    await work.git('push', '-q', url('bob'), 'v2')
+    t.ok(await tip('refs/tags/v2'))
+    await t.rejects(work.git('push', '-q', url('alice'), ':v2'), /the tag is protected/)
+
+    for (const [body, status] of [
+      [{ name_pattern: ' ', whitelist_usernames: ['bob'] }, 400],
+      [{ name_pattern: 'x', whitelist_usernames: [] }, 400],
+      [{ name_pattern: 'v*', whitelist_usernames: ['bob'] }, 403],
+      [{ name_pattern: 'x', whitelist_usernames: ['nobody'] }, 422],
+      [{ name_pattern: 'x', whitelist_usernames: ['bob'], whitelist_teams: ['t'] }, 422],
+      [{ name_pattern: '/^v/', whitelist_usernames: ['bob'] }, 422],
+    ] as const) {
+      t.equal((await call('alice', 'POST', 'tag_protections', body)).status, status, JSON.stringify(body))
+    }
+    t.match(
+      (await alice.repos.repoEditTagProtection('alice', 'guarded', id, { whitelist_usernames: ['alice'] }))
+        .data,
+      { name_pattern: 'v*', whitelist_usernames: ['alice'] },
+    )
+    t.equal((await call('alice', 'DELETE', 'tags/v2')).status, 204)
+    t.equal(await statusOf(alice.repos.repoDeleteTagProtection('alice', 'guarded', id)), 204)
+    t.equal(await statusOf(alice.repos.repoGetTagProtection('alice', 'guarded', id)), 404)
+    t.equal((await call('bob', 'GET', 'tag_protections')).status, 403)
+    t.equal(await reconcileRefs(server.services, repoId), 0)
+  },
+)
+
+t.test('a branch is renamed in one event, unless something else names it', async (t) => {
+  const { repoId, branch, tip, call, open, protect } = await repository(t, 'renamed')
+  const sha = await branch('topic', { a: 'a' })
+  const rename = (from: string, name: string) => call('alice', 'PATCH', `branches/${from}`, { name })
+  t.equal((await rename('topic', 'deep/other')).status, 204)
+  t.strictSame([await tip('topic'), await tip('deep/other')], [undefined, sha])
+  t.equal((await call('alice', 'GET', 'branches/topic')).status, 404)
+  t.equal((await call('alice', 'GET', 'branches/deep/other')).body.commit.id, sha)
+  const { body } = await call('alice', 'GET', 'history?type=RefsUpdated')
+  t.match(body.at(-1).data, { cause: 'branch-rename', refs: [{ to: null }, { to: sha }] })
+
+  await branch('busy', { b: 'b' })
+  await open('busy')
+  await branch('guarded', { c: 'c' })
+  await protect('guarded', {})
+  await protect('release/*', {})
+  for (const [from, name, status] of [
+    ['gone', 'x', 404],
+    ['deep/other', 'busy', 422],
+    ['deep/other', 'deep/other', 422],
+    ['deep/other', 'deep', 422],
+    ['deep/other', 'a..b', 422],
+    ['deep/other', 'release/1', 403],
+    ['guarded', 'x', 403],
+    ['main', 'x', 422],
+    ['busy', 'x', 422],
+  ] as const) {
+    t.equal((await rename(from, name)).status, status, `${from} to ${name}`)
+  }
+  t.equal(await tip('deep/other'), sha)
+  t.equal(await reconcileRefs(server.services, repoId), 0, 'git and the log agree')
+})

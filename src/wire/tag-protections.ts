@@ -1,0 +1,59 @@
+/** Tag protections on the wire. */
+import { type Static, Type } from 'typebox'
+import type { TagProtection } from '../events/tag-protection-events.ts'
+import { pathNumber } from '../http/path-number.ts'
+import { Refused, refuse } from '../refusal.ts'
+import type { Services } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
+
+export const TagProtectionParams = Type.Object({
+  owner: Type.String(),
+  repo: Type.String(),
+  id: Type.String(),
+})
+
+export const TagProtectionWire = Type.Object({
+  id: Type.Integer(),
+  name_pattern: Type.String(),
+  whitelist_usernames: Type.Array(Type.String()),
+  whitelist_teams: Type.Array(Type.String()),
+  created_at: Type.String(),
+  updated_at: Type.String(),
+})
+
+/** Protections as Gitea's `TagProtection`. All users that they name are read with one look-up. */
+export async function tagProtectionWires(
+  services: Services,
+  protections: readonly TagProtection[],
+): Promise<Static<typeof TagProtectionWire>[]> {
+  const ids = new Set(protections.flatMap(({ users }) => users))
+  const accounts = await services.views.accounts.getMany([...ids].map(String))
+  const logins = new Map(accounts.map(({ id, login }) => [id, login]))
+  return protections.map(({ id, pattern, users, createdAt, updatedAt }) => ({
+    id,
+    name_pattern: pattern,
+    whitelist_usernames: users.map((user) => logins.get(user)).filter((login) => login !== undefined),
+    whitelist_teams: [],
+    created_at: wholeSeconds(createdAt),
+    updated_at: wholeSeconds(updatedAt),
+  }))
+}
+
+/** One of these protections on the wire, by its id in a path. @throws Refused (not found) */
+export async function tagProtectionWire(
+  services: Services,
+  protections: readonly TagProtection[],
+  id: number | undefined,
+): Promise<Static<typeof TagProtectionWire>> {
+  const named = protections.filter((protection) => protection.id === id)
+  const [wire] = await tagProtectionWires(services, named)
+  if (wire === undefined) throw new Refused(refuse.notFound('tag protection not found'))
+  return wire
+}
+
+/** The id in a path. @throws Refused (not found) */
+export function tagProtectionId(text: string): number {
+  const id = pathNumber(text)
+  if (id === undefined) throw new Refused(refuse.notFound('tag protection not found'))
+  return id
+}
