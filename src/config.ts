@@ -237,13 +237,17 @@ const table = {
   }),
   attachmentMaxBytes: setting('ATTACHMENT_MAX_BYTES', bytes('from 1', 1), {
     default: '2GiB',
-    meaning: 'Largest file of a comment; a larger one is answered with 413',
+    meaning: 'Largest file of a comment, issue or release; a larger one is answered with 413',
   }),
   attachmentAllowedTypes: setting('ATTACHMENT_ALLOWED_TYPES', fileTypes, {
     default:
       '.avif,.cpuprofile,.csv,.dmp,.docx,.fodg,.fodp,.fods,.fodt,.gif,.gz,.jpeg,.jpg,.json,.jsonc,.log,.md,.mov,.mp4,.odf,.odg,.odp,.ods,.odt,.patch,.pdf,.png,.pptx,.svg,.tgz,.txt,.webm,.webp,.xls,.xlsx,.zip',
     meaning:
-      'Files that comments may have: endings (`.zip`), media types (`text/plain`) or families of them (`image/*`); `*/*` means all',
+      'Files that comments and issues may have: endings (`.zip`), media types (`text/plain`) or families of them (`image/*`); `*/*` means all',
+  }),
+  releaseAllowedTypes: setting('RELEASE_ALLOWED_TYPES', fileTypes, {
+    default: '*/*',
+    meaning: 'Files that releases may have, in the same form; by default all, as in Gitea',
   }),
   maintenance: setting('MAINTENANCE', onOff, {
     default: 'on',

@@ -23,6 +23,7 @@ export const LIMITS = limits({
     meaning: 'a connection of gRPC was not let in',
     settings: ['MAX_CONNECTIONS', 'MAX_CONNECTIONS_PER_ADDRESS'],
   },
+  grpc_message_bytes: { meaning: 'a message of gRPC was too large', settings: ['GRPC_MAX_MESSAGE_BYTES'] },
   connection_requests: { meaning: 'a connection had too many requests without an answer, and was closed' },
   proxied_requests: {
     meaning: 'a client behind a proxy had too many open requests',

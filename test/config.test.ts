@@ -540,6 +540,12 @@ const cases: Record<SettingName, Case> = {
       ['2GB', /must be a number of bytes/],
     ],
   },
+  RELEASE_ALLOWED_TYPES: {
+    key: 'releaseAllowedTypes',
+    unset: ['*/*'],
+    valid: [['.zip,.deb', ['.zip', '.deb']]],
+    invalid: [['zip', /must be a list of/]],
+  },
   ATTACHMENT_ALLOWED_TYPES: {
     key: 'attachmentAllowedTypes',
     unset: (

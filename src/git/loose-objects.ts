@@ -12,7 +12,7 @@ import { GitUnavailable, RepositoryMissing } from './errors.ts'
 
 const deflated = promisify(deflate)
 
-export type ObjectType = 'commit' | 'tree' | 'blob'
+export type ObjectType = 'commit' | 'tree' | 'blob' | 'tag'
 
 /** The id of an object with this content. */
 export function objectId(type: ObjectType, content: Uint8Array): string {

@@ -4,6 +4,7 @@ import { Type } from 'typebox'
 import type { Services } from '../services.ts'
 import { VERSION } from '../version.ts'
 import { MAX_CONTENT_BYTES } from '../wire/contents-at.ts'
+import { ALLOWED_REACTIONS } from '../wire/reactions.ts'
 
 /** The version of Gitea whose API this is. Clients use what they know that version to have. */
 const GITEA = '1.24.0'
@@ -69,7 +70,7 @@ export function serverSettingsRoutes({ config }: Services): FastifyPluginAsyncTy
 
     app.get('/settings/ui', { config: open, schema: { tags, response: { 200: UiSettings } } }, async () => ({
       default_theme: '',
-      allowed_reactions: [],
+      allowed_reactions: [...ALLOWED_REACTIONS],
       custom_emojis: [],
     }))
 
@@ -80,7 +81,7 @@ export function serverSettingsRoutes({ config }: Services): FastifyPluginAsyncTy
         mirrors_disabled: true,
         http_git_disabled: false,
         migrations_disabled: true,
-        stars_disabled: true,
+        stars_disabled: false,
         time_tracking_disabled: true,
         lfs_disabled: true,
       }),

@@ -1,4 +1,4 @@
-/** The commits of a pull request on the wire. */
+/** Commits on the wire. */
 import { type Static, Type } from 'typebox'
 import type { CommitChanges } from '../git/commit-range.ts'
 import type { CommitFacts } from '../git/commits.ts'
@@ -39,7 +39,9 @@ export const CommitWire = Type.Object({
     Type.Array(Type.Object({ filename: Type.String(), status: Type.String() })),
     Type.Null(),
   ]),
-  stats: Type.Object({ total: Type.Integer(), additions: Type.Integer(), deletions: Type.Integer() }),
+  stats: Nullable(
+    Type.Object({ total: Type.Integer(), additions: Type.Integer(), deletions: Type.Integer() }),
+  ),
 })
 
 /** What the commits of one answer have in common. */
@@ -51,8 +53,9 @@ export interface CommitContext {
   changes: ReadonlyMap<string, CommitChanges>
   /** Ids of commits with a good signature; null when the client does not want verifications. */
   verified: ReadonlySet<string> | null
-  /** Whether the client wants the files of each commit. */
+  /** Whether the client wants the files of each commit, and how many lines it changes. */
   files: boolean
+  stat: boolean
 }
 
 /** Contains the signature and the signed text, so that clients can verify it with other keys than the server's. */
@@ -68,7 +71,7 @@ export function verificationWire({ sha, signed }: CommitFacts, verified: Readonl
 }
 
 export function commitWire(facts: CommitFacts, context: CommitContext): Static<typeof CommitWire> {
-  const { repository, publicUrl, people, changes, verified, files } = context
+  const { repository, publicUrl, people, changes, verified, files, stat } = context
   const { sha, author, committer, message, tree, parents } = facts
   const fullName = `${repository.ownerLogin}/${repository.name}`
   const api = `${publicUrl}/api/v1/repos/${fullName}/git`
@@ -90,10 +93,12 @@ export function commitWire(facts: CommitFacts, context: CommitContext): Static<t
     committer: people.get(committer.email) ?? null,
     parents: parents.map((parent) => ({ url: `${api}/commits/${parent}`, sha: parent, created: ZERO_TIME })),
     files: files ? changed.files.map(({ name, status }) => ({ filename: name, status })) : null,
-    stats: {
-      total: changed.additions + changed.deletions,
-      additions: changed.additions,
-      deletions: changed.deletions,
-    },
+    stats: stat
+      ? {
+          total: changed.additions + changed.deletions,
+          additions: changed.additions,
+          deletions: changed.deletions,
+        }
+      : null,
   }
 }

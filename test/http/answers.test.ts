@@ -54,6 +54,9 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
     email: 'zoe@example.org',
     password: 'a long password',
   })
+  const ofZoe = { username: 'zoe' }
+  await admin.send('post', '/api/v1/admin/users/{username}/orgs', { username: 'zoes' }, ofZoe)
+  await admin.send('post', '/api/v1/admin/users/{username}/repos', { name: 'given' }, ofZoe)
   await alice.send(
     'post',
     '/api/v1/users/{username}/tokens',

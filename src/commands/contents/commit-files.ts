@@ -12,6 +12,7 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { type Access, accessTo, atLeast } from '../../rights/access.ts'
+import { archivedRefusal } from '../../rights/archived.ts'
 import { requesterNow } from '../../rights/auth.ts'
 import { documentsNow } from '../../rights/documents-now.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
@@ -23,7 +24,7 @@ import { pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
 import { takeRoom } from '../room.ts'
 import type { CommitWishes, WantedChange } from './body.ts'
-import { changeProblem, decideChanges, defaultMessage, type FileChange } from './decide.ts'
+import { changeProblem, defaultMessage, type FileChange, filesAfter } from './decide.ts'
 
 /** Blobs are stored so many at a time. */
 const AT_ONCE = 8
@@ -96,7 +97,7 @@ function requireBranchName(field: string, name: string): void {
   throw new Refused(refuse.unprocessable(`${field}: ${problem}`, [`${field}: ${problem}`]))
 }
 
-/** Whoever may push to a branch may commit to it. @throws Refused (not found, forbidden) */
+/** Whoever may push to a branch may commit to it. @throws Refused (not found, forbidden, locked) */
 export async function requireMayCommit(
   services: Services,
   repoId: number,
@@ -108,6 +109,7 @@ export async function requireMayCommit(
   if (repository === undefined || !atLeast(access, 'read')) {
     throw new Refused(refuse.notFound('repository not found'))
   }
+  if (repository.archived) throw new Refused(archivedRefusal)
   const protection = protectionOf(repository.protections, branch)
   if (
     !mayPush(protection, requester, await accessToBranch(services, repository, requester, access, branch))
@@ -164,7 +166,7 @@ async function makeCommit(
   const tree = tip === null ? EMPTY_TREE : await treeOf(dir, tip)
   const paths = changes.flatMap(({ path, fromPath }) => [path, fromPath])
   const entries = await entriesOnTheWay(dir, tree, paths)
-  const files = decideChanges(changes, (path) => entries.get(path))
+  const files = filesAfter(changes, (path) => entries.get(path))
   if (isRefusal(files)) throw new Refused(files)
   const { author, committer } = peopleOf(services, doer, wishes, context.at)
   const to = await commitTree(dir, {

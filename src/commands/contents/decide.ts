@@ -64,7 +64,7 @@ export function changeProblem({
 }
 
 /** The files after all changes, by path (null: removed), or why they cannot be made. */
-export function decideChanges(
+export function filesAfter(
   changes: readonly FileChange[],
   before: TreeLookup,
 ): Map<string, FileAt | null> | Refusal {
