@@ -66,6 +66,7 @@ const DECIDERS_AND_FOLDS = [
   '^src/commands/reviews/(review|request|outdated)[.]ts$',
   '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|releases/release|statuses/checks|upgrade/chain)[.]ts$',
   '^src/commands/contents/decide[.]ts$',
+  '^src/commands/lfs/lock[.]ts$',
   PURE_IN_GIT,
   '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|statuses/checks|upgrade/chain)[.]ts$',
   '^src/rights/(access|archived|visibility|protection-rules|review-rules|glob|token-scopes)[.]ts$',
@@ -79,6 +80,7 @@ const DECIDERS_AND_FOLDS = [
   // The read models, but not the projector and the two read stores in the same folder.
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
   '^src/events/(append-size|domain-events|upgrade-events|social-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
+  '^src/events/(lfs-events|lfs-shapes)[.]ts$',
 ]
 
 export default {

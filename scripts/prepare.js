@@ -63,7 +63,7 @@ try {
   if (fs.existsSync('src')) {
     install()
     // Tests have a build of their own: test/compile.js.
-    if (process.env.npm_lifecycle_event !== 'pretest') build()
+    if (!process.env.npm_lifecycle_event?.startsWith('pretest')) build()
   }
 } catch (error) {
   console.error(`Cannot prepare: ${error.message}`)

@@ -24,6 +24,8 @@ import { issueLabelRoutes } from './commands/issues/labels.ts'
 import { lockRoutes } from './commands/issues/lock-routes.ts'
 import { openIssueRoutes } from './commands/issues/open.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
+import { lfsLockRoutes } from './commands/lfs/locks.ts'
+import { lfsObjectRoutes } from './commands/lfs/objects.ts'
 import { milestoneRoutes } from './commands/milestones/routes.ts'
 import { createOrganizationRoutes } from './commands/organizations/create.ts'
 import { editOrganizationRoutes } from './commands/organizations/edit.ts'
@@ -99,6 +101,7 @@ import { milestoneQueryRoutes } from './queries/milestones.ts'
 import { nodeRoutes } from './queries/nodes.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
 import { pinQueryRoutes } from './queries/pins.ts'
+import { pullByBranchesRoutes } from './queries/pull-by-branches.ts'
 import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
 import { reactionQueryRoutes } from './queries/reactions.ts'
@@ -194,6 +197,7 @@ const API_ROUTES = [
   updatePullRoutes,
   mergePullRoutes,
   pullQueryRoutes,
+  pullByBranchesRoutes,
   pullGitRoutes,
   reviewRoutes,
   reviewRequestRoutes,
@@ -405,6 +409,8 @@ export async function buildApp(
     takeTurnsWithLongBodies(signedIn, clientOf)
     await signedIn.register(metricsRoute(() => scrape, config.metricsToken))
     await signedIn.register(gitHttpRoutes(services))
+    await signedIn.register(lfsObjectRoutes(services))
+    await signedIn.register(lfsLockRoutes(services))
     await signedIn.register(attachmentDownloadRoutes(services))
     await signedIn.register(rawPageRoutes(services))
     await signedIn.register(archivePageRoutes(services))

@@ -249,6 +249,10 @@ const table = {
     default: '*/*',
     meaning: 'Files that releases may have, in the same form; by default all, as in Gitea',
   }),
+  lfsMaxBytes: setting('LFS_MAX_BYTES', bytes('from 1', 1), {
+    default: '8GiB',
+    meaning: 'Largest object of git LFS; a larger one is refused with 422',
+  }),
   maintenance: setting('MAINTENANCE', onOff, {
     default: 'on',
     meaning: 'Whether git repositories are repacked in the background: `on` or `off`',

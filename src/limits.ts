@@ -60,6 +60,7 @@ export const LIMITS = limits({
   password_checks: { meaning: 'too many passwords waited to be checked' },
   append_bytes: { meaning: 'a change was too large for one append' },
   attachment_bytes: { meaning: 'an attachment was too large', settings: ['ATTACHMENT_MAX_BYTES'] },
+  lfs_bytes: { meaning: 'an object of git LFS was too large', settings: ['LFS_MAX_BYTES'] },
   upload_time: { meaning: 'an upload stalled, or its rest was not read any longer, and was cut off' },
   push_bytes: { meaning: 'a push was too large', settings: ['MAX_PUSH_BYTES'] },
   push_refs: { meaning: 'a push named too many refs, or had too many options' },

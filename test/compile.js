@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const OUT = join(ROOT, '.test-build')
-const COMPILED = ['src', 'test', 'bench', 'faults']
+const COMPILED = ['src', 'test', 'bench', 'faults', 'clients']
 const LEFT_OUT = [...COMPILED, '.git', '.tap', '.test-build']
 
 rmSync(OUT, { recursive: true, force: true })

@@ -527,6 +527,15 @@ const cases: Record<SettingName, Case> = {
       ['999999999999TiB', /must be a number of bytes/],
     ],
   },
+  LFS_MAX_BYTES: {
+    key: 'lfsMaxBytes',
+    unset: 8 * 2 ** 30,
+    valid: [
+      ['1', 1],
+      ['1TiB', 2 ** 40],
+    ],
+    invalid: [['0', /^LFS_MAX_BYTES is "0", but must be /]],
+  },
   ATTACHMENT_MAX_BYTES: {
     key: 'attachmentMaxBytes',
     unset: 2 * 2 ** 30,

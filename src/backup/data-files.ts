@@ -1,13 +1,13 @@
 /** Copies the files that the log names: attached files, and repositories with their objects and refs. */
 import { mkdir, readFile, rm, rmdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { isUuid } from '../attachments/files.ts'
 import { exists, namesIn } from '../disk.ts'
 import { forEachConcurrently } from '../turns.ts'
 import type { BackupContext } from './context.ts'
 import { sumOf } from './file-copier.ts'
 import type { NamedByLog, NamedRepository } from './named-by-log.ts'
-import { copyObjects, isConnected, REPOSITORY_FILES, writeRefs } from './repository-copy.ts'
+import { copyObjects, isConnected, REPOSITORY_FILES, settleLfsFiles, writeRefs } from './repository-copy.ts'
 
 const REPOSITORY = /^(\d+)\.git$/
 /** A directory of attached files: the first two characters of their uuids. */
@@ -104,6 +104,8 @@ export async function finishRepositories(
         missing.push(name)
         return
       }
+      const lost = await settleLfsFiles(copy, named)
+      missing.push(...lost.map((path) => `${name}/${path}`))
       const refs = JSON.stringify([...named.refs])
       if (checked.get(id) === refs) return
       if (await isConnected(copy, named)) checked.set(id, refs)
@@ -122,7 +124,10 @@ export function isNamedBy({ repositories }: NamedByLog): (path: string) => boole
   }
   return (path) => {
     const [kind, name = '', file = ''] = path.split('/')
-    if (kind === 'git') return repositories.has(Number(REPOSITORY.exec(name)?.[1]))
+    if (kind === 'git') {
+      const repository = repositories.get(Number(REPOSITORY.exec(name)?.[1]))
+      return file === 'lfs' ? repository?.lfs.has(basename(path)) === true : repository !== undefined
+    }
     return kind !== 'attachments' || name === 'log' || attachments.has(file)
   }
 }

@@ -11,6 +11,8 @@ export interface NamedRepository {
   refs: Map<string, string>
   /** The uuids of attached files. */
   attachments: Set<string>
+  /** The ids of its large files (git LFS). */
+  lfs: Set<string>
 }
 
 export interface NamedByLog {
@@ -60,7 +62,7 @@ function apply({ repositories, tokens }: NamedByLog, event: DomainEvent): void {
   switch (event.type) {
     case 'RepositoryCreated': {
       const { repoId, defaultBranch } = event.data
-      repositories.set(repoId, { defaultBranch, refs: new Map(), attachments: new Set() })
+      repositories.set(repoId, { defaultBranch, refs: new Map(), attachments: new Set(), lfs: new Set() })
       return
     }
     case 'RepositoryEdited': {
@@ -110,6 +112,9 @@ function apply({ repositories, tokens }: NamedByLog, event: DomainEvent): void {
       return
     case 'TextsErased':
       for (const uuid of event.data.files) repositories.get(event.data.repoId)?.attachments.delete(uuid)
+      return
+    case 'LfsObjectsAdded':
+      for (const { oid } of event.data.objects) repositories.get(event.data.repoId)?.lfs.add(oid)
       return
     case 'TokenCreated':
       tokens.add(event.data.tokenId)

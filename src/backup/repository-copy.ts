@@ -5,6 +5,7 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { exists, isMissing, namesIn } from '../disk.ts'
+import { lfsPath, lfsShelves } from '../git/lfs-files.ts'
 import { takeObjectFiles } from '../git/object-files.ts'
 import { git, gitOutput } from '../git/run.ts'
 import { forEachConcurrently } from '../turns.ts'
@@ -45,6 +46,17 @@ export async function copyObjects(
     )
     return isWhole
   })
+  for await (const { directory, oids } of lfsShelves(from)) {
+    const known = new Set(await namesIn(join(to, directory)))
+    await forEachConcurrently(
+      oids.filter((oid) => !known.has(oid)),
+      async (oid) => {
+        const path = join(directory, oid)
+        const file = await copy(join(from, path), join(to, path))
+        if (file !== undefined) copied(path, file)
+      },
+    )
+  }
   // A deletion renames the repository first. If it still has its name now, it had all of its objects until
   // now.
   return await exists(join(from, 'HEAD'))
@@ -69,6 +81,15 @@ export async function writeRefs(
   await rm(join(to, 'packed-refs'), { force: true })
   if (refs.size > 0) await writeFile(join(to, 'packed-refs'), packedRefs(refs))
   return true
+}
+
+/** Removes large files from the copy that the log does not name. Resolves to the paths of those that it lacks. */
+export async function settleLfsFiles(to: string, { lfs }: NamedRepository): Promise<string[]> {
+  const missing = new Set(lfs)
+  for await (const { directory, oids } of lfsShelves(to)) {
+    for (const oid of oids) if (!missing.delete(oid)) await rm(join(to, directory, oid))
+  }
+  return [...missing].map(lfsPath)
 }
 
 /** The packed-refs file. git uses a binary search in it, so refs must be sorted by their bytes. */

@@ -10,7 +10,7 @@ import { BackupProblem, DATA, SUMS, SUMS_DRAFT } from './manifest.ts'
 
 /** Every path that a backup can have below `data/`. No such path leads out of that directory. */
 const PATH =
-  /^(?:(?:events|views|secrets)\.db|(?:log|secrets|processes)\.ndjson|attachments\/(?:log|[0-9a-f]{2}\/[0-9a-f-]{36})|git\/\d+\.git\/(?:HEAD|config|packed-refs|objects\/(?:pack|[0-9a-f]{2})\/[0-9a-z.-]+))$/
+  /^(?:(?:events|views|secrets)\.db|(?:log|secrets|processes)\.ndjson|attachments\/(?:log|[0-9a-f]{2}\/[0-9a-f-]{36})|git\/\d+\.git\/(?:HEAD|config|packed-refs|objects\/(?:pack|[0-9a-f]{2})\/[0-9a-z.-]+|lfs\/objects\/[0-9a-f]{2}\/[0-9a-f]{2}\/[0-9a-f]{64}))$/
 const LINE = /^([0-9a-f]{64}) {2}data\/(.+)$/
 
 /** How many lines are held in memory before they are written. */

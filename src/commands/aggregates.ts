@@ -1,4 +1,5 @@
 /** All kinds of aggregates: the decider of each, and the streams that hold them. */
+import { createHash } from 'node:crypto'
 import type { CheckEvent, DomainEvent, IssueRef } from '../events/domain-events.ts'
 import * as streams from '../events/streams.ts'
 import type { Services } from '../services.ts'
@@ -7,6 +8,7 @@ import { type Command, type CommandContext, execute, load } from './execute.ts'
 import { followDecider } from './follows/follow.ts'
 import { issueDecider } from './issues/issue.ts'
 import { labelDecider } from './labels/label.ts'
+import { lockDecider } from './lfs/lock.ts'
 import { milestoneDecider } from './milestones/milestone.ts'
 import { organizationDecider } from './organizations/organization.ts'
 import { pullDecider } from './pull-requests/pull-request.ts'
@@ -64,6 +66,10 @@ export const checks = aggregates(checksDecider, (of: Pick<CheckEvent['data'], 'r
   streams.checksStream(of.repoId, of.sha),
 )
 export const issues = aggregates(issueDecider, (of: IssueRef) => streams.issueStream(of.repoId, of.index))
+/** The lock of a path in a repository. */
+export const lfsLocks = aggregates(lockDecider, ({ repoId, path }: { repoId: number; path: string }) =>
+  streams.lfsLockStream(repoId, createHash('sha256').update(path).digest('hex')),
+)
 export const pulls = aggregates(pullDecider, (of: IssueRef) => streams.pullStream(of.repoId, of.index))
 export const follows = aggregates(followDecider, (of: { repoId: number; userId: number }) =>
   streams.followStream(of.repoId, of.userId),

@@ -6,6 +6,7 @@
  */
 import type { RecordedEvent } from './event-store.ts'
 import type { IssueFileEvent, LockEvent } from './issue-file-events.ts'
+import type { LfsEvent } from './lfs-events.ts'
 import type { ListingEvent } from './listing-events.ts'
 import type { PinEvent } from './pin-events.ts'
 import type { RefCause, TagTime } from './ref-causes.ts'
@@ -505,6 +506,7 @@ export type DomainEvent =
   | ReleaseEvent
   | SocialEvent
   | UpgradeEvent
+  | LfsEvent
   | SequenceEvent
   | ClaimEvent
   | AbandonedEvent

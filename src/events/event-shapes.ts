@@ -27,6 +27,7 @@ import {
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
 import { issueFileShapes } from './issue-file-shapes.ts'
+import { lfsFields } from './lfs-shapes.ts'
 import { listingShapes } from './listing-shapes.ts'
 import { REF_CAUSES, type TagTime } from './ref-causes.ts'
 import { releaseShapes } from './release-shapes.ts'
@@ -319,6 +320,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   ModuleVersionsSet: { moduleVersions: list(object<ModuleVersion>({ name: text, version: text })) },
   AuthorityChanged: { address: text },
   ConsensusStateStored: { lastHeight: text, state: text },
+  ...lfsFields,
   NumberTaken: { sequence: text },
   ClaimTaken: claim,
   ClaimReleased: claim,

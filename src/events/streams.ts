@@ -13,6 +13,10 @@ export const milestoneStream = (id: number) => `milestone-${id}`
 export const checksStream = (repoId: number, sha: string) => `checks-${repoId}.${sha}`
 /** The issues and pull requests that a user has read. */
 export const readsStream = (userId: number) => `reads-${userId}`
+/** Which large files a repository has. */
+export const lfsStream = (repoId: number) => `lfs-${repoId}`
+/** The locks of one path. `digest`: SHA-256 of the path. */
+export const lfsLockStream = (repoId: number, digest: string) => `lfs-${repoId}.${digest}`
 export const releaseStream = (id: number) => `release-${id}`
 /** What a user makes of a repository: stars it, watches it. */
 export const followStream = (repoId: number, userId: number) => `follow-${repoId}.${userId}`
@@ -39,7 +43,8 @@ export const idsStream = (
     | 'label'
     | 'milestone'
     | 'release'
-    | 'status',
+    | 'status'
+    | 'lfs-lock',
 ) => `ids-${kind}`
 export const claimStream = (key: string) => `claim-${key}`
 

@@ -12,10 +12,10 @@ const MAX_DEPTH = 32
  * Replaces the parser of JSON. A body that is nested too deeply gets 400, before anything is made of it. An empty one is
  * as if there were none: many clients send the content type with every request.
  */
-export function parseJsonBodies(app: FastifyInstance): void {
+export function parseJsonBodies(app: FastifyInstance, type = 'application/json'): void {
   const parse = jsonParser(app)
-  app.removeContentTypeParser('application/json')
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) =>
+  if (app.hasContentTypeParser(type)) app.removeContentTypeParser(type)
+  app.addContentTypeParser(type, { parseAs: 'buffer' }, (request, body, done) =>
     parse(request, Buffer.from(body), done),
   )
 }

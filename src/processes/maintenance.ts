@@ -146,6 +146,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
     manager: () =>
       processManager('maintenance', {
         RefsUpdated: (_, { data }) => note(data.repoId),
+        LfsObjectsAdded: (_, { data }) => note(data.repoId),
         RepositoryCreated: (_, { data }) => note(data.repoId),
         AttachmentAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
         AttachmentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),

@@ -38,6 +38,7 @@ export const PROCESSES = [
   'deleted_users',
   'lost_access',
   'maintenance',
+  'lfs_objects',
 ] as const
 
 type ProcessName = (typeof PROCESSES)[number]

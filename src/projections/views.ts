@@ -12,6 +12,8 @@ import { issueId } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
 import { issueFold } from './issues.ts'
 import { labelFold } from './labels.ts'
+import { lfsLockFold } from './lfs-locks.ts'
+import { lfsObjectFold, lfsObjectId } from './lfs-objects.ts'
 import { mergedCommitFold, mergedCommitId } from './merged-commits.ts'
 import { milestoneFold } from './milestones.ts'
 import { moduleVersionsFold } from './module-versions.ts'
@@ -56,6 +58,8 @@ const VIEWED = {
   commitStatuses: viewed(commitStatusFold, byId),
   commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
   comments: viewed(commentFold, byId),
+  lfsObjects: viewed(lfsObjectFold, ({ repoId, oid }) => lfsObjectId(repoId, oid)),
+  lfsLocks: viewed(lfsLockFold, byId),
   reviews: viewed(reviewFold, byId),
   reviewComments: viewed(reviewCommentFold, byId),
   issueFiles: viewed(issueFileFold, byIssue),

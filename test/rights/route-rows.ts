@@ -3,6 +3,7 @@
  * private, private organization; without the last part it is as the one before. A part has a status for each role:
  * anonymous, stranger, reader, writer, admin, site admin. Words stand for the common parts, with the status of success.
  */
+import { LFS_ROWS } from './lfs-rows.ts'
 import type { Call, Place, World } from './route-world.ts'
 import { SOCIAL_ROWS } from './social-rows.ts'
 
@@ -677,6 +678,12 @@ export const ROWS: Readonly<Record<string, Row>> = {
     headers: { 'content-type': 'application/x-git-receive-pack-request' },
     body: '0000',
   })),
+
+  [`GET ${REPO}/pulls/:index/*`]: row('read 200', async ({ base, pull, must }) => {
+    const { head } = await must<{ head: { ref: string } }>('alice', 'GET', `${base}/pulls/${pull}`)
+    return { path: { index: 'main', '*': head.ref } }
+  }),
+  ...LFS_ROWS,
 
   // The page: as git, so that people can sign in
   'GET /ui/:owner/:repo/pulls/:index': row('200 200 200 200 200 200 / 401 404 200 200 200 200', pullIndex),

@@ -1,7 +1,7 @@
 /** The routes of git's smart HTTP protocol, `/{owner}/{repo}.git`: with the credentials and rights of the API. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { isShared } from '../../config.ts'
 import type { Permission } from '../../events/domain-events.ts'
 import type { ExpectedRevision } from '../../events/event-store.ts'
@@ -16,55 +16,25 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import { archivedRefusal } from '../../rights/archived.ts'
-import { requireScope } from '../../rights/auth.ts'
 import { documentsNow } from '../../rights/documents-now.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
-import { type RepositoryAccess, repositoryFor } from '../../rights/repository-access.ts'
+import type { RepositoryAccess } from '../../rights/repository-access.ts'
 import { clientOf, signedIn } from '../../rights/requester.ts'
 import type { Routes } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { mayPushAnyBranch, pushableRefs } from '../pull-requests/maintainer-edits.ts'
+import { pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
 import { requestContext } from '../request-context.ts'
 import { type RoomFor, takeRoom } from '../room.ts'
+import { gitRepository } from './git-repository.ts'
 import { inGitTurn } from './git-turn.ts'
 
 const GitParams = Type.Object({ owner: Type.String(), repo: Type.String() })
 
-const REQUIRED_PERMISSION: Record<GitService, Permission> = {
-  'git-upload-pack': 'read',
-  'git-receive-pack': 'write',
-}
-
-/**
- * The repository, for a client that may use the service. An anonymous client is asked for credentials, whether the
- * repository exists or not: git sends credentials only when it is asked. A signed-in client that may not read the
- * repository gets 404.
- */
-async function gitRepository(
-  services: Services,
-  request: FastifyRequest,
-  { owner, repo }: Static<typeof GitParams>,
-  service: GitService,
-): Promise<RepositoryAccess> {
-  const needed = REQUIRED_PERMISSION[service]
-  requireScope(request, ['repository'], needed === 'read' ? 'read' : 'write')
-  try {
-    const path = { owner, repo: repo.replace(/\.git$/, '') }
-    const found = await repositoryFor(services, request.requester, path, 'read')
-    const { repository, access } = found
-    if (needed === 'write' && repository.archived && request.requester !== null) {
-      throw new Refused(refuse.forbidden(archivedRefusal.message))
-    }
-    if (atLeast(access, needed) || (await mayPushAnyBranch(services, repository, request.requester)))
-      return found
-    return await repositoryFor(services, request.requester, path, needed)
-  } catch (error) {
-    const missing = error instanceof Refused && error.refusal.refused === 'notFound'
-    if (missing && request.requester === null) throw new Refused(refuse.unauthenticated('sign in first'))
-    throw error
-  }
-}
+const PERMISSION = { 'git-upload-pack': 'read', 'git-receive-pack': 'write' } as const satisfies Record<
+  GitService,
+  Permission
+>
 
 /** Who pushes, and to which repository. */
 interface Pusher extends RepositoryAccess {
@@ -222,7 +192,7 @@ export const gitHttpRoutes: Routes = (services) => {
           : undefined
       if (!isGitService(service))
         throw new Refused(refuse.forbidden('only the smart HTTP protocol is supported'))
-      const { repository } = await gitRepository(services, request, request.params, service)
+      const { repository } = await gitRepository(services, request, request.params, PERMISSION[service])
       const signal = clientGone(reply)
       const dir = gitDirOf(services, repository.id)
       // Readers must not keep the first request of a push waiting.
@@ -238,7 +208,7 @@ export const gitHttpRoutes: Routes = (services) => {
       '/:owner/:repo/git-upload-pack',
       { ...hidden, config: { scopeLevel: 'read' } },
       async (request, reply) => {
-        const { repository } = await gitRepository(services, request, request.params, 'git-upload-pack')
+        const { repository } = await gitRepository(services, request, request.params, 'read')
         const options = {
           protocol: protocolOf(request),
           signal: clientGone(reply),
@@ -257,7 +227,7 @@ export const gitHttpRoutes: Routes = (services) => {
     )
 
     app.post('/:owner/:repo/git-receive-pack', hidden, async (request, reply) => {
-      const access = await gitRepository(services, request, request.params, 'git-receive-pack')
+      const access = await gitRepository(services, request, request.params, 'write')
       const { repository } = access
       const pusher = { ...access, requester: signedIn(request) }
       const context = requestContext(request)

@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { isShared } from '../../config.ts'
 import { exists } from '../../disk.ts'
+import { removeUnknownLfsFiles } from '../../git/lfs-files.ts'
 import {
   type MaintenanceKind,
   type MaintenanceStep,
@@ -12,6 +13,7 @@ import { bytesBelow, packsOf } from '../../git/object-counts.ts'
 import { filesOfRepository } from '../../projections/attached-files.ts'
 import type { DiskUsageDocument } from '../../projections/disk-usage.ts'
 import { gitDirOf, type Services } from '../../services.ts'
+import { recordedLfsObjects } from '../lfs/record.ts'
 import { inGitTurn } from './git-turn.ts'
 
 /** The key of the turn. Its holder makes no other take turns, but that of the refs for a moment. */
@@ -82,6 +84,7 @@ async function maintainNow(
           signal,
           ...(onStep && { onStep }),
         })
+  if (done === 'full') await removeUnknownLfsFiles(dir, await recordedLfsObjects(services, repoId))
   const measuredAt = new Date().toISOString()
   const gitBytes = await bytesBelow(dir)
   const isCounted = before !== undefined && before.measuredAt !== '' && !countAttachments

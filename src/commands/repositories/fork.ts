@@ -19,6 +19,7 @@ import { repositories } from '../aggregates.ts'
 import { releaseClaim, takeClaim } from '../claims.ts'
 import { type CommandContext, load } from '../execute.ts'
 import { moveRefs, recordRefs } from '../git/record-refs.ts'
+import { inheritLfsObjects } from '../lfs/inherit.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeRoom } from '../room.ts'
 import { takeNumber } from '../sequences.ts'
@@ -132,6 +133,8 @@ async function recordFork(
     const refs = (await listRefs(dir)).map(({ ref, sha }) => ({ ref, from: null, to: sha }))
     await recordRefs(services, context, repoId, 'fork', refs, since)
   })
+  // After a crash before it, the process `lfs_objects` does it.
+  await inheritLfsObjects(services, context, { from: id, to: repoId, before: context.at })
 }
 
 /**

@@ -1,0 +1,77 @@
+/** Backstage's integration of Gitea, and the reader of its backend: files, whole trees, and what has changed. */
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import t from 'tap'
+import { workTree } from '../test/git-client.ts'
+import { startTestServer } from '../test/start-server.ts'
+import { clientsFolder, ownFolder, tokenOf } from './client.ts'
+
+/** What is used of `@backstage/backend-defaults/urlReader`. */
+interface Reader {
+  readUrl(url: string): Promise<{ buffer(): Promise<Buffer> }>
+  readTree(
+    url: string,
+    options?: { etag?: string },
+  ): Promise<{ etag: string; files(): Promise<{ path: string; content(): Promise<Buffer> }[]> }>
+  search(url: string): Promise<{ files: { url: string; content(): Promise<Buffer> }[] }>
+}
+
+t.test('Backstage reads files and trees of a private repository', async (t) => {
+  const server = await startTestServer(t)
+  const alice = await server.as('alice')
+  await alice.user.createCurrentUserRepo({ name: 'catalog', private: true })
+  const work = await workTree(t, server.gitUrl('alice', 'alice/catalog'))
+  await work.git('checkout', '-q', '-B', 'main')
+  await work.commit('Begin', { 'catalog-info.yaml': 'kind: Component\n' })
+  await work.git('checkout-index', '-q', '--prefix=docs/', 'catalog-info.yaml')
+  const tip = await work.commit('Documents', { 'mkdocs.yml': 'site_name: Catalog\n' })
+  await work.git('push', '-q', 'origin', 'main')
+
+  const require = createRequire(join(clientsFolder(), 'package.json'))
+  const { ConfigReader } = require('@backstage/config')
+  const { UrlReaders } = require('@backstage/backend-defaults/urlReader')
+  const { host } = new URL(server.url)
+  const readerWith = (credentials: object): Reader => {
+    const gitea = [{ host, baseUrl: server.url, ...credentials }]
+    const config = new ConfigReader({
+      backend: { workingDirectory: workingDirectory },
+      integrations: { gitea },
+    })
+    const quiet = () => undefined
+    const logger = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => logger }
+    return UrlReaders.default({ logger, config })
+  }
+  const workingDirectory = await ownFolder(t)
+  const url = (path: string, name = 'catalog') => `${server.url}/alice/${name}/src/branch/main/${path}`
+
+  for (const credentials of [
+    { username: 'alice', password: 'password of alice' },
+    { password: await tokenOf(server, 'alice') },
+  ]) {
+    const reader = readerWith(credentials)
+    const file = await reader.readUrl(url('catalog-info.yaml'))
+    t.equal((await file.buffer()).toString(), 'kind: Component\n')
+    const tree = await reader.readTree(url(''))
+    t.equal(tree.etag, tip)
+    const files = await tree.files()
+    t.same(files.map(({ path }) => path).sort(), [
+      'catalog-info.yaml',
+      'docs/catalog-info.yaml',
+      'mkdocs.yml',
+    ])
+    const docs = await (await reader.readTree(url('docs'))).files()
+    t.same(
+      docs.map(({ path }) => path),
+      ['catalog-info.yaml'],
+      'a part of the tree',
+    )
+    await t.rejects(reader.readTree(url(''), { etag: tip }), { name: 'NotModifiedError' })
+    const [found] = (await reader.search(url('mkdocs.yml'))).files
+    t.equal((await found?.content())?.toString(), 'site_name: Catalog\n')
+    t.same((await reader.search(url('missing.yml'))).files, [])
+    await t.rejects(reader.readUrl(url('missing.yml')), { name: 'NotFoundError' })
+    await t.rejects(reader.readTree(url('', 'nothing')), { name: 'NotFoundError' })
+  }
+  const stranger = readerWith({ password: await tokenOf(server, 'bob') })
+  await t.rejects(stranger.readUrl(url('catalog-info.yaml')), { name: 'NotFoundError' })
+})

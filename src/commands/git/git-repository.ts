@@ -1,0 +1,38 @@
+/** The repository of a git client: who may, and what the others are told. */
+import type { FastifyRequest } from 'fastify'
+import { Refused, refuse } from '../../refusal.ts'
+import { atLeast } from '../../rights/access.ts'
+import { archivedRefusal } from '../../rights/archived.ts'
+import { requireScope } from '../../rights/auth.ts'
+import { type RepositoryAccess, type RepositoryPath, repositoryFor } from '../../rights/repository-access.ts'
+import type { Services } from '../../services.ts'
+import { mayPushAnyBranch } from '../pull-requests/maintainer-edits.ts'
+
+/**
+ * The repository, for a client that may read it or push to it. An anonymous client is asked for credentials, whether the
+ * repository exists or not: git sends credentials only when it is asked. A signed-in client that may not read the
+ * repository gets 404.
+ */
+export async function gitRepository(
+  services: Services,
+  request: FastifyRequest,
+  { owner, repo }: RepositoryPath,
+  needed: 'read' | 'write',
+): Promise<RepositoryAccess> {
+  requireScope(request, ['repository'], needed)
+  try {
+    const path = { owner, repo: repo.replace(/\.git$/, '') }
+    const found = await repositoryFor(services, request.requester, path, 'read')
+    const { repository, access } = found
+    if (needed === 'write' && repository.archived && request.requester !== null) {
+      throw new Refused(refuse.forbidden(archivedRefusal.message))
+    }
+    if (atLeast(access, needed) || (await mayPushAnyBranch(services, repository, request.requester)))
+      return found
+    return await repositoryFor(services, request.requester, path, needed)
+  } catch (error) {
+    const missing = error instanceof Refused && error.refusal.refused === 'notFound'
+    if (missing && request.requester === null) throw new Refused(refuse.unauthenticated('sign in first'))
+    throw error
+  }
+}

@@ -1,0 +1,44 @@
+/** The lock of one path: a path has one lock at a time, whoever asks first. Pure. */
+import type { LfsAccount, LfsEvent, LfsLock } from '../../events/lfs-events.ts'
+import { type Refusal, refuse } from '../../refusal.ts'
+import { type Decider, deciderOf } from '../decider.ts'
+
+type LockEvent = Extract<LfsEvent, { type: 'LfsLocked' | 'LfsUnlocked' }>
+
+/** The lock that holds now; null without one. */
+export interface LockState {
+  held: LfsLock | null
+}
+
+const unlocked: LockState = { held: null }
+
+export const lockDecider: Decider<LockState, LockEvent> = deciderOf({
+  initialState: unlocked,
+  becomes: {
+    LfsLocked: (_, { data }) => ({ held: data.lock }),
+    LfsUnlocked: () => unlocked,
+  },
+})
+
+/** The lock is already somebody's: the answer names it. */
+export const ALREADY_LOCKED = 'lfs-already-locked'
+
+export function decideLock(state: LockState, repoId: number, lock: LfsLock): LockEvent[] | Refusal {
+  if (state.held !== null) {
+    return { ...refuse.conflict(`${lock.path} is locked by ${state.held.owner.login}`), id: ALREADY_LOCKED }
+  }
+  return [{ type: 'LfsLocked', data: { repoId, lock } }]
+}
+
+/** `force`: whether to end the lock of somebody else. */
+export function decideUnlock(
+  state: LockState,
+  repoId: number,
+  { lockId, by, force }: { lockId: number; by: LfsAccount; force: boolean },
+): LockEvent[] | Refusal {
+  const lock = state.held
+  if (lock === null || lock.id !== lockId) return refuse.notFound('there is no such lock')
+  const forced = lock.owner.id !== by.id
+  if (forced && !force) return refuse.forbidden(`the lock is ${lock.owner.login}'s; end it with force`)
+  return [{ type: 'LfsUnlocked', data: { repoId, lockId, path: lock.path, by, forced } }]
+}

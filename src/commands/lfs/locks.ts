@@ -1,0 +1,193 @@
+/** Locks of large files: `/{owner}/{repo}.git/info/lfs/locks`. A lock is for people; pushes do not look at it. */
+import { posix } from 'node:path'
+import { Type } from 'typebox'
+import { idsStream } from '../../events/streams.ts'
+import { parseJsonBodies } from '../../http/json-bodies.ts'
+import { OptionalText } from '../../http/optional-text.ts'
+import { pathNumber } from '../../http/path-number.ts'
+import type { LfsLockDocument } from '../../projections/lfs-locks.ts'
+import type { Filter } from '../../projections/read-store.ts'
+import { notFoundIn } from '../../projections/view.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { signedIn } from '../../rights/requester.ts'
+import type { Routes } from '../../rights/routes.ts'
+import {
+  LFS_JSON,
+  LfsLockBody,
+  LfsLocksWire,
+  LfsLockTakenWire,
+  LfsLockWire,
+  LfsParams,
+  LfsUnlockBody,
+  LfsVerifiedLocksWire,
+  LfsVerifyLocksBody,
+  lfsLockWires,
+} from '../../wire/lfs.ts'
+import { lfsLocks } from '../aggregates.ts'
+import { gitRepository } from '../git/git-repository.ts'
+import { commandContext, settled } from '../request-context.ts'
+import { takeNumber } from '../sequences.ts'
+import { ALREADY_LOCKED, decideLock, decideUnlock } from './lock.ts'
+
+const LocksQuery = Type.Object({
+  path: OptionalText('only the lock of this path'),
+  id: OptionalText('only the lock with this id'),
+  cursor: OptionalText('`next_cursor` of the page before'),
+  limit: OptionalText('page size'),
+  refspec: OptionalText('ignored: a lock holds for all refs'),
+})
+const UnlockParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
+
+/** Rows of a page. git-lfs reads all pages before each push. */
+const MAX_LOCKS = 100
+
+/** A path as one writes it from the root of the repository. @throws Refused */
+function requirePath(given: string): string {
+  const path = posix.join('/', given).slice(1)
+  if (path === '' || path.endsWith('/')) throw new Refused(refuse.unprocessable('path: must name a file'))
+  return path
+}
+
+export const lfsLockRoutes: Routes = (services) => {
+  const { views, events } = services
+  const tags = ['lfs']
+
+  /** A page of locks by their ids, and where the next one begins. */
+  async function pageOf(
+    filter: Filter<LfsLockDocument>,
+    { cursor, limit }: { cursor?: string | null; limit?: number | null },
+  ) {
+    const size = Math.min(Math.max(limit || MAX_LOCKS, 1), MAX_LOCKS)
+    const after = cursor ? pathNumber(cursor) : 0
+    if (after === undefined) throw new Refused(refuse.unprocessable('cursor: is not one of a page'))
+    const options = { sort: [['id', 1]], limit: size + 1 } as const
+    const found = await views.lfsLocks.find({ ...filter, id: { $gt: after } }, options)
+    const locks = found.slice(0, size)
+    const last = locks.at(-1)
+    return { locks, ...(found.length > size && last && { next_cursor: `${last.id}` }) }
+  }
+
+  async function wireOf(lock: LfsLockDocument) {
+    const [wire] = await lfsLockWires(services, [lock])
+    if (wire === undefined) throw new Error('a lock has no wire')
+    return wire
+  }
+
+  return async (app) => {
+    app.removeAllContentTypeParsers()
+    for (const type of ['application/json', LFS_JSON]) parseJsonBodies(app, type)
+
+    app.get(
+      '/:owner/:repo/info/lfs/locks',
+      { schema: { tags, params: LfsParams, querystring: LocksQuery, response: { 200: LfsLocksWire } } },
+      async (request, reply) => {
+        const { repository } = await gitRepository(services, request, request.params, 'read')
+        const { path, id, cursor = '', limit = '' } = request.query
+        const repoId = repository.id
+        reply.type(LFS_JSON)
+        if (id) {
+          const lock = await views.lfsLocks.get(`${pathNumber(id)}`)
+          const isShown = lock?.repoId === repoId && (!path || lock.path === path)
+          return { locks: isShown ? [await wireOf(lock)] : [] }
+        }
+        const size = /^\d{1,6}$/.test(limit) ? Number(limit) : null
+        const { locks, ...rest } = await pageOf({ repoId, ...(path && { path }) }, { cursor, limit: size })
+        return { locks: await lfsLockWires(services, locks), ...rest }
+      },
+    )
+
+    app.post(
+      '/:owner/:repo/info/lfs/locks',
+      {
+        schema: {
+          tags,
+          consumes: [LFS_JSON],
+          params: LfsParams,
+          body: LfsLockBody,
+          response: { 201: LfsLockWire, 409: LfsLockTakenWire },
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await gitRepository(services, request, request.params, 'write')
+        const { id: ownerId, login } = signedIn(request)
+        const path = requirePath(request.body.path)
+        const repoId = repository.id
+        const context = commandContext(request)
+        const id = await takeNumber(events, context, idsStream('lfs-lock'))
+        const lock = { id, path, owner: { id: ownerId, login }, ref: request.body.ref?.name ?? null }
+        reply.type(LFS_JSON)
+        try {
+          const { held } = await lfsLocks.change(services, context, { repoId, path }, 'lock', (state) =>
+            decideLock(state, repoId, lock),
+          )
+          await settled(services, context, reply)
+          if (held === null) throw new Refused(refuse.conflict('the lock has been ended since'))
+          return reply.code(201).send({ lock: await wireOf({ ...held, repoId, lockedAt: context.at }) })
+        } catch (error) {
+          if (!(error instanceof Refused) || error.refusal.id !== ALREADY_LOCKED) throw error
+          const { held } = await lfsLocks.load(services, { repoId, path })
+          if (held === null) throw error
+          const known = await views.lfsLocks.get(`${held.id}`)
+          const taken = await wireOf(known ?? { ...held, repoId, lockedAt: context.at })
+          return reply.code(409).send({ lock: taken, message: error.refusal.message })
+        }
+      },
+    )
+
+    app.post(
+      '/:owner/:repo/info/lfs/locks/verify',
+      {
+        config: { scopeLevel: 'read' },
+        schema: {
+          tags,
+          consumes: [LFS_JSON],
+          params: LfsParams,
+          body: LfsVerifyLocksBody,
+          response: { 200: LfsVerifiedLocksWire },
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await gitRepository(services, request, request.params, 'write')
+        const { id } = signedIn(request)
+        const { locks, ...rest } = await pageOf({ repoId: repository.id }, request.body)
+        const wires = await lfsLockWires(services, locks)
+        reply.type(LFS_JSON)
+        return {
+          ours: wires.filter((_, i) => locks[i]?.owner.id === id),
+          theirs: wires.filter((_, i) => locks[i]?.owner.id !== id),
+          ...rest,
+        }
+      },
+    )
+
+    app.post(
+      '/:owner/:repo/info/lfs/locks/:id/unlock',
+      {
+        schema: {
+          tags,
+          consumes: [LFS_JSON],
+          params: UnlockParams,
+          body: LfsUnlockBody,
+          response: { 200: LfsLockWire },
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await gitRepository(services, request, request.params, 'write')
+        const { id, login } = signedIn(request)
+        const lock = await views.lfsLocks.get(`${pathNumber(request.params.id)}`)
+        if (lock === undefined || lock.repoId !== repository.id) {
+          throw notFoundIn(views.lfsLocks, 'there is no such lock')
+        }
+        const wire = await wireOf(lock)
+        const context = commandContext(request)
+        const { repoId, path } = lock
+        const unlock = { lockId: lock.id, by: { id, login }, force: request.body.force === true }
+        await lfsLocks.change(services, context, { repoId, path }, 'unlock', (state) =>
+          decideUnlock(state, repoId, unlock),
+        )
+        await settled(services, context, reply)
+        return reply.type(LFS_JSON).send({ lock: wire })
+      },
+    )
+  }
+}

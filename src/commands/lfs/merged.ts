@@ -1,0 +1,28 @@
+/** Large files of a merged pull request from a fork: they were sent to the fork, and the base needs them from now on. */
+import { shareLfsFiles } from '../../git/lfs-files.ts'
+import { eachLfsPointer } from '../../git/lfs-pointers.ts'
+import { lfsObjectId } from '../../projections/lfs-objects.ts'
+import type { PullDocument } from '../../projections/pulls.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import type { CommandContext } from '../execute.ts'
+import { recordedLfsObjects, recordLfsObjects } from './record.ts'
+
+/** Gives the base repository the objects to which the merged commits point. May be repeated. */
+export async function mergeLfsObjects(
+  services: Services,
+  context: CommandContext,
+  { repoId, head }: Pick<PullDocument, 'repoId' | 'head'>,
+  commits: { from: string; to: string },
+): Promise<void> {
+  const { lfsObjects } = services.views
+  // Most repositories have none, and git is not asked then.
+  if ((await lfsObjects.findOne({ repoId: head.repoId })) === undefined) return
+  const has = new Set(await recordedLfsObjects(services, repoId))
+  await eachLfsPointer(gitDirOf(services, repoId), commits, async (pointers) => {
+    const missing = pointers.filter(({ oid }) => !has.has(oid))
+    const wanted = await lfsObjects.getMany(missing.map(({ oid }) => lfsObjectId(head.repoId, oid)))
+    const shared = await shareLfsFiles(gitDirOf(services, head.repoId), gitDirOf(services, repoId), wanted)
+    await recordLfsObjects(services, context, repoId, 'merge', shared)
+    for (const { oid } of shared) has.add(oid)
+  })
+}

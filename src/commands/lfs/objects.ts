@@ -1,0 +1,313 @@
+/**
+ * Large files (git LFS): `POST /{owner}/{repo}.git/info/lfs/objects/batch`, and the transfers that it names. The rights
+ * are those of git. An object is in a repository when the log says so; what lies on disk without that is nobody's.
+ */
+import { once } from 'node:events'
+import { ReadStream } from 'node:fs'
+import { send } from '@fastify/send'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { isMissing } from '../../disk.ts'
+import type { LfsObject } from '../../events/lfs-events.ts'
+import { hasLfsFile, isOid, lfsPath, receiveLfsFile } from '../../git/lfs-files.ts'
+import { paceBody } from '../../git/request-body.ts'
+import { errorAnswer } from '../../http/error-answers.ts'
+import { parseJsonBodies } from '../../http/json-bodies.ts'
+import { limitReached } from '../../limits.ts'
+import { type LfsObjectDocument, lfsObjectId } from '../../projections/lfs-objects.ts'
+import { notFoundIn } from '../../projections/view.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { accessTo, atLeast } from '../../rights/access.ts'
+import { requesterNow } from '../../rights/auth.ts'
+import { documentsNow } from '../../rights/documents-now.ts'
+import { clientOf } from '../../rights/requester.ts'
+import { emptyAnswer, type Routes } from '../../rights/routes.ts'
+import { gitDirOf } from '../../services.ts'
+import { forEachConcurrently } from '../../turns.ts'
+import {
+  LFS_JSON,
+  LfsBatchBody,
+  LfsBatchWire,
+  LfsObjectBody,
+  type LfsObjectWire,
+  LfsParams,
+} from '../../wire/lfs.ts'
+import { drainRequest } from '../attachments/upload.ts'
+import { gitRepository } from '../git/git-repository.ts'
+import { mayPushAnyBranch } from '../pull-requests/maintainer-edits.ts'
+import { requestContext, settled } from '../request-context.ts'
+import { takeRoom } from '../room.ts'
+import { recordLfsObjects } from './record.ts'
+
+const ObjectParams = Type.Object({ owner: Type.String(), repo: Type.String(), oid: Type.String() })
+const UploadParams = Type.Object({
+  owner: Type.String(),
+  repo: Type.String(),
+  oid: Type.String(),
+  size: Type.String(),
+})
+
+const CONTENT = { '*/*': { schema: Type.String({ format: 'binary' }) } }
+
+/** The object that an upload names in its path. @throws Refused */
+function objectIn({ oid, size }: Static<typeof UploadParams>): LfsObject {
+  if (!isOid(oid)) throw new Refused(refuse.unprocessable('oid: must be 64 hexadecimal digits in lower case'))
+  if (!/^\d{1,15}$/.test(size)) throw new Refused(refuse.unprocessable('size: must be a number of bytes'))
+  return { oid, size: Number(size) }
+}
+
+export const lfsObjectRoutes: Routes = (services) => {
+  const { config, views, gitLimits } = services
+  const tags = ['lfs']
+
+  const known = async (repoId: number, oids: readonly string[]): Promise<Map<string, LfsObjectDocument>> => {
+    const found = await views.lfsObjects.getMany(oids.map((oid) => lfsObjectId(repoId, oid)))
+    return new Map(found.map((document) => [document.oid, document]))
+  }
+
+  const noSuchObject = () => notFoundIn(views.lfsObjects, 'there is no such object in this repository')
+
+  function problemOf({ oid, size }: LfsObject): string | undefined {
+    if (!isOid(oid)) return 'oid: must be 64 hexadecimal digits in lower case'
+    if (size <= config.lfsMaxBytes) return undefined
+    limitReached('lfs_bytes')
+    return `size: an object may have at most ${config.lfsMaxBytes} bytes`
+  }
+
+  /** Those of the objects that the repository has, and whose files are there: one that was lost can be sent again. */
+  async function presentOf(repoId: number, objects: readonly LfsObject[]): Promise<Set<string>> {
+    const documents = await known(
+      repoId,
+      objects.filter(({ oid }) => isOid(oid)).map(({ oid }) => oid),
+    )
+    const present = new Set<string>()
+    await forEachConcurrently([...documents.values()], async (object) => {
+      if (await hasLfsFile(gitDirOf(services, repoId), object)) present.add(object.oid)
+    })
+    return present
+  }
+
+  async function uploads(
+    repoId: number,
+    objects: readonly LfsObject[],
+    base: string,
+  ): Promise<LfsObjectWire[]> {
+    const present = await presentOf(repoId, objects)
+    return objects.map(({ oid, size }) => {
+      const message = problemOf({ oid, size })
+      if (message !== undefined) return { oid, size, error: { code: 422, message } }
+      // Without actions, the client has nothing to do.
+      if (present.has(oid)) return { oid, size }
+      const upload = { href: `${base}/objects/${oid}/${size}` }
+      return { oid, size, actions: { upload, verify: { href: `${base}/verify` } } }
+    })
+  }
+
+  async function downloads(
+    repoId: number,
+    objects: readonly LfsObject[],
+    base: string,
+  ): Promise<LfsObjectWire[]> {
+    const documents = await known(
+      repoId,
+      objects.filter(({ oid }) => isOid(oid)).map(({ oid }) => oid),
+    )
+    return objects.map(({ oid, size }) => {
+      const found = documents.get(oid)
+      if (!isOid(oid)) return { oid, size, error: { code: 422, message: problemOf({ oid, size }) ?? '' } }
+      if (found === undefined) return { oid, size, error: { code: 404, message: 'there is no such object' } }
+      return { oid, size: found.size, actions: { download: { href: `${base}/objects/${oid}` } } }
+    })
+  }
+
+  /** Checks again whether the upload is allowed: it may have taken hours. @throws Refused */
+  async function requireStillAllowed(request: FastifyRequest, repoId: number): Promise<void> {
+    await documentsNow(services)
+    const requester = await requesterNow(request)
+    const repository = await views.repositories.get(`${repoId}`)
+    const access = repository === undefined ? 'none' : accessTo(repository, requester)
+    if (repository === undefined || !atLeast(access, 'read')) {
+      throw new Refused(refuse.notFound('repository not found'))
+    }
+    if (atLeast(access, 'write') || (await mayPushAnyBranch(services, repository, requester))) return
+    throw new Refused(refuse.forbidden('this needs write permission on the repository'))
+  }
+
+  async function upload(
+    request: FastifyRequest<{ Params: Static<typeof UploadParams> }>,
+    reply: FastifyReply,
+  ): Promise<void> {
+    const { repository } = await gitRepository(services, request, request.params, 'write')
+    const { id: repoId, ownerId, ownerLogin } = repository
+    const object = objectIn(request.params)
+    const problem = problemOf(object)
+    if (problem !== undefined) throw new Refused(refuse.unprocessable(problem))
+    const said = request.headers['content-length']
+    if (said !== undefined && Number(said) !== object.size) {
+      throw new Refused(
+        refuse.unprocessable(`size: the request has ${said} bytes, but must have ${object.size}`),
+      )
+    }
+    if ((await presentOf(repoId, [object])).has(object.oid)) return drainRequest(request, reply)
+    const leave = await gitLimits.pushes.placeForBody(clientOf(request))
+    try {
+      const room = await takeRoom(services, {
+        owner: { id: ownerId, login: ownerLogin },
+        repoId,
+        bytes: object.size,
+      })
+      try {
+        const body = paceBody(request.raw, gitLimits.pace)
+        await receiveLfsFile(gitDirOf(services, repoId), object, body)
+        await requireStillAllowed(request, repoId)
+        const context = requestContext(request)
+        await recordLfsObjects(services, context, repoId, 'upload', [object])
+        room.end('written')
+        await settled(services, context, reply)
+      } catch (error) {
+        room.end('dropped')
+        throw error
+      }
+    } finally {
+      leave()
+    }
+  }
+
+  async function download(
+    request: FastifyRequest<{ Params: Static<typeof ObjectParams> }>,
+    reply: FastifyReply,
+  ) {
+    const { repository } = await gitRepository(services, request, request.params, 'read')
+    const { oid } = request.params
+    if (!isOid(oid) || !(await known(repository.id, [oid])).has(oid)) throw noSuchObject()
+    const { statusCode, headers, stream } = await send(request.raw, `/${lfsPath(oid)}`, {
+      root: gitDirOf(services, repository.id),
+      index: false,
+      cacheControl: false,
+      contentType: false,
+    })
+    const lost = () => {
+      services.log.warn({ repoId: repository.id, oid }, 'the file of an LFS object is missing')
+      return noSuchObject()
+    }
+    if (statusCode === 404) throw lost()
+    if (statusCode === 412) throw new Refused(refuse.preconditionFailed('the object does not match If-Match'))
+    if (statusCode === 416) {
+      reply.header('Content-Range', headers['Content-Range'])
+      throw Object.assign(new Error('the object does not have the requested range'), { statusCode })
+    }
+    if (statusCode >= 400) throw new Error(`sending ${oid} failed with ${statusCode}`)
+    if (stream instanceof ReadStream) {
+      await once(stream, 'open').catch((error: unknown) => {
+        throw isMissing(error) ? lost() : error
+      })
+    }
+    return reply
+      .code(statusCode)
+      .type('application/octet-stream')
+      .headers(headers)
+      .header('Content-Disposition', 'attachment')
+      .header('Content-Security-Policy', "default-src 'none'; sandbox")
+      .header('Cache-Control', 'private')
+      .send(stream)
+  }
+
+  /** Only this route reads a body of any type, and writes it to disk as it comes. */
+  async function uploadRoute(app: FastifyInstance): Promise<void> {
+    app.removeAllContentTypeParsers()
+    app.addContentTypeParser('*', (_request, _payload, done) => done(null))
+    app.addHook('onError', async (request, reply) => drainRequest(request, reply))
+    app.put<{ Params: Static<typeof UploadParams> }>(
+      '/:owner/:repo/info/lfs/objects/:oid/:size',
+      {
+        config: { streamsBody: true },
+        schema: {
+          tags,
+          consumes: ['application/octet-stream'],
+          params: UploadParams,
+          response: { 200: emptyAnswer('The repository has the object') },
+        },
+      },
+      async (request, reply) => {
+        await upload(request, reply)
+        return reply.code(200).send()
+      },
+    )
+  }
+
+  return async (app) => {
+    app.removeAllContentTypeParsers()
+    for (const type of ['application/json', LFS_JSON]) parseJsonBodies(app, type)
+    await app.register(uploadRoute)
+
+    app.post(
+      '/:owner/:repo/info/lfs/objects/batch',
+      {
+        config: { scopeLevel: 'read' },
+        schema: {
+          tags,
+          consumes: [LFS_JSON],
+          params: LfsParams,
+          body: LfsBatchBody,
+          response: { 200: LfsBatchWire },
+        },
+      },
+      async (request, reply) => {
+        const { operation, objects, transfers, hash_algo: algorithm } = request.body
+        const needed = operation === 'upload' ? 'write' : 'read'
+        const { repository } = await gitRepository(services, request, request.params, needed)
+        if (transfers && transfers.length > 0 && !transfers.includes('basic')) {
+          throw new Refused(refuse.unprocessable('transfers: only basic is supported'))
+        }
+        if (algorithm && algorithm !== 'sha256') {
+          throw new Refused(refuse.conflict('hash_algo: only sha256 is supported'))
+        }
+        const { ownerLogin, name, id } = repository
+        const path = [ownerLogin, name].map(encodeURIComponent).join('/')
+        const base = `${services.publicUrl()}/${path}.git/info/lfs`
+        const wires = await (operation === 'upload' ? uploads : downloads)(id, objects, base)
+        return reply.type(LFS_JSON).send({ transfer: 'basic', objects: wires, hash_algo: 'sha256' })
+      },
+    )
+
+    app.post(
+      '/:owner/:repo/info/lfs/verify',
+      {
+        config: { scopeLevel: 'read' },
+        schema: {
+          tags,
+          consumes: [LFS_JSON],
+          params: LfsParams,
+          body: LfsObjectBody,
+          response: { 200: emptyAnswer('The repository has the object') },
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await gitRepository(services, request, request.params, 'read')
+        const { oid, size } = request.body
+        const found = isOid(oid) ? (await known(repository.id, [oid])).get(oid) : undefined
+        if (found === undefined) throw noSuchObject()
+        if (found.size !== size) throw new Refused(refuse.unprocessable(`size: it has ${found.size} bytes`))
+        return reply.code(200).send()
+      },
+    )
+
+    app.get(
+      '/:owner/:repo/info/lfs/objects/:oid',
+      {
+        schema: {
+          tags,
+          params: ObjectParams,
+          response: {
+            200: { description: 'The object', content: CONTENT },
+            206: { description: 'The part of it that Range names', content: CONTENT },
+            304: Type.Null({ description: 'The client has it: see If-None-Match and If-Modified-Since' }),
+            416: errorAnswer(416),
+          },
+          refusals: ['preconditionFailed'],
+        },
+      },
+      download,
+    )
+  }
+}

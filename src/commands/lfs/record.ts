@@ -1,0 +1,40 @@
+/** Records which large files a repository has. The files are on disk then. */
+
+import { decode } from '../../events/codec.ts'
+import type { LfsEvent, LfsObject } from '../../events/lfs-events.ts'
+import { lfsStream } from '../../events/streams.ts'
+import type { Services } from '../../services.ts'
+import { append, type CommandContext } from '../execute.ts'
+
+/** About 100 bytes each, so an event stays far below what an append may have. */
+const OBJECTS_PER_EVENT = 1000
+
+type Added = Extract<LfsEvent, { type: 'LfsObjectsAdded' }>['data']
+
+export async function recordLfsObjects(
+  { events }: Pick<Services, 'events'>,
+  context: CommandContext,
+  repoId: number,
+  cause: Added['cause'],
+  objects: readonly LfsObject[],
+): Promise<void> {
+  for (let i = 0; i < objects.length; i += OBJECTS_PER_EVENT) {
+    const part = objects.slice(i, i + OBJECTS_PER_EVENT).map(({ oid, size }) => ({ oid, size }))
+    const added: LfsEvent = { type: 'LfsObjectsAdded', data: { repoId, cause, objects: part } }
+    // Nothing to decide: an object that comes twice is the same.
+    await append(events, context, lfsStream(repoId), `lfs ${cause} ${part[0]?.oid}`, [added], 'any')
+  }
+}
+
+/** The ids of the objects of a repository, as the log has them. */
+export async function recordedLfsObjects(
+  { events }: Pick<Services, 'events'>,
+  repoId: number,
+): Promise<ReadonlySet<string>> {
+  const oids = new Set<string>()
+  for await (const recorded of events.readStream(lfsStream(repoId))) {
+    const event = decode(recorded)
+    if (event.type === 'LfsObjectsAdded') for (const { oid } of event.data.objects) oids.add(oid)
+  }
+  return oids
+}

@@ -1,0 +1,18 @@
+/** What the data of the events about large files looks like: see `event-shapes.ts`. */
+import type { LfsAccount, LfsEvent, LfsLock, LfsObject } from './lfs-events.ts'
+import { type Checks, flag, list, object, orNull, text, whole, word } from './shapes.ts'
+
+const account = object<LfsAccount>({ id: whole, login: text })
+
+export const lfsFields: { readonly [E in LfsEvent as E['type']]: Checks<E['data']> } = {
+  LfsObjectsAdded: {
+    repoId: whole,
+    cause: word('upload', 'fork', 'merge'),
+    objects: list(object<LfsObject>({ oid: text, size: whole })),
+  },
+  LfsLocked: {
+    repoId: whole,
+    lock: object<LfsLock>({ id: whole, path: text, owner: account, ref: orNull(text) }),
+  },
+  LfsUnlocked: { repoId: whole, lockId: whole, path: text, by: account, forced: flag },
+}

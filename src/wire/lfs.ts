@@ -1,0 +1,95 @@
+/** Large files on the wire, as git-lfs has it (`docs/api` there): batches of objects, and locks. */
+import { type Static, Type } from 'typebox'
+import { GHOST } from '../projections/accounts.ts'
+import type { LfsLockDocument } from '../projections/lfs-locks.ts'
+import type { Services } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
+import { GivenOrNull } from './nullable.ts'
+
+/** The media type of git-lfs, for bodies and answers. */
+export const LFS_JSON = 'application/vnd.git-lfs+json'
+
+/** Objects of one batch. git-lfs asks for 100 at a time. */
+const MAX_OBJECTS = 1000
+
+export const LfsParams = Type.Object({ owner: Type.String(), repo: Type.String() })
+
+export const LfsObjectBody = Type.Object({
+  oid: Type.String({ description: 'SHA-256 of the content, in hexadecimal digits' }),
+  size: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+})
+
+const Ref = GivenOrNull(Type.Object({ name: Type.String() }))
+
+export const LfsBatchBody = Type.Object({
+  operation: Type.Union([Type.Literal('download'), Type.Literal('upload')]),
+  transfers: GivenOrNull(Type.Array(Type.String(), { maxItems: 100 })),
+  ref: Ref,
+  objects: Type.Array(LfsObjectBody, { maxItems: MAX_OBJECTS }),
+  hash_algo: GivenOrNull(Type.String()),
+})
+
+const Action = Type.Object({ href: Type.String() })
+const ObjectWire = Type.Object({
+  oid: Type.String(),
+  size: Type.Integer(),
+  actions: Type.Optional(
+    Type.Object({
+      download: Type.Optional(Action),
+      upload: Type.Optional(Action),
+      verify: Type.Optional(Action),
+    }),
+  ),
+  error: Type.Optional(Type.Object({ code: Type.Integer(), message: Type.String() })),
+})
+export type LfsObjectWire = Static<typeof ObjectWire>
+
+export const LfsBatchWire = Type.Object({
+  transfer: Type.String(),
+  objects: Type.Array(ObjectWire),
+  hash_algo: Type.String(),
+})
+
+export const LfsLockBody = Type.Object({
+  path: Type.String({ minLength: 1, maxLength: 4096 }),
+  ref: Ref,
+})
+export const LfsVerifyLocksBody = Type.Object({
+  ref: Ref,
+  cursor: GivenOrNull(Type.String()),
+  limit: GivenOrNull(Type.Integer()),
+})
+export const LfsUnlockBody = Type.Object({ force: GivenOrNull(Type.Boolean()), ref: Ref })
+
+const LockWire = Type.Object({
+  id: Type.String(),
+  path: Type.String(),
+  locked_at: Type.String(),
+  owner: Type.Object({ name: Type.String() }),
+})
+export const LfsLockWire = Type.Object({ lock: LockWire })
+export const LfsLockTakenWire = Type.Object({ lock: LockWire, message: Type.String() })
+export const LfsLocksWire = Type.Object({
+  locks: Type.Array(LockWire),
+  next_cursor: Type.Optional(Type.String()),
+})
+export const LfsVerifiedLocksWire = Type.Object({
+  ours: Type.Array(LockWire),
+  theirs: Type.Array(LockWire),
+  next_cursor: Type.Optional(Type.String()),
+})
+
+/** Locks as git-lfs shows them, with the logins of now. */
+export async function lfsLockWires(
+  { views }: Pick<Services, 'views'>,
+  locks: readonly LfsLockDocument[],
+): Promise<Static<typeof LockWire>[]> {
+  const owners = await views.accounts.getMany([...new Set(locks.map(({ owner }) => `${owner.id}`))])
+  const logins = new Map(owners.map(({ id, login, deleted }) => [id, deleted ? GHOST : login]))
+  return locks.map(({ id, path, lockedAt, owner }) => ({
+    id: `${id}`,
+    path,
+    locked_at: wholeSeconds(lockedAt),
+    owner: { name: logins.get(owner.id) ?? owner.login },
+  }))
+}

@@ -1,0 +1,89 @@
+/** Which routes of Gitea's API are not here: those of `gitea-js` that our documentation does not have. */
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { type Documentation, operationsOf } from './documented.ts'
+
+/** Where the list is in the README. */
+const BEGIN = '<!-- not here: begin -->\n'
+const END = '<!-- not here: end -->'
+
+const types = () =>
+  readFileSync(
+    createRequire(import.meta.url)
+      .resolve('gitea-js')
+      .replace(/js$/, 'd.ts'),
+    'utf8',
+  )
+
+/** All routes that `gitea-js` has a function for: `GET /repos/{owner}/{repo}`. */
+export function giteaRoutes(): { method: string; path: string }[] {
+  return [...types().matchAll(/^\s*\* @request ([A-Z]+):(\S+)$/gm)].map(([, method = '', path = '']) => ({
+    method,
+    path,
+  }))
+}
+
+const escaped = (text: string) => text.replace(/[.*+?^$()|[\]\\]/g, '\\$&')
+
+/** A pattern for the paths of a documented one. Names of parameters do not count. */
+function patternOf(path: string): RegExp {
+  const parts = path.split('/').map((part) => {
+    if (part === '{*}') return '.+'
+    return part
+      .split(/(\{[^}]*\})/)
+      .map((piece) => (piece.startsWith('{') ? '\\{[^/]*\\}' : escaped(piece)))
+      .join('')
+  })
+  return new RegExp(`^${parts.join('/')}$`)
+}
+
+/** The methods of each path of Gitea that are not documented here, in the order of the paths. */
+export function missingRoutes(documentation: Documentation): Map<string, string[]> {
+  const here = operationsOf(documentation)
+    .filter(({ path }) => path.startsWith('/api/v1/'))
+    .map(({ method, path }) => ({
+      method: method.toUpperCase(),
+      pattern: patternOf(path.slice('/api/v1'.length)),
+    }))
+  const missing = new Map<string, string[]>()
+  for (const { method, path } of giteaRoutes().sort((a, b) => (a.path < b.path ? -1 : 1))) {
+    if (here.some((one) => one.method === method && one.pattern.test(path))) continue
+    missing.set(path, [...(missing.get(path) ?? []), method])
+  }
+  return missing
+}
+
+/** The list as the README has it: a row for each group of paths. */
+export function notHereTable(missing: ReadonlyMap<string, readonly string[]>): string {
+  const groups = new Map<string, string[]>()
+  for (const [path, methods] of missing) {
+    const group = groupOf(path)
+    const rest = path.slice(group.length)
+    groups.set(group, [
+      ...(groups.get(group) ?? []),
+      `\`${rest === '' ? '/' : rest}\` ${[...methods].sort().join(' ')}`,
+    ])
+  }
+  const rows = [...groups].map(([group, paths]) => `| \`${group}\` | ${paths.join(', ')} |\n`)
+  return `| below | not here |\n| --- | --- |\n${rows.join('')}`
+}
+
+/** The beginning of a path that its row is about. */
+function groupOf(path: string): string {
+  const ofRepository = path.startsWith('/repos/{owner}/{repo}')
+  return ofRepository ? '/repos/{owner}/{repo}' : path.split('/').slice(0, 2).join('/')
+}
+
+/** The list in the README; undefined when it has none. */
+export function listIn(readme: string): string | undefined {
+  const [, after] = readme.split(BEGIN)
+  return after?.split(END)[0]
+}
+
+/** The README with another list. */
+export function withList(readme: string, list: string): string {
+  const before = listIn(readme)
+  return before === undefined
+    ? readme
+    : readme.replace(`${BEGIN}${before}${END}`, () => `${BEGIN}${list}${END}`)
+}
