@@ -12,6 +12,7 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { type Access, accessTo, atLeast } from '../../rights/access.ts'
+import { archivedRefusal } from '../../rights/archived.ts'
 import { requesterNow } from '../../rights/auth.ts'
 import { documentsNow } from '../../rights/documents-now.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
@@ -96,7 +97,7 @@ function requireBranchName(field: string, name: string): void {
   throw new Refused(refuse.unprocessable(`${field}: ${problem}`, [`${field}: ${problem}`]))
 }
 
-/** Whoever may push to a branch may commit to it. @throws Refused (not found, forbidden) */
+/** Whoever may push to a branch may commit to it. @throws Refused (not found, forbidden, locked) */
 export async function requireMayCommit(
   services: Services,
   repoId: number,
@@ -108,6 +109,7 @@ export async function requireMayCommit(
   if (repository === undefined || !atLeast(access, 'read')) {
     throw new Refused(refuse.notFound('repository not found'))
   }
+  if (repository.archived) throw new Refused(archivedRefusal)
   const protection = protectionOf(repository.protections, branch)
   if (
     !mayPush(protection, requester, await accessToBranch(services, repository, requester, access, branch))
