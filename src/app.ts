@@ -85,6 +85,7 @@ import { commentQueryRoutes } from './queries/comments.ts'
 import { commitQueryRoutes } from './queries/commits.ts'
 import { compareRoutes } from './queries/compare.ts'
 import { contentsQueryRoutes } from './queries/contents.ts'
+import { chosenContentsRoutes } from './queries/contents-chosen.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
 import { fileDownloadRoutes, rawPageRoutes } from './queries/file-downloads.ts'
@@ -186,6 +187,7 @@ const API_ROUTES = [
   // Files
   contentsRoutes,
   contentsQueryRoutes,
+  chosenContentsRoutes,
   fileDownloadRoutes,
   archiveRoutes,
 

@@ -34,7 +34,7 @@ export const LIMITS = limits({
     settings: ['REQUEST_TIMEOUT_MS'],
   },
   head_bytes: { meaning: 'the head of a request was too large' },
-  body_bytes: { meaning: 'a JSON body was too large', settings: ['MAX_BODY_BYTES'] },
+  body_bytes: { meaning: 'a JSON body was too large', settings: ['MAX_BODY_BYTES', 'MAX_FILE_BODY_BYTES'] },
   body_depth: { meaning: 'a JSON body was nested too deeply' },
   text_characters: {
     meaning: 'a text or a list of a request was too long',

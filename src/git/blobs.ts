@@ -1,11 +1,9 @@
 /** Reads the content of files. */
 import type { ObjectHeader } from './batch-answers.ts'
 import { GitFailed } from './errors.ts'
-import type { Question } from './limits.ts'
 import { checkedId } from './names.ts'
 import { MAX_READ_BYTES } from './object-reader.ts'
 import { objectReaders } from './object-readers.ts'
-import { gitOutput } from './run.ts'
 import { type StreamedOutput, type StreamOptions, streamOutput } from './streamed-output.ts'
 
 /** Whether a file is read by the process that the repository has anyway. */
@@ -26,15 +24,6 @@ export async function smallBlobs(
   const found = new Map<string, Buffer>()
   await objectReaders.contents(dir, headers, ({ sha }, content) => found.set(sha, content))
   return found
-}
-
-/**
- * The content of a blob that is not small. The caller has a slot: a process of its own reads it.
- *
- * @throws GitTooSlow, GitOutputTooLarge beyond `maxBytes`, GitFailed
- */
-export function largeBlob(dir: string, id: string, maxBytes: number, question: Question): Promise<Buffer> {
-  return gitOutput(['cat-file', 'blob', checkedId(id)], { dir, maxOutput: maxBytes, ...question })
 }
 
 /** The content of a blob as a stream, from a process of its own. @throws what `streamOutput` throws */

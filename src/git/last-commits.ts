@@ -3,6 +3,8 @@ import { createHash } from 'node:crypto'
 import { createAnswerCache } from './answer-cache.ts'
 import { commitFacts } from './commits.ts'
 import type { Question } from './limits.ts'
+import { checkedId } from './names.ts'
+import { rememberingFailure } from './remembered-failures.ts'
 import { gitOutput } from './run.ts'
 import { entryAt, readTree } from './trees.ts'
 
@@ -82,23 +84,24 @@ async function walk(
   return last
 }
 
+/** Nobody waits longer for a detail of an answer. */
+const MAX_MS = 5000
+
 const old = createAnswerCache<{ sha: string }>(50_000, () => 1)
 
-/** The same for one path, however old its last change is. Starts a process; the caller has a slot for it. */
+/** The same for one path, however old its last change is. Starts a process; the caller has a slot for it. @throws GitTooSlow */
 export async function lastCommitOfPath(
   dir: string,
   commit: string,
   path: string,
   { queue, timeout, signal }: Question,
 ): Promise<string | undefined> {
-  const answer = await old(
-    `${dir}\0${commit}\0${path}`,
-    async (unwanted) => {
-      const args = ['--literal-pathspecs', 'rev-list', '-1', commit, '--', path]
-      const options = { dir, queue, signal: unwanted, ...(timeout !== undefined && { timeout }) }
-      return { sha: (await gitOutput(args, options)).toString('latin1').trim() }
-    },
-    signal,
-  )
+  const key = `${dir}\0${commit}\0${path}`
+  const read = async (unwanted: AbortSignal) => {
+    const args = ['--literal-pathspecs', 'rev-list', '-1', checkedId(commit), '--', path]
+    const options = { dir, queue, signal: unwanted, timeout: Math.min(timeout ?? MAX_MS, MAX_MS) }
+    return { sha: (await gitOutput(args, options)).toString('latin1').trim() }
+  }
+  const answer = await rememberingFailure(`last commit\0${key}`, () => old(key, read, signal))
   return answer.sha || undefined
 }

@@ -50,7 +50,7 @@ async function peeled(dir: string, id: string | null | undefined): Promise<strin
 const MAX_REF_PARTS = 20
 
 /**
- * Splits `main/site/a.md` into a commit and the path in it. Names of refs may have slashes, but no ref begins with the
+ * Splits `main/src/a.md` into a commit and the path in it. Names of refs may have slashes, but no ref begins with the
  * whole name of another one. `kind`: only names of that kind count. Undefined when the path begins with no such name.
  */
 export async function commitAndPath(

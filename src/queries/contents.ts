@@ -18,44 +18,49 @@ const MAX_ENTRIES = 1000
 
 export const ContentsParams = Type.Object({ ...RepositoryParams.properties, '*': Type.String() })
 
-const query = Type.Object({
+export const ContentsQuery = Type.Object({
   ref: OptionalText('a branch, a tag or a commit; the default branch when there is none'),
   ...PageQuery,
 })
 
-export function contentsQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
-  /** A file alone, or the entries of a directory. */
-  async function contentsOf(
-    request: PageRequest & { query: { ref?: string } },
-    reply: FastifyReply,
-    repository: RepositoryDocument,
-    path: string,
-    wanted: Wanted,
-  ): Promise<Contents | Contents[]> {
-    const { ref } = request.query
-    const publicUrl = services.publicUrl()
-    if (repository.empty && !ref && path === '') {
-      sendOnePage(request, reply, publicUrl, 0)
-      return []
-    }
-    const place = { repository, publicUrl, commit: await commitFor(services, repository, ref) }
-    const { entry, parts } = await entryFor(services, place, path)
-    const reading = readingOf(services, request, reply)
-    if (kindOf(entry) !== 'dir') {
-      const [file] = await contentsIn(reading, place, parts.slice(0, -1), [entry], wanted)
-      if (file !== undefined) return file
-    }
-    const entries = await entriesOf(services, place, entry)
-    const all = { page: 1, limit: MAX_ENTRIES, skip: 0 }
-    const asked = wantedPage(request.query, services.config)
-    const page = asked === undefined ? all : pageOf(request.query, services.config)
-    if (asked === undefined && entries.length <= MAX_ENTRIES) {
-      sendOnePage(request, reply, publicUrl, entries.length)
-    } else sendPaging(request, reply, publicUrl, page, entries.length)
-    const shown = entries.slice(page.skip, page.skip + page.limit)
-    return contentsIn(reading, place, parts, shown, { ...wanted, content: false })
+/**
+ * A file, link or submodule alone, or the entries of a directory; with `X-Total-Count` and `Link` for those.
+ *
+ * @throws Refused (not found) when there is no such commit or path
+ */
+export async function contentsOf(
+  services: Services,
+  request: PageRequest & { query: { ref?: string } },
+  reply: FastifyReply,
+  repository: RepositoryDocument,
+  path: string,
+  wanted: Wanted,
+): Promise<Contents | Contents[]> {
+  const { ref } = request.query
+  const publicUrl = services.publicUrl()
+  if (repository.empty && !ref && path === '') {
+    sendOnePage(request, reply, publicUrl, 0)
+    return []
   }
+  const place = { repository, publicUrl, commit: await commitFor(services, repository, ref) }
+  const { entry, parts } = await entryFor(services, place, path)
+  const reading = readingOf(services, request, reply)
+  if (kindOf(entry) !== 'dir') {
+    const [file] = await contentsIn(reading, place, parts.slice(0, -1), [entry], wanted)
+    if (file !== undefined) return file
+  }
+  const entries = await entriesOf(services, place, entry)
+  const all = { page: 1, limit: MAX_ENTRIES, skip: 0 }
+  const asked = wantedPage(request.query, services.config)
+  const page = asked === undefined ? all : pageOf(request.query, services.config)
+  if (asked === undefined && entries.length <= MAX_ENTRIES) {
+    sendOnePage(request, reply, publicUrl, entries.length)
+  } else sendPaging(request, reply, publicUrl, page, entries.length)
+  const shown = entries.slice(page.skip, page.skip + page.limit)
+  return contentsIn(reading, place, parts, shown, { ...wanted, content: false })
+}
 
+export function contentsQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
     const tags = ['repository']
     const wanted = { content: true, lastCommit: true }
@@ -66,13 +71,13 @@ export function contentsQueryRoutes(services: Services): FastifyPluginAsyncTypeb
         schema: {
           tags,
           params: RepositoryParams,
-          querystring: query,
+          querystring: ContentsQuery,
           response: { 200: Type.Array(ContentsWire) },
         },
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const found = await contentsOf(request, reply, repository, '', wanted)
+        const found = await contentsOf(services, request, reply, repository, '', wanted)
         return Array.isArray(found) ? found : [found]
       },
     )
@@ -83,13 +88,13 @@ export function contentsQueryRoutes(services: Services): FastifyPluginAsyncTypeb
         schema: {
           tags,
           params: ContentsParams,
-          querystring: query,
+          querystring: ContentsQuery,
           response: { 200: Type.Union([ContentsWire, Type.Array(ContentsWire)]) },
         },
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        return contentsOf(request, reply, repository, request.params['*'], wanted)
+        return contentsOf(services, request, reply, repository, request.params['*'], wanted)
       },
     )
   }

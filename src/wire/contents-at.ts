@@ -1,9 +1,11 @@
 /** Looks up files and directories of a repository at a commit: by path, with what an answer shows of them. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { isSmall, largeBlob, smallBlobs } from '../git/blobs.ts'
+import { SlotsFull } from '../fair-slots.ts'
+import { isSmall, smallBlobs } from '../git/blobs.ts'
 import { type CommitFacts, commitFacts } from '../git/commits.ts'
 import { GitFailed, GitTooSlow } from '../git/errors.ts'
 import { lastCommitOfPath, lastCommits } from '../git/last-commits.ts'
+import { isPointerSize, pointerIn } from '../git/lfs-pointer.ts'
 import type { Question } from '../git/limits.ts'
 import { type NamedCommit, namedCommit } from '../git/named-commit.ts'
 import { objectReaders } from '../git/object-readers.ts'
@@ -20,7 +22,7 @@ import { gitDirOf, type Services } from '../services.ts'
 import { type Contents, type ContentsPlace, contentsWire, type EntryFacts } from './contents.ts'
 
 /** The content of a larger file is not in an answer of JSON; its `download_url` has it. */
-export const MAX_CONTENT_BYTES = 4 * 1024 * 1024
+export const MAX_CONTENT_BYTES = 1024 * 1024
 /** The target of a link is cut. */
 const MAX_TARGET_BYTES = 1024
 
@@ -45,6 +47,7 @@ export interface Wanted {
   content: boolean
   lastCommit: boolean
   message?: boolean
+  lfs?: boolean
 }
 
 const notFound = (what: string) => new Refused(refuse.notFound(what))
@@ -125,8 +128,12 @@ async function factsOf(
     blobs.map(({ id }) => id),
   )
   const byId = new Map(headers.flatMap((header) => (header === undefined ? [] : [[header.sha, header]])))
-  const shown = blobs.filter((entry) => wanted.content || kindOf(entry) === 'symlink')
-  const small = shown.flatMap(({ id }) => byId.get(id) ?? []).filter(isSmall)
+  const isRead = (entry: TreeEntry) =>
+    wanted.content || kindOf(entry) === 'symlink' || (wanted.lfs && isPointerSize(byId.get(entry.id)?.size))
+  const small = blobs
+    .filter(isRead)
+    .flatMap(({ id }) => byId.get(id) ?? [])
+    .filter(isSmall)
   const [contents, last, urls] = await Promise.all([
     smallBlobs(dir, small),
     wanted.lastCommit ? lastCommitsOf(reading, dir, place, parts, entries) : undefined,
@@ -134,27 +141,19 @@ async function factsOf(
       ? submoduleUrls(dir, await treeOf(dir, place.commit.sha))
       : undefined,
   ])
-  return Promise.all(
-    entries.map(async (entry) => {
-      const kind = kindOf(entry)
-      const size = byId.get(entry.id)?.size ?? 0
-      const isWanted = kind === 'file' && wanted.content && size <= MAX_CONTENT_BYTES
-      const content = isWanted
-        ? (contents.get(entry.id) ??
-          (await reading.ask((question) => largeBlob(dir, entry.id, MAX_CONTENT_BYTES, question))))
-        : undefined
-      return {
-        size,
-        content,
-        ...(kind === 'symlink' && {
-          target: contents.get(entry.id)?.subarray(0, MAX_TARGET_BYTES).toString('utf8') ?? '',
-        }),
-        submoduleUrl: kind === 'submodule' ? urls?.get([...parts, nameOf(entry)].join('/')) : undefined,
-        lastCommit: last?.get(entry.name),
-        withMessage: wanted.message ?? false,
-      }
-    }),
-  )
+  return entries.map((entry) => {
+    const kind = kindOf(entry)
+    const found = contents.get(entry.id)
+    return {
+      size: byId.get(entry.id)?.size ?? 0,
+      content: kind === 'file' && wanted.content ? found : undefined,
+      target: kind === 'symlink' ? (found?.subarray(0, MAX_TARGET_BYTES).toString('utf8') ?? '') : undefined,
+      submoduleUrl: kind === 'submodule' ? urls?.get([...parts, nameOf(entry)].join('/')) : undefined,
+      lastCommit: last?.get(entry.name),
+      withMessage: wanted.message ?? false,
+      lfs: wanted.lfs && kind === 'file' ? pointerIn(found) : undefined,
+    }
+  })
 }
 
 /** The last commits of entries, by their names in the tree. A single one is looked for as far back as git can. */
@@ -170,7 +169,7 @@ async function lastCommitsOf(
   const [only] = entries
   if (only !== undefined && entries.length === 1 && !found.has(only.name)) {
     const path = [...parts, nameOf(only)].join('/')
-    const sha = await ask((question) => lastCommitOfPath(dir, commit.sha, path, question)).catch(ifTooSlow)
+    const sha = await ask((question) => lastCommitOfPath(dir, commit.sha, path, question)).catch(unlessBusy)
     if (sha !== undefined) found.set(only.name, sha)
   }
   const facts = await commitFacts(dir, new Set(found.values()))
@@ -183,8 +182,8 @@ async function lastCommitsOf(
 }
 
 /** The file is worth an answer without its last commit. */
-function ifTooSlow(error: unknown): undefined {
-  if (!(error instanceof GitTooSlow)) throw error
+function unlessBusy(error: unknown): undefined {
+  if (!(error instanceof GitTooSlow || error instanceof SlotsFull)) throw error
 }
 
 /** The file, link, directory or submodule at a path. @throws Refused (not found) */

@@ -29,6 +29,8 @@ export const ContentsWire = Type.Object({
   git_url: Text,
   download_url: Text,
   submodule_git_url: Text,
+  lfs_oid: Type.Optional(Type.String({ description: 'of a pointer of LFS, when it was asked for' })),
+  lfs_size: Type.Optional(Type.Integer()),
   _links: Type.Object({ self: Type.String(), git: Text, html: Text }),
 })
 
@@ -52,6 +54,8 @@ export interface EntryFacts {
   lastCommit?: CommitFacts | undefined
   /** Whether the client wants the message of the last commit. */
   withMessage?: boolean
+  /** What the file stands for, when it is a pointer of LFS. */
+  lfs?: { oid: string; size: number } | undefined
 }
 
 /** Each part of a path, encoded, with the slashes between them. */
@@ -64,7 +68,7 @@ export function contentsWire(
   place: ContentsPlace,
   path: string,
   entry: TreeEntry,
-  { size, content, target, submoduleUrl, lastCommit, withMessage = false }: EntryFacts,
+  { size, content, target, submoduleUrl, lastCommit, withMessage = false, lfs }: EntryFacts,
 ): Contents {
   const { repository, publicUrl, commit } = place
   const kind = kindOf(entry)
@@ -95,6 +99,7 @@ export function contentsWire(
     git_url: git,
     download_url: kind === 'file' || kind === 'symlink' ? page('raw') : null,
     submodule_git_url: submoduleUrl ?? null,
+    ...(lfs !== undefined && { lfs_oid: lfs.oid, lfs_size: lfs.size }),
     _links: { self, git, html },
   }
 }

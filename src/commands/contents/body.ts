@@ -93,7 +93,7 @@ function dateIn(field: string, text: string | undefined): string | undefined {
 }
 
 /** A change whose content is not stored yet. */
-export type WantedChange = Omit<FileChange, 'blob'> & { content: Buffer | undefined }
+export type WantedChange = Omit<FileChange, 'blob'> & { content: readonly Buffer[] | undefined }
 
 interface ChangeBody {
   operation: string
@@ -103,33 +103,34 @@ interface ChangeBody {
   sha?: string
 }
 
-/** @throws Refused (unprocessable) for an unknown operation, or content that is not base64 */
-export function wantedChange(body: ChangeBody, field = ''): WantedChange {
-  const { operation, path, content, from_path, sha } = body
+/**
+ * `decode`: the content that base64 gives; undefined when it is none: what is not sent whole must not become a file.
+ *
+ * @throws Refused (unprocessable) for an unknown operation, or content that is not base64
+ */
+export function wantedChange(
+  body: ChangeBody,
+  decode: (text: string) => readonly Buffer[] | undefined,
+  field = '',
+): WantedChange {
+  const { operation, path, from_path, sha } = body
   if (!isOperation(operation)) {
     throw unprocessable(`${field}operation: must be one of ${OPERATIONS.join(', ')}`)
   }
-  const hasContent = operation !== 'delete' && operation !== 'rename'
+  const text = operation === 'delete' || operation === 'rename' ? undefined : body.content
+  const content = text === undefined ? undefined : decode(text)
+  if (text !== undefined && content === undefined) throw unprocessable(`${field}content: is not base64`)
   return {
     operation,
     path,
     fromPath: from_path || path,
     sha: sha ?? '',
-    content: hasContent && content !== undefined ? decoded(content, `${field}content`) : undefined,
+    content,
     field,
   }
 }
 
 const isOperation = (text: string): text is Operation => OPERATIONS.some((known) => known === text)
-
-/** Lines are allowed, and nothing else that is not base64: what is not sent whole must not become a file. */
-function decoded(content: string, field: string): Buffer {
-  const text = content.includes('\n') ? content.replace(/[\r\n]/g, '') : content
-  if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) {
-    throw unprocessable(`${field}: is not base64`)
-  }
-  return Buffer.from(text, 'base64')
-}
 
 function unprocessable(reason: string): Refused {
   return new Refused(refuse.unprocessable(reason, [reason]))

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { gitStream } from '../../events/streams.ts'
 import type { Signature } from '../../git/commits.ts'
 import { editTree } from '../../git/edit-tree.ts'
-import { storeObject } from '../../git/loose-objects.ts'
+import { storeBlob } from '../../git/loose-objects.ts'
 import { branchNameProblem, EMPTY_TREE } from '../../git/names.ts'
 import { commitTree, signatureLine } from '../../git/new-commit.ts'
 import { listRefs, readRefs, updateRef } from '../../git/refs.ts'
@@ -59,7 +59,7 @@ export async function commitFiles(
     if (problem !== undefined) throw new Refused(problem)
   }
   const { id: repoId, ownerId, ownerLogin } = repository
-  const bytes = changes.reduce((sum, { content }) => sum + (content?.length ?? 0), COMMIT_BYTES)
+  const bytes = changes.reduce((sum, { content }) => sum + bytesOf(content ?? []), COMMIT_BYTES)
   const room = await takeRoom(services, { owner: { id: ownerId, login: ownerLogin }, repoId, bytes })
   let isDone = false
   try {
@@ -85,6 +85,8 @@ export async function commitFiles(
     room.end(isDone ? 'written' : 'dropped')
   }
 }
+
+const bytesOf = (parts: readonly Buffer[]) => parts.reduce((sum, { length }) => sum + length, 0)
 
 const conflict = (reason: string) => new Refused(refuse.conflict(reason))
 
@@ -139,7 +141,7 @@ async function storeContents(dir: string, changes: readonly WantedChange[]): Pro
   for (let i = 0; i < changes.length; i += AT_ONCE) {
     const part = changes.slice(i, i + AT_ONCE).map(async ({ content, ...change }) => ({
       ...change,
-      blob: content === undefined ? undefined : await storeObject(dir, 'blob', content),
+      blob: content === undefined ? undefined : await storeBlob(dir, content),
     }))
     stored.push(...(await Promise.all(part)))
   }

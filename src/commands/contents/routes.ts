@@ -1,7 +1,10 @@
 /** Changes files: `POST`, `PUT` and `DELETE /repos/{owner}/{repo}/contents/{path}`; many at once without the path. */
+import { createHash } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { commitFacts } from '../../git/commits.ts'
+import { base64In, readBase64Bodies } from '../../http/base64-bodies.ts'
 import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
@@ -18,6 +21,29 @@ const FileParams = Type.Object({ ...RepositoryParams.properties, '*': Type.Strin
 /** In an answer about many files, so many of them are shown, as on the first page of a list. */
 const MAX_SHOWN_BYTES = 4 * 1024 * 1024
 
+const decode = (request: FastifyRequest) => (text: string) => base64In(request, text)
+
+/** Hashed in one turn of the event loop. */
+const PIECE = 256 * 1024
+
+/** What tells two requests with the same Idempotency-Key apart: the body, with hashes of its files. */
+async function digestible(body: object, changes: readonly WantedChange[]): Promise<unknown> {
+  const files: object[] = []
+  for (const { content, ...change } of changes) {
+    const hash = createHash('sha256')
+    let hashed = 0
+    for (const part of content ?? []) {
+      hash.update(part)
+      hashed += part.length
+      if (hashed < PIECE) continue
+      hashed = 0
+      await nextTurn()
+    }
+    files.push({ ...change, content: content && hash.digest('hex') })
+  }
+  return { ...body, content: null, files }
+}
+
 export const contentsRoutes: Routes = (services) => {
   const bodies = contentsBodies(services)
 
@@ -32,7 +58,9 @@ export const contentsRoutes: Routes = (services) => {
     const wishes = commitWishes(body, repository.defaultBranch)
     await requireMayCommit(services, repository.id, signedIn(request), wishes.newBranch)
     const changes = wanted()
-    const context = commandContext(request)
+    // Only a key makes a digest of it, and what stands for long contents in the body differs each time.
+    const digested = request.headers['idempotency-key'] === undefined ? null : await digestible(body, changes)
+    const context = commandContext(request, digested)
     const sha = await commitFiles(services, request, context, { repository, wishes, changes })
     await settled(services, context, reply)
     const facts = (await commitFacts(gitDirOf(services, repository.id), [sha])).get(sha)
@@ -58,14 +86,26 @@ export const contentsRoutes: Routes = (services) => {
     return { content: files[0] ?? null, ...commit }
   }
 
+  /** Options of a route whose body may hold files. */
+  const withFiles = { bodyLimit: services.config.maxFileBodyBytes }
+
   return async (app) => {
+    readBase64Bodies(app, { key: 'content', maxTextBytes: services.config.maxBodyBytes })
+
     app.post(
       '/repos/:owner/:repo/contents',
-      route('repository', { params: RepositoryParams, body: bodies.change, response: { 201: FilesWire } }),
+      {
+        ...withFiles,
+        ...route('repository', {
+          params: RepositoryParams,
+          body: bodies.change,
+          response: { 201: FilesWire },
+        }),
+      },
       async (request, reply) => {
         const { body } = request
         const answer = await change(request, reply, body, () =>
-          body.files.map((file, i) => wantedChange(file, `files.${i}.`)),
+          body.files.map((file, i) => wantedChange(file, decode(request), `files.${i}.`)),
         )
         return reply.code(201).send(answer)
       },
@@ -73,27 +113,35 @@ export const contentsRoutes: Routes = (services) => {
 
     app.post(
       '/repos/:owner/:repo/contents/*',
-      route('repository', { params: FileParams, body: bodies.create, response: { 201: FileWire } }),
+      {
+        ...withFiles,
+        ...route('repository', { params: FileParams, body: bodies.create, response: { 201: FileWire } }),
+      },
       async (request, reply) => {
         const { body, params } = request
         const file = { operation: 'create', path: params['*'], content: body.content }
-        return reply.code(201).send(await changeOne(request, reply, body, () => [wantedChange(file)]))
+        return reply
+          .code(201)
+          .send(await changeOne(request, reply, body, () => [wantedChange(file, decode(request))]))
       },
     )
 
     app.put(
       '/repos/:owner/:repo/contents/*',
-      route('repository', {
-        params: FileParams,
-        body: bodies.update,
-        response: { 200: FileWire, 201: FileWire },
-      }),
+      {
+        ...withFiles,
+        ...route('repository', {
+          params: FileParams,
+          body: bodies.update,
+          response: { 200: FileWire, 201: FileWire },
+        }),
+      },
       async (request, reply) => {
         const { body, params } = request
         // Without the sha of a file, there is none yet.
         const operation = body.sha || body.from_path ? 'update' : 'create'
         const file = { ...body, operation, path: params['*'] }
-        const answer = await changeOne(request, reply, body, () => [wantedChange(file)])
+        const answer = await changeOne(request, reply, body, () => [wantedChange(file, decode(request))])
         return reply.code(operation === 'create' ? 201 : 200).send(answer)
       },
     )
@@ -104,7 +152,7 @@ export const contentsRoutes: Routes = (services) => {
       async (request, reply) => {
         const { body, params } = request
         const file = { operation: 'delete', path: params['*'], sha: body.sha }
-        return changeOne(request, reply, body, () => [wantedChange(file)])
+        return changeOne(request, reply, body, () => [wantedChange(file, decode(request))])
       },
     )
   }

@@ -1,11 +1,16 @@
 /** Files over the API: reading, and commits of changed files, as Gitea's clients do it. */
 import { execFile } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { gitTurn } from '../../../src/commands/git/git-turn.ts'
 import { decode } from '../../../src/events/codec.ts'
 import { gitStream } from '../../../src/events/streams.ts'
+import { makeKey } from '../../git/ssh-keys.ts'
 import { hostedWork } from '../../hosted-work.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
+import { until } from '../../until.ts'
 
 const server = await startTestServer(t)
 const alice = await server.as('alice')
@@ -50,7 +55,7 @@ async function moves(repoId: number) {
 t.test('a file is created, read, updated, renamed and deleted; each is a commit on the tip', async (t) => {
   const { repoId, git } = await newRepository('life')
   const first = await git('rev-parse', 'main')
-  const created = await alice.repos.repoCreateFile('alice', 'life', 'docs/é a.md', {
+  const created = await alice.repos.repoCreateFile('alice', 'life', 'guide/é a.md', {
     content: base64('one\n'),
     author: { name: 'Ann', email: 'ann@example.org' },
     dates: { author: '2020-02-03T04:05:06+02:00', committer: '0001-01-01T00:00:00Z' },
@@ -58,11 +63,11 @@ t.test('a file is created, read, updated, renamed and deleted; each is a commit 
   })
   t.equal(created.status, 201)
   const { content, commit, verification } = created.data
-  t.match(content, { name: 'é a.md', path: 'docs/é a.md', type: 'file', size: 4, encoding: 'base64' })
+  t.match(content, { name: 'é a.md', path: 'guide/é a.md', type: 'file', size: 4, encoding: 'base64' })
   t.equal(content?.content, base64('one\n'))
   t.equal(content?.last_commit_sha, commit?.sha)
   t.match(commit, {
-    message: 'Add docs/é a.md\n\nSigned-off-by: Ann <ann@example.org>',
+    message: 'Add guide/é a.md\n\nSigned-off-by: Ann <ann@example.org>',
     author: { name: 'Ann', email: 'ann@example.org', date: '2020-02-03T02:05:06Z' },
     committer: { name: 'Ann', email: 'ann@example.org' },
     parents: [{ sha: first }],
@@ -71,27 +76,27 @@ t.test('a file is created, read, updated, renamed and deleted; each is a commit 
   t.equal(await git('rev-parse', 'main'), commit?.sha)
   t.equal(await git('fsck', '--strict', '--no-dangling'), '')
 
-  const read = await alice.repos.repoGetContents('alice', 'life', 'docs/é a.md', { ref: commit?.sha ?? '' })
+  const read = await alice.repos.repoGetContents('alice', 'life', 'guide/é a.md', { ref: commit?.sha ?? '' })
   t.match(read.data, { sha: content?.sha ?? '', content: base64('one\n') })
 
-  const updated = await alice.repos.repoUpdateFile('alice', 'life', 'docs/b.md', {
+  const updated = await alice.repos.repoUpdateFile('alice', 'life', 'guide/b.md', {
     content: base64('two\n'),
     sha: content?.sha ?? '',
-    from_path: 'docs/é a.md',
+    from_path: 'guide/é a.md',
     message: 'Move it',
   })
   t.equal(updated.status, 200)
   t.match(updated.data.commit, { message: 'Move it\n', author: { name: 'alice' } })
-  const { data: docs } = await alice.repos.repoGetContents('alice', 'life', 'docs')
+  const { data: docs } = await alice.repos.repoGetContents('alice', 'life', 'guide')
   t.match(docs, [
-    { path: 'docs/b.md', type: 'file', content: null, last_commit_sha: updated.data.commit?.sha },
+    { path: 'guide/b.md', type: 'file', content: null, last_commit_sha: updated.data.commit?.sha },
   ])
 
   const sha = updated.data.content?.sha ?? ''
-  const removed = await alice.repos.repoDeleteFile('alice', 'life', 'docs/b.md', { sha })
-  t.match(removed, { status: 200, data: { content: null, commit: { message: 'Delete docs/b.md\n' } } })
+  const removed = await alice.repos.repoDeleteFile('alice', 'life', 'guide/b.md', { sha })
+  t.match(removed, { status: 200, data: { content: null, commit: { message: 'Delete guide/b.md\n' } } })
   t.equal(
-    await statusOf(alice.repos.repoGetContents('alice', 'life', 'docs')),
+    await statusOf(alice.repos.repoGetContents('alice', 'life', 'guide')),
     404,
     'no empty directory stays',
   )
@@ -306,4 +311,85 @@ t.test('a retried request with an Idempotency-Key commits once', async (t) => {
   t.same([first.status, second.status, other.status], [201, 201, 422])
   t.equal((await json(first)).commit.sha, (await json(second)).commit.sha)
   t.equal(await git('rev-list', '--count', 'main'), '2')
+})
+
+t.test('a large file is taken as it arrives, within the limit for bodies with files', async (t) => {
+  const { send, git } = await newRepository('large')
+  const bytes = randomBytes(9_000_000)
+  const made = await send('POST', '/contents/big.bin', { content: base64(bytes), message: 'Big' })
+  t.equal(made.status, 201)
+  t.match(await json(made), { content: { size: bytes.length, content: null } })
+  const stored = createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex')
+  t.equal(await git('rev-parse', 'main:big.bin'), stored)
+  t.equal(await git('fsck', '--strict', '--no-dangling'), '')
+  const broken = await send('POST', '/contents/other.bin', { content: `${base64(bytes).slice(0, -4)}!!!!` })
+  t.equal(broken.status, 422)
+  const many = { files: [1, 2].map((n) => ({ operation: 'create', path: `${n}`, content: base64(bytes) })) }
+  t.equal((await send('POST', '/contents', many)).status, 201)
+  t.equal(await git('rev-parse', 'main:2'), stored)
+  t.equal((await send('POST', '/contents/m', { content: '', message: 'x'.repeat(5_000_000) })).status, 413)
+})
+
+t.test('rights that end while a commit waits for its turn end the commit', async (t) => {
+  const { repoId, send, git } = await newRepository('waiting')
+  await alice.repos.repoAddCollaborator('alice', 'waiting', 'bob', { permission: 'write' })
+  let leave = () => {}
+  const held = new Promise<void>((resolve) => {
+    leave = resolve
+  })
+  const turn = server.services.turns(gitTurn(repoId), () => held)
+  const asked = send('POST', '/contents/late', { content: base64('late') }, 'bob')
+  const blob = createHash('sha1').update('blob 4\0late').digest('hex')
+  await until('its file is stored', () =>
+    git('cat-file', '-e', blob).then(
+      () => true,
+      () => false,
+    ),
+  )
+  await alice.repos.repoDeleteCollaborator('alice', 'waiting', 'bob')
+  leave()
+  await turn
+  t.equal((await asked).status, 403)
+  t.equal(await git('rev-list', '--count', 'main'), '1')
+})
+
+t.test('writers of the base commit to the head branch of a fork that allows it', async (t) => {
+  const { name, send } = await newRepository('base')
+  await alice.repos.repoAddCollaborator('alice', name, 'bob', { permission: 'write' })
+  const carol = await server.as('carol')
+  await carol.repos.createFork('alice', name, {})
+  const fork = (path: string, body: object, login: string) =>
+    server.fetch(login, `/api/v1/repos/carol/base${path}`, { method: 'POST', body: JSON.stringify(body) })
+  t.equal((await fork('/contents/a', { content: '', new_branch: 'idea' }, 'carol')).status, 201)
+  t.equal(
+    (await send('POST', '/pulls', { head: 'carol:idea', base: 'main', title: 'T' }, 'carol')).status,
+    201,
+  )
+  const idea = { content: '', branch: 'idea' }
+  t.equal((await fork('/contents/b', idea, 'bob')).status, 403)
+  await carol.repos.repoEditPullRequest('alice', name, 1, { allow_maintainer_edit: true })
+  t.equal((await fork('/contents/b', idea, 'bob')).status, 201)
+  t.equal((await fork('/contents/b', { content: '' }, 'bob')).status, 403, 'not to another branch')
+  const { data } = await alice.repos.repoGetPullRequest('alice', name, 1)
+  t.equal(data.changed_files, 2)
+})
+
+t.test('with a signing key the commits are signed, and a branch that wants that takes them', async (t) => {
+  const { path, signers } = await makeKey(join(t.testdir({}), 'key'))
+  const signing = await startTestServer(t, { SIGNING_KEY: path })
+  const owner = await signing.as('alice')
+  const { data } = await owner.user.createCurrentUserRepo({ name: 'signed', auto_init: true })
+  await owner.repos.repoCreateBranchProtection('alice', 'signed', {
+    rule_name: 'main',
+    enable_push: true,
+    require_signed_commits: true,
+  })
+  const made = await owner.repos.repoCreateFile('alice', 'signed', 'a', { content: '' })
+  t.match(made, { status: 201, data: { verification: { verified: true } } })
+  const options = [
+    `--git-dir=${signing.services.gitDir}/${data.id}.git`,
+    '-c',
+    `gpg.ssh.allowedSignersFile=${signers}`,
+  ]
+  await run('git', [...options, 'verify-commit', made.data.commit?.sha ?? ''])
 })
