@@ -28,7 +28,8 @@ const escaped = (text: string) => text.replace(/[.*+?^$()|[\]\\]/g, '\\$&')
 /** A pattern for the paths of a documented one. Names of parameters do not count. */
 function patternOf(path: string): RegExp {
   const parts = path.split('/').map((part) => {
-    if (part === '{*}') return '.+'
+    // It stands for a parameter and what follows it, and never for a word of its own.
+    if (part === '{*}') return '\\{[^/]*\\}.*'
     return part
       .split(/(\{[^}]*\})/)
       .map((piece) => (piece.startsWith('{') ? '\\{[^/]*\\}' : escaped(piece)))

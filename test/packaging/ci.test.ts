@@ -6,11 +6,24 @@ import t, { type Test } from 'tap'
 
 const script = fileURLToPath(new URL('../../.ci/run', import.meta.url))
 
-/** Runs .ci/run, without a terminal or stdin, on an `npm` that prints `output` and ends with `code`. */
-async function ci(t: Test, output: string, code: number) {
-  const root = t.testdir({ '.ci': {}, bin: {}, output })
+/**
+ * Runs .ci/run, without a terminal or stdin, on an `npm` that prints `output` and ends with `code`, and does so with
+ * `clients` when it is asked for these.
+ */
+async function ci(
+  t: Test,
+  output: string,
+  code: number,
+  clients = { output: 'the registry of npm cannot be reached\n', code: 0 },
+) {
+  const root = t.testdir({ '.ci': {}, bin: {}, output, clients: clients.output })
   copyFileSync(script, join(root, '.ci/run'))
-  const npm = `#!/bin/sh\necho "$*; CI=$CI; reporter=$TAP_REPORTER; $(cat)" > called\ncat output\nexit ${code}\n`
+  const npm = `#!/bin/sh
+echo "$*; CI=$CI; reporter=$TAP_REPORTER; $(cat)" >> called
+[ "$*" != "run test:clients" ] || { cat clients; exit ${clients.code}; }
+cat output
+exit ${code}
+`
   writeFileSync(join(root, 'bin/npm'), npm, { mode: 0o755 })
   const child = spawn(join(root, '.ci/run'), {
     cwd: '/',
@@ -30,7 +43,7 @@ async function ci(t: Test, output: string, code: number) {
   }
 }
 
-t.test('CI runs exactly npm test, shows its output and ends with the counts', async (t) => {
+t.test('CI runs exactly npm test and the clients, shows their output and ends with the counts', async (t) => {
   const { status, said, last, called } = await ci(
     t,
     ' PASS  a.test.ts\n# { total: 12, pass: 12 }\n# time=5ms\n',
@@ -39,7 +52,7 @@ t.test('CI runs exactly npm test, shows its output and ends with the counts', as
   t.equal(status, 0)
   t.equal(last, '12 passed, 0 failed')
   t.match(said, ' PASS  a.test.ts')
-  t.equal(called, 'test; CI=true; reporter=base;')
+  t.equal(called, 'test; CI=true; reporter=base; \nrun test:clients; CI=true; reporter=base;')
 })
 
 t.test('failed and skipped tests are counted, and the exit code is that of npm test', async (t) => {
@@ -64,4 +77,17 @@ t.test('a success without a summary is a failure', async (t) => {
   const { status, last } = await ci(t, 'all is well\n', 0)
   t.equal(status, 1)
   t.equal(last, '0 passed, 1 failed')
+})
+
+t.test('the clients are counted too, and their failure is one of CI', async (t) => {
+  const sum = '# { total: 12, pass: 12 }\n'
+  const both = await ci(t, sum, 0, { output: '# { total: 3, pass: 2, skip: 1 }\n', code: 0 })
+  t.equal(both.last, '14 passed, 0 failed, 1 skipped')
+  t.equal(both.status, 0)
+  const failing = await ci(t, sum, 0, { output: '# { total: 3, pass: 1, fail: 2 }\n', code: 1 })
+  t.equal(failing.last, '13 passed, 2 failed')
+  t.equal(failing.status, 1)
+  const broken = await ci(t, sum, 0, { output: 'npm error\n', code: 1 })
+  t.equal(broken.last, '12 passed, 1 failed')
+  t.equal(broken.status, 1)
 })
