@@ -1,5 +1,30 @@
 /** What the data of each event type looks like, for the check of events as they are read. */
-import { type AccountRef, type Attachment, type BranchPoint, type BranchProtection, COMMIT_STATES, type CommitSummary, type DiffStat, type IssueRef, type LabelRef, type LabelScope, type LabelSettings, MERGE_STYLES, type MergeSettings, type MergeStyle, type MilestoneRef, type MilestoneSettings, type OrganizationSettings, type Permission, type RefUpdate, type RepositorySettings, type Signature, type UserSettings, VISIBILITIES, type Visibility } from './domain-events.ts'
+import {
+  type AccountRef,
+  type Attachment,
+  type BranchPoint,
+  type BranchProtection,
+  COMMIT_STATES,
+  type CommitSummary,
+  type DiffStat,
+  type IssueRef,
+  type LabelRef,
+  type LabelScope,
+  type LabelSettings,
+  MERGE_STYLES,
+  type MergeSettings,
+  type MergeStyle,
+  type MilestoneRef,
+  type MilestoneSettings,
+  type OrganizationSettings,
+  type Permission,
+  type RefUpdate,
+  type RepositorySettings,
+  type Signature,
+  type UserSettings,
+  VISIBILITIES,
+  type Visibility,
+} from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
 import { issueFileShapes } from './issue-file-shapes.ts'
 import { lfsFields } from './lfs-shapes.ts'
@@ -7,7 +32,21 @@ import { listingShapes } from './listing-shapes.ts'
 import { REF_CAUSES, type TagTime } from './ref-causes.ts'
 import { releaseShapes } from './release-shapes.ts'
 import { reviewRules, reviewShapes } from './review-shapes.ts'
-import { type AnyCheck, type Check, type Checks, fields, flag, list, object, optional, orNull, partial, text, whole, word } from './shapes.ts'
+import {
+  type AnyCheck,
+  type Check,
+  type Checks,
+  fields,
+  flag,
+  list,
+  object,
+  optional,
+  orNull,
+  partial,
+  text,
+  whole,
+  word,
+} from './shapes.ts'
 import { socialFields } from './social-shapes.ts'
 import { tagProtectionShapes } from './tag-protection-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'

@@ -1,10 +1,24 @@
 /** Reads and follows `$all` of EventStoreDB: our events of all streams, past those of others. */
 import { excludeSystemEvents } from '@eventstore/db-client'
-import { LOG_START, type Position, type ReadAllOptions, type RecordedEvent, StoreUnavailable, type SubscribeOptions } from './event-store.ts'
+import {
+  LOG_START,
+  type Position,
+  type ReadAllOptions,
+  type RecordedEvent,
+  StoreUnavailable,
+  type SubscribeOptions,
+} from './event-store.ts'
 import { BATCH_SIZE, type ReadLimits, readBatches, SERVER_PAGE } from './eventstoredb-batches.ts'
 import type { Client } from './eventstoredb-client.ts'
 import { SubscriptionDropped } from './eventstoredb-errors.ts'
-import { isSystemType, MOST, toPassedOver, toReadPosition, toRecorded, toSafe } from './eventstoredb-events.ts'
+import {
+  isSystemType,
+  MOST,
+  toPassedOver,
+  toReadPosition,
+  toRecorded,
+  toSafe,
+} from './eventstoredb-events.ts'
 
 /** The largest count in a read of all events that looks for few events of ours among many of others. */
 const LARGEST_PAGE = 4096

@@ -6,7 +6,14 @@
  * waiting list: when one connection breaks, the appends of all fail, and late answers throw errors that nobody catches.
  */
 import { randomUUID } from 'node:crypto'
-import { AccessDeniedError, convertToCommandError, DeadlineExceededError, MaxAppendSizeExceededError, StreamDeletedError, UnavailableError } from '@eventstore/db-client'
+import {
+  AccessDeniedError,
+  convertToCommandError,
+  DeadlineExceededError,
+  MaxAppendSizeExceededError,
+  StreamDeletedError,
+  UnavailableError,
+} from '@eventstore/db-client'
 import sharedPb from '@eventstore/db-client/generated/shared_pb.js'
 import type statusPb from '@eventstore/db-client/generated/status_pb.js'
 import streamsPb from '@eventstore/db-client/generated/streams_pb.js'

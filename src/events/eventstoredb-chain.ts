@@ -10,7 +10,15 @@
 import { LRUCache } from 'lru-cache'
 import { createTurns } from '../turns.ts'
 import { lastHashOf, linkAll, STREAM_START, type StreamEnd } from './chain.ts'
-import { type Appended, type EventStore, type EventText, type NewEvent, type RecordedEvent, StoreUnavailable, WrongExpectedRevision } from './event-store.ts'
+import {
+  type Appended,
+  type EventStore,
+  type EventText,
+  type NewEvent,
+  type RecordedEvent,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from './event-store.ts'
 
 /** The number of streams whose end is remembered; about 150 bytes each. */
 const ENDS = 10_000

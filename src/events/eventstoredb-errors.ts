@@ -1,5 +1,13 @@
 /** The errors of EventStoreDB's client, as errors of the port. */
-import { AccessDeniedError, CancelledError, DeadlineExceededError, NotLeaderError, StreamDeletedError, TimeoutError, UnavailableError } from '@eventstore/db-client'
+import {
+  AccessDeniedError,
+  CancelledError,
+  DeadlineExceededError,
+  NotLeaderError,
+  StreamDeletedError,
+  TimeoutError,
+  UnavailableError,
+} from '@eventstore/db-client'
 import { StoreDenied, StoreUnavailable, StreamUnusable } from './event-store.ts'
 
 export function logIsClosed(): StoreUnavailable {

@@ -1,7 +1,14 @@
 /** The log in EventStoreDB or KurrentDB, over gRPC. */
 import { setMaxListeners } from 'node:events'
 import { parseEventStoreDbUrl } from '../eventstoredb-url.ts'
-import { type Appended, type EventStore, type EventText, type ExpectedRevision, type NewEvent, StoreDenied } from './event-store.ts'
+import {
+  type Appended,
+  type EventStore,
+  type EventText,
+  type ExpectedRevision,
+  type NewEvent,
+  StoreDenied,
+} from './event-store.ts'
 import { createAllReads } from './eventstoredb-all.ts'
 import { createAppends } from './eventstoredb-appends.ts'
 import { createChainedAppend } from './eventstoredb-chain.ts'

@@ -2,7 +2,13 @@
  * One subscription for all subscribers of this process that are at the end of the log: the server then sends each new
  * event once, and it is read as JSON once. Who is further behind has a subscription of its own until it is near.
  */
-import { type EventStore, type Position, type RecordedEvent, StoreUnavailable, type SubscribeOptions } from './event-store.ts'
+import {
+  type EventStore,
+  type Position,
+  type RecordedEvent,
+  StoreUnavailable,
+  type SubscribeOptions,
+} from './event-store.ts'
 
 /** The most events that are kept for subscribers that are slower than others. */
 const MOST = 1000

@@ -1,5 +1,14 @@
 /** The file of the embedded log: its tables, and how its rows become events. */
-import { BrokenFile, type Bytes, closeOnError, lossyText, openSqlite, readable, type Sqlite, selectColumn } from '../sqlite.ts'
+import {
+  BrokenFile,
+  type Bytes,
+  closeOnError,
+  lossyText,
+  openSqlite,
+  readable,
+  type Sqlite,
+  selectColumn,
+} from '../sqlite.ts'
 import { isEventMetadata, type Position, type RecordedEvent, type StoredText } from './event-store.ts'
 
 /** `streams.hash` repeats the hash of the stream's last event for the next append. Null in older logs. */

@@ -1,7 +1,15 @@
 /** The reads of the embedded log: in pages, so that a long log never fills the memory, and as subscriptions. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { BrokenFile, isBroken, type Sqlite, select, selectColumn, selectTuples } from '../sqlite.ts'
-import { LOG_START, type Position, type ReadAllOptions, type ReadStreamOptions, type RecordedEvent, StoreUnavailable, type SubscribeOptions } from './event-store.ts'
+import {
+  LOG_START,
+  type Position,
+  type ReadAllOptions,
+  type ReadStreamOptions,
+  type RecordedEvent,
+  StoreUnavailable,
+  type SubscribeOptions,
+} from './event-store.ts'
 import { EVENT_COLUMNS, type EventTuple, toEvent } from './sqlite-log.ts'
 import { eventRuns } from './sqlite-runs.ts'
 import type { Tail } from './sqlite-tail.ts'

@@ -2,7 +2,13 @@
  * The newest events of the embedded log, as this process has appended them. All subscribers that are near the end of the
  * log take them from here: nobody reads them from the file again, and each is read as JSON once.
  */
-import { isEventMetadata, LOG_START, type Position, type RecordedEvent, type StoredText } from './event-store.ts'
+import {
+  isEventMetadata,
+  LOG_START,
+  type Position,
+  type RecordedEvent,
+  type StoredText,
+} from './event-store.ts'
 
 /** The most events that are kept, and the most characters of their JSON. */
 const MOST_EVENTS = 1000

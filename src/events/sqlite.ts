@@ -1,6 +1,22 @@
-import { type Bytes, closeOnError, isConstraint, type Sqlite, select, selectTuples, textOf } from '../sqlite.ts'
+import {
+  type Bytes,
+  closeOnError,
+  isConstraint,
+  type Sqlite,
+  select,
+  selectTuples,
+  textOf,
+} from '../sqlite.ts'
 import { lastHashOf, link, STREAM_START, type StreamEnd } from './chain.ts'
-import { type Append, type Appended, type EventStore, LOG_START, type NewEvent, StoreUnavailable, WrongExpectedRevision } from './event-store.ts'
+import {
+  type Append,
+  type Appended,
+  type EventStore,
+  LOG_START,
+  type NewEvent,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from './event-store.ts'
 import { BrokenEvent, EVENT_COLUMNS, type EventTuple, openLogFile, toEvent } from './sqlite-log.ts'
 import { createReads } from './sqlite-reads.ts'
 import { createTail, type Written } from './sqlite-tail.ts'

@@ -1,6 +1,24 @@
 /** What the data of the events about webhooks looks like, for the check of events as they are read. */
-import { type Check, type Checks, flag, list, object, optional, partial, text, whole, word } from './shapes.ts'
-import { HOOK_CONTENT_TYPES, HOOK_EVENTS, HOOK_TYPES, type WebhookEvent, type WebhookScope, type WebhookSettings } from './webhook-events.ts'
+import {
+  type Check,
+  type Checks,
+  flag,
+  list,
+  object,
+  optional,
+  partial,
+  text,
+  whole,
+  word,
+} from './shapes.ts'
+import {
+  HOOK_CONTENT_TYPES,
+  HOOK_EVENTS,
+  HOOK_TYPES,
+  type WebhookEvent,
+  type WebhookScope,
+  type WebhookSettings,
+} from './webhook-events.ts'
 
 type DataOf<T extends WebhookEvent['type']> = Extract<WebhookEvent, { type: T }>['data']
 
