@@ -1,9 +1,8 @@
 /** Objects and refs as git has them: `/repos/{owner}/{repo}/git/…`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import type { ObjectHeader } from '../git/batch-answers.ts'
-import { isSmall, largeBlob, smallBlobs } from '../git/blobs.ts'
+import { isSmall, smallBlobs } from '../git/blobs.ts'
 import { commitFacts } from '../git/commits.ts'
 import { isObjectId } from '../git/names.ts'
 import { noteOf } from '../git/notes.ts'
@@ -21,7 +20,6 @@ import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
-import { MAX_CONTENT_BYTES } from '../wire/contents-at.ts'
 import {
   AnnotatedTagWire,
   annotatedTagWire,
@@ -68,15 +66,6 @@ async function treeOf(services: Services, repository: RepositoryDocument, name: 
 
 export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { diffs } = services.gitLimits
-
-  /** The content of a file; undefined when it is too large for an answer: then it is downloaded. */
-  async function contentOf(request: FastifyRequest, reply: FastifyReply, dir: string, header: ObjectHeader) {
-    if (isSmall(header)) return (await smallBlobs(dir, [header])).get(header.sha)
-    if (header.size > MAX_CONTENT_BYTES) return undefined
-    return await diffs.ask(clientOf(request), clientGone(reply), (question) =>
-      largeBlob(dir, header.sha, MAX_CONTENT_BYTES, question),
-    )
-  }
 
   /** All refs of a repository, also those of pull requests, by name. */
   const refsOf = async (request: PageRequest, reply: FastifyReply, dir: string): Promise<Ref[]> =>
@@ -162,14 +151,15 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
     app.get(
       '/repos/:owner/:repo/git/blobs/:sha',
       { schema: { tags, params, response: { 200: GitBlobWire } } },
-      async (request, reply) => {
+      async (request) => {
         const { repository } = await onRepository(services, request, 'read')
         const sha = requireId(request.params.sha)
         const dir = gitDirOf(services, repository.id)
         const [header] = await objectReaders.headers(dir, [sha])
         if (header?.type !== 'blob') throw new Refused(refuse.notFound('blob not found'))
-        const bytes = await askGit(request, () => contentOf(request, reply, dir, header))
-        const content = bytes === undefined ? null : bytes.toString('base64')
+        const small = isSmall(header) ? await smallBlobs(dir, [header]) : undefined
+        // A larger file is downloaded.
+        const content = small?.get(sha)?.toString('base64') ?? null
         const url = `${repositoryUrl(repository, services.publicUrl())}/git/blobs/${sha}`
         return { content, encoding: content === null ? null : 'base64', url, sha, size: header.size }
       },
