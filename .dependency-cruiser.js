@@ -20,7 +20,7 @@ const LAYERS = [
   ['projections'],
   ['nodes'],
   ['events'],
-  ['git', 'attachments'],
+  ['git', 'attachments', 'markup'],
   ['http'],
   ['config.ts'],
 ]
@@ -51,7 +51,7 @@ const noImports = (name, other, comment) => ({
 })
 
 /** Files that Node starts. */
-const PROGRAMS = '^src/(main|cli/mergelog|verify/file-checks-process)[.]ts$'
+const PROGRAMS = '^src/(main|cli/mergelog|verify/file-checks-process|markup/render-thread)[.]ts$'
 
 const DECIDERS_AND_FOLDS = [
   '^src/commands/users/user[.]ts$',

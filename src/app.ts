@@ -75,6 +75,7 @@ import { historyRoutes } from './queries/history.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
 import { issueQueryRoutes } from './queries/issues.ts'
 import { labelQueryRoutes } from './queries/labels.ts'
+import { markupRoutes } from './queries/markup.ts'
 import { milestoneQueryRoutes } from './queries/milestones.ts'
 import { nodeRoutes } from './queries/nodes.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
@@ -175,6 +176,7 @@ const API_ROUTES = [
 
   // The server itself
   serverSettingsRoutes,
+  markupRoutes,
 
   // The log
   historyRoutes,

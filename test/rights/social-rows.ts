@@ -35,6 +35,13 @@ export const SOCIAL_ROWS: Readonly<Record<string, Row>> = {
   ...reactions(`${REPO}/issues/:index/reactions`, ({ issue }) => ({ index: issue })),
   ...reactions(`${REPO}/issues/comments/:id/reactions`, ({ comment }) => ({ id: comment })),
 
+  'POST /api/v1/markdown': row('signed-in 200', () => ({ body: { Text: '*a*' } })),
+  'POST /api/v1/markup': row('signed-in 200', () => ({ body: { Text: '*a*' } })),
+  'POST /api/v1/markdown/raw': row('signed-in 200', () => ({
+    headers: { 'content-type': 'text/plain' },
+    body: '*a*',
+  })),
+
   'GET /api/v1/user/starred': row('signed-in 200'),
   'GET /api/v1/user/subscriptions': row('signed-in 200'),
   'GET /api/v1/users/:username/starred': row('everybody 200', carol),
