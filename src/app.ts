@@ -19,6 +19,7 @@ import { dependencyRoutes } from './commands/issues/dependencies.ts'
 import { editIssueRoutes } from './commands/issues/edit.ts'
 import { issueLabelRoutes } from './commands/issues/labels.ts'
 import { openIssueRoutes } from './commands/issues/open.ts'
+import { keyRoutes } from './commands/keys/routes.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
 import { milestoneRoutes } from './commands/milestones/routes.ts'
 import { createOrganizationRoutes } from './commands/organizations/create.ts'
@@ -74,6 +75,7 @@ import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
 import { issueQueryRoutes } from './queries/issues.ts'
+import { keyQueryRoutes } from './queries/keys.ts'
 import { labelQueryRoutes } from './queries/labels.ts'
 import { markupRoutes } from './queries/markup.ts'
 import { milestoneQueryRoutes } from './queries/milestones.ts'
@@ -134,6 +136,10 @@ const API_ROUTES = [
   // Stars and watching
   followRoutes,
   followQueryRoutes,
+
+  // Public keys
+  keyRoutes,
+  keyQueryRoutes,
 
   // Branches and commits
   deleteBranchRoutes,

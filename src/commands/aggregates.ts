@@ -6,6 +6,7 @@ import type { Decider } from './decider.ts'
 import { type Command, type CommandContext, execute, load } from './execute.ts'
 import { followDecider } from './follows/follow.ts'
 import { issueDecider } from './issues/issue.ts'
+import { deployKeyDecider, sshKeyDecider } from './keys/keys.ts'
 import { labelDecider } from './labels/label.ts'
 import { milestoneDecider } from './milestones/milestone.ts'
 import { organizationDecider } from './organizations/organization.ts'
@@ -65,4 +66,8 @@ export const issues = aggregates(issueDecider, (of: IssueRef) => streams.issueSt
 export const pulls = aggregates(pullDecider, (of: IssueRef) => streams.pullStream(of.repoId, of.index))
 export const follows = aggregates(followDecider, (of: { repoId: number; userId: number }) =>
   streams.followStream(of.repoId, of.userId),
+)
+export const sshKeys = aggregates(sshKeyDecider, streams.sshKeyStream)
+export const deployKeys = aggregates(deployKeyDecider, (of: { repoId: number; digest: string }) =>
+  streams.deployKeyStream(of.repoId, of.digest),
 )

@@ -34,7 +34,29 @@ export type FollowEvent =
   | { type: 'RepositoryWatched'; data: FollowData }
   | { type: 'RepositoryUnwatched'; data: FollowData }
 
-export type SocialEvent = ReactionEvent | FollowEvent
+/** A public key of SSH. */
+export interface KeyData {
+  /** Unique on the server. */
+  keyId: number
+  title: string
+  /** As OpenSSH writes it. */
+  key: string
+  /** `SHA256:…` */
+  fingerprint: string
+  readOnly: boolean
+}
+
+/** `ssh-key-<digest>`: of the fingerprint. */
+export type SshKeyEvent =
+  | { type: 'SshKeyAdded'; data: KeyData & { user: Person } }
+  | { type: 'SshKeyRemoved'; data: KeyData & { user: Person } }
+
+/** `deploy-key-<repoId>.<digest>` */
+export type DeployKeyEvent =
+  | { type: 'DeployKeyAdded'; data: KeyData & { repoId: number } }
+  | { type: 'DeployKeyRemoved'; data: KeyData & { repoId: number } }
+
+export type SocialEvent = ReactionEvent | FollowEvent | SshKeyEvent | DeployKeyEvent
 
 /** The current schema number of each type's data. */
 export const SOCIAL_SCHEMAS = {
@@ -44,4 +66,8 @@ export const SOCIAL_SCHEMAS = {
   RepositoryUnstarred: 1,
   RepositoryWatched: 1,
   RepositoryUnwatched: 1,
+  SshKeyAdded: 1,
+  SshKeyRemoved: 1,
+  DeployKeyAdded: 1,
+  DeployKeyRemoved: 1,
 } as const satisfies Record<SocialEvent['type'], number>

@@ -15,6 +15,9 @@ export const checksStream = (repoId: number, sha: string) => `checks-${repoId}.$
 export const readsStream = (userId: number) => `reads-${userId}`
 /** What a user makes of a repository: stars it, watches it. */
 export const followStream = (repoId: number, userId: number) => `follow-${repoId}.${userId}`
+/** A public key of a user, and one of a repository. `digest`: of its fingerprint. */
+export const sshKeyStream = (digest: string) => `ssh-key-${digest}`
+export const deployKeyStream = (repoId: number, digest: string) => `deploy-key-${repoId}.${digest}`
 /** The upgrades of the blockchain that this server serves. */
 export const UPGRADE_STREAM = 'upgrade-chain'
 /** Whether the stream belongs to a pull request (and not to an issue). */
@@ -37,7 +40,8 @@ export const idsStream = (
     | 'attachment'
     | 'label'
     | 'milestone'
-    | 'status',
+    | 'status'
+    | 'key',
 ) => `ids-${kind}`
 export const claimStream = (key: string) => `claim-${key}`
 

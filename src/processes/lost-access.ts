@@ -1,11 +1,12 @@
 /**
  * The process that ends what people made of a repository that they may not read any more: their stars and their watching.
- * So who lost access is neither counted nor listed. It also ends them, and the reactions, of users who are deleted, and
- * the stars of repositories that are. Lists ask for the present rights besides: they do not wait for this.
+ * So who lost access is neither counted nor listed. It also ends them, with the reactions and the keys, for users who are
+ * deleted, and with the keys for repositories that are. Lists ask for the present rights besides: they do not wait.
  */
 import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { endFollow } from '../commands/follows/change.ts'
+import { removeDeployKey, removeSshKey } from '../commands/keys/change.ts'
 import { endReaction } from '../commands/reactions/change.ts'
 import { type FollowDocument, followId } from '../projections/follows.ts'
 import type { Filter } from '../projections/read-store.ts'
@@ -17,7 +18,7 @@ import { type ProcessManager, processManager } from './process-manager.ts'
 const CHUNK = 200
 
 export function lostAccess(services: Services): ProcessManager {
-  const { accounts, follows, reactions, repositories } = services.views
+  const { accounts, deployKeys, follows, reactions, repositories, sshKeys } = services.views
 
   /** Those whose user may not read the repository, or whose repository is gone. */
   async function withoutAccess(found: readonly FollowDocument[]): Promise<FollowDocument[]> {
@@ -54,6 +55,9 @@ export function lostAccess(services: Services): ProcessManager {
     },
     async RepositoryDeleted(context, { data: { repoId } }) {
       await among(context, { repoId })
+      await eachOne(await deployKeys.find({ repoId }), (key) =>
+        removeDeployKey(services, { ...context, actor: null }, key),
+      )
     },
     async CollaboratorRemoved(context, { data: { repoId, user } }) {
       await reconsider(context, [followId(repoId, user.id)])
@@ -73,6 +77,9 @@ export function lostAccess(services: Services): ProcessManager {
     },
     async UserDeleted(context, { data: { user } }) {
       await among(context, { userId: user.id })
+      await eachOne(await sshKeys.find({ userId: user.id }), (key) =>
+        removeSshKey(services, { ...context, actor: null }, key),
+      )
       const ids = await reactions.ids({ userId: user.id })
       for (let i = 0; i < ids.length; i += CHUNK) {
         await eachOne(await reactions.getMany(ids.slice(i, i + CHUNK)), (reaction) =>

@@ -40,6 +40,8 @@ const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'CollaboratorRemoved',
   'BranchProtectionSet',
   'BranchProtectionRemoved',
+  'DeployKeyAdded',
+  'DeployKeyRemoved',
 ])
 
 /** Whether only admins of their repository may see events of a type. */

@@ -10,6 +10,7 @@ import { historyFold } from './history.ts'
 import { issueId } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
 import { issueFold } from './issues.ts'
+import { deployKeyFold, sshKeyFold } from './keys.ts'
 import { labelFold } from './labels.ts'
 import { milestoneFold } from './milestones.ts'
 import { moduleVersionsFold } from './module-versions.ts'
@@ -49,6 +50,8 @@ const VIEWED = {
   comments: viewed(commentFold, byId),
   reactions: viewed(reactionFold, reactionId),
   follows: viewed(followFold, ({ repoId, userId }) => followId(repoId, userId)),
+  sshKeys: viewed(sshKeyFold, byId),
+  deployKeys: viewed(deployKeyFold, byId),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
 }

@@ -1,16 +1,47 @@
 /** Random commands to what people do with what others have made. */
 import fc from 'fast-check'
 import { decideFollow, decideUnfollow } from '../../src/commands/follows/follow.ts'
+import * as keys from '../../src/commands/keys/keys.ts'
 import { decideAddReaction, decideRemoveReaction } from '../../src/commands/reactions/reactions.ts'
 import { commentRefs, discussionOf } from './discussion-commands.ts'
-import { by, command, INDEXES, oneOf, REPOSITORIES, record, repoId } from './values.ts'
+import { by, command, INDEXES, nextId, oneOf, REPOSITORIES, record, repoId } from './values.ts'
 
 const texts = [
   ...REPOSITORIES.flatMap((repoId) => INDEXES.map((index) => ({ repoId, index, commentId: null }))),
   ...commentRefs,
 ]
 
+const keyData = (keyId: number, digest: string) => ({
+  ...{ keyId, title: `key ${keyId}`, key: digest, fingerprint: digest, readOnly: false },
+})
+
 export const socialCommands = [
+  command(
+    'key',
+    record({ digest: oneOf(['a', 'b']), by, repoId, adds: fc.boolean(), isOfRepository: fc.boolean() }),
+    (world, { digest, by, repoId, adds, isOfRepository }) => {
+      const data = keyData(nextId(world), digest)
+      const others = { count: 0, hasTitle: false }
+      const idIn = (state: keys.SshKeyState | keys.DeployKeyState) =>
+        state.status === 'there' ? state.keyId : 0
+      if (isOfRepository) {
+        if (world.repositories.now(repoId).status !== 'active') return
+        const id = idIn(world.deployKeys.now({ repoId, digest }))
+        world.deployKeys.change({ repoId, digest }, by, (state) =>
+          adds
+            ? keys.decideAddDeployKey(state, { ...data, repoId }, others)
+            : keys.decideRemoveDeployKey(state, id),
+        )
+      } else {
+        const id = idIn(world.sshKeys.now(digest))
+        world.sshKeys.change(digest, by, (state) =>
+          adds
+            ? keys.decideAddSshKey(state, { ...data, user: by }, others)
+            : keys.decideRemoveSshKey(state, id),
+        )
+      }
+    },
+  ),
   command(
     'react',
     record({ to: oneOf(texts), by, reaction: oneOf(['+1', 'heart']), adds: fc.boolean() }),

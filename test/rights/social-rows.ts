@@ -1,4 +1,5 @@
 /** The rows of what people do with what others have made: reactions, stars, watching. */
+import { generateKeyPairSync } from 'node:crypto'
 import type { Row } from './route-rows.ts'
 import type { Call, Place } from './route-world.ts'
 
@@ -31,6 +32,23 @@ const reactions = (path: string, target: (place: Place) => Record<string, number
 })
 const REACTIONS = ['+1', '-1', 'laugh', 'rocket', 'eyes']
 
+/** A public key that nobody has had. */
+const newKey = () => {
+  const { publicKey } = generateKeyPairSync('ed25519')
+  const { x = '' } = publicKey.export({ format: 'jwk' })
+  const field = (bytes: Buffer) => Buffer.concat([Buffer.from([0, 0, 0, bytes.length]), bytes])
+  const blob = Buffer.concat([field(Buffer.from('ssh-ed25519')), field(Buffer.from(x, 'base64url'))])
+  return `ssh-ed25519 ${blob.toString('base64')}`
+}
+const keyOption = ({ next }: Place) => ({ title: `key ${next()}`, key: newKey() })
+const deployKey = async (place: Place): Promise<Call> => {
+  const path = `${place.base}/keys`
+  return { path: { id: (await place.must<{ id: number }>('alice', 'POST', path, keyOption(place))).id } }
+}
+const carolsKey = async (place: Place): Promise<Call> => ({
+  path: { id: (await place.must<{ id: number }>('carol', 'POST', '/user/keys', keyOption(place))).id },
+})
+
 export const SOCIAL_ROWS: Readonly<Record<string, Row>> = {
   ...reactions(`${REPO}/issues/:index/reactions`, ({ issue }) => ({ index: issue })),
   ...reactions(`${REPO}/issues/comments/:id/reactions`, ({ comment }) => ({ id: comment })),
@@ -41,6 +59,16 @@ export const SOCIAL_ROWS: Readonly<Record<string, Row>> = {
     headers: { 'content-type': 'text/plain' },
     body: '*a*',
   })),
+
+  'GET /api/v1/user/keys': row('signed-in 200'),
+  'POST /api/v1/user/keys': row('signed-in 201', (place) => ({ body: keyOption(place) })),
+  'GET /api/v1/user/keys/:id': row('401 404 200 404 404 404', carolsKey),
+  'DELETE /api/v1/user/keys/:id': row('401 404 204 404 404 404', carolsKey),
+  'GET /api/v1/users/:username/keys': row('everybody 200', carol),
+  [`GET ${REPO}/keys`]: row('admin 200'),
+  [`POST ${REPO}/keys`]: row('admin 201', (place) => ({ body: keyOption(place) })),
+  [`GET ${REPO}/keys/:id`]: row('admin 200', deployKey),
+  [`DELETE ${REPO}/keys/:id`]: row('admin 204', deployKey),
 
   'GET /api/v1/user/starred': row('signed-in 200'),
   'GET /api/v1/user/subscriptions': row('signed-in 200'),
