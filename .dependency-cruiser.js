@@ -60,7 +60,7 @@ const DECIDERS_AND_FOLDS = [
   '^src/commands/branch-protections/protections[.]ts$',
   '^src/commands/issues/(issue|discussion)[.]ts$',
   '^src/commands/pull-requests/(pull-request|merge-checks|schedule)[.]ts$',
-  '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|statuses/checks|upgrade/chain|reactions/reactions|follows/follow|keys/keys)[.]ts$',
+  '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|statuses/checks|upgrade/chain|reactions/reactions|follows/follow|keys/keys|notifications/subscription)[.]ts$',
   '^src/rights/(access|visibility|protection-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',

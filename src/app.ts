@@ -22,6 +22,8 @@ import { openIssueRoutes } from './commands/issues/open.ts'
 import { keyRoutes } from './commands/keys/routes.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
 import { milestoneRoutes } from './commands/milestones/routes.ts'
+import { notificationRoutes } from './commands/notifications/routes.ts'
+import { subscriptionRoutes } from './commands/notifications/subscription-routes.ts'
 import { createOrganizationRoutes } from './commands/organizations/create.ts'
 import { editOrganizationRoutes } from './commands/organizations/edit.ts'
 import { memberRoutes } from './commands/organizations/members.ts'
@@ -80,6 +82,7 @@ import { labelQueryRoutes } from './queries/labels.ts'
 import { markupRoutes } from './queries/markup.ts'
 import { milestoneQueryRoutes } from './queries/milestones.ts'
 import { nodeRoutes } from './queries/nodes.ts'
+import { notificationQueryRoutes } from './queries/notifications.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
 import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
@@ -89,6 +92,7 @@ import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
+import { subscriptionQueryRoutes } from './queries/subscriptions.ts'
 import { timelineRoutes } from './queries/timeline.ts'
 import { userQueryRoutes } from './queries/users.ts'
 import { authPlugin } from './rights/auth.ts'
@@ -173,6 +177,10 @@ const API_ROUTES = [
   timelineRoutes,
   reactionRoutes,
   reactionQueryRoutes,
+  subscriptionRoutes,
+  subscriptionQueryRoutes,
+  notificationRoutes,
+  notificationQueryRoutes,
 
   // Labels and milestones
   labelRoutes,

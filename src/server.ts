@@ -35,6 +35,7 @@ import { deletedUsers } from './processes/deleted-users.ts'
 import { headBranches } from './processes/head-branches.ts'
 import { lostAccess } from './processes/lost-access.ts'
 import { createMaintenance } from './processes/maintenance.ts'
+import { mentions } from './processes/mentions.ts'
 import { ownerVisibility } from './processes/owner-visibility.ts'
 import { createProcessRunner, type ProcessManager } from './processes/process-manager.ts'
 import { pullHeads } from './processes/pull-heads.ts'
@@ -250,6 +251,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     ownerVisibility(services),
     deletedUsers(services),
     lostAccess(services),
+    mentions(services),
     maintenance.manager(services),
   ].map((manager) => createProcessRunner(log, events, readStore, projector, traced(manager), nodes))
 

@@ -9,6 +9,7 @@ import { issueDecider } from './issues/issue.ts'
 import { deployKeyDecider, sshKeyDecider } from './keys/keys.ts'
 import { labelDecider } from './labels/label.ts'
 import { milestoneDecider } from './milestones/milestone.ts'
+import { subscriptionDecider } from './notifications/subscription.ts'
 import { organizationDecider } from './organizations/organization.ts'
 import { pullDecider } from './pull-requests/pull-request.ts'
 import { repositoryDecider } from './repositories/repository.ts'
@@ -70,4 +71,7 @@ export const follows = aggregates(followDecider, (of: { repoId: number; userId: 
 export const sshKeys = aggregates(sshKeyDecider, streams.sshKeyStream)
 export const deployKeys = aggregates(deployKeyDecider, (of: { repoId: number; digest: string }) =>
   streams.deployKeyStream(of.repoId, of.digest),
+)
+export const subscriptions = aggregates(subscriptionDecider, (of: IssueRef & { userId: number }) =>
+  streams.subscriptionStream(of.repoId, of.index, of.userId),
 )

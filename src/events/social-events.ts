@@ -56,7 +56,32 @@ export type DeployKeyEvent =
   | { type: 'DeployKeyAdded'; data: KeyData & { repoId: number } }
   | { type: 'DeployKeyRemoved'; data: KeyData & { repoId: number } }
 
-export type SocialEvent = ReactionEvent | FollowEvent | SshKeyEvent | DeployKeyEvent
+interface OfIssue {
+  repoId: number
+  index: number
+}
+
+/** `subscription-<repoId>.<index>.<userId>` */
+export type SubscriptionEvent =
+  | { type: 'IssueSubscribed'; data: OfIssue & { user: Person } }
+  | { type: 'IssueUnsubscribed'; data: OfIssue & { user: Person } }
+
+export type NotificationEvent =
+  /** In the stream of the issue or pull request, after the text: these people are called in it. */
+  | { type: 'UsersMentioned'; data: OfIssue & { commentId: number | null; users: Person[] } }
+  /** `reads-<userId>`: what happened up to that time has this status for the user. */
+  | {
+      type: 'NotificationMarked'
+      data: OfIssue & { user: Person; status: 'read' | 'unread' | 'pinned'; upTo: string }
+    }
+
+export type SocialEvent =
+  | ReactionEvent
+  | FollowEvent
+  | SshKeyEvent
+  | DeployKeyEvent
+  | SubscriptionEvent
+  | NotificationEvent
 
 /** The current schema number of each type's data. */
 export const SOCIAL_SCHEMAS = {
@@ -70,4 +95,8 @@ export const SOCIAL_SCHEMAS = {
   SshKeyRemoved: 1,
   DeployKeyAdded: 1,
   DeployKeyRemoved: 1,
+  IssueSubscribed: 1,
+  IssueUnsubscribed: 1,
+  UsersMentioned: 1,
+  NotificationMarked: 1,
 } as const satisfies Record<SocialEvent['type'], number>

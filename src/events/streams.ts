@@ -18,6 +18,9 @@ export const followStream = (repoId: number, userId: number) => `follow-${repoId
 /** A public key of a user, and one of a repository. `digest`: of its fingerprint. */
 export const sshKeyStream = (digest: string) => `ssh-key-${digest}`
 export const deployKeyStream = (repoId: number, digest: string) => `deploy-key-${repoId}.${digest}`
+/** Whether a user hears of an issue or pull request. */
+export const subscriptionStream = (repoId: number, index: number, userId: number) =>
+  `subscription-${repoId}.${index}.${userId}`
 /** The upgrades of the blockchain that this server serves. */
 export const UPGRADE_STREAM = 'upgrade-chain'
 /** Whether the stream belongs to a pull request (and not to an issue). */

@@ -32,6 +32,7 @@ const NOT_IN_HISTORY: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'ClaimReleased',
   'CreationAbandoned',
   'IssueRead',
+  'NotificationMarked',
 ])
 
 /** Events about access and branch protection. Only admins of the repository may see these settings. */
@@ -57,6 +58,7 @@ const ISSUE_WORDS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'AttachmentDeleted',
   'ReactionAdded',
   'ReactionRemoved',
+  'UsersMentioned',
   'LabelCreated',
   'LabelEdited',
   'LabelDeleted',

@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { decideFollow, decideUnfollow } from '../../src/commands/follows/follow.ts'
 import * as keys from '../../src/commands/keys/keys.ts'
+import { decideEndSubscription, decideSubscription } from '../../src/commands/notifications/subscription.ts'
 import { decideAddReaction, decideRemoveReaction } from '../../src/commands/reactions/reactions.ts'
 import { commentRefs, discussionOf } from './discussion-commands.ts'
 import { by, command, INDEXES, nextId, oneOf, REPOSITORIES, record, repoId } from './values.ts'
@@ -16,6 +17,16 @@ const keyData = (keyId: number, digest: string) => ({
 })
 
 export const socialCommands = [
+  command(
+    'subscribe',
+    record({ to: oneOf(texts), by, wanted: fc.boolean() }),
+    (world, { to, by, wanted }) => {
+      if (discussionOf(world, to) === undefined) return
+      world.subscriptions.change({ ...to, userId: by.id }, by, (state) =>
+        wanted ? decideSubscription(state, to, by, wanted) : decideEndSubscription(state, to, by),
+      )
+    },
+  ),
   command(
     'key',
     record({ digest: oneOf(['a', 'b']), by, repoId, adds: fc.boolean(), isOfRepository: fc.boolean() }),
@@ -58,14 +69,16 @@ export const socialCommands = [
     },
   ),
   command(
-    'follow',
-    record({ repoId, by, kind: oneOf(['starred', 'watched']), begins: fc.boolean() }),
-    (world, { repoId, by, kind, begins }) => {
+    'follow or no longer',
+    record({ repoId, by, kind: oneOf(['starred', 'watched']) }),
+    (world, { repoId, by, kind }) => {
       if (world.repositories.now(repoId).status !== 'active') return
-      world.follows.change({ repoId, userId: by.id }, by, (state) =>
-        begins
-          ? decideFollow(state, kind, { repoId, user: by }, 0)
-          : decideUnfollow(state, kind, { repoId, user: by }),
+      const of = { repoId, userId: by.id }
+      const ends = world.follows.now(of)[kind]
+      world.follows.change(of, by, (state) =>
+        ends
+          ? decideUnfollow(state, kind, { repoId, user: by })
+          : decideFollow(state, kind, { repoId, user: by }, 0),
       )
     },
   ),

@@ -11,6 +11,7 @@ import { issueDecider } from '../../src/commands/issues/issue.ts'
 import { deployKeyDecider, sshKeyDecider } from '../../src/commands/keys/keys.ts'
 import { labelDecider } from '../../src/commands/labels/label.ts'
 import { milestoneDecider } from '../../src/commands/milestones/milestone.ts'
+import { subscriptionDecider } from '../../src/commands/notifications/subscription.ts'
 import { organizationDecider } from '../../src/commands/organizations/organization.ts'
 import { pullDecider } from '../../src/commands/pull-requests/pull-request.ts'
 import { type ReactionTarget, reactionsDecider } from '../../src/commands/reactions/reactions.ts'
@@ -153,6 +154,10 @@ export function emptyWorld() {
     deployKeys: aggregates(
       (of: { repoId: number; digest: string }) => streams.deployKeyStream(of.repoId, of.digest),
       () => deployKeyDecider,
+    ),
+    subscriptions: aggregates(
+      (of: IssueRef & { userId: number }) => streams.subscriptionStream(of.repoId, of.index, of.userId),
+      () => subscriptionDecider,
     ),
     chain: aggregates(
       (_: 'chain') => streams.UPGRADE_STREAM,

@@ -32,6 +32,19 @@ const reactions = (path: string, target: (place: Place) => Record<string, number
 })
 const REACTIONS = ['+1', '-1', 'laugh', 'rocket', 'eyes']
 
+const index = ({ issue }: Place): Call => ({ path: { index: issue } })
+/** A thread of carol, who has subscribed to an issue before alice says something. */
+const thread = async ({ base, kind, make, must, next }: Place): Promise<Call> => {
+  const readers = kind === 'public' ? ['dave'] : []
+  for (const login of [...readers, 'carol', 'bob', 'alice', 'admin']) {
+    await must(login, 'DELETE', `${base}/subscription`)
+  }
+  const issue = await make.issue()
+  await must('carol', 'PUT', `${base}/issues/${issue}/subscriptions/carol`)
+  await must('alice', 'POST', `${base}/issues/${issue}/comments`, { body: `Hm ${next()}` })
+  return { path: { id: (await must<{ id: number }>('carol', 'GET', `${base}/issues/${issue}`)).id } }
+}
+
 /** A public key that nobody has had. */
 const newKey = () => {
   const { publicKey } = generateKeyPairSync('ed25519')
@@ -59,6 +72,27 @@ export const SOCIAL_ROWS: Readonly<Record<string, Row>> = {
     headers: { 'content-type': 'text/plain' },
     body: '*a*',
   })),
+
+  [`GET ${REPO}/issues/:index/subscriptions`]: row('read 200', index),
+  [`GET ${REPO}/issues/:index/subscriptions/check`]: row('read-signed-in 200', index),
+  ...Object.fromEntries(
+    ['PUT', 'DELETE'].map((method) => [
+      `${method} ${REPO}/issues/:index/subscriptions/:user`,
+      // Of carol, who has not said anything of this issue yet: only she and site admins may.
+      row('401 403 201 403 403 201 / 404 404 201 403 403 201', async ({ make, must, base }) => {
+        const issue = await make.issue()
+        if (method === 'DELETE') await must('carol', 'PUT', `${base}/issues/${issue}/subscriptions/carol`)
+        return { path: { index: issue, user: 'carol' } }
+      }),
+    ]),
+  ),
+  'GET /api/v1/notifications': row('signed-in 200'),
+  'GET /api/v1/notifications/new': row('signed-in 200'),
+  'PUT /api/v1/notifications': row('signed-in 205'),
+  [`GET ${REPO}/notifications`]: row('read-signed-in 200'),
+  [`PUT ${REPO}/notifications`]: row('read-signed-in 205'),
+  'GET /api/v1/notifications/threads/:id': row('401 404 200 404 404 404', thread),
+  'PATCH /api/v1/notifications/threads/:id': row('401 404 205 404 404 404', thread),
 
   'GET /api/v1/user/keys': row('signed-in 200'),
   'POST /api/v1/user/keys': row('signed-in 201', (place) => ({ body: keyOption(place) })),

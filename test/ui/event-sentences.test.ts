@@ -219,6 +219,10 @@ const cases: [TimelineEvent, string][] = [
     'deleted an attached file',
   ],
   [
+    { type: 'UsersMentioned', data: { ...own, commentId: null, users: [ann] } },
+    'mentioned ann',
+  ],
+  [
     { type: 'ReactionAdded', data: { ...own, commentId: null, user: ann, reaction: 'heart' } },
     'reacted with heart to this pull request',
   ],
