@@ -30,6 +30,7 @@ export const refuse = {
   tooLarge: refusal('tooLarge'),
   unsupported: refusal('unsupported'),
   unprocessable: refusal('unprocessable'),
+  locked: refusal('locked'),
   tooManyRequests: refusal('tooManyRequests'),
   unavailable: refusal('unavailable'),
   insufficientStorage: refusal('insufficientStorage'),

@@ -12,6 +12,7 @@ import { milestoneDecider } from './milestones/milestone.ts'
 import { subscriptionDecider } from './notifications/subscription.ts'
 import { organizationDecider } from './organizations/organization.ts'
 import { pullDecider } from './pull-requests/pull-request.ts'
+import { releaseDecider } from './releases/release.ts'
 import { repositoryDecider } from './repositories/repository.ts'
 import { checksDecider } from './statuses/checks.ts'
 import { userDecider } from './users/user.ts'
@@ -60,6 +61,7 @@ export const organizations = aggregates(organizationDecider, streams.organizatio
 export const repositories = aggregates(repositoryDecider, streams.repositoryStream)
 export const labels = aggregates(labelDecider, streams.labelStream)
 export const milestones = aggregates(milestoneDecider, streams.milestoneStream)
+export const releases = aggregates(releaseDecider, streams.releaseStream)
 export const checks = aggregates(checksDecider, (of: Pick<CheckEvent['data'], 'repoId' | 'sha'>) =>
   streams.checksStream(of.repoId, of.sha),
 )

@@ -26,6 +26,11 @@ import {
   type Visibility,
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
+import { issueFileShapes } from './issue-file-shapes.ts'
+import { listingShapes } from './listing-shapes.ts'
+import { REF_CAUSES, type TagTime } from './ref-causes.ts'
+import { releaseShapes } from './release-shapes.ts'
+import { reviewRules, reviewShapes } from './review-shapes.ts'
 import {
   type AnyCheck,
   type Check,
@@ -97,6 +102,7 @@ const protection = object<BranchProtection>({
   requireSigned: flag,
   blockOutdated: flag,
   blockAdminOverride: flag,
+  reviews: optional(reviewRules),
   createdAt: text,
   updatedAt: text,
 })
@@ -192,6 +198,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   CollaboratorRemoved: { repoId: whole, user: account },
   BranchProtectionSet: { repoId: whole, protection },
   BranchProtectionRemoved: { repoId: whole, rule: text },
+  ...listingShapes,
   LabelCreated: { id: whole, scope, ...label },
   LabelEdited: { id: whole, scope, changes: partial<LabelSettings>(label) },
   LabelDeleted: { id: whole, scope, name: text },
@@ -211,8 +218,9 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   IssueRead: { ...issue, user: account },
   RefsUpdated: {
     repoId: whole,
-    cause: word('push', 'merge', 'update', 'fork', 'auto-init', 'branch-deletion', 'recovered'),
+    cause: word(...REF_CAUSES),
     refs: list(ref),
+    tags: optional(list(object<TagTime>({ sha: text, at: text }))),
     options: optional(list(text)),
     commits: list(commit),
   },
@@ -300,6 +308,10 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     errors: list(text),
     errorCount: optional(whole),
   },
+  ...reviewShapes,
+  PinsChanged: { repoId: whole, isPull: flag, from: list(whole), to: list(whole) },
+  ...issueFileShapes,
+  ...releaseShapes,
   ...socialFields,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },
   PlanCanceled: { name: text },

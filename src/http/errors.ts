@@ -16,6 +16,7 @@ const STATUS: Record<RefusalKind, number> = {
   tooLarge: 413,
   unsupported: 415,
   unprocessable: 422,
+  locked: 423,
   tooManyRequests: 429,
   unavailable: 503,
   insufficientStorage: 507,

@@ -1,5 +1,6 @@
 /** Users and organizations. They are one collection, because they share their names and ids. */
 import type { AccountKind, AccountRef, Permission, Visibility } from '../events/domain-events.ts'
+import { partsOf } from './name-parts.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface AccountDocument {
@@ -8,6 +9,8 @@ export interface AccountDocument {
   login: string
   /** The login in lower case: look-ups use it. */
   loginKey: string
+  /** The parts of the login and of the full name: keywords find them. */
+  nameParts: string[]
   fullName: string
   email: string
   description: string
@@ -35,7 +38,8 @@ export interface AccountDocument {
 export const accountFold: Fold<AccountDocument> = foldOf({
   name: 'accounts',
   indexes: [{ loginKey: 1 }, { email: 1 }, { siteAdmin: 1 }, { kind: 1, deleted: 1, loginKey: 1 }],
-  version: 3,
+  arrays: ['nameParts'],
+  version: 4,
   ids: ({ data }) =>
     'organization' in data
       ? [data.organization, ...('user' in data ? [data.user] : [])].map(({ id }) => `${id}`)
@@ -74,6 +78,7 @@ export const accountFold: Fold<AccountDocument> = foldOf({
     MemberSet: (account, { data }) => withPermission(account, data, data.permission),
     MemberRemoved: (account, { data }) => withPermission(account, data),
   },
+  derived: ({ deleted, login, fullName }) => ({ nameParts: deleted ? [] : partsOf(login, fullName) }),
 })
 
 /** The login of the site admin that the first start creates. Nobody else can have it. */
@@ -100,6 +105,7 @@ function newAccount(
     kind,
     login: created.login,
     loginKey: created.login.toLowerCase(),
+    nameParts: partsOf(created.login, created.fullName),
     fullName: created.fullName,
     email: created.email,
     description: '',

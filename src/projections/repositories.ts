@@ -8,9 +8,12 @@ import type {
   Visibility,
 } from '../events/domain-events.ts'
 import type { RecordedOf } from '../events/handlers.ts'
+import { type Pins, withPins } from '../events/pin-events.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../events/repository-settings.ts'
 import { isPullStream } from '../events/streams.ts'
+import { partsOf } from './name-parts.ts'
 import { type Fold, foldOf } from './read-model.ts'
+import { wordsOf } from './words.ts'
 
 type Created = RecordedOf<'RepositoryCreated'>['data']
 
@@ -35,6 +38,20 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
    * limited. Lists filter by it. `isOpenTo` in `rights/visibility.ts` says the same of one repository.
    */
   readers: number[]
+  /** The ids of those who have more rights than everybody: the owner and the collaborators. */
+  granted: number[]
+  /** The ids of those who have rights without being the owner: collaborators, and the organization for its members. */
+  guests: number[]
+  archived: boolean
+  /** Null when it is not archived. */
+  archivedAt: string | null
+  template: boolean
+  /** In lower case, sorted. */
+  topics: string[]
+  /** What keywords find: the parts of the name and of the topics. */
+  nameParts: string[]
+  /** The same, with the words of the description. */
+  allParts: string[]
   /** For a fork: the repository that it was forked from, even when that is deleted. */
   parentId: number | null
   parent: NonNullable<Created['parent']> | null
@@ -43,6 +60,10 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   closedIssues: number
   openPulls: number
   closedPulls: number
+  /** Published releases. Absent: it never had any. */
+  releases?: number
+  /** Absent: nothing was ever pinned. */
+  pins?: Pins
   stars: number
   watchers: number
   createdAt: string
@@ -61,8 +82,17 @@ export function repositoryKey(owner: string, name: string): string {
 
 export const repositoryFold: Fold<RepositoryDocument> = foldOf({
   name: 'repositories',
-  indexes: [{ id: 1 }, { key: 1 }, { ownerId: 1 }, { parentId: 1, ownerId: 1 }, { parentId: 1, id: 1 }],
-  arrays: ['readers'],
+  indexes: [
+    { key: 1 },
+    { ownerId: 1 },
+    { parentId: 1, ownerId: 1 },
+    { parentId: 1, id: 1 },
+    { createdAt: 1 },
+    { updatedAt: 1 },
+    { forks: 1 },
+    { id: 1 },
+  ],
+  arrays: ['readers', 'granted', 'guests', 'topics', 'nameParts', 'allParts'],
   version: 5,
   ids({ data }) {
     const parentId = 'parent' in data ? data.parent?.repoId : 'parentId' in data ? data.parentId : undefined
@@ -76,7 +106,12 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
   },
   onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
-    RepositoryEdited: (_, { data }) => data.changes,
+    RepositoryEdited: (repository, { data: { changes } }) => ({
+      ...changes,
+      // Not after every event: this takes longer than to fold the others.
+      ...((changes.name !== undefined || changes.description !== undefined) &&
+        searchableIn({ ...repository, ...changes })),
+    }),
     // Nobody has changed the repository, so it was not updated.
     OwnerVisibilityChanged: ({ updatedAt }, { data }) => ({ ownerVisibility: data.visibility, updatedAt }),
     CollaboratorSet: ({ collaborators }, { data: { user, permission } }) => ({
@@ -92,6 +127,20 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
     BranchProtectionRemoved: ({ protections }, { data }) => ({
       protections: protections.filter(({ rule }) => rule !== data.rule),
     }),
+    ArchivedChanged: (_, { data: { archived }, metadata }) => ({
+      archived,
+      archivedAt: archived ? metadata.at : null,
+    }),
+    TemplateChanged: (_, { data }) => ({ template: data.template }),
+    TopicsChanged: (repository, { data: { topics } }) => ({
+      topics,
+      ...searchableIn({ ...repository, topics }),
+    }),
+    PinsChanged: ({ pins, updatedAt }, { data }) => ({ pins: withPins(pins, data), updatedAt }),
+    ReleaseCreated: (repository, { data }) => withReleases(repository, data.draft ? 0 : 1),
+    ReleaseEdited: (repository, { data: { changes } }) =>
+      withReleases(repository, changes.draft === undefined ? 0 : changes.draft ? -1 : 1),
+    ReleaseDeleted: (repository, { data }) => withReleases(repository, data.draft ? 0 : -1),
     RefsUpdated: ({ empty }, { data }) => ({
       empty: empty && !data.refs.some(({ ref, to }) => ref.startsWith('refs/heads/') && to !== null),
     }),
@@ -111,8 +160,11 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
   derived: (repository) => ({
     key: repositoryKey(repository.ownerLogin, repository.name),
     readers: readersOf(repository),
+    ...grantsOf(repository),
   }),
 })
+
+const withReleases = ({ releases = 0 }: RepositoryDocument, more: number) => ({ releases: releases + more })
 
 function created(data: Created, at: string): RepositoryDocument {
   const { repoId, owner, name, description, website, private: isPrivate, defaultBranch, parent = null } = data
@@ -135,6 +187,12 @@ function created(data: Created, at: string): RepositoryDocument {
     ...DEFAULT_MERGE_SETTINGS,
     protections: [],
     readers: readersOf({ private: isPrivate, ownerId: owner.id, ownerVisibility, collaborators: {} }),
+    ...grantsOf({ ownerId: owner.id, ownerKind: owner.kind, collaborators: {} }),
+    archived: false,
+    archivedAt: null,
+    template: false,
+    topics: [],
+    ...searchableIn({ name, description, topics: [] }),
     parentId: parent?.repoId ?? null,
     parent,
     forks: 0,
@@ -165,6 +223,28 @@ function readersOf({
 }: Pick<RepositoryDocument, 'private' | 'ownerId' | 'ownerVisibility' | 'collaborators'>): number[] {
   const given = [ownerId, ...Object.keys(collaborators).map(Number)]
   return isPrivate ? given : [...EVERYBODY[ownerVisibility], ...given]
+}
+
+function grantsOf({
+  ownerId,
+  ownerKind,
+  collaborators,
+}: Pick<RepositoryDocument, 'ownerId' | 'ownerKind' | 'collaborators'>) {
+  const invited = Object.keys(collaborators).map(Number)
+  return { granted: [ownerId, ...invited], guests: ownerKind === 'user' ? invited : [ownerId, ...invited] }
+}
+
+/** The most words of a description that keywords find. */
+const MAX_DESCRIPTION_WORDS = 200
+
+function searchableIn({
+  name,
+  description,
+  topics,
+}: Pick<RepositoryDocument, 'name' | 'description' | 'topics'>) {
+  const nameParts = partsOf(name, ...topics)
+  const words = wordsOf(description).slice(0, MAX_DESCRIPTION_WORDS)
+  return { nameParts, allParts: [...new Set([...nameParts, ...words])] }
 }
 
 /** Counts one more closed issue and one less open issue (`more` is 1), or the reverse (-1). */

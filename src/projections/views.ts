@@ -8,11 +8,13 @@ import { commitChecksFold, commitChecksId, commitStatusFold } from './commit-sta
 import { erasureFold, erasureId } from './erasures.ts'
 import { followFold, followId } from './follows.ts'
 import { historyFold } from './history.ts'
+import { issueFileFold } from './issue-files.ts'
 import { issueId } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
 import { issueFold } from './issues.ts'
 import { deployKeyFold, sshKeyFold } from './keys.ts'
 import { labelFold } from './labels.ts'
+import { mergedCommitFold, mergedCommitId } from './merged-commits.ts'
 import { milestoneFold } from './milestones.ts'
 import { moduleVersionsFold } from './module-versions.ts'
 import { participationFold, participationId } from './participations.ts'
@@ -20,8 +22,13 @@ import { pullFold, pullId } from './pulls.ts'
 import { reactionFold, reactionId } from './reactions.ts'
 import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
+import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
+import { reviewCommentFold } from './review-comments.ts'
+import { reviewFold } from './reviews.ts'
+import { tagFold, tagId } from './tags.ts'
 import { tokenFold } from './tokens.ts'
+import { topicFold } from './topics.ts'
 import { upgradePlanFold } from './upgrade-plans.ts'
 import { createView } from './view.ts'
 
@@ -43,13 +50,20 @@ const VIEWED = {
   tokens: viewed(tokenFold, byId),
   repositories: viewed(repositoryFold, byId),
   branches: viewed(branchFold, ({ repoId, name }) => branchId(repoId, name)),
+  tags: viewed(tagFold, ({ repoId, name }) => tagId(repoId, name)),
   pulls: viewed(pullFold, ({ repoId, index }) => pullId(repoId, index)),
+  mergedCommits: viewed(mergedCommitFold, ({ repoId, sha }) => mergedCommitId(repoId, sha)),
   issues: viewed(issueFold, byIssue),
   labels: viewed(labelFold, byId),
   milestones: viewed(milestoneFold, byId),
   commitStatuses: viewed(commitStatusFold, byId),
   commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
   comments: viewed(commentFold, byId),
+  reviews: viewed(reviewFold, byId),
+  reviewComments: viewed(reviewCommentFold, byId),
+  issueFiles: viewed(issueFileFold, byIssue),
+  releases: viewed(releaseFold, byId),
+  topics: viewed(topicFold, ({ name }) => name),
   reactions: viewed(reactionFold, reactionId),
   follows: viewed(followFold, ({ repoId, userId }) => followId(repoId, userId)),
   sshKeys: viewed(sshKeyFold, byId),

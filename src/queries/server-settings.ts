@@ -4,6 +4,7 @@ import { Type } from 'typebox'
 import type { Services } from '../services.ts'
 import { VERSION } from '../version.ts'
 import { ALLOWED_REACTIONS } from '../wire/reactions.ts'
+import { MAX_CONTENT_BYTES } from '../wire/contents-at.ts'
 
 /** The version of Gitea whose API this is. Clients use what they know that version to have. */
 const GITEA = '1.24.0'
@@ -61,9 +62,9 @@ export function serverSettingsRoutes({ config }: Services): FastifyPluginAsyncTy
       async () => ({
         max_response_items: config.pageLimitMax,
         default_paging_num: config.pageLimitDefault,
-        // There are no routes for trees and blobs.
+        // There are no routes for trees.
         default_git_trees_per_page: 0,
-        default_max_blob_size: 0,
+        default_max_blob_size: MAX_CONTENT_BYTES,
       }),
     )
 

@@ -1,7 +1,7 @@
 /** Reading users and their access tokens: `/user`, `/users/{username}`, `/users/{username}/tokens`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Refused, refuse } from '../refusal.ts'
-import { signedIn, siteAdmin } from '../rights/requester.ts'
+import { signedIn } from '../rights/requester.ts'
 import { canSee } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
 import { AccessTokenWire, accessTokenWire, tokenOwner } from '../wire/tokens.ts'
@@ -14,16 +14,6 @@ import {
   userWire,
 } from '../wire/users.ts'
 import { listSchema, pagedList } from './paged-list.ts'
-
-/** Refuses filters, which Gitea has: a list of all is not what the caller asked for. */
-function requireNoFilter(query: object): void {
-  const errors = Object.entries(query).flatMap(([name, value]) =>
-    name === 'page' || name === 'limit' || value === '' || (name === 'source_id' && value === '0')
-      ? []
-      : [`${name}: is not supported`],
-  )
-  if (errors.length > 0) throw new Refused(refuse.unprocessable(errors.join('; '), errors))
-}
 
 export function userQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
@@ -39,21 +29,6 @@ export function userQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/user/settings',
       { config, schema: { tags, response: { 200: UserSettingsWire } } },
       async (request) => userSettingsWire(signedIn(request)),
-    )
-
-    app.get(
-      '/admin/users',
-      { config: { scope: 'admin' }, schema: { tags: ['admin'], ...listSchema(UserWire) } },
-      async (request, reply) => {
-        const requester = siteAdmin(request, 'list users')
-        requireNoFilter(request.query)
-        const found = await pagedList(services, request, reply, {
-          view: services.views.accounts,
-          filter: { kind: 'user', deleted: false },
-          sort: [['loginKey', 1]],
-        })
-        return found.map((account) => userWire(account, services.publicUrl(), requester))
-      },
     )
 
     app.get(

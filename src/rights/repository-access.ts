@@ -6,6 +6,7 @@ import { notFoundIn } from '../projections/view.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { type Access, accessTo, atLeast } from './access.ts'
+import { refusalWhenArchived } from './archived.ts'
 import { signedIn } from './requester.ts'
 
 export interface RepositoryPath {
@@ -22,19 +23,26 @@ export interface RepositoryAccess {
 export interface RepositoryRequest {
   requester: AccountDocument | null
   params: RepositoryPath
+  method: string
+  routeOptions: { url?: string | undefined }
 }
 
 /**
  * The repository in the request's path. The requester must have at least the needed permission.
  * @throws Refused: not found when the repository does not exist or the requester may not read it; unauthenticated or
- *   forbidden when the permission is too low
+ *   forbidden when the permission is too low; locked when the request would change an archived repository
  */
-export function onRepository(
+export async function onRepository(
   services: Pick<Services, 'views'>,
   request: RepositoryRequest,
   needed: Permission,
 ): Promise<RepositoryAccess> {
-  return repositoryFor(services, request.requester, request.params, needed)
+  const found = await repositoryFor(services, request.requester, request.params, needed)
+  const { method, routeOptions } = request
+  const refusal = found.repository.archived ? refusalWhenArchived(method, routeOptions.url ?? '') : undefined
+  // Who is not signed in may be refused for that first.
+  if (refusal !== undefined && request.requester !== null) throw new Refused(refusal)
+  return found
 }
 
 /** Like `onRepository`, for a repository that is not in the request's path. */

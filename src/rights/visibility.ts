@@ -8,6 +8,12 @@ function isShownTo(visibility: Visibility, viewer: AccountDocument | null): bool
   return visibility === 'public' || (visibility === 'limited' && viewer !== null)
 }
 
+/** The organizations that are listed for a viewer who is a member of none, as in Gitea. */
+export function visibilitiesFor(viewer: AccountDocument | null): Visibility[] {
+  if (viewer?.siteAdmin) return ['public', 'limited', 'private']
+  return viewer === null ? ['public'] : ['public', 'limited']
+}
+
 /** Whether `viewer` may see the account: every user sees a limited one, only its members see a private one. */
 export function canSee(account: AccountDocument, viewer: AccountDocument | null): boolean {
   if (isShownTo(account.visibility, viewer)) return true

@@ -11,6 +11,7 @@ import type {
   PullRequestEvent,
 } from '../events/domain-events.ts'
 import { handledBy } from '../events/handlers.ts'
+import type { Side, Verdict } from '../events/review-events.ts'
 import type { NotificationEvent, ReactionEvent } from '../events/social-events.ts'
 import { count, day, shortId } from './words.ts'
 
@@ -42,6 +43,15 @@ const STYLES = {
   'fast-forward-only': 'a fast-forward',
   'manually-merged': 'a merge by hand',
 } as const satisfies Record<MergeStyle, string>
+
+const VERDICTS = {
+  approved: 'approved',
+  rejected: 'requested changes to',
+  comment: 'reviewed',
+} as const satisfies Record<Verdict, string>
+
+const lineName = (line: number, side: Side) =>
+  line === 0 ? '' : `line ${line} of ${side === 'old' ? 'the old version of ' : ''}`
 
 const commit = (sha: string) => html`<code>${shortId(sha)}</code>`
 const branch = ({ branch }: Pick<BranchPoint, 'branch'>) => html`<code><bdi>${branch}</bdi></code>`
@@ -172,9 +182,64 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
     kind: 'field',
     action: commentId === null ? 'erased all texts' : 'erased the texts of a comment',
   }),
+  IssueFileAdded: ({ attachment }) => ({
+    kind: 'talk',
+    action: `attached the file ${named(attachment.name)} to the description`,
+  }),
+  IssueFileRenamed: ({ name }) => ({ kind: 'talk', action: `renamed an attached file to ${named(name)}` }),
+  IssueFileDeleted: () => ({ kind: 'talk', action: 'deleted an attached file' }),
+  DiscussionLocked: ({ reason }) => ({
+    kind: 'field',
+    action: `locked the conversation${reason === '' ? '' : `: ${named(reason)}`}`,
+  }),
+  DiscussionUnlocked: () => ({ kind: 'field', action: 'unlocked the conversation' }),
   ErasureFinished: ({ texts, files }) => ({
     kind: 'check',
     action: `destroyed the keys of ${counted(texts, 'text')}${files === 0 ? '' : ` and removed ${counted(files, 'file')}`}`,
+  }),
+  ReviewDrafted: () => ({ kind: 'talk', action: 'began or changed a review' }),
+  ReviewCommentDrafted: () => ({ kind: 'talk', action: 'added a comment to a review that is not submitted' }),
+  ReviewDraftDiscarded: () => ({ kind: 'talk', action: 'discarded a review that was not submitted' }),
+  ReviewSubmitted: ({ verdict, commit: of, body, comments }) => ({
+    kind: 'talk',
+    action: `${VERDICTS[verdict]} ${commit(of)}${comments.length === 0 ? '' : ` with ${counted(comments.length, 'comment')} on lines`}`,
+    text: body,
+  }),
+  ReviewCommentAdded: ({ path, side, line, body }) => ({
+    kind: 'talk',
+    action: `commented on ${lineName(line, side)}${html`<code><bdi>${path}</bdi></code>`}`,
+    text: body,
+  }),
+  ReviewDeleted: ({ reviewer }) => ({
+    kind: 'talk',
+    action: `deleted the review of ${named(reviewer.login)}`,
+  }),
+  ReviewDismissed: ({ reviewer, message }) => ({
+    kind: 'field',
+    action: `dismissed the review of ${named(reviewer.login)}`,
+    text: message,
+  }),
+  ReviewUndismissed: ({ reviewer }) => ({
+    kind: 'field',
+    action: `took back the dismissal of the review of ${named(reviewer.login)}`,
+  }),
+  ReviewsOutdated({ head, stale, current, dismissed }) {
+    const parts = [
+      ...(stale.length > 0 ? [`found ${counted(stale.length, 'review')} of an earlier state`] : []),
+      ...(dismissed.length > 0 ? [`dismissed ${counted(dismissed.length, 'approval')}`] : []),
+      ...(current.length > 0
+        ? [`found ${counted(current.length, 'review')} of the head ${commit(head)}`]
+        : []),
+    ]
+    return { kind: 'check', action: list(parts) || `looked through the reviews of ${commit(head)}` }
+  },
+  ReviewRequested: ({ reviewer }) => ({
+    kind: 'field',
+    action: `asked ${named(reviewer.login)} for a review`,
+  }),
+  ReviewRequestRemoved: ({ reviewer }) => ({
+    kind: 'field',
+    action: `no longer asks ${named(reviewer.login)} for a review`,
   }),
   CommentAdded: ({ body }) => ({ kind: 'talk', action: 'commented', text: body }),
   CommentEdited: ({ body }) => ({ kind: 'talk', action: 'edited a comment', text: body }),

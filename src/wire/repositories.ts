@@ -5,7 +5,7 @@ import type { DiskUsageDocument } from '../projections/disk-usage.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { type Access, accessTo, atLeast } from '../rights/access.ts'
 import type { Services } from '../services.ts'
-import { wholeSeconds } from '../times.ts'
+import { wholeSeconds, ZERO_TIME } from '../times.ts'
 import { Nullable } from './nullable.ts'
 import { UserWire, userWire } from './users.ts'
 
@@ -23,6 +23,8 @@ const fields = {
   template: Type.Boolean(),
   mirror: Type.Boolean(),
   archived: Type.Boolean(),
+  archived_at: Type.String(),
+  topics: Type.Array(Type.String()),
   internal: Type.Boolean(),
   website: Type.String(),
   html_url: Type.String(),
@@ -98,9 +100,11 @@ export function repositoryWire(
     empty: repository.empty,
     private: repository.private,
     fork: repository.parentId !== null,
-    template: false,
+    template: repository.template,
     mirror: false,
-    archived: false,
+    archived: repository.archived,
+    archived_at: repository.archivedAt === null ? ZERO_TIME : wholeSeconds(repository.archivedAt),
+    topics: repository.topics,
     internal: !repository.private && repository.ownerVisibility === 'private',
     website: repository.website,
     html_url: `${publicUrl}/${fullName}`,
@@ -122,7 +126,7 @@ export function repositoryWire(
     has_pull_requests: true,
     has_wiki: false,
     has_projects: false,
-    has_releases: false,
+    has_releases: true,
     has_packages: false,
     has_actions: false,
     stars_count: repository.stars,
@@ -130,7 +134,7 @@ export function repositoryWire(
     forks_count: repository.forks,
     open_issues_count: repository.openIssues,
     open_pr_counter: repository.openPulls,
-    release_counter: 0,
+    release_counter: repository.releases ?? 0,
     ignore_whitespace_conflicts: false,
     allow_merge_commits: mergeStyles.includes('merge'),
     allow_rebase: mergeStyles.includes('rebase'),

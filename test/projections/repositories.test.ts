@@ -84,6 +84,7 @@ t.test('the readers of a repository are exactly the accounts that accessTo lets 
     ...ref,
     kind: 'user',
     loginKey: ref.login,
+    nameParts: [],
     fullName: '',
     email: '',
     description: '',

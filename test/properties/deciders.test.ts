@@ -58,7 +58,7 @@ t.test('every decider is given commands, and every event of theirs happens', asy
     }
   }
   const seen = new Set<string>()
-  for (const history of fc.sample(fc.oneof(histories, pullHistories), { ...SETTINGS, numRuns: 200 })) {
+  for (const history of fc.sample(fc.oneof(histories, pullHistories), { ...SETTINGS, numRuns: 600 })) {
     for (const { type } of played(history).log) seen.add(type)
   }
   const withoutDecider = [
@@ -117,6 +117,27 @@ eachPull('a merge with head_commit_id is of that head (merge rule 7)', ({ after 
   const expected = after.schedule?.expectedHead ?? null
   if (expected !== null) assert.equal(after.head.sha, expected)
 })
+
+eachPull(
+  'nobody gives a verdict on their own pull request, nor on one that is not open; one draft and one request each',
+  ({ before, after, events }) => {
+    for (const { type, data } of events) {
+      if (type !== 'ReviewSubmitted' || data.verdict === 'comment') continue
+      assert.ok(before.status === 'open' && data.reviewer.id !== before.poster.id)
+    }
+    for (const kind of ['pending', 'request']) {
+      once(
+        after.reviews.filter((review) => review.kind === kind).map(({ reviewer }) => reviewer.id),
+        kind,
+      )
+    }
+    const counting = after.reviews.filter(({ official, dismissed }) => official && !dismissed)
+    once(
+      counting.filter(({ kind }) => kind !== 'request').map(({ reviewer }) => reviewer.id),
+      'one verdict of each reviewer counts',
+    )
+  },
+)
 
 eachPull('one schedule at a time, and only of an open one (merge rule 6)', ({ before, after, types }) => {
   if (after.status !== 'open') assert.equal(after.schedule, null)
@@ -250,6 +271,7 @@ const LIVES = {
   repo: ['RepositoryCreated', 'RepositoryDeleted'],
   label: ['LabelCreated', 'LabelDeleted'],
   milestone: ['MilestoneCreated', 'MilestoneDeleted'],
+  release: ['ReleaseCreated', 'ReleaseDeleted'],
   issue: ['IssueOpened'],
   pull: ['PullRequestOpened'],
   comment: ['CommentAdded', 'CommentDeleted'],
@@ -262,7 +284,8 @@ always('nothing is decided for what does not exist, and what was deleted never c
     if (type === begins || type === ends) lives.set(key, type === begins ? 'there' : 'gone')
   }
   for (const { stream, type, data } of log) {
-    const isOfComment = 'commentId' in data && type !== 'HeadBranchDeleted' && type !== 'TextsErased'
+    const isOther = type === 'HeadBranchDeleted' || type === 'TextsErased' || type.startsWith('Review')
+    const isOfComment = 'commentId' in data && !isOther
     if (isOfComment && data.commentId !== null) lived(`comment ${data.commentId}`, type, LIVES.comment)
     const life = Object.entries(LIVES).find(([kind]) => stream.startsWith(`${kind}-`))?.[1]
     if (life !== undefined) lived(stream, type, life)
@@ -406,9 +429,13 @@ always(
 const NEW_EACH_TIME = [
   'CommitStatusPosted',
   'AttachmentAdded',
+  'ReleaseAssetAdded',
+  'IssueFileAdded',
   'PasswordChanged',
   'TextsErased',
   'ErasureFinished',
+  'ReviewDrafted',
+  'ReviewSubmitted',
 ]
 
 always('a command that is given again changes nothing', (world) => {
@@ -421,9 +448,10 @@ always('a command that is given again changes nothing', (world) => {
 })
 
 always('the state after the commands is the one that a load folds from the log', (world) => {
-  const { repositories, users, labels, milestones, organizations, issues, pulls, comments, chain } = world
+  const { repositories, users, labels, milestones, releases, organizations, issues, pulls, comments, chain } =
+    world
   const { follows, reactions } = world
-  for (const kind of [users, repositories, organizations, labels, milestones]) {
+  for (const kind of [users, repositories, organizations, labels, milestones, releases]) {
     for (const id of [1, 2, 3, 9]) assert.deepEqual(kind.loaded(id), kind.now(id))
   }
   for (const repoId of [1, 2]) {

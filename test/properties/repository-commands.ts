@@ -11,7 +11,9 @@ import {
   decideDeleteMilestone,
   decideEditMilestone,
 } from '../../src/commands/milestones/milestone.ts'
+import { decideMovePin, decidePin, decideUnpin } from '../../src/commands/repositories/pins.ts'
 import * as repository from '../../src/commands/repositories/repository.ts'
+import { decideTopics } from '../../src/commands/repositories/topics.ts'
 import { decidePost } from '../../src/commands/statuses/checks.ts'
 import { type AccountRef, COMMIT_STATES, type Visibility } from '../../src/events/domain-events.ts'
 import * as streams from '../../src/events/streams.ts'
@@ -22,6 +24,7 @@ import {
   by,
   command,
   deadline,
+  INDEXES,
   isAdmin,
   labelId,
   milestoneId,
@@ -91,10 +94,29 @@ export const repositoryCommands = [
       private: fc.boolean(),
       allow: partial({ merge: fc.boolean(), squash: fc.boolean() }),
       defaultMergeStyle: oneOf(['merge', 'squash', 'rebase'] as const),
+      archived: fc.boolean(),
+      template: fc.boolean(),
     }),
     (state, edit, by) => repository.decideEdit(state, edit, isAdmin(by)),
   ),
+  onRepository(
+    'pin',
+    record({
+      index: oneOf(INDEXES),
+      isPull: fc.boolean(),
+      what: oneOf(['pin', 'pin', 'unpin', 'move']),
+      position: oneOf([1, 2, 9]),
+    }),
+    (state, { index, isPull, what, position }) => {
+      const of = { index, isPull }
+      if (what === 'pin') return decidePin(state, of)
+      return what === 'unpin' ? decideUnpin(state, of) : decideMovePin(state, of, position)
+    },
+  ),
   onRepository('owner visibility', visibility, repository.decideOwnerVisibility),
+  onRepository('topics', fc.array(oneOf(['go', 'ci', 'web'])), (state, topics) =>
+    decideTopics(state, () => topics),
+  ),
   onRepository(
     'collaborator',
     record({ who: account, may: fc.option(permission, { freq: 2 }) }),

@@ -15,6 +15,7 @@ import { subscriptionDecider } from '../../src/commands/notifications/subscripti
 import { organizationDecider } from '../../src/commands/organizations/organization.ts'
 import { pullDecider } from '../../src/commands/pull-requests/pull-request.ts'
 import { type ReactionTarget, reactionsDecider } from '../../src/commands/reactions/reactions.ts'
+import { releaseDecider } from '../../src/commands/releases/release.ts'
 import { repositoryDecider } from '../../src/commands/repositories/repository.ts'
 import { checksDecider } from '../../src/commands/statuses/checks.ts'
 import { chainDecider } from '../../src/commands/upgrade/chain.ts'
@@ -124,6 +125,7 @@ export function emptyWorld() {
     repositories: aggregates(streams.repositoryStream, () => repositoryDecider),
     labels: aggregates(streams.labelStream, () => labelDecider),
     milestones: aggregates(streams.milestoneStream, () => milestoneDecider),
+    releases: aggregates(streams.releaseStream, () => releaseDecider),
     checks: aggregates(
       (of: { repoId: number; sha: string }) => streams.checksStream(of.repoId, of.sha),
       () => checksDecider,

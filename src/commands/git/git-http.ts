@@ -15,6 +15,7 @@ import { requireMember } from '../../nodes/nodes.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
+import { archivedRefusal } from '../../rights/archived.ts'
 import { requireScope } from '../../rights/auth.ts'
 import { documentsNow } from '../../rights/documents-now.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
@@ -52,6 +53,9 @@ async function gitRepository(
     const path = { owner, repo: repo.replace(/\.git$/, '') }
     const found = await repositoryFor(services, request.requester, path, 'read')
     const { repository, access } = found
+    if (needed === 'write' && repository.archived && request.requester !== null) {
+      throw new Refused(refuse.forbidden(archivedRefusal.message))
+    }
     if (atLeast(access, needed) || (await mayPushAnyBranch(services, repository, request.requester)))
       return found
     return await repositoryFor(services, request.requester, path, needed)
@@ -89,6 +93,10 @@ async function checkPush(
 ): Promise<void> {
   const { repository, requester, access } = pusher
   const refs = commands.map(({ ref }) => ref)
+  if (repository.archived) {
+    for (const ref of refs) rules.problems.set(ref, archivedRefusal.message)
+    return
+  }
   const invited = atLeast(access, 'write')
     ? undefined
     : await pushableRefs(services, repository, requester, refs)

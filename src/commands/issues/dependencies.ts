@@ -7,7 +7,7 @@ import { type Static, Type } from 'typebox'
 import type { IssueRef } from '../../events/domain-events.ts'
 import { issueId } from '../../projections/issue-selection.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository, repositoryFor } from '../../rights/repository-access.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { IssueParams, IssueWire, issueFor, issueNow } from '../../wire/issues.ts'
@@ -82,7 +82,12 @@ async function dependencyFor(
   body: Static<typeof IssueMeta>,
 ): Promise<{ issue: IssueRef; dependency: Dependency }> {
   const isBlocked = side === 'dependencies'
-  const { repository } = await repositoryFor(services, request.requester, path, isBlocked ? 'write' : 'read')
+  const { requester, method, routeOptions } = request
+  const { repository } = await onRepository(
+    services,
+    { requester, method, routeOptions, params: path },
+    isBlocked ? 'write' : 'read',
+  )
   const issue = await issueFor(services, repository.id, path.index)
   const otherPath = { owner: body.owner || path.owner, repo: body.repo || path.repo }
   const found = await repositoryFor(services, request.requester, otherPath, isBlocked ? 'read' : 'write')

@@ -5,7 +5,7 @@ import type { LabelSettings } from '../../events/domain-events.ts'
 import { idsStream } from '../../events/streams.ts'
 import { pathNumber } from '../../http/path-number.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
-import { type RepositoryPath, repositoryFor } from '../../rights/repository-access.ts'
+import { onRepository, type RepositoryPath } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
@@ -69,7 +69,12 @@ async function labelOwnerFor(
   path: RepositoryPath | Static<typeof OrganizationParams>,
 ): Promise<LabelOwner> {
   if (!('org' in path)) {
-    const { repository } = await repositoryFor(services, request.requester, path, 'write')
+    const { requester, method, routeOptions } = request
+    const { repository } = await onRepository(
+      services,
+      { requester, method, routeOptions, params: path },
+      'write',
+    )
     return repositoryAsLabelOwner(repository)
   }
   const organization = await organizationFor(services, request, path.org)

@@ -1,11 +1,14 @@
-/** Creates an organization: `POST /orgs`. */
-import { Type } from 'typebox'
+/** Creates an organization: `POST /orgs`, or `POST /admin/users/{username}/orgs` for another user. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { AccountRef } from '../../events/domain-events.ts'
 import { idsStream, organizationStream } from '../../events/streams.ts'
 import { accountFold } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { signedIn } from '../../rights/requester.ts'
+import { signedIn, siteAdmin } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { OrganizationWire, organizationWire } from '../../wire/organizations.ts'
+import { UsernameParams, userNamed } from '../../wire/users.ts'
 import { takeName } from '../accounts/claims.ts'
 import { organizations } from '../aggregates.ts'
 import { documentNow } from '../document-now.ts'
@@ -30,39 +33,56 @@ const CreateOrgOption = Type.Object({
 })
 
 /** The order is number, claim, events: after a crash no half of an organization is visible. */
-export const createOrganizationRoutes: Routes = (services) => async (app) => {
-  app.post(
-    '/orgs',
-    route('organization', { body: CreateOrgOption, response: { 201: OrganizationWire } }),
-    async (request, reply) => {
-      const creator = signedIn(request)
-      const { body } = request
-      const details: OrganizationDetails = {
-        login: body.username,
-        fullName: body.full_name ?? '',
-        description: body.description ?? '',
-        email: body.email ?? '',
-        location: body.location ?? '',
-        website: body.website ?? '',
-        visibility: body.visibility ?? 'public',
-      }
-      const context = commandContext(request)
-      const problem = organizationProblem(details)
-      if (problem !== undefined) throw new Refused(problem)
-      const { events, views } = services
-      const id = await takeNumber(events, context, idsStream('account'))
-      const stream = organizationStream(id)
-      // A retried request finds its organization and must not claim the name again.
-      const { revision } = await load(events, stream, organizationDecider)
-      if (revision === null && !(await takeName(events, context, 'login', details.login, stream))) {
-        throw new Refused(refuse.unprocessable(`username: "${details.login}" is taken`))
-      }
-      await organizations.change(services, context, id, 'create', (state) =>
-        decideCreateOrganization(state, id, details, { id: creator.id, login: creator.login }),
-      )
-      await settled(services, context, reply)
-      const source = { id, stream, view: views.accounts, fold: accountFold }
-      return reply.code(201).send(organizationWire(await documentNow(services, 'organization', source)))
-    },
-  )
+export const createOrganizationRoutes: Routes = (services) => {
+  const { events, views } = services
+
+  async function create(
+    request: FastifyRequest & { body: Static<typeof CreateOrgOption> },
+    reply: FastifyReply,
+    creator: AccountRef,
+  ) {
+    const { body } = request
+    const details: OrganizationDetails = {
+      login: body.username,
+      fullName: body.full_name ?? '',
+      description: body.description ?? '',
+      email: body.email ?? '',
+      location: body.location ?? '',
+      website: body.website ?? '',
+      visibility: body.visibility ?? 'public',
+    }
+    const context = commandContext(request)
+    const problem = organizationProblem(details)
+    if (problem !== undefined) throw new Refused(problem)
+    const id = await takeNumber(events, context, idsStream('account'))
+    const stream = organizationStream(id)
+    // A retried request finds its organization and must not claim the name again.
+    const { revision } = await load(events, stream, organizationDecider)
+    if (revision === null && !(await takeName(events, context, 'login', details.login, stream))) {
+      throw new Refused(refuse.unprocessable(`username: "${details.login}" is taken`))
+    }
+    await organizations.change(services, context, id, 'create', (state) =>
+      decideCreateOrganization(state, id, details, { id: creator.id, login: creator.login }),
+    )
+    await settled(services, context, reply)
+    const source = { id, stream, view: views.accounts, fold: accountFold }
+    return reply.code(201).send(organizationWire(await documentNow(services, 'organization', source)))
+  }
+
+  return async (app) => {
+    const schema = { body: CreateOrgOption, response: { 201: OrganizationWire } }
+
+    app.post('/orgs', route('organization', schema), async (request, reply) =>
+      create(request, reply, signedIn(request)),
+    )
+
+    app.post(
+      '/admin/users/:username/orgs',
+      route('admin', { ...schema, params: UsernameParams }),
+      async (request, reply) => {
+        siteAdmin(request, 'create organizations for others')
+        return create(request, reply, await userNamed(services, request.params.username))
+      },
+    )
+  }
 }

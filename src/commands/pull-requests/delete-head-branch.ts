@@ -5,6 +5,7 @@ import { resolveRef } from '../../git/refs.ts'
 import { branchKey } from '../../projections/pulls.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
+import { archivedRefusal } from '../../rights/archived.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { pulls } from '../aggregates.ts'
@@ -34,6 +35,7 @@ export async function deleteHeadBranch(
   if (!atLeast(accessTo(repository, merger), 'write')) {
     return refuse.forbidden('you may not delete the head branch')
   }
+  if (repository.archived) return archivedRefusal
   if (branch === repository.defaultBranch) {
     return refuse.forbidden('the head branch is the default branch, which cannot be deleted')
   }

@@ -11,6 +11,7 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
+import { archivedRefusal } from '../../rights/archived.ts'
 import { requesterNow } from '../../rights/auth.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import { onRepository } from '../../rights/repository-access.ts'
@@ -48,6 +49,7 @@ async function requireUpdateRight(services: Services, pull: ActivePull, update: 
   }
   const headRepository = await services.views.repositories.get(`${pull.head.repoId}`)
   if (headRepository === undefined) throw new Refused(refuse.notFound('the head repository is gone'))
+  if (headRepository.archived) throw new Refused(archivedRefusal)
   const protection = protectionOf(headRepository.protections, pull.head.branch)
   const repositories = { base: repository, head: headRepository }
   const invited = await invitesToPush(services, pull, repositories, updater)

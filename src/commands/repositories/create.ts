@@ -1,4 +1,4 @@
-/** Creates a repository: `POST /user/repos`, `POST /orgs/{org}/repos`. */
+/** Creates a repository: `POST /user/repos`, `POST /orgs/{org}/repos`, `POST /admin/users/{username}/repos`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { RepositorySettings } from '../../events/domain-events.ts'
@@ -10,11 +10,12 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import { type RepositoryDocument, repositoryFold } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo } from '../../rights/access.ts'
-import { signedIn } from '../../rights/requester.ts'
+import { signedIn, siteAdmin } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
 import { RepositoryWire, repositoryWire } from '../../wire/repositories.ts'
+import { accountNamed, UsernameParams } from '../../wire/users.ts'
 import { isBeingDeleted } from '../accounts/deletion.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import { repositories } from '../aggregates.ts'
@@ -38,6 +39,7 @@ const CreateRepoOption = Type.Object({
   private: Type.Optional(Type.Boolean()),
   auto_init: Type.Optional(Type.Boolean()),
   default_branch: Type.Optional(Type.String()),
+  template: Type.Optional(Type.Boolean()),
 })
 
 /** Claims a name among the repositories of an owner. @throws Refused (conflict) when another repository has it */
@@ -149,6 +151,7 @@ export const createRepositoryRoutes: Routes = (services) => {
           owner: { id, login, kind },
           ownerVisibility: owner.visibility,
           settings,
+          template: body.template ?? false,
         }),
       )
     }
@@ -178,6 +181,16 @@ export const createRepositoryRoutes: Routes = (services) => {
         const requester = signedIn(request)
         const organization = await organizationToCreateIn(services, request, request.params.org)
         return create(request, reply, requester, organization, request.body)
+      },
+    )
+
+    app.post(
+      '/admin/users/:username/repos',
+      route('admin', { ...schema, params: UsernameParams }),
+      async (request, reply) => {
+        const requester = siteAdmin(request, 'create repositories for others')
+        const owner = await accountNamed(services, request.params.username)
+        return create(request, reply, requester, owner, request.body)
       },
     )
   }

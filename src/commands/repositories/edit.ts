@@ -34,6 +34,8 @@ export const EditRepoOption = Type.Object({
   default_merge_style: Type.Optional(Type.String()),
   allow_rebase_update: Type.Optional(Type.Boolean()),
   default_delete_branch_after_merge: Type.Optional(Type.Boolean()),
+  archived: Type.Optional(Type.Boolean()),
+  template: Type.Optional(Type.Boolean()),
 })
 
 /** The field on the wire that allows each merge style. */
@@ -54,6 +56,8 @@ function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
   if (body.website !== undefined) edit.website = body.website
   if (body.private !== undefined) edit.private = body.private
   if (body.default_branch !== undefined) edit.defaultBranch = body.default_branch
+  if (body.archived !== undefined) edit.archived = body.archived
+  if (body.template !== undefined) edit.template = body.template
   if (body.allow_rebase_update !== undefined) edit.allowRebaseUpdate = body.allow_rebase_update
   if (body.default_delete_branch_after_merge !== undefined) {
     edit.deleteBranchAfterMerge = body.default_delete_branch_after_merge

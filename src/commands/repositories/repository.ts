@@ -7,16 +7,22 @@ import {
   type MergeSettings,
   type MergeStyle,
   type Permission,
-  type RepositoryEvent,
   type RepositorySettings,
+  type RepositoryEvent as SettingsEvent,
   type Visibility,
 } from '../../events/domain-events.ts'
+import type { ListingEvent } from '../../events/listing-events.ts'
+import { type PinEvent, type Pins, withPins } from '../../events/pin-events.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../../events/repository-settings.ts'
 import { refuse } from '../../refusal.ts'
 import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
+import { topicsSeen } from './topics.ts'
+
+/** The events in the stream of a repository. */
+export type RepositoryEvent = SettingsEvent | ListingEvent | PinEvent
 
 export type RepositoryState =
   | { status: 'none' }
@@ -30,6 +36,11 @@ export type RepositoryState =
       settings: RepositorySettings & MergeSettings
       collaborators: Readonly<Record<string, Permission>>
       protections: readonly BranchProtection[]
+      archived: boolean
+      template: boolean
+      topics: readonly string[]
+      /** Absent: nothing was ever pinned. */
+      pins?: Pins
     }
   | {
       status: 'deleted'
@@ -60,6 +71,9 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
         },
         collaborators: {},
         protections: [],
+        archived: false,
+        template: false,
+        topics: [],
       }
     },
     RepositoryDeleted(state) {
@@ -72,6 +86,10 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
   changes: {
     RepositoryEdited: ({ settings }, { data }) => ({ settings: { ...settings, ...data.changes } }),
     OwnerVisibilityChanged: (_, { data }) => ({ ownerVisibility: data.visibility }),
+    PinsChanged: ({ pins }, { data }) => ({ pins: withPins(pins, data) }),
+    ArchivedChanged: (_, { data }) => ({ archived: data.archived }),
+    TemplateChanged: (_, { data }) => ({ template: data.template }),
+    TopicsChanged: (_, { data }) => ({ topics: data.topics }),
     CollaboratorSet: ({ collaborators }, { data }) => ({
       collaborators: { ...collaborators, [`${data.user.id}`]: data.permission },
     }),
@@ -106,19 +124,27 @@ export function decideCreate(
     parent?: { repoId: number; owner: AccountRef; name: string }
     ownerVisibility: Visibility
     settings: RepositorySettings
+    template?: boolean
   },
 ): Decision<RepositoryEvent> {
   if (state.status !== 'none') return refuse.conflict('the repository exists already')
-  const { settings, ownerVisibility, ...identity } = created
+  const { settings, ownerVisibility, template = false, ...identity } = created
   const data = { ...identity, ...settings }
   const isShown = ownerVisibility === 'public'
-  return [{ type: 'RepositoryCreated', data: isShown ? data : { ...data, ownerVisibility } }]
+  const made: RepositoryEvent = {
+    type: 'RepositoryCreated',
+    data: isShown ? data : { ...data, ownerVisibility },
+  }
+  const { repoId } = created
+  return template ? [made, { type: 'TemplateChanged', data: { repoId, template } }] : [made]
 }
 
 /** An edit of settings. A field that is absent does not change. */
 export interface RepositoryEdit extends Partial<RepositorySettings & Omit<MergeSettings, 'mergeStyles'>> {
   /** Which merge styles to allow or forbid. The others do not change. */
   allow?: Partial<Record<MergeStyle, boolean>>
+  archived?: boolean
+  template?: boolean
 }
 
 /**
@@ -137,7 +163,7 @@ export function decideEdit(
       'private: only who administers the repository that this is a fork of may make the fork public',
     )
   }
-  const { allow = {}, ...settings } = edit
+  const { allow = {}, archived, template, ...settings } = edit
   const mergeStyles = MERGE_STYLES.filter(
     (style) => allow[style] ?? state.settings.mergeStyles.includes(style),
   )
@@ -149,8 +175,17 @@ export function decideEdit(
   const before = named ?? state.settings.defaultMergeStyle
   const defaultMergeStyle = mergeStyles.includes(before) ? before : (mergeStyles[0] ?? before)
   const changes = changedFields(state.settings, { ...settings, mergeStyles, defaultMergeStyle })
-  if (Object.keys(changes).length === 0) return []
-  return [{ type: 'RepositoryEdited', data: { repoId: state.id, changes } }]
+  const { id: repoId } = state
+  const after = { ...state, settings: { ...state.settings, ...changes } }
+  const events: RepositoryEvent[] = topicsSeen(state, after)
+  if (Object.keys(changes).length > 0) events.unshift({ type: 'RepositoryEdited', data: { repoId, changes } })
+  if (template !== undefined && template !== state.template) {
+    events.push({ type: 'TemplateChanged', data: { repoId, template } })
+  }
+  if (archived !== undefined && archived !== state.archived) {
+    events.push({ type: 'ArchivedChanged', data: { repoId, archived } })
+  }
+  return events
 }
 
 /** Records who may see the owner. */
@@ -159,14 +194,21 @@ export function decideOwnerVisibility(
   visibility: Visibility,
 ): Decision<RepositoryEvent> {
   if (state.status !== 'active' || state.ownerVisibility === visibility) return []
-  return [{ type: 'OwnerVisibilityChanged', data: { repoId: state.id, visibility } }]
+  const shown: RepositoryEvent = {
+    type: 'OwnerVisibilityChanged',
+    data: { repoId: state.id, visibility },
+  }
+  return [shown, ...topicsSeen(state, { ...state, ownerVisibility: visibility })]
 }
 
 export function decideDelete(state: RepositoryState): Decision<RepositoryEvent> {
   if (state.status !== 'active') return gone
   const { id, owner, parentId, settings } = state
   const data = { repoId: id, owner: { id: owner.id, login: owner.login }, name: settings.name }
-  return [{ type: 'RepositoryDeleted', data: parentId === null ? data : { ...data, parentId } }]
+  return [
+    ...topicsSeen(state, { ...state, topics: [] }),
+    { type: 'RepositoryDeleted', data: parentId === null ? data : { ...data, parentId } },
+  ]
 }
 
 /** Sets the permission of a collaborator. The owner cannot be one: it has all rights already. */

@@ -1,0 +1,68 @@
+/** Changes the topics of a repository: `/repos/{owner}/{repo}/topics`. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { Refused, refuse } from '../../refusal.ts'
+import { onRepository } from '../../rights/repository-access.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import { RepositoryParams } from '../../wire/repositories.ts'
+import { repositories } from '../aggregates.ts'
+import { commandContext, settled } from '../request-context.ts'
+import { decideTopics, isTopic, topicOf } from './topics.ts'
+
+const TopicParams = Type.Object({ ...RepositoryParams.properties, topic: Type.String() })
+/** Far more than a repository can have: the same topic may come more than once. */
+const RepoTopicOptions = Type.Object({
+  topics: GivenOrNull(Type.Array(Type.String({ maxLength: 255 }), { maxItems: 1000 })),
+})
+
+export const topicRoutes: Routes = (services) => {
+  async function change(
+    request: FastifyRequest & { params: Static<typeof RepositoryParams> },
+    reply: FastifyReply,
+    topicsOf: (topics: readonly string[]) => readonly string[],
+  ) {
+    const { repository } = await onRepository(services, request, 'admin')
+    const context = commandContext(request)
+    await repositories.change(services, context, repository.id, 'topics', (state) =>
+      decideTopics(state, topicsOf),
+    )
+    await settled(services, context, reply)
+    return reply.code(204).send(null)
+  }
+
+  /** @throws Refused (unprocessable) */
+  function topicIn({ topic }: Static<typeof TopicParams>): string {
+    const wanted = topicOf(topic)
+    if (!isTopic(wanted)) throw new Refused(refuse.unprocessable('Topic name is invalid'))
+    return wanted
+  }
+
+  return async (app) => {
+    app.put(
+      '/repos/:owner/:repo/topics',
+      route('repository', { params: RepositoryParams, body: RepoTopicOptions, response: NO_CONTENT }),
+      async (request, reply) => {
+        const topics = (request.body.topics ?? []).map(topicOf).filter((topic) => topic !== '')
+        return change(request, reply, () => topics)
+      },
+    )
+
+    app.put(
+      '/repos/:owner/:repo/topics/:topic',
+      route('repository', { params: TopicParams, response: NO_CONTENT }),
+      async (request, reply) => change(request, reply, (topics) => [...topics, topicIn(request.params)]),
+    )
+
+    app.delete(
+      '/repos/:owner/:repo/topics/:topic',
+      route('repository', { params: TopicParams, response: NO_CONTENT }),
+      async (request, reply) =>
+        change(request, reply, (topics) => {
+          const wanted = topicIn(request.params)
+          if (topics.includes(wanted)) return topics.filter((topic) => topic !== wanted)
+          throw new Refused(refuse.notFound('the repository does not have this topic'))
+        }),
+    )
+  }
+}

@@ -1,0 +1,122 @@
+/** Searching repositories: `GET /repos/search`; and topics: `/topics/search`, `/repos/{owner}/{repo}/topics`. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { OptionalText } from '../http/optional-text.ts'
+import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
+import { pathNumber } from '../http/path-number.ts'
+import { partNamed } from '../projections/name-parts.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import { onRepository } from '../rights/repository-access.ts'
+import { signedIn } from '../rights/requester.ts'
+import { canSee } from '../rights/visibility.ts'
+import type { Services } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
+import { PlainRepositoryWire, RepositoryParams, repositoryWires } from '../wire/repositories.ts'
+import { pagedList, pagedRows, refuseFilters } from './paged-list.ts'
+import { ownerIn, RepositorySearchQuery, repositorySelections } from './repository-selection.ts'
+
+const TopicWire = Type.Object({
+  id: Type.Integer(),
+  topic_name: Type.String(),
+  repo_count: Type.Integer(),
+  created: Type.String(),
+  updated: Type.String(),
+})
+
+export function repositorySearchRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { accounts, repositories, topics } = services.views
+
+  return async (app) => {
+    const config = { scope: 'repository' } as const
+    const tags = ['repository']
+
+    app.get(
+      '/repos/search',
+      {
+        config,
+        schema: {
+          tags,
+          querystring: Type.Object({ ...RepositorySearchQuery.properties, ...PageQuery }),
+          response: { 200: Type.Object({ ok: Type.Boolean(), data: Type.Array(PlainRepositoryWire) }) },
+        },
+      },
+      async (request, reply) => {
+        const { query, requester } = request
+        refuseFilters(query, ['starredBy', 'team_id'])
+        const login = ownerIn(query)
+        const [member, owner] = await Promise.all([
+          accounts.get(`${pathNumber(query.uid ?? '') ?? 0}`),
+          login === undefined ? undefined : accounts.findOne({ loginKey: login.toLowerCase() }),
+        ])
+        const known = { member, owner: owner && canSee(owner, requester) ? owner : undefined }
+        const parts = await Promise.all(
+          repositorySelections(query, known, requester).map(async (part) => {
+            return { ...part, count: await repositories.count(part.filter) }
+          }),
+        )
+        const page = pageOf(query, services.config)
+        const total = parts.reduce((sum, { count }) => sum + count, 0)
+        const found: RepositoryDocument[] = []
+        let { skip } = page
+        for (const { filter, sort, count } of parts) {
+          const limit = page.limit - found.length
+          if (skip < count && limit > 0) {
+            found.push(...(await repositories.find(filter, { sort, skip, limit })))
+          }
+          skip = Math.max(0, skip - count)
+        }
+        sendPaging(request, reply, services.publicUrl(), page, total)
+        return { ok: true, data: await repositoryWires(services, found, requester) }
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/topics',
+      {
+        config,
+        schema: {
+          tags,
+          params: RepositoryParams,
+          querystring: Type.Object(PageQuery),
+          response: { 200: Type.Object({ topics: Type.Array(Type.String()) }) },
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        return { topics: pagedRows(services, request, reply, repository.topics) }
+      },
+    )
+
+    app.get(
+      '/topics/search',
+      {
+        config,
+        schema: {
+          tags,
+          querystring: Type.Object({ q: OptionalText('a part of the topic'), ...PageQuery }),
+          response: { 200: Type.Object({ topics: Type.Array(TopicWire) }) },
+        },
+      },
+      async (request, reply) => {
+        signedIn(request)
+        const part = partNamed(request.query.q ?? '')
+        const found = await pagedList(services, request, reply, {
+          view: topics,
+          filter: part === undefined ? {} : { parts: { $words: [part] } },
+          sort: [
+            ['repositories', -1],
+            ['name', 1],
+          ],
+        })
+        const wires = found.map(({ id, name, repositories: count, createdAt, updatedAt }) => ({
+          id,
+          topic_name: name,
+          repo_count: count,
+          created: wholeSeconds(createdAt),
+          updated: wholeSeconds(updatedAt),
+        }))
+        return { topics: wires }
+      },
+    )
+  }
+}
