@@ -3,11 +3,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { reactionId } from '../../projections/reactions.ts'
 import { Refused, refuse } from '../../refusal.ts'
+import { type Access, atLeast } from '../../rights/access.ts'
 import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { emptyAnswer, type Routes, route } from '../../rights/routes.ts'
 import { CommentParams, commentFor } from '../../wire/comments.ts'
-import { IssueParams, onIssue } from '../../wire/issues.ts'
+import { IssueParams, issueFor, onIssue } from '../../wire/issues.ts'
 import { ALLOWED_REACTIONS, ReactionWire, reactionWires } from '../../wire/reactions.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { changeReactions } from './change.ts'
@@ -21,6 +22,13 @@ type Target = ReactionTarget & { isPull: boolean }
 function allowed(reaction: string): string {
   if (ALLOWED_REACTIONS.includes(reaction)) return reaction
   throw new Refused(refuse.forbidden(`content: '${reaction}' is not an allowed reaction`))
+}
+
+/** @throws Refused (forbidden) in a locked conversation, for those who may not write */
+function requireTalk({ locked = false }: { locked?: boolean }, access: Access): void {
+  if (locked && !atLeast(access, 'write')) {
+    throw new Refused(refuse.forbidden('the conversation is locked: only writers may react'))
+  }
 }
 
 export const reactionRoutes: Routes = (services) => {
@@ -55,13 +63,16 @@ export const reactionRoutes: Routes = (services) => {
   }
 
   async function ofIssue(request: RepositoryRequest & { params: { index: string } }): Promise<Target> {
-    const { repoId, index, isPull } = (await onIssue(services, request, 'read')).issue
+    const { issue, access } = await onIssue(services, request, 'read')
+    requireTalk(issue, access)
+    const { repoId, index, isPull } = issue
     return { repoId, index, isPull, commentId: null }
   }
 
   async function ofComment(request: RepositoryRequest & { params: { id: string } }): Promise<Target> {
-    const { repository } = await onRepository(services, request, 'read')
+    const { repository, access } = await onRepository(services, request, 'read')
     const { repoId, index, isPull, id } = await commentFor(services, repository.id, request.params.id)
+    requireTalk(await issueFor(services, repository.id, `${index}`), access)
     return { repoId, index, isPull, commentId: id }
   }
 
