@@ -20,7 +20,7 @@ const LAYERS = [
   ['projections'],
   ['nodes'],
   ['events'],
-  ['git', 'attachments'],
+  ['git', 'attachments', 'markup'],
   ['http'],
   ['config.ts'],
 ]
@@ -51,7 +51,7 @@ const noImports = (name, other, comment) => ({
 })
 
 /** Files that Node starts. */
-const PROGRAMS = '^src/(main|cli/mergelog|verify/file-checks-process)[.]ts$'
+const PROGRAMS = '^src/(main|cli/mergelog|verify/file-checks-process|markup/render-thread)[.]ts$'
 
 /** What names and paths mean in git: texts in, texts out. */
 const PURE_IN_GIT = '^src/git/(tree-path|tree-entries)[.]ts$'
@@ -64,13 +64,14 @@ const DECIDERS_AND_FOLDS = [
   '^src/commands/issues/(issue|discussion|issue-files|lock)[.]ts$',
   '^src/commands/pull-requests/(pull-request|merge-checks|schedule)[.]ts$',
   '^src/commands/reviews/(review|request|outdated)[.]ts$',
-  '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|releases/release|statuses/checks|upgrade/chain)[.]ts$',
   '^src/commands/contents/decide[.]ts$',
   '^src/commands/lfs/lock[.]ts$',
   PURE_IN_GIT,
   '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|statuses/checks|upgrade/chain)[.]ts$',
   '^src/commands/webhooks/webhook[.]ts$',
   '^src/events/webhook-events[.]ts$',
+  '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|releases/release|statuses/checks|upgrade/chain)[.]ts$',
+  '^src/commands/(reactions/reactions|follows/follow|keys/keys|notifications/subscription)[.]ts$',
   '^src/rights/(access|archived|visibility|protection-rules|review-rules|glob|token-scopes)[.]ts$',
   '^src/rights/(access|archived|visibility|protection-rules|tag-protection-rules|review-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.
@@ -84,6 +85,7 @@ const DECIDERS_AND_FOLDS = [
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
   '^src/events/(append-size|domain-events|upgrade-events|social-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
   '^src/events/(lfs-events|lfs-shapes)[.]ts$',
+  '^src/events/(append-size|domain-events|[a-z-]+-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
 ]
 
 export default {

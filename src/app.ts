@@ -24,10 +24,13 @@ import { editIssueRoutes } from './commands/issues/edit.ts'
 import { issueLabelRoutes } from './commands/issues/labels.ts'
 import { lockRoutes } from './commands/issues/lock-routes.ts'
 import { openIssueRoutes } from './commands/issues/open.ts'
+import { keyRoutes } from './commands/keys/routes.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
 import { lfsLockRoutes } from './commands/lfs/locks.ts'
 import { lfsObjectRoutes } from './commands/lfs/objects.ts'
 import { milestoneRoutes } from './commands/milestones/routes.ts'
+import { notificationRoutes } from './commands/notifications/routes.ts'
+import { subscriptionRoutes } from './commands/notifications/subscription-routes.ts'
 import { createOrganizationRoutes } from './commands/organizations/create.ts'
 import { editOrganizationRoutes } from './commands/organizations/edit.ts'
 import { memberRoutes } from './commands/organizations/members.ts'
@@ -99,9 +102,12 @@ import { historyRoutes } from './queries/history.ts'
 import { issueFileQueryRoutes } from './queries/issue-files.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
 import { issueQueryRoutes } from './queries/issues.ts'
+import { keyQueryRoutes } from './queries/keys.ts'
 import { labelQueryRoutes } from './queries/labels.ts'
+import { markupRoutes } from './queries/markup.ts'
 import { milestoneQueryRoutes } from './queries/milestones.ts'
 import { nodeRoutes } from './queries/nodes.ts'
+import { notificationQueryRoutes } from './queries/notifications.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
 import { pinQueryRoutes } from './queries/pins.ts'
 import { pullByBranchesRoutes } from './queries/pull-by-branches.ts'
@@ -118,6 +124,7 @@ import { reviewQueryRoutes } from './queries/reviews/routes.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
 import { tagProtectionQueryRoutes } from './queries/tag-protections.ts'
+import { subscriptionQueryRoutes } from './queries/subscriptions.ts'
 import { tagQueryRoutes } from './queries/tags.ts'
 import { timelineRoutes } from './queries/timeline.ts'
 import { userQueryRoutes } from './queries/users.ts'
@@ -170,6 +177,10 @@ const API_ROUTES = [
   // Stars and watching
   followRoutes,
   followQueryRoutes,
+
+  // Public keys
+  keyRoutes,
+  keyQueryRoutes,
 
   // Branches and commits
   createBranchRoutes,
@@ -233,6 +244,10 @@ const API_ROUTES = [
   timelineRoutes,
   reactionRoutes,
   reactionQueryRoutes,
+  subscriptionRoutes,
+  subscriptionQueryRoutes,
+  notificationRoutes,
+  notificationQueryRoutes,
 
   // Labels and milestones
   labelRoutes,
@@ -246,6 +261,7 @@ const API_ROUTES = [
 
   // The server itself
   serverSettingsRoutes,
+  markupRoutes,
 
   // The log
   historyRoutes,

@@ -58,6 +58,8 @@ export const LIMITS = limits({
   sign_in_failures: { meaning: 'too many bad passwords came from an address' },
   sign_ins: { meaning: 'too many sign-ins by OpenID Connect at the same time' },
   password_checks: { meaning: 'too many passwords waited to be checked' },
+  markdown: { meaning: 'too many texts waited to be rendered' },
+  markdown_time: { meaning: 'a text took too long to render, or became too long' },
   append_bytes: { meaning: 'a change was too large for one append' },
   attachment_bytes: { meaning: 'an attachment was too large', settings: ['ATTACHMENT_MAX_BYTES'] },
   lfs_bytes: { meaning: 'an object of git LFS was too large', settings: ['LFS_MAX_BYTES'] },

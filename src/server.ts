@@ -36,6 +36,7 @@ import { headBranches } from './processes/head-branches.ts'
 import { lfsObjects } from './processes/lfs-objects.ts'
 import { lostAccess } from './processes/lost-access.ts'
 import { createMaintenance } from './processes/maintenance.ts'
+import { mentions } from './processes/mentions.ts'
 import { ownerVisibility } from './processes/owner-visibility.ts'
 import { createProcessRunner, type ProcessManager } from './processes/process-manager.ts'
 import { pullHeads } from './processes/pull-heads.ts'
@@ -257,6 +258,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     deletedUsers(services),
     releasedTags(services),
     lostAccess(services),
+    mentions(services),
     maintenance.manager(services),
     lfsObjects(services),
     webhooks.manager,

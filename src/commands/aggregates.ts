@@ -7,9 +7,11 @@ import type { Decider } from './decider.ts'
 import { type Command, type CommandContext, execute, load } from './execute.ts'
 import { followDecider } from './follows/follow.ts'
 import { issueDecider } from './issues/issue.ts'
+import { deployKeyDecider, sshKeyDecider } from './keys/keys.ts'
 import { labelDecider } from './labels/label.ts'
 import { lockDecider } from './lfs/lock.ts'
 import { milestoneDecider } from './milestones/milestone.ts'
+import { subscriptionDecider } from './notifications/subscription.ts'
 import { organizationDecider } from './organizations/organization.ts'
 import { pullDecider } from './pull-requests/pull-request.ts'
 import { releaseDecider } from './releases/release.ts'
@@ -75,4 +77,11 @@ export const lfsLocks = aggregates(lockDecider, ({ repoId, path }: { repoId: num
 export const pulls = aggregates(pullDecider, (of: IssueRef) => streams.pullStream(of.repoId, of.index))
 export const follows = aggregates(followDecider, (of: { repoId: number; userId: number }) =>
   streams.followStream(of.repoId, of.userId),
+)
+export const sshKeys = aggregates(sshKeyDecider, streams.sshKeyStream)
+export const deployKeys = aggregates(deployKeyDecider, (of: { repoId: number; digest: string }) =>
+  streams.deployKeyStream(of.repoId, of.digest),
+)
+export const subscriptions = aggregates(subscriptionDecider, (of: IssueRef & { userId: number }) =>
+  streams.subscriptionStream(of.repoId, of.index, of.userId),
 )

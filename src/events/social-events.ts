@@ -34,7 +34,54 @@ export type FollowEvent =
   | { type: 'RepositoryWatched'; data: FollowData }
   | { type: 'RepositoryUnwatched'; data: FollowData }
 
-export type SocialEvent = ReactionEvent | FollowEvent
+/** A public key of SSH. */
+export interface KeyData {
+  /** Unique on the server. */
+  keyId: number
+  title: string
+  /** As OpenSSH writes it. */
+  key: string
+  /** `SHA256:…` */
+  fingerprint: string
+  readOnly: boolean
+}
+
+/** `ssh-key-<digest>`: of the fingerprint. */
+export type SshKeyEvent =
+  | { type: 'SshKeyAdded'; data: KeyData & { user: Person } }
+  | { type: 'SshKeyRemoved'; data: KeyData & { user: Person } }
+
+/** `deploy-key-<repoId>.<digest>` */
+export type DeployKeyEvent =
+  | { type: 'DeployKeyAdded'; data: KeyData & { repoId: number } }
+  | { type: 'DeployKeyRemoved'; data: KeyData & { repoId: number } }
+
+interface OfIssue {
+  repoId: number
+  index: number
+}
+
+/** `subscription-<repoId>.<index>.<userId>` */
+export type SubscriptionEvent =
+  | { type: 'IssueSubscribed'; data: OfIssue & { user: Person } }
+  | { type: 'IssueUnsubscribed'; data: OfIssue & { user: Person } }
+
+export type NotificationEvent =
+  /** In the stream of the issue or pull request, after the text: these people are called in it. */
+  | { type: 'UsersMentioned'; data: OfIssue & { commentId: number | null; users: Person[] } }
+  /** `reads-<userId>`: what happened up to that time has this status for the user. */
+  | {
+      type: 'NotificationMarked'
+      data: OfIssue & { user: Person; status: 'read' | 'unread' | 'pinned'; upTo: string }
+    }
+
+export type SocialEvent =
+  | ReactionEvent
+  | FollowEvent
+  | SshKeyEvent
+  | DeployKeyEvent
+  | SubscriptionEvent
+  | NotificationEvent
 
 /** The current schema number of each type's data. */
 export const SOCIAL_SCHEMAS = {
@@ -44,4 +91,12 @@ export const SOCIAL_SCHEMAS = {
   RepositoryUnstarred: 1,
   RepositoryWatched: 1,
   RepositoryUnwatched: 1,
+  SshKeyAdded: 1,
+  SshKeyRemoved: 1,
+  DeployKeyAdded: 1,
+  DeployKeyRemoved: 1,
+  IssueSubscribed: 1,
+  IssueUnsubscribed: 1,
+  UsersMentioned: 1,
+  NotificationMarked: 1,
 } as const satisfies Record<SocialEvent['type'], number>

@@ -21,6 +21,12 @@ export const webhookStream = (id: number) => `webhook-${id}`
 export const releaseStream = (id: number) => `release-${id}`
 /** What a user makes of a repository: stars it, watches it. */
 export const followStream = (repoId: number, userId: number) => `follow-${repoId}.${userId}`
+/** A public key of a user, and one of a repository. `digest`: of its fingerprint. */
+export const sshKeyStream = (digest: string) => `ssh-key-${digest}`
+export const deployKeyStream = (repoId: number, digest: string) => `deploy-key-${repoId}.${digest}`
+/** Whether a user hears of an issue or pull request. */
+export const subscriptionStream = (repoId: number, index: number, userId: number) =>
+  `subscription-${repoId}.${index}.${userId}`
 /** The upgrades of the blockchain that this server serves. */
 export const UPGRADE_STREAM = 'upgrade-chain'
 /** Whether the stream belongs to a pull request (and not to an issue). */
@@ -45,6 +51,7 @@ export const idsStream = (
     | 'milestone'
     | 'release'
     | 'status'
+    | 'key'
     | 'tag-protection'
     | 'lfs-lock'
     | 'webhook',

@@ -1,14 +1,15 @@
 /**
- * The process that ends what people made of a repository that they may not read any more: their stars and their watching.
- * So who lost access is neither counted nor listed. It also ends them, and the reactions, of users who are deleted, and
- * the stars of repositories that are. Lists ask for the present rights besides: they do not wait for this.
+ * The process that ends what people made of a repository that they may not read any more: their stars, their watching, and
+ * their subscriptions. So who lost access is neither counted nor listed. It also ends them, with the reactions and the keys, for users who are
+ * deleted, and with the keys for repositories that are. Lists ask for the present rights besides: they do not wait.
  */
 import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { endFollow } from '../commands/follows/change.ts'
+import { removeDeployKey, removeSshKey } from '../commands/keys/change.ts'
+import { endSubscription } from '../commands/notifications/end-subscription.ts'
 import { endReaction } from '../commands/reactions/change.ts'
-import { type FollowDocument, followId } from '../projections/follows.ts'
-import type { Filter } from '../projections/read-store.ts'
+import { followId } from '../projections/follows.ts'
 import { accessTo } from '../rights/access.ts'
 import type { Services } from '../services.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
@@ -17,10 +18,12 @@ import { type ProcessManager, processManager } from './process-manager.ts'
 const CHUNK = 200
 
 export function lostAccess(services: Services): ProcessManager {
-  const { accounts, follows, reactions, repositories } = services.views
+  const { accounts, deployKeys, follows, participations, reactions, repositories, sshKeys } = services.views
 
   /** Those whose user may not read the repository, or whose repository is gone. */
-  async function withoutAccess(found: readonly FollowDocument[]): Promise<FollowDocument[]> {
+  async function withoutAccess<Tie extends { repoId: number; userId: number }>(
+    found: readonly Tie[],
+  ): Promise<Tie[]> {
     const [users, places] = await Promise.all([
       accounts.getMany([...new Set(found.map(({ userId }) => `${userId}`))]),
       repositories.getMany([...new Set(found.map(({ repoId }) => `${repoId}`))]),
@@ -42,8 +45,20 @@ export function lostAccess(services: Services): ProcessManager {
     }
   }
 
-  const among = async (context: CommandContext, filter: Filter<FollowDocument>) =>
-    reconsider(context, await follows.ids(filter))
+  /** Of a user, or of a repository. */
+  async function among(
+    context: CommandContext,
+    filter: { repoId: number } | { userId: number },
+  ): Promise<void> {
+    await reconsider(context, await follows.ids(filter))
+    const ids = await participations.ids({ ...filter, subscribed: true })
+    for (let i = 0; i < ids.length; i += CHUNK) {
+      const found = await participations.getMany(ids.slice(i, i + CHUNK))
+      await eachOne(await withoutAccess(found), (subscription) =>
+        endSubscription(services, { ...context, actor: null }, subscription),
+      )
+    }
+  }
 
   return processManager('lost_access', {
     async RepositoryEdited(context, { data: { repoId, changes } }) {
@@ -54,9 +69,12 @@ export function lostAccess(services: Services): ProcessManager {
     },
     async RepositoryDeleted(context, { data: { repoId } }) {
       await among(context, { repoId })
+      await eachOne(await deployKeys.find({ repoId }), (key) =>
+        removeDeployKey(services, { ...context, actor: null }, key),
+      )
     },
-    async CollaboratorRemoved(context, { data: { repoId, user } }) {
-      await reconsider(context, [followId(repoId, user.id)])
+    async CollaboratorRemoved(context, { data: { user } }) {
+      await among(context, { userId: user.id })
     },
     async MemberRemoved(context, { data: { user } }) {
       await among(context, { userId: user.id })
@@ -73,6 +91,9 @@ export function lostAccess(services: Services): ProcessManager {
     },
     async UserDeleted(context, { data: { user } }) {
       await among(context, { userId: user.id })
+      await eachOne(await sshKeys.find({ userId: user.id }), (key) =>
+        removeSshKey(services, { ...context, actor: null }, key),
+      )
       const ids = await reactions.ids({ userId: user.id })
       for (let i = 0; i < ids.length; i += CHUNK) {
         await eachOne(await reactions.getMany(ids.slice(i, i + CHUNK)), (reaction) =>

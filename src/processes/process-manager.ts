@@ -38,6 +38,7 @@ export const PROCESSES = [
   'deleted_users',
   'lost_access',
   'released_tags',
+  'mentions',
   'maintenance',
   'lfs_objects',
   'webhooks',

@@ -32,6 +32,7 @@ const NOT_IN_HISTORY: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'ClaimReleased',
   'CreationAbandoned',
   'IssueRead',
+  'NotificationMarked',
 ])
 
 /** Events about access and the protection of branches and tags. Only admins of the repository may see these settings. */
@@ -46,6 +47,8 @@ const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'WebhookTested',
   'TagProtectionSet',
   'TagProtectionRemoved',
+  'DeployKeyAdded',
+  'DeployKeyRemoved',
 ])
 
 /** Whether an event is about a draft of a release: readers of the repository do not see it. */
@@ -85,6 +88,7 @@ const ISSUE_WORDS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'IssueFileDeleted',
   'ReactionAdded',
   'ReactionRemoved',
+  'UsersMentioned',
   'LabelCreated',
   'LabelEdited',
   'LabelDeleted',

@@ -1,5 +1,6 @@
 /** All read models, and the views through which queries read them. */
 import { accountFold } from './accounts.ts'
+import { activityFold } from './activities.ts'
 import { branchFold, branchId } from './branches.ts'
 import { chainFactFold } from './chain-facts.ts'
 import { commentFold } from './comments.ts'
@@ -11,12 +12,14 @@ import { issueFileFold } from './issue-files.ts'
 import { issueId } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
 import { issueFold } from './issues.ts'
+import { deployKeyFold, sshKeyFold } from './keys.ts'
 import { labelFold } from './labels.ts'
 import { lfsLockFold } from './lfs-locks.ts'
 import { lfsObjectFold, lfsObjectId } from './lfs-objects.ts'
 import { mergedCommitFold, mergedCommitId } from './merged-commits.ts'
 import { milestoneFold } from './milestones.ts'
 import { moduleVersionsFold } from './module-versions.ts'
+import { participationFold, participationId } from './participations.ts'
 import { pullFold, pullId } from './pulls.ts'
 import { reactionFold, reactionId } from './reactions.ts'
 import { type Fold, type ReadModel, readModel } from './read-model.ts'
@@ -71,6 +74,10 @@ const VIEWED = {
   topics: viewed(topicFold, ({ name }) => name),
   reactions: viewed(reactionFold, reactionId),
   follows: viewed(followFold, ({ repoId, userId }) => followId(repoId, userId)),
+  sshKeys: viewed(sshKeyFold, byId),
+  deployKeys: viewed(deployKeyFold, byId),
+  participations: viewed(participationFold, (document) => participationId(document, document.userId)),
+  activities: viewed(activityFold, byIssue),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
 }

@@ -12,10 +12,14 @@ import type {
 } from '../events/domain-events.ts'
 import { handledBy } from '../events/handlers.ts'
 import type { Side, Verdict } from '../events/review-events.ts'
-import type { ReactionEvent } from '../events/social-events.ts'
+import type { NotificationEvent, ReactionEvent } from '../events/social-events.ts'
 import { count, day, shortId } from './words.ts'
 
-export type TimelineEvent = PullRequestEvent | CommentEvent | ReactionEvent
+export type TimelineEvent =
+  | PullRequestEvent
+  | CommentEvent
+  | ReactionEvent
+  | Extract<NotificationEvent, { type: 'UsersMentioned' }>
 
 /** The data of an event by its type. */
 type TimelineData = { [E in TimelineEvent as E['type']]: E['data'] }
@@ -246,6 +250,7 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
   }),
   AttachmentRenamed: ({ name }) => ({ kind: 'talk', action: `renamed an attached file to ${named(name)}` }),
   AttachmentDeleted: () => ({ kind: 'talk', action: 'deleted an attached file' }),
+  UsersMentioned: ({ users }) => ({ kind: 'talk', action: `mentioned ${people(users)}` }),
   ReactionAdded: ({ reaction, commentId }) => ({
     kind: 'talk',
     action: `reacted with ${named(reaction)} to ${reactedTo(commentId)}`,

@@ -1,16 +1,58 @@
 /** Random commands to what people do with what others have made. */
 import fc from 'fast-check'
 import { decideFollow, decideUnfollow } from '../../src/commands/follows/follow.ts'
+import * as keys from '../../src/commands/keys/keys.ts'
+import { decideEndSubscription, decideSubscription } from '../../src/commands/notifications/subscription.ts'
 import { decideAddReaction, decideRemoveReaction } from '../../src/commands/reactions/reactions.ts'
 import { commentRefs, discussionOf } from './discussion-commands.ts'
-import { by, command, INDEXES, oneOf, REPOSITORIES, record, repoId } from './values.ts'
+import { by, command, INDEXES, nextId, oneOf, REPOSITORIES, record, repoId } from './values.ts'
 
 const texts = [
   ...REPOSITORIES.flatMap((repoId) => INDEXES.map((index) => ({ repoId, index, commentId: null }))),
   ...commentRefs,
 ]
 
+const keyData = (keyId: number, digest: string) => ({
+  ...{ keyId, title: `key ${keyId}`, key: digest, fingerprint: digest, readOnly: false },
+})
+
 export const socialCommands = [
+  command(
+    'subscribe',
+    record({ to: oneOf(texts), by, wanted: fc.boolean() }),
+    (world, { to, by, wanted }) => {
+      if (discussionOf(world, to) === undefined) return
+      world.subscriptions.change({ ...to, userId: by.id }, by, (state) =>
+        wanted ? decideSubscription(state, to, by, wanted) : decideEndSubscription(state, to, by),
+      )
+    },
+  ),
+  command(
+    'key',
+    record({ digest: oneOf(['a', 'b']), by, repoId, adds: fc.boolean(), isOfRepository: fc.boolean() }),
+    (world, { digest, by, repoId, adds, isOfRepository }) => {
+      const data = keyData(nextId(world), digest)
+      const others = { count: 0, hasTitle: false }
+      const idIn = (state: keys.SshKeyState | keys.DeployKeyState) =>
+        state.status === 'there' ? state.keyId : 0
+      if (isOfRepository) {
+        if (world.repositories.now(repoId).status !== 'active') return
+        const id = idIn(world.deployKeys.now({ repoId, digest }))
+        world.deployKeys.change({ repoId, digest }, by, (state) =>
+          adds
+            ? keys.decideAddDeployKey(state, { ...data, repoId }, others)
+            : keys.decideRemoveDeployKey(state, id),
+        )
+      } else {
+        const id = idIn(world.sshKeys.now(digest))
+        world.sshKeys.change(digest, by, (state) =>
+          adds
+            ? keys.decideAddSshKey(state, { ...data, user: by }, others)
+            : keys.decideRemoveSshKey(state, id),
+        )
+      }
+    },
+  ),
   command(
     'react',
     record({ to: oneOf(texts), by, reaction: oneOf(['+1', 'heart']), adds: fc.boolean() }),
@@ -27,14 +69,16 @@ export const socialCommands = [
     },
   ),
   command(
-    'follow',
-    record({ repoId, by, kind: oneOf(['starred', 'watched']), begins: fc.boolean() }),
-    (world, { repoId, by, kind, begins }) => {
+    'follow or no longer',
+    record({ repoId, by, kind: oneOf(['starred', 'watched']) }),
+    (world, { repoId, by, kind }) => {
       if (world.repositories.now(repoId).status !== 'active') return
-      world.follows.change({ repoId, userId: by.id }, by, (state) =>
-        begins
-          ? decideFollow(state, kind, { repoId, user: by }, 0)
-          : decideUnfollow(state, kind, { repoId, user: by }),
+      const of = { repoId, userId: by.id }
+      const ends = world.follows.now(of)[kind]
+      world.follows.change(of, by, (state) =>
+        ends
+          ? decideUnfollow(state, kind, { repoId, user: by })
+          : decideFollow(state, kind, { repoId, user: by }, 0),
       )
     },
   ),

@@ -8,8 +8,10 @@ import type { Decider } from '../../src/commands/decider.ts'
 import type { Decision } from '../../src/commands/execute.ts'
 import { followDecider } from '../../src/commands/follows/follow.ts'
 import { issueDecider } from '../../src/commands/issues/issue.ts'
+import { deployKeyDecider, sshKeyDecider } from '../../src/commands/keys/keys.ts'
 import { labelDecider } from '../../src/commands/labels/label.ts'
 import { milestoneDecider } from '../../src/commands/milestones/milestone.ts'
+import { subscriptionDecider } from '../../src/commands/notifications/subscription.ts'
 import { organizationDecider } from '../../src/commands/organizations/organization.ts'
 import { pullDecider } from '../../src/commands/pull-requests/pull-request.ts'
 import { type ReactionTarget, reactionsDecider } from '../../src/commands/reactions/reactions.ts'
@@ -151,6 +153,15 @@ export function emptyWorld() {
     follows: aggregates(
       (of: { repoId: number; userId: number }) => streams.followStream(of.repoId, of.userId),
       () => followDecider,
+    ),
+    sshKeys: aggregates(streams.sshKeyStream, () => sshKeyDecider),
+    deployKeys: aggregates(
+      (of: { repoId: number; digest: string }) => streams.deployKeyStream(of.repoId, of.digest),
+      () => deployKeyDecider,
+    ),
+    subscriptions: aggregates(
+      (of: IssueRef & { userId: number }) => streams.subscriptionStream(of.repoId, of.index, of.userId),
+      () => subscriptionDecider,
     ),
     chain: aggregates(
       (_: 'chain') => streams.UPGRADE_STREAM,

@@ -1,4 +1,5 @@
 /** The rows of what people do with what others have made: reactions, stars, watching. */
+import { generateKeyPairSync } from 'node:crypto'
 import type { Row } from './route-rows.ts'
 import type { Call, Place } from './route-world.ts'
 
@@ -31,9 +32,77 @@ const reactions = (path: string, target: (place: Place) => Record<string, number
 })
 const REACTIONS = ['+1', '-1', 'laugh', 'rocket', 'eyes']
 
+const index = ({ issue }: Place): Call => ({ path: { index: issue } })
+/** A thread of carol, who has subscribed to an issue before alice says something. */
+const thread = async ({ base, kind, make, must, next }: Place): Promise<Call> => {
+  const readers = kind === 'public' ? ['dave'] : []
+  for (const login of [...readers, 'carol', 'bob', 'alice', 'admin']) {
+    await must(login, 'DELETE', `${base}/subscription`)
+  }
+  const issue = await make.issue()
+  await must('carol', 'PUT', `${base}/issues/${issue}/subscriptions/carol`)
+  await must('alice', 'POST', `${base}/issues/${issue}/comments`, { body: `Hm ${next()}` })
+  return { path: { id: (await must<{ id: number }>('carol', 'GET', `${base}/issues/${issue}`)).id } }
+}
+
+/** A public key that nobody has had. */
+const newKey = () => {
+  const { publicKey } = generateKeyPairSync('ed25519')
+  const { x = '' } = publicKey.export({ format: 'jwk' })
+  const field = (bytes: Buffer) => Buffer.concat([Buffer.from([0, 0, 0, bytes.length]), bytes])
+  const blob = Buffer.concat([field(Buffer.from('ssh-ed25519')), field(Buffer.from(x, 'base64url'))])
+  return `ssh-ed25519 ${blob.toString('base64')}`
+}
+const keyOption = ({ next }: Place) => ({ title: `key ${next()}`, key: newKey() })
+const deployKey = async (place: Place): Promise<Call> => {
+  const path = `${place.base}/keys`
+  return { path: { id: (await place.must<{ id: number }>('alice', 'POST', path, keyOption(place))).id } }
+}
+const carolsKey = async (place: Place): Promise<Call> => ({
+  path: { id: (await place.must<{ id: number }>('carol', 'POST', '/user/keys', keyOption(place))).id },
+})
+
 export const SOCIAL_ROWS: Readonly<Record<string, Row>> = {
   ...reactions(`${REPO}/issues/:index/reactions`, ({ issue }) => ({ index: issue })),
   ...reactions(`${REPO}/issues/comments/:id/reactions`, ({ comment }) => ({ id: comment })),
+
+  'POST /api/v1/markdown': row('signed-in 200', () => ({ body: { Text: '*a*' } })),
+  'POST /api/v1/markup': row('signed-in 200', () => ({ body: { Text: '*a*' } })),
+  'POST /api/v1/markdown/raw': row('signed-in 200', () => ({
+    headers: { 'content-type': 'text/plain' },
+    body: '*a*',
+  })),
+
+  [`GET ${REPO}/issues/:index/subscriptions`]: row('read 200', index),
+  [`GET ${REPO}/issues/:index/subscriptions/check`]: row('read-signed-in 200', index),
+  ...Object.fromEntries(
+    ['PUT', 'DELETE'].map((method) => [
+      `${method} ${REPO}/issues/:index/subscriptions/:user`,
+      // Of carol, who has not said anything of this issue yet: only she and site admins may.
+      row('401 403 201 403 403 201 / 404 404 201 403 403 201', async ({ make, must, base }) => {
+        const issue = await make.issue()
+        if (method === 'DELETE') await must('carol', 'PUT', `${base}/issues/${issue}/subscriptions/carol`)
+        return { path: { index: issue, user: 'carol' } }
+      }),
+    ]),
+  ),
+  'GET /api/v1/notifications': row('signed-in 200'),
+  'GET /api/v1/notifications/new': row('signed-in 200'),
+  'PUT /api/v1/notifications': row('signed-in 205'),
+  [`GET ${REPO}/notifications`]: row('read-signed-in 200'),
+  [`PUT ${REPO}/notifications`]: row('read-signed-in 205'),
+  'GET /api/v1/notifications/threads/:id': row('401 404 200 404 404 404', thread),
+  'PATCH /api/v1/notifications/threads/:id': row('401 404 205 404 404 404', thread),
+
+  'GET /api/v1/user/keys': row('signed-in 200'),
+  'POST /api/v1/user/keys': row('signed-in 201', (place) => ({ body: keyOption(place) })),
+  'GET /api/v1/user/keys/:id': row('401 404 200 404 404 404', carolsKey),
+  'DELETE /api/v1/user/keys/:id': row('401 404 204 404 404 404', carolsKey),
+  'GET /api/v1/users/:username/keys': row('everybody 200', carol),
+  [`GET ${REPO}/keys`]: row('admin 200'),
+  [`POST ${REPO}/keys`]: row('admin 201', (place) => ({ body: keyOption(place) })),
+  [`GET ${REPO}/keys/:id`]: row('admin 200', deployKey),
+  [`DELETE ${REPO}/keys/:id`]: row('admin 204', deployKey),
 
   'GET /api/v1/user/starred': row('signed-in 200'),
   'GET /api/v1/user/subscriptions': row('signed-in 200'),

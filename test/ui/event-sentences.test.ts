@@ -297,6 +297,10 @@ const cases: [TimelineEvent, string][] = [
     'no longer asks ann for a review',
   ],
   [
+    { type: 'UsersMentioned', data: { ...own, commentId: null, users: [ann] } },
+    'mentioned ann',
+  ],
+  [
     { type: 'ReactionAdded', data: { ...own, commentId: null, user: ann, reaction: 'heart' } },
     'reacted with heart to this pull request',
   ],

@@ -1,0 +1,92 @@
+/** Adds public keys of users and repositories, and removes them. */
+import { createHash } from 'node:crypto'
+import type { AccountRef } from '../../events/domain-events.ts'
+import { idsStream } from '../../events/streams.ts'
+import type { DeployKeyDocument, SshKeyDocument } from '../../projections/keys.ts'
+import { isRefusal, Refused } from '../../refusal.ts'
+import type { Services } from '../../services.ts'
+import { deployKeys, sshKeys } from '../aggregates.ts'
+import type { CommandContext } from '../execute.ts'
+import { takeNumber } from '../sequences.ts'
+import { decideAddDeployKey, decideAddSshKey, decideRemoveDeployKey, decideRemoveSshKey } from './keys.ts'
+import { sshKeyOf } from './ssh-key.ts'
+
+export interface NewKey {
+  title: string
+  key: string
+  readOnly: boolean
+}
+
+/** The part of a stream's name that stands for a key. */
+const digestOf = ({ fingerprint }: { fingerprint: string }) =>
+  createHash('sha256').update(fingerprint).digest('hex').slice(0, 40)
+
+async function keyData(services: Services, context: CommandContext, { title, key, readOnly }: NewKey) {
+  const read = sshKeyOf(key)
+  if (isRefusal(read)) throw new Refused(read)
+  return { keyId: await takeNumber(services.events, context, idsStream('key')), title, readOnly, ...read }
+}
+
+/** @throws Refused (unprocessable) for what is no key, and for one that is used */
+export async function addSshKey(
+  services: Services,
+  context: CommandContext,
+  user: AccountRef,
+  wanted: NewKey,
+): Promise<SshKeyDocument> {
+  const data = { ...(await keyData(services, context, wanted)), user }
+  const { sshKeys: view } = services.views
+  const others = {
+    count: await view.count({ userId: user.id }),
+    hasTitle: (await view.count({ userId: user.id, title: data.title })) > 0,
+  }
+  const state = await sshKeys.change(services, context, digestOf(data), 'add key', (before) =>
+    decideAddSshKey(before, data, others),
+  )
+  const { keyId: id, ...rest } = state.status === 'there' ? state : data
+  const { title, key, fingerprint, readOnly } = rest
+  return { id, title, key, fingerprint, readOnly, userId: user.id, createdAt: context.at }
+}
+
+export async function removeSshKey(
+  services: Services,
+  context: CommandContext,
+  key: SshKeyDocument,
+): Promise<void> {
+  await sshKeys.change(services, context, digestOf(key), `remove key ${key.id}`, (state) =>
+    decideRemoveSshKey(state, key.id),
+  )
+}
+
+/** @throws Refused (unprocessable) for what is no key, and for one that the repository has */
+export async function addDeployKey(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  wanted: NewKey,
+): Promise<DeployKeyDocument> {
+  const data = { ...(await keyData(services, context, wanted)), repoId }
+  const { deployKeys: view } = services.views
+  const others = {
+    count: await view.count({ repoId }),
+    hasTitle: (await view.count({ repoId, title: data.title })) > 0,
+  }
+  const of = { repoId, digest: digestOf(data) }
+  const state = await deployKeys.change(services, context, of, 'add key', (before) =>
+    decideAddDeployKey(before, data, others),
+  )
+  const { keyId: id, ...rest } = state.status === 'there' ? state : data
+  const { title, key, fingerprint, readOnly } = rest
+  return { id, title, key, fingerprint, readOnly, repoId, createdAt: context.at }
+}
+
+export async function removeDeployKey(
+  services: Services,
+  context: CommandContext,
+  key: DeployKeyDocument,
+): Promise<void> {
+  const of = { repoId: key.repoId, digest: digestOf(key) }
+  await deployKeys.change(services, context, of, `remove key ${key.id}`, (state) =>
+    decideRemoveDeployKey(state, key.id),
+  )
+}

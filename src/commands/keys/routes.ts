@@ -1,0 +1,91 @@
+/** Adds and removes public keys: `/user/keys`, `/repos/{owner}/{repo}/keys`. They are facts: there is no SSH server. */
+import { type Static, Type } from 'typebox'
+import { Refused, refuse } from '../../refusal.ts'
+import { onRepository } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import {
+  DeployKeyWire,
+  deployKeyFor,
+  deployKeyWire,
+  PublicKeyWire,
+  publicKeyWire,
+  sshKeyFor,
+} from '../../wire/keys.ts'
+import { RepositoryParams, repositoryPage } from '../../wire/repositories.ts'
+import { textProblem } from '../accounts/names.ts'
+import { commandContext, settled } from '../request-context.ts'
+import { addDeployKey, addSshKey, removeDeployKey, removeSshKey } from './change.ts'
+
+const CreateKeyOption = Type.Object({
+  title: Type.String({ minLength: 1, maxLength: 255 }),
+  key: Type.String({ minLength: 1, maxLength: 16_384 }),
+  read_only: Type.Optional(Type.Boolean()),
+})
+
+const KeyParams = Type.Object({ id: Type.String() })
+const DeployKeyParams = Type.Object({ ...RepositoryParams.properties, ...KeyParams.properties })
+
+/** @throws Refused (unprocessable) for a title with control characters */
+function wanted({ title, key, read_only: readOnly = false }: Static<typeof CreateKeyOption>) {
+  const problem = title.trim() === '' ? 'must not be empty' : textProblem(title)
+  if (problem !== undefined) throw new Refused(refuse.unprocessable(`title: ${problem}`))
+  return { title, key, readOnly }
+}
+
+export const keyRoutes: Routes = (services) => async (app) => {
+  app.post(
+    '/user/keys',
+    route('user', { body: CreateKeyOption, response: { 201: PublicKeyWire } }),
+    async (request, reply) => {
+      const owner = signedIn(request)
+      const { id, login } = owner
+      const context = commandContext(request)
+      const key = await addSshKey(services, context, { id, login }, wanted(request.body))
+      await settled(services, context, reply)
+      return reply.code(201).send(publicKeyWire(key, owner, services.publicUrl()))
+    },
+  )
+
+  app.delete(
+    '/user/keys/:id',
+    route('user', { params: KeyParams, response: NO_CONTENT }),
+    async (request, reply) => {
+      const key = await sshKeyFor(services, signedIn(request), request.params.id)
+      const context = commandContext(request)
+      await removeSshKey(services, context, key)
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
+
+  app.post(
+    '/repos/:owner/:repo/keys',
+    route('repository', {
+      params: RepositoryParams,
+      body: CreateKeyOption,
+      response: { 201: DeployKeyWire },
+    }),
+    async (request, reply) => {
+      const { repository, access } = await onRepository(services, request, 'admin')
+      const context = commandContext(request)
+      const key = await addDeployKey(services, context, repository.id, wanted(request.body))
+      await settled(services, context, reply)
+      const page = await repositoryPage(services, repository, access, request.requester)
+      return reply.code(201).send(deployKeyWire(key, { ...page, parent: null }))
+    },
+  )
+
+  app.delete(
+    '/repos/:owner/:repo/keys/:id',
+    route('repository', { params: DeployKeyParams, response: NO_CONTENT }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'admin')
+      const key = await deployKeyFor(services, repository, request.params.id)
+      const context = commandContext(request)
+      await removeDeployKey(services, context, key)
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
+}

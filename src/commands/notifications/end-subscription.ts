@@ -1,0 +1,19 @@
+/** Ends the subscription of a user who may not read the issue any more. */
+import type { ParticipationDocument } from '../../projections/participations.ts'
+import type { Services } from '../../services.ts'
+import { subscriptions } from '../aggregates.ts'
+import type { CommandContext } from '../execute.ts'
+import { decideEndSubscription } from './subscription.ts'
+
+export async function endSubscription(
+  services: Services,
+  context: CommandContext,
+  of: ParticipationDocument,
+): Promise<void> {
+  const account = await services.views.accounts.get(`${of.userId}`)
+  if (account === undefined) return
+  const user = { id: account.id, login: account.login }
+  await subscriptions.change(services, context, of, 'end subscription', (state) =>
+    decideEndSubscription(state, of, user),
+  )
+}

@@ -1,0 +1,123 @@
+/** Marks notifications as read, unread or pinned. Each mark is a fact of its user, and changes nothing for others. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { readsStream } from '../../events/streams.ts'
+import { OptionalText } from '../../http/optional-text.ts'
+import { pathNumber } from '../../http/path-number.ts'
+import { timeRange } from '../../http/time-range.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { onRepository } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { type Routes, route } from '../../rights/routes.ts'
+import { StatusQuery, statusesOf, statusNamed } from '../../wire/notification-query.ts'
+import {
+  NotificationWire,
+  type Status,
+  type Thread,
+  threadsOf,
+  threadWires,
+  threadWithId,
+} from '../../wire/notifications.ts'
+import { RepositoryParams } from '../../wire/repositories.ts'
+import { append } from '../execute.ts'
+import { requestContext, settled } from '../request-context.ts'
+
+const ToStatus = { 'to-status': OptionalText('unread, read or pinned; read when it is absent') }
+const MarkQuery = Type.Object({
+  ...StatusQuery,
+  ...ToStatus,
+  last_read_at: OptionalText('RFC 3339: what happened later stays as it is'),
+})
+interface Marking {
+  'to-status'?: string
+  last_read_at?: string
+}
+/** 205, as in Gitea. */
+const MARKED = { 205: Type.Array(NotificationWire) }
+
+/** Far below the most that one append may have. */
+const MARKS_OF_AN_APPEND = 500
+
+const toStatus = (query: { 'to-status'?: string }) => statusNamed('to-status', query['to-status'] || 'read')
+
+export const notificationRoutes: Routes = (services) => {
+  /** Marks the threads, and resolves to them as they are then. */
+  async function mark(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    user: AccountDocument,
+    threads: readonly Thread[],
+    status: Status,
+  ) {
+    const context = requestContext(request)
+    const { id, login } = user
+    for (let i = 0; i < threads.length; i += MARKS_OF_AN_APPEND) {
+      const marks = threads.slice(i, i + MARKS_OF_AN_APPEND).map(({ activity: { repoId, index }, at }) => {
+        const data = { repoId, index, user: { id, login }, status, upTo: at }
+        return { type: 'NotificationMarked', data } as const
+      })
+      await append(services.events, context, readsStream(id), `mark ${i}`, marks, 'any')
+    }
+    await settled(services, context, reply)
+    return threadWires(
+      services,
+      user,
+      threads.map((thread) => ({ ...thread, status })),
+    )
+  }
+
+  async function markAll(
+    request: FastifyRequest & { query: Parameters<typeof statusesOf>[0] & Marking },
+    reply: FastifyReply,
+    repoId: number | null,
+  ) {
+    const user = signedIn(request)
+    const status = toStatus(request.query)
+    const { last_read_at: before } = request.query
+    const threads = await threadsOf(services, user, {
+      statuses: statusesOf(request.query, ['unread']),
+      isPull: null,
+      repoId,
+      ...timeRange(before === undefined ? {} : { before }),
+    })
+    const changed = threads.filter((thread) => thread.status !== status)
+    return reply.code(205).send(await mark(request, reply, user, changed, status))
+  }
+
+  return async (app) => {
+    app.put(
+      '/notifications',
+      route('notification', { querystring: MarkQuery, response: MARKED }),
+      async (request, reply) => markAll(request, reply, null),
+    )
+
+    app.put(
+      '/repos/:owner/:repo/notifications',
+      route('notification', { params: RepositoryParams, querystring: MarkQuery, response: MARKED }),
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        return markAll(request, reply, repository.id)
+      },
+    )
+
+    app.patch(
+      '/notifications/threads/:id',
+      route('notification', {
+        params: Type.Object({ id: Type.String() }),
+        querystring: Type.Object(ToStatus),
+        response: { 205: NotificationWire },
+      }),
+      async (request, reply) => {
+        const user = signedIn(request)
+        const id = pathNumber(request.params.id)
+        const status = toStatus(request.query)
+        const thread = id === undefined ? undefined : await threadWithId(services, user, id)
+        if (thread === undefined) throw new Refused(refuse.notFound('notification not found'))
+        const [wire] = await mark(request, reply, user, [thread], status)
+        if (wire === undefined) throw new Refused(refuse.notFound('notification not found'))
+        return reply.code(205).send(wire)
+      },
+    )
+  }
+}

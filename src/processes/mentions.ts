@@ -1,0 +1,50 @@
+/**
+ * The process that records who is mentioned in a text, as a fact with ids: the text may be erased, and an `@login` means
+ * nothing without accounts.
+ */
+import { append, type CommandContext } from '../commands/execute.ts'
+import type { Envelope, IssueRef } from '../events/domain-events.ts'
+import type { Services } from '../services.ts'
+import { type ProcessManager, processManager } from './process-manager.ts'
+
+/** The most people whom one text can call. */
+const MAX_MENTIONS = 20
+/** Nobody is called in what is older: after an import, or by a newer version that reads an old log. */
+const MAX_AGE_MS = 24 * 60 * 60 * 1000
+const MENTION = /(?<![\w/@.`-])@(\w[\w.-]{0,60})/g
+
+/** The logins after `@` in a text, in lower case, each once. */
+export function mentionsIn(text: string): string[] {
+  const logins = new Set<string>()
+  for (const [, login = ''] of text.matchAll(MENTION)) {
+    logins.add(login.toLowerCase().replace(/[.-]+$/, ''))
+    if (logins.size === MAX_MENTIONS) break
+  }
+  return [...logins]
+}
+
+export function mentions(services: Services): ProcessManager {
+  const { accounts } = services.views
+
+  async function record(
+    context: CommandContext,
+    { stream, data: { repoId, index, body }, metadata }: Envelope & { data: IssueRef & { body: string } },
+    commentId: number | null,
+  ): Promise<void> {
+    const logins = mentionsIn(body)
+    if (logins.length === 0 || Date.parse(context.at) - Date.parse(metadata.at) > MAX_AGE_MS) return
+    const found = await accounts.find({ loginKey: { $in: logins }, kind: 'user' })
+    const users = found
+      .filter(({ id, deleted }) => !deleted && id !== context.actor?.id)
+      .map(({ id, login }) => ({ id, login }))
+    if (users.length === 0) return
+    const data = { repoId, index, commentId, users }
+    await append(services.events, context, stream, 'mention', [{ type: 'UsersMentioned', data }], 'any')
+  }
+
+  return processManager('mentions', {
+    IssueOpened: (context, event) => record(context, event, null),
+    PullRequestOpened: (context, event) => record(context, event, null),
+    CommentAdded: (context, event) => record(context, event, event.data.commentId),
+  })
+}

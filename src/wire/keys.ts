@@ -1,0 +1,77 @@
+/** Public keys on the wire, and the look-up of the key in a path. */
+import { type Static, Type } from 'typebox'
+import { pathNumber } from '../http/path-number.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
+import type { DeployKeyDocument, KeyDocument, SshKeyDocument } from '../projections/keys.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import { notFoundIn, type View } from '../projections/view.ts'
+import type { Services } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
+import { PlainRepositoryWire } from './repositories.ts'
+import { UserWire, userWire } from './users.ts'
+
+const KEY = {
+  id: Type.Integer(),
+  key: Type.String(),
+  url: Type.String(),
+  title: Type.String(),
+  fingerprint: Type.String(),
+  created_at: Type.String(),
+  read_only: Type.Boolean(),
+}
+
+export const PublicKeyWire = Type.Object({ ...KEY, key_type: Type.String(), user: UserWire })
+export const DeployKeyWire = Type.Object({ ...KEY, key_id: Type.Integer(), repository: PlainRepositoryWire })
+
+const keyWire = ({ id, key, title, fingerprint, createdAt, readOnly }: KeyDocument, url: string) => ({
+  id,
+  key,
+  url,
+  title,
+  fingerprint,
+  created_at: wholeSeconds(createdAt),
+  read_only: readOnly,
+})
+
+/** A key as Gitea's `PublicKey`. */
+export function publicKeyWire(
+  key: SshKeyDocument,
+  owner: AccountDocument,
+  publicUrl: string,
+): Static<typeof PublicKeyWire> {
+  return {
+    ...keyWire(key, `${publicUrl}/api/v1/user/keys/${key.id}`),
+    key_type: 'user',
+    user: userWire(owner, publicUrl),
+  }
+}
+
+/** A key as Gitea's `DeployKey`. */
+export function deployKeyWire(
+  key: DeployKeyDocument,
+  repository: Static<typeof PlainRepositoryWire>,
+): Static<typeof DeployKeyWire> {
+  return { ...keyWire(key, `${repository.url}/keys/${key.id}`), key_id: key.id, repository }
+}
+
+async function keyFor<D extends KeyDocument>(
+  view: View<D>,
+  id: string,
+  isOwn: (key: D) => boolean,
+): Promise<D> {
+  const number = pathNumber(id)
+  const key = number === undefined ? undefined : await view.get(`${number}`)
+  if (key === undefined || !isOwn(key)) throw notFoundIn(view, 'key not found')
+  return key
+}
+
+/** The user's key with that id. @throws Refused (not found), also for a key of somebody else */
+export const sshKeyFor = ({ views }: Pick<Services, 'views'>, owner: AccountDocument, id: string) =>
+  keyFor(views.sshKeys, id, ({ userId }) => userId === owner.id)
+
+/** The repository's key with that id. @throws Refused (not found) */
+export const deployKeyFor = (
+  { views }: Pick<Services, 'views'>,
+  { id: repoId }: RepositoryDocument,
+  id: string,
+) => keyFor(views.deployKeys, id, (key) => key.repoId === repoId)

@@ -1,0 +1,182 @@
+/**
+ * Notifications: the issues and pull requests in which something happened that concerns a user. They are made from facts
+ * when they are asked for: what ties the user to an issue, the repositories that the user watches, and the rights of now.
+ * All of it is bounded: the latest issues of a user, and the latest of the repositories that were watched last.
+ */
+import { type Static, Type } from 'typebox'
+import type { TimeRange } from '../http/time-range.ts'
+import { isInTimeRange } from '../http/time-range.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
+import type { ActivityDocument } from '../projections/activities.ts'
+import { followId } from '../projections/follows.ts'
+import { issueId } from '../projections/issue-selection.ts'
+import { type ParticipationDocument, participationId } from '../projections/participations.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import { accessTo } from '../rights/access.ts'
+import type { Services } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
+import { PlainRepositoryWire, repositoryWires } from './repositories.ts'
+
+export const NotificationWire = Type.Object({
+  id: Type.Integer(),
+  repository: PlainRepositoryWire,
+  subject: Type.Object({
+    title: Type.String(),
+    url: Type.String(),
+    latest_comment_url: Type.String(),
+    html_url: Type.String(),
+    latest_comment_html_url: Type.String(),
+    type: Type.String(),
+    state: Type.String(),
+  }),
+  unread: Type.Boolean(),
+  pinned: Type.Boolean(),
+  updated_at: Type.String(),
+  url: Type.String(),
+})
+
+export const STATUSES = ['unread', 'read', 'pinned'] as const
+export type Status = (typeof STATUSES)[number]
+
+/** An issue or pull request that a user is told of. */
+export interface Thread {
+  activity: ActivityDocument
+  status: Status
+  at: string
+}
+
+/** The latest issues of a user; the repositories that were watched last, and the latest issues of each. */
+const MAX_PARTICIPATIONS = 300
+const MAX_WATCHED = 50
+const MAX_OF_WATCHED = 20
+
+export interface ThreadFilter extends TimeRange {
+  statuses: readonly Status[]
+  /** Null: both. */
+  isPull: boolean | null
+  /** Null: all. */
+  repoId: number | null
+}
+
+/** What the user is told of an issue; undefined when it is nothing, or the user did it. */
+function threadOf(
+  user: AccountDocument,
+  activity: ActivityDocument,
+  participation: ParticipationDocument | undefined,
+  watchedSince: string | undefined,
+): Thread | undefined {
+  if (participation?.subscribed === false) return undefined
+  if (participation?.active !== true && (watchedSince === undefined || activity.at < watchedSince)) {
+    return undefined
+  }
+  const { namedAt = '', seenAt = '', pinned = false } = participation ?? {}
+  const byOthers = activity.by === user.id ? '' : activity.at
+  const at = byOthers > namedAt ? byOthers : namedAt
+  // Nobody else did anything yet.
+  if (at === '') return undefined
+  return { activity, at, status: pinned ? 'pinned' : at > seenAt ? 'unread' : 'read' }
+}
+
+/** The threads of a user that match, the latest first. */
+export async function threadsOf(
+  { views }: Pick<Services, 'views'>,
+  user: AccountDocument,
+  filter: ThreadFilter,
+): Promise<Thread[]> {
+  const { repoId } = filter
+  const only = repoId === null ? {} : { repoId }
+  const [own, watched] = await Promise.all([
+    views.participations.find(
+      { userId: user.id, active: true, ...only },
+      { sort: [['since', -1]], limit: MAX_PARTICIPATIONS },
+    ),
+    views.follows.find(
+      { userId: user.id, watched: true, ...only },
+      { sort: [['watchedAt', -1]], limit: MAX_WATCHED },
+    ),
+  ])
+  const since = new Map(watched.map((follow) => [follow.repoId, follow.watchedAt]))
+  const activities = new Map<number, ActivityDocument>()
+  const ids = own.map(({ repoId, index }) => issueId(repoId, index))
+  for (const activity of await views.activities.getMany(ids)) activities.set(activity.id, activity)
+  for (const id of since.keys()) {
+    const latest = { sort: [['at', -1]], limit: MAX_OF_WATCHED } as const
+    for (const activity of await views.activities.find({ repoId: id }, latest)) {
+      activities.set(activity.id, activity)
+    }
+  }
+  const found = [...activities.values()]
+  const [participations, repositories] = await Promise.all([
+    views.participations.getMany(found.map((activity) => participationId(activity, user.id))),
+    views.repositories.getMany([...new Set(found.map((activity) => `${activity.repoId}`))]),
+  ])
+  const byId = new Map(participations.map((one) => [participationId(one, user.id), one]))
+  const readable = new Set(
+    repositories.filter((one) => accessTo(one, user) !== 'none').map((one: RepositoryDocument) => one.id),
+  )
+  return found
+    .flatMap((activity) => {
+      if (!readable.has(activity.repoId)) return []
+      if (filter.isPull !== null && activity.isPull !== filter.isPull) return []
+      const participation = byId.get(participationId(activity, user.id))
+      return threadOf(user, activity, participation, since.get(activity.repoId)) ?? []
+    })
+    .filter(({ status, at }) => filter.statuses.includes(status) && isInTimeRange(filter, at))
+    .sort((a, b) => (a.at === b.at ? b.activity.id - a.activity.id : a.at < b.at ? 1 : -1))
+}
+
+/** The thread of an issue with that id, as the user has it; undefined when there is none. */
+export async function threadWithId(
+  { views }: Pick<Services, 'views'>,
+  user: AccountDocument,
+  id: number,
+): Promise<Thread | undefined> {
+  const activity = await views.activities.findOne({ id })
+  if (activity === undefined) return undefined
+  const [participation, follow, repository] = await Promise.all([
+    views.participations.get(participationId(activity, user.id)),
+    views.follows.get(followId(activity.repoId, user.id)),
+    views.repositories.get(`${activity.repoId}`),
+  ])
+  if (repository === undefined || accessTo(repository, user) === 'none') return undefined
+  return threadOf(user, activity, participation, follow?.watched ? follow.watchedAt : undefined)
+}
+
+/** Threads as Gitea's `NotificationThread`, in the given order. */
+export async function threadWires(
+  services: Services,
+  user: AccountDocument,
+  threads: readonly Thread[],
+): Promise<Static<typeof NotificationWire>[]> {
+  const { views } = services
+  const [issues, repositories] = await Promise.all([
+    views.issues.getMany(threads.map(({ activity: { repoId, index } }) => issueId(repoId, index))),
+    views.repositories.getMany([...new Set(threads.map(({ activity }) => `${activity.repoId}`))]),
+  ])
+  const issueById = new Map(issues.map((issue) => [issue.id, issue]))
+  const shown = await repositoryWires(services, repositories, user)
+  const repositoryById = new Map(shown.map((repository) => [repository.id, repository]))
+  return threads.flatMap(({ activity, status, at }) => {
+    const { id, repoId, index, isPull, commentId } = activity
+    const [issue, repository] = [issueById.get(id), repositoryById.get(repoId)]
+    if (issue === undefined || repository === undefined) return []
+    const html_url = `${repository.html_url}/${isPull ? 'pulls' : 'issues'}/${index}`
+    const subject = {
+      title: issue.title,
+      url: `${repository.url}/issues/${index}`,
+      latest_comment_url: commentId === 0 ? '' : `${repository.url}/issues/comments/${commentId}`,
+      html_url,
+      latest_comment_html_url: commentId === 0 ? '' : `${html_url}#issuecomment-${commentId}`,
+      type: isPull ? 'Pull' : 'Issue',
+      state: issue.mergedAt === null ? issue.state : 'merged',
+    }
+    const url = `${services.publicUrl()}/api/v1/notifications/threads/${id}`
+    return [
+      {
+        ...{ id, repository, subject, url, updated_at: wholeSeconds(at) },
+        unread: status === 'unread',
+        pinned: status === 'pinned',
+      },
+    ]
+  })
+}

@@ -1,0 +1,151 @@
+import type { NotificationThread } from 'gitea-js'
+import t from 'tap'
+import type { Static } from 'typebox'
+import { mentionsIn } from '../../../src/processes/mentions.ts'
+import type { NotificationWire } from '../../../src/wire/notifications.ts'
+import { startTestServer, statusOf } from '../../start-server.ts'
+import { until } from '../../until.ts'
+
+/** Compiles only if Gitea's client knows the name of every field. */
+type Known<Wire, Theirs> = Exclude<keyof Wire, keyof Theirs> extends never ? true : never
+export const knownToClients: [Known<Static<typeof NotificationWire>, NotificationThread>] = [true]
+
+const server = await startTestServer(t)
+const [alice, bob, carol] = await Promise.all([server.as('alice'), server.as('bob'), server.as('carol')])
+
+async function repository(name: string) {
+  await alice.user.createCurrentUserRepo({ name })
+  await alice.repos.repoAddCollaborator('alice', name, 'bob', { permission: 'write' })
+  return {
+    open: async (option: object = {}, who = alice) =>
+      (await who.repos.issueCreateIssue('alice', name, { title: 'T', ...option })).data,
+    say: async (index: number | undefined, body: string, who = alice) =>
+      (await who.repos.issueCreateComment('alice', name, index ?? 0, { body })).data,
+    ofRepository: async (login: string) => threads(login, `repos/alice/${name}/notifications`),
+  }
+}
+
+async function threads(login: string, path = 'notifications'): Promise<NotificationThread[]> {
+  const answer = await server.fetch(login, `/api/v1/${path}`)
+  if (!answer.ok) throw new Error(`${path}: ${answer.status}`)
+  return JSON.parse(await answer.text())
+}
+const send = async (login: string, method: string, path: string) =>
+  (await server.fetch(login, `/api/v1/${path}`, { method })).status
+const indexes = (found: readonly NotificationThread[]) =>
+  found.map(({ subject }) => Number(subject?.url?.split('/').at(-1)))
+
+t.test('mentions are names after @, and not addresses', async (t) => {
+  t.same(mentionsIn('@bob, (@Ann.) a@b.example x/@c @@d @bob `@e'), ['bob', 'ann'])
+  t.equal(mentionsIn(Array.from({ length: 99 }, (_, i) => `@u${i} `).join('')).length, 20)
+})
+
+t.test('who opens, comments, is assigned or mentioned hears of what others do', async (t) => {
+  const { open, say, ofRepository } = await repository('heard')
+  const issue = await open()
+  t.same(await ofRepository('alice'), [], 'nobody hears of what they do themselves')
+  await say(issue.number, 'Hm', bob)
+  t.match(await ofRepository('alice'), [
+    {
+      id: issue.id,
+      unread: true,
+      pinned: false,
+      subject: { title: 'T', type: 'Issue', state: 'open', latest_comment_url: /\/issues\/comments\/\d+$/ },
+      repository: { full_name: 'alice/heard' },
+    },
+  ])
+  t.same(await ofRepository('bob'), [])
+  await alice.repos.issueEditIssue('alice', 'heard', issue.number ?? 0, { state: 'closed' })
+  t.match(await ofRepository('bob'), [{ subject: { state: 'closed' } }], 'who commented hears of the end')
+  const assigned = await open({ assignees: ['bob'] })
+  t.same(indexes(await ofRepository('bob')), [assigned.number, issue.number], 'the latest comes first')
+  const mentioned = await open({ body: 'Ask @carol' })
+  await until('carol is called', async () => (await ofRepository('carol')).length === 1)
+  await say(assigned.number, 'and @Carol here')
+  await until('carol is called again', async () => (await ofRepository('carol')).length === 2)
+  t.same(indexes(await ofRepository('carol')), [assigned.number, mentioned.number])
+})
+
+t.test('marks: read, unread, pinned; filters, totals, pages', async (t) => {
+  const { open, say } = await repository('marked')
+  const [first, second] = [await open({ assignees: ['bob'] }), await open({ assignees: ['bob'] })]
+  const mine = async (query = '') => indexes(await threads('bob', `repos/alice/marked/notifications${query}`))
+  t.same(await mine(), [second.number, first.number])
+  t.same(await mine('?limit=1&page=2'), [first.number])
+  t.same([await mine('?subject-type=pull'), (await mine('?subject-type=issue')).length], [[], 2])
+  t.same(await mine('?before=2000-01-01T00:00:00Z'), [])
+  const fresh = async () => (await bob.notifications.notifyNewAvailable()).data.new ?? 0
+  const before = await fresh()
+  const thread = `notifications/threads/${first.id}`
+  t.equal(await send('bob', 'PATCH', thread), 205)
+  t.same(
+    [await mine(), await mine('?status-types=read'), await fresh()],
+    [[second.number], [first.number], before - 1],
+  )
+  t.match((await bob.notifications.notifyGetThread(`${first.id}`)).data, { id: first.id, unread: false })
+  t.equal(await send('bob', 'PATCH', `${thread}?to-status=pinned`), 205)
+  t.same(await mine('?status-types=pinned'), [first.number])
+  t.equal(await send('bob', 'PATCH', `${thread}?to-status=odd`), 422)
+  t.equal(await send('bob', 'PUT', 'repos/alice/marked/notifications'), 205)
+  t.same(await mine(), [first.number], 'a pinned one stays')
+  t.equal((await mine('?all=true')).length, 2)
+  await say(second.number, 'news')
+  t.same(await mine('?status-types=unread'), [second.number], 'what happens later is unread')
+  t.equal(await send('bob', 'PUT', 'notifications?last_read_at=2000-01-01T00:00:00Z'), 205)
+  t.same(await mine('?status-types=unread'), [second.number])
+  t.equal(await send('carol', 'PATCH', thread), 404, 'it is nothing to others')
+  t.equal((await server.fetch(null, '/api/v1/notifications')).status, 401)
+})
+
+t.test(
+  'watchers hear of all that comes; subscribers of their issues; who unsubscribes, of nothing',
+  async (t) => {
+    const { open, say, ofRepository } = await repository('watched')
+    const before = await open()
+    await carol.repos.userCurrentPutSubscription('alice', 'watched')
+    const after = await open()
+    t.same(indexes(await ofRepository('carol')), [after.number])
+    await carol.repos.userCurrentDeleteSubscription('alice', 'watched')
+    t.same(await ofRepository('carol'), [])
+    const subscription = (index: number | undefined, who: string) =>
+      `repos/alice/watched/issues/${index}/subscriptions/${who}`
+    t.equal(await send('carol', 'PUT', subscription(before.number, 'carol')), 201)
+    t.equal(await send('carol', 'PUT', subscription(before.number, 'carol')), 200)
+    t.equal(await send('bob', 'PUT', subscription(before.number, 'carol')), 403)
+    const subscribers = await alice.repos.issueSubscriptions('alice', 'watched', before.number ?? 0)
+    t.same(
+      subscribers.data.map(({ login }) => login),
+      ['carol'],
+    )
+    const check = async (who: typeof alice) =>
+      (await who.repos.issueCheckSubscription('alice', 'watched', before.number ?? 0)).data.subscribed
+    t.same([await check(alice), await check(bob), await check(carol)], [true, false, true])
+    await say(before.number, 'news')
+    t.same(indexes(await ofRepository('carol')), [before.number])
+    t.equal(await send('carol', 'DELETE', subscription(before.number, 'carol')), 201)
+    t.same([await ofRepository('carol'), await check(carol)], [[], false])
+    await say(before.number, '@carol')
+    t.same(await ofRepository('carol'), [])
+  },
+)
+
+t.test('the rights of now count: who may not read hears nothing, and is not listed', async (t) => {
+  const { open, say } = await repository('closing')
+  const issue = await open({ body: 'T' })
+  await carol.repos.issueCreateComment('alice', 'closing', issue.number ?? 0, { body: 'I am here' })
+  t.equal(await send('carol', 'PUT', `repos/alice/closing/issues/${issue.number}/subscriptions/carol`), 200)
+  const second = await open()
+  t.equal(await send('carol', 'PUT', `repos/alice/closing/issues/${second.number}/subscriptions/carol`), 201)
+  await say(issue.number, 'SECRET')
+  const heard = async () =>
+    (await threads('carol')).filter(({ repository }) => repository?.name === 'closing')
+  t.equal((await heard()).length, 1)
+  await alice.repos.repoEdit('alice', 'closing', { private: true })
+  t.same(await heard(), [])
+  t.equal(await statusOf(carol.notifications.notifyGetThread(`${issue.id}`)), 404)
+  await until(
+    'the subscription has ended',
+    async () =>
+      (await alice.repos.issueSubscriptions('alice', 'closing', second.number ?? 0)).data.length === 0,
+  )
+})
