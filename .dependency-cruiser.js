@@ -55,7 +55,7 @@ const PROGRAMS = '^src/(main|cli/mergelog|verify/file-checks-process)[.]ts$'
 
 const DECIDERS_AND_FOLDS = [
   '^src/commands/users/user[.]ts$',
-  '^src/commands/organizations/organization[.]ts$',
+  '^src/commands/organizations/(organization|team|team-state)[.]ts$',
   '^src/commands/repositories/(repository|topics)[.]ts$',
   '^src/commands/branch-protections/protections[.]ts$',
   '^src/commands/issues/(issue|discussion)[.]ts$',
@@ -64,7 +64,7 @@ const DECIDERS_AND_FOLDS = [
   '^src/rights/(access|archived|visibility|protection-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
-  '^src/events/(append-size|domain-events|upgrade-events|listing-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
+  '^src/events/(append-size|domain-events|upgrade-events|listing-events|team-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
 ]
 
 export default {

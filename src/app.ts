@@ -23,6 +23,8 @@ import { milestoneRoutes } from './commands/milestones/routes.ts'
 import { createOrganizationRoutes } from './commands/organizations/create.ts'
 import { editOrganizationRoutes } from './commands/organizations/edit.ts'
 import { memberRoutes } from './commands/organizations/members.ts'
+import { teamMemberRoutes } from './commands/organizations/team-members.ts'
+import { teamRoutes } from './commands/organizations/team-routes.ts'
 import { editPullRoutes } from './commands/pull-requests/edit.ts'
 import { mergePullRoutes } from './commands/pull-requests/merge.ts'
 import { openPullRoutes } from './commands/pull-requests/open.ts'
@@ -85,6 +87,7 @@ import { repositoryListRoutes } from './queries/repository-lists.ts'
 import { repositorySearchRoutes } from './queries/repository-search.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
+import { teamQueryRoutes } from './queries/teams.ts'
 import { timelineRoutes } from './queries/timeline.ts'
 import { userQueryRoutes } from './queries/users.ts'
 import { authPlugin } from './rights/auth.ts'
@@ -119,6 +122,9 @@ const API_ROUTES = [
   editOrganizationRoutes,
   memberRoutes,
   organizationQueryRoutes,
+  teamRoutes,
+  teamMemberRoutes,
+  teamQueryRoutes,
 
   // Repositories
   createRepositoryRoutes,

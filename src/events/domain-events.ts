@@ -6,6 +6,7 @@
  */
 import type { RecordedEvent } from './event-store.ts'
 import type { ListingEvent } from './listing-events.ts'
+import type { TeamEvent } from './team-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
 /** The events of a kind of stream. `DataByType` has the data of each event type, and `Shared` what all of it has. */
@@ -480,6 +481,7 @@ export type AbandonedEvent = Events<{ CreationAbandoned: { key: string } }>
 export type DomainEvent =
   | UserEvent
   | OrganizationEvent
+  | TeamEvent
   | RepositoryEvent
   | ListingEvent
   | LabelEvent

@@ -42,6 +42,7 @@ import {
   whole,
   word,
 } from './shapes.ts'
+import { teamShapes } from './team-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
 
 type DataOf<T extends EventType> = EventOf<T>['data']
@@ -165,6 +166,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   },
   MemberSet: { organization: account, user: account, permission },
   MemberRemoved: { organization: account, user: account },
+  ...teamShapes,
   RepositoryCreated: {
     ...settings,
     repoId: whole,

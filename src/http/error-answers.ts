@@ -48,7 +48,9 @@ function refusalsOf(method: RouteOptions['method'], schema: FastifySchema): Refu
     // Routes that know no credentials say `security: []`.
     ...(schema.security === undefined ? (['unauthenticated', 'forbidden'] as const) : []),
     ...(takes ? (['notFound', 'unprocessable'] as const) : []),
-    ...(method === 'GET' ? [] : (['conflict', 'locked', 'tooLarge', 'unsupported', 'insufficientStorage'] as const)),
+    ...(method === 'GET'
+      ? []
+      : (['conflict', 'locked', 'tooLarge', 'unsupported', 'insufficientStorage'] as const)),
     ...(schema.refusals ?? []),
   ]
 }

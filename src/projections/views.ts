@@ -16,6 +16,7 @@ import { pullFold, pullId } from './pulls.ts'
 import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
 import { repositoryFold } from './repositories.ts'
+import { teamFold } from './teams.ts'
 import { tokenFold } from './tokens.ts'
 import { topicFold } from './topics.ts'
 import { upgradePlanFold } from './upgrade-plans.ts'
@@ -46,6 +47,7 @@ const VIEWED = {
   commitStatuses: viewed(commitStatusFold, byId),
   commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
   comments: viewed(commentFold, byId),
+  teams: viewed(teamFold, byId),
   topics: viewed(topicFold, ({ name }) => name),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),

@@ -20,9 +20,10 @@ import { listSchema, type PageRequest, pagedRows } from './paged-list.ts'
 export function organizationQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { accounts } = services.views
 
-  /** A page of the organizations that a user is a member of and the requester may see. */
+  /** A page of the organizations that a user is a member of, or in a team of, and the requester may see. */
   async function organizationsOf(user: AccountDocument, request: PageRequest, reply: FastifyReply) {
-    const all = await accounts.getMany(Object.keys(user.memberships))
+    const teams = Object.values(user.teams).map(({ organizationId }) => `${organizationId}`)
+    const all = await accounts.getMany([...new Set([...Object.keys(user.memberships), ...teams])])
     const visible = all.filter((organization) => canSee(organization, request.requester))
     return pagedRows(services, request, reply, visible).map(organizationWire)
   }

@@ -67,6 +67,12 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   await alice.send('post', '/api/v1/orgs', { username: 'team' })
   await alice.send('patch', '/api/v1/orgs/{org}', { description: 'Us' }, { org: 'team' })
   await alice.send('post', '/api/v1/orgs/{org}/repos', { name: 'shared' }, { org: 'team' })
+  const ofTeam = { name: 'builders', permission: 'write', units: ['repo.code', 'repo.issues', 'repo.pulls'] }
+  const builders = await alice.send<{ id: number }>('post', '/api/v1/orgs/{org}/teams', ofTeam, {
+    org: 'team',
+  })
+  await alice.send('patch', '/api/v1/teams/{id}', { includes_all_repositories: true }, { id: builders.id })
+  await server.fetch('alice', `/api/v1/teams/${builders.id}/members/alice`, { method: 'PUT' })
   await alice.send('patch', repoPath, { website: 'https://example.org' })
   await server.fetch('alice', '/api/v1/repos/alice/app/collaborators/bob', { method: 'PUT', body: '{}' })
 
@@ -171,13 +177,15 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   const { projector, events } = server.services
   await projector.waitFor(await events.lastPosition(), 10_000)
   const idIn = (path: string) =>
-    path.includes('/orgs/')
-      ? common.id
-      : path.includes('/comments/')
-        ? comment.id
-        : path.includes('/labels/')
-          ? label.id
-          : milestone.id
+    path.includes('/teams/')
+      ? builders.id
+      : path.includes('/orgs/')
+        ? common.id
+        : path.includes('/comments/')
+          ? comment.id
+          : path.includes('/labels/')
+            ? label.id
+            : milestone.id
   for (const [path, operations] of Object.entries(documentation.paths)) {
     if (operations.get?.responses[200]?.content?.[JSON_TYPE] === undefined) continue
     const reader = path.includes('/admin/') ? admin : alice
@@ -185,6 +193,7 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
       ...named,
       id: idIn(path),
       attachment_id: file.id,
+      ...(path.includes('/teams') && { owner: 'team', repo: 'shared', team: 'builders' }),
       index: path.includes('/pulls/') ? 3 : 1,
       '*': path.includes('/branches/') ? 'main' : path.includes('/commits/') ? 'topic/status' : 'rel',
     }

@@ -85,6 +85,8 @@ t.test('the readers of a repository are exactly the accounts that accessTo lets 
     kind: 'user',
     loginKey: ref.login,
     nameParts: [],
+    teams: {},
+    teamIds: [],
     fullName: '',
     email: '',
     description: '',

@@ -121,10 +121,12 @@ export function decideCreate(
     ownerVisibility: Visibility
     settings: RepositorySettings
     template?: boolean
+    /** Who becomes a collaborator, to administer it. */
+    creator?: AccountRef | undefined
   },
 ): Decision<RepositoryEvent> {
   if (state.status !== 'none') return refuse.conflict('the repository exists already')
-  const { settings, ownerVisibility, template = false, ...identity } = created
+  const { settings, ownerVisibility, template = false, creator, ...identity } = created
   const data = { ...identity, ...settings }
   const isShown = ownerVisibility === 'public'
   const made: RepositoryEvent = {
@@ -132,7 +134,12 @@ export function decideCreate(
     data: isShown ? data : { ...data, ownerVisibility },
   }
   const { repoId } = created
-  return template ? [made, { type: 'TemplateChanged', data: { repoId, template } }] : [made]
+  const events: RepositoryEvent[] = [made]
+  if (creator !== undefined) {
+    events.push({ type: 'CollaboratorSet', data: { repoId, user: creator, permission: 'admin' } })
+  }
+  if (template) events.push({ type: 'TemplateChanged', data: { repoId, template } })
+  return events
 }
 
 /** An edit of settings. A field that is absent does not change. */
