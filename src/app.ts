@@ -34,6 +34,7 @@ import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
+import { generateRoutes } from './commands/repositories/generate.ts'
 import { topicRoutes } from './commands/repositories/topic-routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
 import { upgradeRoutes } from './commands/upgrade/routes.ts'
@@ -134,6 +135,7 @@ const API_ROUTES = [
   repositoryListRoutes,
   repositorySearchRoutes,
   topicRoutes,
+  generateRoutes,
   forkRoutes,
   collaboratorRoutes,
   collaboratorQueryRoutes,

@@ -36,6 +36,8 @@ export interface AccountDocument {
   teams: Record<string, TeamMembership>
   /** Lists of members filter by it. */
   teamIds: number[]
+  /** The organizations that the user is in, as a member or by a team. */
+  organizationIds: number[]
   /** For an organization: its members, sorted by login. */
   members: (AccountRef & { permission: Permission })[]
 }
@@ -48,7 +50,7 @@ export interface TeamMembership extends TeamGrant {
 export const accountFold: Fold<AccountDocument> = foldOf({
   name: 'accounts',
   indexes: [{ loginKey: 1 }, { email: 1 }, { siteAdmin: 1 }, { kind: 1, deleted: 1, loginKey: 1 }],
-  arrays: ['nameParts', 'teamIds'],
+  arrays: ['nameParts', 'teamIds', 'organizationIds'],
   version: 4,
   ids({ data }) {
     if ('team' in data) return 'user' in data ? [`${data.user.id}`] : data.members.map(String)
@@ -94,7 +96,15 @@ export const accountFold: Fold<AccountDocument> = foldOf({
     TeamEdited: (account, { data }) => withTeam(account, data, data.settings),
     TeamDeleted: (account, { data }) => withTeam(account, data),
   },
-  derived: ({ deleted, login, fullName }) => ({ nameParts: deleted ? [] : partsOf(login, fullName) }),
+  derived: ({ deleted, login, fullName, memberships, teams }) => ({
+    nameParts: deleted ? [] : partsOf(login, fullName),
+    organizationIds: [
+      ...new Set([
+        ...Object.keys(memberships).map(Number),
+        ...Object.values(teams).map(({ organizationId }) => organizationId),
+      ]),
+    ],
+  }),
 })
 
 /** The login of the site admin that the first start creates. Nobody else can have it. */
@@ -139,6 +149,7 @@ function newAccount(
     memberships: {},
     teams: {},
     teamIds: [],
+    organizationIds: [],
     members: [],
   }
 }

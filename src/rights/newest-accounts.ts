@@ -47,6 +47,6 @@ export async function newestAccount(stores: Stores, document: AccountDocument): 
     if (accountFold.handles(event)) newest = accountFold.evolve(newest, event, `${document.id}`)
   }
   // Memberships and teams are in the streams of the organizations.
-  const { memberships, teams, teamIds } = document
-  return newest === undefined ? document : { ...newest, memberships, teams, teamIds }
+  const { memberships, teams, teamIds, organizationIds } = document
+  return newest === undefined ? document : { ...newest, memberships, teams, teamIds, organizationIds }
 }

@@ -84,6 +84,8 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   const sha = await tree.commit('Second', { 'a.txt': 'two\n', 'b.txt': 'new\n' })
   await tree.git('push', '-q', 'origin', 'topic')
 
+  await alice.send('patch', repoPath, { template: true })
+  await alice.send('post', `${repoPath}/generate`, { owner: 'alice', name: 'cast', git_content: true })
   await alice.send('post', `${repoPath}/forks`, { organization: 'team', name: 'fork' })
   await alice.send('post', `${repoPath}/branch_protections`, { rule_name: 'rel', enable_push: true })
   await alice.send('patch', `${repoPath}/branch_protections/{*}`, { required_approvals: 0 }, { '*': 'rel' })

@@ -87,6 +87,7 @@ t.test('the readers of a repository are exactly the accounts that accessTo lets 
     nameParts: [],
     teams: {},
     teamIds: [],
+    organizationIds: [],
     fullName: '',
     email: '',
     description: '',

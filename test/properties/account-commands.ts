@@ -158,19 +158,25 @@ export const accountCommands = [
       may: permission,
       team: oneOf([101, 102]),
       repoId,
-      what: oneOf(['create', 'edit', 'delete', 'add', 'remove', 'give', 'take', 'leave']),
+      what: oneOf(['edit', 'delete', 'add', 'remove', 'give', 'take', 'leave']),
     }),
     (world, { by, who, may, team, repoId: repository, what }) => {
       if (world.users.now(who.id).status !== 'existing') return
       const actor = { id: by.id, siteAdmin: false }
       world.organizations.change(ACME.id, by, (state) => {
+        const rights = { permission: may, allRepositories: team === 101, canCreateRepositories: false }
+        const settings = { name: `team${team}`, description: '', units: [], ...rights }
+        const isThere = state.status === 'active' && state.teams.has(team)
+        return isThere ? [] : decideCreateTeam(state, actor, team, settings)
+      })
+      // What is taken away was given before.
+      if (what === 'take') {
+        world.organizations.change(ACME.id, by, (state) =>
+          decideTeamRepository(state, actor, team, repository, true),
+        )
+      }
+      world.organizations.change(ACME.id, by, (state) => {
         switch (what) {
-          case 'create': {
-            const rights = { permission: may, allRepositories: team === 101, canCreateRepositories: false }
-            const settings = { name: `team${team}`, description: '', units: [], ...rights }
-            const isThere = state.status === 'active' && state.teams.has(team)
-            return isThere ? [] : decideCreateTeam(state, actor, team, settings)
-          }
           case 'edit':
             return decideEditTeam(state, actor, team, { permission: may })
           case 'delete':

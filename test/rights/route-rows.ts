@@ -329,6 +329,14 @@ export const ROWS: Readonly<Record<string, Row>> = {
     '401 403 403 403 405 405 / 404 404 403 403 405 405 / 404 404 403 403 204 204',
     (place) => teamOf(place, true),
   ),
+  // Each for the one who asks: the row names carol, so only she and site admins may.
+  [`POST ${REPO}/generate`]: row(
+    '401 403 201 403 403 201 / 404 404 201 403 403 201 / 404 404 201 403 403 201',
+    async ({ must, base, next }) => {
+      await must('alice', 'PATCH', base, { template: true })
+      return { body: { owner: 'carol', name: `made${next()}`, git_content: true } }
+    },
+  ),
   [`GET ${REPO}/collaborators`]: row('people 200'),
   [`GET ${REPO}/collaborators/:collaborator`]: row('people 204', async ({ must, base }) => {
     await must('alice', 'PUT', `${base}/collaborators/bob`, { permission: 'write' })

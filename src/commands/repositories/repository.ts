@@ -123,10 +123,20 @@ export function decideCreate(
     template?: boolean
     /** Who becomes a collaborator, to administer it. */
     creator?: AccountRef | undefined
+    topics?: readonly string[]
+    protections?: readonly BranchProtection[]
   },
 ): Decision<RepositoryEvent> {
   if (state.status !== 'none') return refuse.conflict('the repository exists already')
-  const { settings, ownerVisibility, template = false, creator, ...identity } = created
+  const {
+    settings,
+    ownerVisibility,
+    template = false,
+    creator,
+    topics = [],
+    protections = [],
+    ...identity
+  } = created
   const data = { ...identity, ...settings }
   const isShown = ownerVisibility === 'public'
   const made: RepositoryEvent = {
@@ -139,6 +149,11 @@ export function decideCreate(
     events.push({ type: 'CollaboratorSet', data: { repoId, user: creator, permission: 'admin' } })
   }
   if (template) events.push({ type: 'TemplateChanged', data: { repoId, template } })
+  const plain = { id: repoId, ownerVisibility, settings, topics: [] }
+  events.push(...topicsSeen(plain, { ...plain, topics }))
+  for (const protection of protections) {
+    events.push({ type: 'BranchProtectionSet', data: { repoId, protection } })
+  }
   return events
 }
 
