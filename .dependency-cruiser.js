@@ -53,18 +53,32 @@ const noImports = (name, other, comment) => ({
 /** Files that Node starts. */
 const PROGRAMS = '^src/(main|cli/mergelog|verify/file-checks-process)[.]ts$'
 
+/** What names and paths mean in git: texts in, texts out. */
+const PURE_IN_GIT = '^src/git/(tree-path|tree-entries)[.]ts$'
+
 const DECIDERS_AND_FOLDS = [
   '^src/commands/users/user[.]ts$',
   '^src/commands/organizations/(organization|team|team-state)[.]ts$',
-  '^src/commands/repositories/(repository|topics)[.]ts$',
+  '^src/commands/repositories/(repository|topics|pins)[.]ts$',
   '^src/commands/branch-protections/protections[.]ts$',
-  '^src/commands/issues/(issue|discussion)[.]ts$',
+  '^src/commands/issues/(issue|discussion|issue-files|lock)[.]ts$',
   '^src/commands/pull-requests/(pull-request|merge-checks|schedule)[.]ts$',
+  '^src/commands/reviews/(review|request|outdated)[.]ts$',
+  '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|releases/release|statuses/checks|upgrade/chain)[.]ts$',
+  '^src/commands/contents/decide[.]ts$',
+  PURE_IN_GIT,
   '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|statuses/checks|upgrade/chain)[.]ts$',
-  '^src/rights/(access|archived|visibility|protection-rules|glob|token-scopes)[.]ts$',
+  '^src/rights/(access|archived|visibility|protection-rules|review-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
+  '^src/events/(append-size|domain-events|upgrade-events|review-events|release-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
+  '^src/events/(append-size|domain-events|upgrade-events|release-events|issue-file-events|pin-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
   '^src/events/(append-size|domain-events|upgrade-events|listing-events|team-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
+  '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|statuses/checks|upgrade/chain|reactions/reactions|follows/follow)[.]ts$',
+  '^src/rights/(access|visibility|protection-rules|glob|token-scopes)[.]ts$',
+  // The read models, but not the projector and the two read stores in the same folder.
+  '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
+  '^src/events/(append-size|domain-events|upgrade-events|social-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
 ]
 
 export default {
@@ -124,6 +138,7 @@ export default {
           '^src/(git|attachments|http)/',
           'node_modules/(fastify|libsql|mongodb|@eventstore)/',
         ],
+        pathNot: PURE_IN_GIT,
         dependencyTypesNot: ['type-only'],
       },
     },

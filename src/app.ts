@@ -8,15 +8,20 @@ import Fastify, { type FastifyInstance, LogController } from 'fastify'
 import { addressesIn } from './address-ranges.ts'
 import { maintenanceRoutes } from './commands/administration/maintenance.ts'
 import { rebuildRoutes } from './commands/administration/rebuild.ts'
+import { issueFileRoutes } from './commands/attachments/issue-routes.ts'
 import { attachmentRoutes } from './commands/attachments/routes.ts'
 import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
+import { createBranchRoutes } from './commands/branches/create.ts'
 import { deleteBranchRoutes } from './commands/branches/delete.ts'
 import { commentRoutes } from './commands/comments/routes.ts'
+import { contentsRoutes } from './commands/contents/routes.ts'
 import { eraseRoutes } from './commands/erasures/routes.ts'
+import { followRoutes } from './commands/follows/routes.ts'
 import { gitHttpRoutes } from './commands/git/git-http.ts'
 import { dependencyRoutes } from './commands/issues/dependencies.ts'
 import { editIssueRoutes } from './commands/issues/edit.ts'
 import { issueLabelRoutes } from './commands/issues/labels.ts'
+import { lockRoutes } from './commands/issues/lock-routes.ts'
 import { openIssueRoutes } from './commands/issues/open.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
 import { milestoneRoutes } from './commands/milestones/routes.ts'
@@ -29,14 +34,21 @@ import { editPullRoutes } from './commands/pull-requests/edit.ts'
 import { mergePullRoutes } from './commands/pull-requests/merge.ts'
 import { openPullRoutes } from './commands/pull-requests/open.ts'
 import { updatePullRoutes } from './commands/pull-requests/update.ts'
+import { reactionRoutes } from './commands/reactions/routes.ts'
+import { releaseAssetRoutes } from './commands/releases/assets.ts'
+import { releaseRoutes } from './commands/releases/routes.ts'
 import { collaboratorRoutes } from './commands/repositories/collaborators.ts'
 import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
 import { generateRoutes } from './commands/repositories/generate.ts'
+import { pinRoutes } from './commands/repositories/pin-routes.ts'
 import { topicRoutes } from './commands/repositories/topic-routes.ts'
+import { reviewRequestRoutes } from './commands/reviews/requests.ts'
+import { reviewRoutes } from './commands/reviews/routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
+import { tagRoutes } from './commands/tags/routes.ts'
 import { upgradeRoutes } from './commands/upgrade/routes.ts'
 import { createUserRoutes } from './commands/users/create.ts'
 import { deleteUserRoutes } from './commands/users/delete.ts'
@@ -65,29 +77,44 @@ import { observeRequests } from './observe/requests.ts'
 import { createScrape, type Scrape, type Sources } from './observe/scrape.ts'
 import type { Tracing } from './observe/tracing.ts'
 import { accountListRoutes } from './queries/account-lists.ts'
+import { archivePageRoutes, archiveRoutes } from './queries/archives.ts'
 import { attachmentDownloadRoutes, attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
 import { collaboratorQueryRoutes } from './queries/collaborators.ts'
 import { commentQueryRoutes } from './queries/comments.ts'
+import { commitQueryRoutes } from './queries/commits.ts'
+import { compareRoutes } from './queries/compare.ts'
+import { contentsQueryRoutes } from './queries/contents.ts'
+import { chosenContentsRoutes } from './queries/contents-chosen.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
+import { fileDownloadRoutes, rawPageRoutes } from './queries/file-downloads.ts'
+import { followQueryRoutes } from './queries/follows.ts'
+import { gitObjectRoutes } from './queries/git-objects.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
+import { issueFileQueryRoutes } from './queries/issue-files.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
 import { issueQueryRoutes } from './queries/issues.ts'
 import { labelQueryRoutes } from './queries/labels.ts'
 import { milestoneQueryRoutes } from './queries/milestones.ts'
 import { nodeRoutes } from './queries/nodes.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
+import { pinQueryRoutes } from './queries/pins.ts'
 import { pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
+import { reactionQueryRoutes } from './queries/reactions.ts'
+import { releaseQueryRoutes } from './queries/releases.ts'
 import { replayRoutes } from './queries/replay/routes.ts'
 import { repositoryQueryRoutes } from './queries/repositories.ts'
 import { repositoryListRoutes } from './queries/repository-lists.ts'
 import { repositorySearchRoutes } from './queries/repository-search.ts'
+import { candidateRoutes } from './queries/reviews/candidates.ts'
+import { reviewQueryRoutes } from './queries/reviews/routes.ts'
 import { serverSettingsRoutes } from './queries/server-settings.ts'
 import { statusQueryRoutes } from './queries/statuses.ts'
+import { tagQueryRoutes } from './queries/tags.ts'
 import { teamQueryRoutes } from './queries/teams.ts'
 import { timelineRoutes } from './queries/timeline.ts'
 import { userQueryRoutes } from './queries/users.ts'
@@ -140,13 +167,34 @@ const API_ROUTES = [
   collaboratorRoutes,
   collaboratorQueryRoutes,
 
+  // Stars and watching
+  followRoutes,
+  followQueryRoutes,
+
   // Branches and commits
+  createBranchRoutes,
   deleteBranchRoutes,
+  tagRoutes,
+  tagQueryRoutes,
   branchQueryRoutes,
   branchProtectionRoutes,
   branchProtectionQueryRoutes,
   postStatusRoutes,
   statusQueryRoutes,
+  commitQueryRoutes,
+  compareRoutes,
+  gitObjectRoutes,
+
+  // Releases
+  releaseRoutes,
+  releaseAssetRoutes,
+  releaseQueryRoutes,
+  // Files
+  contentsRoutes,
+  contentsQueryRoutes,
+  chosenContentsRoutes,
+  fileDownloadRoutes,
+  archiveRoutes,
 
   // Pull requests
   openPullRoutes,
@@ -155,6 +203,10 @@ const API_ROUTES = [
   mergePullRoutes,
   pullQueryRoutes,
   pullGitRoutes,
+  reviewRoutes,
+  reviewRequestRoutes,
+  reviewQueryRoutes,
+  candidateRoutes,
 
   // Issues; pull requests are issues too
   openIssueRoutes,
@@ -168,8 +220,15 @@ const API_ROUTES = [
   commentQueryRoutes,
   attachmentRoutes,
   attachmentQueryRoutes,
+  issueFileRoutes,
+  issueFileQueryRoutes,
+  lockRoutes,
+  pinRoutes,
+  pinQueryRoutes,
   eraseRoutes,
   timelineRoutes,
+  reactionRoutes,
+  reactionQueryRoutes,
 
   // Labels and milestones
   labelRoutes,
@@ -355,6 +414,8 @@ export async function buildApp(
     await signedIn.register(metricsRoute(() => scrape, config.metricsToken))
     await signedIn.register(gitHttpRoutes(services))
     await signedIn.register(attachmentDownloadRoutes(services))
+    await signedIn.register(rawPageRoutes(services))
+    await signedIn.register(archivePageRoutes(services))
     await signedIn.register(uiRoutes(services))
     await signedIn.register(signInRoutes(services))
     await signedIn.register(applicationRoutes(services))

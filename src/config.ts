@@ -165,6 +165,10 @@ const table = {
     default: '4MiB',
     meaning: 'Largest JSON body; a larger one is answered with 413',
   }),
+  maxFileBodyBytes: setting('MAX_FILE_BODY_BYTES', bytes('from 1KiB to 1GiB', 2 ** 10, 2 ** 30), {
+    default: '32MiB',
+    meaning: 'The same with files in base64 (`contents`), which do not count for `MAX_BODY_BYTES`',
+  }),
   maxConnections: setting('MAX_CONNECTIONS', wholeNumber(1, 1_000_000), {
     default: '4096',
     meaning:
@@ -200,7 +204,7 @@ const table = {
   gitReadSlots: setting('GIT_READ_SLOTS', wholeNumber(1, 1000), {
     default: '16',
     meaning:
-      'Clones and fetches at the same time; one account or address has a quarter of them, the others wait',
+      'Clones, fetches, archives and large files at the same time; one account or address has a quarter of them, the others wait',
   }),
   gitPushSlots: setting('GIT_PUSH_SLOTS', wholeNumber(1, 1000), {
     default: '8',
@@ -233,13 +237,17 @@ const table = {
   }),
   attachmentMaxBytes: setting('ATTACHMENT_MAX_BYTES', bytes('from 1', 1), {
     default: '2GiB',
-    meaning: 'Largest file of a comment; a larger one is answered with 413',
+    meaning: 'Largest file of a comment, issue or release; a larger one is answered with 413',
   }),
   attachmentAllowedTypes: setting('ATTACHMENT_ALLOWED_TYPES', fileTypes, {
     default:
       '.avif,.cpuprofile,.csv,.dmp,.docx,.fodg,.fodp,.fods,.fodt,.gif,.gz,.jpeg,.jpg,.json,.jsonc,.log,.md,.mov,.mp4,.odf,.odg,.odp,.ods,.odt,.patch,.pdf,.png,.pptx,.svg,.tgz,.txt,.webm,.webp,.xls,.xlsx,.zip',
     meaning:
-      'Files that comments may have: endings (`.zip`), media types (`text/plain`) or families of them (`image/*`); `*/*` means all',
+      'Files that comments and issues may have: endings (`.zip`), media types (`text/plain`) or families of them (`image/*`); `*/*` means all',
+  }),
+  releaseAllowedTypes: setting('RELEASE_ALLOWED_TYPES', fileTypes, {
+    default: '*/*',
+    meaning: 'Files that releases may have, in the same form; by default all, as in Gitea',
   }),
   maintenance: setting('MAINTENANCE', onOff, {
     default: 'on',

@@ -23,6 +23,7 @@ export const LIMITS = limits({
     meaning: 'a connection of gRPC was not let in',
     settings: ['MAX_CONNECTIONS', 'MAX_CONNECTIONS_PER_ADDRESS'],
   },
+  grpc_message_bytes: { meaning: 'a message of gRPC was too large', settings: ['GRPC_MAX_MESSAGE_BYTES'] },
   connection_requests: { meaning: 'a connection had too many requests without an answer, and was closed' },
   proxied_requests: {
     meaning: 'a client behind a proxy had too many open requests',
@@ -33,7 +34,7 @@ export const LIMITS = limits({
     settings: ['REQUEST_TIMEOUT_MS'],
   },
   head_bytes: { meaning: 'the head of a request was too large' },
-  body_bytes: { meaning: 'a JSON body was too large', settings: ['MAX_BODY_BYTES'] },
+  body_bytes: { meaning: 'a JSON body was too large', settings: ['MAX_BODY_BYTES', 'MAX_FILE_BODY_BYTES'] },
   body_depth: { meaning: 'a JSON body was nested too deeply' },
   text_characters: {
     meaning: 'a text or a list of a request was too long',

@@ -33,6 +33,7 @@ import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
 import { deletedUsers } from './processes/deleted-users.ts'
 import { headBranches } from './processes/head-branches.ts'
+import { lostAccess } from './processes/lost-access.ts'
 import { createMaintenance } from './processes/maintenance.ts'
 import { ownerVisibility } from './processes/owner-visibility.ts'
 import { createProcessRunner, type ProcessManager } from './processes/process-manager.ts'
@@ -248,6 +249,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     attachmentRemoval(services),
     ownerVisibility(services),
     deletedUsers(services),
+    lostAccess(services),
     maintenance.manager(services),
   ].map((manager) => createProcessRunner(log, events, readStore, projector, traced(manager), nodes))
 

@@ -485,6 +485,22 @@ const cases: Record<SettingName, Case> = {
       ['1e6', /must be a number of bytes/],
     ],
   },
+  MAX_FILE_BODY_BYTES: {
+    key: 'maxFileBodyBytes',
+    unset: 32 * 2 ** 20,
+    valid: [
+      ['1024', 1024],
+      ['512KiB', 512 * 2 ** 10],
+      ['1GiB', 2 ** 30],
+    ],
+    invalid: [
+      ['0', /is "0", but must be a number of bytes from 1KiB to 1GiB, as/],
+      ['2GiB', /from 1KiB to 1GiB/],
+      ['4MB', /must be a number of bytes/],
+      ['many', /must be a number of bytes/],
+      ['1e6', /must be a number of bytes/],
+    ],
+  },
   MAX_TEXT_CHARACTERS: {
     key: 'maxTextCharacters',
     unset: 65_536,
@@ -523,6 +539,12 @@ const cases: Record<SettingName, Case> = {
       ['0', /must be a number of bytes from 1, as/],
       ['2GB', /must be a number of bytes/],
     ],
+  },
+  RELEASE_ALLOWED_TYPES: {
+    key: 'releaseAllowedTypes',
+    unset: ['*/*'],
+    valid: [['.zip,.deb', ['.zip', '.deb']]],
+    invalid: [['zip', /must be a list of/]],
   },
   ATTACHMENT_ALLOWED_TYPES: {
     key: 'attachmentAllowedTypes',

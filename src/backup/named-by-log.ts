@@ -93,6 +93,18 @@ function apply({ repositories, tokens }: NamedByLog, event: DomainEvent): void {
     case 'AttachmentAdded':
       repositories.get(event.data.repoId)?.attachments.add(event.data.attachment.uuid)
       return
+    case 'IssueFileAdded':
+      repositories.get(event.data.repoId)?.attachments.add(event.data.attachment.uuid)
+      return
+    case 'IssueFileDeleted':
+      repositories.get(event.data.repoId)?.attachments.delete(event.data.uuid)
+      return
+    case 'ReleaseAssetAdded':
+      repositories.get(event.data.repoId)?.attachments.add(event.data.asset.uuid)
+      return
+    case 'ReleaseAssetDeleted':
+      repositories.get(event.data.repoId)?.attachments.delete(event.data.uuid)
+      return
     case 'AttachmentDeleted':
       repositories.get(event.data.repoId)?.attachments.delete(event.data.uuid)
       return

@@ -4,11 +4,13 @@ import * as streams from '../events/streams.ts'
 import type { Services } from '../services.ts'
 import type { Decider } from './decider.ts'
 import { type Command, type CommandContext, execute, load } from './execute.ts'
+import { followDecider } from './follows/follow.ts'
 import { issueDecider } from './issues/issue.ts'
 import { labelDecider } from './labels/label.ts'
 import { milestoneDecider } from './milestones/milestone.ts'
 import { organizationDecider } from './organizations/organization.ts'
 import { pullDecider } from './pull-requests/pull-request.ts'
+import { releaseDecider } from './releases/release.ts'
 import { repositoryDecider } from './repositories/repository.ts'
 import { checksDecider } from './statuses/checks.ts'
 import { userDecider } from './users/user.ts'
@@ -57,8 +59,12 @@ export const organizations = aggregates(organizationDecider, streams.organizatio
 export const repositories = aggregates(repositoryDecider, streams.repositoryStream)
 export const labels = aggregates(labelDecider, streams.labelStream)
 export const milestones = aggregates(milestoneDecider, streams.milestoneStream)
+export const releases = aggregates(releaseDecider, streams.releaseStream)
 export const checks = aggregates(checksDecider, (of: Pick<CheckEvent['data'], 'repoId' | 'sha'>) =>
   streams.checksStream(of.repoId, of.sha),
 )
 export const issues = aggregates(issueDecider, (of: IssueRef) => streams.issueStream(of.repoId, of.index))
 export const pulls = aggregates(pullDecider, (of: IssueRef) => streams.pullStream(of.repoId, of.index))
+export const follows = aggregates(followDecider, (of: { repoId: number; userId: number }) =>
+  streams.followStream(of.repoId, of.userId),
+)

@@ -225,6 +225,29 @@ export async function requireSameRequest(
   }
 }
 
+/**
+ * The first event of this step of the request, when an earlier attempt with the same Idempotency-Key has appended it to
+ * the stream. For steps that are no `execute`.
+ *
+ * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
+ */
+export async function doneBefore(
+  store: EventStore,
+  context: CommandContext,
+  stream: string,
+  step: string,
+): Promise<DomainEvent | undefined> {
+  if (context.retry === undefined) return undefined
+  const id = eventId(context, stream, step, 0)
+  for await (const recorded of store.readStream(stream)) {
+    if (recorded.id !== id) continue
+    requireSameBody(recorded, context)
+    context.written = Math.max(context.written, recorded.position)
+    return decode(recorded)
+  }
+  return undefined
+}
+
 /** A key names one request. The same key with another body is a mistake, so it is refused. */
 function requireSameBody(recorded: RecordedEvent, context: CommandContext): void {
   const { request } = recorded.metadata

@@ -1,4 +1,5 @@
 /** Numbers that are given only once: the number is the revision of the event that takes it, plus one. */
+import { v5 as uuidV5 } from 'uuid'
 import { requireAppendable } from '../events/append-size.ts'
 import type { DomainEvent } from '../events/domain-events.ts'
 import {
@@ -50,6 +51,26 @@ export async function takeNumber(
       setImmediate(takeForAll, store, waiters, sequence)
     }
   })
+}
+
+/**
+ * Takes several numbers of a sequence, in growing order. Each is a step of its own: a retried request gets the same ones.
+ */
+export async function takeNumbers(
+  store: EventStore,
+  context: CommandContext,
+  sequence: string,
+  count: number,
+): Promise<number[]> {
+  const { retry } = context
+  const numbers = await Promise.all(
+    Array.from({ length: count }, (_, i) => {
+      if (retry === undefined) return takeNumber(store, context, sequence)
+      const namespace = uuidV5(`${sequence}#${i}`, retry.namespace)
+      return takeNumber(store, { ...context, retry: { ...retry, namespace } }, sequence)
+    }),
+  )
+  return numbers.sort((a, b) => a - b)
 }
 
 /** What is appended with numbers that were taken for it. */

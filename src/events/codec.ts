@@ -4,6 +4,7 @@ import type { CommitSummary, DomainEvent, Recorded } from './domain-events.ts'
 import { account, dataShapes } from './event-shapes.ts'
 import type { RecordedEvent } from './event-store.ts'
 import { orNull } from './shapes.ts'
+import { SOCIAL_SCHEMAS } from './social-events.ts'
 
 /** The current schema number of each event type's data. Older data needs an upcaster below. */
 export const schemaOf = {
@@ -76,6 +77,30 @@ export const schemaOf = {
   MergeScheduled: 2,
   MergeScheduleCanceled: 1,
   ScheduledMergeRefused: 1,
+  ReviewDrafted: 1,
+  ReviewCommentDrafted: 1,
+  ReviewDraftDiscarded: 1,
+  ReviewSubmitted: 1,
+  ReviewCommentAdded: 1,
+  ReviewDeleted: 1,
+  ReviewDismissed: 1,
+  ReviewUndismissed: 1,
+  ReviewsOutdated: 1,
+  ReviewRequested: 1,
+  ReviewRequestRemoved: 1,
+  PinsChanged: 1,
+  IssueFileAdded: 1,
+  IssueFileRenamed: 1,
+  IssueFileDeleted: 1,
+  DiscussionLocked: 1,
+  DiscussionUnlocked: 1,
+  ReleaseCreated: 1,
+  ReleaseEdited: 1,
+  ReleaseDeleted: 1,
+  ReleaseAssetAdded: 1,
+  ReleaseAssetRenamed: 1,
+  ReleaseAssetDeleted: 1,
+  ...SOCIAL_SCHEMAS,
   PlanScheduled: 1,
   PlanCanceled: 1,
   PlanApplied: 1,

@@ -5,7 +5,13 @@
  * meaning. A new shape of the data gets a new schema number and an upcaster, both in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
+import type { IssueFileEvent, LockEvent } from './issue-file-events.ts'
 import type { ListingEvent } from './listing-events.ts'
+import type { PinEvent } from './pin-events.ts'
+import type { RefCause, TagTime } from './ref-causes.ts'
+import type { ReleaseEvent } from './release-events.ts'
+import type { ReviewEvent, ReviewRules } from './review-events.ts'
+import type { SocialEvent } from './social-events.ts'
 import type { TeamEvent } from './team-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 
@@ -129,6 +135,8 @@ export interface BranchProtection {
   blockOutdated: boolean
   /** Whether the rule also holds for an admin who sends `force_merge`. */
   blockAdminOverride: boolean
+  /** Present when it demands something of reviews. */
+  reviews?: ReviewRules
   createdAt: string
   updatedAt: string
 }
@@ -268,13 +276,14 @@ export interface RefUpdate {
 export type GitEvent = Events<{
   RefsUpdated: {
     repoId: number
-    /** `recovered`: found when the server started, after a crash between the write to git and the write to the log. */
-    cause: 'push' | 'merge' | 'update' | 'fork' | 'auto-init' | 'branch-deletion' | 'recovered'
+    cause: RefCause
     refs: RefUpdate[]
     /** What the pusher passed with `--push-option`. Of a push of several events, the first has them. */
     options?: string[]
     /** The new commits of the branches, each once. What is not a commit is missing. */
     commits: CommitSummary[]
+    /** The times of the new tags, each object once. Older events have none. */
+    tags?: TagTime[]
   }
 }>
 
@@ -301,7 +310,8 @@ export interface IssueRef {
  * The events that issues and pull requests share: in `issue-<repoId>.<index>` and in `pull-<repoId>.<index>`. Each
  * event holds the complete new value, and the difference to the old one.
  */
-export type DiscussionEvent = Events<
+export type DiscussionEvent = FieldEvent | IssueFileEvent | LockEvent
+type FieldEvent = Events<
   {
     TitleChanged: { oldTitle: string; title: string }
     BodyChanged: { body: string }
@@ -465,6 +475,7 @@ export type PullRequestEvent =
       IssueRef
     >
   | DiscussionEvent
+  | ReviewEvent
 
 /** `ids-<kind>` and `numbers-<repoId>`: the event's revision in its stream is the number that it takes. */
 export type SequenceEvent = Events<{ NumberTaken: { sequence: string } }>
@@ -492,6 +503,9 @@ export type DomainEvent =
   | PullRequestEvent
   | IssueEvent
   | CommentEvent
+  | PinEvent
+  | ReleaseEvent
+  | SocialEvent
   | UpgradeEvent
   | SequenceEvent
   | ClaimEvent

@@ -26,7 +26,11 @@ import {
   type Visibility,
 } from './domain-events.ts'
 import type { EventOf, EventType } from './handlers.ts'
+import { issueFileShapes } from './issue-file-shapes.ts'
 import { listingShapes } from './listing-shapes.ts'
+import { REF_CAUSES, type TagTime } from './ref-causes.ts'
+import { releaseShapes } from './release-shapes.ts'
+import { reviewRules, reviewShapes } from './review-shapes.ts'
 import {
   type AnyCheck,
   type Check,
@@ -42,6 +46,7 @@ import {
   whole,
   word,
 } from './shapes.ts'
+import { socialFields } from './social-shapes.ts'
 import { teamShapes } from './team-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
 
@@ -98,6 +103,7 @@ const protection = object<BranchProtection>({
   requireSigned: flag,
   blockOutdated: flag,
   blockAdminOverride: flag,
+  reviews: optional(reviewRules),
   createdAt: text,
   updatedAt: text,
 })
@@ -214,8 +220,9 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   IssueRead: { ...issue, user: account },
   RefsUpdated: {
     repoId: whole,
-    cause: word('push', 'merge', 'update', 'fork', 'auto-init', 'branch-deletion', 'recovered'),
+    cause: word(...REF_CAUSES),
     refs: list(ref),
+    tags: optional(list(object<TagTime>({ sha: text, at: text }))),
     options: optional(list(text)),
     commits: list(commit),
   },
@@ -303,6 +310,11 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     errors: list(text),
     errorCount: optional(whole),
   },
+  ...reviewShapes,
+  PinsChanged: { repoId: whole, isPull: flag, from: list(whole), to: list(whole) },
+  ...issueFileShapes,
+  ...releaseShapes,
+  ...socialFields,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },
   PlanCanceled: { name: text },
   PlanApplied: { name: text, height: text },

@@ -35,8 +35,15 @@ const TEXTS = {
   CommentEdited: BODY,
   AttachmentAdded: ['attachment.name'],
   AttachmentRenamed: ['name'],
+  IssueFileAdded: ['attachment.name'],
+  IssueFileRenamed: ['name'],
   MergeScheduled: ['title', 'message'],
   MergeStarted: ['message'],
+  ReviewDrafted: BODY,
+  ReviewCommentDrafted: BODY,
+  ReviewSubmitted: BODY,
+  ReviewCommentAdded: BODY,
+  ReviewDismissed: ['message'],
 } as const satisfies { readonly [T in EventType]?: readonly string[] }
 
 const textsOf: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(TEXTS))
@@ -118,10 +125,13 @@ export function isCovered(
   erasure: { revision: number; data: { commentId: number | null } },
 ): boolean {
   const { commentId } = erasure.data
-  return (
-    revision < erasure.revision &&
-    (commentId === null || ('commentId' in data && data.commentId === commentId))
-  )
+  return revision < erasure.revision && (commentId === null || textIdOf(data) === commentId)
+}
+
+/** The id by which the texts of an event can be erased alone: of its comment or review. Null: they are the issue's own. */
+export function textIdOf(data: object): number | null {
+  if ('commentId' in data) return typeof data.commentId === 'number' ? data.commentId : null
+  return 'reviewId' in data && typeof data.reviewId === 'number' ? data.reviewId : null
 }
 
 /** What is shown instead of an erased text. */

@@ -13,6 +13,9 @@ export const milestoneStream = (id: number) => `milestone-${id}`
 export const checksStream = (repoId: number, sha: string) => `checks-${repoId}.${sha}`
 /** The issues and pull requests that a user has read. */
 export const readsStream = (userId: number) => `reads-${userId}`
+export const releaseStream = (id: number) => `release-${id}`
+/** What a user makes of a repository: stars it, watches it. */
+export const followStream = (repoId: number, userId: number) => `follow-${repoId}.${userId}`
 /** The upgrades of the blockchain that this server serves. */
 export const UPGRADE_STREAM = 'upgrade-chain'
 /** Whether the stream belongs to a pull request (and not to an issue). */
@@ -35,6 +38,7 @@ export const idsStream = (
     | 'attachment'
     | 'label'
     | 'milestone'
+    | 'release'
     | 'status',
 ) => `ids-${kind}`
 export const claimStream = (key: string) => `claim-${key}`
@@ -52,6 +56,8 @@ export const claimKeys = {
   repository: (ownerId: number, name: string) => `repository-${ownerId}/${name.toLowerCase()}`,
   /** An owner has at most one fork of a repository. */
   fork: (baseId: number, ownerId: number) => `fork-${baseId}/${ownerId}`,
+  /** A tag has at most one release, drafts included. */
+  release: (repoId: number, tag: string) => `release-${repoId}/${tag}`,
   /** There is at most one unmerged pull request for a head and a base. */
   pull: (head: { repoId: number; branch: string }, base: { repoId: number; branch: string }) =>
     `pull-${head.repoId}:${head.branch}>${base.repoId}:${base.branch}`,

@@ -164,7 +164,8 @@ function decoder(label: string | undefined): (bytes: Buffer) => string {
   }
 }
 
-function parseSignature(line: string): Signature {
+/** Reads who wrote a commit or a tag, and when: the value of such a header. */
+export function parseSignature(line: string): Signature {
   const match = /^(.*?) ?<([^>]*)>(?: (-?\d+))?(?: ([+-]\d{4}))?/.exec(line)
   const [, name = line, email = '', seconds = '0', zone = '+0000'] = match ?? []
   return { name, email, date: isoDate(Number(seconds), zone) }

@@ -6,7 +6,7 @@ import { failureOf } from './child-process.ts'
 import { GitUnavailable } from './errors.ts'
 import { standardShare, type TransferShare } from './limits.ts'
 import { meteredOutput } from './metered-output.ts'
-import { checkedId } from './names.ts'
+import { checkedId, EMPTY_TREE } from './names.ts'
 import { rememberFailure, rememberingFailure } from './remembered-failures.ts'
 import { startTransfer } from './transfer.ts'
 
@@ -38,7 +38,7 @@ const small = new LRUCache<string, Buffer>({
 const COMMON = ['--full-index', '--no-color', '--no-ext-diff', '--no-textconv'] as const
 
 /**
- * The difference between `from`, which must be an ancestor, and `to`. A text of at most one megabyte comes as a
+ * The difference between `from`, which must be an ancestor (null: nothing at all), and `to`. A text of at most one megabyte comes as a
  * buffer, and from a cache the next time. A larger text comes as a stream. git is ended when the stream is
  * destroyed, when `signal` is aborted, when git works for too long, or when the client reads too slowly. The stream
  * ends in an error when git breaks off.
@@ -48,17 +48,26 @@ const COMMON = ['--full-index', '--no-color', '--no-ext-diff', '--no-textconv'] 
  */
 export async function diffText(
   dir: string,
-  from: string,
+  from: string | null,
   to: string,
   options: DiffTextOptions,
 ): Promise<Buffer | Readable> {
   const { kind, binary } = options
-  checkedId(from)
-  checkedId(to)
+  const range = from === null ? ['--root', checkedId(to)] : [`${checkedId(from)}..${checkedId(to)}`]
   const args =
     kind === 'patch'
-      ? ['format-patch', '--stdout', '--binary', ...COMMON, `${from}..${to}`, '--']
-      : ['diff-tree', '-r', '-M', '-p', ...(binary ? ['--binary'] : []), ...COMMON, from, to, '--']
+      ? ['format-patch', '--stdout', '--binary', ...COMMON, ...range, '--']
+      : [
+          'diff-tree',
+          '-r',
+          '-M',
+          '-p',
+          ...(binary ? ['--binary'] : []),
+          ...COMMON,
+          from ?? EMPTY_TREE,
+          to,
+          '--',
+        ]
   const key = [dir, ...args].join('\0')
   return small.get(key) ?? (await rememberingFailure(key, () => readDiffText(dir, args, key, options)))
 }

@@ -1,15 +1,18 @@
 /** Writes objects as loose files in git's format, without a git process. */
 import { createHash, randomUUID } from 'node:crypto'
+import { createWriteStream } from 'node:fs'
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { deflate } from 'node:zlib'
+import { createDeflate, deflate } from 'node:zlib'
 import { flush, hasCode, isMissing } from '../disk.ts'
 import { GitUnavailable, RepositoryMissing } from './errors.ts'
 
 const deflated = promisify(deflate)
 
-export type ObjectType = 'commit' | 'tree' | 'blob'
+export type ObjectType = 'commit' | 'tree' | 'blob' | 'tag'
 
 /** The id of an object with this content. */
 export function objectId(type: ObjectType, content: Uint8Array): string {
@@ -38,13 +41,58 @@ export async function writeObject(objects: string, type: ObjectType, content: Ui
  */
 export async function storeObject(dir: string, type: ObjectType, content: Uint8Array): Promise<string> {
   const sha = objectId(type, content)
+  await place(dir, type, sha, async (draft) =>
+    writeFile(draft, await fileContent(type, content), { mode: 0o444, flag: 'wx', flush: true }),
+  )
+  return sha
+}
+
+/** Hashed in one turn of the event loop. */
+const PIECE = 256 * 1024
+
+/**
+ * Stores a blob whose content is in parts, as `storeObject` does. It may be large: the event loop is not held.
+ *
+ * @throws RepositoryMissing, GitUnavailable when it can't be written
+ */
+export async function storeBlob(dir: string, parts: readonly Buffer[]): Promise<string> {
+  const size = parts.reduce((sum, { length }) => sum + length, 0)
+  if (size <= PIECE) return storeObject(dir, 'blob', Buffer.concat(parts))
+  const head = Buffer.from(`blob ${size}\0`)
+  const hash = createHash('sha1').update(head)
+  let hashed = 0
+  for (const part of parts) {
+    hash.update(part)
+    hashed += part.length
+    if (hashed < PIECE) continue
+    hashed = 0
+    await nextTurn()
+  }
+  const sha = hash.digest('hex')
+  await place(dir, 'blob', sha, (draft) =>
+    pipeline(
+      [head, ...parts],
+      createDeflate(),
+      createWriteStream(draft, { mode: 0o444, flags: 'wx', flush: true }),
+    ),
+  )
+  return sha
+}
+
+/** Makes the file of an object: `write` writes the draft, which must be on disk then. */
+async function place(
+  dir: string,
+  type: ObjectType,
+  sha: string,
+  write: (draft: string) => Promise<void>,
+): Promise<void> {
   const objects = join(dir, 'objects')
   const fan = join(objects, sha.slice(0, 2))
   // A crash leaves this file; git removes old files with names of this form.
   const draft = join(fan, `tmp_obj_${randomUUID()}`)
   try {
     const isNew = await makeDirectory(fan)
-    await writeFile(draft, await fileContent(type, content), { mode: 0o444, flag: 'wx', flush: true })
+    await write(draft)
     await rename(draft, join(fan, sha.slice(2)))
     await flush(fan)
     if (isNew) await flush(objects)
@@ -53,7 +101,6 @@ export async function storeObject(dir: string, type: ObjectType, content: Uint8A
     if (isMissing(cause)) throw new RepositoryMissing(`no repository at ${dir}`)
     throw new GitUnavailable(`the ${type} ${sha} can't be written`, { cause })
   }
-  return sha
 }
 
 /** Returns whether the directory is new. Its parent must exist, so that a deleted repository doesn't reappear. */

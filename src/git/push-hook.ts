@@ -1,6 +1,6 @@
 /**
- * The git hook of a push. git has all objects then, in quarantine, and has moved no ref. The hook checks the signatures
- * of the commits; then it asks this server, which may say no.
+ * The git hook of a push. git has all objects then, in quarantine, and has moved no ref. The hook checks the refs that
+ * have rules; then it asks this server, which may say no.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
@@ -32,7 +32,10 @@ const NO = 'no'
  * The hook. git gives it a line for each ref of a push, `OLD NEW REF`. The hook can read the pushed objects. git
  * refuses the whole push unless the hook ends with 0.
  *
- * The hook checks every commit that is new to the ref, even if the repository has it already. Otherwise two
+ * PUSH_RULES is a directory with the refs that have rules: `signed`, `forward-only`. With BY_REF, refs that break them are
+ * listed in `refused`, and the others may move.
+ *
+ * For `signed`, the hook checks every commit that is new to the ref, even if the repository has it already. Otherwise two
  * pushes, the first one to another branch, could bring in an unsigned commit. For a new ref it checks only the
  * commits that are new to the repository.
  *
@@ -40,29 +43,65 @@ const NO = 'no'
  */
 const HOOK = `#!/bin/sh
 none=${'0'.repeat(40)}
-[ -s "$SIGNED_REFS" ] && while read -r old new ref; do
-  [ "$new" != "$none" ] || continue
-  grep -Fqx -e "$ref" "$SIGNED_REFS"
+has_rule() {
+  [ -e "$PUSH_RULES/$1" ] || return 1
+  grep -Fqx -e "$ref" "$PUSH_RULES/$1"
   case $? in
     0) ;;
-    1) continue ;;
-    *) echo "the signatures can't be checked" >&2; exit 1 ;;
+    1) return 1 ;;
+    *) echo "the rules of $ref can't be checked" >&2; exit 1 ;;
   esac
+}
+keeps_history() {
+  git merge-base --is-ancestor "$old" "$new" </dev/null
+  case $? in
+    0) return 0 ;;
+    1) echo "$ref is protected, and takes only fast-forwards: this is a non-fast-forward" >&2 ;;
+    *) echo "the history of $ref can't be checked" >&2 ;;
+  esac
+  return 1
+}
+is_signed() {
   if [ "$old" = "$none" ]; then since=--all; else since=$old; fi
   verdict=$(
     { git log --topo-order --reverse --format='${VERDICT}' "$new" --not "$since" -- && echo end; } |
       sed -n -e '/^${GOOD} /d' -e 'p;q'
   )
-  [ "$verdict" != end ] || continue
+  [ "$verdict" != end ] || return 0
   if [ -n "$verdict" ]; then
     echo "$ref takes only commits that are signed by a trusted key: commit \${verdict#* } is not" >&2
   else
     echo "the signatures of $ref can't be checked" >&2
   fi
-  exit 1
-done
+  return 1
+}
+obeys() {
+  [ "$new" != "$none" ] || return 0
+  if has_rule forward-only && [ "$old" != "$none" ]; then keeps_history || return 1; fi
+  if has_rule signed; then is_signed || return 1; fi
+}
+if [ -n "$PUSH_RULES" ]; then
+  moving=
+  while read -r old new ref; do
+    if obeys; then moving=yes
+    elif [ -n "$BY_REF" ]; then echo "$ref" >>"$PUSH_RULES/refused" || exit 1
+    else exit 1
+    fi
+  done
+  [ -n "$moving" ] || exit 1
+fi
 echo "${QUESTION}$GIT_QUARANTINE_PATH" >&3 && read -r answer <&3 && [ "$answer" = ${YES} ]
 `
+
+/** git asks it for each ref when the first hook has ended. It refuses what that one has listed. */
+const REF_HOOK = `#!/bin/sh
+[ -e "$PUSH_RULES/refused" ] || exit 0
+grep -Fqx -e "$1" "$PUSH_RULES/refused"
+[ $? = 1 ]
+`
+
+/** The directory below the hook's that has the hook for each ref, too. Only pushes that need it pay for its processes. */
+const BY_REF = 'by-ref'
 
 /** The directory of the hook, by the directory of the repositories. */
 const installed = new Map<string, string>()
@@ -78,7 +117,7 @@ export async function installPushHook(gitDir: string): Promise<string> {
   const known = installed.get(gitDir)
   if (known !== undefined && (await canExecute(known))) return known
   // Its name follows from its text: servers of another version may use the same directory.
-  const version = createHash('sha256').update(HOOK).digest('hex').slice(0, 16)
+  const version = createHash('sha256').update(HOOK).update(REF_HOOK).digest('hex').slice(0, 16)
   const places = [
     () => join(gitDir, 'hooks', version),
     // Nobody else may have been there before.
@@ -88,9 +127,9 @@ export async function installPushHook(gitDir: string): Promise<string> {
   for (const place of places) {
     try {
       const directory = await place()
-      await mkdir(directory, { recursive: true })
-      if (!(await canExecute(directory))) await writeHook(directory)
-      await access(hookIn(directory), constants.X_OK)
+      await mkdir(join(directory, BY_REF), { recursive: true })
+      if (!(await canExecute(directory))) await writeHooks(directory)
+      for (const hook of hooksIn(directory)) await access(hook.path, constants.X_OK)
       installed.set(gitDir, directory)
       return directory
     } catch (error) {
@@ -105,45 +144,70 @@ export async function installPushHook(gitDir: string): Promise<string> {
   )
 }
 
-const hookIn = (directory: string) => join(directory, 'pre-receive')
+const hooksIn = (directory: string) => [
+  { path: join(directory, 'pre-receive'), text: HOOK },
+  { path: join(directory, BY_REF, 'pre-receive'), text: HOOK },
+  { path: join(directory, BY_REF, 'update'), text: REF_HOOK },
+]
 
 const canExecute = (directory: string) =>
-  access(hookIn(directory), constants.X_OK).then(
+  Promise.all(hooksIn(directory).map(({ path }) => access(path, constants.X_OK))).then(
     () => true,
     () => false,
   )
 
-/** Another server may write the same hook at the same time. */
-async function writeHook(directory: string): Promise<void> {
+/** Another server may write the same hooks at the same time. */
+async function writeHooks(directory: string): Promise<void> {
   const draft = join(directory, `new-${randomUUID()}`)
-  await writeFile(draft, HOOK, { mode: 0o700 })
-  await rename(draft, hookIn(directory))
+  for (const { path, text } of hooksIn(directory)) {
+    await writeFile(draft, text, { mode: 0o700 })
+    await rename(draft, path)
+  }
+}
+
+/** What the hook has to check, besides asking. */
+export interface PushRules extends TrustedKeys {
+  /** Full names of refs that accept only commits with a good SSH signature by `allowedSigners` or `signingKey`. */
+  requireSigned?: readonly string[] | undefined
+  /** Full names of refs whose history must not be rewritten. */
+  forwardOnly?: readonly string[] | undefined
+  /** Whether one bad ref refuses all: the client has asked for it, or there is only one. */
+  isAtomic: boolean
 }
 
 /**
- * Prepares the hook of a push into the repository at `dir`: to check the signatures of the refs that require them, and
- * to ask on a fourth stream of the process.
+ * Prepares the hook of a push into the repository at `dir`: to check its refs that have rules, and to ask on a fourth
+ * stream of the process.
  *
  * @throws SigningFailed or GitUnavailable when it can't be checked
  */
 export async function preparePushHook(
   dir: string,
   commands: readonly RefChange[],
-  { requireSigned = [], ...keys }: TrustedKeys & { requireSigned?: readonly string[] | undefined },
+  { requireSigned = [], forwardOnly = [], isAtomic, ...keys }: PushRules,
 ): Promise<PushHook> {
-  const hooksPath = ['core.hooksPath', await installPushHook(dirname(dir))] as const
-  const required = new Set(requireSigned)
-  const refs = commands.filter(({ ref, to }) => to !== null && required.has(ref)).map(({ ref }) => ref)
-  if (refs.length === 0) return { config: [hooksPath], env: {}, remove: async () => undefined }
+  const hooks = await installPushHook(dirname(dir))
+  const moving = new Set(commands.flatMap(({ ref, to }) => (to === null ? [] : [ref])))
+  const signed = requireSigned.filter((ref) => moving.has(ref))
+  const rules = { signed, 'forward-only': forwardOnly.filter((ref) => moving.has(ref)) }
+  if (Object.values(rules).every((refs) => refs.length === 0)) {
+    return { config: [['core.hooksPath', hooks]], env: {}, remove: async () => undefined }
+  }
   // In the system's temporary directory: git's process may outlive ours and must still find the keys.
   const directory = await mkdtemp(join(tmpdir(), 'git-push-'))
   // Ignore errors: leftover files matter less than the answer to the push.
   const remove = () => rm(directory, { recursive: true, force: true }).catch(() => undefined)
   try {
-    const signers = verificationConfig(await writeTrustedKeys(directory, keys))
-    const refsFile = join(directory, 'refs')
-    await writeFile(refsFile, refs.map((ref) => `${checkedRef(ref)}\n`).join(''))
-    return { config: [hooksPath, ...signers], env: { SIGNED_REFS: refsFile }, remove }
+    const signers = signed.length === 0 ? [] : verificationConfig(await writeTrustedKeys(directory, keys))
+    for (const [name, refs] of Object.entries(rules)) {
+      if (refs.length === 0) continue
+      await writeFile(join(directory, name), refs.map((ref) => `${checkedRef(ref)}\n`).join(''))
+    }
+    return {
+      config: [['core.hooksPath', isAtomic ? hooks : join(hooks, BY_REF)], ...signers],
+      env: { PUSH_RULES: directory, ...(!isAtomic && { BY_REF: 'yes' }) },
+      remove,
+    }
   } catch (error) {
     await remove()
     throw error

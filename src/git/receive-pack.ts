@@ -10,13 +10,12 @@ import { type HeldBody, holdBody } from './held-body.ts'
 import { standardShare } from './limits.ts'
 import { refNameProblem } from './names.ts'
 import { bandPackets } from './pkt-line.ts'
-import { answerHook, hookAsks, preparePushHook } from './push-hook.ts'
+import { answerHook, hookAsks, type PushRules, preparePushHook } from './push-hook.ts'
 import type { PushJournal } from './push-journal.ts'
 import { type PushRequest, readPushRequest, refusalReport } from './push-request.ts'
 import { withQuarantine } from './quarantines.ts'
 import { flushRefs, type RefChange, readRefs } from './refs.ts'
 import { drainBody } from './request-body.ts'
-import type { TrustedKeys } from './signatures.ts'
 import { readSentPack, type SentPack, UNPACK_LIMIT } from './small-pack.ts'
 import { startTransfer, type Transfer, type TransferOptions } from './transfer.ts'
 
@@ -46,7 +45,6 @@ export const RECEIVE_CONFIG: GitConfig = [
   ['receive.unpackLimit', `${UNPACK_LIMIT}`],
 ]
 
-const FORWARD_ONLY: GitConfig = [['receive.denyNonFastForwards', 'true']]
 /** For packs of which only an index tells on what their deltas build. */
 const INDEX_ALWAYS: GitConfig = [['receive.unpackLimit', '1']]
 
@@ -57,7 +55,8 @@ const MAX_REASON = 64 * 1024
 /** More than the largest pack by this much is held, so that git itself sees that the pack is too large. */
 const TOO_LARGE_BY = 1024 * 1024
 
-export interface ReceiveOptions extends TransferOptions, TrustedKeys {
+/** The rules are read after `check`, which may still add names. */
+export interface ReceiveOptions extends TransferOptions, Omit<PushRules, 'isAtomic'> {
   journal: PushJournal
   /**
    * Runs work when it is this repository's turn: one push at a time, on all servers that use the repository. Called
@@ -88,16 +87,6 @@ export interface ReceiveOptions extends TransferOptions, TrustedKeys {
    * One reason refuses the whole push, and so does an error.
    */
   checkAgain?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
-  /**
-   * Full names of refs that accept only commits with a good SSH signature by `allowedSigners` or `signingKey`. One
-   * commit without it refuses the whole push. Read after `check`, which may still add names.
-   */
-  requireSigned?: readonly string[] | undefined
-  /**
-   * Full names of refs that must not be rewritten. git checks this when it has the objects. git's setting covers
-   * the whole push: together with such a ref, no other branch can be rewritten. `check` may still add names.
-   */
-  forwardOnly?: readonly string[] | undefined
   /**
    * Records what a push did, before the client gets its answer. Not called when no ref moved.
    *
@@ -148,8 +137,6 @@ async function pushAccepted(
     options.maxBytes === undefined
       ? RECEIVE_CONFIG
       : [...RECEIVE_CONFIG, ['receive.maxInputSize', String(options.maxBytes)]]
-  const forwardOnly = new Set(options.forwardOnly)
-  const guarded = push.commands.some(({ ref, to }) => to !== null && forwardOnly.has(ref))
   const { maxBytes = Number.POSITIVE_INFINITY, signal } = options
   const most = push.front.length + maxBytes + TOO_LARGE_BY
   const held = await holdBody(dir, body, { front: push.front, most, signal })
@@ -163,18 +150,14 @@ async function pushAccepted(
       admitted = await options.admit?.(push.commands, held.size)
     if (admitted !== undefined && admitted.reasons.size > 0) return refusalReport(push, admitted.reasons)
     const pack = await readSentPack(held.stream(push.packStart), held.size - push.packStart)
-    const hook = await preparePushHook(dir, push.commands, options)
+    const isAtomic = push.commands.length === 1 || push.capabilities.has('atomic')
+    const hook = await preparePushHook(dir, push.commands, { ...options, isAtomic })
     try {
       const answer = await withQuarantine(dir, options.isShared ?? false, (brokenOff) =>
         runAndRecord(dir, { push, held, pack }, brokenOff, {
           ...options,
           asks: true,
-          config: [
-            ...config,
-            ...(guarded ? FORWARD_ONLY : []),
-            ...(pack.bases === undefined ? INDEX_ALWAYS : []),
-            ...hook.config,
-          ],
+          config: [...config, ...(pack.bases === undefined ? INDEX_ALWAYS : []), ...hook.config],
           env: hook.env,
         }),
       )

@@ -1,5 +1,5 @@
 /** Reads bodies of JSON, and limits how deeply they are nested. */
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
 import { limitReached } from '../limits.ts'
 import { workInTurn } from '../long-work.ts'
@@ -13,9 +13,21 @@ const MAX_DEPTH = 32
  * as if there were none: many clients send the content type with every request.
  */
 export function parseJsonBodies(app: FastifyInstance): void {
-  const parse = app.getDefaultJsonParser('error', 'error')
+  const parse = jsonParser(app)
   app.removeContentTypeParser('application/json')
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) =>
+    parse(request, Buffer.from(body), done),
+  )
+}
+
+type Done = (error: Error | null, body?: unknown) => void
+
+/** What makes values of bodies that are there as a whole. */
+export function jsonParser(
+  app: FastifyInstance,
+): (request: FastifyRequest, body: Buffer, done: Done) => void {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  return (request, body, done) => {
     if (body.length === 0) return done(null, undefined)
     // Many bodies may be complete in one turn of the event loop, and what a request does comes right after it.
     workInTurn(networkOf(request.ip), () => {
@@ -25,7 +37,7 @@ export function parseJsonBodies(app: FastifyInstance): void {
       const reason = `body: is nested more than ${MAX_DEPTH} levels deep`
       done(new Refused(refuse.invalid(reason, [reason])))
     })
-  })
+  }
 }
 
 const QUOTE = 34

@@ -6,6 +6,13 @@ import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { createShares, type ShareLimits } from '../shares.ts'
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Whether the body is written to disk as it comes. */
+    streamsBody?: true
+  }
+}
+
 export interface BodyLimits extends ShareLimits {
   /** How long a body may take that is held in memory, in milliseconds. */
   timeoutMs: number
@@ -39,7 +46,7 @@ export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: Body
     }
     const type = headers['content-type'] ?? ''
     if (type.startsWith('application/x-git-')) return done(null, payload)
-    const isHeld = !type.startsWith('multipart/')
+    const isHeld = !type.startsWith('multipart/') && !request.routeOptions.config.streamsBody
     const network = networkOf(request.ip)
     const bytes = isHeld ? lengthOf(request) : 0
     const lacking = shares.lacking(network, bytes)

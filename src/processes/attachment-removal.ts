@@ -2,42 +2,28 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush, isMissing } from '../disk.ts'
-import type { CommentDocument } from '../projections/comments.ts'
+import { filesOfRepository, repositoriesOfFiles } from '../projections/attached-files.ts'
 import type { Services } from '../services.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
 
-/** This many comments of a deleted repository are read together. */
-const BATCH = 500
-
-/** The process that removes the files of deleted attachments, comments and repositories. */
+/** The process that removes the files of deleted attachments, comments, releases and repositories. */
 export function attachmentRemoval(services: Pick<Services, 'attachments' | 'views'>): ProcessManager {
   const { attachments, views } = services
 
-  async function* commentsOf(repoId: number): AsyncGenerator<CommentDocument> {
-    let last = 0
-    for (;;) {
-      const found = await views.comments.find(
-        { repoId, id: { $gt: last } },
-        { sort: [['id', 1]], limit: BATCH },
-      )
-      yield* found
-      if (found.length < BATCH) return
-      last = found.at(-1)?.id ?? last
-    }
-  }
-
   return processManager('attachment_removal', {
     AttachmentDeleted: (_, { data }) => attachments.remove(data.uuid),
+    IssueFileDeleted: (_, { data }) => attachments.remove(data.uuid),
+    ReleaseAssetDeleted: (_, { data }) => attachments.remove(data.uuid),
     async RepositoryDeleted(_, { data }) {
-      for await (const { attachmentUuids } of commentsOf(data.repoId)) {
-        for (const uuid of attachmentUuids) await attachments.remove(uuid)
+      for await (const files of filesOfRepository(views, data.repoId)) {
+        for (const { uuid } of files) await attachments.remove(uuid)
       }
     },
   })
 }
 
 /**
- * Removes files that belong to no comment: a crash came before the event of an upload, or after the event of a
+ * Removes files that belong to nothing: a crash came before the event of an upload, or after the event of a
  * deletion. To be called when the read models are current.
  *
  * Nothing is removed when a read model has stopped, or when the files belong to another log: after a wrong setting
@@ -59,14 +45,12 @@ export async function removeOrphans(
     return
   }
   const removed = await attachments.removeUnknown(async (uuids) => {
-    const comments = await views.comments.find({ attachmentUuids: { $in: uuids } })
-    const repoIds = [...new Set(comments.map(({ repoId }) => `${repoId}`))]
+    const known = await repositoriesOfFiles(views, uuids)
+    const repoIds = [...new Set([...known.values()].map(String))]
     const there = new Set((await views.repositories.getMany(repoIds)).map(({ id }) => id))
-    return new Set(
-      comments.filter(({ repoId }) => there.has(repoId)).flatMap(({ attachmentUuids }) => attachmentUuids),
-    )
+    return new Set([...known].flatMap(([uuid, repoId]) => (there.has(repoId) ? [uuid] : [])))
   })
-  if (removed > 0) log.info({ removed }, 'removed files of attachments that no comment has')
+  if (removed > 0) log.info({ removed }, 'removed files of attachments that nothing has')
 }
 
 /** Whether the files belong to the log in use. The first log that asks becomes their log. */

@@ -36,6 +36,7 @@ export const PROCESSES = [
   'attachment_removal',
   'owner_visibility',
   'deleted_users',
+  'lost_access',
   'maintenance',
 ] as const
 

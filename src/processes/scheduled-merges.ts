@@ -1,5 +1,5 @@
 /**
- * The process that merges scheduled pull requests when the checks of their head succeed:
+ * The process that merges scheduled pull requests when the checks of their head succeed and reviews allow it:
  * `docs/architecture.md#scheduled-merge`. The merge itself decides, with the head that the log and git have then. So it
  * does not matter which event started the attempt, or how often one does.
  */
@@ -8,7 +8,7 @@ import { eachOne } from '../commands/each-one.ts'
 import { type CommandContext, contended } from '../commands/execute.ts'
 import { BASE_HAS_MOVED, finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
 import { headHasMoved, scheduleIsGone } from '../commands/pull-requests/merge-checks.ts'
-import { checksOf } from '../commands/pull-requests/merge-facts.ts'
+import { isWaiting } from '../commands/pull-requests/merge-facts.ts'
 import { mergePull } from '../commands/pull-requests/merge-pull.ts'
 import { type ActivePull, decideScheduleRefused } from '../commands/pull-requests/pull-request.ts'
 import type { IssueRef, ScheduledMerge } from '../events/domain-events.ts'
@@ -35,6 +35,12 @@ const affected = {
   PullRequestHeadMoved: scheduledOne,
   TargetBranchChanged: scheduledOne,
   MergeFailed: scheduledOne,
+  // An approval is there, or what stood against a merge is gone.
+  ReviewSubmitted: scheduledOne,
+  ReviewDeleted: scheduledOne,
+  ReviewDismissed: scheduledOne,
+  ReviewUndismissed: scheduledOne,
+  ReviewRequestRemoved: scheduledOne,
   BranchProtectionSet: scheduledInto,
   BranchProtectionRemoved: scheduledInto,
 } satisfies Partial<Affected<EventType>>
@@ -71,7 +77,7 @@ export function scheduledMerges(services: Services): ProcessManager {
     const merger = await views.accounts.get(`${schedule.by.id}`)
     if (merger === undefined)
       return refuse.notFound('the user who scheduled the merge does not exist any more')
-    if ((await checksOf(services, repository, pull)) !== 'success') return undefined
+    if (await isWaiting(services, repository, pull)) return undefined
     try {
       await mergePull(services, context, {
         repository,

@@ -4,12 +4,23 @@
  */
 import type { DiscussionEvent, IssueRef, Opened, ScheduledMerge } from '../events/domain-events.ts'
 import { type Handlers, handle } from '../events/handlers.ts'
-import { erasedText } from '../events/sealed-texts.ts'
+import type { IssueAsset } from '../events/issue-file-events.ts'
+import { type Erased, erasedText } from '../events/sealed-texts.ts'
 
 export interface Discussion extends Opened {
   closed: boolean
   /** The issues and pull requests that must be closed before this one can be closed. */
   dependencies: readonly IssueRef[]
+  /** Absent: it never had files of its own. */
+  assets?: readonly IssueFile[]
+  /** Absent: it was never locked. */
+  locked?: boolean
+}
+
+/** A file of the issue or pull request itself. */
+export interface IssueFile extends IssueAsset {
+  /** Its name and its content were erased: who did it, and when, in words. */
+  erased?: string
 }
 
 export const sameIssue = (a: IssueRef, b: IssueRef) => a.repoId === b.repoId && a.index === b.index
@@ -30,9 +41,26 @@ export const discussionChanges: Handlers<DiscussionEvent['type'], Discussion, Pa
   DependencyRemoved: ({ dependencies }, { data }) => ({
     dependencies: dependencies.filter((other) => !sameIssue(other, data.dependency)),
   }),
-  TextsErased: (_, { data }) =>
-    data.commentId === null ? { title: erasedText(data), body: erasedText(data) } : {},
+  TextsErased: (discussion, { data }) => (data.commentId === null ? erasedTexts(discussion, data) : {}),
   ErasureFinished: () => ({}),
+  IssueFileAdded: ({ assets = [] }, { data }) => ({ assets: [...assets, data.attachment] }),
+  IssueFileRenamed: ({ assets = [] }, { data: { attachmentId, name } }) => ({
+    assets: assets.map((file) => (file.id === attachmentId ? { ...file, name } : file)),
+  }),
+  IssueFileDeleted: ({ assets = [] }, { data }) => ({
+    assets: assets.filter(({ id }) => id !== data.attachmentId),
+  }),
+  DiscussionLocked: () => ({ locked: true }),
+  DiscussionUnlocked: () => ({ locked: false }),
+}
+
+/** Its own texts when all are erased. */
+function erasedTexts({ assets }: Discussion, by: Erased): Partial<Discussion> {
+  const erased = erasedText(by)
+  const texts = { title: erased, body: erased }
+  return assets === undefined
+    ? texts
+    : { ...texts, assets: assets.map((file) => ({ ...file, name: erased, erased })) }
 }
 
 /** Applies the event to the common fields. Other fields stay the same. */
@@ -46,9 +74,10 @@ export const erasedPullTexts: Handlers<
   Discussion & { schedule: ScheduledMerge | null },
   Partial<Discussion> & { schedule?: ScheduledMerge | null }
 > = {
-  TextsErased({ schedule }, { data }) {
+  TextsErased(discussion, { data }) {
     if (data.commentId !== null) return {}
-    const texts = { title: erasedText(data), body: erasedText(data) }
+    const { schedule } = discussion
+    const texts = erasedTexts(discussion, data)
     return schedule === null ? texts : { ...texts, schedule: { ...schedule, title: '', message: '' } }
   },
 }

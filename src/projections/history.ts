@@ -44,6 +44,27 @@ const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'BranchProtectionRemoved',
 ])
 
+/** Whether an event is about a draft of a release: readers of the repository do not see it. */
+const isOfDraft = ({ type, data }: { type: string; data: object }) =>
+  MAY_BE_OF_DRAFT.has(type) && 'draft' in data && data.draft === true
+
+/** The types of events of which only some are for admins: those of releases while they are drafts. */
+const MAY_BE_OF_DRAFT: ReadonlySet<string> = new Set<DomainEvent['type']>([
+  'ReleaseCreated',
+  'ReleaseEdited',
+  'ReleaseDeleted',
+  'ReleaseAssetAdded',
+  'ReleaseAssetRenamed',
+  'ReleaseAssetDeleted',
+])
+
+/** Whether some events of a type are for admins only, and others are not. */
+export const mayBeForAdmins = (type: string) => MAY_BE_OF_DRAFT.has(type)
+
+/** Whether only admins of its repository may see an event. */
+export const isForAdminsOnly = (event: { type: string; data: object }) =>
+  isForAdmins(event.type) || isOfDraft(event)
+
 /** Whether only admins of their repository may see events of a type. */
 export const isForAdmins = (type: string) => FOR_ADMINS.has(type)
 
@@ -55,6 +76,11 @@ const ISSUE_WORDS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'AttachmentAdded',
   'AttachmentRenamed',
   'AttachmentDeleted',
+  'IssueFileAdded',
+  'IssueFileRenamed',
+  'IssueFileDeleted',
+  'ReactionAdded',
+  'ReactionRemoved',
   'LabelCreated',
   'LabelEdited',
   'LabelDeleted',
@@ -105,7 +131,7 @@ export const historyFold: Fold<HistoryDocument> = {
     type: event.type,
     actor: actorOf(event.metadata),
     at: Date.parse(event.metadata.at),
-    adminsOnly: isForAdmins(event.type),
+    adminsOnly: isForAdminsOnly(event),
     issueWords: hasIssueWords(event),
   }),
 }

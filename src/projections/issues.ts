@@ -58,6 +58,12 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     MergeScheduled: () => ({}),
     MergeScheduleCanceled: () => ({}),
     ScheduledMergeRefused: () => ({}),
+    ReviewRequested: () => ({}),
+    ReviewRequestRemoved: () => ({}),
+    ReviewSubmitted: () => ({}),
+    ReviewDismissed: () => ({}),
+    ReviewUndismissed: () => ({}),
+    ReviewDeleted: () => ({}),
   },
   derived: ({ closed, assignees, labels, milestone, dependencies }) => ({
     state: stateOf(closed),

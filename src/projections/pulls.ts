@@ -1,5 +1,6 @@
 /** Pull requests. All lists and details are read from here, without git. */
 import type { AccountRef, BranchPoint, DiffStat, ScheduledMerge } from '../events/domain-events.ts'
+import type { EventOf } from '../events/handlers.ts'
 import { isPullStream } from '../events/streams.ts'
 import { discussionChanges, erasedPullTexts, stateOf } from './discussion.ts'
 import type { IssueDocument } from './issues.ts'
@@ -25,6 +26,9 @@ export interface PullDocument extends Omit<IssueDocument, 'isPull' | 'assigneeId
   merging: boolean
   schedule: ScheduledMerge | null
   scheduled: boolean
+  /** Whose reviews are requested and not there yet. */
+  requestedReviewers: AccountRef[]
+  requestedReviewerIds: number[]
 }
 
 export const pullId = (repoId: number, index: number) => `${repoId}.${index}`
@@ -46,15 +50,15 @@ export const pullFold: Fold<PullDocument> = foldOf({
     { merging: 1 },
     { scheduled: 1, repoId: 1 },
   ],
-  arrays: ['labelIds', 'dependencyKeys'],
-  version: 5,
+  arrays: ['labelIds', 'dependencyKeys', 'requestedReviewerIds'],
+  version: 6,
   // Issues have most of these events, too.
   ids: ({ stream, data }) => (isPullStream(stream) ? [pullId(data.repoId, data.index)] : []),
   becomes: {
     PullRequestOpened(_, { data, metadata: { at } }) {
       const { repoId, index, id, poster, title, body, head, base, mergeBase, diff } = data
       const { mergeable, labels, milestone, assignees, deadline } = data
-      const [dependencies, schedule] = [[], null]
+      const [dependencies, schedule, requestedReviewers] = [[], null, []]
       return {
         repoId,
         index,
@@ -85,7 +89,8 @@ export const pullFold: Fold<PullDocument> = foldOf({
         createdAt: at,
         updatedAt: at,
         closedAt: null,
-        ...derived({ head, base, labels, milestone, dependencies, schedule }),
+        requestedReviewers,
+        ...derived({ head, base, labels, milestone, dependencies, schedule, requestedReviewers }),
       }
     },
   },
@@ -137,14 +142,34 @@ export const pullFold: Fold<PullDocument> = foldOf({
     CommentAdded: ({ comments }) => ({ comments: comments + 1 }),
     CommentEdited: () => ({}),
     CommentDeleted: ({ comments }) => ({ comments: comments - 1 }),
+    ReviewRequested: ({ requestedReviewers }, { data: { reviewer } }) => ({
+      requestedReviewers: [...requestedReviewers, reviewer],
+    }),
+    ReviewRequestRemoved: withoutRequest,
+    ReviewSubmitted: withoutRequest,
+    ReviewDismissed: () => ({}),
+    ReviewUndismissed: () => ({}),
+    ReviewDeleted: () => ({}),
   },
   derived,
 })
 
-type Found = Pick<PullDocument, 'head' | 'base' | 'labels' | 'milestone' | 'dependencies' | 'schedule'>
+/** Who has answered, or was released from it. */
+function withoutRequest(
+  { requestedReviewers }: PullDocument,
+  { data: { reviewer } }: EventOf<'ReviewRequestRemoved' | 'ReviewSubmitted'>,
+) {
+  return { requestedReviewers: requestedReviewers.filter(({ id }) => id !== reviewer.id) }
+}
+
+type Found = Pick<
+  PullDocument,
+  'head' | 'base' | 'labels' | 'milestone' | 'dependencies' | 'schedule' | 'requestedReviewers'
+>
 
 /** The fields that are computed from others and only serve to find the pull request. */
-function derived({ head, base, labels, milestone, dependencies, schedule }: Found) {
+function derived(found: Found) {
+  const { head, base, labels, milestone, dependencies, schedule, requestedReviewers } = found
   return {
     headKey: branchKey(head.repoId, head.branch),
     baseKey: branchKey(base.repoId, base.branch),
@@ -153,5 +178,6 @@ function derived({ head, base, labels, milestone, dependencies, schedule }: Foun
     milestoneId: milestone?.id ?? null,
     dependencyKeys: dependencies.map(({ repoId, index }) => pullId(repoId, index)),
     scheduled: schedule !== null,
+    requestedReviewerIds: requestedReviewers.map(({ id }) => id),
   }
 }

@@ -8,6 +8,7 @@ import type {
   Visibility,
 } from '../events/domain-events.ts'
 import type { RecordedOf } from '../events/handlers.ts'
+import { type Pins, withPins } from '../events/pin-events.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../events/repository-settings.ts'
 import { isPullStream } from '../events/streams.ts'
 import { partsOf } from './name-parts.ts'
@@ -61,6 +62,12 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   closedIssues: number
   openPulls: number
   closedPulls: number
+  /** Published releases. Absent: it never had any. */
+  releases?: number
+  /** Absent: nothing was ever pinned. */
+  pins?: Pins
+  stars: number
+  watchers: number
   createdAt: string
   updatedAt: string
 }
@@ -145,6 +152,11 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
       topics,
       ...searchableIn({ ...repository, topics }),
     }),
+    PinsChanged: ({ pins, updatedAt }, { data }) => ({ pins: withPins(pins, data), updatedAt }),
+    ReleaseCreated: (repository, { data }) => withReleases(repository, data.draft ? 0 : 1),
+    ReleaseEdited: (repository, { data: { changes } }) =>
+      withReleases(repository, changes.draft === undefined ? 0 : changes.draft ? -1 : 1),
+    ReleaseDeleted: (repository, { data }) => withReleases(repository, data.draft ? 0 : -1),
     RefsUpdated: ({ empty }, { data }) => ({
       empty: empty && !data.refs.some(({ ref, to }) => ref.startsWith('refs/heads/') && to !== null),
     }),
@@ -155,6 +167,11 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
       return isPullStream(stream) ? withClosedPulls(repository, more) : withClosedIssues(repository, more)
     },
     PullRequestMerged: (repository) => withClosedPulls(repository, 1),
+    // Nor do people change a repository by what they make of it.
+    RepositoryStarred: ({ stars, updatedAt }) => ({ stars: stars + 1, updatedAt }),
+    RepositoryUnstarred: ({ stars, updatedAt }) => ({ stars: stars - 1, updatedAt }),
+    RepositoryWatched: ({ watchers, updatedAt }) => ({ watchers: watchers + 1, updatedAt }),
+    RepositoryUnwatched: ({ watchers, updatedAt }) => ({ watchers: watchers - 1, updatedAt }),
   },
   derived: (repository) => ({
     key: repositoryKey(repository.ownerLogin, repository.name),
@@ -162,6 +179,8 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
     ...grantsOf(repository),
   }),
 })
+
+const withReleases = ({ releases = 0 }: RepositoryDocument, more: number) => ({ releases: releases + more })
 
 function created(data: Created, at: string): RepositoryDocument {
   const { repoId, owner, name, description, website, private: isPrivate, defaultBranch, parent = null } = data
@@ -199,6 +218,8 @@ function created(data: Created, at: string): RepositoryDocument {
     closedIssues: 0,
     openPulls: 0,
     closedPulls: 0,
+    stars: 0,
+    watchers: 0,
     createdAt: at,
     updatedAt: at,
   }

@@ -5,17 +5,25 @@ import { chainFactFold } from './chain-facts.ts'
 import { commentFold } from './comments.ts'
 import { commitChecksFold, commitChecksId, commitStatusFold } from './commit-statuses.ts'
 import { erasureFold, erasureId } from './erasures.ts'
+import { followFold, followId } from './follows.ts'
 import { historyFold } from './history.ts'
+import { issueFileFold } from './issue-files.ts'
 import { issueId } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
 import { issueFold } from './issues.ts'
 import { labelFold } from './labels.ts'
+import { mergedCommitFold, mergedCommitId } from './merged-commits.ts'
 import { milestoneFold } from './milestones.ts'
 import { moduleVersionsFold } from './module-versions.ts'
 import { pullFold, pullId } from './pulls.ts'
+import { reactionFold, reactionId } from './reactions.ts'
 import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
+import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
+import { reviewCommentFold } from './review-comments.ts'
+import { reviewFold } from './reviews.ts'
+import { tagFold, tagId } from './tags.ts'
 import { teamFold } from './teams.ts'
 import { tokenFold } from './tokens.ts'
 import { topicFold } from './topics.ts'
@@ -40,7 +48,9 @@ const VIEWED = {
   tokens: viewed(tokenFold, byId),
   repositories: viewed(repositoryFold, byId),
   branches: viewed(branchFold, ({ repoId, name }) => branchId(repoId, name)),
+  tags: viewed(tagFold, ({ repoId, name }) => tagId(repoId, name)),
   pulls: viewed(pullFold, ({ repoId, index }) => pullId(repoId, index)),
+  mergedCommits: viewed(mergedCommitFold, ({ repoId, sha }) => mergedCommitId(repoId, sha)),
   issues: viewed(issueFold, byIssue),
   labels: viewed(labelFold, byId),
   milestones: viewed(milestoneFold, byId),
@@ -48,7 +58,13 @@ const VIEWED = {
   commitChecks: viewed(commitChecksFold, ({ repoId, sha }) => commitChecksId(repoId, sha)),
   comments: viewed(commentFold, byId),
   teams: viewed(teamFold, byId),
+  reviews: viewed(reviewFold, byId),
+  reviewComments: viewed(reviewCommentFold, byId),
+  issueFiles: viewed(issueFileFold, byIssue),
+  releases: viewed(releaseFold, byId),
   topics: viewed(topicFold, ({ name }) => name),
+  reactions: viewed(reactionFold, reactionId),
+  follows: viewed(followFold, ({ repoId, userId }) => followId(repoId, userId)),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
 }

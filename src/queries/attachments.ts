@@ -1,19 +1,13 @@
 /** Attachments of comments: their descriptions, and their contents for readers of the repository. */
-import { once } from 'node:events'
-import { ReadStream } from 'node:fs'
-import { send } from '@fastify/send'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import contentDisposition from 'content-disposition'
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import { LRUCache } from 'lru-cache'
+import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { servedAs, sniff } from '../attachments/file-kind.ts'
 import { isUuid } from '../attachments/files.ts'
-import { isMissing } from '../disk.ts'
-import { errorAnswer } from '../http/error-answers.ts'
-import type { AccountDocument } from '../projections/accounts.ts'
+import { issueId } from '../projections/issue-selection.ts'
+import { notFoundIn } from '../projections/view.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
+import { requireScope } from '../rights/auth.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
 import {
@@ -24,9 +18,9 @@ import {
   noSuchFile,
 } from '../wire/attachments.ts'
 import { CommentParams, commentFor } from '../wire/comments.ts'
+import { maySeeDrafts, ReleaseTagParams, releaseOfTag } from '../wire/releases.ts'
+import { FILE_ANSWERS, fileDownload } from './file-download.ts'
 import { listSchema, rowsOrPage } from './paged-list.ts'
-
-const MAX_KINDS = 10_000
 
 export function attachmentQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
@@ -60,93 +54,71 @@ export function attachmentQueryRoutes(services: Services): FastifyPluginAsyncTyp
   }
 }
 
-/** The media type is that of the file. */
-const FILE = { '*/*': { schema: Type.String({ format: 'binary' }) } }
-
-/** `GET /attachments/{uuid}`: the address in `browser_download_url`, outside the API. */
+/** `GET /attachments/{uuid}`: the address in `browser_download_url`, outside the API. And that of a release's file by its name. */
 export function attachmentDownloadRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { attachments, views, log } = services
-  /** By uuid. The kind can be kept, because the first bytes of a file never change. */
-  const kinds = new LRUCache<string, { sniffed: string | undefined }>({ max: MAX_KINDS })
+  const { views } = services
+  const download = fileDownload(services)
 
-  async function kindOf(uuid: string): Promise<string | undefined> {
-    const known = kinds.get(uuid)
-    if (known !== undefined) return known.sniffed
-    const head = await attachments.head(uuid)
-    if (head === undefined) throw lost(uuid)
-    const sniffed = await sniff(head)
-    kinds.set(uuid, { sniffed })
-    return sniffed
+  /** What has a file with this uuid; undefined when nothing has. */
+  async function ownerOf(uuid: string) {
+    const [comment] = await views.comments.find({ attachmentUuids: uuid }, { limit: 1 })
+    if (comment !== undefined) return { ...comment, files: comment.attachments, scope: 'issue' as const }
+    const [known] = await views.issueFiles.find({ uuids: uuid }, { limit: 1 })
+    if (known !== undefined) {
+      const issue = await views.issues.get(issueId(known.repoId, known.index))
+      return { repoId: known.repoId, files: issue?.assets ?? [], scope: 'issue' as const }
+    }
+    const [release] = await views.releases.find({ assetUuids: uuid }, { limit: 1 })
+    if (release !== undefined) return { ...release, files: release.assets, scope: 'repository' as const }
+    return undefined
   }
 
-  /** The refusal for a file that is not on disk: it may just have been deleted. */
-  function lost(uuid: string): Refused {
-    log.warn({ uuid }, 'the file of an attachment is missing')
-    return noSuchFile(services)
-  }
-
-  async function readable(requester: AccountDocument | null, uuid: string) {
-    const [comment] = isUuid(uuid) ? await views.comments.find({ attachmentUuids: uuid }, { limit: 1 }) : []
-    const file = comment?.attachments.find((one) => one.uuid === uuid)
-    const repository = comment && (await views.repositories.get(`${comment.repoId}`))
-    const access = repository === undefined ? 'none' : accessTo(repository, requester)
+  /** A file that the requester may read. The token's scope is that of what has the file. */
+  async function readable(request: FastifyRequest, uuid: string): Promise<{ uuid: string; name: string }> {
+    const owner = isUuid(uuid) ? await ownerOf(uuid) : undefined
+    // The path tells nobody what the file belongs to.
+    requireScope(request, [owner?.scope ?? 'issue'], 'read')
+    const repository = owner && (await views.repositories.get(`${owner.repoId}`))
+    const access = repository === undefined ? 'none' : accessTo(repository, request.requester)
+    const file = owner?.files.find((one) => one.uuid === uuid)
+    const isDraft = owner !== undefined && 'draft' in owner && owner.draft
     if (file === undefined || !atLeast(access, 'read')) throw noSuchFile(services)
-    if (file.erased !== undefined) throw new Refused(refuse.notFound(`the file was ${file.erased}`))
+    if (isDraft && !maySeeDrafts(access)) throw noSuchFile(services)
+    if ('erased' in file && file.erased !== undefined) {
+      throw new Refused(refuse.notFound(`the file was ${file.erased}`))
+    }
     return file
   }
 
-  async function download(request: FastifyRequest, uuid: string, reply: FastifyReply) {
-    const { name } = await readable(request.requester, uuid)
-    const { type, disposition } = servedAs(name, await kindOf(uuid))
-    const { statusCode, headers, stream } = await send(request.raw, `/${attachments.pathOf(uuid)}`, {
-      root: attachments.directory,
-      index: false,
-      cacheControl: false,
-      contentType: false,
-    })
-    if (statusCode === 404) throw lost(uuid)
-    if (statusCode === 412)
-      throw new Refused(
-        refuse.preconditionFailed('the file does not match the If-Match or If-Unmodified-Since header'),
-      )
-    if (statusCode === 416) {
-      reply.header('Content-Range', headers['Content-Range'])
-      throw Object.assign(new Error('the file does not have the requested range'), { statusCode })
-    }
-    if (statusCode >= 400) throw new Error(`sending ${uuid} failed with ${statusCode}`)
-    if (stream instanceof ReadStream) {
-      await once(stream, 'open').catch((error: unknown) => {
-        throw isMissing(error) ? lost(uuid) : error
-      })
-    }
-    return reply
-      .code(statusCode)
-      .header('Content-Type', type)
-      .header('Content-Disposition', contentDisposition(name, { type: disposition }))
-      .headers(headers)
-      .header('Content-Security-Policy', "default-src 'none'; sandbox")
-      .header('Cache-Control', 'private')
-      .send(stream)
-  }
-
   return async (app) => {
+    const answer = { response: FILE_ANSWERS, refusals: ['preconditionFailed' as const] }
+
     app.get(
       '/attachments/:uuid',
+      // The handler asks for the scope.
       {
-        config: { scope: 'issue' },
-        schema: {
-          tags: ['issue'],
-          params: Type.Object({ uuid: Type.String() }),
-          response: {
-            200: { description: 'The file', content: FILE },
-            206: { description: 'The part of it that Range names', content: FILE },
-            304: Type.Null({ description: 'The client has it: see If-None-Match and If-Modified-Since' }),
-            416: errorAnswer(416),
-          },
-          refusals: ['preconditionFailed'],
-        },
+        config: { scope: [] },
+        schema: { tags: ['issue'], params: Type.Object({ uuid: Type.String() }), ...answer },
       },
-      (request, reply) => download(request, request.params.uuid, reply),
+      async (request, reply) => download(request, reply, await readable(request, request.params.uuid)),
+    )
+
+    app.get(
+      '/:owner/:repo/releases/download/*',
+      {
+        config: { scope: 'repository' },
+        schema: { tags: ['repository'], params: ReleaseTagParams, ...answer },
+      },
+      async (request, reply) => {
+        const found = await onRepository(services, request, 'read')
+        const path = request.params['*']
+        // The name has no slash; the tag may have some.
+        const slash = path.lastIndexOf('/')
+        const release = await releaseOfTag(services, found, path.slice(0, Math.max(slash, 0)))
+        const file = release.assets.find(({ name }) => name === path.slice(slash + 1))
+        if (file === undefined) throw notFoundIn(views.releases, 'attachment not found')
+        return download(request, reply, file)
+      },
     )
   }
 }

@@ -10,7 +10,7 @@ import {
   actorOf,
   type HistoryDocument,
   hasIssueWords,
-  isForAdmins,
+  isForAdminsOnly,
   isInHistory,
 } from '../projections/history.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -58,11 +58,17 @@ function isEventType(type: string): type is DomainEvent['type'] {
 /** Whether the event of the document matches the filter. */
 export function matchesFilter(
   filter: HistoryFilter,
-  { type, actor, at, issueWords }: Pick<HistoryDocument, 'type' | 'actor' | 'at' | 'issueWords'>,
+  {
+    type,
+    actor,
+    at,
+    adminsOnly,
+    issueWords,
+  }: Pick<HistoryDocument, 'type' | 'actor' | 'at' | 'adminsOnly' | 'issueWords'>,
 ): boolean {
   return (
     (filter.types === undefined || filter.types.has(type)) &&
-    (filter.adminsOnly === undefined || !isForAdmins(type)) &&
+    (filter.adminsOnly === undefined || !adminsOnly) &&
     (filter.issueWords === undefined || !issueWords) &&
     (filter.actor === undefined || filter.actor === actor) &&
     (filter.since === undefined || at >= filter.since) &&
@@ -82,6 +88,7 @@ export function factsOf(event: RecordedEvent) {
     type,
     actor: actorOf(metadata),
     at: Date.parse(metadata.at),
+    adminsOnly: isForAdminsOnly(event),
     issueWords: hasIssueWords(event),
   }
 }

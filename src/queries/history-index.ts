@@ -1,7 +1,7 @@
 /** The history of a repository or of the server. The read model finds the events; the log contains them. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
-import { type HistoryDocument, isForAdmins } from '../projections/history.ts'
+import { type HistoryDocument, isForAdmins, mayBeForAdmins } from '../projections/history.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { Views } from '../projections/views.ts'
 import type { Services } from '../services.ts'
@@ -111,12 +111,14 @@ export function indexedHistory(
 
 /** Whether a selection that contains all matching events contains no others. */
 function isExactly(
-  { types, actor, since, before, issueWords }: HistoryFilter,
+  { types, actor, since, before, adminsOnly, issueWords }: HistoryFilter,
   selection: Selection,
 ): boolean {
   return (
     (types === undefined || 'type' in selection) &&
     (actor === undefined || 'actor' in selection) &&
+    // The index of types has drafts of releases, too.
+    (adminsOnly === undefined || 'adminsOnly' in selection || ![...(types ?? [])].some(mayBeForAdmins)) &&
     since === undefined &&
     before === undefined &&
     // Few tokens are as narrow as that: an index for them is not worth its writes.

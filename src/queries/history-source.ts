@@ -74,7 +74,7 @@ export function streamHistory(events: EventStore, stream: string): History {
 }
 
 /** The facts of one event. Its index in the array is its revision. */
-type EventFacts = Pick<HistoryDocument, 'position' | 'type' | 'actor' | 'at' | 'issueWords'>
+type EventFacts = Pick<HistoryDocument, 'position' | 'type' | 'actor' | 'at' | 'adminsOnly' | 'issueWords'>
 
 /** Events of all streams together, about 100 bytes each. A longer stream is read each time. */
 const MAX_EVENTS = 200_000

@@ -3,17 +3,11 @@
  * or patch as text at `…/pulls/{index}.diff` and `….patch`.
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { createAnswerCache } from '../git/answer-cache.ts'
 import { changedFiles, isWhitespace } from '../git/changed-files.ts'
-import { commitChanges, commitRange } from '../git/commit-range.ts'
-import { type CommitFacts, commitFacts } from '../git/commits.ts'
-import { diffText } from '../git/diff.ts'
-import { GitFailed } from '../git/errors.ts'
-import type { GitLimits, Question } from '../git/limits.ts'
+import { commitRange } from '../git/commit-range.ts'
+import type { Question } from '../git/limits.ts'
 import { rememberingFailure } from '../git/remembered-failures.ts'
-import { unsignedCommits } from '../git/signatures.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { flagOf, OptionalText } from '../http/optional-text.ts'
 import { pageOf, sendCommitPaging } from '../http/paging.ts'
@@ -21,9 +15,16 @@ import { Refused, refuse } from '../refusal.ts'
 import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { ChangedFileWire, changedFileWire } from '../wire/changed-files.ts'
-import { type CommitContext, CommitWire, commitWire } from '../wire/commits.ts'
+import { CommitWire } from '../wire/commits.ts'
 import { onPull, PullParams } from '../wire/pulls.ts'
-import { usersByEmail, userWire } from '../wire/users.ts'
+import {
+  askGit,
+  CommitFlagsQuery,
+  commitFlags,
+  commitWires,
+  readCommits,
+  sendUnchangingDiff,
+} from './commit-answers.ts'
 import { filteredListSchema } from './paged-list.ts'
 
 /**
@@ -33,60 +34,6 @@ import { filteredListSchema } from './paged-list.ts'
 async function pullInGit(services: Services, request: Parameters<typeof onPull>[1]) {
   const { repository, pull } = await onPull(services, request, 'read')
   return { repository, pull, dir: gitDirOf(services, pull.repoId) }
-}
-
-/** Asks git about commits of a pull request. git fails only when they are gone. @throws Refused (not found) */
-async function askGit<T>(request: FastifyRequest, question: () => Promise<T>): Promise<T> {
-  try {
-    return await question()
-  } catch (error) {
-    if (!(error instanceof GitFailed)) throw error
-    request.log.warn({ err: error }, 'the commits of a pull request are gone')
-    throw new Refused(refuse.notFound('the commits of this pull request no longer exist'))
-  }
-}
-
-/** Sends the differences between two commits as text. @throws Refused (not found) when the commits are gone */
-export async function sendDiff(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  ...[limits, dir, from, to, options]: [GitLimits, ...Parameters<typeof diffText>]
-): Promise<FastifyReply> {
-  const signal = clientGone(reply)
-  const share = limits.diffs.shareOf(clientOf(request))
-  const text = await askGit(request, () => diffText(dir, from, to, { ...options, signal, share }))
-  return reply.type('text/plain; charset=utf-8').send(text)
-}
-
-/** By repository, keys and commits: which commits are well signed. */
-const verdicts = createAnswerCache<ReadonlySet<string>>(10_000, ({ size }) => 1 + size)
-
-/** Ids of the commits with a good signature of the server or of an allowed signer. */
-async function verifiedOf(
-  { config }: Services,
-  dir: string,
-  commits: readonly CommitFacts[],
-  { queue, signal }: Question,
-) {
-  const { signingKey, allowedSigners } = config
-  const signed = commits.filter((commit) => commit.signed !== undefined).map(({ sha }) => sha)
-  if (signed.length === 0 || (signingKey ?? allowedSigners) === undefined) return new Set<string>()
-  const verify = async (unwanted: AbortSignal) => {
-    const options = { queue, signal: unwanted }
-    const unsigned = new Set(await unsignedCommits(dir, signed, { signingKey, allowedSigners }, options))
-    return new Set(signed.filter((sha) => !unsigned.has(sha)))
-  }
-  return verdicts(`${dir}\0${signingKey}\0${allowedSigners}\0${signed.join()}`, verify, signal)
-}
-
-/** Users by the e-mail addresses of authors and committers. */
-async function peopleOf(
-  services: Services,
-  commits: readonly CommitFacts[],
-): Promise<CommitContext['people']> {
-  const emails = commits.flatMap(({ author, committer }) => [author.email, committer.email])
-  const found = await usersByEmail(services, emails)
-  return new Map([...found].map(([email, account]) => [email, userWire(account, services.publicUrl())]))
 }
 
 export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
@@ -103,36 +50,28 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
           tags: ['repository'],
           params: PullParams,
           ...filteredListSchema(CommitWire, {
-            verification: OptionalText('whether to verify the signature of each commit (default true)'),
-            files: OptionalText('whether to list the files of each commit (default true)'),
+            verification: CommitFlagsQuery.verification,
+            files: CommitFlagsQuery.files,
           }),
         },
       },
       async (request, reply) => {
         const { repository, pull, dir } = await pullInGit(services, request)
         const page = pageOf(request.query, services.config)
-        const wanted = flagOf(request.query.verification, true)
+        const flags = commitFlags(request.query)
         const read = async (question: Question) => {
           const { queue, signal } = question
           const start = pull.merged === null ? pull.base.sha : pull.mergeBase
           const range = await commitRange(dir, start, pull.head.sha, { queue, signal })
           const ids = range.page(page.skip, page.limit)
-          const facts = await commitFacts(dir, ids, { queue, signal })
-          const commits = ids.flatMap((id) => facts.get(id) ?? [])
-          const changes = await commitChanges(dir, commits, services.config.maxDiffFiles, question)
-          const verified = wanted ? await verifiedOf(services, dir, commits, question) : null
-          return { total: range.total, commits, changes, verified }
+          return { total: range.total, found: await readCommits(services, dir, ids, flags, question) }
         }
         const work = [dir, pull.base.sha, pull.head.sha, 'commits'].join('\0')
-        const { total, commits, changes, verified } = await askGit(request, () =>
+        const { total, found } = await askGit(request, () =>
           rememberingFailure(work, () => diffs.ask(clientOf(request), clientGone(reply), read)),
         )
-        const people = await peopleOf(services, commits)
-        const publicUrl = services.publicUrl()
-        sendCommitPaging(request, reply, publicUrl, page, total)
-        const files = flagOf(request.query.files, true)
-        const context = { repository, publicUrl, people, changes, verified, files }
-        return commits.map((commit) => commitWire(commit, context))
+        sendCommitPaging(request, reply, services.publicUrl(), page, total)
+        return await commitWires(services, repository, found, flags)
       },
     )
 
@@ -191,25 +130,9 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
           throw new Refused(refuse.notFound('the path must end with .diff or .patch'))
         const { pull, dir } = await pullInGit(services, request)
         const binary = flagOf(request.query.binary, false)
-        const [from, to] = [pull.mergeBase, pull.head.sha]
-        // A weak tag, because another version of git may write the same differences as another text.
-        const tag = `W/"${from}-${to}.${kind}${binary ? '.binary' : ''}"`
-        reply.headers({ ETag: tag, 'Cache-Control': 'private, no-cache' })
-        if (matches(request.headers['if-none-match'], tag)) return reply.code(304).send(null)
-        try {
-          return await sendDiff(request, reply, services.gitLimits, dir, from, to, { kind, binary })
-        } catch (error) {
-          reply.removeHeader('ETag')
-          throw error
-        }
+        const between = { dir, from: pull.mergeBase, to: pull.head.sha }
+        return await sendUnchangingDiff(request, reply, services.gitLimits, between, { kind, binary })
       },
     )
   }
-}
-
-/** Whether `tag` matches this `If-None-Match` header. */
-function matches(header: string | undefined, tag: string): boolean {
-  if (header === undefined) return false
-  const weak = (text: string) => text.trim().replace(/^W\//, '')
-  return header.trim() === '*' || header.split(',').some((known) => weak(known) === weak(tag))
 }

@@ -3,6 +3,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { Services } from '../services.ts'
 import { VERSION } from '../version.ts'
+import { ALLOWED_REACTIONS } from '../wire/reactions.ts'
+import { MAX_CONTENT_BYTES } from '../wire/contents-at.ts'
 
 /** The version of Gitea whose API this is. Clients use what they know that version to have. */
 const GITEA = '1.24.0'
@@ -60,15 +62,15 @@ export function serverSettingsRoutes({ config }: Services): FastifyPluginAsyncTy
       async () => ({
         max_response_items: config.pageLimitMax,
         default_paging_num: config.pageLimitDefault,
-        // There are no routes for trees and blobs.
+        // There are no routes for trees.
         default_git_trees_per_page: 0,
-        default_max_blob_size: 0,
+        default_max_blob_size: MAX_CONTENT_BYTES,
       }),
     )
 
     app.get('/settings/ui', { config: open, schema: { tags, response: { 200: UiSettings } } }, async () => ({
       default_theme: '',
-      allowed_reactions: [],
+      allowed_reactions: [...ALLOWED_REACTIONS],
       custom_emojis: [],
     }))
 
@@ -79,7 +81,7 @@ export function serverSettingsRoutes({ config }: Services): FastifyPluginAsyncTy
         mirrors_disabled: true,
         http_git_disabled: false,
         migrations_disabled: true,
-        stars_disabled: true,
+        stars_disabled: false,
         time_tracking_disabled: true,
         lfs_disabled: true,
       }),

@@ -1,7 +1,7 @@
 /** Reading the statuses of a commit: all of them, or the combined state of the latest one of each context. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import type { Static } from 'typebox'
 import { COMMIT_STATES, type CommitState } from '../events/domain-events.ts'
 import { OptionalText } from '../http/optional-text.ts'
 import { pageOf, sendPaging } from '../http/paging.ts'
@@ -15,7 +15,6 @@ import { onRepository, type RepositoryAccess } from '../rights/repository-access
 import type { Services } from '../services.ts'
 import { ownerOf, repositoryWire } from '../wire/repositories.ts'
 import {
-  CombinedStatusWire,
   CommitStatusWire,
   combinedState,
   commitOf,
@@ -36,16 +35,17 @@ const SORTS: ReadonlyMap<string, Sort<CommitStatusDocument>> = new Map([
   ['highestindex', NEWEST],
 ])
 
-const LIST_SCHEMA = filteredListSchema(CommitStatusWire, {
+export const STATUS_LIST = filteredListSchema(CommitStatusWire, {
   sort: OptionalText([...SORTS.keys()].join(', ')),
   state: OptionalText(COMMIT_STATES.join(', ')),
 })
-type StatusRequest = FastifyRequest & { query: Static<typeof LIST_SCHEMA.querystring> }
+export type StatusRequest = FastifyRequest & { query: Static<typeof STATUS_LIST.querystring> }
 
 /** The commit whose statuses are read. */
 type CommitInRepository = RepositoryAccess & { sha: string }
 
-export function statusQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
+/** The answers about the statuses of a commit. */
+export function statusAnswers(services: Services) {
   const { views } = services
 
   async function list(request: StatusRequest, reply: FastifyReply, { repository, sha }: CommitInRepository) {
@@ -85,37 +85,21 @@ export function statusQueryRoutes(services: Services): FastifyPluginAsyncTypebox
     }
   }
 
+  return { list, combined }
+}
+
+export function statusQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { list } = statusAnswers(services)
   return async (app) => {
     const tags = ['repository']
 
     app.get(
       '/repos/:owner/:repo/statuses/:sha',
-      { schema: { tags, params: StatusParams, ...LIST_SCHEMA } },
+      { schema: { tags, params: StatusParams, ...STATUS_LIST } },
       async (request, reply) => {
         const found = await onRepository(services, request, 'read')
         const sha = await commitOf(services, found.repository, request.params.sha)
         return await list(request, reply, { ...found, sha })
-      },
-    )
-
-    app.get(
-      '/repos/:owner/:repo/commits/*',
-      {
-        schema: {
-          tags,
-          description:
-            '`{ref}/status`: the combined state; `{ref}/statuses`: all statuses. A ref may contain slashes',
-          params: Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() }),
-          querystring: LIST_SCHEMA.querystring,
-          response: { 200: Type.Union([Type.Array(CommitStatusWire), CombinedStatusWire]) },
-        },
-      },
-      async (request, reply) => {
-        const [, ref, kind] = /^(.+)\/(status|statuses)$/s.exec(request.params['*']) ?? []
-        if (ref === undefined) return reply.callNotFound()
-        const found = await onRepository(services, request, 'read')
-        const commit = { ...found, sha: await commitOf(services, found.repository, ref) }
-        return kind === 'status' ? await combined(request, reply, commit) : await list(request, reply, commit)
       },
     )
   }

@@ -23,11 +23,18 @@ type RowDetail =
   | { type: 'add_dependency' | 'remove_dependency'; dependency: IssueRef }
   | { type: 'change_target_branch'; from: string; to: string }
   | { type: 'delete_branch'; branch: string }
+  /** `reason`: may be empty. */
+  | { type: 'lock'; reason: string }
+  | { type: 'unlock' }
   | { type: 'pull_push'; commit: string }
   | { type: 'merge_pull'; commit: string }
   | { type: 'pull_scheduled_merge' }
   /** `reason`: why the server canceled the schedule; empty when a user did. */
   | { type: 'pull_cancel_scheduled_merge'; reason: string }
+  /** The text is only in the review's document. */
+  | { type: 'review'; review: number }
+  | { type: 'review_request'; reviewer: AccountRef; removed: boolean }
+  | { type: 'dismiss_review'; review: number; message: string }
 
 export type TimelineRow = {
   id: number
@@ -76,6 +83,14 @@ export function evolveTimeline(rows: Map<number, TimelineRow>, event: Recorded<D
     case 'StatusChanged':
       add(event.data.comment.id, actor, { type: event.data.comment.kind })
       return
+    case 'ReviewSubmitted': {
+      const { reviewId, reviewer } = event.data
+      add(reviewId, reviewer, { type: 'review', review: reviewId })
+      return
+    }
+    case 'ReviewDeleted':
+      for (const [id, row] of rows) if ('review' in row && row.review === event.data.reviewId) rows.delete(id)
+      return
     case 'HeadBranchDeleted':
       add(event.data.commentId, actor, { type: 'delete_branch', branch: event.data.branch.branch })
       return
@@ -123,6 +138,10 @@ function detailsOf(event: DomainEvent): RowDetail[] {
       return [{ type: 'change_title', from: event.data.oldTitle, to: event.data.title }]
     case 'DeadlineChanged':
       return deadlineDetails(event.data)
+    case 'DiscussionLocked':
+      return [{ type: 'lock', reason: event.data.reason }]
+    case 'DiscussionUnlocked':
+      return [{ type: 'unlock' }]
     case 'DependencyAdded':
       return [{ type: 'add_dependency', dependency: event.data.dependency }]
     case 'DependencyRemoved':
@@ -131,6 +150,17 @@ function detailsOf(event: DomainEvent): RowDetail[] {
       return [{ type: 'change_target_branch', from: event.data.from.branch, to: event.data.base.branch }]
     case 'PullRequestHeadMoved':
       return [{ type: 'pull_push', commit: event.data.to }]
+    case 'ReviewRequested':
+      return [{ type: 'review_request', reviewer: event.data.reviewer, removed: false }]
+    case 'ReviewRequestRemoved':
+      return [{ type: 'review_request', reviewer: event.data.reviewer, removed: true }]
+    case 'ReviewDismissed':
+      return event.data.dismissed.map((review) => {
+        const message = review === event.data.reviewId ? event.data.message : ''
+        return { type: 'dismiss_review', review, message }
+      })
+    case 'ReviewsOutdated':
+      return event.data.dismissed.map((review) => ({ type: 'dismiss_review', review, message: '' }))
     case 'ScheduledMergeRefused':
       return [{ type: 'pull_cancel_scheduled_merge', reason: event.data.reason }]
     default:

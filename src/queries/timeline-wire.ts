@@ -59,7 +59,10 @@ function fieldsOf(row: TimelineRow, related: RelatedToRows): Partial<Static<type
     case 'close':
     case 'reopen':
     case 'pull_scheduled_merge':
+    case 'unlock':
       return {}
+    case 'lock':
+      return { body: row.reason }
     case 'label':
       return { body: row.added ? '1' : '', label: related.label(row.label) }
     case 'milestone':
@@ -90,6 +93,12 @@ function fieldsOf(row: TimelineRow, related: RelatedToRows): Partial<Static<type
       return { ref_commit_sha: row.commit }
     case 'pull_cancel_scheduled_merge':
       return { body: row.reason }
+    case 'review':
+      return { body: related.reviews.get(row.review) ?? '', review_id: row.review }
+    case 'review_request':
+      return { assignee: related.people.get(row.reviewer.id) ?? null, removed_assignee: row.removed }
+    case 'dismiss_review':
+      return { body: row.message, review_id: row.review }
   }
 }
 
@@ -105,12 +114,17 @@ async function relatedToRows(
   const idsOf = (idsOfRow: (row: TimelineRow) => readonly (string | number | undefined)[]) => [
     ...new Set(rows.flatMap((row) => idsOfRow(row).flatMap((id) => (id === undefined ? [] : [`${id}`])))),
   ]
-  const people = rows.flatMap((row) => [row.by?.id, row.type === 'assignees' ? row.assignee.id : undefined])
-  const [peopleById, labels, milestones, comments, issues] = await Promise.all([
+  const people = rows.flatMap((row) => [
+    row.by?.id,
+    row.type === 'assignees' ? row.assignee.id : undefined,
+    row.type === 'review_request' ? row.reviewer.id : undefined,
+  ])
+  const [peopleById, labels, milestones, comments, reviews, issues] = await Promise.all([
     usersById(services, people),
     views.labels.getMany(idsOf((row) => (row.type === 'label' ? [row.label.id] : []))),
     views.milestones.getMany(idsOf((row) => (row.type === 'milestone' ? [row.from?.id, row.to?.id] : []))),
     views.comments.getMany(idsOf((row) => (row.type === 'comment' ? [row.id] : []))),
+    views.reviews.getMany(idsOf((row) => (row.type === 'review' ? [row.review] : []))),
     views.issues.getMany(
       idsOf((row) => ('dependency' in row ? [issueId(row.dependency.repoId, row.dependency.index)] : [])),
     ),
@@ -128,6 +142,7 @@ async function relatedToRows(
     dependencies: new Map(shown.map((issue) => [keys.get(issue.id) ?? '', issue])),
     /** Texts of comments by their ids. */
     texts: new Map(comments.map(({ id, body }) => [id, body])),
+    reviews: new Map(reviews.map(({ id, body }) => [id, body])),
   }
 }
 

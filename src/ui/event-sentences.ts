@@ -11,9 +11,11 @@ import type {
   PullRequestEvent,
 } from '../events/domain-events.ts'
 import { handledBy } from '../events/handlers.ts'
+import type { Side, Verdict } from '../events/review-events.ts'
+import type { ReactionEvent } from '../events/social-events.ts'
 import { count, day, shortId } from './words.ts'
 
-export type TimelineEvent = PullRequestEvent | CommentEvent
+export type TimelineEvent = PullRequestEvent | CommentEvent | ReactionEvent
 
 /** The data of an event by its type. */
 type TimelineData = { [E in TimelineEvent as E['type']]: E['data'] }
@@ -38,6 +40,15 @@ const STYLES = {
   'manually-merged': 'a merge by hand',
 } as const satisfies Record<MergeStyle, string>
 
+const VERDICTS = {
+  approved: 'approved',
+  rejected: 'requested changes to',
+  comment: 'reviewed',
+} as const satisfies Record<Verdict, string>
+
+const lineName = (line: number, side: Side) =>
+  line === 0 ? '' : `line ${line} of ${side === 'old' ? 'the old version of ' : ''}`
+
 const commit = (sha: string) => html`<code>${shortId(sha)}</code>`
 const branch = ({ branch }: Pick<BranchPoint, 'branch'>) => html`<code><bdi>${branch}</bdi></code>`
 const named = (name: string) => html`<b><bdi>${name}</bdi></b>`
@@ -59,6 +70,8 @@ function list(items: readonly string[], count = items.length): string {
 
 const dependencyName = (own: IssueRef, { repoId, index }: IssueRef) =>
   repoId === own.repoId ? `#${index}` : `#${index} of another repository`
+
+const reactedTo = (commentId: number | null) => (commentId === null ? 'this pull request' : 'a comment')
 
 const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
 
@@ -165,9 +178,64 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
     kind: 'field',
     action: commentId === null ? 'erased all texts' : 'erased the texts of a comment',
   }),
+  IssueFileAdded: ({ attachment }) => ({
+    kind: 'talk',
+    action: `attached the file ${named(attachment.name)} to the description`,
+  }),
+  IssueFileRenamed: ({ name }) => ({ kind: 'talk', action: `renamed an attached file to ${named(name)}` }),
+  IssueFileDeleted: () => ({ kind: 'talk', action: 'deleted an attached file' }),
+  DiscussionLocked: ({ reason }) => ({
+    kind: 'field',
+    action: `locked the conversation${reason === '' ? '' : `: ${named(reason)}`}`,
+  }),
+  DiscussionUnlocked: () => ({ kind: 'field', action: 'unlocked the conversation' }),
   ErasureFinished: ({ texts, files }) => ({
     kind: 'check',
     action: `destroyed the keys of ${counted(texts, 'text')}${files === 0 ? '' : ` and removed ${counted(files, 'file')}`}`,
+  }),
+  ReviewDrafted: () => ({ kind: 'talk', action: 'began or changed a review' }),
+  ReviewCommentDrafted: () => ({ kind: 'talk', action: 'added a comment to a review that is not submitted' }),
+  ReviewDraftDiscarded: () => ({ kind: 'talk', action: 'discarded a review that was not submitted' }),
+  ReviewSubmitted: ({ verdict, commit: of, body, comments }) => ({
+    kind: 'talk',
+    action: `${VERDICTS[verdict]} ${commit(of)}${comments.length === 0 ? '' : ` with ${counted(comments.length, 'comment')} on lines`}`,
+    text: body,
+  }),
+  ReviewCommentAdded: ({ path, side, line, body }) => ({
+    kind: 'talk',
+    action: `commented on ${lineName(line, side)}${html`<code><bdi>${path}</bdi></code>`}`,
+    text: body,
+  }),
+  ReviewDeleted: ({ reviewer }) => ({
+    kind: 'talk',
+    action: `deleted the review of ${named(reviewer.login)}`,
+  }),
+  ReviewDismissed: ({ reviewer, message }) => ({
+    kind: 'field',
+    action: `dismissed the review of ${named(reviewer.login)}`,
+    text: message,
+  }),
+  ReviewUndismissed: ({ reviewer }) => ({
+    kind: 'field',
+    action: `took back the dismissal of the review of ${named(reviewer.login)}`,
+  }),
+  ReviewsOutdated({ head, stale, current, dismissed }) {
+    const parts = [
+      ...(stale.length > 0 ? [`found ${counted(stale.length, 'review')} of an earlier state`] : []),
+      ...(dismissed.length > 0 ? [`dismissed ${counted(dismissed.length, 'approval')}`] : []),
+      ...(current.length > 0
+        ? [`found ${counted(current.length, 'review')} of the head ${commit(head)}`]
+        : []),
+    ]
+    return { kind: 'check', action: list(parts) || `looked through the reviews of ${commit(head)}` }
+  },
+  ReviewRequested: ({ reviewer }) => ({
+    kind: 'field',
+    action: `asked ${named(reviewer.login)} for a review`,
+  }),
+  ReviewRequestRemoved: ({ reviewer }) => ({
+    kind: 'field',
+    action: `no longer asks ${named(reviewer.login)} for a review`,
   }),
   CommentAdded: ({ body }) => ({ kind: 'talk', action: 'commented', text: body }),
   CommentEdited: ({ body }) => ({ kind: 'talk', action: 'edited a comment', text: body }),
@@ -178,6 +246,14 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
   }),
   AttachmentRenamed: ({ name }) => ({ kind: 'talk', action: `renamed an attached file to ${named(name)}` }),
   AttachmentDeleted: () => ({ kind: 'talk', action: 'deleted an attached file' }),
+  ReactionAdded: ({ reaction, commentId }) => ({
+    kind: 'talk',
+    action: `reacted with ${named(reaction)} to ${reactedTo(commentId)}`,
+  }),
+  ReactionRemoved: ({ user, reaction, commentId }) => ({
+    kind: 'talk',
+    action: `took back the reaction ${named(reaction)} of ${named(user.login)} to ${reactedTo(commentId)}`,
+  }),
 }
 
 /** Whether the timeline has a sentence for an event of this type. */

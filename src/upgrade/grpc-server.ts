@@ -1,10 +1,18 @@
 /** The gRPC server: the upgrade Query service under both of its names, health and reflection. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js'
+import {
+  Server,
+  ServerCredentials,
+  type ServerDuplexStream,
+  ServerInterceptingCall,
+  type ServerInterceptor,
+  status,
+} from '@grpc/grpc-js'
 import { ReflectionService } from '@grpc/reflection'
 import type { FastifyBaseLogger } from 'fastify'
 import { ConfigError } from '../config.ts'
 import { readTls, type TlsFiles } from '../http/tls-files.ts'
+import { limitReached } from '../limits.ts'
 import { type ConnectionLimits, listenForGrpc } from './grpc-connections.ts'
 import { loadDescriptors } from './grpc-descriptors.ts'
 import { createHealth } from './grpc-health.ts'
@@ -80,6 +88,16 @@ function addReflection(server: Server, reflection: ReflectionService): void {
   })
 }
 
+/** Counts messages that are too large. grpc-js refuses them by itself, before interceptors or handlers see them. */
+const countLargeMessages: ServerInterceptor = (_method, call) => {
+  const send = call.sendStatus.bind(call)
+  call.sendStatus = (answer) => {
+    if (answer.code === status.RESOURCE_EXHAUSTED) limitReached('grpc_message_bytes')
+    send(answer)
+  }
+  return new ServerInterceptingCall(call)
+}
+
 /** @throws ConfigError with the setting's name */
 async function tlsCredentials(files: TlsFiles): Promise<ServerCredentials> {
   const { cert, key } = await readTls(files, { cert: 'GRPC_TLS_CERT', key: 'GRPC_TLS_KEY' })
@@ -95,6 +113,7 @@ export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
     ...LIMITS,
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc.max_send_message_length': maxMessageBytes,
+    interceptors: [countLargeMessages],
   })
   for (const name of QUERY_SERVICES) addQueries(server, descriptors.service(name), answers, { log, observe })
   const health = createHealth(QUERY_SERVICES, options.ready)

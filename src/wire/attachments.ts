@@ -2,6 +2,7 @@
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { CommentDocument } from '../projections/comments.ts'
+import type { Discussion, IssueFile } from '../projections/discussion.ts'
 import { notFoundIn } from '../projections/view.ts'
 import type { Refused } from '../refusal.ts'
 import type { Services } from '../services.ts'
@@ -13,6 +14,13 @@ export const AttachmentParams = Type.Object({
   owner: Type.String(),
   repo: Type.String(),
   id: Type.String({ description: 'id of the comment' }),
+  attachment_id: Type.String(),
+})
+
+export const IssueFileParams = Type.Object({
+  owner: Type.String(),
+  repo: Type.String(),
+  index: Type.String(),
   attachment_id: Type.String(),
 })
 
@@ -31,6 +39,18 @@ export function attachmentOf(
   return file
 }
 
+/** The issue's own file with that id. @throws Refused (not found), also when a comment has the file */
+export function issueFileOf(
+  services: Pick<Services, 'views'>,
+  issue: Pick<Discussion, 'assets'>,
+  id: string,
+): IssueFile {
+  const number = pathNumber(id)
+  const file = issue.assets?.find((one) => one.id === number)
+  if (file === undefined) throw notFoundIn(services.views.issues, 'attachment not found')
+  return file
+}
+
 export const AttachmentWire = Type.Object({
   id: Type.Integer(),
   name: Type.String(),
@@ -41,8 +61,11 @@ export const AttachmentWire = Type.Object({
   browser_download_url: Type.String(),
 })
 
-/** A file of a comment as Gitea's `Attachment`. Downloads are not counted. */
-export function attachmentWire(file: AttachmentOfDocument, publicUrl: string): Static<typeof AttachmentWire> {
+/** A file of a comment, an issue or a release. */
+type ShownFile = Pick<AttachmentOfDocument, 'id' | 'name' | 'size' | 'uuid' | 'createdAt'>
+
+/** A file as Gitea's `Attachment`. Downloads are not counted. */
+export function attachmentWire(file: ShownFile, publicUrl: string): Static<typeof AttachmentWire> {
   return {
     id: file.id,
     name: file.name,

@@ -2,8 +2,10 @@
 import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import type { BranchProtection } from '../events/domain-events.ts'
+import type { ReviewRules } from '../events/review-events.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
+import { reviewRulesOf } from '../rights/review-rules.ts'
 import type { Services } from '../services.ts'
 import { wholeSeconds } from '../times.ts'
 
@@ -25,6 +27,13 @@ const ENFORCED = {
   require_signed_commits: Type.Boolean(),
   block_on_outdated_branch: Type.Boolean(),
   block_admin_merge_override: Type.Boolean(),
+  required_approvals: Type.Integer(),
+  enable_approvals_whitelist: Type.Boolean(),
+  approvals_whitelist_username: Names,
+  block_on_rejected_reviews: Type.Boolean(),
+  block_on_official_review_requests: Type.Boolean(),
+  dismiss_stale_approvals: Type.Boolean(),
+  ignore_stale_approvals: Type.Boolean(),
 }
 
 /** Gitea's settings that we don't enforce: each always has the neutral value, which demands nothing. */
@@ -37,14 +46,7 @@ const NOT_ENFORCED = {
   force_push_allowlist_teams: Names,
   force_push_allowlist_deploy_keys: Type.Boolean(),
   merge_whitelist_teams: Names,
-  required_approvals: Type.Integer(),
-  enable_approvals_whitelist: Type.Boolean(),
-  approvals_whitelist_username: Names,
   approvals_whitelist_teams: Names,
-  block_on_rejected_reviews: Type.Boolean(),
-  block_on_official_review_requests: Type.Boolean(),
-  dismiss_stale_approvals: Type.Boolean(),
-  ignore_stale_approvals: Type.Boolean(),
   protected_file_patterns: Type.String(),
   unprotected_file_patterns: Type.String(),
 }
@@ -68,7 +70,12 @@ export async function protectionWires(
   services: Services,
   protections: readonly BranchProtection[],
 ): Promise<Static<typeof BranchProtectionWire>[]> {
-  const ids = new Set(protections.flatMap(({ pushers, mergers }) => [...(pushers ?? []), ...(mergers ?? [])]))
+  const ids = new Set(
+    protections.flatMap((protection) => {
+      const { pushers, mergers } = protection
+      return [pushers, mergers, reviewRulesOf(protection).approvers].flatMap((users) => users ?? [])
+    }),
+  )
   const accounts = await services.views.accounts.getMany([...ids].map(String))
   const logins = new Map(accounts.map(({ id, login }) => [id, login]))
   const namesOf = (users: readonly number[] | null) =>
@@ -87,10 +94,23 @@ export async function protectionWires(
     require_signed_commits: protection.requireSigned,
     block_on_outdated_branch: protection.blockOutdated,
     block_admin_merge_override: protection.blockAdminOverride,
+    ...reviewFields(reviewRulesOf(protection), namesOf),
     ...NEUTRAL,
     created_at: wholeSeconds(protection.createdAt),
     updated_at: wholeSeconds(protection.updatedAt),
   }))
+}
+
+function reviewFields(rules: ReviewRules, namesOf: (users: readonly number[] | null) => string[]) {
+  return {
+    required_approvals: rules.required,
+    enable_approvals_whitelist: rules.approvers !== null,
+    approvals_whitelist_username: namesOf(rules.approvers),
+    block_on_rejected_reviews: rules.blockOnRejected,
+    block_on_official_review_requests: rules.blockOnRequests,
+    dismiss_stale_approvals: rules.dismissStale,
+    ignore_stale_approvals: rules.ignoreStale,
+  }
 }
 
 const unknown = refuse.notFound('there is no branch protection with that name')

@@ -6,6 +6,7 @@ import type { BranchDocument } from '../projections/branches.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Access } from '../rights/access.ts'
 import { mayMerge, mayPush, protectionOf } from '../rights/protection-rules.ts'
+import { reviewRulesOf } from '../rights/review-rules.ts'
 
 /** `*`: the name of the branch, which may contain slashes. */
 export const BranchParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
@@ -50,7 +51,7 @@ export function branchWire(
       timestamp: committer.date,
     },
     protected: protection !== undefined,
-    required_approvals: 0,
+    required_approvals: reviewRulesOf(protection).required,
     enable_status_check: protection?.statusCheck ?? false,
     status_check_contexts: protection?.contexts ?? [],
     user_can_push: requester !== null && mayPush(protection, requester, access),

@@ -1,4 +1,4 @@
-/** The commits of a pull request on the wire. */
+/** Commits on the wire. */
 import { type Static, Type } from 'typebox'
 import type { CommitChanges } from '../git/commit-range.ts'
 import type { CommitFacts } from '../git/commits.ts'
@@ -7,11 +7,11 @@ import { ZERO_TIME } from '../times.ts'
 import { Nullable } from './nullable.ts'
 import { UserWire } from './users.ts'
 
-const CommitMetaWire = Type.Object({ url: Type.String(), sha: Type.String(), created: Type.String() })
+export const CommitMetaWire = Type.Object({ url: Type.String(), sha: Type.String(), created: Type.String() })
 
-const CommitUserWire = Type.Object({ name: Type.String(), email: Type.String(), date: Type.String() })
+export const CommitUserWire = Type.Object({ name: Type.String(), email: Type.String(), date: Type.String() })
 
-const VerificationWire = Type.Object({
+export const VerificationWire = Type.Object({
   verified: Type.Boolean(),
   reason: Type.String(),
   signature: Type.String(),
@@ -39,7 +39,9 @@ export const CommitWire = Type.Object({
     Type.Array(Type.Object({ filename: Type.String(), status: Type.String() })),
     Type.Null(),
   ]),
-  stats: Type.Object({ total: Type.Integer(), additions: Type.Integer(), deletions: Type.Integer() }),
+  stats: Nullable(
+    Type.Object({ total: Type.Integer(), additions: Type.Integer(), deletions: Type.Integer() }),
+  ),
 })
 
 /** What the commits of one answer have in common. */
@@ -51,12 +53,13 @@ export interface CommitContext {
   changes: ReadonlyMap<string, CommitChanges>
   /** Ids of commits with a good signature; null when the client does not want verifications. */
   verified: ReadonlySet<string> | null
-  /** Whether the client wants the files of each commit. */
+  /** Whether the client wants the files of each commit, and how many lines it changes. */
   files: boolean
+  stat: boolean
 }
 
 /** Contains the signature and the signed text, so that clients can verify it with other keys than the server's. */
-function verificationWire({ sha, signed }: CommitFacts, verified: ReadonlySet<string>) {
+export function verificationWire({ sha, signed }: CommitFacts, verified: ReadonlySet<string>) {
   const reason = signed === undefined ? 'gpg.error.not_signed_commit' : 'gpg.error.no_gpg_keys_found'
   return {
     verified: verified.has(sha),
@@ -68,7 +71,7 @@ function verificationWire({ sha, signed }: CommitFacts, verified: ReadonlySet<st
 }
 
 export function commitWire(facts: CommitFacts, context: CommitContext): Static<typeof CommitWire> {
-  const { repository, publicUrl, people, changes, verified, files } = context
+  const { repository, publicUrl, people, changes, verified, files, stat } = context
   const { sha, author, committer, message, tree, parents } = facts
   const fullName = `${repository.ownerLogin}/${repository.name}`
   const api = `${publicUrl}/api/v1/repos/${fullName}/git`
@@ -90,10 +93,12 @@ export function commitWire(facts: CommitFacts, context: CommitContext): Static<t
     committer: people.get(committer.email) ?? null,
     parents: parents.map((parent) => ({ url: `${api}/commits/${parent}`, sha: parent, created: ZERO_TIME })),
     files: files ? changed.files.map(({ name, status }) => ({ filename: name, status })) : null,
-    stats: {
-      total: changed.additions + changed.deletions,
-      additions: changed.additions,
-      deletions: changed.deletions,
-    },
+    stats: stat
+      ? {
+          total: changed.additions + changed.deletions,
+          additions: changed.additions,
+          deletions: changed.deletions,
+        }
+      : null,
   }
 }

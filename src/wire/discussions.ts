@@ -1,5 +1,6 @@
 /** The fields that issues and pull requests share on the wire. */
 import { type Static, Type } from 'typebox'
+import { NO_PINS, pinOrder } from '../events/pin-events.ts'
 import type { Discussion } from '../projections/discussion.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import { wholeSeconds } from '../times.ts'
@@ -39,7 +40,7 @@ type DiscussionDocument = Discussion &
 /** The shared fields of one document. Deleted labels and milestones are left out. */
 export function discussionWire(
   document: DiscussionDocument,
-  { people, labels, milestones }: RelatedDocuments,
+  { people, labels, milestones, pins }: RelatedDocuments,
 ): Static<typeof DiscussionWire> {
   const poster = people.get(document.poster.id)
   if (poster === undefined) throw new Error(`issue ${document.repoId}.${document.index} has no poster`)
@@ -55,12 +56,12 @@ export function discussionWire(
     assignee: assignees[0] ?? null,
     assignees: assignees.length === 0 ? null : assignees,
     state: document.state,
-    is_locked: false,
+    is_locked: document.locked ?? false,
     comments: document.comments,
     due_date: wholeSeconds(document.deadline),
     created_at: wholeSeconds(document.createdAt),
     updated_at: wholeSeconds(document.updatedAt),
     closed_at: wholeSeconds(document.closedAt),
-    pin_order: 0,
+    pin_order: pinOrder(pins.get(document.repoId) ?? NO_PINS, document.index),
   }
 }

@@ -8,6 +8,7 @@
 import { type Static, Type } from 'typebox'
 import { decode, UnreadableEvent } from '../events/codec.ts'
 import type { RecordedEvent } from '../events/event-store.ts'
+import { isReviewDraft } from '../events/review-events.ts'
 import { Nullable } from './nullable.ts'
 
 export const HistoryWire = Type.Object({
@@ -51,13 +52,21 @@ export function historyWire(recorded: RecordedEvent): Static<typeof HistoryWire>
     actor: actor === null ? null : { id: actor.id, login: actor.login },
     ...(sudo !== undefined && { sudo: { id: sudo.id, login: sudo.login } }),
     stream,
-    data,
+    data: shownData(type, data),
     correlation_id: correlationId,
     causation_id: causationId,
     hash,
     previous_hash: previous,
   }
 }
+
+/** Without the texts and places of a review that is not submitted yet: those are its reviewer's. */
+function shownData(type: string, data: RecordedEvent['data']): RecordedEvent['data'] {
+  if (!isReviewDraft(type)) return data
+  return Object.fromEntries(Object.entries(data).filter(([field]) => SHOWN_OF_DRAFT.has(field)))
+}
+
+const SHOWN_OF_DRAFT = new Set(['repoId', 'index', 'reviewId', 'commentId', 'reviewer', 'author'])
 
 /** The event as one line of JSON. */
 export function historyJson(recorded: RecordedEvent): string {

@@ -11,6 +11,7 @@ import { onRepository, type RepositoryAccess, type RepositoryRequest } from '../
 import type { AnswerServices, Services } from '../services.ts'
 import { wholeSeconds } from '../times.ts'
 import { isWorkInProgress } from '../work-in-progress.ts'
+import { AttachmentWire, attachmentWire } from './attachments.ts'
 import { DISCUSSION_WIRE, discussionWire } from './discussions.ts'
 import { type LabelWire, labelWire } from './labels.ts'
 import { Nullable } from './nullable.ts'
@@ -31,7 +32,7 @@ export const IssueWire = Type.Object({
   original_author: Type.String(),
   original_author_id: Type.Integer(),
   ref: Type.String(),
-  assets: Type.Array(Type.Object({})),
+  assets: Type.Array(AttachmentWire),
   /** Null if it is not a pull request. */
   pull_request: Nullable(
     Type.Object({
@@ -64,7 +65,7 @@ function issueWire(
     original_author: '',
     original_author_id: 0,
     ref: '',
-    assets: [],
+    assets: (issue.assets ?? []).map((file) => attachmentWire(file, publicUrl)),
     pull_request: issue.isPull
       ? {
           merged: issue.mergedAt !== null,

@@ -72,7 +72,7 @@ function wireOf(
   // V8 is about thirty times slower at a literal that begins with a spread and then adds fields.
   return Object.assign(discussionWire(pull, related), {
     url: page,
-    requested_reviewers: [],
+    requested_reviewers: pull.requestedReviewers.flatMap(({ id }) => related.people.get(id) ?? []),
     draft: isWorkInProgress(pull.title),
     additions: pull.diff.additions,
     deletions: pull.diff.deletions,
@@ -104,7 +104,10 @@ export async function pullWires(
   const forks = await readableRepositories(source, forkIds, requester)
   const related = await relatedDocuments(source, pulls, {
     repositories: [repository, ...forks],
-    people: pulls.flatMap(({ merged }) => merged?.by.id ?? []),
+    people: pulls.flatMap(({ merged, requestedReviewerIds }) => [
+      ...(merged === null ? [] : [merged.by.id]),
+      ...requestedReviewerIds,
+    ]),
     requester,
     publicUrl: services.publicUrl(),
   })

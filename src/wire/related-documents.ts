@@ -1,5 +1,6 @@
 /** Related documents: what issues and pull requests name by id. They are read once for all rows of an answer. */
 import type { Static } from 'typebox'
+import { NO_PINS, type Pins } from '../events/pin-events.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { Discussion } from '../projections/discussion.ts'
 import { type LabelDocument, scopeKey } from '../projections/labels.ts'
@@ -36,6 +37,8 @@ export interface RelatedDocuments {
   people: ReadonlyMap<number, Static<typeof UserWire>>
   labels: ReadonlyMap<number, Static<typeof LabelWire>>
   milestones: ReadonlyMap<number, Static<typeof MilestoneWire>>
+  /** What is pinned, by repository. */
+  pins: ReadonlyMap<number, Pins>
   publicUrl: string
 }
 
@@ -95,6 +98,7 @@ export async function relatedDocuments(
         return repository ? [[label.id, labelWire(label, repository, publicUrl)] as const] : []
       }),
     ),
+    pins: new Map(repositories.map(({ id, pins = NO_PINS }) => [id, pins])),
     milestones: new Map(milestones.map((milestone) => [milestone.id, milestoneWire(milestone)])),
     publicUrl,
   }

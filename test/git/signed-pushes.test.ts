@@ -54,13 +54,14 @@ t.test("commits signed by a listed key or by the server's key are accepted", asy
   )
 })
 
-t.test('one commit without a good signature refuses the whole push; the answer names it', async (t) => {
+t.test('a commit without a good signature refuses its ref; the answer names it', async (t) => {
   const { root, dir, work, push, signed, ann, eve, server } = await setUp(t)
   const a = await signed(ann, 'a', [])
   const unsigned = await commit(work, 'unsigned', { f: 'u' }, [a])
   const later = await commit(work, 'later', { f: 'l' }, [unsigned])
   const tip = await signed(ann, 'tip', [later])
-  const refused = await push(`${tip}:${MAIN}`, `${a}:refs/heads/free`)
+  const refs = [`${tip}:${MAIN}`, `${a}:refs/heads/free`]
+  const refused = await push('--atomic', ...refs)
   t.equal(refused.code, 1)
   t.match(refused.stderr, `remote: ${MAIN} takes only commits that are signed by a trusted key`)
   t.match(refused.stderr, `commit ${unsigned} is not`)
@@ -70,6 +71,13 @@ t.test('one commit without a good signature refuses the whole push; the answer n
   t.same(server.recorded, [])
   t.same(await readdir(`${root}/pending`), [])
   t.same(await readdir(`${dir}/objects`), ['info', 'pack'], 'no object is kept')
+
+  const some = await push(...refs)
+  t.equal(some.code, 1)
+  t.match(some.stderr, `commit ${unsigned} is not`)
+  t.match(some.stderr, / main \(hook declined\)/)
+  t.same(await listRefs(dir), [{ ref: 'refs/heads/free', sha: a }], 'the other ref has moved')
+  t.match(server.recorded, [{ ref: 'refs/heads/free', to: a }])
 })
 
 t.test(

@@ -168,6 +168,17 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
     { name: 'other.txt' },
     { id: comment.id, attachment_id: file.id },
   )
+  const files = `${repoPath}/contents`
+  await alice.send('post', `${files}/{*}`, { content: '' }, { '*': 'rel' })
+  const { content } = await alice.send<{ content: { sha: string } }>(
+    'put',
+    `${files}/{*}`,
+    { content: '' },
+    { '*': 'gone' },
+  )
+  await alice.send('delete', `${files}/{*}`, { sha: content.sha }, { '*': 'gone' })
+  await alice.send('post', files, { files: [{ operation: 'upload', path: 'many', content: '' }] })
+  await alice.send('post', `${repoPath}/file-contents`, { files: ['rel'] })
   const named = {
     username: 'alice',
     org: 'team',

@@ -58,7 +58,7 @@ t.test('every decider is given commands, and every event of theirs happens', asy
     }
   }
   const seen = new Set<string>()
-  for (const history of fc.sample(fc.oneof(histories, pullHistories), { ...SETTINGS, numRuns: 500 })) {
+  for (const history of fc.sample(fc.oneof(histories, pullHistories), { ...SETTINGS, numRuns: 600 })) {
     for (const { type } of played(history).log) seen.add(type)
   }
   const withoutDecider = ['IssueRead', 'NumberTaken', 'ClaimTaken', 'ClaimReleased', 'CreationAbandoned']
@@ -109,6 +109,27 @@ eachPull('a merge with head_commit_id is of that head (merge rule 7)', ({ after 
   const expected = after.schedule?.expectedHead ?? null
   if (expected !== null) assert.equal(after.head.sha, expected)
 })
+
+eachPull(
+  'nobody gives a verdict on their own pull request, nor on one that is not open; one draft and one request each',
+  ({ before, after, events }) => {
+    for (const { type, data } of events) {
+      if (type !== 'ReviewSubmitted' || data.verdict === 'comment') continue
+      assert.ok(before.status === 'open' && data.reviewer.id !== before.poster.id)
+    }
+    for (const kind of ['pending', 'request']) {
+      once(
+        after.reviews.filter((review) => review.kind === kind).map(({ reviewer }) => reviewer.id),
+        kind,
+      )
+    }
+    const counting = after.reviews.filter(({ official, dismissed }) => official && !dismissed)
+    once(
+      counting.filter(({ kind }) => kind !== 'request').map(({ reviewer }) => reviewer.id),
+      'one verdict of each reviewer counts',
+    )
+  },
+)
 
 eachPull('one schedule at a time, and only of an open one (merge rule 6)', ({ before, after, types }) => {
   if (after.status !== 'open') assert.equal(after.schedule, null)
@@ -242,6 +263,7 @@ const LIVES = {
   repo: ['RepositoryCreated', 'RepositoryDeleted'],
   label: ['LabelCreated', 'LabelDeleted'],
   milestone: ['MilestoneCreated', 'MilestoneDeleted'],
+  release: ['ReleaseCreated', 'ReleaseDeleted'],
   issue: ['IssueOpened'],
   pull: ['PullRequestOpened'],
   comment: ['CommentAdded', 'CommentDeleted'],
@@ -254,8 +276,9 @@ always('nothing is decided for what does not exist, and what was deleted never c
     if (type === begins || type === ends) lives.set(key, type === begins ? 'there' : 'gone')
   }
   for (const { stream, type, data } of log) {
-    const isOfComment = 'commentId' in data && type !== 'HeadBranchDeleted' && type !== 'TextsErased'
-    if (isOfComment) lived(`comment ${data.commentId}`, type, LIVES.comment)
+    const isOther = type === 'HeadBranchDeleted' || type === 'TextsErased' || type.startsWith('Review')
+    const isOfComment = 'commentId' in data && !isOther
+    if (isOfComment && data.commentId !== null) lived(`comment ${data.commentId}`, type, LIVES.comment)
     const life = Object.entries(LIVES).find(([kind]) => stream.startsWith(`${kind}-`))?.[1]
     if (life !== undefined) lived(stream, type, life)
   }
@@ -400,9 +423,13 @@ always(
 const NEW_EACH_TIME = [
   'CommitStatusPosted',
   'AttachmentAdded',
+  'ReleaseAssetAdded',
+  'IssueFileAdded',
   'PasswordChanged',
   'TextsErased',
   'ErasureFinished',
+  'ReviewDrafted',
+  'ReviewSubmitted',
 ]
 
 always('a command that is given again changes nothing', (world) => {
@@ -415,8 +442,10 @@ always('a command that is given again changes nothing', (world) => {
 })
 
 always('the state after the commands is the one that a load folds from the log', (world) => {
-  const { repositories, users, labels, milestones, organizations, issues, pulls, comments, chain } = world
-  for (const kind of [users, repositories, organizations, labels, milestones]) {
+  const { repositories, users, labels, milestones, releases, organizations, issues, pulls, comments, chain } =
+    world
+  const { follows, reactions } = world
+  for (const kind of [users, repositories, organizations, labels, milestones, releases]) {
     for (const id of [1, 2, 3, 9]) assert.deepEqual(kind.loaded(id), kind.now(id))
   }
   for (const repoId of [1, 2]) {
@@ -426,6 +455,15 @@ always('the state after the commands is the one that a load folds from the log',
       else assert.deepEqual(issues.loaded(ref), issues.now(ref))
     }
   }
-  for (const of of commentRefs) assert.deepEqual(comments.loaded(of), comments.now(of))
+  for (const of of commentRefs) {
+    assert.deepEqual(comments.loaded(of), comments.now(of))
+    assert.deepEqual(reactions.loaded(of), reactions.now(of))
+    const [follow, text] = [
+      { repoId: of.repoId, userId: 1 },
+      { ...of, commentId: null },
+    ]
+    assert.deepEqual(follows.loaded(follow), follows.now(follow))
+    assert.deepEqual(reactions.loaded(text), reactions.now(text))
+  }
   assert.deepEqual(chain.loaded('chain'), chain.now('chain'))
 })

@@ -12,6 +12,12 @@ import {
   decideRemoveDependency,
   decideStatus,
 } from '../../src/commands/issues/discussion.ts'
+import {
+  decideAddIssueFile,
+  decideDeleteIssueFile,
+  decideRenameIssueFile,
+} from '../../src/commands/issues/issue-files.ts'
+import { decideLock, decideUnlock } from '../../src/commands/issues/lock.ts'
 import * as pull from '../../src/commands/pull-requests/pull-request.ts'
 import type { AccountRef, DiscussionEvent, IssueRef, MilestoneRef } from '../../src/events/domain-events.ts'
 import { textsIn } from '../../src/events/sealed-texts.ts'
@@ -51,7 +57,7 @@ const fields = {
 }
 
 /** An issue or pull request, if it exists. */
-const discussionOf = (world: World, of: IssueRef): Discussion | undefined => {
+export const discussionOf = (world: World, of: IssueRef): Discussion | undefined => {
   const state = isPull(of) ? world.pulls.now(of) : world.issues.now(of)
   return state.status === 'none' ? undefined : state
 }
@@ -196,6 +202,27 @@ export const discussionCommands = [
       return isNew ? [{ type: 'CommentAdded', data: { ...of, author: by, body } }] : gone
     })
   }),
+  command('lock', record({ ref, by, locks: fc.boolean() }), (world, { ref, by, locks }) =>
+    changeDiscussion(world, ref, by, (state) => (locks ? decideLock(state, 'Spam') : decideUnlock(state))),
+  ),
+  command(
+    'file',
+    record({
+      ref,
+      by,
+      name: oneOf(['', 'a.txt', 'b.txt']),
+      what: oneOf(['add', 'add', 'rename', 'rename', 'delete']),
+    }),
+    (world, { ref, by, name, what }) => {
+      const id = discussionOf(world, ref)?.assets?.[0]?.id ?? 0
+      changeDiscussion(world, ref, by, (state) => {
+        if (what === 'rename') return decideRenameIssueFile(state, id, name)
+        if (what === 'delete') return decideDeleteIssueFile(state, id)
+        const file = { id: nextId(world), uuid: `uuid-${nextId(world)}`, name, size: 1, uploader: by }
+        return decideAddIssueFile(state, { ...file, createdAt: '2026-01-01T00:00:00.000Z' })
+      })
+    },
+  ),
   command('delete comment', record({ of: commentRef, by }), (world, { of, by }) =>
     world.comments.change(of, by, comment.decideDeleteComment),
   ),

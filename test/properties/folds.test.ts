@@ -6,12 +6,14 @@ import type { DomainEvent, Recorded } from '../../src/events/domain-events.ts'
 import { accountFold } from '../../src/projections/accounts.ts'
 import { commentFold } from '../../src/projections/comments.ts'
 import { commitChecksFold } from '../../src/projections/commit-statuses.ts'
+import { followFold } from '../../src/projections/follows.ts'
 import { isInHistory } from '../../src/projections/history.ts'
 import { issueFold } from '../../src/projections/issues.ts'
 import { labelFold } from '../../src/projections/labels.ts'
 import { milestoneFold } from '../../src/projections/milestones.ts'
 import { moduleVersionsFold } from '../../src/projections/module-versions.ts'
 import { pullFold } from '../../src/projections/pulls.ts'
+import { reactionFold } from '../../src/projections/reactions.ts'
 import type { Fold, ReadModel } from '../../src/projections/read-model.ts'
 import type { AnyCollection, Change, Stored } from '../../src/projections/read-store.ts'
 import { repositoryFold } from '../../src/projections/repositories.ts'
@@ -303,6 +305,33 @@ always('documents of accounts and tokens say what their deciders know', ({ log, 
       const account = accounts.get(`${userId}`)
       assert.deepEqual(account?.teams[`${id}`], inTeam.has(userId) ? grant : undefined)
       assert.equal(account?.teamIds.includes(id) ?? false, inTeam.has(userId))
+    }
+  }
+})
+
+always('documents of reactions, stars and watching say what their deciders know', ({ log, ...world }) => {
+  const reactions = [...documentsOf(reactionFold, log).values()]
+  for (const { repoId, index, commentId, userId, reaction } of reactions) {
+    const state = world.reactions.now({ repoId, index, commentId: commentId || null })
+    assert.ok(state.given.has(`${userId} ${reaction}`))
+  }
+  const given = new Map(
+    world.reactions.steps.map(({ stream, events: [event], after }) => {
+      const text = event !== undefined && 'commentId' in event.data ? event.data.commentId : null
+      return [`${stream} ${text}`, after.given.size]
+    }),
+  )
+  assert.equal(
+    reactions.length,
+    [...given.values()].reduce((sum, size) => sum + size, 0),
+  )
+  const follows = documentsOf(followFold, log)
+  for (const repository of documentsOf(repositoryFold, log).values()) {
+    const people = [1, 2, 3].map((userId) => world.follows.now({ repoId: repository.id, userId }))
+    const own = [...follows.values()].filter(({ repoId }) => repoId === repository.id)
+    for (const kind of ['starred', 'watched'] as const) {
+      const count = people.filter((state) => state[kind]).length
+      assert.equal(own.filter((follow) => follow[kind]).length, count)
     }
   }
 })

@@ -5,6 +5,7 @@ import { decideCreateMilestone } from '../../src/commands/milestones/milestone.t
 import { accountCommands, chainCommands, createOrganization, createUser } from './account-commands.ts'
 import { commentRefs, discussionCommands, type Opening, open } from './discussion-commands.ts'
 import { pullCommands } from './pull-commands.ts'
+import { releaseCommands } from './release-commands.ts'
 import {
   createRepository,
   deleteRepository,
@@ -12,6 +13,8 @@ import {
   milestoneCommand,
   repositoryCommands,
 } from './repository-commands.ts'
+import { reviewCommands } from './review-commands.ts'
+import { socialCommands } from './social-commands.ts'
 import { ANN, BOB, type Command, EVE, INDEXES, mostly, REPOSITORIES, record } from './values.ts'
 import { emptyWorld, type World } from './world.ts'
 
@@ -52,11 +55,14 @@ export const histories = historyOf(
   fc.oneof(
     { weight: 40, arbitrary: fc.oneof(...pullCommands) },
     { weight: 60, arbitrary: fc.oneof(...discussionCommands) },
+    { weight: 30, arbitrary: fc.oneof(...reviewCommands) },
     { weight: 40, arbitrary: fc.oneof(...repositoryCommands) },
     { weight: 40, arbitrary: fc.oneof(...accountCommands) },
     { weight: 20, arbitrary: labelCommand },
+    { weight: 40, arbitrary: fc.oneof(...releaseCommands) },
     { weight: 30, arbitrary: milestoneCommand },
     { weight: 30, arbitrary: fc.oneof(...chainCommands) },
+    { weight: 20, arbitrary: fc.oneof(...socialCommands) },
     { weight: 1, arbitrary: deleteRepository },
   ),
 )
@@ -66,6 +72,7 @@ export const pullHistories = historyOf(
   fc.oneof(
     { weight: 3, arbitrary: fc.oneof(...pullCommands) },
     { weight: 1, arbitrary: fc.oneof(...discussionCommands) },
+    { weight: 1, arbitrary: fc.oneof(...reviewCommands) },
   ),
 )
 

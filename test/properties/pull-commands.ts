@@ -102,7 +102,10 @@ export const pullCommands = [
     return given.ends ? pull.decideMerged(state, commit) : pull.decideMergeFailed(state, commit, 'moved')
   }),
   onPull('head moved', sha, (state, by, to) =>
-    pull.decideHeadMoved(state, { to, mergeBase: state.mergeBase, diff: DIFF }, isWriter(by)),
+    pull.decideHeadMoved(state, { to, mergeBase: state.mergeBase, diff: DIFF }, isWriter(by), {
+      changed: to !== SHAS[1],
+      dismissStale: isAdmin(by),
+    }),
   ),
   onPull('merge base moved', record({ head: sha, to: sha }), (state, _, moved) =>
     pull.decideMergeBaseMoved(state, { ...moved, diff: DIFF }),

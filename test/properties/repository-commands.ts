@@ -11,6 +11,7 @@ import {
   decideDeleteMilestone,
   decideEditMilestone,
 } from '../../src/commands/milestones/milestone.ts'
+import { decideMovePin, decidePin, decideUnpin } from '../../src/commands/repositories/pins.ts'
 import * as repository from '../../src/commands/repositories/repository.ts'
 import { decideTopics } from '../../src/commands/repositories/topics.ts'
 import { decidePost } from '../../src/commands/statuses/checks.ts'
@@ -23,6 +24,7 @@ import {
   by,
   command,
   deadline,
+  INDEXES,
   isAdmin,
   labelId,
   milestoneId,
@@ -96,6 +98,20 @@ export const repositoryCommands = [
       template: fc.boolean(),
     }),
     (state, edit, by) => repository.decideEdit(state, edit, isAdmin(by)),
+  ),
+  onRepository(
+    'pin',
+    record({
+      index: oneOf(INDEXES),
+      isPull: fc.boolean(),
+      what: oneOf(['pin', 'pin', 'unpin', 'move']),
+      position: oneOf([1, 2, 9]),
+    }),
+    (state, { index, isPull, what, position }) => {
+      const of = { index, isPull }
+      if (what === 'pin') return decidePin(state, of)
+      return what === 'unpin' ? decideUnpin(state, of) : decideMovePin(state, of, position)
+    },
   ),
   onRepository('owner visibility', visibility, repository.decideOwnerVisibility),
   onRepository('topics', fc.array(oneOf(['go', 'ci', 'web'])), (state, topics) =>

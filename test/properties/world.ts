@@ -6,11 +6,14 @@
 import { commentDecider } from '../../src/commands/comments/comment.ts'
 import type { Decider } from '../../src/commands/decider.ts'
 import type { Decision } from '../../src/commands/execute.ts'
+import { followDecider } from '../../src/commands/follows/follow.ts'
 import { issueDecider } from '../../src/commands/issues/issue.ts'
 import { labelDecider } from '../../src/commands/labels/label.ts'
 import { milestoneDecider } from '../../src/commands/milestones/milestone.ts'
 import { organizationDecider } from '../../src/commands/organizations/organization.ts'
 import { pullDecider } from '../../src/commands/pull-requests/pull-request.ts'
+import { type ReactionTarget, reactionsDecider } from '../../src/commands/reactions/reactions.ts'
+import { releaseDecider } from '../../src/commands/releases/release.ts'
 import { repositoryDecider } from '../../src/commands/repositories/repository.ts'
 import { checksDecider } from '../../src/commands/statuses/checks.ts'
 import { chainDecider } from '../../src/commands/upgrade/chain.ts'
@@ -120,6 +123,7 @@ export function emptyWorld() {
     repositories: aggregates(streams.repositoryStream, () => repositoryDecider),
     labels: aggregates(streams.labelStream, () => labelDecider),
     milestones: aggregates(streams.milestoneStream, () => milestoneDecider),
+    releases: aggregates(streams.releaseStream, () => releaseDecider),
     checks: aggregates(
       (of: { repoId: number; sha: string }) => streams.checksStream(of.repoId, of.sha),
       () => checksDecider,
@@ -136,6 +140,15 @@ export function emptyWorld() {
       (of: IssueRef & { commentId: number }) => discussionStream(of),
       ({ commentId }) => commentDecider(commentId),
       ({ commentId }) => `${commentId}`,
+    ),
+    reactions: aggregates(
+      (of: ReactionTarget) => discussionStream(of),
+      ({ commentId }) => reactionsDecider(commentId),
+      ({ repoId, index, commentId }) => `${repoId}.${index} ${commentId}`,
+    ),
+    follows: aggregates(
+      (of: { repoId: number; userId: number }) => streams.followStream(of.repoId, of.userId),
+      () => followDecider,
     ),
     chain: aggregates(
       (_: 'chain') => streams.UPGRADE_STREAM,

@@ -4,6 +4,7 @@
  * anonymous, stranger, reader, writer, admin, site admin. Words stand for the common parts, with the status of success.
  */
 import type { Call, Place, World } from './route-world.ts'
+import { SOCIAL_ROWS } from './social-rows.ts'
 
 /** `S` is the status of success. */
 const WORDS: Readonly<Record<string, string>> = {
@@ -65,6 +66,13 @@ async function teamOf({ owner, base, must, next }: Place, isIn: boolean) {
 
 const index = ({ issue }: Place): Call => ({ path: { index: issue } })
 const pullIndex = ({ pull }: Place): Call => ({ path: { index: pull } })
+/** A review of the place's pull request. */
+const review =
+  (login: string, body: object) =>
+  async ({ pull, base, must }: Place): Promise<Call> => {
+    const { id } = await must<{ id: number }>(login, 'POST', `${base}/pulls/${pull}/reviews`, body)
+    return { path: { index: pull, id } }
+  }
 const sdk = '/sdk/upgrade/v1beta1'
 
 export const ROWS: Readonly<Record<string, Row>> = {
@@ -358,6 +366,13 @@ export const ROWS: Readonly<Record<string, Row>> = {
 
   // Branches and commits
   [`GET ${REPO}/branches/*`]: row('read 200', () => ({ path: { '*': 'main' } })),
+  [`POST ${REPO}/branches`]: row('write 201', ({ next }) => ({
+    body: { new_branch_name: `made-${next()}` },
+  })),
+  [`GET ${REPO}/tags`]: row('read 200'),
+  [`POST ${REPO}/tags`]: row('write 201', ({ next }) => ({ body: { tag_name: `made-${next()}` } })),
+  [`GET ${REPO}/tags/*`]: row('read 200', async ({ make }) => ({ path: { '*': await make.tag() } })),
+  [`DELETE ${REPO}/tags/*`]: row('write 204', async ({ make }) => ({ path: { '*': await make.tag() } })),
   [`DELETE ${REPO}/branches/*`]: row('write 204', async ({ make }) => ({
     path: { '*': await make.branch() },
   })),
@@ -379,6 +394,94 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: { state: 'success', context: `c${next()}` },
   })),
   [`GET ${REPO}/commits/*`]: row('read 200', () => ({ path: { '*': 'topic/status' } })),
+
+  // Releases
+  [`GET ${REPO}/releases`]: row('read 200'),
+  [`GET ${REPO}/releases/latest`]: row('read 200'),
+  [`GET ${REPO}/releases/tags/*`]: row('read 200', ({ release }) => ({ path: { '*': release.tag } })),
+  [`GET ${REPO}/releases/:id`]: row('read 200', ({ release }) => ({ path: { id: release.id } })),
+  [`POST ${REPO}/releases`]: row('write 201', ({ next }) => ({ body: { tag_name: `t${next()}` } })),
+  [`PATCH ${REPO}/releases/:id`]: row('write 200', ({ release, next }) => ({
+    path: { id: release.id },
+    body: { name: `Name ${next()}` },
+  })),
+  [`DELETE ${REPO}/releases/:id`]: row('write 204', async ({ make }) => ({
+    path: { id: (await make.release()).id },
+  })),
+  [`DELETE ${REPO}/releases/tags/*`]: row('write 204', async ({ make }) => ({
+    path: { '*': (await make.release()).tag },
+  })),
+  [`GET ${REPO}/releases/:id/assets`]: row('read 200', ({ release }) => ({ path: { id: release.id } })),
+  [`POST ${REPO}/releases/:id/assets`]: row('write 201', ({ release, make, next }) => ({
+    path: { id: release.id },
+    ...make.upload(`r${next()}.bin`),
+  })),
+  [`GET ${REPO}/releases/:id/assets/:attachment_id`]: row('read 200', ({ release }) => ({
+    path: { id: release.id, attachment_id: release.asset },
+  })),
+  [`PATCH ${REPO}/releases/:id/assets/:attachment_id`]: row('write 201', ({ release, next }) => ({
+    path: { id: release.id, attachment_id: release.asset },
+    body: { name: `s${next()}.bin` },
+  })),
+  [`DELETE ${REPO}/releases/:id/assets/:attachment_id`]: row('write 204', async ({ make }) => {
+    const { id, asset } = await make.release()
+    return { path: { id, attachment_id: asset } }
+  }),
+  'GET /:owner/:repo/releases/download/*': row('read 200', async ({ make }) => {
+    const { tag, file } = await make.release()
+    return { path: { '*': `${tag}/${file}` } }
+  }),
+
+  // Files
+  [`GET ${REPO}/contents`]: row('read 200'),
+  [`GET ${REPO}/contents/*`]: row('read 200', () => ({ path: { '*': '' } })),
+  [`GET ${REPO}/contents-ext/*`]: row('read 200', () => ({ path: { '*': '.' } })),
+  [`GET ${REPO}/file-contents`]: row('read 200', () => ({ query: { body: '{"files":["README.md"]}' } })),
+  [`POST ${REPO}/file-contents`]: row('read 200', () => ({ body: { files: ['README.md', 'absent'] } })),
+  ...same(
+    [`GET ${REPO}/raw/*`, `GET ${REPO}/media/*`],
+    row('read 200', () => ({ path: { '*': 'README.md' } })),
+  ),
+  'GET /:owner/:repo/raw/:kind/*': row('read 200', () => ({
+    path: { kind: 'branch', '*': 'main/README.md' },
+  })),
+  ...same(
+    [`GET ${REPO}/archive/*`, 'GET /:owner/:repo/archive/*'],
+    row('read 200', () => ({ path: { '*': 'main.zip' } })),
+  ),
+  [`POST ${REPO}/contents`]: row('write 201', ({ next }) => ({
+    body: { files: [{ operation: 'create', path: `f${next()}`, content: '' }] },
+  })),
+  [`POST ${REPO}/contents/*`]: row('write 201', ({ next }) => ({
+    path: { '*': `f${next()}` },
+    body: { content: '' },
+  })),
+  [`PUT ${REPO}/contents/*`]: row('write 201', ({ next }) => ({
+    path: { '*': `f${next()}` },
+    body: { content: '' },
+  })),
+  [`DELETE ${REPO}/contents/*`]: row('write 200', async ({ must, base, next }) => {
+    const path = `f${next()}`
+    const { content } = await must<{ content: { sha: string } }>(
+      'alice',
+      'POST',
+      `${base}/contents/${path}`,
+      {
+        content: '',
+      },
+    )
+    return { path: { '*': path }, body: { sha: content.sha } }
+  }),
+  [`GET ${REPO}/commits`]: row('read 200'),
+  [`GET ${REPO}/git/commits/:sha`]: row('read 200', ({ head }) => ({ path: { sha: head } })),
+  [`GET ${REPO}/compare/*`]: row('read 200', () => ({ path: { '*': 'main...topic' } })),
+  [`GET ${REPO}/git/trees/:sha`]: row('read 200', () => ({ path: { sha: 'topic' } })),
+  [`GET ${REPO}/git/blobs/:sha`]: row('read 200', ({ blob }) => ({ path: { sha: blob } })),
+  [`GET ${REPO}/git/refs`]: row('read 200'),
+  [`GET ${REPO}/git/refs/*`]: row('read 200', () => ({ path: { '*': 'heads/' } })),
+  [`GET ${REPO}/git/tags/:sha`]: row('read 200', ({ tagObject }) => ({ path: { sha: tagObject } })),
+  // It has none.
+  [`GET ${REPO}/git/notes/:sha`]: row('read 404', ({ head }) => ({ path: { sha: head } })),
 
   // Pull requests
   ...same(
@@ -425,6 +528,44 @@ export const ROWS: Readonly<Record<string, Row>> = {
     })
     return { path: { index } }
   }),
+  ...same([`GET ${REPO}/reviewers`, `GET ${REPO}/assignees`], row('people 200')),
+  [`POST ${REPO}/pulls/:index/requested_reviewers`]: row('write 201', ({ pull }) => ({
+    path: { index: pull },
+    body: { reviewers: ['bob'] },
+  })),
+  [`DELETE ${REPO}/pulls/:index/requested_reviewers`]: row('write 204', ({ pull }) => ({
+    path: { index: pull },
+    body: { reviewers: ['bob'] },
+  })),
+  [`GET ${REPO}/pulls/:index/reviews`]: row('read 200', pullIndex),
+  [`POST ${REPO}/pulls/:index/reviews`]: row('read-signed-in 200', ({ pull, next }) => ({
+    path: { index: pull },
+    body: { event: 'COMMENT', body: `Review ${next()}` },
+  })),
+  ...same(
+    [`GET ${REPO}/pulls/:index/reviews/:id`, `GET ${REPO}/pulls/:index/reviews/:id/comments`],
+    row('read 200', review('alice', { event: 'COMMENT', body: 'Hm' })),
+  ),
+  // Its reviewer deletes it, and site admins.
+  [`DELETE ${REPO}/pulls/:index/reviews/:id`]: row(
+    'admin 204',
+    review('alice', { event: 'COMMENT', body: 'Hm' }),
+  ),
+  // A review that is not submitted: only its reviewer and site admins see it, and only its reviewer submits it.
+  [`POST ${REPO}/pulls/:index/reviews/:id`]: row(
+    '401 404 404 404 200 422 / 404 404 404 404 200 422',
+    async (place) => ({
+      ...(await review('alice', { event: 'PENDING', body: 'Hm' })(place)),
+      body: { event: 'COMMENT', body: 'Hm' },
+    }),
+  ),
+  ...same(
+    [
+      `POST ${REPO}/pulls/:index/reviews/:id/dismissals`,
+      `POST ${REPO}/pulls/:index/reviews/:id/undismissals`,
+    ],
+    row('admin 200', review('bob', { event: 'APPROVED' })),
+  ),
   [`POST ${REPO}/pulls/:index/update`]: row('write 200', pullIndex),
 
   // Issues
@@ -528,7 +669,53 @@ export const ROWS: Readonly<Record<string, Row>> = {
       path: { id: comment, attachment_id: (await make.attachment()).id },
     }),
   ),
+  [`GET ${REPO}/issues/:index/assets`]: row('read 200', index),
+  [`POST ${REPO}/issues/:index/assets`]: row('write 201', async ({ make, next }) => ({
+    path: { index: await make.issue() },
+    ...make.upload(`i${next()}.txt`),
+  })),
+  ...Object.fromEntries(
+    (
+      [
+        ['GET', 'read 200'],
+        ['PATCH', 'write 201'],
+        ['DELETE', 'write 204'],
+      ] as const
+    ).map(([method, who]) => [
+      `${method} ${REPO}/issues/:index/assets/:attachment_id`,
+      row(who, async ({ make, issue, next }) => ({
+        path: { index: issue, attachment_id: await make.issueFile() },
+        ...(method === 'PATCH' && { body: { name: `j${next()}.txt` } }),
+      })),
+    ]),
+  ),
+  [`GET ${REPO}/issues/pinned`]: row('read 200'),
+  [`GET ${REPO}/pulls/pinned`]: row('read 200'),
+  [`GET ${REPO}/new_pin_allowed`]: row('read 200'),
+  // At most three are pinned.
+  [`POST ${REPO}/issues/:index/pin`]: row('admin 204', async ({ must, base, issue }) => {
+    await must('alice', 'DELETE', `${base}/issues/${issue}/pin`)
+    return { path: { index: issue } }
+  }),
+  ...same(
+    [`DELETE ${REPO}/issues/:index/pin`, `PATCH ${REPO}/issues/:index/pin/:position`],
+    row('admin 204', async ({ must, base, issue }) => {
+      await must('alice', 'POST', `${base}/issues/${issue}/pin`)
+      return { path: { index: issue, position: 1 } }
+    }),
+  ),
+  [`PUT ${REPO}/issues/:index/lock`]: row('admin 204', async ({ make }) => ({
+    path: { index: await make.issue() },
+    body: { lock_reason: 'Resolved' },
+  })),
+  [`DELETE ${REPO}/issues/:index/lock`]: row('admin 204', async ({ make, must, base }) => {
+    const index = await make.issue()
+    await must('alice', 'PUT', `${base}/issues/${index}/lock`, {})
+    return { path: { index } }
+  }),
   'GET /attachments/:uuid': row('read 200', ({ attachment }) => ({ path: { uuid: attachment.uuid } })),
+
+  ...SOCIAL_ROWS,
 
   // Labels and milestones
   ...Object.fromEntries(

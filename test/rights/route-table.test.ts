@@ -51,7 +51,7 @@ for (const [k, kind] of KINDS.entries()) {
           continue
         }
         const types: string[] = []
-        for await (const event of services.events.readAll({ from: before + 1 })) types.push(event.type)
+        for await (const event of services.events.readAll({ from: before })) types.push(event.type)
         // A merge marks the pull request as read, also when it is refused (merge rule 1). The server reacts for itself.
         const changed = types.filter(
           (type) => !['IssueRead', 'MergeabilityChecked', 'MergeBaseMoved'].includes(type),

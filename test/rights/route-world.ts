@@ -1,5 +1,6 @@
 /** The people, repositories and fresh targets of the table of routes. Requests are injected: no sockets. */
 import { buildApp } from '../../src/app.ts'
+import { objectId } from '../../src/git/loose-objects.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
 import { createOpenRequests } from '../../src/rights/open-requests.ts'
 import { createUpgradeAnswers } from '../../src/upgrade/answers.ts'
@@ -143,8 +144,26 @@ export async function startWorld(test: Test, started?: TestServer) {
       const { id, uuid }: { id: number; uuid: string } = JSON.parse(answer.text)
       return { id, uuid }
     }
+    const issueFile = async () => {
+      const assets = `/api/v1${base}/issues/${first.issue}/assets`
+      const answer = await send('alice', 'POST', assets, upload(`f${next()}.txt`))
+      const { id }: { id: number } = JSON.parse(answer.text)
+      return id
+    }
+    const release = async () => {
+      const [tag, file] = [`v${next()}`, `f${next()}.bin`]
+      const { id } = await create('/releases', { tag_name: tag })
+      const answer = await send('alice', 'POST', `/api/v1${base}/releases/${id}/assets`, upload(file))
+      const { id: asset }: { id: number } = JSON.parse(answer.text)
+      return { id, tag, file, asset }
+    }
     const label = async () => (await create('/labels', { name: `l${next()}`, color: '#aabbcc' })).id
     const milestone = async () => (await create('/milestones', { title: `m${next()}` })).id
+    const tag = async () => {
+      const tag_name = `tag-${next()}`
+      await create('/tags', { tag_name, message: 'A tag' })
+      return tag_name
+    }
     const protection = async () => {
       const rule_name = `rule-${next()}`
       await create('/branch_protections', { rule_name })
@@ -156,16 +175,34 @@ export async function startWorld(test: Test, started?: TestServer) {
       repo,
       base,
       next,
-      make: { issue, pull, branch: newBranch, comment, attachment, label, milestone, protection, upload },
+      make: {
+        issue,
+        pull,
+        branch: newBranch,
+        tag,
+        comment,
+        attachment,
+        issueFile,
+        release,
+        label,
+        milestone,
+        protection,
+        upload,
+      },
       /** Another repository of the same kind. */
       another: () => newRepository(kind, `more-${next()}`),
       ...first,
       comment: commentId,
       attachment: await attachment(),
+      release: await release(),
       label: await label(),
       milestone: await milestone(),
       protection: await protection(),
       head: await branch('topic', { topic: 'topic' }),
+      blob: objectId('blob', Buffer.from('topic')),
+      tagObject: (
+        await must<{ id: string }>('alice', 'POST', `${base}/tags`, { tag_name: 't', message: 'A tag' })
+      ).id,
       must,
     }
   }

@@ -140,6 +140,18 @@ const cases: [TimelineEvent, string][] = [
     { type: 'TitleChanged', data: { ...own, oldTitle: 'a', title: '<b>' } },
     'changed the title from a to &#60;b&#62;',
   ],
+  [
+    { type: 'IssueFileAdded', data: { ...own, attachment: { ...file, createdAt: '' } } },
+    'attached the file log.txt to the description',
+  ],
+  [
+    { type: 'IssueFileRenamed', data: { ...own, attachmentId: 1, name: '<a>' } },
+    'renamed an attached file to &#60;a&#62;',
+  ],
+  [{ type: 'IssueFileDeleted', data: { ...own, attachmentId: 1, uuid: 'u' } }, 'deleted an attached file'],
+  [{ type: 'DiscussionLocked', data: { ...own, reason: 'Spam' } }, 'locked the conversation: Spam'],
+  [{ type: 'DiscussionLocked', data: { ...own, reason: '' } }, 'locked the conversation'],
+  [{ type: 'DiscussionUnlocked', data: own }, 'unlocked the conversation'],
   [{ type: 'BodyChanged', data: { ...own, body: 'x' } }, 'changed the description'],
   [{ type: 'BodyChanged', data: { ...own, body: '' } }, 'removed the description'],
   [
@@ -217,6 +229,14 @@ const cases: [TimelineEvent, string][] = [
   [
     { type: 'AttachmentDeleted', data: { ...own, commentId: 1, attachmentId: 1, uuid: 'u' } },
     'deleted an attached file',
+  ],
+  [
+    { type: 'ReactionAdded', data: { ...own, commentId: null, user: ann, reaction: 'heart' } },
+    'reacted with heart to this pull request',
+  ],
+  [
+    { type: 'ReactionRemoved', data: { ...own, commentId: 1, user: ann, reaction: '+1' } },
+    'took back the reaction +1 of ann to a comment',
   ],
 ]
 

@@ -2,6 +2,7 @@ import { connect } from 'node:http2'
 import { type Client, Metadata, status } from '@grpc/grpc-js'
 import { QueryClientImpl } from 'cosmjs-types/cosmos/upgrade/v1beta1/query'
 import t, { type Test } from 'tap'
+import { onLimitReached } from '../../src/limits.ts'
 import { UpgradeUnavailable } from '../../src/upgrade/answers.ts'
 import type { QueryAnswers } from '../../src/upgrade/grpc-queries.ts'
 import { answering, call, clientOf, QUERY, rawCall, refused, started } from './grpc-client.ts'
@@ -327,9 +328,12 @@ t.test('size rule: larger messages are refused in both directions', async (t) =>
   const client = clientOf(t, server.address)
   const fits = { name: 'x'.repeat(2 ** 15 - 10) }
   t.strictSame(await call(client, QUERY.sdk, 'AppliedPlan', fits), { height: '0' })
+  const counted: string[] = []
+  t.teardown(onLimitReached((limit) => counted.push(limit)))
   const large = { name: 'x'.repeat(2 ** 15) }
   t.equal((await refused(call(client, QUERY.sdk, 'AppliedPlan', large))).code, status.RESOURCE_EXHAUSTED)
   t.equal((await refused(call(client, QUERY.sdk, 'ModuleVersions'))).code, status.RESOURCE_EXHAUSTED)
+  t.strictSame(counted, ['grpc_message_bytes', 'grpc_message_bytes'])
   t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' }, 'the server still answers')
 })
 

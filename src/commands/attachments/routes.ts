@@ -1,14 +1,9 @@
 /** Adds files to comments, renames them and deletes them. */
-import { randomUUID } from 'node:crypto'
-import multipart from '@fastify/multipart'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
-import { isAllowed, sniff } from '../../attachments/file-kind.ts'
-import { cleanFileName } from '../../attachments/file-name.ts'
+import type { Static } from 'typebox'
 import type { AccountRef, Attachment } from '../../events/domain-events.ts'
 import { idsStream } from '../../events/streams.ts'
 import type { CommentDocument } from '../../projections/comments.ts'
-import type { Reservation } from '../../projections/disk-usage.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { atLeast } from '../../rights/access.ts'
 import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
@@ -17,26 +12,15 @@ import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { AttachmentParams, AttachmentWire, attachmentOf, attachmentWire } from '../../wire/attachments.ts'
 import { CommentParams, commentFor } from '../../wire/comments.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { changeComment } from '../comments/change.ts'
 import { decideAddAttachment, decideDeleteAttachment, decideRenameAttachment } from '../comments/comment.ts'
 import type { CommandContext } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
-import { takeRoom } from '../room.ts'
 import { takeNumber } from '../sequences.ts'
-import { drainRequest, receiveUpload, type Upload } from './upload.ts'
+import { EditAttachmentOptions, newNameOf, readUploads, storeUpload, UploadQuery } from './store-upload.ts'
+import type { Upload } from './upload.ts'
 
-/** The name of an upload without a usable name. */
-const NAMELESS = 'attachment'
-
-const UploadQuery = Type.Object({
-  name: Type.Optional(
-    Type.String({ description: 'name of the attachment; if empty, the name of the uploaded file' }),
-  ),
-})
 type UploadRequest = { Params: Static<typeof CommentParams>; Querystring: Static<typeof UploadQuery> }
-
-const EditAttachmentOptions = Type.Object({ name: GivenOrNull(Type.String()) })
 
 /**
  * The comment in the path, for a requester who may change its files: an admin of the repository, or the poster when
@@ -67,12 +51,6 @@ export const attachmentRoutes: Routes = (services) => {
     return attachmentWire({ createdAt: context.at, ...known, ...file }, services.publicUrl())
   }
 
-  /** Checks the type of a file by its name and its first bytes. @throws Refused (unprocessable) */
-  async function requireAllowed(name: string, head: Uint8Array): Promise<void> {
-    if (isAllowed(config.attachmentAllowedTypes, name, await sniff(head))) return
-    throw new Refused(refuse.unprocessable('attachment: files of this type are not allowed here'))
-  }
-
   /** Records a file that is stored already. Resolves to the attachment; for a retried request, to the first one. */
   async function recordUpload(
     request: FastifyRequest<UploadRequest>,
@@ -98,51 +76,16 @@ export const attachmentRoutes: Routes = (services) => {
   async function upload(request: FastifyRequest<UploadRequest>, reply: FastifyReply) {
     await commentToChange(services, request)
     const { repository } = await onRepository(services, request, 'read')
-    const { id: repoId, ownerId, ownerLogin } = repository
-    const owner = { id: ownerId, login: ownerLogin }
-    // What it says of its size is refused before it is read; what it is counts in the end.
-    const bytes = Number(request.headers['content-length'] ?? 0)
-    const announced = await takeRoom(services, {
-      owner,
-      repoId,
-      bytes: Math.min(bytes, config.attachmentMaxBytes),
-    })
-    announced.end('dropped')
-    const uuid = randomUUID()
-    const received = await receiveUpload(request, attachments, {
-      uuid,
-      maxSize: config.attachmentMaxBytes,
-      digest: request.headers['idempotency-key'] !== undefined,
-    })
-    const name = cleanFileName(request.query.name || received.fileName) ?? NAMELESS
-    let room: Reservation | undefined
-    try {
-      await requireAllowed(name, received.head)
-      room = await takeRoom(services, { owner, repoId, bytes: received.size })
-      await attachments.keep(uuid)
-    } catch (error) {
-      room?.end('dropped')
-      await attachments.remove(uuid)
-      throw error
-    }
-    try {
-      const wire = await recordUpload(request, reply, received, name)
-      room.end('written')
-      return reply.code(201).send(wire)
-    } catch (error) {
-      room.end('dropped')
-      // After any other failure it may be recorded. If it is not, the next start removes the file.
-      if (error instanceof Refused) await attachments.remove(uuid)
-      throw error
-    }
+    const into = { repository, allowed: config.attachmentAllowedTypes, name: request.query.name }
+    const wire = await storeUpload(services, request, into, (received, name) =>
+      recordUpload(request, reply, received, name),
+    )
+    return reply.code(201).send(wire)
   }
 
   /** Only this route reads multipart bodies, and it reads nothing else. */
   async function uploadRoute(app: FastifyInstance): Promise<void> {
-    app.removeAllContentTypeParsers()
-    app.addContentTypeParser('*', (_request, _payload, done) => done(null))
-    await app.register(multipart, { throwFileSizeLimit: false })
-    app.addHook('onError', async (request, reply) => drainRequest(request, reply))
+    await readUploads(app)
     app.post<UploadRequest>(
       '/repos/:owner/:repo/issues/comments/:id/assets',
       route('issue', {
@@ -168,13 +111,8 @@ export const attachmentRoutes: Routes = (services) => {
       async (request, reply) => {
         const { comment } = await commentToChange(services, request)
         const file = attachmentOf(services, comment, request.params.attachment_id)
-        const given = request.body.name ?? ''
-        const name = given === '' ? file.name : cleanFileName(given)
-        if (name === undefined) throw new Refused(refuse.unprocessable('name: has no visible characters'))
-        if (name !== file.name) {
-          const head = await attachments.head(file.uuid)
-          await requireAllowed(name, head ?? Buffer.alloc(0))
-        }
+        const allowed = config.attachmentAllowedTypes
+        const name = await newNameOf(services, file, request.body.name, allowed)
         const context = commandContext(request)
         await changeComment(services, context, comment, 'rename attachment', (state) =>
           decideRenameAttachment(state, file.id, name),

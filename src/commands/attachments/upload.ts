@@ -81,10 +81,27 @@ async function* chunksOf(file: Readable): AsyncGenerator<Buffer> {
   }
 }
 
+/**
+ * Stores the body of a request that is the file itself, as `receiveUpload` does. `body`: what is left of it when its
+ * content encoding is undone.
+ *
+ * @throws FileTooLarge
+ * @throws Refused (invalid) when the request is cut off
+ */
+export async function receiveRawUpload(
+  request: FastifyRequest,
+  body: Readable,
+  files: AttachmentFiles,
+  { uuid, maxSize, digest }: { uuid: string; maxSize: number; digest: boolean },
+): Promise<ReceivedFile> {
+  if (Number(request.headers['content-length'] ?? 0) > maxSize) throw new FileTooLarge(maxSize)
+  return files.receive(uuid, chunksOf(body), { maxSize, digest })
+}
+
 function malformed(error: unknown): Error {
   if (error instanceof FileTooLarge) return error
   const reason = error instanceof Error ? error.message : String(error)
-  return new Refused(refuse.invalid(`the multipart body is malformed or incomplete: ${reason}`))
+  return new Refused(refuse.invalid(`the body is malformed or incomplete: ${reason}`))
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Decisions of the repository aggregate on its branch protections. Pure. */
+import { isDeepStrictEqual } from 'node:util'
 import type { BranchProtection, RepositoryEvent } from '../../events/domain-events.ts'
 import { refuse } from '../../refusal.ts'
 import { isPattern } from '../../rights/glob.ts'
@@ -47,7 +48,7 @@ export function decideEditProtection(
   if (before === undefined) return unknown
   const { createdAt, updatedAt } = before
   const after = { ...edit(before), rule }
-  if (JSON.stringify({ ...before, ...after, updatedAt }) === JSON.stringify(before)) return []
+  if (isDeepStrictEqual({ ...after, createdAt, updatedAt }, before)) return []
   return setProtection(state.id, state.protections, { ...after, createdAt, updatedAt: at })
 }
 

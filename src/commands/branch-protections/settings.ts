@@ -1,7 +1,10 @@
 /** The settings of a branch protection from what a client sends, with all its limits. */
+import { isDeepStrictEqual } from 'node:util'
 import { type Static, type TObject, type TPartial, type TProperties, Type } from 'typebox'
+import type { ReviewRules } from '../../events/review-events.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { globProblem, isPattern } from '../../rights/glob.ts'
+import { NO_REVIEW_RULES, reviewRulesOf } from '../../rights/review-rules.ts'
 import type { Services } from '../../services.ts'
 import { NEUTRAL, ProtectionFields } from '../../wire/branch-protections.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
@@ -41,6 +44,9 @@ export const NEW_PROTECTION: Omit<ProtectionSettings, 'rule'> = {
   blockOutdated: false,
   blockAdminOverride: false,
 }
+
+/** At most this many approvals can be required: more than a repository has reviewers would block every merge. */
+const MAX_APPROVALS = 100
 
 function unprocessable(problem: string): Refused {
   return new Refused(refuse.unprocessable(problem))
@@ -93,6 +99,7 @@ function requireContexts(contexts: readonly string[]): void {
 interface NamedUsers {
   pushers: number[] | undefined
   mergers: number[] | undefined
+  approvers: number[] | undefined
 }
 
 /**
@@ -112,6 +119,31 @@ function whitelistOf(
   return null
 }
 
+/** The demands on reviews after the options change them; undefined when there is none. @throws Refused (unprocessable) */
+function withReviewOptions(
+  before: ReviewRules,
+  options: Options,
+  named: number[] | undefined,
+): ReviewRules | undefined {
+  const required = options.required_approvals ?? before.required
+  if (required < 0 || required > MAX_APPROVALS) {
+    throw unprocessable(`required_approvals: must be from 0 to ${MAX_APPROVALS}`)
+  }
+  const enabled = options.enable_approvals_whitelist ?? before.approvers !== null
+  if (!enabled && named !== undefined && named.length > 0) {
+    throw unprocessable('approvals_whitelist_username: needs enable_approvals_whitelist')
+  }
+  const rules = {
+    required,
+    approvers: enabled ? (named ?? before.approvers ?? []) : null,
+    blockOnRejected: options.block_on_rejected_reviews ?? before.blockOnRejected,
+    blockOnRequests: options.block_on_official_review_requests ?? before.blockOnRequests,
+    dismissStale: options.dismiss_stale_approvals ?? before.dismissStale,
+    ignoreStale: options.ignore_stale_approvals ?? before.ignoreStale,
+  }
+  return isDeepStrictEqual(rules, NO_REVIEW_RULES) ? undefined : rules
+}
+
 /** The settings after the options change them. @throws Refused for options that contradict each other */
 export function withOptions(
   before: ProtectionSettings,
@@ -119,6 +151,7 @@ export function withOptions(
   named: NamedUsers,
 ): ProtectionSettings {
   const push = options.enable_push ?? before.push
+  const reviews = withReviewOptions(reviewRulesOf(before), options, named.approvers)
   return {
     rule: before.rule,
     priority: options.priority ?? before.priority,
@@ -131,6 +164,7 @@ export function withOptions(
     requireSigned: options.require_signed_commits ?? before.requireSigned,
     blockOutdated: options.block_on_outdated_branch ?? before.blockOutdated,
     blockAdminOverride: options.block_admin_merge_override ?? before.blockAdminOverride,
+    ...(reviews !== undefined && { reviews }),
   }
 }
 
@@ -160,5 +194,10 @@ export async function checkOptions(services: Services, options: Options): Promis
   return {
     pushers: await userIdsNamed(services, 'push_whitelist_usernames', options.push_whitelist_usernames),
     mergers: await userIdsNamed(services, 'merge_whitelist_usernames', options.merge_whitelist_usernames),
+    approvers: await userIdsNamed(
+      services,
+      'approvals_whitelist_username',
+      options.approvals_whitelist_username,
+    ),
   }
 }

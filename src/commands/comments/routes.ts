@@ -44,9 +44,12 @@ export const commentRoutes: Routes = (services) => {
       '/repos/:owner/:repo/issues/:index/comments',
       route('issue', { params: IssueParams, body: CommentOption(services), response: { 201: CommentWire } }),
       async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'read')
+        const { repository, access } = await onRepository(services, request, 'read')
         const { id: authorId, login } = signedIn(request)
         const issue = await issueFor(services, repository.id, request.params.index)
+        if (issue.locked && !atLeast(access, 'write')) {
+          throw new Refused(refuse.forbidden('the conversation is locked: only writers may comment'))
+        }
         const body = textOf(request.body)
         const context = commandContext(request)
         const id = await takeNumber(events, context, idsStream('comment'))

@@ -2,7 +2,7 @@
 import { decode } from '../../events/codec.ts'
 import type { AccountRef, DiscussionEvent } from '../../events/domain-events.ts'
 import type { RecordedEvent } from '../../events/event-store.ts'
-import { type Erased, hasTexts, sealedIn, withoutTexts } from '../../events/sealed-texts.ts'
+import { type Erased, hasTexts, sealedIn, textIdOf, withoutTexts } from '../../events/sealed-texts.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'
 
@@ -36,6 +36,8 @@ export interface Erasable {
   /** The last revision; -1 when there is none. */
   revision: number
   own: Texts
+  /** The uuids of its own files. */
+  ownFiles: Set<string>
   comments: Map<number, CommentTexts>
   pending: PendingErasure[]
 }
@@ -44,6 +46,7 @@ export const nothingErasable = (): Erasable => ({
   of: undefined,
   revision: -1,
   own: { keys: [], clear: 0 },
+  ownFiles: new Set(),
   comments: new Map(),
   pending: [],
 })
@@ -60,11 +63,32 @@ export function addErasable(facts: Erasable, recorded: RecordedEvent): void {
     case 'CommentAdded':
       facts.comments.set(event.data.commentId, { keys: [], clear: 0, isThere: true, files: new Set() })
       break
+    case 'ReviewDrafted':
+    case 'ReviewSubmitted':
+      beginTexts(facts, event.data.reviewId)
+      break
+    case 'ReviewCommentDrafted':
+    case 'ReviewCommentAdded':
+      beginTexts(facts, event.data.commentId)
+      break
+    case 'ReviewDraftDiscarded':
+    case 'ReviewDeleted':
+      for (const id of [event.data.reviewId, ...event.data.comments]) {
+        const texts = facts.comments.get(id)
+        if (texts !== undefined) texts.isThere = false
+      }
+      break
     case 'CommentDeleted': {
       const comment = facts.comments.get(event.data.commentId)
       if (comment !== undefined) comment.isThere = false
       break
     }
+    case 'IssueFileAdded':
+      facts.ownFiles.add(event.data.attachment.uuid)
+      break
+    case 'IssueFileDeleted':
+      facts.ownFiles.delete(event.data.uuid)
+      break
     case 'AttachmentAdded':
       facts.comments.get(event.data.commentId)?.files.add(event.data.attachment.uuid)
       break
@@ -74,6 +98,7 @@ export function addErasable(facts: Erasable, recorded: RecordedEvent): void {
     case 'TextsErased': {
       const { commentId, files, by, at } = event.data
       const keys: string[] = []
+      for (const uuid of files) facts.ownFiles.delete(uuid)
       for (const texts of textsOf(facts, commentId)) {
         keys.push(...texts.keys)
         texts.keys = []
@@ -89,11 +114,16 @@ export function addErasable(facts: Erasable, recorded: RecordedEvent): void {
     }
   }
   if (!hasTexts(event)) return
-  const commentId = 'commentId' in event.data ? event.data.commentId : null
+  const commentId = textIdOf(event.data)
   const texts = (commentId === null ? undefined : facts.comments.get(commentId)) ?? facts.own
   const sealed = sealedIn(recorded.data)
   if (sealed === undefined) texts.clear += 1
   else texts.keys.push(sealed.key)
+}
+
+/** A review, or a comment of one, has texts from here on. Its draft may have had some before. */
+function beginTexts({ comments }: Erasable, id: number): void {
+  if (!comments.has(id)) comments.set(id, { keys: [], clear: 0, isThere: true, files: new Set() })
 }
 
 /** The texts that an erasure covers: those of a comment, or all. */
@@ -116,6 +146,7 @@ export function decideErase(
   { by, at }: { by: AccountRef | null; at: string },
 ): Decision<Erasure> {
   const { of, comments } = facts
+  const ownFiles = commentId === null ? [...facts.ownFiles] : []
   if (of === undefined) return refuse.notFound('issue not found')
   if (commentId !== null && !comments.has(commentId)) return refuse.notFound('comment not found')
   const covered = textsOf(facts, commentId)
@@ -130,11 +161,11 @@ export function decideErase(
   )
   const isErased = ({ keys, files }: Texts & Partial<CommentTexts>) =>
     keys.length === 0 && (files === undefined || files.size === 0)
-  if (covered.every(isErased)) return []
+  if (covered.every(isErased) && ownFiles.length === 0) return []
   const events: Erasure[] = []
   for (let i = 0; i === 0 || i < there.length; i += COMMENTS_PER_EVENT) {
     const part = there.slice(i, i + COMMENTS_PER_EVENT)
-    const files = part.flatMap(([, comment]) => [...comment.files])
+    const files = [...(i === 0 ? ownFiles : []), ...part.flatMap(([, comment]) => [...comment.files])]
     const data = { ...of, commentId, comments: part.map(([id]) => id), files, by, at }
     events.push({ type: 'TextsErased', data })
   }

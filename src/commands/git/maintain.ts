@@ -9,6 +9,7 @@ import {
   UNREACHABLE_DAYS,
 } from '../../git/maintenance.ts'
 import { bytesBelow, packsOf } from '../../git/object-counts.ts'
+import { filesOfRepository } from '../../projections/attached-files.ts'
 import type { DiskUsageDocument } from '../../projections/disk-usage.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { inGitTurn } from './git-turn.ts'
@@ -43,8 +44,6 @@ const DAY = 24 * 3600_000
 const FULL_AFTER = 7 * DAY
 /** What is in a cruft pack is removed by the full maintenance after this time. */
 const EXPIRY_AFTER = (UNREACHABLE_DAYS + 2) * DAY
-/** This many comments are read together. */
-const BATCH = 500
 
 /**
  * Resolves to what was done; undefined when there is no such repository any more.
@@ -111,16 +110,12 @@ function dueAfter(done: MaintenanceKind, before: number, hasCruft: boolean): num
   return before === 0 ? now + FULL_AFTER : Math.min(before, now + FULL_AFTER)
 }
 
-/** The sizes of all files of a repository's comments. Lets others work in between. */
+/** The sizes of all files of a repository's comments and releases. Lets others work in between. */
 async function attachmentBytesOf({ views }: MaintenanceServices, repoId: number): Promise<number> {
   let bytes = 0
-  let last = 0
-  for (;;) {
-    const filter = { repoId, id: { $gt: last } }
-    const found = await views.comments.find(filter, { sort: [['id', 1]], limit: BATCH })
-    for (const { attachments } of found) for (const { size } of attachments) bytes += size
-    if (found.length < BATCH) return bytes
-    last = found.at(-1)?.id ?? last
+  for await (const files of filesOfRepository(views, repoId)) {
+    for (const { size } of files) bytes += size
     await delay(1)
   }
+  return bytes
 }

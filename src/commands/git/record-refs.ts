@@ -3,13 +3,16 @@ import { v5 as uuidV5 } from 'uuid'
 import { cutText, eventBytes, jsonBytes, MAX_APPEND_BYTES } from '../../events/append-size.ts'
 import type { BranchPoint, CommitSummary, GitEvent, RefUpdate } from '../../events/domain-events.ts'
 import { type ExpectedRevision, StoreUnavailable, WrongExpectedRevision } from '../../events/event-store.ts'
+import type { TagTime } from '../../events/ref-causes.ts'
 import { gitStream } from '../../events/streams.ts'
 import { type CommitFacts, commitFacts, type Signature } from '../../git/commits.ts'
-import { deleteRef, type RefOutcome, readRefs } from '../../git/refs.ts'
+import { type RefChange, type RefOutcome, readRefs, updateRef } from '../../git/refs.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { append, type CommandContext } from '../execute.ts'
 import { inGitTurn } from './git-turn.ts'
+import { isRecorded } from './recorded-change.ts'
 import { recordedRefs } from './recorded-refs.ts'
+import { tagTimes } from './tag-times.ts'
 
 export interface MovedRef {
   ref: string
@@ -136,27 +139,36 @@ async function* eventsOf(
 ): AsyncIterable<GitEvent['data']> {
   let refs: RefUpdate[] = []
   let commits = new Map<string, CommitSummary>()
+  let tags = new Map<string, TagTime>()
   let bytes = 0
+  const data = () => ({
+    ...{ repoId, cause, refs, commits: [...commits.values()] },
+    ...(tags.size > 0 && { tags: [...tags.values()] }),
+  })
   for (let i = 0; i < moved.length; i += BRANCHES_AT_ONCE) {
     const next = moved.slice(i, i + BRANCHES_AT_ONCE)
     const summaries = await summariesOf(dir, next)
+    const times = await tagTimes(dir, next)
     for (const { ref, from, to } of next) {
       const update = { ref, from, to }
       const summary = to === null || !isBranch(ref) ? undefined : summaries.get(to)
-      const own = jsonBytes(update) + (summary === undefined ? 0 : jsonBytes(summary))
+      const tag = to === null ? undefined : times.get(to)
+      const own = [update, summary, tag].reduce((sum, part) => sum + (part ? jsonBytes(part) : 0), 0)
       if (refs.length === REFS_PER_EVENT || bytes + own > MAX_EVENT_BYTES) {
-        yield { repoId, cause, refs, commits: [...commits.values()] }
+        yield data()
         refs = []
         commits = new Map()
+        tags = new Map()
         bytes = 0
       }
       const isNew = summary !== undefined && !commits.has(summary.sha)
-      bytes += jsonBytes(update) + (isNew ? jsonBytes(summary) : 0)
+      bytes += jsonBytes(update) + (isNew ? jsonBytes(summary) : 0) + (tag ? jsonBytes(tag) : 0)
       refs.push(update)
       if (isNew) commits.set(summary.sha, summary)
+      if (tag !== undefined) tags.set(tag.sha, tag)
     }
   }
-  if (refs.length > 0) yield { repoId, cause, refs, commits: [...commits.values()] }
+  if (refs.length > 0) yield data()
 }
 
 const isBranch = (ref: string) => ref.startsWith('refs/heads/')
@@ -230,17 +242,32 @@ export function moveRefs<T>(
   })
 }
 
+/**
+ * Makes, moves or deletes one ref if it is where the change expects it, and records that. A retried request whose first
+ * attempt did it finds it done. `stale` and `name-conflict` as in `updateRefs`: nothing moved then.
+ */
+export function changeRef(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  cause: GitEvent['data']['cause'],
+  change: RefChange,
+): Promise<RefOutcome> {
+  return moveRefs(services, repoId, async (since) => {
+    const { ref, from, to } = change
+    const outcome = await updateRef(gitDirOf(services, repoId), ref, { from, to })
+    if (outcome === 'stale' && (await isRecorded(services, context, repoId, cause, change))) return 'moved'
+    await recordRefs(services, context, repoId, cause, outcome === 'moved' ? [change] : [], since)
+    return outcome
+  })
+}
+
 /** Deletes a branch if its tip is `sha`, and records that. Resolves to `stale` when the tip is another commit. */
 export function removeBranch(
   services: Services,
   context: CommandContext,
   { repoId, branch, sha }: BranchPoint,
 ): Promise<RefOutcome> {
-  const ref = `refs/heads/${branch}`
-  return moveRefs(services, repoId, async (since) => {
-    const outcome = await deleteRef(gitDirOf(services, repoId), ref, sha)
-    const moved = outcome === 'moved' ? [{ ref, from: sha, to: null }] : []
-    await recordRefs(services, context, repoId, 'branch-deletion', moved, since)
-    return outcome
-  })
+  const change = { ref: `refs/heads/${branch}`, from: sha, to: null }
+  return changeRef(services, context, repoId, 'branch-deletion', change)
 }

@@ -13,22 +13,22 @@ interface DiscussionDecision {
   pull?(pull: ActivePull): Decision<PullRequestEvent> | Promise<Decision<PullRequestEvent>>
 }
 
+/** Resolves to what it is after the change. */
 export async function changeDiscussion(
   services: Services,
   context: CommandContext,
   issue: IssueRef & { isPull: boolean },
   step: string,
   decision: DiscussionDecision,
-): Promise<void> {
-  if (issue.isPull) {
-    await pulls.change(services, context, issue, step, (state) =>
-      state.status === 'none' ? gone : (decision.pull ?? decision.issue)(state),
-    )
-  } else {
-    await issues.change(services, context, issue, step, (state) =>
-      state.status === 'none' ? gone : decision.issue(state),
-    )
-  }
+): Promise<Discussion | undefined> {
+  const state = issue.isPull
+    ? await pulls.change(services, context, issue, step, (state) =>
+        state.status === 'none' ? gone : (decision.pull ?? decision.issue)(state),
+      )
+    : await issues.change(services, context, issue, step, (state) =>
+        state.status === 'none' ? gone : decision.issue(state),
+      )
+  return state.status === 'none' ? undefined : state
 }
 
 const gone = refuse.notFound('issue not found')

@@ -7,8 +7,9 @@ import {
 } from '../../events/domain-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import type { ChecksOutcome } from '../../rights/protection-rules.ts'
+import { reviewProblem, reviewRulesOf } from '../../rights/review-rules.ts'
 import { isWorkInProgress } from '../../work-in-progress.ts'
-import type { PullState } from './pull-request.ts'
+import type { ActivePull, PullState } from './pull-request.ts'
 
 export interface MergeRequest {
   /** `Do`: the style, or any other text. */
@@ -17,7 +18,7 @@ export interface MergeRequest {
   expectedHead?: string
   /** `force_merge` of an admin: protection rules do not apply. */
   force: boolean
-  /** The merge is only scheduled now: its checks need not have succeeded yet. */
+  /** The merge is only scheduled now: its checks and approvals need not be there yet. */
   scheduling: boolean
   /** For a scheduled merge that is carried out: the user whose schedule must still exist. */
   scheduledBy?: AccountRef
@@ -76,7 +77,7 @@ export function mergeRefusal(
   if (facts.openDependencies.length > 0) {
     return refuse.notAllowed('it depends on issues that are still open', facts.openDependencies)
   }
-  const protects = protectionRefusal(request, facts)
+  const protects = protectionRefusal(state, request, facts)
   if (protects !== undefined) return protects
   // Conflicts (merge rule 7) come after everything that is not allowed (merge rule 2).
   if (expectedHead !== undefined && expectedHead !== state.head.sha) {
@@ -88,6 +89,7 @@ export function mergeRefusal(
 const notMergeable = (reason: string) => refuse.notAllowed(`the pull request cannot be merged: ${reason}`)
 
 function protectionRefusal(
+  { reviews }: ActivePull,
   { force, scheduling }: MergeRequest,
   { protection, checks, outdated, wouldBeSigned }: MergeFacts,
 ): Refusal | undefined {
@@ -102,6 +104,8 @@ function protectionRefusal(
   if (protection.statusCheck && !scheduling && checks !== 'success') {
     return refuse.notAllowed(`protection "${rule}": the required status checks are ${checks}`)
   }
+  const reviewed = scheduling ? undefined : reviewProblem(reviewRulesOf(protection), reviews)
+  if (reviewed !== undefined) return refuse.notAllowed(`protection "${rule}": ${reviewed}`)
   if (protection.blockOutdated && outdated) {
     return refuse.notAllowed(`protection "${rule}": the head branch lacks commits of the base branch`)
   }

@@ -7,6 +7,7 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { accessTo } from '../../rights/access.ts'
 import { checksOutcome, mayMerge, protectionOf } from '../../rights/protection-rules.ts'
+import { reviewProblem, reviewRulesOf } from '../../rights/review-rules.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { checks } from '../aggregates.ts'
 import { openDependencies } from '../issues/status-change.ts'
@@ -78,6 +79,13 @@ export async function checksOf(services: Services, repository: RepositoryDocumen
   const contexts = protection?.statusCheck ? protection.contexts : []
   const { posted } = await checks.load(services, { repoId: repository.id, sha: pull.head.sha })
   return checksOutcome({ contexts }, posted)
+}
+
+/** Whether a scheduled merge still waits: for the checks of the head, or for what the base branch demands of reviews. */
+export async function isWaiting(services: Services, repository: RepositoryDocument, pull: ActivePull) {
+  const rules = reviewRulesOf(protectionOf(repository.protections, pull.base.branch))
+  if (reviewProblem(rules, pull.reviews) !== undefined) return true
+  return (await checksOf(services, repository, pull)) !== 'success'
 }
 
 /**

@@ -2,21 +2,25 @@
 
 import type { IssueRef } from '../../events/domain-events.ts'
 import type { ExpectedRevision } from '../../events/event-store.ts'
+import { hasContentChanged } from '../../git/content-change.ts'
 import { RepositoryMissing } from '../../git/errors.ts'
 import { fetchObjects } from '../../git/fetch-objects.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
 import { refsWithGainedCommits } from '../../git/shared-history.ts'
 import { branchKey } from '../../projections/pulls.ts'
+import { protectionOf } from '../../rights/protection-rules.ts'
+import { reviewRulesOf } from '../../rights/review-rules.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { pulls } from '../aggregates.ts'
 import { eachOne } from '../each-one.ts'
 import type { CommandContext } from '../execute.ts'
 import { type MovedRef, recordRefs } from '../git/record-refs.ts'
+import type { MovedContent } from '../reviews/outdated.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
 import { checkMergeability } from './check-mergeability.ts'
 import { movedByWriters } from './head-movers.ts'
-import { decideHeadMoved, decideMergeBaseMoved } from './pull-request.ts'
+import { decideHeadMoved, decideMergeBaseMoved, type PullState } from './pull-request.ts'
 
 /**
  * Records moves of refs and moves the heads of the pull requests from these branches. Ends when queries see both, so
@@ -97,10 +101,31 @@ async function moveHead(
         if ((await recordedTip(services, state.head)) !== to) return []
         await updateRef(dir, ref, { from, to })
         const moved = { to, mergeBase: ancestor ?? state.mergeBase, diff }
-        return decideHeadMoved(current, moved, await movedByWriters(services, current, to))
+        const content = await movedContent(services, current, moved)
+        return decideHeadMoved(current, moved, await movedByWriters(services, current, to), content)
       })
     })
     .catch(unlessDeleted)
+}
+
+/** What a move means for reviews. Where git cannot tell, the content counts as changed. Without reviews nothing is asked. */
+async function movedContent(
+  services: Services,
+  pull: PullState,
+  { to, mergeBase }: { to: string; mergeBase: string },
+): Promise<MovedContent> {
+  if (pull.status === 'none' || pull.reviews.length === 0) return { changed: true, dismissStale: false }
+  const repository = await services.views.repositories.get(`${pull.repoId}`)
+  const { dismissStale } = reviewRulesOf(protectionOf(repository?.protections ?? [], pull.base.branch))
+  const commits = { from: pull.head.sha, to, base: mergeBase }
+  const changed = await hasContentChanged(gitDirOf(services, pull.repoId), commits).catch(
+    (error: unknown) => {
+      if (error instanceof RepositoryMissing) throw error
+      services.log.warn({ err: error, ...commits }, 'it is not known whether a pull request has changed')
+      return true
+    },
+  )
+  return { changed, dismissStale }
 }
 
 /** Ignores the error that a repository was deleted: then there is nothing to bring up to date. */

@@ -10,10 +10,12 @@ import type {
   ScheduledMerge,
 } from '../../events/domain-events.ts'
 import { type Discussion, discussionChanges, erasedPullTexts, stateOf } from '../../projections/discussion.ts'
+import { type ReviewFacts, reviewChanges } from '../../projections/review-facts.ts'
 import { isRefusal, refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { decideStatus, type StatusChange } from '../issues/discussion.ts'
+import { type MovedContent, outdatedReviews } from '../reviews/outdated.ts'
 import { snapshots } from '../snapshots.ts'
 
 export interface ActivePull extends Discussion {
@@ -28,6 +30,8 @@ export interface ActivePull extends Discussion {
   merging: MergeIntent | null
   schedule: ScheduledMerge | null
   headBranchDeleted: boolean
+  /** In the order of their ids. */
+  reviews: readonly ReviewFacts[]
 }
 
 export type PullState = { status: 'none' } | ActivePull
@@ -47,6 +51,7 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = deciderOf({
         merging: null,
         schedule: null,
         headBranchDeleted: false,
+        reviews: [],
       }
     },
   },
@@ -54,6 +59,7 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = deciderOf({
   changes: {
     ...discussionChanges,
     ...erasedPullTexts,
+    ...reviewChanges,
     StatusChanged: (_, { data: { closed } }) => ({ closed, status: stateOf(closed) }),
     PullRequestHeadMoved: ({ head }, { data: { to, mergeBase } }) => ({
       head: { ...head, sha: to },
@@ -108,12 +114,14 @@ export function decideOpen(
 /**
  * Records a new head. A closed pull request keeps the head that it had when it was closed. `byWriters`: whether all who
  * have moved the head may write to the base repository. The same append ends a scheduled merge that was for another
- * head, or that others would change: there is no moment in which it could still be carried out.
+ * head, or that others would change: there is no moment in which it could still be carried out. The same holds for
+ * reviews of what the pull request was before.
  */
 export function decideHeadMoved(
   state: PullState,
   moved: { to: string; mergeBase: string; diff: DiffStat },
   byWriters: boolean,
+  content: MovedContent,
 ): Decision<PullRequestEvent> {
   if (state.status !== 'open' || state.head.sha === moved.to) return []
   const { repoId, index, head, schedule } = state
@@ -121,14 +129,15 @@ export function decideHeadMoved(
     type: 'PullRequestHeadMoved',
     data: { repoId, index, from: head.sha, ...moved },
   }
-  if (schedule === null) return [event]
+  const events = [event, ...outdatedReviews(state, moved.to, content)]
+  if (schedule === null) return events
   if (schedule.expectedHead !== null && schedule.expectedHead !== moved.to) {
     const reason = `head_commit_id: the head has moved to ${moved.to}`
-    return [event, scheduleRefused(state, { head: moved.to, reason, errors: [] })]
+    return [...events, scheduleRefused(state, { head: moved.to, reason, errors: [] })]
   }
-  if (byWriters) return [event]
+  if (byWriters) return events
   const reason = 'the head was moved by someone without write access to the base repository'
-  return [event, scheduleRefused(state, { head: moved.to, reason, errors: [] })]
+  return [...events, scheduleRefused(state, { head: moved.to, reason, errors: [] })]
 }
 
 /** Records a new merge base after the base branch has moved. `head`: the head that it was computed for. */

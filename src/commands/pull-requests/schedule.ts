@@ -5,7 +5,7 @@ import type { Services } from '../../services.ts'
 import { pulls } from '../aggregates.ts'
 import type { CommandContext, Decision } from '../execute.ts'
 import { isMergeStyle, mergeRefusal } from './merge-checks.ts'
-import { mergeFacts } from './merge-facts.ts'
+import { isWaiting, mergeFacts } from './merge-facts.ts'
 import type { Merge } from './merge-pull.ts'
 import { decideSchedule, type PullState } from './pull-request.ts'
 
@@ -50,7 +50,7 @@ async function decideScheduleOf(
   if (refusal !== undefined) return refusal
   // A manual merge has happened already, so there is nothing to wait for.
   if (!isMergeStyle(style) || style === 'manually-merged') return []
-  if (state.schedule === null && facts.checks === 'success') return []
+  if (state.schedule === null && !(await isWaiting(services, current, state))) return []
   const by = { id: merger.id, login: merger.login }
   const expectedHead = request.expectedHead ?? null
   return decideSchedule(state, { style, ...fields, deleteBranch, by, expectedHead })

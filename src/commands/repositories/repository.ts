@@ -12,6 +12,7 @@ import {
   type Visibility,
 } from '../../events/domain-events.ts'
 import type { ListingEvent } from '../../events/listing-events.ts'
+import { type PinEvent, type Pins, withPins } from '../../events/pin-events.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../../events/repository-settings.ts'
 import { refuse } from '../../refusal.ts'
 import { changedFields } from '../changed-fields.ts'
@@ -21,7 +22,7 @@ import { snapshots } from '../snapshots.ts'
 import { topicsSeen } from './topics.ts'
 
 /** The events in the stream of a repository. */
-export type RepositoryEvent = SettingsEvent | ListingEvent
+export type RepositoryEvent = SettingsEvent | ListingEvent | PinEvent
 
 export type RepositoryState =
   | { status: 'none' }
@@ -38,6 +39,8 @@ export type RepositoryState =
       archived: boolean
       template: boolean
       topics: readonly string[]
+      /** Absent: nothing was ever pinned. */
+      pins?: Pins
     }
   | {
       status: 'deleted'
@@ -83,6 +86,7 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
   changes: {
     RepositoryEdited: ({ settings }, { data }) => ({ settings: { ...settings, ...data.changes } }),
     OwnerVisibilityChanged: (_, { data }) => ({ ownerVisibility: data.visibility }),
+    PinsChanged: ({ pins }, { data }) => ({ pins: withPins(pins, data) }),
     ArchivedChanged: (_, { data }) => ({ archived: data.archived }),
     TemplateChanged: (_, { data }) => ({ template: data.template }),
     TopicsChanged: (_, { data }) => ({ topics: data.topics }),

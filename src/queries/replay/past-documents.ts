@@ -66,8 +66,18 @@ export function pastDocuments(services: AnswerServices, until: Until): DocumentS
       repositoriesNow.set(now.id, now)
       const repository = await replayed(repositoryFold, repositoryStream(now.id), id)
       if (repository === undefined) return undefined
-      const { forks, openIssues, closedIssues, openPulls, closedPulls, empty, updatedAt } = now
-      return { ...repository, forks, openIssues, closedIssues, openPulls, closedPulls, empty, updatedAt }
+      const { forks, releases = 0, openIssues, closedIssues, openPulls, closedPulls, empty, updatedAt } = now
+      return {
+        ...repository,
+        forks,
+        releases,
+        openIssues,
+        closedIssues,
+        openPulls,
+        closedPulls,
+        empty,
+        updatedAt,
+      }
     }),
     accounts: reader(async (id) => {
       const now = await views.accounts.get(id)

@@ -116,13 +116,37 @@ t.test('branch protections over HTTP', async (t) => {
     )
   })
 
+  await t.test('what a rule demands of reviews is set, kept and taken back', async (t) => {
+    const wanted = {
+      required_approvals: 2,
+      enable_approvals_whitelist: true,
+      approvals_whitelist_username: ['bob'],
+      block_on_rejected_reviews: true,
+      block_on_official_review_requests: true,
+      dismiss_stale_approvals: true,
+      ignore_stale_approvals: true,
+    }
+    t.match(await call('PATCH', '/main', wanted), { status: 200, json: wanted })
+    t.match((await call('PATCH', '/main', { enable_push: false })).json, wanted)
+    const none = {
+      required_approvals: 0,
+      enable_approvals_whitelist: false,
+      block_on_rejected_reviews: false,
+      block_on_official_review_requests: false,
+      dismiss_stale_approvals: false,
+      ignore_stale_approvals: false,
+    }
+    t.match((await call('PATCH', '/main', none)).json, { ...none, approvals_whitelist_username: [] })
+    t.match((await call('GET', '/main')).json, { ...none, approvals_whitelist_username: [] })
+  })
+
   await t.test('settings that are not enforced give 422 with the field', async (t) => {
     const wanted: [string, unknown][] = [
-      ['required_approvals', 1],
-      ['enable_approvals_whitelist', true],
+      ['required_approvals', -1],
+      ['required_approvals', 101],
       ['approvals_whitelist_username', ['bob']],
-      ['block_on_rejected_reviews', true],
-      ['dismiss_stale_approvals', true],
+      ['approvals_whitelist_username', ['nobody-here']],
+      ['approvals_whitelist_teams', ['team']],
       ['enable_force_push', true],
       ['force_push_allowlist_usernames', ['bob']],
       ['push_whitelist_teams', ['team']],
@@ -281,13 +305,12 @@ t.test('pushes that a protected branch refuses', async (t) => {
         /non-fast-forward/,
       )
       t.equal(await tipOf('release/1'), second)
-      const both = work.git(
-        ...['push', '-q', '-f', 'bob', `${other}:refs/heads/topic`, `${second}:refs/heads/release/4`],
-      )
-      await t.rejects(both, /non-fast-forward/)
+      const both = [`${other}:refs/heads/topic`, `${other}:refs/heads/release/1`]
+      await t.rejects(work.git('push', '-q', '-f', '--atomic', 'bob', ...both), /non-fast-forward/)
       t.equal(await tipOf('topic'), second)
-      await work.git('push', '-q', '-f', 'bob', `${other}:refs/heads/topic`)
-      t.equal(await tipOf('topic'), other, 'what is not protected can be rewritten')
+      await t.rejects(work.git('push', '-q', '-f', 'bob', ...both), /non-fast-forward/)
+      t.equal(await tipOf('release/1'), second)
+      t.equal(await tipOf('topic'), other, 'what is not protected can be rewritten, beside what is')
       await work.git('push', '-q', '-f', 'bob', `${second}:refs/heads/topic`)
       await work.git('checkout', '-q', '--detach', second)
     },

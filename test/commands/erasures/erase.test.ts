@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import { textKeyCollection } from '../../../src/rights/text-keys.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
+import { until } from '../../until.ts'
 import { ERASED, filesWith, posted, verified } from './setup.ts'
 
 async function eraseEverything(t: Test, server: TestServer, repo: string, dataDir: string) {
@@ -108,6 +109,26 @@ t.test('erasing on the embedded stores', async (t) => {
     t.match(report.log.lostTexts, [{ problem: 'the key of its text is missing, and nobody has erased it' }])
     t.equal((await call('POST', `${path}/erase`, {})).status, 204)
     t.match(await verified(t, server), { sound: true }, 'what is erased then is not missed')
+  })
+
+  await t.test('an erasure while verify reads is no difference', async (t) => {
+    const { call, path } = await posted(server, 'meanwhile')
+    const { keys } = server.services.texts
+    let erasing: Promise<unknown> | undefined
+    const report = await verified(t, server, {
+      ...keys,
+      async find(ids) {
+        if (erasing !== undefined) return keys.find(ids)
+        const there = async () => [...(await keys.find(ids)).values()].filter(Buffer.isBuffer).length
+        const before = await there()
+        // By now verify has its snapshot of the read models, with all texts in them.
+        erasing = call('POST', `${path}/erase`, {})
+        await until('the keys are destroyed', async () => (await there()) < before)
+        return keys.find(ids)
+      },
+    })
+    t.match(report, { sound: true })
+    await erasing
   })
 })
 

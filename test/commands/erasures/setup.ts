@@ -30,9 +30,9 @@ export async function filesWith(directory: string, marker: string): Promise<stri
   return found
 }
 
-export async function verified(test: Test, { services }: TestServer) {
+export async function verified(test: Test, { services }: TestServer, keys = services.texts.keys) {
   const scratchDir = test.testdir()
-  const { stored: events, keys } = services.texts
+  const { stored: events } = services.texts
   const { readStore } = services
   return verifyServer({ events, keys, readStore, models: READ_MODELS, scratchDir })
 }

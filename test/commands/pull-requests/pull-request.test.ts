@@ -66,6 +66,8 @@ const outcome = {
 const merged: PullRequestEvent = { type: 'PullRequestMerged', data: outcome }
 const failed: PullRequestEvent = { type: 'MergeFailed', data: { ...id, commit: sha('c'), reason: 'moved' } }
 
+const content = { changed: true, dismissStale: true }
+
 t.test('a pull request is opened once', async (t) => {
   const { given } = specify(t, pullDecider)
   given()
@@ -81,13 +83,13 @@ t.test('a moved head is recorded once, and never after the merge', async (t) => 
   const moved = { to: sha('d'), mergeBase: sha('b'), diff }
   const event: PullRequestEvent = { type: 'PullRequestHeadMoved', data: { ...id, from: sha('a'), ...moved } }
   given(opened)
-    .when((state) => decideHeadMoved(state, moved, true))
+    .when((state) => decideHeadMoved(state, moved, true, content))
     .thenEvents(event)
   given(opened, event)
-    .when((state) => decideHeadMoved(state, moved, true))
+    .when((state) => decideHeadMoved(state, moved, true, content))
     .thenEvents()
   given(opened, started, merged)
-    .when((state) => decideHeadMoved(state, moved, true))
+    .when((state) => decideHeadMoved(state, moved, true, content))
     .thenEvents()
 })
 
@@ -104,13 +106,13 @@ t.test('another head ends a scheduled merge for one head, and one that a strange
     data: { ...id, head: sha('d'), reason, errors: [] },
   })
   given(opened, scheduled(sha('a')))
-    .when((state) => decideHeadMoved(state, moved, true))
+    .when((state) => decideHeadMoved(state, moved, true, content))
     .thenEvents(event, ended(`head_commit_id: the head has moved to ${sha('d')}`))
   given(opened, scheduled(null))
-    .when((state) => decideHeadMoved(state, moved, true))
+    .when((state) => decideHeadMoved(state, moved, true, content))
     .thenEvents(event)
   given(opened, scheduled(null))
-    .when((state) => decideHeadMoved(state, moved, false))
+    .when((state) => decideHeadMoved(state, moved, false, content))
     .thenEvents(event, ended('the head was moved by someone without write access to the base repository'))
 })
 

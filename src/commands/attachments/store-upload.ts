@@ -1,0 +1,117 @@
+/** What all uploads of files have in common: the limits, the quota, the name, and what a failure leaves behind. */
+import { randomUUID } from 'node:crypto'
+import { Readable } from 'node:stream'
+import multipart from '@fastify/multipart'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { isAllowed, sniff } from '../../attachments/file-kind.ts'
+import { cleanFileName } from '../../attachments/file-name.ts'
+import type { Reservation } from '../../projections/disk-usage.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import type { Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import { takeRoom } from '../room.ts'
+import { drainRequest, receiveRawUpload, receiveUpload, type Upload } from './upload.ts'
+
+/** The name of an upload without a usable name. */
+const NAMELESS = 'attachment'
+
+export const UploadQuery = Type.Object({
+  name: Type.Optional(
+    Type.String({ description: 'name of the attachment; if empty, the name of the uploaded file' }),
+  ),
+})
+
+export const EditAttachmentOptions = Type.Object({ name: GivenOrNull(Type.String()) })
+
+/** Makes the routes of this scope read multipart bodies, or raw ones, themselves, and nothing else. */
+export async function readUploads(app: FastifyInstance): Promise<void> {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+  await app.register(multipart, { throwFileSizeLimit: false })
+  app.addHook('onError', async (request, reply) => drainRequest(request, reply))
+}
+
+/** Checks the type of a file by its name and its first bytes. @throws Refused (unprocessable) */
+async function requireAllowed(allowed: readonly string[], name: string, head: Uint8Array): Promise<void> {
+  if (isAllowed(allowed, name, await sniff(head))) return
+  throw new Refused(refuse.unprocessable('attachment: files of this type are not allowed here'))
+}
+
+interface Into {
+  repository: RepositoryDocument
+  /** The types of files that may be there, as `isAllowed` reads them. */
+  allowed: readonly string[]
+  /** The name that the request asks for. */
+  name: string | undefined
+  /** Whether a body that is no form is the file itself, with the name that is asked for. */
+  takesRaw?: boolean
+}
+
+/**
+ * Stores the file of a request, and has it recorded. When it is refused, nothing is left of it.
+ *
+ * @throws FileTooLarge
+ * @throws Refused invalid, unprocessable, too large beyond the quota, insufficient storage
+ */
+export async function storeUpload<T>(
+  { attachments, config, diskUsage, freeSpace }: Services,
+  request: FastifyRequest,
+  { repository, allowed, name: asked, takesRaw = false }: Into,
+  record: (upload: Upload, name: string) => Promise<T>,
+): Promise<T> {
+  const { id: repoId, ownerId, ownerLogin } = repository
+  const owner = { id: ownerId, login: ownerLogin }
+  const room = (bytes: number) => takeRoom({ config, diskUsage, freeSpace }, { owner, repoId, bytes })
+  // What it says of its size is refused before it is read; what it is counts in the end.
+  const bytes = Number(request.headers['content-length'] ?? 0)
+  const announced = await room(Math.min(bytes, config.attachmentMaxBytes))
+  announced.end('dropped')
+  const uuid = randomUUID()
+  const digest = request.headers['idempotency-key'] !== undefined
+  const options = { uuid, maxSize: config.attachmentMaxBytes, digest }
+  let received: Upload
+  if (takesRaw && !request.isMultipart()) {
+    if (!asked) throw new Refused(refuse.invalid('name: a file that is not sent in a form needs one'))
+    const body = request.body instanceof Readable ? request.body : request.raw
+    received = { ...(await receiveRawUpload(request, body, attachments, options)), fileName: asked }
+  } else received = await receiveUpload(request, attachments, options)
+  const name = cleanFileName(asked || received.fileName) ?? NAMELESS
+  let taken: Reservation | undefined
+  try {
+    await requireAllowed(allowed, name, received.head)
+    taken = await room(received.size)
+    await attachments.keep(uuid)
+  } catch (error) {
+    taken?.end('dropped')
+    await attachments.remove(uuid)
+    throw error
+  }
+  try {
+    const recorded = await record(received, name)
+    taken.end('written')
+    return recorded
+  } catch (error) {
+    taken.end('dropped')
+    // After any other failure it may be recorded. If it is not, the next start removes the file.
+    if (error instanceof Refused) await attachments.remove(uuid)
+    throw error
+  }
+}
+
+/** The name that a file gets by a request to rename it; its own when none is asked for. @throws Refused (unprocessable) */
+export async function newNameOf(
+  { attachments }: Pick<Services, 'attachments'>,
+  file: { uuid: string; name: string },
+  asked: string | null | undefined,
+  allowed: readonly string[],
+): Promise<string> {
+  const name = asked === undefined || asked === null || asked === '' ? file.name : cleanFileName(asked)
+  if (name === undefined) throw new Refused(refuse.unprocessable('name: has no visible characters'))
+  if (name !== file.name) {
+    const head = await attachments.head(file.uuid)
+    await requireAllowed(allowed, name, head ?? Buffer.alloc(0))
+  }
+  return name
+}

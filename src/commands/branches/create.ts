@@ -1,0 +1,70 @@
+/** Makes a branch: `POST /repos/{owner}/{repo}/branches`. */
+import { Type } from 'typebox'
+import { commitFacts } from '../../git/commits.ts'
+import { branchNameProblem } from '../../git/names.ts'
+import { unsignedCommits } from '../../git/signatures.ts'
+import { tagId } from '../../projections/tags.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
+import { onRepository } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { type Routes, route } from '../../rights/routes.ts'
+import { gitDirOf } from '../../services.ts'
+import { BranchWire, branchWire } from '../../wire/branches.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import { RepositoryParams } from '../../wire/repositories.ts'
+import { commitOf } from '../../wire/statuses.ts'
+import { changeRef } from '../git/record-refs.ts'
+import { commandContext, settled } from '../request-context.ts'
+
+export const createBranchRoutes: Routes = (services) => async (app) => {
+  const { tags } = services.views
+  app.post(
+    '/repos/:owner/:repo/branches',
+    route('repository', {
+      params: RepositoryParams,
+      body: Type.Object({
+        new_branch_name: Type.String(),
+        old_ref_name: GivenOrNull(
+          Type.String({ description: 'a branch, a tag or a commit; the default branch' }),
+        ),
+        old_branch_name: GivenOrNull(Type.String({ description: 'older name of old_ref_name' })),
+      }),
+      response: { 201: BranchWire },
+    }),
+    async (request, reply) => {
+      const { repository, access } = await onRepository(services, request, 'write')
+      const requester = signedIn(request)
+      const { new_branch_name: name, old_ref_name: ref, old_branch_name: older } = request.body
+      const problem = branchNameProblem(name)
+      if (problem !== undefined) throw new Refused(refuse.unprocessable(`new_branch_name: ${problem}`))
+      const protection = protectionOf(repository.protections, name)
+      if (!mayPush(protection, requester, access)) {
+        throw new Refused(refuse.forbidden('the branch is protected: you may not push to it'))
+      }
+      const to = await commitOf(services, repository, ref || older || repository.defaultBranch)
+      const dir = gitDirOf(services, repository.id)
+      if (protection?.requireSigned && (await unsignedCommits(dir, [to], services.config)).length > 0) {
+        throw new Refused(refuse.forbidden('the branch takes only commits that are signed by a trusted key'))
+      }
+      if ((await tags.get(tagId(repository.id, name))) !== undefined) {
+        throw new Refused(refuse.conflict('new_branch_name: there is a tag with that name'))
+      }
+      const context = commandContext(request)
+      const change = { ref: `refs/heads/${name}`, from: null, to }
+      const outcome = await changeRef(services, context, repository.id, 'branch-creation', change)
+      if (outcome === 'stale') {
+        throw new Refused(refuse.conflict('new_branch_name: there is a branch with that name'))
+      }
+      if (outcome === 'name-conflict') {
+        const why = `the name of another branch begins with ${name}/, or is the beginning of it`
+        throw new Refused(refuse.conflict(`new_branch_name: ${why}`))
+      }
+      await settled(services, context, reply)
+      const commit = (await commitFacts(dir, [to])).get(to)
+      if (commit === undefined) throw new Refused(refuse.notFound('branch not found'))
+      const branch = { repoId: repository.id, name, commit }
+      return reply.code(201).send(branchWire(branch, repository, { requester, access }, services.publicUrl()))
+    },
+  )
+}

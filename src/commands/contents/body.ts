@@ -1,0 +1,137 @@
+/** The bodies of requests that change files, and what they say about the commit. */
+import { type Static, Type } from 'typebox'
+import { Refused, refuse } from '../../refusal.ts'
+import type { Services } from '../../services.ts'
+import { instantOf, ZERO_TIME } from '../../times.ts'
+import { TextOf } from '../text-schema.ts'
+import { type FileChange, OPERATIONS, type Operation } from './decide.ts'
+
+/** Most files of one commit: each is an object that is flushed to disk. */
+const MAX_FILES = 500
+
+const Name = Type.Optional(Type.String({ maxLength: 255 }))
+const Identity = Type.Object({ name: Name, email: Name })
+const Content = Type.String({ description: 'in base64' })
+const Sha = Type.String({ description: 'of the file that is there', maxLength: 64 })
+
+const commitFields = (services: Services) => ({
+  message: Type.Optional(TextOf(services)),
+  branch: Type.Optional(Type.String({ description: 'the default branch when there is none' })),
+  new_branch: Type.Optional(Type.String({ description: 'made from the branch for this commit' })),
+  author: Type.Optional(Identity),
+  committer: Type.Optional(Identity),
+  dates: Type.Optional(
+    Type.Object({ author: Type.Optional(Type.String()), committer: Type.Optional(Type.String()) }),
+  ),
+  signoff: Type.Optional(Type.Boolean()),
+})
+
+/** The schemas of the bodies, with the server's limits. */
+export function contentsBodies(services: Services) {
+  const commit = commitFields(services)
+  return {
+    create: Type.Object({ ...commit, content: Content }),
+    update: Type.Object({
+      ...commit,
+      content: Content,
+      sha: Type.Optional(Sha),
+      from_path: Type.Optional(Type.String()),
+    }),
+    remove: Type.Object({ ...commit, sha: Sha }),
+    change: Type.Object({
+      ...commit,
+      files: Type.Array(
+        Type.Object({
+          operation: Type.String({ description: OPERATIONS.join(', ') }),
+          path: Type.String(),
+          content: Type.Optional(Content),
+          from_path: Type.Optional(Type.String()),
+          sha: Type.Optional(Sha),
+        }),
+        { minItems: 1, maxItems: MAX_FILES },
+      ),
+    }),
+  }
+}
+
+type CommitBody = Static<ReturnType<typeof contentsBodies>['create']>
+type Person = { name?: string; email?: string }
+
+/** What a request says about its commit. */
+export interface CommitWishes {
+  message: string
+  branch: string
+  newBranch: string
+  author: Person
+  committer: Person
+  /** ISO 8601; undefined: the time of the request. */
+  authorDate: string | undefined
+  committerDate: string | undefined
+  signoff: boolean
+}
+
+/** @throws Refused (unprocessable) for a date that is none */
+export function commitWishes(body: Omit<CommitBody, 'content'>, defaultBranch: string): CommitWishes {
+  const branch = body.branch || defaultBranch
+  return {
+    message: body.message?.trim() ?? '',
+    branch,
+    newBranch: body.new_branch || branch,
+    author: body.author ?? {},
+    committer: body.committer ?? {},
+    authorDate: dateIn('dates.author', body.dates?.author),
+    committerDate: dateIn('dates.committer', body.dates?.committer),
+    signoff: body.signoff ?? false,
+  }
+}
+
+/** Go's clients send the zero time when there is none. */
+function dateIn(field: string, text: string | undefined): string | undefined {
+  if (text === undefined || text === '' || text === ZERO_TIME) return undefined
+  if ((instantOf(text) ?? -1) < 0) throw unprocessable(`${field}: must be a date-time after 1970`)
+  return text.toUpperCase()
+}
+
+/** A change whose content is not stored yet. */
+export type WantedChange = Omit<FileChange, 'blob'> & { content: readonly Buffer[] | undefined }
+
+interface ChangeBody {
+  operation: string
+  path: string
+  content?: string
+  from_path?: string
+  sha?: string
+}
+
+/**
+ * `decode`: the content that base64 gives; undefined when it is none: what is not sent whole must not become a file.
+ *
+ * @throws Refused (unprocessable) for an unknown operation, or content that is not base64
+ */
+export function wantedChange(
+  body: ChangeBody,
+  decode: (text: string) => readonly Buffer[] | undefined,
+  field = '',
+): WantedChange {
+  const { operation, path, from_path, sha } = body
+  if (!isOperation(operation)) {
+    throw unprocessable(`${field}operation: must be one of ${OPERATIONS.join(', ')}`)
+  }
+  const text = operation === 'delete' || operation === 'rename' ? undefined : body.content
+  const content = text === undefined ? undefined : decode(text)
+  if (text !== undefined && content === undefined) throw unprocessable(`${field}content: is not base64`)
+  return {
+    operation,
+    path,
+    fromPath: from_path || path,
+    sha: sha ?? '',
+    content,
+    field,
+  }
+}
+
+const isOperation = (text: string): text is Operation => OPERATIONS.some((known) => known === text)
+
+function unprocessable(reason: string): Refused {
+  return new Refused(refuse.unprocessable(reason, [reason]))
+}

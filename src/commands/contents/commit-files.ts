@@ -1,0 +1,229 @@
+/** Commits changes of files to a branch, on its tip, without a work tree. */
+import type { FastifyRequest } from 'fastify'
+import { gitStream } from '../../events/streams.ts'
+import type { Signature } from '../../git/commits.ts'
+import { editTree } from '../../git/edit-tree.ts'
+import { storeBlob } from '../../git/loose-objects.ts'
+import { branchNameProblem, EMPTY_TREE } from '../../git/names.ts'
+import { commitTree, signatureLine } from '../../git/new-commit.ts'
+import { listRefs, readRefs, updateRef } from '../../git/refs.ts'
+import { entriesOnTheWay, treeOf } from '../../git/trees.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { isRefusal, Refused, refuse } from '../../refusal.ts'
+import { type Access, accessTo, atLeast } from '../../rights/access.ts'
+import { requesterNow } from '../../rights/auth.ts'
+import { documentsNow } from '../../rights/documents-now.ts'
+import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { signatureOf } from '../accounts/signature.ts'
+import { type CommandContext, doneBefore } from '../execute.ts'
+import { moveRefs } from '../git/record-refs.ts'
+import { pushableRefs } from '../pull-requests/maintainer-edits.ts'
+import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
+import { takeRoom } from '../room.ts'
+import type { CommitWishes, WantedChange } from './body.ts'
+import { changeProblem, defaultMessage, type FileChange, filesAfter } from './decide.ts'
+
+/** Blobs are stored so many at a time. */
+const AT_ONCE = 8
+/** About what a commit takes besides its files: the trees on the way to them. */
+const COMMIT_BYTES = 16 * 1024
+
+/** A retried request finds the event of its first attempt by this name. */
+const STEP = 'push'
+
+export interface FilesChange {
+  repository: RepositoryDocument
+  wishes: CommitWishes
+  changes: readonly WantedChange[]
+}
+
+/**
+ * Makes the commit and moves the branch to it, or makes the new branch there. Resolves to the id of the commit. The files
+ * are stored before; when anything else fails, they are unreachable objects, and no ref has moved.
+ *
+ * @throws Refused: forbidden (rights, protection), not found (branch, file), unprocessable (path, stale sha, existing
+ *   file or branch), conflict when the branch moved meanwhile
+ */
+export async function commitFiles(
+  services: Services,
+  request: FastifyRequest,
+  context: CommandContext,
+  { repository, wishes, changes }: FilesChange,
+): Promise<string> {
+  requireBranchName('branch', wishes.branch)
+  requireBranchName('new_branch', wishes.newBranch)
+  for (const change of changes) {
+    const problem = changeProblem({ ...change, blob: change.content })
+    if (problem !== undefined) throw new Refused(problem)
+  }
+  const { id: repoId, ownerId, ownerLogin } = repository
+  const bytes = changes.reduce((sum, { content }) => sum + bytesOf(content ?? []), COMMIT_BYTES)
+  const room = await takeRoom(services, { owner: { id: ownerId, login: ownerLogin }, repoId, bytes })
+  let isDone = false
+  try {
+    const stored = await storeContents(gitDirOf(services, repoId), changes)
+    const sha = await moveRefs(services, repoId, async (since) => {
+      const before = await doneBefore(services.events, context, gitStream(repoId), STEP)
+      if (before?.type === 'RefsUpdated') return before.data.refs[0]?.to ?? ''
+      // The rights may have ended, or the rules may have changed, while the request waited for its turn.
+      await documentsNow(services)
+      const committer = await requesterNow(request)
+      await requireMayCommit(services, repoId, committer, wishes.newBranch)
+      const { from, to } = await makeCommit(services, context, { repoId, committer, wishes, changes: stored })
+      const ref = `refs/heads/${wishes.newBranch}`
+      const outcome = await updateRef(gitDirOf(services, repoId), ref, { from, to })
+      if (outcome === 'name-conflict') throw conflict('new_branch: another branch has a part of this name')
+      if (outcome === 'stale') throw conflict('a push has moved the branch in the meantime; try again')
+      await recordAndMoveHeads(services, context, repoId, STEP, [{ ref, from, to }], since)
+      return to
+    })
+    isDone = true
+    return sha
+  } finally {
+    room.end(isDone ? 'written' : 'dropped')
+  }
+}
+
+const bytesOf = (parts: readonly Buffer[]) => parts.reduce((sum, { length }) => sum + length, 0)
+
+const conflict = (reason: string) => new Refused(refuse.conflict(reason))
+
+function requireBranchName(field: string, name: string): void {
+  const problem = branchNameProblem(name)
+  if (problem === undefined) return
+  throw new Refused(refuse.unprocessable(`${field}: ${problem}`, [`${field}: ${problem}`]))
+}
+
+/** Whoever may push to a branch may commit to it. @throws Refused (not found, forbidden) */
+export async function requireMayCommit(
+  services: Services,
+  repoId: number,
+  requester: AccountDocument,
+  branch: string,
+): Promise<void> {
+  const repository = await services.views.repositories.get(`${repoId}`)
+  const access = repository === undefined ? 'none' : accessTo(repository, requester)
+  if (repository === undefined || !atLeast(access, 'read')) {
+    throw new Refused(refuse.notFound('repository not found'))
+  }
+  const protection = protectionOf(repository.protections, branch)
+  if (
+    !mayPush(protection, requester, await accessToBranch(services, repository, requester, access, branch))
+  ) {
+    const reason = protection === undefined ? '' : 'the branch is protected: '
+    throw new Refused(refuse.forbidden(`${reason}you may not push to it`))
+  }
+  if (protection?.requireSigned && services.config.signingKey === undefined) {
+    throw new Refused(
+      refuse.forbidden('the branch accepts signed commits only, and this server has no signing key'),
+    )
+  }
+}
+
+/** A pull request may let writers of its base repository push to its head branch. */
+async function accessToBranch(
+  services: Services,
+  repository: RepositoryDocument,
+  requester: AccountDocument,
+  access: Access,
+  branch: string,
+): Promise<Access> {
+  if (atLeast(access, 'write')) return access
+  const ref = `refs/heads/${branch}`
+  return (await pushableRefs(services, repository, requester, [ref])).has(ref) ? 'write' : access
+}
+
+/** Stores the contents as blobs. Equal ones are one object. */
+async function storeContents(dir: string, changes: readonly WantedChange[]): Promise<FileChange[]> {
+  const stored: FileChange[] = []
+  for (let i = 0; i < changes.length; i += AT_ONCE) {
+    const part = changes.slice(i, i + AT_ONCE).map(async ({ content, ...change }) => ({
+      ...change,
+      blob: content === undefined ? undefined : await storeBlob(dir, content),
+    }))
+    stored.push(...(await Promise.all(part)))
+  }
+  return stored
+}
+
+/** The commit on the tip of the branch, and where the ref stands that is to have it. */
+async function makeCommit(
+  services: Services,
+  context: CommandContext,
+  {
+    repoId,
+    committer: doer,
+    wishes,
+    changes,
+  }: { repoId: number; committer: AccountDocument; wishes: CommitWishes; changes: readonly FileChange[] },
+): Promise<{ from: string | null; to: string }> {
+  const dir = gitDirOf(services, repoId)
+  const tip = await tipFor(dir, wishes)
+  const tree = tip === null ? EMPTY_TREE : await treeOf(dir, tip)
+  const paths = changes.flatMap(({ path, fromPath }) => [path, fromPath])
+  const entries = await entriesOnTheWay(dir, tree, paths)
+  const files = filesAfter(changes, (path) => entries.get(path))
+  if (isRefusal(files)) throw new Refused(files)
+  const { author, committer } = peopleOf(services, doer, wishes, context.at)
+  const to = await commitTree(dir, {
+    tree: await editTree(dir, tree, files),
+    parents: tip === null ? [] : [tip],
+    message: messageOf(wishes, changes, committer),
+    author,
+    committer,
+    signingKey: services.config.signingKey,
+  })
+  return { from: wishes.newBranch === wishes.branch ? tip : null, to }
+}
+
+/** The tip of the branch; null in a repository that has no branch yet. @throws Refused (not found, unprocessable) */
+async function tipFor(dir: string, { branch, newBranch }: CommitWishes): Promise<string | null> {
+  const refs = [branch, newBranch].map((name) => `refs/heads/${name}`)
+  const [tip = null, other = null] = await readRefs(dir, refs).then((found) =>
+    refs.map((ref) => found.get(ref) ?? null),
+  )
+  if (tip === null && (await listRefs(dir, 'refs/heads/')).length > 0) {
+    throw new Refused(refuse.notFound(`branch ${branch} not found`))
+  }
+  if (newBranch !== branch && other !== null) {
+    const reason = `new_branch: the branch ${newBranch} exists already`
+    throw new Refused(refuse.unprocessable(reason, [reason]))
+  }
+  return tip
+}
+
+/**
+ * The author and the committer: those that the request names by an address; who is not named is the other one; when
+ * neither is, the requester.
+ */
+function peopleOf(
+  services: Services,
+  doer: AccountDocument,
+  { author, committer, authorDate, committerDate }: CommitWishes,
+  now: string,
+): { author: Signature; committer: Signature } {
+  const own = signatureOf(services, doer, now)
+  const named = ({ name = '', email = '' }: { name?: string; email?: string }) => {
+    if (email === '') return undefined
+    const isOwn = email.toLowerCase() === doer.email.toLowerCase()
+    return { name: name || (isOwn ? own.name : ''), email }
+  }
+  const [writes, commits] = [named(author), named(committer)]
+  return {
+    author: { ...(writes ?? commits ?? own), date: authorDate ?? now },
+    committer: { ...(commits ?? writes ?? own), date: committerDate ?? now },
+  }
+}
+
+function messageOf(
+  { message, signoff }: CommitWishes,
+  changes: readonly FileChange[],
+  committer: Signature,
+): string {
+  const text = message || defaultMessage(changes)
+  if (!signoff) return text
+  const person = signatureLine(committer).replace(/ \d+ [+-]\d{4}$/, '')
+  return `${text}\n\nSigned-off-by: ${person}`
+}

@@ -1,0 +1,159 @@
+/** Changes files: `POST`, `PUT` and `DELETE /repos/{owner}/{repo}/contents/{path}`; many at once without the path. */
+import { createHash } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { commitFacts } from '../../git/commits.ts'
+import { base64In, readBase64Bodies } from '../../http/base64-bodies.ts'
+import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { type Routes, route } from '../../rights/routes.ts'
+import { gitDirOf } from '../../services.ts'
+import { type Contents, FilesWire, FileWire, fileCommitWire } from '../../wire/contents.ts'
+import { contentsIfThere, readingOf } from '../../wire/contents-at.ts'
+import { RepositoryParams } from '../../wire/repositories.ts'
+import { commandContext, settled } from '../request-context.ts'
+import { commitWishes, contentsBodies, type WantedChange, wantedChange } from './body.ts'
+import { commitFiles, requireMayCommit } from './commit-files.ts'
+
+const FileParams = Type.Object({ ...RepositoryParams.properties, '*': Type.String() })
+
+/** In an answer about many files, so many of them are shown, as on the first page of a list. */
+const MAX_SHOWN_BYTES = 4 * 1024 * 1024
+
+const decode = (request: FastifyRequest) => (text: string) => base64In(request, text)
+
+/** Hashed in one turn of the event loop. */
+const PIECE = 256 * 1024
+
+/** What tells two requests with the same Idempotency-Key apart: the body, with hashes of its files. */
+async function digestible(body: object, changes: readonly WantedChange[]): Promise<unknown> {
+  const files: object[] = []
+  for (const { content, ...change } of changes) {
+    const hash = createHash('sha256')
+    let hashed = 0
+    for (const part of content ?? []) {
+      hash.update(part)
+      hashed += part.length
+      if (hashed < PIECE) continue
+      hashed = 0
+      await nextTurn()
+    }
+    files.push({ ...change, content: content && hash.digest('hex') })
+  }
+  return { ...body, content: null, files }
+}
+
+export const contentsRoutes: Routes = (services) => {
+  const bodies = contentsBodies(services)
+
+  /** Makes the commit, and shows it with the files as it has them: null for a file that is gone. */
+  async function change(
+    request: FastifyRequest & RepositoryRequest,
+    reply: FastifyReply,
+    body: Omit<Static<typeof bodies.create>, 'content'>,
+    wanted: () => WantedChange[],
+  ): Promise<Static<typeof FilesWire>> {
+    const { repository } = await onRepository(services, request, 'read')
+    const wishes = commitWishes(body, repository.defaultBranch)
+    await requireMayCommit(services, repository.id, signedIn(request), wishes.newBranch)
+    const changes = wanted()
+    // Only a key makes a digest of it, and what stands for long contents in the body differs each time.
+    const digested = request.headers['idempotency-key'] === undefined ? null : await digestible(body, changes)
+    const context = commandContext(request, digested)
+    const sha = await commitFiles(services, request, context, { repository, wishes, changes })
+    await settled(services, context, reply)
+    const facts = (await commitFacts(gitDirOf(services, repository.id), [sha])).get(sha)
+    if (facts === undefined) throw new Error(`the new commit ${sha} is gone`)
+    const publicUrl = services.publicUrl()
+    const commit = { kind: 'branch', name: wishes.newBranch, sha } as const
+    const reading = readingOf(services, request, reply)
+    const files: (Contents | null)[] = []
+    let bytes = 0
+    for (const { path } of changes) {
+      const shown = { content: bytes < MAX_SHOWN_BYTES, lastCommit: true }
+      const file = await contentsIfThere(reading, { repository, publicUrl, commit }, path, shown)
+      bytes += file?.size ?? 0
+      files.push(file)
+    }
+    const isSigned = services.config.signingKey !== undefined
+    return { files, ...fileCommitWire({ repository, publicUrl }, facts, isSigned) }
+  }
+
+  /** The same for one file. */
+  async function changeOne(...args: Parameters<typeof change>): Promise<Static<typeof FileWire>> {
+    const { files, ...commit } = await change(...args)
+    return { content: files[0] ?? null, ...commit }
+  }
+
+  /** Options of a route whose body may hold files. */
+  const withFiles = { bodyLimit: services.config.maxFileBodyBytes }
+
+  return async (app) => {
+    readBase64Bodies(app, { key: 'content', maxTextBytes: services.config.maxBodyBytes })
+
+    app.post(
+      '/repos/:owner/:repo/contents',
+      {
+        ...withFiles,
+        ...route('repository', {
+          params: RepositoryParams,
+          body: bodies.change,
+          response: { 201: FilesWire },
+        }),
+      },
+      async (request, reply) => {
+        const { body } = request
+        const answer = await change(request, reply, body, () =>
+          body.files.map((file, i) => wantedChange(file, decode(request), `files.${i}.`)),
+        )
+        return reply.code(201).send(answer)
+      },
+    )
+
+    app.post(
+      '/repos/:owner/:repo/contents/*',
+      {
+        ...withFiles,
+        ...route('repository', { params: FileParams, body: bodies.create, response: { 201: FileWire } }),
+      },
+      async (request, reply) => {
+        const { body, params } = request
+        const file = { operation: 'create', path: params['*'], content: body.content }
+        return reply
+          .code(201)
+          .send(await changeOne(request, reply, body, () => [wantedChange(file, decode(request))]))
+      },
+    )
+
+    app.put(
+      '/repos/:owner/:repo/contents/*',
+      {
+        ...withFiles,
+        ...route('repository', {
+          params: FileParams,
+          body: bodies.update,
+          response: { 200: FileWire, 201: FileWire },
+        }),
+      },
+      async (request, reply) => {
+        const { body, params } = request
+        // Without the sha of a file, there is none yet.
+        const operation = body.sha || body.from_path ? 'update' : 'create'
+        const file = { ...body, operation, path: params['*'] }
+        const answer = await changeOne(request, reply, body, () => [wantedChange(file, decode(request))])
+        return reply.code(operation === 'create' ? 201 : 200).send(answer)
+      },
+    )
+
+    app.delete(
+      '/repos/:owner/:repo/contents/*',
+      route('repository', { params: FileParams, body: bodies.remove, response: { 200: FileWire } }),
+      async (request, reply) => {
+        const { body, params } = request
+        const file = { operation: 'delete', path: params['*'], sha: body.sha }
+        return changeOne(request, reply, body, () => [wantedChange(file, decode(request))])
+      },
+    )
+  }
+}

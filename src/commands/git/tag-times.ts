@@ -1,0 +1,29 @@
+/** When tags were made, for the events about them. */
+import type { TagTime } from '../../events/ref-causes.ts'
+import { commitFacts } from '../../git/commits.ts'
+import { objectReaders } from '../../git/object-readers.ts'
+import { tagFacts } from '../../git/tags.ts'
+
+/**
+ * The times of the new tags among refs that moved, by what the refs point at: the tagger's, or the committer's of a
+ * commit that has no tag object. What leads to no commit has none.
+ */
+export async function tagTimes(
+  dir: string,
+  moved: readonly { ref: string; to: string | null }[],
+): Promise<ReadonlyMap<string, TagTime>> {
+  const shas = [
+    ...new Set(moved.flatMap(({ ref, to }) => (to !== null && ref.startsWith('refs/tags/') ? [to] : []))),
+  ]
+  if (shas.length === 0) return new Map()
+  const commits = await objectReaders.headers(dir, shas, { peel: true })
+  const tags = await tagFacts(dir, shas)
+  const ids = commits.flatMap((commit) => (commit === undefined ? [] : [commit.sha]))
+  const facts = await commitFacts(dir, ids)
+  return new Map(
+    shas.flatMap((sha, i) => {
+      const at = tags.get(sha)?.tagger?.date ?? facts.get(commits[i]?.sha ?? '')?.committer.date
+      return at === undefined ? [] : [[sha, { sha, at }]]
+    }),
+  )
+}

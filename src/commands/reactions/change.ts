@@ -1,0 +1,41 @@
+/** Appends changes of reactions to the stream of their issue or pull request. */
+import type { ReactionEvent } from '../../events/social-events.ts'
+import { discussionStream } from '../../events/streams.ts'
+import type { ReactionDocument } from '../../projections/reactions.ts'
+import { NO_COMMENT } from '../../projections/reactions.ts'
+import type { Services } from '../../services.ts'
+import { inTurn } from '../../turns.ts'
+import { type CommandContext, type Decision, execute } from '../execute.ts'
+import {
+  decideRemoveReaction,
+  type ReactionsState,
+  type ReactionTarget,
+  reactionsDecider,
+} from './reactions.ts'
+
+/** What others write into the stream leaves a decision as it is, unless it is a reaction to the same text. */
+export function changeReactions(
+  { events }: Pick<Services, 'events'>,
+  context: CommandContext,
+  target: ReactionTarget & { isPull: boolean },
+  step: string,
+  decide: (state: ReactionsState) => Decision<ReactionEvent>,
+): Promise<ReactionsState> {
+  const stream = discussionStream(target)
+  const decider = reactionsDecider(target.commentId)
+  return inTurn(`reactions of ${stream}`, () => execute(events, context, { stream, step, decider, decide }))
+}
+
+/** Takes back one reaction, whoever asks for it. */
+export async function endReaction(
+  services: Pick<Services, 'events'>,
+  context: CommandContext,
+  { repoId, index, isPull, commentId, userId, userLogin, reaction }: ReactionDocument,
+): Promise<void> {
+  const target = { repoId, index, isPull, commentId: commentId === NO_COMMENT ? null : commentId }
+  const user = { id: userId, login: userLogin }
+  const step = `end reaction ${userId} ${reaction} to ${target.commentId}`
+  await changeReactions(services, context, target, step, (state) =>
+    decideRemoveReaction(state, target, user, reaction),
+  )
+}

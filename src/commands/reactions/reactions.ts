@@ -1,0 +1,78 @@
+/** The reactions to one text: to an issue or pull request, or to a comment on it. They are in its stream. Pure. */
+import type { AccountRef, IssueRef } from '../../events/domain-events.ts'
+import type { ReactionEvent } from '../../events/social-events.ts'
+import { refuse } from '../../refusal.ts'
+import { type Decider, deciderOf } from '../decider.ts'
+import type { Decision } from '../execute.ts'
+import { type Snapshots, snapshots } from '../snapshots.ts'
+
+export interface ReactionsState {
+  /** `<user id> <reaction>` */
+  readonly given: ReadonlySet<string>
+}
+
+/** What is reacted to. Null: to the issue itself. */
+export interface ReactionTarget extends IssueRef {
+  commentId: number | null
+}
+
+/** At most this many reactions to one text: without a page, a list has all of them. */
+export const MAX_REACTIONS = 1000
+
+const keyOf = ({ user, reaction }: { user: AccountRef; reaction: string }) => `${user.id} ${reaction}`
+
+const decider: Decider<ReactionsState, ReactionEvent> = deciderOf({
+  initialState: { given: new Set() },
+  becomes: {
+    ReactionAdded: ({ given }, { data }) => ({ given: new Set(given).add(keyOf(data)) }),
+    ReactionRemoved({ given }, { data }) {
+      const left = new Set(given)
+      left.delete(keyOf(data))
+      return { given: left }
+    },
+  },
+})
+
+const known = snapshots<ReactionsState>()
+
+/** The decider of one text. The stream has the reactions to the others, too; those change nothing. */
+export function reactionsDecider(commentId: number | null): Decider<ReactionsState, ReactionEvent> {
+  const ofText: Snapshots<ReactionsState> = (store) => {
+    const all = known(store)
+    const key = (stream: string) => `${stream} ${commentId}`
+    return {
+      get: (stream) => all.get(key(stream)),
+      set: (stream, snapshot) => all.set(key(stream), snapshot),
+    }
+  }
+  const { initialState, handles, evolve } = decider
+  return {
+    initialState,
+    handles,
+    evolve: (state, event) => (event.data.commentId === commentId ? evolve(state, event) : state),
+    snapshots: ofText,
+  }
+}
+
+/** Adds a reaction; no event when the user has given it already. */
+export function decideAddReaction(
+  { given }: ReactionsState,
+  { repoId, index, commentId }: ReactionTarget,
+  user: AccountRef,
+  reaction: string,
+): Decision<ReactionEvent> {
+  if (given.has(keyOf({ user, reaction }))) return []
+  if (given.size >= MAX_REACTIONS) return refuse.unprocessable(`there are ${MAX_REACTIONS} reactions already`)
+  return [{ type: 'ReactionAdded', data: { repoId, index, commentId, user, reaction } }]
+}
+
+/** Takes a reaction back; no event when there is none. */
+export function decideRemoveReaction(
+  { given }: ReactionsState,
+  { repoId, index, commentId }: ReactionTarget,
+  user: AccountRef,
+  reaction: string,
+): Decision<ReactionEvent> {
+  if (!given.has(keyOf({ user, reaction }))) return []
+  return [{ type: 'ReactionRemoved', data: { repoId, index, commentId, user, reaction } }]
+}

@@ -1,0 +1,93 @@
+/** Adds reactions to issues, pull requests and comments, and takes them back. Whoever may read, may react. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { reactionId } from '../../projections/reactions.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { emptyAnswer, type Routes, route } from '../../rights/routes.ts'
+import { CommentParams, commentFor } from '../../wire/comments.ts'
+import { IssueParams, onIssue } from '../../wire/issues.ts'
+import { ALLOWED_REACTIONS, ReactionWire, reactionWires } from '../../wire/reactions.ts'
+import { commandContext, settled } from '../request-context.ts'
+import { changeReactions } from './change.ts'
+import { decideAddReaction, decideRemoveReaction, type ReactionTarget } from './reactions.ts'
+
+const EditReactionOption = Type.Object({ content: Type.String({ maxLength: 64 }) })
+
+type Target = ReactionTarget & { isPull: boolean }
+
+/** A reaction that Gitea knows. @throws Refused (forbidden), as in Gitea */
+function allowed(reaction: string): string {
+  if (ALLOWED_REACTIONS.includes(reaction)) return reaction
+  throw new Refused(refuse.forbidden(`content: '${reaction}' is not an allowed reaction`))
+}
+
+export const reactionRoutes: Routes = (services) => {
+  const { views } = services
+
+  async function add(request: FastifyRequest, reply: FastifyReply, target: Target, content: string) {
+    const { id, login } = signedIn(request)
+    const reaction = allowed(content)
+    const context = commandContext(request)
+    const before = context.written
+    await changeReactions(services, context, target, 'add reaction', (state) =>
+      decideAddReaction(state, target, { id, login }, reaction),
+    )
+    const isNew = context.written !== before
+    await settled(services, context, reply)
+    const given = { userId: id, reaction, createdAt: context.at }
+    const document = await views.reactions.get(reactionId({ ...target, ...given }))
+    const [wire] = await reactionWires(services, [document ?? given])
+    if (wire === undefined) throw new Error('a reaction has no wire form')
+    return reply.code(isNew ? 201 : 200).send(wire)
+  }
+
+  async function remove(request: FastifyRequest, reply: FastifyReply, target: Target, content: string) {
+    const { id, login } = signedIn(request)
+    const reaction = allowed(content)
+    const context = commandContext(request)
+    await changeReactions(services, context, target, 'remove reaction', (state) =>
+      decideRemoveReaction(state, target, { id, login }, reaction),
+    )
+    await settled(services, context, reply)
+    return reply.code(200).send()
+  }
+
+  async function ofIssue(request: RepositoryRequest & { params: { index: string } }): Promise<Target> {
+    const { repoId, index, isPull } = (await onIssue(services, request, 'read')).issue
+    return { repoId, index, isPull, commentId: null }
+  }
+
+  async function ofComment(request: RepositoryRequest & { params: { id: string } }): Promise<Target> {
+    const { repository } = await onRepository(services, request, 'read')
+    const { repoId, index, isPull, id } = await commentFor(services, repository.id, request.params.id)
+    return { repoId, index, isPull, commentId: id }
+  }
+
+  const ADDED = { 200: ReactionWire, 201: ReactionWire }
+  const REMOVED = { 200: emptyAnswer('there is no such reaction any more') }
+
+  return async (app) => {
+    app.post(
+      '/repos/:owner/:repo/issues/:index/reactions',
+      route('issue', { params: IssueParams, body: EditReactionOption, response: ADDED }),
+      async (request, reply) => add(request, reply, await ofIssue(request), request.body.content),
+    )
+    app.delete(
+      '/repos/:owner/:repo/issues/:index/reactions',
+      route('issue', { params: IssueParams, body: EditReactionOption, response: REMOVED }),
+      async (request, reply) => remove(request, reply, await ofIssue(request), request.body.content),
+    )
+    app.post(
+      '/repos/:owner/:repo/issues/comments/:id/reactions',
+      route('issue', { params: CommentParams, body: EditReactionOption, response: ADDED }),
+      async (request, reply) => add(request, reply, await ofComment(request), request.body.content),
+    )
+    app.delete(
+      '/repos/:owner/:repo/issues/comments/:id/reactions',
+      route('issue', { params: CommentParams, body: EditReactionOption, response: REMOVED }),
+      async (request, reply) => remove(request, reply, await ofComment(request), request.body.content),
+    )
+  }
+}

@@ -1,0 +1,55 @@
+/** Makes the tag of a release that is published, unless it is there. */
+import { commitFacts } from '../../git/commits.ts'
+import { refNameProblem } from '../../git/names.ts'
+import { objectReaders } from '../../git/object-readers.ts'
+import { resolveRef } from '../../git/refs.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { comparableTime } from '../../times.ts'
+import { commitOf } from '../../wire/statuses.ts'
+import type { CommandContext } from '../execute.ts'
+import { createTag, type Tagging } from '../tags/tags.ts'
+
+const refOf = (tag: string) => `refs/tags/${tag}`
+
+/** @throws Refused (unprocessable) when no tag can have the name */
+export function requireTagName(tag: string): void {
+  const problem = refNameProblem(refOf(tag))
+  if (problem !== undefined) throw new Refused(refuse.unprocessable(`tag_name: ${problem}`))
+}
+
+/** When the commit of a tag was made; undefined when the tag is not of a commit. */
+async function timeOf(dir: string, object: string): Promise<string | undefined> {
+  const [header] = await objectReaders.headers(dir, [object], { peel: true })
+  if (header === undefined) return undefined
+  const facts = (await commitFacts(dir, [header.sha])).get(header.sha)
+  const at = Date.parse(facts?.committer.date ?? '')
+  return Number.isNaN(at) ? undefined : comparableTime(at)
+}
+
+/** The tag of a release: what it is made of when it is missing, and with which message. */
+interface WantedTag {
+  tag: string
+  target: string
+  message: string
+}
+
+/**
+ * Resolves to whether the tag was made now, and to the time by which the release is sorted: that of the commit of a tag
+ * that was there, else that of the request.
+ *
+ * @throws Refused: not found for an unknown target, and as `createTag`
+ */
+export async function ensureTag(
+  services: Services,
+  context: CommandContext,
+  tagging: Tagging,
+  { tag, target, message }: WantedTag,
+): Promise<{ isNew: boolean; createdAt: string }> {
+  const dir = gitDirOf(services, tagging.repository.id)
+  const there = await resolveRef(dir, refOf(tag))
+  if (there !== null) return { isNew: false, createdAt: (await timeOf(dir, there)) ?? context.at }
+  const commit = await commitOf(services, tagging.repository, target)
+  await createTag(services, context, tagging, { name: tag, commit, message })
+  return { isNew: true, createdAt: context.at }
+}

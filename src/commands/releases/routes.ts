@@ -1,0 +1,228 @@
+/** Creates, changes and deletes releases: `/repos/{owner}/{repo}/releases`. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { ReleaseSettings } from '../../events/release-events.ts'
+import { claimKeys, idsStream, releaseStream } from '../../events/streams.ts'
+import { type ReleaseDocument, releaseFold } from '../../projections/releases.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import type { Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import {
+  ReleaseParams,
+  ReleaseTagParams,
+  ReleaseWire,
+  releaseFor,
+  releaseOfTag,
+  releaseWire,
+} from '../../wire/releases.ts'
+import { RepositoryParams } from '../../wire/repositories.ts'
+import { releases } from '../aggregates.ts'
+import { releaseClaim, takeClaim } from '../claims.ts'
+import { documentNow } from '../document-now.ts'
+import { type CommandContext, load } from '../execute.ts'
+import { commandContext, settled } from '../request-context.ts'
+import { takeNumber } from '../sequences.ts'
+import type { Tagging } from '../tags/tags.ts'
+import { TextOf } from '../text-schema.ts'
+import { changeRelease } from './change-release.ts'
+import { ensureTag, requireTagName } from './ensure-tag.ts'
+import { decideCreateRelease, decideDeleteRelease, decideEditRelease, releaseDecider } from './release.ts'
+
+const short = { maxLength: 255 }
+
+/** Null and an empty text are the same as absent: Go clients send them for a field that does not change. */
+const EditReleaseOption = (services: Services) =>
+  Type.Object({
+    tag_name: GivenOrNull(Type.String()),
+    target_commitish: GivenOrNull(Type.String(short)),
+    name: GivenOrNull(Type.String(short)),
+    body: GivenOrNull(TextOf(services)),
+    draft: GivenOrNull(Type.Boolean()),
+    prerelease: GivenOrNull(Type.Boolean()),
+  })
+
+const CreateReleaseOption = (services: Services) =>
+  Type.Object({
+    ...EditReleaseOption(services).properties,
+    tag_name: Type.String(),
+    tag_message: GivenOrNull(TextOf(services)),
+  })
+
+function changesOf(body: Static<ReturnType<typeof EditReleaseOption>>): Partial<ReleaseSettings> {
+  const changes: Partial<ReleaseSettings> = {}
+  if (body.tag_name) changes.tag = body.tag_name
+  if (body.target_commitish) changes.target = body.target_commitish
+  if (body.name) changes.name = body.name
+  if (body.body) changes.body = body.body
+  if (body.draft != null) changes.draft = body.draft
+  if (body.prerelease != null) changes.prerelease = body.prerelease
+  return changes
+}
+
+/** Claims the tag for a release. @throws Refused (conflict) when another release has it */
+async function claimTag(
+  { events }: Services,
+  context: CommandContext,
+  repoId: number,
+  tag: string,
+  holder: string,
+): Promise<void> {
+  const key = claimKeys.release(repoId, tag)
+  const stillHolds = async (other: string) => {
+    const { state } = await load(events, other, releaseDecider)
+    return state.status === 'there' && state.tag === tag
+  }
+  const claim = await takeClaim(events, context, { key, holder, stillHolds })
+  if (!claim.taken) throw new Refused(refuse.conflict('tag_name: this tag has a release already'))
+}
+
+/** Runs work that needs the claim of a tag. When it is refused, the tag is free again. */
+async function withTag<T>(
+  services: Services,
+  context: CommandContext,
+  { repoId, tag, holder }: { repoId: number; tag: string; holder: string },
+  work: () => Promise<T>,
+): Promise<T> {
+  await claimTag(services, context, repoId, tag, holder)
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof Refused) {
+      await releaseClaim(services.events, context, claimKeys.release(repoId, tag), holder)
+    }
+    throw error
+  }
+}
+
+const releaseNow = (services: Services, id: number): Promise<ReleaseDocument> => {
+  const source = { id, stream: releaseStream(id), view: services.views.releases, fold: releaseFold }
+  return documentNow(services, 'release', source)
+}
+
+export const releaseRoutes: Routes = (services) => {
+  const { events } = services
+
+  async function create(
+    request: FastifyRequest & RepositoryRequest & { body: Static<ReturnType<typeof CreateReleaseOption>> },
+    reply: FastifyReply,
+  ) {
+    const { repository } = await onRepository(services, request, 'write')
+    const requester = signedIn(request)
+    const repoId = repository.id
+    if (repository.empty) throw new Refused(refuse.unprocessable('the repository is empty'))
+    const tag = request.body.tag_name
+    requireTagName(tag)
+    const settings: ReleaseSettings = {
+      ...{ tag, target: repository.defaultBranch, name: '', body: '', draft: false, prerelease: false },
+      ...changesOf(request.body),
+    }
+    const context = commandContext(request)
+    const releaseId = await takeNumber(events, context, idsStream('release'))
+    const author = { id: requester.id, login: requester.login }
+    const holder = releaseStream(releaseId)
+    if ((await releases.ifDone(services, context, releaseId, 'create')) === undefined) {
+      await withTag(services, context, { repoId, tag, holder }, async () => {
+        const wanted = { ...settings, message: request.body.tag_message ?? '' }
+        const { createdAt } = settings.draft
+          ? { createdAt: context.at }
+          : await ensureTag(services, context, { repository, requester }, wanted)
+        await releases.change(services, context, releaseId, 'create', (state) =>
+          decideCreateRelease(state, { releaseId, repoId, author, ...settings, createdAt }),
+        )
+      })
+    }
+    await settled(services, context, reply)
+    return reply
+      .code(201)
+      .send(await releaseWire(services, repository, await releaseNow(services, releaseId)))
+  }
+
+  async function edit(
+    context: CommandContext,
+    tagging: Tagging,
+    { id, tag, target, draft }: ReleaseDocument,
+    wanted: Partial<ReleaseSettings>,
+  ): Promise<void> {
+    const isPublished = !(wanted.draft ?? draft)
+    const after = { tag: wanted.tag ?? tag, target: wanted.target ?? target, message: '' }
+    const made = isPublished ? await ensureTag(services, context, tagging, after) : undefined
+    await changeRelease(services, context, id, 'edit', (state) =>
+      decideEditRelease(state, wanted, made?.isNew ? made.createdAt : undefined),
+    )
+  }
+
+  async function remove(context: CommandContext, release: ReleaseDocument): Promise<void> {
+    const { id, repoId, tag, assetUuids } = release
+    await changeRelease(services, context, id, 'delete', decideDeleteRelease)
+    await releaseClaim(events, context, claimKeys.release(repoId, tag), releaseStream(id))
+    for (const uuid of assetUuids) await services.attachments.remove(uuid)
+  }
+
+  return async (app) => {
+    app.post(
+      '/repos/:owner/:repo/releases',
+      route('repository', {
+        params: RepositoryParams,
+        body: CreateReleaseOption(services),
+        response: { 201: ReleaseWire },
+      }),
+      create,
+    )
+
+    app.patch(
+      '/repos/:owner/:repo/releases/:id',
+      route('repository', {
+        params: ReleaseParams,
+        body: EditReleaseOption(services),
+        response: { 200: ReleaseWire },
+      }),
+      async (request, reply) => {
+        const found = await onRepository(services, request, 'write')
+        const release = await releaseFor(services, found, request.params.id)
+        const wanted = changesOf(request.body)
+        const context = commandContext(request)
+        const tagging = { repository: found.repository, requester: signedIn(request) }
+        const tag = wanted.tag ?? release.tag
+        if (tag === release.tag) await edit(context, tagging, release, wanted)
+        else {
+          requireTagName(tag)
+          const { id, repoId } = release
+          const holder = releaseStream(id)
+          await withTag(services, context, { repoId, tag, holder }, () =>
+            edit(context, tagging, release, wanted),
+          )
+          await releaseClaim(events, context, claimKeys.release(repoId, release.tag), holder)
+        }
+        await settled(services, context, reply)
+        return releaseWire(services, found.repository, await releaseNow(services, release.id))
+      },
+    )
+
+    app.delete(
+      '/repos/:owner/:repo/releases/:id',
+      route('repository', { params: ReleaseParams, response: NO_CONTENT }),
+      async (request, reply) => {
+        const found = await onRepository(services, request, 'write')
+        const context = commandContext(request)
+        await remove(context, await releaseFor(services, found, request.params.id))
+        await settled(services, context, reply)
+        return reply.code(204).send(null)
+      },
+    )
+
+    app.delete(
+      '/repos/:owner/:repo/releases/tags/*',
+      route('repository', { params: ReleaseTagParams, response: NO_CONTENT }),
+      async (request, reply) => {
+        const found = await onRepository(services, request, 'write')
+        const context = commandContext(request)
+        await remove(context, await releaseOfTag(services, found, request.params['*']))
+        await settled(services, context, reply)
+        return reply.code(204).send(null)
+      },
+    )
+  }
+}

@@ -1,0 +1,66 @@
+/** Decisions on requests for reviews. Pure. */
+import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts'
+import { refuse } from '../../refusal.ts'
+import type { Decision } from '../execute.ts'
+import type { PullState } from '../pull-requests/pull-request.ts'
+import { MAX_REVIEWS } from './review.ts'
+
+/** A user whose review is wanted. */
+export interface Wanted {
+  reviewer: AccountRef
+  /** The id that the request takes. */
+  reviewId: number
+  /** Whether a review of theirs would count for branch protections. */
+  official: boolean
+}
+
+const gone = refuse.notFound('pull request not found')
+
+/**
+ * Requests reviews of users; no event for one who is asked already. Who has reviewed is asked again: then the earlier
+ * verdict counts no more, until the request is answered or removed.
+ */
+export function decideRequestReviews(
+  state: PullState,
+  wanted: readonly Wanted[],
+): Decision<PullRequestEvent> {
+  if (state.status === 'none') return gone
+  const { repoId, index, reviews, poster, status } = state
+  const events: PullRequestEvent[] = []
+  for (const { reviewer, reviewId, official } of wanted) {
+    if (reviewer.id === poster.id) {
+      return refuse.unprocessable(`reviewers: ${reviewer.login} has opened the pull request`)
+    }
+    const own = reviews.filter((review) => review.reviewer.id === reviewer.id)
+    if (own.some(({ kind }) => kind === 'request')) continue
+    if (status !== 'open') return refuse.forbidden(`a review of a ${status} pull request cannot be requested`)
+    const counting = official ? own.filter((review) => review.official) : []
+    const superseded = counting.map(({ id }) => id)
+    events.push({
+      type: 'ReviewRequested',
+      data: { repoId, index, reviewId, reviewer, official, superseded },
+    })
+  }
+  if (reviews.length + events.length > MAX_REVIEWS) {
+    return refuse.unprocessable(`a pull request can have at most ${MAX_REVIEWS} reviews and requests`)
+  }
+  return events
+}
+
+/** Removes requests; no event for one who was not asked. The last verdict of the reviewer counts again. */
+export function decideRemoveRequests(
+  state: PullState,
+  reviewers: readonly AccountRef[],
+): Decision<PullRequestEvent> {
+  if (state.status === 'none') return gone
+  const { repoId, index, reviews } = state
+  return reviewers.flatMap(({ id }): PullRequestEvent[] => {
+    const own = reviews.filter((review) => review.reviewer.id === id)
+    const request = own.find(({ kind }) => kind === 'request')
+    if (request === undefined) return []
+    const last = own.findLast(({ kind }) => kind === 'approved' || kind === 'rejected')
+    const restored = request.official && last !== undefined && !last.dismissed ? last.id : null
+    const { id: reviewId, reviewer } = request
+    return [{ type: 'ReviewRequestRemoved', data: { repoId, index, reviewId, reviewer, restored } }]
+  })
+}

@@ -1,0 +1,218 @@
+/** Decisions on the reviews of a pull request: drafts, reviews, dismissals. Pure: the handlers bring facts and ids. */
+import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts'
+import type { LineComment, ReviewEvent, Verdict } from '../../events/review-events.ts'
+import type { ReviewFacts } from '../../projections/review-facts.ts'
+import { type Refusal, refuse } from '../../refusal.ts'
+import type { Decision } from '../execute.ts'
+import type { ActivePull, PullState } from '../pull-requests/pull-request.ts'
+
+/** At most this many reviews, drafts and requests of one pull request. */
+export const MAX_REVIEWS = 1000
+/** At most this many comments on lines in one review. */
+export const MAX_LINE_COMMENTS = 100
+
+/** A comment on a line with its id. */
+export type NewComment = LineComment & { commentId: number }
+
+export interface NewReview {
+  /** The id to take when the reviewer has no draft. */
+  reviewId: number
+  reviewer: AccountRef
+  body: string
+  commit: string
+  comments: readonly NewComment[]
+}
+
+/** What the handler finds out about a review that is submitted. */
+export interface SubmitFacts {
+  /** Whether the reviewer's verdict counts for branch protections. */
+  official: boolean
+  /** Whether the pull request has changed since the reviewed commit. */
+  stale: boolean
+  /** The comments of the reviewer's draft, with their texts. */
+  drafted: readonly NewComment[]
+}
+
+const gone = refuse.notFound('pull request not found')
+const unknown = refuse.notFound('review not found')
+
+/** The draft of a reviewer: each has at most one. */
+export function draftOf({ reviews }: ActivePull, reviewer: { id: number }): ReviewFacts | undefined {
+  return reviews.find(({ kind, reviewer: { id } }) => kind === 'pending' && id === reviewer.id)
+}
+
+const isVerdict = ({ kind }: ReviewFacts) => kind === 'approved' || kind === 'rejected'
+const ofReviewer =
+  ({ id }: { id: number }) =>
+  (review: ReviewFacts) =>
+    review.reviewer.id === id
+const idOf = ({ id }: ReviewFacts) => id
+
+/** Begins a draft, or changes the one that the reviewer has: the text is replaced, and comments are added. */
+export function decideDraft(state: PullState, review: NewReview): Decision<PullRequestEvent> {
+  if (state.status === 'none') return gone
+  const draft = draftOf(state, review.reviewer)
+  const tooMany = limitProblem(state, draft, review)
+  if (tooMany !== undefined) return tooMany
+  const { repoId, index } = state
+  const { reviewer, body, commit, comments } = review
+  const reviewId = draft?.id ?? review.reviewId
+  const of = { repoId, index, reviewId }
+  return [
+    { type: 'ReviewDrafted', data: { ...of, reviewer, body, commit } },
+    ...comments.map(
+      (comment): ReviewEvent => ({
+        type: 'ReviewCommentDrafted',
+        data: { ...of, author: reviewer, ...comment },
+      }),
+    ),
+  ]
+}
+
+/**
+ * Submits a review; the reviewer's draft becomes part of it. An approval or rejection takes the place of the reviewer's
+ * earlier ones, and every review answers the requests for it. Nobody approves or rejects their own pull request, and no
+ * one one that is closed.
+ */
+export function decideSubmit(
+  state: PullState,
+  verdict: Verdict,
+  review: NewReview,
+  { official, stale, drafted }: SubmitFacts,
+): Decision<PullRequestEvent> {
+  if (state.status === 'none') return gone
+  const refusal = verdictProblem(state, verdict, review.reviewer)
+  if (refusal !== undefined) return refusal
+  const draft = draftOf(state, review.reviewer)
+  const tooMany = limitProblem(state, draft, review)
+  if (tooMany !== undefined) return tooMany
+  const comments = [...drafted, ...review.comments]
+  if (verdict === 'comment' && review.body.trim() === '' && comments.length === 0) {
+    return refuse.unprocessable('body: a review event COMMENT requires a body or a comment')
+  }
+  const { repoId, index, reviews } = state
+  const { reviewer, body, commit } = review
+  const of = { repoId, index, reviewId: draft?.id ?? review.reviewId }
+  const own = reviews.filter(ofReviewer(reviewer))
+  const counts = (one: ReviewFacts) => isVerdict(one) && (one.official || !one.dismissed)
+  return [
+    {
+      type: 'ReviewSubmitted',
+      data: {
+        ...of,
+        reviewer,
+        verdict,
+        body,
+        commit,
+        official: verdict !== 'comment' && official,
+        stale: verdict !== 'comment' && stale,
+        comments: comments.map(({ commentId }) => commentId),
+        superseded: verdict === 'comment' ? [] : own.filter(counts).map(idOf),
+        answered: own.filter(({ kind }) => kind === 'request').map(idOf),
+      },
+    },
+    ...comments.map(
+      (comment): ReviewEvent => ({
+        type: 'ReviewCommentAdded',
+        data: { ...of, author: reviewer, ...comment },
+      }),
+    ),
+  ]
+}
+
+function verdictProblem(
+  { status, poster }: ActivePull,
+  verdict: Verdict,
+  { id }: AccountRef,
+): Refusal | undefined {
+  if (verdict === 'comment') return undefined
+  const what = verdict === 'approved' ? 'approve' : 'reject'
+  if (poster.id === id) return refuse.unprocessable(`event: to ${what} your own pull request is not allowed`)
+  if (status !== 'open') {
+    return refuse.unprocessable(`event: a ${status} pull request cannot be ${verdict}`)
+  }
+  return undefined
+}
+
+function limitProblem(
+  { reviews }: ActivePull,
+  draft: ReviewFacts | undefined,
+  { reviewer, comments }: NewReview,
+): Refusal | undefined {
+  if ((draft?.comments.length ?? 0) + comments.length > MAX_LINE_COMMENTS) {
+    return refuse.unprocessable(`comments: a review can have at most ${MAX_LINE_COMMENTS}`)
+  }
+  const own = reviews.filter(ofReviewer(reviewer))
+  if (draft === undefined && own.length >= MAX_REVIEWS / 4) {
+    return refuse.unprocessable(`one reviewer can have at most ${MAX_REVIEWS / 4} reviews of a pull request`)
+  }
+  if (draft !== undefined || reviews.length < MAX_REVIEWS) return undefined
+  return refuse.unprocessable(`a pull request can have at most ${MAX_REVIEWS} reviews and requests`)
+}
+
+/** Deletes a review, or a draft, with its comments. Only its reviewer and site admins may. */
+export function decideDeleteReview(
+  state: PullState,
+  reviewId: number,
+  by: AccountRef & { siteAdmin: boolean },
+): Decision<PullRequestEvent> {
+  const review = reviewIn(state, reviewId, by)
+  if (review === undefined || state.status === 'none') return unknown
+  const { id, reviewer, kind, comments } = review
+  if (kind === 'request') return refuse.unprocessable('a request is removed at requested_reviewers')
+  if (reviewer.id !== by.id && !by.siteAdmin) {
+    return refuse.forbidden('only its reviewer and site admins may delete a review')
+  }
+  const { repoId, index } = state
+  const type = kind === 'pending' ? 'ReviewDraftDiscarded' : 'ReviewDeleted'
+  return [{ type, data: { repoId, index, reviewId: id, reviewer, comments: [...comments] } }]
+}
+
+/** The review with that id; drafts exist only for their reviewer and for site admins. */
+export function reviewIn(
+  state: PullState,
+  reviewId: number,
+  by: { id: number; siteAdmin: boolean },
+): ReviewFacts | undefined {
+  if (state.status === 'none') return undefined
+  const review = state.reviews.find(({ id }) => id === reviewId)
+  const isHidden = review?.kind === 'pending' && review.reviewer.id !== by.id && !by.siteAdmin
+  return isHidden ? undefined : review
+}
+
+/** The review, if its verdict can be dismissed now, and the dismissal taken back. */
+function dismissible(state: PullState, reviewId: number): (ReviewFacts & { of: ActivePull }) | Refusal {
+  const review = reviewIn(state, reviewId, { id: 0, siteAdmin: false })
+  if (review === undefined || state.status === 'none') return unknown
+  if (!isVerdict(review)) return refuse.forbidden('only an approval or a rejection can be dismissed')
+  if (state.status !== 'open') return refuse.forbidden(`the pull request is ${state.status}`)
+  return { ...review, of: state }
+}
+
+/** Dismisses a review; with `priors` also all earlier ones of its reviewer. No event when they are dismissed already. */
+export function decideDismiss(
+  state: PullState,
+  reviewId: number,
+  { message, priors }: { message: string; priors: boolean },
+): Decision<PullRequestEvent> {
+  const review = dismissible(state, reviewId)
+  if ('refused' in review) return review
+  const { of, reviewer } = review
+  const { repoId, index, reviews } = of
+  const dismissed = reviews
+    .filter((one) => one.id === reviewId || (priors && ofReviewer(reviewer)(one) && one.id < reviewId))
+    .filter((one) => isVerdict(one) && !one.dismissed)
+    .map(idOf)
+  if (dismissed.length === 0) return []
+  return [{ type: 'ReviewDismissed', data: { repoId, index, reviewId, reviewer, dismissed, message } }]
+}
+
+/** Takes back a dismissal. A review that a later one has taken the place of stays without effect on merges. */
+export function decideUndismiss(state: PullState, reviewId: number): Decision<PullRequestEvent> {
+  const review = dismissible(state, reviewId)
+  if ('refused' in review) return review
+  const { of, reviewer, dismissed } = review
+  if (!dismissed) return []
+  const { repoId, index } = of
+  return [{ type: 'ReviewUndismissed', data: { repoId, index, reviewId, reviewer } }]
+}

@@ -1,0 +1,252 @@
+/** Reviews pull requests: drafts and submits reviews, deletes them, dismisses verdicts. */
+import { type Static, Type } from 'typebox'
+import { decode } from '../../events/codec.ts'
+import type { Verdict } from '../../events/review-events.ts'
+import { pullStream } from '../../events/streams.ts'
+import { hasContentChanged } from '../../git/content-change.ts'
+import { GitFailed } from '../../git/errors.ts'
+import type { PullDocument } from '../../projections/pulls.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { reviewFold } from '../../projections/reviews.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { accessTo } from '../../rights/access.ts'
+import { protectionOf } from '../../rights/protection-rules.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { isOfficialReviewer } from '../../rights/review-rules.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import { onPull, PullParams } from '../../wire/pulls.ts'
+import { ReviewParams, ReviewWire, reviewFor, reviewWires } from '../../wire/reviews.ts'
+import { pulls } from '../aggregates.ts'
+import { documentNow } from '../document-now.ts'
+import type { CommandContext } from '../execute.ts'
+import type { ActivePull, PullState } from '../pull-requests/pull-request.ts'
+import { commandContext, requestContext, settled } from '../request-context.ts'
+import { TextOf } from '../text-schema.ts'
+import {
+  decideDeleteReview,
+  decideDismiss,
+  decideDraft,
+  decideSubmit,
+  decideUndismiss,
+  draftOf,
+  type NewComment,
+  type NewReview,
+  type SubmitFacts,
+} from './review.ts'
+import { CreateReviewOptions, writtenReview } from './written-review.ts'
+
+/** A dismissal is one line of the timeline. */
+const MAX_MESSAGE = 4096
+
+const SubmitReviewOptions = (services: Services) =>
+  Type.Object({ body: GivenOrNull(TextOf(services)), event: GivenOrNull(Type.String()) })
+
+const DismissReviewOptions = Type.Object({
+  message: GivenOrNull(Type.String({ maxLength: MAX_MESSAGE })),
+  priors: GivenOrNull(Type.Boolean({ description: 'also the earlier reviews of the reviewer' })),
+})
+
+const VERDICT_OF: Readonly<Record<string, Verdict | 'pending'>> = {
+  APPROVED: 'approved',
+  REQUEST_CHANGES: 'rejected',
+  COMMENT: 'comment',
+  PENDING: 'pending',
+}
+
+/** What the event of a request means. Verdicts but an approval need a text. @throws Refused (unprocessable) */
+function verdictOf(event: string, body: string): Verdict | 'pending' {
+  const verdict = event === '' ? 'pending' : VERDICT_OF[event]
+  if (verdict === undefined) {
+    throw new Refused(refuse.unprocessable(`event: must be one of ${Object.keys(VERDICT_OF).join(', ')}`))
+  }
+  if ((verdict === 'pending' || verdict === 'rejected') && body.trim() === '') {
+    throw new Refused(refuse.unprocessable(`body: a review event ${event || 'PENDING'} requires a body`))
+  }
+  return verdict
+}
+
+/** Whether the pull request has changed since a commit. What git cannot compare any more has. */
+function hasChangedSince(services: Services, { repoId, head, mergeBase }: ActivePull, commit: string) {
+  const commits = { from: commit, to: head.sha, base: mergeBase }
+  return hasContentChanged(gitDirOf(services, repoId), commits).catch((error: unknown) => {
+    if (error instanceof GitFailed) return true
+    throw error
+  })
+}
+
+/** The comments of a draft with their texts, which only the log has. */
+async function draftedComments(
+  { events }: Services,
+  { repoId, index }: ActivePull,
+  draftId: number | undefined,
+): Promise<NewComment[]> {
+  if (draftId === undefined) return []
+  const found: NewComment[] = []
+  for await (const recorded of events.readStream(pullStream(repoId, index))) {
+    if (recorded.type !== 'ReviewCommentDrafted') continue
+    const event = decode(recorded)
+    if (event.type !== 'ReviewCommentDrafted' || event.data.reviewId !== draftId) continue
+    const { repoId: _repoId, index: _index, reviewId: _reviewId, author: _author, ...comment } = event.data
+    found.push(comment)
+  }
+  return found
+}
+
+export const reviewRoutes: Routes = (services) => {
+  async function submitFacts(
+    state: ActivePull,
+    repository: RepositoryDocument,
+    { reviewer, commit }: NewReview,
+  ): Promise<SubmitFacts> {
+    const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
+    const account = (await services.views.accounts.get(`${reviewer.id}`)) ?? null
+    const protection = protectionOf(now.protections, state.base.branch)
+    return {
+      official: isOfficialReviewer(protection, reviewer.id, accessTo(now, account)),
+      stale: await hasChangedSince(services, state, commit),
+      drafted: await draftedComments(services, state, draftOf(state, reviewer)?.id),
+    }
+  }
+
+  /** Drafts or submits a review; resolves to its id. `onDraft`: only as the draft with that id. */
+  async function review(
+    context: CommandContext,
+    pull: PullDocument,
+    repository: RepositoryDocument,
+    verdict: Verdict | 'pending',
+    written: NewReview,
+    onDraft?: number,
+  ): Promise<number> {
+    let id = written.reviewId
+    const state = await pulls.change(services, context, pull, 'review', async (now: PullState) => {
+      if (now.status === 'none') return refuse.notFound('pull request not found')
+      const draft = draftOf(now, written.reviewer)
+      if (onDraft !== undefined && draft?.id !== onDraft) {
+        return refuse.unprocessable('only your own pending review can be submitted')
+      }
+      id = draft?.id ?? written.reviewId
+      if (verdict === 'pending') return decideDraft(now, written)
+      return decideSubmit(now, verdict, written, await submitFacts(now, repository, written))
+    })
+    // A retried request is not decided again; its first attempt may have submitted a draft.
+    const own = state.status === 'none' ? [] : state.reviews
+    if (own.some((one) => one.id === id)) return id
+    return own.findLast(({ reviewer }) => reviewer.id === written.reviewer.id)?.id ?? id
+  }
+
+  async function wireNow(repository: RepositoryDocument, pull: PullDocument, id: number) {
+    const document = await documentNow(services, 'review', {
+      id,
+      stream: pullStream(pull.repoId, pull.index),
+      view: services.views.reviews,
+      fold: reviewFold,
+    })
+    const [wire] = await reviewWires(services, repository, [document])
+    if (wire === undefined) throw new Error(`review ${id} has no wire form`)
+    return wire
+  }
+
+  return async (app) => {
+    app.post(
+      '/repos/:owner/:repo/pulls/:index/reviews',
+      route('repository', {
+        params: PullParams,
+        body: CreateReviewOptions(services),
+        response: { 200: ReviewWire },
+      }),
+      async (request, reply) => {
+        const { repository, pull } = await onPull(services, request, 'read')
+        signedIn(request)
+        const { body } = request
+        const verdict = verdictOf(body.event ?? '', body.body ?? '')
+        const context = commandContext(request)
+        const written = await writtenReview(services, context, pull, body)
+        const id = await review(context, pull, repository, verdict, written)
+        await settled(services, context, reply)
+        return await wireNow(repository, pull, id)
+      },
+    )
+
+    app.post(
+      '/repos/:owner/:repo/pulls/:index/reviews/:id',
+      route('repository', {
+        params: ReviewParams,
+        body: SubmitReviewOptions(services),
+        response: { 200: ReviewWire },
+      }),
+      async (request, reply) => {
+        const { repository, pull } = await onPull(services, request, 'read')
+        const requester = signedIn(request)
+        const { event, body }: Static<ReturnType<typeof SubmitReviewOptions>> = request.body
+        const draft = await reviewFor(services, pull, request.params.id, requester)
+        const verdict = verdictOf(event ?? '', body ?? '')
+        if (verdict === 'pending') {
+          throw new Refused(refuse.unprocessable('event: the review would stay pending'))
+        }
+        const context = commandContext(request)
+        const reviewer = { id: requester.id, login: requester.login }
+        const written = {
+          reviewId: draft.id,
+          reviewer,
+          body: body ?? '',
+          commit: pull.head.sha,
+          comments: [],
+        }
+        const id = await review(context, pull, repository, verdict, written, draft.id)
+        await settled(services, context, reply)
+        return await wireNow(repository, pull, id)
+      },
+    )
+
+    app.delete(
+      '/repos/:owner/:repo/pulls/:index/reviews/:id',
+      route('repository', { params: ReviewParams, response: NO_CONTENT }),
+      async (request, reply) => {
+        const { pull } = await onPull(services, request, 'read')
+        const { id, login, siteAdmin } = signedIn(request)
+        const review = await reviewFor(services, pull, request.params.id, request.requester)
+        const context = requestContext(request)
+        await pulls.change(services, context, pull, 'delete review', (state) =>
+          decideDeleteReview(state, review.id, { id, login, siteAdmin }),
+        )
+        await settled(services, context, reply)
+        return reply.code(204).send(null)
+      },
+    )
+
+    app.post(
+      '/repos/:owner/:repo/pulls/:index/reviews/:id/dismissals',
+      route('repository', {
+        params: ReviewParams,
+        body: GivenOrNull(DismissReviewOptions),
+        response: { 200: ReviewWire },
+      }),
+      async (request, reply) => {
+        const { repository, pull } = await onPull(services, request, 'admin')
+        const review = await reviewFor(services, pull, request.params.id, request.requester)
+        const { message, priors } = request.body ?? {}
+        const context = commandContext(request)
+        await pulls.change(services, context, pull, 'dismiss', (state) =>
+          decideDismiss(state, review.id, { message: message ?? '', priors: priors === true }),
+        )
+        await settled(services, context, reply)
+        return await wireNow(repository, pull, review.id)
+      },
+    )
+
+    app.post(
+      '/repos/:owner/:repo/pulls/:index/reviews/:id/undismissals',
+      route('repository', { params: ReviewParams, response: { 200: ReviewWire } }),
+      async (request, reply) => {
+        const { repository, pull } = await onPull(services, request, 'admin')
+        const review = await reviewFor(services, pull, request.params.id, request.requester)
+        const context = commandContext(request)
+        await pulls.change(services, context, pull, 'undismiss', (state) => decideUndismiss(state, review.id))
+        await settled(services, context, reply)
+        return await wireNow(repository, pull, review.id)
+      },
+    )
+  }
+}

@@ -1,0 +1,119 @@
+/** A review as a client sends it, with the facts from git that become part of it. */
+import { type Static, Type } from 'typebox'
+import { idsStream } from '../../events/streams.ts'
+import { GitFailed, RepositoryMissing } from '../../git/errors.ts'
+import { isAncestor } from '../../git/history.ts'
+import { type DiffLine, lineHunks } from '../../git/line-hunks.ts'
+import { isObjectId } from '../../git/names.ts'
+import type { PullDocument } from '../../projections/pulls.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import type { CommandContext } from '../execute.ts'
+import { takeNumbers } from '../sequences.ts'
+import { TextOf } from '../text-schema.ts'
+import { MAX_LINE_COMMENTS, type NewComment, type NewReview } from './review.ts'
+
+const MAX_PATH = 4096
+const MAX_LINE = 2 ** 31 - 1
+const LineNumber = Type.Integer({ minimum: 0, maximum: MAX_LINE })
+
+export const CreateReviewOptions = (services: Services) =>
+  Type.Object({
+    body: GivenOrNull(TextOf(services)),
+    event: GivenOrNull(
+      Type.String({ description: 'APPROVED, REQUEST_CHANGES, COMMENT or PENDING (default)' }),
+    ),
+    commit_id: GivenOrNull(Type.String({ description: 'the reviewed commit; the head when left out' })),
+    comments: GivenOrNull(
+      Type.Array(
+        Type.Object({
+          path: Type.String({ maxLength: MAX_PATH }),
+          body: TextOf(services),
+          new_position: GivenOrNull(LineNumber),
+          old_position: GivenOrNull(LineNumber),
+        }),
+        { maxItems: MAX_LINE_COMMENTS },
+      ),
+    ),
+  })
+type Options = Static<ReturnType<typeof CreateReviewOptions>>
+
+const unprocessable = (problem: string) => new Refused(refuse.unprocessable(problem))
+
+/** The review with the numbers that it takes. @throws Refused (unprocessable) with the field */
+export async function writtenReview(
+  services: Services,
+  context: CommandContext,
+  pull: PullDocument,
+  { body, commit_id, comments }: Options,
+): Promise<NewReview> {
+  const { actor } = context
+  if (actor === null) throw new Refused(refuse.unauthenticated('sign in first'))
+  const dir = gitDirOf(services, pull.repoId)
+  const commit = await reviewedCommit(dir, pull, commit_id ?? '')
+  const lines = (comments ?? []).map((comment, i) => ({ ...lineOf(comment, i), body: comment.body }))
+  const hunks = await hunksOf(services, dir, { from: pull.mergeBase, to: commit }, lines)
+  const [reviewId = 0, ...ids] = await takeNumbers(
+    services.events,
+    context,
+    idsStream('comment'),
+    1 + lines.length,
+  )
+  return {
+    reviewId,
+    reviewer: { id: actor.id, login: actor.login },
+    body: body ?? '',
+    commit,
+    comments: lines.map(
+      (line, i): NewComment => ({
+        ...line,
+        commentId: ids[i] ?? 0,
+        commit,
+        base: pull.mergeBase,
+        hunk: hunks[i] ?? '',
+      }),
+    ),
+  }
+}
+
+/** The commit that a review is of: the head, or an earlier commit of the branch. @throws Refused (unprocessable) */
+async function reviewedCommit(dir: string, { head }: PullDocument, wanted: string): Promise<string> {
+  const commit = wanted.trim().toLowerCase()
+  if (commit === '' || commit === head.sha) return head.sha
+  const isOne = isObjectId(commit) && (await isAncestor(dir, commit, head.sha).catch(notThere))
+  if (!isOne) throw unprocessable('commit_id: is not a commit of this pull request')
+  return commit
+}
+
+function notThere(error: unknown): false {
+  if (error instanceof GitFailed) return false
+  throw error
+}
+
+/** The line that a comment names. @throws Refused (unprocessable) */
+function lineOf(
+  { path, body, new_position, old_position }: NonNullable<Options['comments']>[number],
+  i: number,
+): DiffLine {
+  const isGood =
+    !path.includes('\0') && path.split('/').every((part) => part !== '' && part !== '.' && part !== '..')
+  if (!isGood) throw unprocessable(`comments[${i}].path: is not the path of a file`)
+  if (body.trim() === '') throw unprocessable(`comments[${i}].body: must not be empty`)
+  const old = old_position ?? 0
+  return old > 0 ? { path, side: 'old', line: old } : { path, side: 'new', line: new_position ?? 0 }
+}
+
+/** What the difference shows there. A comment is worth more than its surroundings: without them they are empty. */
+async function hunksOf(
+  { log }: Services,
+  dir: string,
+  commits: { from: string; to: string },
+  lines: readonly DiffLine[],
+): Promise<readonly string[]> {
+  return await lineHunks(dir, commits, lines).catch((error: unknown) => {
+    if (error instanceof RepositoryMissing) throw error
+    log.warn({ err: error, ...commits }, 'the lines around comments of a review are not known')
+    return []
+  })
+}

@@ -1,0 +1,57 @@
+/** Makes and deletes tags: `/repos/{owner}/{repo}/tags`. */
+import { Type } from 'typebox'
+import { type TagDocument, tagId } from '../../projections/tags.ts'
+import { notFoundIn } from '../../projections/view.ts'
+import { onRepository } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import { RepositoryParams } from '../../wire/repositories.ts'
+import { commitOf } from '../../wire/statuses.ts'
+import { TagParams, TagWire, tagWires } from '../../wire/tags.ts'
+import { commandContext, settled } from '../request-context.ts'
+import { TextOf } from '../text-schema.ts'
+import { createTag, deleteTag } from './tags.ts'
+
+export const tagRoutes: Routes = (services) => async (app) => {
+  app.post(
+    '/repos/:owner/:repo/tags',
+    route('repository', {
+      params: RepositoryParams,
+      body: Type.Object({
+        tag_name: Type.String(),
+        target: GivenOrNull(Type.String({ description: 'a branch, a tag or a commit; the default branch' })),
+        message: GivenOrNull(TextOf(services)),
+      }),
+      response: { 201: TagWire },
+    }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'write')
+      const { tag_name: name, target, message } = request.body
+      const commit = await commitOf(services, repository, target || repository.defaultBranch)
+      const context = commandContext(request)
+      const tagging = { repository, requester: signedIn(request) }
+      const sha = await createTag(services, context, tagging, { name, commit, message: message ?? '' })
+      await settled(services, context, reply)
+      const made: TagDocument = { repoId: repository.id, name, sha, date: Date.parse(context.at) }
+      const [wire] = await tagWires(services, repository, [made])
+      if (wire === undefined) throw notFoundIn(services.views.tags, 'tag not found')
+      return reply.code(201).send(wire)
+    },
+  )
+
+  app.delete(
+    '/repos/:owner/:repo/tags/*',
+    route('repository', { params: TagParams, response: NO_CONTENT }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'write')
+      const name = request.params['*']
+      const known = await services.views.tags.get(tagId(repository.id, name))
+      if (known === undefined) throw notFoundIn(services.views.tags, 'tag not found')
+      const context = commandContext(request)
+      await deleteTag(services, context, { repository, requester: signedIn(request) }, name)
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
+}

@@ -1,0 +1,85 @@
+/** Makes and deletes tags: git moves the ref, and the log has it. */
+
+import { refNameProblem } from '../../git/names.ts'
+import { resolveRef } from '../../git/refs.ts'
+import { storeTag } from '../../git/tags.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { signatureOf } from '../accounts/signature.ts'
+import type { CommandContext } from '../execute.ts'
+import { changeRef } from '../git/record-refs.ts'
+import { takeRoom } from '../room.ts'
+
+/** The files of a tag object and of its ref take about so much on disk, besides the message. */
+const TAG_BYTES = 8 * 1024
+
+/** Who makes or deletes a tag, and where. The caller has checked that they may write. */
+export interface Tagging {
+  repository: RepositoryDocument
+  requester: AccountDocument
+}
+
+const refOf = (name: string) => `refs/tags/${name}`
+
+/** @throws Refused (unprocessable) for a name that no tag can have */
+function requireTagName(name: string): void {
+  const problem = refNameProblem(refOf(name))
+  if (problem !== undefined) throw new Refused(refuse.unprocessable(`tag_name: ${problem}`))
+}
+
+/**
+ * Makes a tag of a commit: with an object of its own when there is a message. Resolves to what its ref points at.
+ *
+ * @throws Refused: unprocessable for a bad name, conflict when there is such a tag (or one whose path it would be in)
+ */
+export async function createTag(
+  services: Services,
+  context: CommandContext,
+  { repository, requester }: Tagging,
+  { name, commit, message }: { name: string; commit: string; message: string },
+): Promise<string> {
+  requireTagName(name)
+  const { id: repoId, ownerId, ownerLogin } = repository
+  const dir = gitDirOf(services, repoId)
+  const owner = { id: ownerId, login: ownerLogin }
+  const room = await takeRoom(services, { owner, repoId, bytes: TAG_BYTES + 4 * message.length })
+  let written = false
+  try {
+    // The time of a retried request is another one, and so would be its object. It is not needed: the tag is there.
+    const known = context.retry === undefined ? null : await resolveRef(dir, refOf(name))
+    const tagger = signatureOf(services, requester, context.at)
+    const to =
+      known ?? (message.trim() === '' ? commit : await storeTag(dir, { name, commit, message, tagger }))
+    const change = { ref: refOf(name), from: null, to }
+    const outcome = await changeRef(services, context, repoId, 'tag-creation', change)
+    if (outcome === 'stale') throw new Refused(refuse.conflict(`tag_name: the tag ${name} already exists`))
+    if (outcome === 'name-conflict') {
+      throw new Refused(
+        refuse.conflict(`tag_name: the name of another tag begins with ${name}/, or is the beginning of it`),
+      )
+    }
+    written = true
+    return to
+  } finally {
+    room.end(written ? 'written' : 'dropped')
+  }
+}
+
+/**
+ * Deletes a tag as it is now. @throws Refused: not found when there is none, conflict when it was moved meanwhile
+ */
+export async function deleteTag(
+  services: Services,
+  context: CommandContext,
+  { repository }: Tagging,
+  name: string,
+): Promise<void> {
+  const ref = refOf(name)
+  const problem = refNameProblem(ref)
+  const from = problem === undefined ? await resolveRef(gitDirOf(services, repository.id), ref) : null
+  if (from === null) throw new Refused(refuse.notFound('tag not found'))
+  const outcome = await changeRef(services, context, repository.id, 'tag-deletion', { ref, from, to: null })
+  if (outcome !== 'moved') throw new Refused(refuse.conflict('a push has moved the tag in the meantime'))
+}

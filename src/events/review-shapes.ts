@@ -1,0 +1,57 @@
+/** What the data of the events of reviews looks like, for the check of events as they are read. */
+import { type ReviewEvent, type ReviewRules, SIDES, VERDICTS } from './review-events.ts'
+import { type Checks, flag, list, object, orNull, text, whole, word } from './shapes.ts'
+
+type DataOf<T extends ReviewEvent['type']> = Extract<ReviewEvent, { type: T }>['data']
+
+const person = object<DataOf<'ReviewDeleted'>['reviewer']>({ id: whole, login: text })
+const review = { repoId: whole, index: whole, reviewId: whole }
+const comment: Checks<DataOf<'ReviewCommentAdded'>> = {
+  ...review,
+  commentId: whole,
+  author: person,
+  path: text,
+  side: word(...SIDES),
+  line: whole,
+  commit: text,
+  base: text,
+  hunk: text,
+  body: text,
+}
+const ids = list(whole)
+
+/** The demands of a branch protection on reviews. */
+export const reviewRules = object<ReviewRules>({
+  required: whole,
+  approvers: orNull(ids),
+  blockOnRejected: flag,
+  blockOnRequests: flag,
+  dismissStale: flag,
+  ignoreStale: flag,
+})
+
+/** The checks of the fields, by event type. */
+export const reviewShapes: { readonly [T in ReviewEvent['type']]: Checks<DataOf<T>> } = {
+  ReviewDrafted: { ...review, reviewer: person, body: text, commit: text },
+  ReviewCommentDrafted: comment,
+  ReviewDraftDiscarded: { ...review, reviewer: person, comments: ids },
+  ReviewSubmitted: {
+    ...review,
+    reviewer: person,
+    verdict: word(...VERDICTS),
+    body: text,
+    commit: text,
+    official: flag,
+    stale: flag,
+    comments: ids,
+    superseded: ids,
+    answered: ids,
+  },
+  ReviewCommentAdded: comment,
+  ReviewDeleted: { ...review, reviewer: person, comments: ids },
+  ReviewDismissed: { ...review, reviewer: person, dismissed: ids, message: text },
+  ReviewUndismissed: { ...review, reviewer: person },
+  ReviewsOutdated: { repoId: whole, index: whole, head: text, stale: ids, current: ids, dismissed: ids },
+  ReviewRequested: { ...review, reviewer: person, official: flag, superseded: ids },
+  ReviewRequestRemoved: { ...review, reviewer: person, restored: orNull(whole) },
+}

@@ -1,0 +1,52 @@
+/** The paths of files in trees: which ones may be asked for, and which ones may be made. */
+
+/** Deeper files are refused: each directory is an object that is written. */
+const MAX_PARTS = 64
+const MAX_PATH_BYTES = 4096
+/** File systems allow no more. */
+const MAX_NAME_BYTES = 255
+
+/** Characters that some file systems leave out of names: with them, another name is `.git` for those. */
+const IGNORED = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g
+
+/**
+ * The names on the way from the root of a tree to a file or directory; empty for the root. Undefined when no tree can
+ * have such a path. Slashes at both ends don't count.
+ */
+export function partsOf(path: string): string[] | undefined {
+  const inner = path.replace(/^\/+|\/+$/g, '')
+  if (inner === '') return []
+  if (Buffer.byteLength(inner) > MAX_PATH_BYTES || inner.includes('\0')) return undefined
+  const parts = inner.split('/')
+  return parts.some((part) => part === '' || part === '.' || part === '..') ? undefined : parts
+}
+
+/**
+ * Why no file may be made at this path; undefined when one may. Git's own rules for what it checks out, with those of
+ * all operating systems: a clone must not write into its own `.git` anywhere.
+ */
+export function newPathProblem(path: string): string | undefined {
+  if (path === '') return 'is empty'
+  if (path.startsWith('/') || path.endsWith('/')) return "begins or ends with '/'"
+  if (/\p{Surrogate}/u.test(path)) return 'is not valid Unicode'
+  if (/\p{Cc}/u.test(path)) return 'contains a control character'
+  if (path.includes('\\')) return "contains '\\'"
+  if (Buffer.byteLength(path) > MAX_PATH_BYTES) return `is longer than ${MAX_PATH_BYTES} bytes`
+  const parts = path.split('/')
+  if (parts.length > MAX_PARTS) return `has more than ${MAX_PARTS} parts`
+  for (const part of parts) {
+    if (part === '') return "contains '//'"
+    if (part === '.' || part === '..') return `has a part that is '${part}'`
+    if (isGitDirectory(part)) return "has a part that git takes for '.git'"
+    if (Buffer.byteLength(part) > MAX_NAME_BYTES)
+      return `has a part that is longer than ${MAX_NAME_BYTES} bytes`
+  }
+  return undefined
+}
+
+/** Whether a name is that of git's directory on any system: case, points and streams of Windows, what HFS+ ignores. */
+function isGitDirectory(part: string): boolean {
+  const [name = ''] = part.replace(IGNORED, '').toLowerCase().split(':')
+  const trimmed = name.replace(/[ .]+$/, '')
+  return trimmed === '.git' || trimmed === 'git~1'
+}

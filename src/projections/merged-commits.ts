@@ -1,0 +1,21 @@
+/** The commits that merges have made, so that a commit finds its pull request. */
+import { type Fold, foldOf } from './read-model.ts'
+
+export interface MergedCommitDocument {
+  repoId: number
+  sha: string
+  /** The number of the pull request. */
+  index: number
+}
+
+export const mergedCommitId = (repoId: number, sha: string) => `${repoId}/${sha}`
+
+export const mergedCommitFold: Fold<MergedCommitDocument> = foldOf({
+  name: 'merged_commits',
+  version: 1,
+  ids: ({ data: { repoId, commit } }) => [mergedCommitId(repoId, commit)],
+  becomes: {
+    PullRequestMerged: (_, { data: { repoId, commit: sha, index } }) => ({ repoId, sha, index }),
+  },
+  begins: ['PullRequestMerged'],
+})

@@ -1,0 +1,41 @@
+/** The comments on lines of reviews. */
+import type { AccountRef } from '../events/domain-events.ts'
+import type { RecordedOf } from '../events/handlers.ts'
+import type { LineComment } from '../events/review-events.ts'
+import { erasedText } from '../events/sealed-texts.ts'
+import { type Fold, foldOf } from './read-model.ts'
+
+export interface ReviewCommentDocument extends LineComment {
+  /** Unique on the server, among all comments. */
+  id: number
+  reviewId: number
+  repoId: number
+  index: number
+  author: AccountRef
+  createdAt: string
+  updatedAt: string
+}
+
+function added(
+  before: ReviewCommentDocument | undefined,
+  { data, metadata }: RecordedOf<'ReviewCommentAdded' | 'ReviewCommentDrafted'>,
+): ReviewCommentDocument {
+  const { commentId: id, ...comment } = data
+  return { id, ...comment, createdAt: before?.createdAt ?? metadata.at, updatedAt: metadata.at }
+}
+
+export const reviewCommentFold: Fold<ReviewCommentDocument> = foldOf({
+  name: 'review_comments',
+  indexes: [{ reviewId: 1, id: 1 }],
+  version: 1,
+  ids: ({ data }) => ('comments' in data ? data.comments.map(String) : [`${data.commentId}`]),
+  becomes: {
+    ReviewCommentDrafted: added,
+    ReviewCommentAdded: added,
+    ReviewDraftDiscarded: () => undefined,
+    ReviewDeleted: () => undefined,
+  },
+  changes: {
+    TextsErased: (_, { data, metadata }) => ({ body: erasedText(data), updatedAt: metadata.at }),
+  },
+})

@@ -1,0 +1,155 @@
+/**
+ * The reviews of a pull request without their texts, folded from its events: what decides about merges. The aggregate
+ * and the read model share it, so that they cannot disagree. Pure.
+ */
+import type { AccountRef } from '../events/domain-events.ts'
+import type { EventOf } from '../events/handlers.ts'
+import type { ReviewEvent, Verdict } from '../events/review-events.ts'
+
+/** A review, a draft of one, or a request for one. */
+export interface ReviewFacts {
+  id: number
+  reviewer: AccountRef
+  kind: Verdict | 'pending' | 'request'
+  /** The reviewed commit; empty for a request. */
+  commit: string
+  official: boolean
+  stale: boolean
+  dismissed: boolean
+  /** The ids of its comments on lines. */
+  comments: readonly number[]
+}
+
+const within = (ids: readonly number[]) => {
+  const set = new Set(ids)
+  return ({ id }: { id: number }) => set.has(id)
+}
+
+/** What a review becomes when a later one of the same reviewer takes its place. */
+export const SUPERSEDED = { official: false, dismissed: true } as const
+
+const drafted = ({ data }: EventOf<'ReviewDrafted'>, comments: readonly number[] = []): ReviewFacts => ({
+  id: data.reviewId,
+  reviewer: data.reviewer,
+  kind: 'pending',
+  commit: data.commit,
+  official: false,
+  stale: false,
+  dismissed: false,
+  comments,
+})
+
+const submitted = ({ data }: EventOf<'ReviewSubmitted'>): ReviewFacts => ({
+  id: data.reviewId,
+  reviewer: data.reviewer,
+  kind: data.verdict,
+  commit: data.commit,
+  official: data.official,
+  stale: data.stale,
+  dismissed: false,
+  comments: data.comments,
+})
+
+const requested = ({ data }: EventOf<'ReviewRequested'>): ReviewFacts => ({
+  id: data.reviewId,
+  reviewer: data.reviewer,
+  kind: 'request',
+  commit: '',
+  official: data.official,
+  stale: false,
+  dismissed: false,
+  comments: [],
+})
+
+/** The review that an event begins; undefined for events that only change reviews. */
+export function begunReview(event: ReviewEvent): ReviewFacts | undefined {
+  if (event.type === 'ReviewDrafted') return drafted(event)
+  if (event.type === 'ReviewSubmitted') return submitted(event)
+  return event.type === 'ReviewRequested' ? requested(event) : undefined
+}
+
+/** The ids of the reviews that end with an event. */
+export function endedReviews(event: ReviewEvent): readonly number[] {
+  switch (event.type) {
+    case 'ReviewDraftDiscarded':
+    case 'ReviewDeleted':
+    case 'ReviewRequestRemoved':
+      return [event.data.reviewId]
+    case 'ReviewSubmitted':
+      return event.data.answered
+    default:
+      return []
+  }
+}
+
+/** The fields that an event changes of a review that was there before, and by which review ids it finds them. */
+export function changedReviews(
+  event: ReviewEvent,
+): readonly (readonly [ids: readonly number[], changed: Partial<ReviewFacts>])[] {
+  switch (event.type) {
+    case 'ReviewSubmitted':
+      return [[event.data.superseded, SUPERSEDED]]
+    case 'ReviewRequested':
+      return [[event.data.superseded, { official: false }]]
+    case 'ReviewRequestRemoved': {
+      const { restored } = event.data
+      return restored === null ? [] : [[[restored], { official: true }]]
+    }
+    case 'ReviewDismissed':
+      return [[event.data.dismissed, { dismissed: true }]]
+    case 'ReviewUndismissed':
+      return [[[event.data.reviewId], { dismissed: false }]]
+    case 'ReviewsOutdated': {
+      const { stale, current, dismissed } = event.data
+      return [
+        [stale, { stale: true }],
+        [current, { stale: false }],
+        [dismissed, { dismissed: true }],
+      ]
+    }
+    default:
+      return []
+  }
+}
+
+/** The reviews after an event, in the order of their ids. */
+export function evolveReviews(reviews: readonly ReviewFacts[], event: ReviewEvent): readonly ReviewFacts[] {
+  if (event.type === 'ReviewCommentAdded') return reviews
+  if (event.type === 'ReviewCommentDrafted') {
+    const { reviewId, commentId } = event.data
+    return reviews.map((review) =>
+      review.id === reviewId ? { ...review, comments: [...review.comments, commentId] } : review,
+    )
+  }
+  const begun = begunReview(event)
+  const before = begun && reviews.find(({ id }) => id === begun.id)
+  const changed = changedReviews(event).reduce((all, [ids, fields]) => {
+    const isOne = within(ids)
+    return ids.length === 0 ? all : all.map((one) => (isOne(one) ? { ...one, ...fields } : one))
+  }, reviews)
+  const isEnded = within(endedReviews(event))
+  const rest = changed.filter((one) => !isEnded(one) && one.id !== begun?.id)
+  if (begun === undefined) return rest
+  // A draft that is changed keeps its comments.
+  const kept = begun.kind === 'pending' && before ? { ...begun, comments: before.comments } : begun
+  return [...rest, kept].sort((a, b) => a.id - b.id)
+}
+
+/** Handlers of all events of reviews, for whatever has reviews. */
+export const reviewChanges = {
+  ReviewDrafted: changeOf,
+  ReviewCommentDrafted: changeOf,
+  ReviewDraftDiscarded: changeOf,
+  ReviewSubmitted: changeOf,
+  ReviewCommentAdded: changeOf,
+  ReviewDeleted: changeOf,
+  ReviewDismissed: changeOf,
+  ReviewUndismissed: changeOf,
+  ReviewsOutdated: changeOf,
+  ReviewRequested: changeOf,
+  ReviewRequestRemoved: changeOf,
+}
+
+function changeOf({ reviews }: { reviews: readonly ReviewFacts[] }, event: ReviewEvent) {
+  return { reviews: evolveReviews(reviews, event) }
+}

@@ -1,0 +1,254 @@
+/** Objects and refs as git has them: `/repos/{owner}/{repo}/git/…`. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply } from 'fastify'
+import { Type } from 'typebox'
+import { commitFacts } from '../git/commits.ts'
+import { isObjectId } from '../git/names.ts'
+import { noteOf } from '../git/notes.ts'
+import { objectReaders } from '../git/object-readers.ts'
+import { listRefs, type Ref } from '../git/refs.ts'
+import { rememberingFailure } from '../git/remembered-failures.ts'
+import { tagFacts } from '../git/tags.ts'
+import { listTree } from '../git/tree-listings.ts'
+import { clientGone } from '../http/client-gone.ts'
+import { flagOf, OptionalText } from '../http/optional-text.ts'
+import { sendOnePage, sendPaging, wantedPage } from '../http/paging.ts'
+import { sendStreamedList } from '../http/streamed-list.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { onRepository } from '../rights/repository-access.ts'
+import { clientOf } from '../rights/requester.ts'
+import { gitDirOf, type Services } from '../services.ts'
+import {
+  AnnotatedTagWire,
+  annotatedTagWire,
+  GitBlobWire,
+  GitTreeWire,
+  gitEntryWire,
+  NoteWire,
+  ReferenceWire,
+  referenceWire,
+} from '../wire/git-objects.ts'
+import { RepositoryParams } from '../wire/repositories.ts'
+import { commitOf, repositoryUrl, StatusParams } from '../wire/statuses.ts'
+import { askGit, CommitFlagsQuery, commitFlags, commitWires, readCommits } from './commit-answers.ts'
+import { listSchema, type PageRequest } from './paged-list.ts'
+
+/** Entries of a page of a tree: the default and the maximum, as in Gitea. */
+const TREE_PAGE = 1000
+/** Bytes of a file whose content is in an answer. A larger one is downloaded. */
+const MAX_BLOB_BYTES = 1024 * 1024
+/** References whose objects are read at a time. */
+const PART = 500
+
+const wholeNumber = (text: string | undefined, least: number, whenNot: number) => {
+  const number = text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : whenNot
+  return number < least ? whenNot : number
+}
+
+/** @throws Refused (invalid) for what is no id at all */
+function requireId(text: string): string {
+  const id = text.toLowerCase()
+  if (!isObjectId(id)) throw new Refused(refuse.invalid('sha: must be 40 hexadecimal digits'))
+  return id
+}
+
+/** The id of the tree that is meant by its id, or by a branch, a tag or a commit. @throws Refused (not found) */
+async function treeOf(services: Services, repository: RepositoryDocument, name: string): Promise<string> {
+  const dir = gitDirOf(services, repository.id)
+  const id = name.toLowerCase()
+  const [header] = isObjectId(id) ? await objectReaders.headers(dir, [id]) : []
+  if (header?.type === 'tree') return id
+  const commit = await commitOf(services, repository, name)
+  const tree = (await commitFacts(dir, [commit])).get(commit)?.tree
+  if (tree === undefined) throw new Refused(refuse.notFound('tree not found'))
+  return tree
+}
+
+export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { diffs } = services.gitLimits
+
+  /** All refs of a repository, also those of pull requests, by name. */
+  const refsOf = async (request: PageRequest, reply: FastifyReply, dir: string): Promise<Ref[]> =>
+    await diffs.ask(clientOf(request), clientGone(reply), () => listRefs(dir))
+
+  async function* references(dir: string, refs: readonly Ref[], api: string) {
+    for (let i = 0; i < refs.length; i += PART) {
+      const part = refs.slice(i, i + PART)
+      const headers = await objectReaders.headers(
+        dir,
+        part.map(({ sha }) => sha),
+      )
+      yield part.map((ref, j) => referenceWire({ ...ref, type: headers[j]?.type ?? 'commit' }, api))
+    }
+  }
+
+  /** A page of references, or all of them when no page is asked for. */
+  async function sendReferences(
+    request: PageRequest,
+    reply: FastifyReply,
+    repository: RepositoryDocument,
+    refs: readonly Ref[],
+  ) {
+    const publicUrl = services.publicUrl()
+    const page = wantedPage(request.query, services.config)
+    if (page === undefined) sendOnePage(request, reply, publicUrl, refs.length)
+    else sendPaging(request, reply, publicUrl, page, refs.length)
+    const shown = page === undefined ? refs : refs.slice(page.skip, page.skip + page.limit)
+    const dir = gitDirOf(services, repository.id)
+    return sendStreamedList(reply, references(dir, shown, repositoryUrl(repository, publicUrl)))
+  }
+
+  return async (app) => {
+    const tags = ['repository']
+    const params = StatusParams
+
+    app.get(
+      '/repos/:owner/:repo/git/trees/:sha',
+      {
+        schema: {
+          tags,
+          description: 'A tree by its id, or the one of a branch, a tag or a commit',
+          params,
+          querystring: Type.Object({
+            recursive: OptionalText('whether to list all files and folders below (default false)'),
+            page: OptionalText('page number, 1-based'),
+            per_page: OptionalText(`page size, at most ${TREE_PAGE}, which is the default`),
+          }),
+          response: { 200: GitTreeWire },
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const { query } = request
+        const sha = await treeOf(services, repository, request.params.sha)
+        const dir = gitDirOf(services, repository.id)
+        const recursive = flagOf(query.recursive, false)
+        const page = wholeNumber(query.page, 1, 1)
+        const limit = Math.min(wholeNumber(query.per_page, 1, TREE_PAGE), TREE_PAGE)
+        const listing = await askGit(request, () =>
+          rememberingFailure([dir, sha, 'tree', recursive].join('\0'), () =>
+            diffs.ask(clientOf(request), clientGone(reply), (question) =>
+              listTree(dir, sha, { recursive }, question),
+            ),
+          ),
+        )
+        const entries = listing.page((page - 1) * limit, limit)
+        const blobs = [...new Set(entries.flatMap(({ type, sha }) => (type === 'blob' ? [sha] : [])))]
+        const headers = await objectReaders.headers(dir, blobs)
+        const sizes = new Map(headers.flatMap((header) => (header ? [[header.sha, header.size]] : [])))
+        const api = repositoryUrl(repository, services.publicUrl())
+        return {
+          sha,
+          url: `${api}/git/trees/${sha}`,
+          tree: entries.map((entry) => gitEntryWire(entry, api, sizes)),
+          truncated: page * limit < listing.total,
+          page,
+          total_count: listing.total,
+        }
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/git/blobs/:sha',
+      { schema: { tags, params, response: { 200: GitBlobWire } } },
+      async (request) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const sha = requireId(request.params.sha)
+        const dir = gitDirOf(services, repository.id)
+        const [header] = await objectReaders.headers(dir, [sha])
+        if (header?.type !== 'blob') throw new Refused(refuse.notFound('blob not found'))
+        let content: string | null = null
+        if (header.size <= MAX_BLOB_BYTES) {
+          await objectReaders.contents(dir, [header], (_, bytes) => {
+            content = bytes.toString('base64')
+          })
+        }
+        const url = `${repositoryUrl(repository, services.publicUrl())}/git/blobs/${sha}`
+        return { content, encoding: content === null ? null : 'base64', url, sha, size: header.size }
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/git/refs',
+      { schema: { tags, params: RepositoryParams, ...listSchema(ReferenceWire) } },
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const refs = await refsOf(request, reply, gitDirOf(services, repository.id))
+        return await sendReferences(request, reply, repository, refs)
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/git/refs/*',
+      {
+        schema: {
+          tags,
+          description: 'The ref with this name below `refs/`, or a list of those whose names begin so',
+          params: Type.Object({ ...RepositoryParams.properties, '*': Type.String() }),
+          querystring: listSchema(ReferenceWire).querystring,
+          response: { 200: Type.Union([Type.Array(ReferenceWire), ReferenceWire]) },
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const dir = gitDirOf(services, repository.id)
+        const beginning = `refs/${request.params['*']}`
+        const all = await refsOf(request, reply, dir)
+        const refs = all.filter(({ ref }) => ref.startsWith(beginning))
+        const [only, ...others] = refs
+        if (only === undefined) throw new Refused(refuse.notFound('ref not found'))
+        if (others.length > 0 || only.ref !== beginning) {
+          return await sendReferences(request, reply, repository, refs)
+        }
+        const [header] = await objectReaders.headers(dir, [only.sha])
+        const api = repositoryUrl(repository, services.publicUrl())
+        return referenceWire({ ...only, type: header?.type ?? 'commit' }, api)
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/git/tags/:sha',
+      { schema: { tags, params, response: { 200: AnnotatedTagWire } } },
+      async (request) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const sha = requireId(request.params.sha)
+        const tag = (await tagFacts(gitDirOf(services, repository.id), [sha])).get(sha)
+        if (tag === undefined) throw new Refused(refuse.notFound('there is no tag object with that id'))
+        return annotatedTagWire(tag, repositoryUrl(repository, services.publicUrl()))
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/git/notes/:sha',
+      {
+        schema: {
+          tags,
+          params,
+          querystring: Type.Object({
+            verification: CommitFlagsQuery.verification,
+            files: CommitFlagsQuery.files,
+          }),
+          response: { 200: NoteWire },
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const sha = await commitOf(services, repository, request.params.sha)
+        const dir = gitDirOf(services, repository.id)
+        const flags = commitFlags(request.query)
+        const found = await askGit(request, () =>
+          diffs.ask(clientOf(request), clientGone(reply), async (question) => {
+            const note = await noteOf(dir, sha, question)
+            return note && { note, commits: await readCommits(services, dir, [note.commit], flags, question) }
+          }),
+        )
+        const [commit] = found ? await commitWires(services, repository, found.commits, flags) : []
+        if (found === undefined || commit === undefined) {
+          throw new Refused(refuse.notFound('the commit has no note'))
+        }
+        return { message: found.note.message.toString('utf8'), commit }
+      },
+    )
+  }
+}

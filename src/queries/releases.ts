@@ -1,0 +1,132 @@
+/** Reading the releases of a repository, and their files. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { flagOf, OptionalText } from '../http/optional-text.ts'
+import type { Filter, Sort } from '../projections/read-store.ts'
+import type { ReleaseDocument } from '../projections/releases.ts'
+import { notFoundIn } from '../projections/view.ts'
+import type { Access } from '../rights/access.ts'
+import { onRepository } from '../rights/repository-access.ts'
+import type { Services } from '../services.ts'
+import { AttachmentWire, attachmentWire } from '../wire/attachments.ts'
+import {
+  AssetParams,
+  assetOf,
+  maySeeDrafts,
+  ReleaseParams,
+  ReleaseTagParams,
+  ReleaseWire,
+  releaseFor,
+  releaseOfTag,
+  releaseWire,
+  releaseWires,
+} from '../wire/releases.ts'
+import { RepositoryParams } from '../wire/repositories.ts'
+import { searchedWords } from './issue-pages.ts'
+import { filteredListSchema, listSchema, rowsOrPage, sendPage } from './paged-list.ts'
+
+const NEWEST: Sort<ReleaseDocument> = [
+  ['createdAt', -1],
+  ['id', -1],
+]
+
+interface ReleaseQuery {
+  draft?: string
+  'pre-release'?: string
+  q?: string
+}
+
+/** The releases that match and that the requester may see. */
+function filterOf(repoId: number, access: Access, query: ReleaseQuery): Filter<ReleaseDocument> {
+  const filter: Filter<ReleaseDocument> = { repoId }
+  if (query.draft) filter.draft = flagOf(query.draft, false)
+  if (query['pre-release']) filter.prerelease = flagOf(query['pre-release'], false)
+  const words = searchedWords(query.q)
+  if (words.length > 0) filter.words = { $words: words }
+  // Who may not see drafts asks for them in vain.
+  if (!maySeeDrafts(access)) filter.draft = filter.draft === true ? { $in: [] } : false
+  return filter
+}
+
+export function releaseQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { views } = services
+  return async (app) => {
+    const config = { scope: 'repository' } as const
+    const tags = ['repository']
+
+    app.get(
+      '/repos/:owner/:repo/releases',
+      {
+        config,
+        schema: {
+          tags,
+          params: RepositoryParams,
+          ...filteredListSchema(ReleaseWire, {
+            draft: OptionalText('whether drafts are shown, or only they; without write access none are'),
+            'pre-release': OptionalText('true: only prereleases; false: none of them'),
+            q: OptionalText('words in the name or the tag'),
+          }),
+        },
+      },
+      async (request, reply) => {
+        const { repository, access } = await onRepository(services, request, 'read')
+        const filter = filterOf(repository.id, access, request.query)
+        const page = { view: views.releases, filter, sort: NEWEST }
+        return sendPage(services, request, reply, page, (found) => releaseWires(services, repository, found))
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/releases/latest',
+      { config, schema: { tags, params: RepositoryParams, response: { 200: ReleaseWire } } },
+      async (request) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const published = { repoId: repository.id, draft: false, prerelease: false }
+        const [latest] = await views.releases.find(published, { sort: NEWEST, limit: 1 })
+        if (latest === undefined) throw notFoundIn(views.releases, 'release not found')
+        return releaseWire(services, repository, latest)
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/releases/tags/*',
+      { config, schema: { tags, params: ReleaseTagParams, response: { 200: ReleaseWire } } },
+      async (request) => {
+        const found = await onRepository(services, request, 'read')
+        const release = await releaseOfTag(services, found, request.params['*'])
+        return releaseWire(services, found.repository, release)
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/releases/:id',
+      { config, schema: { tags, params: ReleaseParams, response: { 200: ReleaseWire } } },
+      async (request) => {
+        const found = await onRepository(services, request, 'read')
+        const release = await releaseFor(services, found, request.params.id)
+        return releaseWire(services, found.repository, release)
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/releases/:id/assets',
+      { config, schema: { tags, params: ReleaseParams, ...listSchema(AttachmentWire) } },
+      async (request, reply) => {
+        const found = await onRepository(services, request, 'read')
+        const { assets } = await releaseFor(services, found, request.params.id)
+        return rowsOrPage(services, request, reply, assets).map((file) =>
+          attachmentWire(file, services.publicUrl()),
+        )
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/releases/:id/assets/:attachment_id',
+      { config, schema: { tags, params: AssetParams, response: { 200: AttachmentWire } } },
+      async (request) => {
+        const found = await onRepository(services, request, 'read')
+        const release = await releaseFor(services, found, request.params.id)
+        return attachmentWire(assetOf(services, release, request.params.attachment_id), services.publicUrl())
+      },
+    )
+  }
+}

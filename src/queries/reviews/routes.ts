@@ -1,0 +1,80 @@
+/** Reading the reviews of a pull request, with their comments on lines. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { clientGone } from '../../http/client-gone.ts'
+import { clientOf } from '../../rights/requester.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { onPull, PullParams } from '../../wire/pulls.ts'
+import {
+  ReviewCommentWire,
+  ReviewParams,
+  ReviewWire,
+  reviewCommentWires,
+  reviewFor,
+  reviewWires,
+  shownReviews,
+} from '../../wire/reviews.ts'
+import { listSchema, pagedRows, sendPage } from '../paged-list.ts'
+import { placesOf } from './places.ts'
+
+const BY_ID = [['id', 1]] as const
+
+export function reviewQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { reviews, reviewComments } = services.views
+  const { diffs } = services.gitLimits
+  const tags = ['repository']
+
+  return async (app) => {
+    app.get(
+      '/repos/:owner/:repo/pulls/:index/reviews',
+      { schema: { tags, params: PullParams, ...listSchema(ReviewWire) } },
+      async (request, reply) => {
+        const { repository, pull } = await onPull(services, request, 'read')
+        const { repoId, index } = pull
+        const filter = { repoId, index, ...shownReviews(request.requester) }
+        return sendPage(services, request, reply, { view: reviews, filter, sort: BY_ID }, (found) =>
+          reviewWires(services, repository, found),
+        )
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/pulls/:index/reviews/:id',
+      { schema: { tags, params: ReviewParams, response: { 200: ReviewWire } } },
+      async (request) => {
+        const { repository, pull } = await onPull(services, request, 'read')
+        const review = await reviewFor(services, pull, request.params.id, request.requester)
+        const [wire] = await reviewWires(services, repository, [review])
+        if (wire === undefined) throw new Error(`review ${review.id} has no wire form`)
+        return wire
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/pulls/:index/reviews/:id/comments',
+      {
+        schema: {
+          tags,
+          description:
+            'The line of each comment in the present head of the pull request. Of a line that is gone, `position` is 0, ' +
+            'and `original_position` is the line in the commit on which the comment was written.',
+          params: ReviewParams,
+          ...listSchema(ReviewCommentWire),
+        },
+      },
+      async (request, reply) => {
+        const { repository, pull } = await onPull(services, request, 'read')
+        const review = await reviewFor(services, pull, request.params.id, request.requester)
+        const found = await reviewComments.find({ reviewId: review.id }, { sort: BY_ID })
+        const shown = pagedRows(services, request, reply, found)
+        const places = await placesOf(
+          gitDirOf(services, pull.repoId),
+          pull,
+          shown,
+          (signal, answer) => diffs.ask(clientOf(request), signal, answer),
+          clientGone(reply),
+        )
+        return reviewCommentWires(services, repository, shown, places)
+      },
+    )
+  }
+}

@@ -1,0 +1,210 @@
+/** Looks up files and directories of a repository at a commit: by path, with what an answer shows of them. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { SlotsFull } from '../fair-slots.ts'
+import { isSmall, smallBlobs } from '../git/blobs.ts'
+import { type CommitFacts, commitFacts } from '../git/commits.ts'
+import { GitFailed, GitTooSlow } from '../git/errors.ts'
+import { lastCommitOfPath, lastCommits } from '../git/last-commits.ts'
+import { isPointerSize, pointerIn } from '../git/lfs-pointer.ts'
+import type { Question } from '../git/limits.ts'
+import { type NamedCommit, namedCommit } from '../git/named-commit.ts'
+import { objectReaders } from '../git/object-readers.ts'
+import { submoduleUrls } from '../git/submodules.ts'
+import { kindOf, nameOf, type TreeEntry } from '../git/tree-entries.ts'
+import { partsOf } from '../git/tree-path.ts'
+import { entryAt, readTree, treeOf } from '../git/trees.ts'
+import { clientGone } from '../http/client-gone.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { clientOf } from '../rights/requester.ts'
+import { gitDirOf, type Services } from '../services.ts'
+
+import { type Contents, type ContentsPlace, contentsWire, type EntryFacts } from './contents.ts'
+
+/** The content of a larger file is not in an answer of JSON; its `download_url` has it. */
+export const MAX_CONTENT_BYTES = 1024 * 1024
+/** The target of a link is cut. */
+const MAX_TARGET_BYTES = 1024
+
+/** A request that reads, and what it may take of git. */
+export interface Reading {
+  services: Services
+  /** Asks git what needs a process, in a slot of the client. */
+  ask<T>(answer: (question: Question) => Promise<T>): Promise<T>
+}
+
+/** What the client of a request may take of git while it waits. */
+export function readingOf(services: Services, request: FastifyRequest, reply: FastifyReply): Reading {
+  const signal = clientGone(reply)
+  return {
+    services,
+    ask: (answer) => services.gitLimits.diffs.ask(clientOf(request), signal, answer),
+  }
+}
+
+/** What of an answer the client wants. */
+export interface Wanted {
+  content: boolean
+  lastCommit: boolean
+  message?: boolean
+  lfs?: boolean
+}
+
+const notFound = (what: string) => new Refused(refuse.notFound(what))
+
+/** Asks about commits. git fails only when objects are gone. @throws Refused (not found) */
+async function unlessGone<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer
+  } catch (error) {
+    if (error instanceof GitFailed) throw notFound('its objects no longer exist')
+    throw error
+  }
+}
+
+/**
+ * The commit that `ref` names; without one, that of the default branch.
+ * @throws Refused (not found)
+ */
+export async function commitFor(
+  services: Services,
+  repository: RepositoryDocument,
+  ref: string | undefined,
+): Promise<NamedCommit> {
+  const name = ref?.trim() || repository.defaultBranch
+  const commit = await namedCommit(gitDirOf(services, repository.id), name)
+  if (commit === undefined) throw notFound(`there is no branch, tag or commit ${name.slice(0, 200)}`)
+  return commit
+}
+
+/** The entry at a path, and the names on the way to it. @throws Refused (not found) */
+export async function entryFor(
+  services: Services,
+  { repository, commit }: Pick<ContentsPlace, 'repository' | 'commit'>,
+  path: string,
+): Promise<{ entry: TreeEntry; parts: string[] }> {
+  const dir = gitDirOf(services, repository.id)
+  const parts = partsOf(path)
+  const entry = parts && (await unlessGone(treeOf(dir, commit.sha).then((tree) => entryAt(dir, tree, parts))))
+  if (parts === undefined || entry === undefined) throw notFound('there is no such file or directory')
+  return { entry, parts }
+}
+
+/** The entries of a directory, in git's order. @throws Refused (not found) */
+export function entriesOf(
+  services: Services,
+  { repository }: Pick<ContentsPlace, 'repository'>,
+  directory: TreeEntry,
+): Promise<readonly TreeEntry[]> {
+  return unlessGone(readTree(gitDirOf(services, repository.id), directory.id))
+}
+
+/** Entries of one directory as answers show them. `parts`: the names on the way to the directory. */
+export async function contentsIn(
+  reading: Reading,
+  place: ContentsPlace,
+  parts: readonly string[],
+  entries: readonly TreeEntry[],
+  wanted: Wanted,
+): Promise<Contents[]> {
+  const facts = await unlessGone(factsOf(reading, place, parts, entries, wanted))
+  return entries.map((entry, i) =>
+    contentsWire(place, [...parts, nameOf(entry)].join('/'), entry, facts[i] ?? { size: 0 }),
+  )
+}
+
+async function factsOf(
+  reading: Reading,
+  place: ContentsPlace,
+  parts: readonly string[],
+  entries: readonly TreeEntry[],
+  wanted: Wanted,
+): Promise<EntryFacts[]> {
+  const { services } = reading
+  const dir = gitDirOf(services, place.repository.id)
+  const blobs = entries.filter((entry) => ['file', 'symlink'].includes(kindOf(entry)))
+  const headers = await objectReaders.headers(
+    dir,
+    blobs.map(({ id }) => id),
+  )
+  const byId = new Map(headers.flatMap((header) => (header === undefined ? [] : [[header.sha, header]])))
+  const isRead = (entry: TreeEntry) =>
+    wanted.content || kindOf(entry) === 'symlink' || (wanted.lfs && isPointerSize(byId.get(entry.id)?.size))
+  const small = blobs
+    .filter(isRead)
+    .flatMap(({ id }) => byId.get(id) ?? [])
+    .filter(isSmall)
+  const [contents, last, urls] = await Promise.all([
+    smallBlobs(dir, small),
+    wanted.lastCommit ? lastCommitsOf(reading, dir, place, parts, entries) : undefined,
+    entries.some((entry) => kindOf(entry) === 'submodule')
+      ? submoduleUrls(dir, await treeOf(dir, place.commit.sha))
+      : undefined,
+  ])
+  return entries.map((entry) => {
+    const kind = kindOf(entry)
+    const found = contents.get(entry.id)
+    return {
+      size: byId.get(entry.id)?.size ?? 0,
+      content: kind === 'file' && wanted.content ? found : undefined,
+      target: kind === 'symlink' ? (found?.subarray(0, MAX_TARGET_BYTES).toString('utf8') ?? '') : undefined,
+      submoduleUrl: kind === 'submodule' ? urls?.get([...parts, nameOf(entry)].join('/')) : undefined,
+      lastCommit: last?.get(entry.name),
+      withMessage: wanted.message ?? false,
+      lfs: wanted.lfs && kind === 'file' ? pointerIn(found) : undefined,
+    }
+  })
+}
+
+/** The last commits of entries, by their names in the tree. A single one is looked for as far back as git can. */
+async function lastCommitsOf(
+  { ask }: Reading,
+  dir: string,
+  { commit }: ContentsPlace,
+  parts: readonly string[],
+  entries: readonly TreeEntry[],
+): Promise<ReadonlyMap<string, CommitFacts>> {
+  const names = entries.map(({ name }) => name)
+  const found = new Map(await lastCommits(dir, commit.sha, parts, new Set(names)))
+  const [only] = entries
+  if (only !== undefined && entries.length === 1 && !found.has(only.name)) {
+    const path = [...parts, nameOf(only)].join('/')
+    const sha = await ask((question) => lastCommitOfPath(dir, commit.sha, path, question)).catch(unlessBusy)
+    if (sha !== undefined) found.set(only.name, sha)
+  }
+  const facts = await commitFacts(dir, new Set(found.values()))
+  return new Map(
+    [...found].flatMap(([name, sha]) => {
+      const one = facts.get(sha)
+      return one === undefined ? [] : [[name, one] as const]
+    }),
+  )
+}
+
+/** The file is worth an answer without its last commit. */
+function unlessBusy(error: unknown): undefined {
+  if (!(error instanceof GitTooSlow || error instanceof SlotsFull)) throw error
+}
+
+/** The file, link, directory or submodule at a path. @throws Refused (not found) */
+export async function contentsAt(
+  reading: Reading,
+  place: ContentsPlace,
+  path: string,
+  wanted: Wanted,
+): Promise<Contents> {
+  const { entry, parts } = await entryFor(reading.services, place, path)
+  const [contents] = await contentsIn(reading, place, parts.slice(0, -1), [entry], wanted)
+  if (contents === undefined) throw notFound('there is no such file or directory')
+  return contents
+}
+
+/** The same; null when there is nothing. */
+export async function contentsIfThere(...args: Parameters<typeof contentsAt>): Promise<Contents | null> {
+  try {
+    return await contentsAt(...args)
+  } catch (error) {
+    if (error instanceof Refused && error.refusal.refused === 'notFound') return null
+    throw error
+  }
+}

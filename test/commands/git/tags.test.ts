@@ -1,0 +1,136 @@
+import type { Tag } from 'gitea-js'
+import t from 'tap'
+import type { Static } from 'typebox'
+import { recordedRefs } from '../../../src/commands/git/recorded-refs.ts'
+import { reconcileRefs } from '../../../src/processes/recovery.ts'
+import type { TagWire } from '../../../src/wire/tags.ts'
+import { GIT_ENVIRONMENT } from '../../git-client.ts'
+import { statusOf } from '../../start-server.ts'
+import { startPulls } from '../pull-requests/pull-repository.ts'
+
+/** Compiles only if Gitea's client knows the name of every field. */
+type Known<Wire, Theirs> = Exclude<keyof Wire, keyof Theirs> extends never ? true : never
+export const knownToClients: Known<Static<typeof TagWire>, Tag> = true
+
+const { server, alice, repository } = await startPulls(t, { LOG_LEVEL: 'silent' })
+const post = async (path: string, body: object, headers = {}) => {
+  const answer = await server.fetch('alice', `/api/v1/repos/alice/${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  })
+  return { status: answer.status, body: await answer.json() }
+}
+
+t.test(
+  'a branch is made from a branch, a tag, a commit or the default branch, and a push is in order after it',
+  async (t) => {
+    const { repoId, branch, tip } = await repository(t, 'branches')
+    const topic = await branch('topic', { a: 'a' })
+    const main = await tip('main')
+    const make = async (new_branch_name: string, old_ref_name = '') =>
+      (await alice.repos.repoCreateBranch('alice', 'branches', { new_branch_name, old_ref_name })).data
+    t.match(await make('of/default'), {
+      name: 'of/default',
+      commit: { id: main },
+      protected: false,
+    })
+    t.match(await make('of/branch', 'topic'), { commit: { id: topic } })
+    t.match(await make('of/commit', topic), { commit: { id: topic } })
+    await alice.repos.repoCreateTag('alice', 'branches', { tag_name: 'v1', target: 'topic' })
+    t.match(await make('of/tag', 'v1'), { commit: { id: topic, message: 'Commit on topic\n' } })
+    t.equal(await tip('of/tag'), topic)
+    t.match((await alice.repos.repoGetBranch('alice', 'branches', 'of/tag')).data, { commit: { id: topic } })
+    t.equal(
+      (await post('branches/branches', { new_branch_name: 'older', old_branch_name: 'topic' })).status,
+      201,
+    )
+
+    for (const [body, status] of [
+      [{ new_branch_name: 'topic' }, 409],
+      [{ new_branch_name: 'of' }, 409],
+      [{ new_branch_name: 'topic/below' }, 409],
+      [{ new_branch_name: 'v1' }, 409],
+      [{ new_branch_name: 'a..b' }, 422],
+      [{ new_branch_name: '' }, 422],
+      [{}, 422],
+      [{ new_branch_name: 'x', old_ref_name: 'nowhere' }, 404],
+      [{ new_branch_name: 'x', old_ref_name: '../../etc' }, 404],
+    ] as const) {
+      t.equal((await post('branches/branches', body)).status, status, JSON.stringify(body))
+    }
+    const key = { 'idempotency-key': 'one' }
+    t.equal((await post('branches/branches', { new_branch_name: 'once' }, key)).status, 201)
+    t.equal((await post('branches/branches', { new_branch_name: 'once' }, key)).status, 201, 'retried')
+    t.equal((await post('branches/branches', { new_branch_name: 'once' })).status, 409)
+
+    await alice.repos.repoCreateBranchProtection('alice', 'branches', { rule_name: 'release/*' })
+    t.equal((await post('branches/branches', { new_branch_name: 'release/1' })).status, 403)
+    t.equal(await tip('release/1'), undefined)
+    t.equal(await reconcileRefs(server.services, repoId), 0, 'git and the log agree')
+  },
+)
+
+t.test('tags are made with and without a message, listed newest first, and deleted', async (t) => {
+  const { repoId, work, branch, push, tip } = await repository(t, 'tags')
+  const topic = await branch('topic', { a: 'a' })
+  const { data: light } = await alice.repos.repoCreateTag('alice', 'tags', {
+    tag_name: 'light',
+    target: topic,
+  })
+  const api = `${server.url}/api/v1/repos/alice/tags/git`
+  t.match(light, {
+    name: 'light',
+    id: topic,
+    message: 'Commit on topic',
+    commit: { sha: topic, url: `${api}/commits/${topic}` },
+    zipball_url: `${server.url}/alice/tags/archive/light.zip`,
+    tarball_url: `${server.url}/alice/tags/archive/light.tar.gz`,
+  })
+  const { data: heavy } = await alice.repos.repoCreateTag('alice', 'tags', {
+    tag_name: 'rel/v1',
+    message: 'One\n\nThe first — ever',
+  })
+  t.match(heavy, { name: 'rel/v1', message: 'One\n\nThe first — ever', commit: { sha: await tip('main') } })
+  t.not(heavy.id, heavy.commit?.sha)
+  t.equal(await tip('refs/tags/rel/v1'), heavy.id)
+  await work.git('fetch', '-q', 'origin', 'tag', 'rel/v1')
+  t.match(await work.git('cat-file', 'tag', 'rel/v1'), /tagger alice <.*noreply.*>/)
+  t.strictSame((await alice.repos.repoGetTag('alice', 'tags', 'rel/v1')).data, heavy)
+
+  await work.gitWith(
+    { ...GIT_ENVIRONMENT, GIT_COMMITTER_DATE: '2001-01-01T00:00:00Z' },
+    'tag',
+    '-a',
+    '-m',
+    'Old',
+    'old',
+    'topic',
+  )
+  await push('refs/tags/old:refs/tags/old')
+  const names = async (query = {}) =>
+    (await alice.repos.repoListTags('alice', 'tags', query)).data.map(({ name }) => name)
+  t.equal((await names()).at(-1), 'old', 'by the time of the tagger')
+  t.same(new Set(await names()), new Set(['light', 'rel/v1', 'old']))
+  t.strictSame(await names({ limit: 1, page: 3 }), ['old'])
+
+  for (const [body, status] of [
+    [{ tag_name: 'light' }, 409],
+    [{ tag_name: 'light/below' }, 409],
+    [{ tag_name: 'a b' }, 422],
+    [{ tag_name: 'x', message: 'nul \0' }, 422],
+    [{ tag_name: 'x', target: 'nowhere' }, 404],
+  ] as const) {
+    t.equal((await post('tags/tags', body)).status, status, JSON.stringify(body))
+  }
+  const key = { 'idempotency-key': 'one' }
+  const first = await post('tags/tags', { tag_name: 'once', message: 'm' }, key)
+  t.strictSame((await post('tags/tags', { tag_name: 'once', message: 'm' }, key)).body, first.body, 'retried')
+
+  t.equal(await statusOf(alice.repos.repoDeleteTag('alice', 'tags', 'rel/v1')), 204)
+  t.equal(await statusOf(alice.repos.repoGetTag('alice', 'tags', 'rel/v1')), 404)
+  t.equal(await statusOf(alice.repos.repoDeleteTag('alice', 'tags', 'rel/v1')), 404)
+  const { refs } = await recordedRefs(server.services, repoId)
+  t.equal(refs.has('refs/tags/rel/v1'), false)
+  t.equal(await reconcileRefs(server.services, repoId), 0, 'git and the log agree')
+})
