@@ -170,6 +170,9 @@ export const accountCommands = [
         return isThere ? [] : decideCreateTeam(state, actor, team, settings)
       })
       // What is taken away was given before.
+      if (what === 'remove') {
+        world.organizations.change(ACME.id, by, (state) => decideAddTeamMember(state, actor, team, who))
+      }
       if (what === 'take') {
         world.organizations.change(ACME.id, by, (state) =>
           decideTeamRepository(state, actor, team, repository, true),

@@ -9,12 +9,12 @@ import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
-import { OWN_UNITS, TEAM_UNITS, TeamParams, TeamWire, teamFor, teamWire } from '../../wire/teams.ts'
+import { isOwner, OWN_UNITS, TEAM_UNITS, TeamParams, TeamWire, teamFor, teamWire } from '../../wire/teams.ts'
 import { organizations } from '../aggregates.ts'
 import { documentNow } from '../document-now.ts'
 import { commandContext, requestContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
-import { decideCreateTeam, decideDeleteTeam, decideEditTeam } from './team.ts'
+import { decideCreateTeam, decideDeleteTeam, decideEditTeam, NOT_ADMIN } from './team.ts'
 
 const PERMISSIONS = ['read', 'write', 'admin'] as const
 type GivenPermission = (typeof PERMISSIONS)[number]
@@ -95,6 +95,8 @@ export const teamRoutes: Routes = (services) => async (app) => {
       const organization = await organizationFor(services, request, request.params.org)
       const settings = { ...NEW_TEAM, name: request.body.name, ...settingsIn(request.body) }
       const context = commandContext(request)
+      // Refused before a number is taken; the decision asks again.
+      if (!isOwner(actor, organization.id)) throw new Refused(NOT_ADMIN)
       // An id of the accounts' sequence: `readers` of repositories have both.
       const id = await takeNumber(services.events, context, idsStream('account'))
       await organizations.change(services, context, organization.id, 'create team', (state) =>

@@ -16,7 +16,7 @@ const MAX_NAME = 255
 type Active = Extract<OrganizationState, { status: 'active' }>
 type Teamed = { organization: Active; team: TeamState }
 
-const NOT_ADMIN = refuse.forbidden('only admins of the organization may change its teams')
+export const NOT_ADMIN = refuse.forbidden('only admins of the organization may change its teams')
 const gone = refuse.notFound('team not found')
 
 /** What is wrong with the name of a team; undefined when it is valid and free. */
