@@ -58,7 +58,7 @@ const PURE_IN_GIT = '^src/git/(tree-path|tree-entries)[.]ts$'
 
 const DECIDERS_AND_FOLDS = [
   '^src/commands/users/user[.]ts$',
-  '^src/commands/organizations/organization[.]ts$',
+  '^src/commands/organizations/(organization|team|team-state)[.]ts$',
   '^src/commands/repositories/(repository|topics|pins)[.]ts$',
   '^src/commands/(branch|tag)-protections/protections[.]ts$',
   '^src/commands/issues/(issue|discussion|issue-files|lock)[.]ts$',
@@ -78,7 +78,7 @@ const DECIDERS_AND_FOLDS = [
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
   '^src/events/(append-size|domain-events|upgrade-events|review-events|release-events|tag-protection-events|ref-causes|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
   '^src/events/(append-size|domain-events|upgrade-events|release-events|issue-file-events|pin-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
-  '^src/events/(append-size|domain-events|upgrade-events|listing-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
+  '^src/events/(append-size|domain-events|upgrade-events|listing-events|team-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
   '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|statuses/checks|upgrade/chain|reactions/reactions|follows/follow)[.]ts$',
   '^src/rights/(access|visibility|protection-rules|tag-protection-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.

@@ -34,6 +34,8 @@ import { subscriptionRoutes } from './commands/notifications/subscription-routes
 import { createOrganizationRoutes } from './commands/organizations/create.ts'
 import { editOrganizationRoutes } from './commands/organizations/edit.ts'
 import { memberRoutes } from './commands/organizations/members.ts'
+import { teamMemberRoutes } from './commands/organizations/team-members.ts'
+import { teamRoutes } from './commands/organizations/team-routes.ts'
 import { editPullRoutes } from './commands/pull-requests/edit.ts'
 import { mergePullRoutes } from './commands/pull-requests/merge.ts'
 import { openPullRoutes } from './commands/pull-requests/open.ts'
@@ -46,6 +48,7 @@ import { createRepositoryRoutes } from './commands/repositories/create.ts'
 import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
+import { generateRoutes } from './commands/repositories/generate.ts'
 import { pinRoutes } from './commands/repositories/pin-routes.ts'
 import { topicRoutes } from './commands/repositories/topic-routes.ts'
 import { reviewRequestRoutes } from './commands/reviews/requests.ts'
@@ -126,6 +129,7 @@ import { statusQueryRoutes } from './queries/statuses.ts'
 import { tagProtectionQueryRoutes } from './queries/tag-protections.ts'
 import { subscriptionQueryRoutes } from './queries/subscriptions.ts'
 import { tagQueryRoutes } from './queries/tags.ts'
+import { teamQueryRoutes } from './queries/teams.ts'
 import { timelineRoutes } from './queries/timeline.ts'
 import { userQueryRoutes } from './queries/users.ts'
 import { webhookQueryRoutes } from './queries/webhooks.ts'
@@ -161,6 +165,9 @@ const API_ROUTES = [
   editOrganizationRoutes,
   memberRoutes,
   organizationQueryRoutes,
+  teamRoutes,
+  teamMemberRoutes,
+  teamQueryRoutes,
 
   // Repositories
   createRepositoryRoutes,
@@ -170,6 +177,7 @@ const API_ROUTES = [
   repositoryListRoutes,
   repositorySearchRoutes,
   topicRoutes,
+  generateRoutes,
   forkRoutes,
   collaboratorRoutes,
   collaboratorQueryRoutes,

@@ -14,6 +14,7 @@ import type { ReleaseEvent } from './release-events.ts'
 import type { ReviewEvent, ReviewRules } from './review-events.ts'
 import type { SocialEvent } from './social-events.ts'
 import type { TagProtectionEvent } from './tag-protection-events.ts'
+import type { TeamEvent } from './team-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 import type { WebhookEvent } from './webhook-events.ts'
 
@@ -496,6 +497,7 @@ export type AbandonedEvent = Events<{ CreationAbandoned: { key: string } }>
 export type DomainEvent =
   | UserEvent
   | OrganizationEvent
+  | TeamEvent
   | RepositoryEvent
   | ListingEvent
   | LabelEvent

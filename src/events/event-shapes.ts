@@ -49,6 +49,7 @@ import {
 } from './shapes.ts'
 import { socialFields } from './social-shapes.ts'
 import { tagProtectionShapes } from './tag-protection-shapes.ts'
+import { teamShapes } from './team-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
 import { webhookShapes } from './webhook-shapes.ts'
 
@@ -174,6 +175,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   },
   MemberSet: { organization: account, user: account, permission },
   MemberRemoved: { organization: account, user: account },
+  ...teamShapes,
   RepositoryCreated: {
     ...settings,
     repoId: whole,

@@ -6,7 +6,7 @@
  */
 import { pulls, repositories } from '../commands/aggregates.ts'
 import type { CommandContext } from '../commands/execute.ts'
-import { removeGhost } from '../commands/organizations/ghosts.ts'
+import { leaveTeams, organizationsIn, removeGhost } from '../commands/organizations/ghosts.ts'
 import { deleteWithClaims } from '../commands/repositories/delete.ts'
 import { decideRemoveCollaborator } from '../commands/repositories/repository.ts'
 import { decideRemoveRequests } from '../commands/reviews/request.ts'
@@ -53,6 +53,9 @@ export function deletedUsers(services: Services): ProcessManager {
     async MemberSet(context, { data: { organization, user } }) {
       if (await isGhost(user.id)) await removeGhost(services, context, organization.id, user)
     },
+    async TeamMemberAdded(context, { data: { organization, user } }) {
+      if (await isGhost(user.id)) await leaveTeams(services, context, organization.id, user)
+    },
     async CollaboratorSet(context, { data: { repoId, user } }) {
       if (await isGhost(user.id)) await endAccess(context, repoId, user)
     },
@@ -62,7 +65,8 @@ export function deletedUsers(services: Services): ProcessManager {
       }
       for (const repository of await documents.find({ ownerId: user.id })) await takeBack(context, repository)
       for (const { id } of await documents.find({ readers: user.id })) await endAccess(context, id, user)
-      const { memberships = {} } = (await accounts.get(`${user.id}`)) ?? {}
+      const { memberships = {}, teams = {} } = (await accounts.get(`${user.id}`)) ?? {}
+      for (const id of organizationsIn(teams)) await leaveTeams(services, context, id, user)
       for (const id of Object.keys(memberships)) await removeGhost(services, context, Number(id), user)
     },
   })

@@ -1,5 +1,6 @@
 /** Users and organizations. They are one collection, because they share their names and ids. */
 import type { AccountKind, AccountRef, Permission, Visibility } from '../events/domain-events.ts'
+import type { TeamGrant } from '../events/team-events.ts'
 import { partsOf } from './name-parts.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
@@ -31,19 +32,32 @@ export interface AccountDocument {
   createdAt: string
   /** For a user: the permission in each organization, by the organization's id. */
   memberships: Record<string, Permission>
+  /** For a user: the teams, by their ids. */
+  teams: Record<string, TeamMembership>
+  /** Lists of members filter by it. */
+  teamIds: number[]
+  /** The organizations that the user is in, as a member or by a team. */
+  organizationIds: number[]
   /** For an organization: its members, sorted by login. */
   members: (AccountRef & { permission: Permission })[]
+}
+
+/** What a team gives one of its members. */
+export interface TeamMembership extends TeamGrant {
+  organizationId: number
 }
 
 export const accountFold: Fold<AccountDocument> = foldOf({
   name: 'accounts',
   indexes: [{ loginKey: 1 }, { email: 1 }, { siteAdmin: 1 }, { kind: 1, deleted: 1, loginKey: 1 }],
-  arrays: ['nameParts'],
+  arrays: ['nameParts', 'teamIds', 'organizationIds'],
   version: 4,
-  ids: ({ data }) =>
-    'organization' in data
+  ids({ data }) {
+    if ('team' in data) return 'user' in data ? [`${data.user.id}`] : data.members.map(String)
+    return 'organization' in data
       ? [data.organization, ...('user' in data ? [data.user] : [])].map(({ id }) => `${id}`)
-      : [`${'user' in data ? data.user.id : data.id}`],
+      : [`${'user' in data ? data.user.id : data.id}`]
+  },
   becomes: {
     UserCreated: (_, { data, metadata }) => ({
       ...newAccount('user', data, metadata.at),
@@ -77,8 +91,20 @@ export const accountFold: Fold<AccountDocument> = foldOf({
     }),
     MemberSet: (account, { data }) => withPermission(account, data, data.permission),
     MemberRemoved: (account, { data }) => withPermission(account, data),
+    TeamMemberAdded: (account, { data }) => withTeam(account, data, data.grant),
+    TeamMemberRemoved: (account, { data }) => withTeam(account, data),
+    TeamEdited: (account, { data }) => withTeam(account, data, data.settings),
+    TeamDeleted: (account, { data }) => withTeam(account, data),
   },
-  derived: ({ deleted, login, fullName }) => ({ nameParts: deleted ? [] : partsOf(login, fullName) }),
+  derived: ({ deleted, login, fullName, memberships, teams }) => ({
+    nameParts: deleted ? [] : partsOf(login, fullName),
+    organizationIds: [
+      ...new Set([
+        ...Object.keys(memberships).map(Number),
+        ...Object.values(teams).map(({ organizationId }) => organizationId),
+      ]),
+    ],
+  }),
 })
 
 /** The login of the site admin that the first start creates. Nobody else can have it. */
@@ -121,6 +147,9 @@ function newAccount(
     deleted: false,
     createdAt: at,
     memberships: {},
+    teams: {},
+    teamIds: [],
+    organizationIds: [],
     members: [],
   }
 }
@@ -139,4 +168,19 @@ function withPermission(
   const { [`${organization.id}`]: _left, ...memberships } = account.memberships
   if (permission !== undefined) memberships[`${organization.id}`] = permission
   return { memberships }
+}
+
+/** Sets what a team gives a user, or takes it away (without a grant). */
+function withTeam(
+  account: AccountDocument,
+  { organization, team }: { organization: AccountRef; team: { id: number } },
+  grant?: TeamGrant,
+): Partial<AccountDocument> {
+  const { [`${team.id}`]: _before, ...teams } = account.teams
+  if (grant !== undefined) {
+    const { permission, allRepositories, canCreateRepositories } = grant
+    const organizationId = organization.id
+    teams[`${team.id}`] = { organizationId, permission, allRepositories, canCreateRepositories }
+  }
+  return { teams, teamIds: Object.keys(teams).map(Number) }
 }

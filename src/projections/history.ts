@@ -39,6 +39,8 @@ const NOT_IN_HISTORY: ReadonlySet<string> = new Set<DomainEvent['type']>([
 const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'CollaboratorSet',
   'CollaboratorRemoved',
+  'TeamRepositoryAdded',
+  'TeamRepositoryRemoved',
   'BranchProtectionSet',
   'BranchProtectionRemoved',
   'WebhookCreated',

@@ -85,6 +85,10 @@ const CHANGES_RIGHTS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'OwnerVisibilityChanged',
   'CollaboratorSet',
   'CollaboratorRemoved',
+  'TeamEdited',
+  'TeamDeleted',
+  'TeamMemberRemoved',
+  'TeamRepositoryRemoved',
 ])
 
 /** How long a new subscription waits for the read models to catch up with the log, in milliseconds. */

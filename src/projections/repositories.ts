@@ -33,8 +33,8 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   /** In the order in which they apply. */
   protections: BranchProtection[]
   /**
-   * The ids of the accounts that may read the repository, apart from site admins: the owner (the id of an organization
-   * means all its members) and the collaborators. In a public repository also `ANYONE`, or `SIGNED_IN` when its owner is
+   * The ids of those who may read the repository, apart from site admins: the owner (the id of an organization means all
+   * its members), the collaborators, and teams. In a public repository also `ANYONE`, or `SIGNED_IN` when its owner is
    * limited. Lists filter by it. `isOpenTo` in `rights/visibility.ts` says the same of one repository.
    */
   readers: number[]
@@ -42,6 +42,8 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   granted: number[]
   /** The ids of those who have rights without being the owner: collaborators, and the organization for its members. */
   guests: number[]
+  /** The ids of the teams that were given the repository. Those for all repositories are not here. */
+  teams: number[]
   archived: boolean
   /** Null when it is not archived. */
   archivedAt: string | null
@@ -75,6 +77,12 @@ export const ANYONE = 0
 /** Stands in `readers` for everybody who is signed in. */
 export const SIGNED_IN = -1
 
+/**
+ * Stands in `readers` for the members of the organization's teams that have all its repositories. No account and no team
+ * has this id.
+ */
+export const allRepositoriesOf = (organizationId: number) => -1 - organizationId
+
 /** The key of a repository for look-ups. Case is ignored. */
 export function repositoryKey(owner: string, name: string): string {
   return `${owner}/${name}`.toLowerCase()
@@ -92,7 +100,7 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
     { forks: 1 },
     { id: 1 },
   ],
-  arrays: ['readers', 'granted', 'guests', 'topics', 'nameParts', 'allParts'],
+  arrays: ['readers', 'granted', 'guests', 'teams', 'topics', 'nameParts', 'allParts'],
   version: 5,
   ids({ data }) {
     const parentId = 'parent' in data ? data.parent?.repoId : 'parentId' in data ? data.parentId : undefined
@@ -126,6 +134,14 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
     }),
     BranchProtectionRemoved: ({ protections }, { data }) => ({
       protections: protections.filter(({ rule }) => rule !== data.rule),
+    }),
+    TeamRepositoryAdded: ({ teams, updatedAt }, { data: { team } }) => ({
+      teams: [...new Set([...teams, team.id])],
+      updatedAt,
+    }),
+    TeamRepositoryRemoved: ({ teams, updatedAt }, { data: { team } }) => ({
+      teams: teams.filter((id) => id !== team.id),
+      updatedAt,
     }),
     ArchivedChanged: (_, { data: { archived }, metadata }) => ({
       archived,
@@ -169,6 +185,7 @@ const withReleases = ({ releases = 0 }: RepositoryDocument, more: number) => ({ 
 function created(data: Created, at: string): RepositoryDocument {
   const { repoId, owner, name, description, website, private: isPrivate, defaultBranch, parent = null } = data
   const { ownerVisibility = 'public' } = data
+  const nobodyElse = { ownerId: owner.id, ownerKind: owner.kind, collaborators: {}, teams: [] }
   return {
     id: repoId,
     ownerId: owner.id,
@@ -186,8 +203,9 @@ function created(data: Created, at: string): RepositoryDocument {
     collaborators: {},
     ...DEFAULT_MERGE_SETTINGS,
     protections: [],
-    readers: readersOf({ private: isPrivate, ownerId: owner.id, ownerVisibility, collaborators: {} }),
-    ...grantsOf({ ownerId: owner.id, ownerKind: owner.kind, collaborators: {} }),
+    readers: readersOf({ private: isPrivate, ownerVisibility, ...nobodyElse }),
+    ...grantsOf(nobodyElse),
+    teams: [],
     archived: false,
     archivedAt: null,
     template: false,
@@ -218,10 +236,15 @@ const EVERYBODY = { public: [ANYONE], limited: [SIGNED_IN], private: [] } as con
 function readersOf({
   private: isPrivate,
   ownerId,
+  ownerKind,
   ownerVisibility,
   collaborators,
-}: Pick<RepositoryDocument, 'private' | 'ownerId' | 'ownerVisibility' | 'collaborators'>): number[] {
-  const given = [ownerId, ...Object.keys(collaborators).map(Number)]
+  teams,
+}: Pick<
+  RepositoryDocument,
+  'private' | 'ownerId' | 'ownerKind' | 'ownerVisibility' | 'collaborators' | 'teams'
+>): number[] {
+  const given = [...grantsOf({ ownerId, ownerKind, collaborators, teams }).granted]
   return isPrivate ? given : [...EVERYBODY[ownerVisibility], ...given]
 }
 
@@ -229,9 +252,12 @@ function grantsOf({
   ownerId,
   ownerKind,
   collaborators,
-}: Pick<RepositoryDocument, 'ownerId' | 'ownerKind' | 'collaborators'>) {
-  const invited = Object.keys(collaborators).map(Number)
-  return { granted: [ownerId, ...invited], guests: ownerKind === 'user' ? invited : [ownerId, ...invited] }
+  teams,
+}: Pick<RepositoryDocument, 'ownerId' | 'ownerKind' | 'collaborators' | 'teams'>) {
+  const people = Object.keys(collaborators).map(Number)
+  if (ownerKind === 'user') return { granted: [ownerId, ...people], guests: people }
+  const granted = [ownerId, allRepositoriesOf(ownerId), ...people, ...teams]
+  return { granted, guests: granted }
 }
 
 /** The most words of a description that keywords find. */

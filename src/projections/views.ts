@@ -30,6 +30,7 @@ import { reviewCommentFold } from './review-comments.ts'
 import { reviewFold } from './reviews.ts'
 import { tagProtectionFold } from './tag-protections.ts'
 import { tagFold, tagId } from './tags.ts'
+import { teamFold } from './teams.ts'
 import { tokenFold } from './tokens.ts'
 import { topicFold } from './topics.ts'
 import { upgradePlanFold } from './upgrade-plans.ts'
@@ -67,6 +68,7 @@ const VIEWED = {
   lfsObjects: viewed(lfsObjectFold, ({ repoId, oid }) => lfsObjectId(repoId, oid)),
   lfsLocks: viewed(lfsLockFold, byId),
   webhooks: viewed(webhookFold, byId),
+  teams: viewed(teamFold, byId),
   reviews: viewed(reviewFold, byId),
   reviewComments: viewed(reviewCommentFold, byId),
   issueFiles: viewed(issueFileFold, byIssue),

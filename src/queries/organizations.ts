@@ -1,11 +1,11 @@
-/** Reading organizations: `/orgs/{org}`, its members, and the organizations of a user. */
+/** Reading organizations: `/orgs/{org}`, its members (also those of teams, as in Gitea), and the organizations of a user. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
-import { canSee } from '../rights/visibility.ts'
+import { belongsTo, canSee } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
 import {
   MemberParams,
@@ -15,14 +15,14 @@ import {
   organizationWire,
 } from '../wire/organizations.ts'
 import { UsernameParams, UserWire, userNamed, userWire } from '../wire/users.ts'
-import { listSchema, type PageRequest, pagedRows } from './paged-list.ts'
+import { listSchema, type PageRequest, pagedList, pagedRows } from './paged-list.ts'
 
 export function organizationQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { accounts } = services.views
 
-  /** A page of the organizations that a user is a member of and the requester may see. */
+  /** A page of the organizations that a user is a member of, or in a team of, and the requester may see. */
   async function organizationsOf(user: AccountDocument, request: PageRequest, reply: FastifyReply) {
-    const all = await accounts.getMany(Object.keys(user.memberships))
+    const all = await accounts.getMany(user.organizationIds.map(String))
     const visible = all.filter((organization) => canSee(organization, request.requester))
     return pagedRows(services, request, reply, visible).map(organizationWire)
   }
@@ -42,9 +42,12 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
       '/orgs/:org/members',
       { config, schema: { tags, params: OrganizationParams, ...listSchema(UserWire) } },
       async (request, reply) => {
-        const { members } = await organizationFor(services, request, request.params.org)
-        const shown = pagedRows(services, request, reply, members)
-        const users = await accounts.getMany(shown.map(({ id }) => `${id}`))
+        const { id } = await organizationFor(services, request, request.params.org)
+        const users = await pagedList(services, request, reply, {
+          view: accounts,
+          filter: { organizationIds: id },
+          sort: [['loginKey', 1]],
+        })
         return users.map((user) => userWire(user, services.publicUrl(), request.requester))
       },
     )
@@ -53,9 +56,9 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
       '/orgs/:org/members/:username',
       { config, schema: { tags, params: MemberParams, response: { 204: Type.Null() } } },
       async (request, reply) => {
-        const { members } = await organizationFor(services, request, request.params.org)
+        const { id } = await organizationFor(services, request, request.params.org)
         const user = await userNamed(services, request.params.username)
-        if (!members.some(({ id }) => id === user.id)) {
+        if (!belongsTo(id, user)) {
           throw new Refused(refuse.notFound(`${user.login} is not a member`))
         }
         return reply.code(204).send(null)

@@ -11,7 +11,7 @@ import type { Filter, Sort } from '../projections/read-store.ts'
 import { type RepositoryDocument, repositoryKey } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
-import { canSee, everybodyLike } from '../rights/visibility.ts'
+import { canSee, everybodyLike, readerIdsOf, teamReaderIdsOf } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
 import { OrganizationParams, organizationFor } from '../wire/organizations.ts'
 import { PlainRepositoryWire, repositoryWires } from '../wire/repositories.ts'
@@ -35,18 +35,21 @@ function keysOf({ login }: AccountDocument): Required<KeyRange> {
   return { above, below: `${above.slice(0, -1)}0` }
 }
 
-/** The repositories of an owner that the requester sees: private ones only as the owner, a member or a site admin. */
+/**
+ * The repositories of an owner that the requester sees: private ones only as the owner, a member (of the organization or
+ * of a team that has it) or a site admin.
+ */
 function visibleTo(owner: AccountDocument, requester: AccountDocument | null): Selection {
   const all =
     requester !== null &&
     (requester.siteAdmin || requester.id === owner.id || requester.memberships[`${owner.id}`] !== undefined)
-  return all ? {} : { readers: { $in: everybodyLike(requester) } }
+  const teams = requester === null ? [] : teamReaderIdsOf(requester)
+  return all ? {} : { readers: { $in: [...everybodyLike(requester), ...teams] } }
 }
 
-/** The repositories that list the requester: as owner, as collaborator, as member of the owning organization. */
+/** The repositories that list the requester: as owner, as collaborator, as member of the owning organization or of a team. */
 function grantedTo(requester: AccountDocument): Selection {
-  const organizations = Object.keys(requester.memberships).map(Number)
-  return { readers: { $in: [requester.id, ...organizations] } }
+  return { readers: { $in: readerIdsOf(requester) } }
 }
 
 const BY_KEY: Sort<RepositoryDocument> = [['key', 1]]

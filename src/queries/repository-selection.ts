@@ -9,6 +9,7 @@ import type { RepositoryDocument } from '../projections/repositories.ts'
 import { wordsOf } from '../projections/words.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { readableBy } from '../rights/access.ts'
+import { readerIdsOf } from '../rights/visibility.ts'
 
 export const RepositorySearchQuery = Type.Object({
   q: OptionalText('a part of the name or of a topic; or `owner/` and a part of the name'),
@@ -78,9 +79,10 @@ function keywordFilter({ q = '', topic, includeDesc }: Query): { filter: Selecti
  */
 function memberFilter(
   { mode, exclusive }: Query,
-  { id, kind, memberships }: AccountDocument,
+  member: AccountDocument,
   requester: AccountDocument | null,
 ): { filter: Selection; owners?: number[] } {
+  const { id, kind, memberships } = member
   const organizations = Object.keys(memberships).map(Number)
   const isCollaborative = mode === 'collaborative'
   if (flagOf(exclusive, false) || kind === 'organization') {
@@ -88,7 +90,7 @@ function memberFilter(
   }
   const mayKnow = requester !== null && (requester.siteAdmin || requester.id === id)
   if (!mayKnow) return { filter: {}, owners: isCollaborative ? organizations : [id, ...organizations] }
-  const all = { $in: [id, ...organizations] }
+  const all = { $in: readerIdsOf(member) }
   return { filter: isCollaborative ? { guests: all } : { granted: all } }
 }
 

@@ -3,7 +3,7 @@ import type { Permission } from '../events/domain-events.ts'
 import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
-import { everybodyLike, isOpenTo } from './visibility.ts'
+import { everybodyLike, isOpenTo, readerIdsOf } from './visibility.ts'
 
 export type Access = 'none' | Permission
 
@@ -11,7 +11,7 @@ const RANK: Record<Access, number> = { none: 0, read: 1, write: 2, admin: 3 }
 
 /**
  * The requester's access: the highest one that the requester has as a site admin, as the owner, as a member of the owning
- * organization, as a collaborator or, in a repository that is open to all, as anyone. Null is an anonymous requester.
+ * organization or of its teams, as a collaborator or, in a repository that is open to all, as anyone. Null is an anonymous requester.
  */
 export function accessTo(repository: RepositoryDocument, requester: AccountDocument | null): Access {
   // An account that was switched off keeps nothing, also where something acts for it later (a scheduled merge).
@@ -23,8 +23,21 @@ export function accessTo(repository: RepositoryDocument, requester: AccountDocum
     anyone,
     requester.memberships[`${repository.ownerId}`] ?? 'none',
     repository.collaborators[`${requester.id}`]?.permission ?? 'none',
+    ...teamAccess(repository, requester),
   ]
   return granted.reduce((most, access) => (RANK[access] > RANK[most] ? access : most))
+}
+
+/** What the requester has through teams of the owning organization. A team of a former owner gives nothing. */
+function teamAccess(
+  { ownerId, ownerKind, teams }: RepositoryDocument,
+  requester: AccountDocument,
+): Permission[] {
+  if (ownerKind === 'user') return []
+  return Object.entries(requester.teams).flatMap(([id, { organizationId, allRepositories, permission }]) => {
+    const isGiven = organizationId === ownerId && (allRepositories || teams.includes(Number(id)))
+    return isGiven ? [permission] : []
+  })
 }
 
 /** Whether the requester has access only because everybody has: then the people of the repository are not theirs to see. */
@@ -36,8 +49,7 @@ export function isStranger(repository: RepositoryDocument, requester: AccountDoc
 export function readableBy(requester: AccountDocument | null): Filter<RepositoryDocument> {
   if (requester === null || !maySignIn(requester)) return { readers: { $in: everybodyLike(null) } }
   if (requester.siteAdmin) return {}
-  const organizations = Object.keys(requester.memberships).map(Number)
-  return { readers: { $in: [...everybodyLike(requester), requester.id, ...organizations] } }
+  return { readers: { $in: [...everybodyLike(requester), ...readerIdsOf(requester)] } }
 }
 
 export function atLeast(access: Access, needed: Permission): boolean {

@@ -1,7 +1,7 @@
 /** Who may see an account, and what everybody may see of repositories. Pure. */
 import type { Visibility } from '../events/domain-events.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
-import { ANYONE, type RepositoryDocument, SIGNED_IN } from '../projections/repositories.ts'
+import { ANYONE, allRepositoriesOf, type RepositoryDocument, SIGNED_IN } from '../projections/repositories.ts'
 
 /** Whether who has no other right may see what belongs to an account: null is an anonymous viewer. */
 function isShownTo(visibility: Visibility, viewer: AccountDocument | null): boolean {
@@ -18,7 +18,25 @@ export function visibilitiesFor(viewer: AccountDocument | null): Visibility[] {
 export function canSee(account: AccountDocument, viewer: AccountDocument | null): boolean {
   if (isShownTo(account.visibility, viewer)) return true
   if (viewer === null) return false
-  return viewer.siteAdmin || viewer.id === account.id || viewer.memberships[`${account.id}`] !== undefined
+  return viewer.siteAdmin || viewer.id === account.id || belongsTo(account.id, viewer)
+}
+
+/** Whether a user is a member of an organization, or of one of its teams. */
+export function belongsTo(organizationId: number, { memberships, teams }: AccountDocument): boolean {
+  if (memberships[`${organizationId}`] !== undefined) return true
+  return Object.values(teams).some((team) => team.organizationId === organizationId)
+}
+
+/** What stands for a user in the `readers` of repositories, apart from everybody: the user, organizations and teams. */
+export function readerIdsOf(user: AccountDocument): number[] {
+  return [user.id, ...Object.keys(user.memberships).map(Number), ...teamReaderIdsOf(user)]
+}
+
+/** The same for the teams of the user alone. */
+export function teamReaderIdsOf({ teams }: AccountDocument): number[] {
+  return Object.entries(teams).map(([id, { organizationId, allRepositories }]) =>
+    allRepositories ? allRepositoriesOf(organizationId) : Number(id),
+  )
 }
 
 /**

@@ -76,6 +76,12 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   await alice.send('post', '/api/v1/orgs', { username: 'team' })
   await alice.send('patch', '/api/v1/orgs/{org}', { description: 'Us' }, { org: 'team' })
   await alice.send('post', '/api/v1/orgs/{org}/repos', { name: 'shared' }, { org: 'team' })
+  const ofTeam = { name: 'builders', permission: 'write', units: ['repo.code', 'repo.issues', 'repo.pulls'] }
+  const builders = await alice.send<{ id: number }>('post', '/api/v1/orgs/{org}/teams', ofTeam, {
+    org: 'team',
+  })
+  await alice.send('patch', '/api/v1/teams/{id}', { includes_all_repositories: true }, { id: builders.id })
+  await server.fetch('alice', `/api/v1/teams/${builders.id}/members/alice`, { method: 'PUT' })
   await alice.send('patch', repoPath, { website: 'https://example.org' })
   await server.fetch('alice', '/api/v1/repos/alice/app/collaborators/bob', { method: 'PUT', body: '{}' })
 
@@ -98,6 +104,8 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
     whitelist_usernames: ['bob'],
   })
   await alice.send('patch', `${repoPath}/tag_protections/{id}`, { name_pattern: 'v8.*' }, { id: tagRule.id })
+  await alice.send('patch', repoPath, { template: true })
+  await alice.send('post', `${repoPath}/generate`, { owner: 'alice', name: 'cast', git_content: true })
   await alice.send('post', `${repoPath}/forks`, { organization: 'team', name: 'fork' })
   await alice.send('post', `${repoPath}/branch_protections`, { rule_name: 'rel', enable_push: true })
   await alice.send('patch', `${repoPath}/branch_protections/{*}`, { required_approvals: 0 }, { '*': 'rel' })
@@ -226,7 +234,9 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   await projector.waitFor(await events.lastPosition(), 10_000)
   const idIn = (path: string) => hooks.get(path.split('/hooks')[0] ?? '') ?? labelOrOther(path)
   const labelOrOther = (path: string) =>
-    path.includes('/tag_protections/')
+    path.includes('/teams/')
+      ? builders.id
+      : path.includes('/tag_protections/')
       ? tagRule.id
       : path.includes('/orgs/')
         ? common.id
@@ -244,6 +254,7 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
       ...named,
       id: idIn(path),
       attachment_id: file.id,
+      ...(path.includes('/teams') && { owner: 'team', repo: 'shared', team: 'builders' }),
       index: path.includes('/pulls/') ? 3 : 1,
       '*': WILD.find(([part]) => path.includes(part))?.[1] ?? 'rel',
       ...(path.includes('/git/blobs/') && { sha: blob }),

@@ -6,6 +6,15 @@ import {
   decideRemoveMember,
   decideSetMember,
 } from '../../src/commands/organizations/organization.ts'
+import {
+  decideAddTeamMember,
+  decideCreateTeam,
+  decideDeleteTeam,
+  decideEditTeam,
+  decideLeaveTeams,
+  decideRemoveTeamMember,
+  decideTeamRepository,
+} from '../../src/commands/organizations/team.ts'
 import * as chain from '../../src/commands/upgrade/chain.ts'
 import * as user from '../../src/commands/users/user.ts'
 import type { AccountRef, Visibility } from '../../src/events/domain-events.ts'
@@ -24,6 +33,7 @@ import {
   permission,
   REPOSITORIES,
   record,
+  repoId,
   text,
   visibility,
 } from './values.ts'
@@ -140,6 +150,52 @@ export const accountCommands = [
       may === null ? decideRemoveMember(state, actor, who) : decideSetMember(state, actor, who, may),
     )
   }),
+  command(
+    'team',
+    record({
+      by,
+      who: account,
+      may: permission,
+      team: oneOf([101, 102]),
+      repoId,
+      what: oneOf(['edit', 'delete', 'add', 'remove', 'give', 'take', 'leave']),
+    }),
+    (world, { by, who, may, team, repoId: repository, what }) => {
+      if (world.users.now(who.id).status !== 'existing') return
+      const actor = { id: by.id, siteAdmin: false }
+      world.organizations.change(ACME.id, by, (state) => {
+        const rights = { permission: may, allRepositories: team === 101, canCreateRepositories: false }
+        const settings = { name: `team${team}`, description: '', units: [], ...rights }
+        const isThere = state.status === 'active' && state.teams.has(team)
+        return isThere ? [] : decideCreateTeam(state, actor, team, settings)
+      })
+      // What is taken away was given before.
+      if (what === 'remove') {
+        world.organizations.change(ACME.id, by, (state) => decideAddTeamMember(state, actor, team, who))
+      }
+      if (what === 'take') {
+        world.organizations.change(ACME.id, by, (state) =>
+          decideTeamRepository(state, actor, team, repository, true),
+        )
+      }
+      world.organizations.change(ACME.id, by, (state) => {
+        switch (what) {
+          case 'edit':
+            return decideEditTeam(state, actor, team, { permission: may })
+          case 'delete':
+            return decideDeleteTeam(state, actor, team)
+          case 'add':
+            return decideAddTeamMember(state, actor, team, who)
+          case 'remove':
+            return decideRemoveTeamMember(state, actor, team, who)
+          case 'leave':
+            return by.id === who.id ? decideLeaveTeams(state, who) : []
+          default:
+            return decideTeamRepository(state, actor, team, repository, what === 'give')
+        }
+      })
+    },
+  ),
 ]
 
 const height = oneOf(['0', '10', '11', '9'])

@@ -337,7 +337,9 @@ always(
     for (const { before, after, events, by } of organizations.steps) {
       assert.ok(after.status === 'active' && [...after.members.values()].includes('admin'))
       if (before.status !== 'active' || before.members.get(by.id) === 'admin') continue
-      for (const { type, data } of events) assert.ok(type === 'MemberRemoved' && data.user.id === by.id)
+      for (const { type, data } of events) {
+        assert.ok((type === 'MemberRemoved' || type === 'TeamMemberRemoved') && data.user.id === by.id)
+      }
     }
   },
 )

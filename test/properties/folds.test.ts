@@ -309,6 +309,15 @@ always('documents of accounts and tokens say what their deciders know', ({ log, 
   for (const [id, permission] of organization.members) {
     assert.equal(accounts.get(`${id}`)?.memberships['9'], permission)
   }
+  for (const [id, { settings, members: inTeam }] of organization.teams) {
+    const { permission, allRepositories, canCreateRepositories } = settings
+    const grant = { organizationId: 9, permission, allRepositories, canCreateRepositories }
+    for (const userId of [1, 2, 3]) {
+      const account = accounts.get(`${userId}`)
+      assert.deepEqual(account?.teams[`${id}`], inTeam.has(userId) ? grant : undefined)
+      assert.equal(account?.teamIds.includes(id) ?? false, inTeam.has(userId))
+    }
+  }
 })
 
 always('documents of reactions, stars and watching say what their deciders know', ({ log, ...world }) => {

@@ -255,3 +255,58 @@ t.test('accounts are searched and listed as in Gitea', async (t) => {
   t.equal(await statusOf(admin.admin.adminCreateOrg('acme', { username: 'x1' })), 404)
   t.equal(await statusOf(alice.admin.adminCreateRepo('bob', { name: 'x' })), 403)
 })
+
+t.test(
+  'POST /repos/{owner}/{repo}/generate makes a repository with one commit of the files of a template',
+  async (t) => {
+    await alice.user.createCurrentUserRepo({ name: 'mold', auto_init: true, private: true })
+    const work = await workTree(t)
+    await work.git('remote', 'add', 'origin', server.gitUrl('alice', 'alice/mold'))
+    await work.git('pull', '-q', 'origin', 'main')
+    await work.commit('Second', { 'a.txt': 'one', 'b.txt': 'two' })
+    await work.git('push', '-q', 'origin', 'HEAD:main')
+    await alice.repos.repoUpdateTopics('alice', 'mold', { topics: ['forms'] })
+    await alice.repos.issueCreateLabel('alice', 'mold', { name: 'bug', color: '#aabbcc' })
+    await alice.repos.repoCreateBranchProtection('alice', 'mold', { rule_name: 'main' })
+    const made = (body: object, login = 'alice') =>
+      server.fetch(login, '/api/v1/repos/alice/mold/generate', {
+        method: 'POST',
+        body: JSON.stringify({ owner: login, name: 'cast', git_content: true, ...body }),
+        headers: { 'Idempotency-Key': `cast ${JSON.stringify(body)}` },
+      })
+    t.equal((await made({})).status, 422, 'it is no template')
+    await alice.repos.repoEdit('alice', 'mold', { template: true })
+    t.equal((await made({ git_content: false })).status, 422, 'nothing is asked for')
+    t.equal((await made({ webhooks: true })).status, 422)
+    t.equal((await made({ owner: 'bob' })).status, 403)
+    t.equal((await made({ owner: 'nobody' })).status, 404)
+    t.equal((await made({}, 'bob')).status, 404, 'a private template')
+    const all = { topics: true, labels: true, protected_branch: true, default_branch: 'trunk', private: true }
+    const answer = await made(all)
+    t.match(
+      [answer.status, await jsonOf(answer)],
+      [
+        201,
+        {
+          full_name: 'alice/cast',
+          default_branch: 'trunk',
+          private: true,
+          empty: false,
+          topics: ['forms'],
+          fork: false,
+        },
+      ],
+    )
+    t.match([(await made(all)).status], [201], 'a retry makes no other one')
+    t.equal((await made({ ...all, description: 'x' })).status, 409, 'the name is taken')
+    const copy = await workTree(t)
+    await copy.git('pull', '-q', server.gitUrl('alice', 'alice/cast'), 'trunk')
+    t.equal(await copy.git('rev-list', '--count', 'HEAD'), '1')
+    t.equal(await copy.git('rev-parse', 'HEAD^{tree}'), await work.git('rev-parse', 'HEAD^{tree}'))
+    t.equal(await copy.git('log', '-1', '--format=%s %an'), 'Initial commit alice')
+    t.match((await alice.repos.issueListLabels('alice', 'cast')).data, [{ name: 'bug' }])
+    t.equal((await alice.repos.issueListLabels('alice', 'cast')).data.length, 1)
+    t.match((await alice.repos.repoListBranchProtection('alice', 'cast')).data, [{ rule_name: 'main' }])
+    t.match((await alice.repos.repoListBranches('alice', 'cast')).data, [{ name: 'trunk' }])
+  },
+)

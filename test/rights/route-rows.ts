@@ -46,6 +46,25 @@ const upgrade = (path: string) => [
 ]
 const same = (routes: readonly string[], of: Row) => Object.fromEntries(routes.map((route) => [route, of]))
 
+/** A team of the organization `closed` with carol; with `repo`, a repository that it has. */
+async function closedTeam({ must, next }: World | Place, member = 'carol') {
+  const { id } = await must<{ id: number }>('alice', 'POST', '/orgs/closed/teams', { name: `t${next()}` })
+  await must('alice', 'PUT', `/teams/${id}/members/${member}`)
+  const repo = `of-team-${next()}`
+  await must('alice', 'POST', '/orgs/closed/repos', { name: repo })
+  await must('alice', 'PUT', `/teams/${id}/repos/closed/${repo}`)
+  return { path: { id, org: 'closed', repo, username: member } }
+}
+
+/** A team of the organization that owns a repository, for routes of the repository; without one, any name. */
+async function teamOf({ owner, base, must, next }: Place, isIn: boolean) {
+  const team = `t${next()}`
+  if (owner !== 'closed') return { path: { team } }
+  await must('alice', 'POST', '/orgs/closed/teams', { name: team })
+  if (isIn) await must('alice', 'PUT', `${base}/teams/${team}`)
+  return { path: { team } }
+}
+
 const index = ({ issue }: Place): Call => ({ path: { index: issue } })
 const pullIndex = ({ pull }: Place): Call => ({ path: { index: pull } })
 /** A review of the place's pull request. */
@@ -231,6 +250,42 @@ export const ROWS: Readonly<Record<string, Row>> = {
     ],
     row('404 404 200 200 200 200', () => ({ path: { org: 'closed' } })),
   ),
+  ...same(
+    ['GET /api/v1/orgs/:org/teams', 'GET /api/v1/orgs/:org/teams/search'],
+    row('404 404 200 200 200 200', () => ({ path: { org: 'closed' } })),
+  ),
+  'POST /api/v1/orgs/:org/teams': row('401 404 403 403 201 201', ({ next }) => ({
+    path: { org: 'closed' },
+    body: { name: `t${next()}` },
+  })),
+  'GET /api/v1/user/teams': row('signed-in 200'),
+  ...same(
+    [
+      'GET /api/v1/teams/:id',
+      'GET /api/v1/teams/:id/members',
+      'GET /api/v1/teams/:id/members/:username',
+      'GET /api/v1/teams/:id/repos',
+      'GET /api/v1/teams/:id/repos/:org/:repo',
+    ],
+    row('401 404 200 403 200 200', (place) => closedTeam(place)),
+  ),
+  'PATCH /api/v1/teams/:id': row('401 404 403 403 200 200', async (place) => ({
+    ...(await closedTeam(place)),
+    body: { description: 'd' },
+  })),
+  ...same(
+    [
+      'DELETE /api/v1/teams/:id',
+      'DELETE /api/v1/teams/:id/members/:username',
+      'DELETE /api/v1/teams/:id/repos/:org/:repo',
+      'PUT /api/v1/teams/:id/repos/:org/:repo',
+    ],
+    row('401 404 403 403 204 204', (place) => closedTeam(place)),
+  ),
+  'PUT /api/v1/teams/:id/members/:username': row('401 404 403 403 204 204', async (place, { newUser }) => {
+    const { path } = await closedTeam(place)
+    return { path: { ...path, username: await newUser() } }
+  }),
   'PATCH /api/v1/orgs/:org': row('401 404 403 403 200 200', ({ next }) => ({
     path: { org: 'closed' },
     body: { description: `${next()}` },
@@ -315,6 +370,27 @@ export const ROWS: Readonly<Record<string, Row>> = {
     await must('alice', 'PUT', `${base}/topics`, { topics: [topic] })
     return { path: { topic } }
   }),
+  [`GET ${REPO}/teams`]: row('401 403 405 405 405 405 / 404 404 405 405 405 405 / 404 404 200 200 200 200'),
+  [`GET ${REPO}/teams/:team`]: row(
+    '401 403 405 405 405 405 / 404 404 405 405 405 405 / 404 404 200 200 200 200',
+    (place) => teamOf(place, true),
+  ),
+  [`PUT ${REPO}/teams/:team`]: row(
+    '401 403 403 403 405 405 / 404 404 403 403 405 405 / 404 404 403 403 204 204',
+    (place) => teamOf(place, false),
+  ),
+  [`DELETE ${REPO}/teams/:team`]: row(
+    '401 403 403 403 405 405 / 404 404 403 403 405 405 / 404 404 403 403 204 204',
+    (place) => teamOf(place, true),
+  ),
+  // Each for the one who asks: the row names carol, so only she and site admins may.
+  [`POST ${REPO}/generate`]: row(
+    '401 403 201 403 403 201 / 404 404 201 403 403 201 / 404 404 201 403 403 201',
+    async ({ must, base, next }) => {
+      await must('alice', 'PATCH', base, { template: true })
+      return { body: { owner: 'carol', name: `made${next()}`, git_content: true } }
+    },
+  ),
   [`GET ${REPO}/collaborators`]: row('people 200'),
   [`GET ${REPO}/collaborators/:collaborator`]: row('people 204', async ({ must, base }) => {
     await must('alice', 'PUT', `${base}/collaborators/bob`, { permission: 'write' })

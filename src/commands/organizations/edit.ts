@@ -25,7 +25,7 @@ const EditOrgOption = Type.Object({
   website: GivenOrNull(Type.String({ maxLength: 255 })),
   visibility: GivenOrNull(Type.Enum(['public', 'limited', 'private'])),
   repo_admin_change_team_access: GivenOrNull(
-    Type.Boolean({ description: 'true is not supported: there are no teams' }),
+    Type.Boolean({ description: 'true is not supported: only admins of the organization change its teams' }),
   ),
 })
 

@@ -6,6 +6,7 @@ import { isBeingDeleted } from '../accounts/deletion.ts'
 import { organizations } from '../aggregates.ts'
 import type { CommandContext } from '../execute.ts'
 import { decideRemoveMember } from './organization.ts'
+import { decideLeaveTeams } from './team.ts'
 
 /** Ends a membership, if there is one. The last admin stays: an organization needs one, even one who is gone. */
 export async function removeGhost(
@@ -27,6 +28,22 @@ export async function removeGhost(
   )
 }
 
+/** Ends the membership in all teams of an organization. */
+export async function leaveTeams(
+  services: Pick<Services, 'events'>,
+  context: CommandContext,
+  organizationId: number,
+  user: AccountRef,
+): Promise<void> {
+  await organizations.change(services, { ...context, actor: null }, organizationId, 'leave teams', (state) =>
+    decideLeaveTeams(state, user),
+  )
+}
+
+/** The organizations of these teams, each once. */
+export const organizationsIn = (teams: Readonly<Record<string, { organizationId: number }>>) =>
+  new Set(Object.values(teams).map(({ organizationId }) => organizationId))
+
 const adminsIn = (members: ReadonlyMap<number, string>) =>
   [...members.values()].filter((permission) => permission === 'admin').length
 
@@ -39,5 +56,6 @@ export async function requireMemberStays(
 ): Promise<void> {
   if (!(await isBeingDeleted(services, context, user.id))) return
   await removeGhost(services, context, organizationId, user)
+  await leaveTeams(services, context, organizationId, user)
   throw new Refused(refuse.conflict(`the account ${user.login} is being deleted`))
 }

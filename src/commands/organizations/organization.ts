@@ -1,17 +1,22 @@
 /** The organization aggregate, with its members. Pure. */
 import type {
   AccountRef,
-  OrganizationEvent,
   OrganizationSettings,
   Permission,
+  OrganizationEvent as SettingsEvent,
 } from '../../events/domain-events.ts'
 import type { EventOf } from '../../events/handlers.ts'
+import type { TeamEvent } from '../../events/team-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { emailProblem, loginProblem, textProblem, websiteProblem } from '../accounts/names.ts'
 import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
+import { leftTeams, type Teams, teamChanges } from './team-state.ts'
+
+/** The events in the stream of an organization. */
+export type OrganizationEvent = SettingsEvent | TeamEvent
 
 export type OrganizationDetails = Omit<EventOf<'OrganizationCreated'>['data'], 'id'>
 
@@ -22,6 +27,7 @@ export type OrganizationState =
       organization: AccountRef
       settings: OrganizationSettings
       members: ReadonlyMap<number, Permission>
+      teams: Teams
     }
 
 /** The user who wants to change the organization or its members. */
@@ -39,6 +45,7 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
       organization: { id, login },
       settings,
       members: new Map(),
+      teams: new Map(),
     }),
   },
   exists: (state: OrganizationState) => state.status === 'active',
@@ -52,6 +59,7 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
       members.delete(data.user.id)
       return { members }
     },
+    ...teamChanges,
   },
 })
 
@@ -113,7 +121,10 @@ export function decideSetMember(
   return [{ type: 'MemberSet', data: { organization: state.organization, user, permission } }]
 }
 
-/** Removes a member. Only admins of the organization may do that, but each member may leave. */
+/**
+ * Removes a member, also from all teams; or whoever is only in teams from those. Only admins of the organization may do
+ * that, but each member may leave.
+ */
 export function decideRemoveMember(
   state: OrganizationState,
   actor: MemberActor,
@@ -121,15 +132,19 @@ export function decideRemoveMember(
 ): Decision<OrganizationEvent> {
   if (state.status === 'missing') return refuse.notFound('organization not found')
   if (actor.id !== user.id && !isAdmin(state.members, actor)) return NOT_ADMIN
-  if (!state.members.has(user.id)) return refuse.notFound(`${user.login} is not a member`)
+  const left = leftTeams(state, user)
+  if (!state.members.has(user.id)) {
+    return left.length > 0 ? left : refuse.notFound(`${user.login} is not a member`)
+  }
   if (isLastAdmin(state.members, user.id)) return LAST_ADMIN
-  return [{ type: 'MemberRemoved', data: { organization: state.organization, user } }]
+  return [{ type: 'MemberRemoved', data: { organization: state.organization, user } }, ...left]
 }
 
 const NOT_ADMIN = refuse.forbidden('only admins of the organization may change its members')
 const LAST_ADMIN = refuse.unprocessable('an organization needs an admin; add another admin first')
 
-function isAdmin(members: ReadonlyMap<number, Permission>, { id, siteAdmin }: MemberActor): boolean {
+/** Whether someone may change the organization: one of its admins, or a site admin. */
+export function isAdmin(members: ReadonlyMap<number, Permission>, { id, siteAdmin }: MemberActor): boolean {
   return siteAdmin || members.get(id) === 'admin'
 }
 

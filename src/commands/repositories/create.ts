@@ -1,7 +1,7 @@
 /** Creates a repository: `POST /user/repos`, `POST /orgs/{org}/repos`, `POST /admin/users/{username}/repos`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { RepositorySettings } from '../../events/domain-events.ts'
+import type { AccountRef, RepositorySettings } from '../../events/domain-events.ts'
 import { claimKeys, idsStream, repositoryStream } from '../../events/streams.ts'
 import { branchNameProblem } from '../../git/names.ts'
 import { createFirstCommit } from '../../git/new-commit.ts'
@@ -66,10 +66,20 @@ export async function organizationToCreateIn(
   const requester = signedIn(request)
   const organization = await organizationFor(services, request, login)
   const permission = requester.memberships[`${organization.id}`]
-  if (!requester.siteAdmin && permission !== 'write' && permission !== 'admin') {
+  const isInTeam = Object.values(requester.teams).some(
+    (team) => team.organizationId === organization.id && team.canCreateRepositories,
+  )
+  if (!requester.siteAdmin && permission !== 'write' && permission !== 'admin' && !isInTeam) {
     throw new Refused(refuse.forbidden('only members who may write create repositories of an organization'))
   }
   return organization
+}
+
+/** Who has a right to the new repository only as its creator: whoever creates it as a member of a team. */
+export function onlyCreator(creator: AccountDocument, owner: AccountDocument): AccountRef | undefined {
+  const { id, login, siteAdmin: isSiteAdmin, memberships } = creator
+  if (owner.kind === 'user' || isSiteAdmin || memberships[`${owner.id}`] !== undefined) return undefined
+  return { id, login }
 }
 
 /**
@@ -152,6 +162,7 @@ export const createRepositoryRoutes: Routes = (services) => {
           ownerVisibility: owner.visibility,
           settings,
           template: body.template ?? false,
+          creator: onlyCreator(creator, owner),
         }),
       )
     }

@@ -23,7 +23,13 @@ import { inheritLfsObjects } from '../lfs/inherit.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeRoom } from '../room.ts'
 import { takeNumber } from '../sequences.ts'
-import { claimRepositoryName, organizationToCreateIn, repositoryNow, requireOwnerStays } from './create.ts'
+import {
+  claimRepositoryName,
+  onlyCreator,
+  organizationToCreateIn,
+  repositoryNow,
+  requireOwnerStays,
+} from './create.ts'
 import { decideCreate, hiddenness, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
@@ -35,6 +41,7 @@ const CreateForkOption = Type.Object({
 interface Fork {
   base: RepositoryDocument
   owner: AccountDocument
+  creator: AccountDocument
   name: string
 }
 
@@ -106,7 +113,7 @@ async function recordFork(
   services: Services,
   context: CommandContext,
   repoId: number,
-  { base, owner, name }: Fork,
+  { base, owner, creator, name }: Fork,
 ): Promise<void> {
   const dir = gitDirOf(services, repoId)
   const { id, ownerId, ownerLogin, description, defaultBranch } = base
@@ -118,6 +125,7 @@ async function recordFork(
           owner: { id: owner.id, login: owner.login, kind: owner.kind },
           parent: { repoId: id, owner: { id: ownerId, login: ownerLogin }, name: base.name },
           ownerVisibility: owner.visibility,
+          creator: onlyCreator(creator, owner),
           settings: { name, description, website: '', private: await isHidden(services, id), defaultBranch },
         }),
       )
@@ -173,7 +181,7 @@ export const forkRoutes: Routes = (services) => async (app) => {
         throw new Refused(refuse.conflict(`${owner.login} owns the repository; a fork needs another owner`))
       }
       const context = commandContext(request)
-      const repoId = await createFork(services, context, { base, owner, name })
+      const repoId = await createFork(services, context, { base, owner, creator: requester, name })
       await settled(services, context, reply)
       const fork = await repositoryNow(services, repoId)
       return reply.code(202).send(await repositoryPage(services, fork, accessTo(fork, requester), requester))

@@ -135,10 +135,22 @@ export function decideCreate(
     ownerVisibility: Visibility
     settings: RepositorySettings
     template?: boolean
+    /** Who becomes a collaborator, to administer it. */
+    creator?: AccountRef | undefined
+    topics?: readonly string[]
+    protections?: readonly BranchProtection[]
   },
 ): Decision<RepositoryEvent> {
   if (state.status !== 'none') return refuse.conflict('the repository exists already')
-  const { settings, ownerVisibility, template = false, ...identity } = created
+  const {
+    settings,
+    ownerVisibility,
+    template = false,
+    creator,
+    topics = [],
+    protections = [],
+    ...identity
+  } = created
   const data = { ...identity, ...settings }
   const isShown = ownerVisibility === 'public'
   const made: RepositoryEvent = {
@@ -146,7 +158,17 @@ export function decideCreate(
     data: isShown ? data : { ...data, ownerVisibility },
   }
   const { repoId } = created
-  return template ? [made, { type: 'TemplateChanged', data: { repoId, template } }] : [made]
+  const events: RepositoryEvent[] = [made]
+  if (creator !== undefined) {
+    events.push({ type: 'CollaboratorSet', data: { repoId, user: creator, permission: 'admin' } })
+  }
+  if (template) events.push({ type: 'TemplateChanged', data: { repoId, template } })
+  const plain = { id: repoId, ownerVisibility, settings, topics: [] }
+  events.push(...topicsSeen(plain, { ...plain, topics }))
+  for (const protection of protections) {
+    events.push({ type: 'BranchProtectionSet', data: { repoId, protection } })
+  }
+  return events
 }
 
 /** An edit of settings. A field that is absent does not change. */

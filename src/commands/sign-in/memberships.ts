@@ -1,12 +1,17 @@
 /** Memberships in organizations by the groups that a person has at the provider. */
-import type { AccountRef, OrganizationEvent, Permission } from '../../events/domain-events.ts'
+import type { AccountRef, Permission } from '../../events/domain-events.ts'
 import { Refused } from '../../refusal.ts'
 import type { Person } from '../../rights/openid-provider.ts'
 import type { Services } from '../../services.ts'
 import type { GroupGrant } from '../../setting-kinds.ts'
 import { organizations } from '../aggregates.ts'
 import type { CommandContext, Decision } from '../execute.ts'
-import { decideRemoveMember, decideSetMember, type OrganizationState } from '../organizations/organization.ts'
+import {
+  decideRemoveMember,
+  decideSetMember,
+  type OrganizationEvent,
+  type OrganizationState,
+} from '../organizations/organization.ts'
 
 const RANK: Record<Permission, number> = { read: 1, write: 2, admin: 3 }
 

@@ -15,6 +15,7 @@ import { repositories, users } from '../aggregates.ts'
 import { releaseClaim } from '../claims.ts'
 import { eachOne } from '../each-one.ts'
 import { type CommandContext, contended } from '../execute.ts'
+import { leaveTeams, organizationsIn } from '../organizations/ghosts.ts'
 import { decideRemoveCollaborator } from '../repositories/repository.ts'
 import { requestContext, settled } from '../request-context.ts'
 import { hasOtherAdmin, inTurnOfAdmins } from './change.ts'
@@ -38,6 +39,10 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
       decideRemoveCollaborator(state, user),
     )
   })
+  const { teams = {} } = (await views.accounts.get(`${id}`)) ?? {}
+  for (const organizationId of organizationsIn(teams)) {
+    await leaveTeams(services, context, organizationId, user)
+  }
   await whileDeleting(services, context, id, async (isLate) => {
     await documentsNow(services)
     const belongings = await belongingsOf(services, id)

@@ -1,0 +1,144 @@
+/** Makes, changes and deletes teams: `POST /orgs/{org}/teams`, `PATCH` and `DELETE /teams/{id}`. */
+import { type Static, Type } from 'typebox'
+import { idsStream, organizationStream } from '../../events/streams.ts'
+import type { TeamSettings } from '../../events/team-events.ts'
+import { teamFold } from '../../projections/teams.ts'
+import { notFoundIn } from '../../projections/view.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
+import { isOwner, OWN_UNITS, TEAM_UNITS, TeamParams, TeamWire, teamFor, teamWire } from '../../wire/teams.ts'
+import { organizations } from '../aggregates.ts'
+import { documentNow } from '../document-now.ts'
+import { commandContext, requestContext, settled } from '../request-context.ts'
+import { takeNumber } from '../sequences.ts'
+import { decideCreateTeam, decideDeleteTeam, decideEditTeam, NOT_ADMIN } from './team.ts'
+
+const PERMISSIONS = ['read', 'write', 'admin'] as const
+type GivenPermission = (typeof PERMISSIONS)[number]
+
+const fields = {
+  description: GivenOrNull(Type.String({ maxLength: 255 })),
+  permission: GivenOrNull(Type.Enum([...PERMISSIONS, ''])),
+  includes_all_repositories: GivenOrNull(Type.Boolean()),
+  can_create_org_repo: GivenOrNull(Type.Boolean()),
+  units: GivenOrNull(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64 })),
+  units_map: GivenOrNull(Type.Record(Type.String(), Type.String(), { maxProperties: 64 })),
+}
+const CreateTeamOption = Type.Object({ name: Type.String(), ...fields })
+const EditTeamOption = Type.Object({ name: GivenOrNull(Type.String()), ...fields })
+
+function refused(field: string, problem: string): Refused {
+  return new Refused(refuse.unprocessable(`${field}: ${problem}`, [`${field}: ${problem}`]))
+}
+
+/**
+ * The units and the permission that a request asks for. A team has one permission for code, issues and pull requests
+ * here; a request for another one of each is refused. @throws Refused (unprocessable)
+ */
+function accessIn(body: Static<typeof EditTeamOption>): Partial<Pick<TeamSettings, 'permission' | 'units'>> {
+  const map = body.units_map ?? {}
+  const isMapped = Object.keys(map).length > 0
+  const units = isMapped ? Object.keys(map) : body.units?.length ? body.units : undefined
+  const unknown = units?.find((unit) => !TEAM_UNITS.includes(unit))
+  if (unknown !== undefined) throw refused('units', `"${unknown}" is none of ${TEAM_UNITS.join(', ')}`)
+  const permission = PERMISSIONS.find((known) => known === body.permission)
+  // In Gitea, admins have all units, whatever the request says.
+  if (permission === 'admin') return { permission, units: [...TEAM_UNITS] }
+  const missing = units && OWN_UNITS.find((unit) => !units.includes(unit))
+  if (missing !== undefined) {
+    throw refused('units', `a team has rights in ${OWN_UNITS.join(', ')} together; ${missing} is missing`)
+  }
+  const mapped = new Set(isMapped ? OWN_UNITS.map((unit) => map[unit]) : [])
+  const [only] = mapped
+  if (mapped.size > 1) throw refused('units_map', `${OWN_UNITS.join(', ')} must have the same permission`)
+  const byMap = PERMISSIONS.find((known) => known === only)
+  if (isMapped && byMap === undefined) throw refused('units_map', `must be one of ${PERMISSIONS.join(', ')}`)
+  const given: GivenPermission | undefined = byMap ?? permission
+  return { ...(given && { permission: given }), ...(units && { units: [...new Set(units)] }) }
+}
+
+function settingsIn(body: Static<typeof EditTeamOption>): Partial<TeamSettings> {
+  const { name, description, includes_all_repositories, can_create_org_repo } = body
+  return {
+    ...(name && { name }),
+    ...(description != null && { description }),
+    ...(includes_all_repositories != null && { allRepositories: includes_all_repositories }),
+    ...(can_create_org_repo != null && { canCreateRepositories: can_create_org_repo }),
+    ...accessIn(body),
+  }
+}
+
+/** A team of which nothing but its name is said. */
+const NEW_TEAM = {
+  description: '',
+  permission: 'read',
+  units: [...TEAM_UNITS],
+  allRepositories: false,
+  canCreateRepositories: false,
+} satisfies Omit<TeamSettings, 'name'>
+
+export const teamRoutes: Routes = (services) => async (app) => {
+  const view = services.views.teams
+
+  app.post(
+    '/orgs/:org/teams',
+    route('organization', {
+      params: OrganizationParams,
+      body: CreateTeamOption,
+      response: { 201: TeamWire },
+    }),
+    async (request, reply) => {
+      const actor = signedIn(request)
+      const organization = await organizationFor(services, request, request.params.org)
+      const settings = { ...NEW_TEAM, name: request.body.name, ...settingsIn(request.body) }
+      const context = commandContext(request)
+      // Refused before a number is taken; the decision asks again.
+      if (!isOwner(actor, organization.id)) throw new Refused(NOT_ADMIN)
+      // An id of the accounts' sequence: `readers` of repositories have both.
+      const id = await takeNumber(services.events, context, idsStream('account'))
+      await organizations.change(services, context, organization.id, 'create team', (state) =>
+        decideCreateTeam(state, actor, id, settings),
+      )
+      await settled(services, context, reply)
+      const source = { id, stream: organizationStream(organization.id), view, fold: teamFold }
+      const team = await documentNow(services, 'team', source)
+      return reply.code(201).send(teamWire({ kind: 'made', team }, organization))
+    },
+  )
+
+  app.patch(
+    '/teams/:id',
+    route('organization', { params: TeamParams, body: EditTeamOption, response: { 200: TeamWire } }),
+    async (request, reply) => {
+      const { team, organization, requester } = await teamFor(services, request, request.params.id)
+      const wanted = settingsIn(request.body)
+      if (team.kind === 'owners') throw refused('id', 'the Owners cannot be changed')
+      const context = requestContext(request)
+      await organizations.change(services, context, organization.id, 'edit team', (state) =>
+        decideEditTeam(state, requester, team.team.id, wanted),
+      )
+      await settled(services, context, reply)
+      const edited = await view.get(`${team.team.id}`)
+      if (edited === undefined) throw notFoundIn(view, 'team not found')
+      return teamWire({ kind: 'made', team: edited }, organization)
+    },
+  )
+
+  app.delete(
+    '/teams/:id',
+    route('organization', { params: TeamParams, response: NO_CONTENT }),
+    async (request, reply) => {
+      const { team, organization, requester } = await teamFor(services, request, request.params.id)
+      if (team.kind === 'owners') throw refused('id', 'the Owners cannot be deleted')
+      const context = requestContext(request)
+      await organizations.change(services, context, organization.id, 'delete team', (state) =>
+        decideDeleteTeam(state, requester, team.team.id),
+      )
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
+}

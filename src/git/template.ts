@@ -1,0 +1,49 @@
+/** Makes one commit of the files of another repository, without its history. */
+import { join } from 'node:path'
+import { flush } from '../disk.ts'
+import { branchRef } from './names.ts'
+import { commitTree, type NewCommit } from './new-commit.ts'
+import { type RefOutcome, resolveRef, updateRef } from './refs.ts'
+import { gitOutput } from './run.ts'
+import { quotedPath } from './staging.ts'
+
+/** Writing many files takes minutes. */
+const PACKING_TIMEOUT = 30 * 60_000
+
+export interface CopiedCommit extends Omit<NewCommit, 'tree' | 'parents'> {
+  /** The branch of the repository that is copied. */
+  from: string
+  /** The new branch. */
+  branch: string
+}
+
+/**
+ * Copies the files on a branch of `fromDir` into `intoDir`, as the first commit of a branch. Resolves to undefined when
+ * there is no such branch; the outcome is `stale` when the new branch exists already. The files are on disk before the
+ * branch is made.
+ *
+ * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, GitFailed
+ */
+export async function copyAsFirstCommit(
+  fromDir: string,
+  intoDir: string,
+  { from, branch, ...commit }: CopiedCommit,
+): Promise<{ sha: string; outcome: RefOutcome } | undefined> {
+  const tip = await resolveRef(fromDir, branchRef(from))
+  if (tip === null) return undefined
+  const tree = (await gitOutput(['rev-parse', '--verify', `${tip}^{tree}`], { dir: fromDir }))
+    .toString()
+    .trim()
+  await gitOutput(
+    ['pack-objects', '-q', '--revs', '--delta-base-offset', join(intoDir, 'objects/pack/pack')],
+    {
+      dir: intoDir,
+      input: `${tree}\n`,
+      env: { GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(join(fromDir, 'objects')) },
+      timeout: PACKING_TIMEOUT,
+    },
+  )
+  await flush(join(intoDir, 'objects/pack'))
+  const sha = await commitTree(intoDir, { ...commit, tree, parents: [] })
+  return { sha, outcome: await updateRef(intoDir, branchRef(branch), { from: null, to: sha }) }
+}

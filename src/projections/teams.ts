@@ -1,0 +1,24 @@
+/** The teams of organizations. Their members and repositories are found by the documents of those. */
+import type { TeamSettings } from '../events/team-events.ts'
+import { type Fold, foldOf } from './read-model.ts'
+
+export interface TeamDocument extends TeamSettings {
+  id: number
+  organizationId: number
+}
+
+export const teamFold: Fold<TeamDocument> = foldOf({
+  name: 'teams',
+  indexes: [{ organizationId: 1, name: 1 }],
+  version: 1,
+  ids: ({ data }) => [`${data.team.id}`],
+  becomes: {
+    TeamCreated: (_, { data: { team, organization, settings } }) => ({
+      id: team.id,
+      organizationId: organization.id,
+      ...settings,
+    }),
+    TeamDeleted: () => undefined,
+  },
+  changes: { TeamEdited: (_, { data }) => data.settings },
+})

@@ -1,0 +1,54 @@
+/** What paths say of teams: their members, their repositories, and the teams of a repository. */
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import type { AccountDocument } from '../projections/accounts.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import { notFoundIn } from '../projections/view.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { repositoryFor } from '../rights/repository-access.ts'
+import type { Services } from '../services.ts'
+import { ownerOf, RepositoryParams } from './repositories.ts'
+import { type Team, TeamParams, teamsOf } from './teams.ts'
+
+export const TeamMemberParams = Type.Object({ ...TeamParams.properties, username: Type.String() })
+export const TeamRepositoryParams = Type.Object({
+  ...TeamParams.properties,
+  org: Type.String(),
+  repo: Type.String(),
+})
+export const RepositoryTeamParams = Type.Object({ ...RepositoryParams.properties, team: Type.String() })
+
+/** The repository of the team's organization that a path names. @throws Refused (not found) */
+export async function repositoryInTeam(
+  services: Services,
+  { requester }: Pick<FastifyRequest, 'requester'>,
+  organization: AccountDocument,
+  { org, repo }: { org: string; repo: string },
+): Promise<RepositoryDocument> {
+  const { repository } = await repositoryFor(services, requester, { owner: org, repo }, 'read')
+  if (repository.ownerId === organization.id) return repository
+  throw notFoundIn(services.views.repositories, 'repository not found')
+}
+
+/** The organization that owns a repository. @throws Refused (not allowed) when a user does */
+export async function teamOwnerOf(
+  services: Services,
+  repository: RepositoryDocument,
+): Promise<AccountDocument> {
+  if (repository.ownerKind === 'organization') return ownerOf(services, repository)
+  throw new Refused(refuse.notAllowed('the repository is not owned by an organization'))
+}
+
+/** The team with that name in the organization of a repository. @throws Refused (not found, not allowed) */
+export async function teamNamed(
+  services: Services,
+  repository: RepositoryDocument,
+  name: string,
+): Promise<{ team: Team; organization: AccountDocument }> {
+  const organization = await teamOwnerOf(services, repository)
+  const key = name.toLowerCase()
+  const teams = await teamsOf(services, organization)
+  const team = teams.find((one) => (one.kind === 'owners' ? 'owners' : one.team.name.toLowerCase()) === key)
+  if (team === undefined) throw notFoundIn(services.views.teams, 'team not found')
+  return { team, organization }
+}

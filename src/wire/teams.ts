@@ -1,0 +1,111 @@
+/** Teams on the wire, and the look-up of the team in a path. */
+import type { FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { pathNumber } from '../http/path-number.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
+import type { TeamDocument } from '../projections/teams.ts'
+import { notFoundIn } from '../projections/view.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { signedIn } from '../rights/requester.ts'
+import { belongsTo, canSee } from '../rights/visibility.ts'
+import type { Services } from '../services.ts'
+import { OrganizationWire, organizationFor, organizationWire } from './organizations.ts'
+
+/** The parts of a repository that teams have rights in, by Gitea's names. Those that Mergelog has come first. */
+export const OWN_UNITS = ['repo.code', 'repo.issues', 'repo.pulls'] as const
+export const TEAM_UNITS: readonly string[] = [
+  ...OWN_UNITS,
+  'repo.releases',
+  'repo.wiki',
+  'repo.ext_wiki',
+  'repo.ext_issues',
+  'repo.projects',
+  'repo.packages',
+  'repo.actions',
+]
+
+export const TeamWire = Type.Object({
+  id: Type.Integer(),
+  name: Type.String(),
+  description: Type.String(),
+  organization: OrganizationWire,
+  permission: Type.String({ description: 'read, write, admin, or owner' }),
+  includes_all_repositories: Type.Boolean(),
+  can_create_org_repo: Type.Boolean(),
+  units: Type.Array(Type.String()),
+  units_map: Type.Record(Type.String(), Type.String()),
+})
+
+export const TeamParams = Type.Object({ id: Type.String() })
+
+/** A team, or the Owners: those who administer the organization. They are there without being made. */
+export type Team = { kind: 'made'; team: TeamDocument } | { kind: 'owners' }
+
+/** The Owners have the id of their organization. */
+export const teamId = (team: Team, organization: AccountDocument) =>
+  team.kind === 'owners' ? organization.id : team.team.id
+
+export function teamWire(team: Team, organization: AccountDocument): Static<typeof TeamWire> {
+  const isOwners = team.kind === 'owners'
+  const permission = isOwners ? 'owner' : team.team.permission
+  const units = isOwners ? [...TEAM_UNITS] : team.team.units
+  return {
+    id: teamId(team, organization),
+    name: isOwners ? 'Owners' : team.team.name,
+    description: isOwners ? '' : team.team.description,
+    organization: organizationWire(organization),
+    permission,
+    includes_all_repositories: isOwners || team.team.allRepositories,
+    can_create_org_repo: isOwners || team.team.canCreateRepositories,
+    units,
+    units_map: Object.fromEntries(units.map((unit) => [unit, permission])),
+  }
+}
+
+/** Whether someone administers an organization: such people are its Owners, and site admins may do the same. */
+export const isOwner = ({ siteAdmin, memberships }: AccountDocument, organizationId: number) =>
+  siteAdmin || memberships[`${organizationId}`] === 'admin'
+
+/** The teams of an organization, the Owners first. There are at most a few hundred. */
+export async function teamsOf({ views }: Services, organization: AccountDocument): Promise<Team[]> {
+  const teams = await views.teams.find({ organizationId: organization.id }, { sort: [['name', 1]] })
+  return [{ kind: 'owners' }, ...teams.map((team): Team => ({ kind: 'made', team }))]
+}
+
+/** The organization in the path, for those who are in it. @throws Refused (not found, unauthenticated, forbidden) */
+export async function organizationOfMember(
+  services: Services,
+  request: FastifyRequest,
+  login: string,
+): Promise<AccountDocument> {
+  const organization = await organizationFor(services, request, login)
+  const requester = signedIn(request)
+  if (requester.siteAdmin || belongsTo(organization.id, requester)) return organization
+  throw new Refused(refuse.forbidden('only members of the organization see its teams'))
+}
+
+/**
+ * The team in the path: its members and the admins of its organization may see it. Others in the organization get 403,
+ * and everybody else 404. @throws Refused
+ */
+export async function teamFor(
+  { views }: Services,
+  request: FastifyRequest,
+  idText: string,
+): Promise<{ team: Team; organization: AccountDocument; requester: AccountDocument }> {
+  const requester = signedIn(request)
+  const id = pathNumber(idText) ?? 0
+  const made = await views.teams.get(`${id}`)
+  const organization = await views.accounts.get(`${made?.organizationId ?? id}`)
+  const isFound = organization?.kind === 'organization' && canSee(organization, requester)
+  if (!isFound || (!requester.siteAdmin && !belongsTo(organization.id, requester))) {
+    throw notFoundIn(views.teams, 'team not found')
+  }
+  const isIn = requester.teams[`${id}`] !== undefined || isOwner(requester, organization.id)
+  if (!isIn) throw new Refused(refuse.forbidden('only members of the team may see it'))
+  return {
+    team: made === undefined ? { kind: 'owners' } : { kind: 'made', team: made },
+    organization,
+    requester,
+  }
+}
