@@ -3,8 +3,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { Services } from '../services.ts'
 import { VERSION } from '../version.ts'
-import { ALLOWED_REACTIONS } from '../wire/reactions.ts'
 import { MAX_CONTENT_BYTES } from '../wire/contents-at.ts'
+import { ALLOWED_REACTIONS } from '../wire/reactions.ts'
 
 /** The version of Gitea whose API this is. Clients use what they know that version to have. */
 const GITEA = '1.24.0'
