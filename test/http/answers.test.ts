@@ -237,16 +237,16 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
     path.includes('/teams/')
       ? builders.id
       : path.includes('/tag_protections/')
-      ? tagRule.id
-      : path.includes('/orgs/')
-        ? common.id
-        : path.includes('/comments/')
-          ? comment.id
-          : path.includes('/labels/')
-            ? label.id
-            : path.includes('/reviews/')
-              ? review.id
-              : milestone.id
+        ? tagRule.id
+        : path.includes('/orgs/')
+          ? common.id
+          : path.includes('/comments/')
+            ? comment.id
+            : path.includes('/labels/')
+              ? label.id
+              : path.includes('/reviews/')
+                ? review.id
+                : milestone.id
   for (const [path, operations] of Object.entries(documentation.paths)) {
     if (operations.get?.responses[200]?.content?.[JSON_TYPE] === undefined) continue
     const reader = path.includes('/admin/') ? admin : alice

@@ -296,10 +296,7 @@ const cases: [TimelineEvent, string][] = [
     { type: 'ReviewRequestRemoved', data: { ...ofReview, reviewer: ann, restored: null } },
     'no longer asks ann for a review',
   ],
-  [
-    { type: 'UsersMentioned', data: { ...own, commentId: null, users: [ann] } },
-    'mentioned ann',
-  ],
+  [{ type: 'UsersMentioned', data: { ...own, commentId: null, users: [ann] } }, 'mentioned ann'],
   [
     { type: 'ReactionAdded', data: { ...own, commentId: null, user: ann, reaction: 'heart' } },
     'reacted with heart to this pull request',
