@@ -8,7 +8,9 @@ t.test(
   'every list pages: no page is longer than its limit, and the page after the last is empty',
   async (t) => {
     const world = await startWorld(t)
-    const place = await world.place('public')
+    const publicPlace = await world.place('public')
+    // Only repositories of an organization have teams.
+    const ofOrganization = await world.place('private organization')
     const { text } = await world.send(null, 'GET', '/api/openapi.json')
     const documentation: Documentation = JSON.parse(text)
     const { problemIn } = checksOf(documentation)
@@ -20,6 +22,7 @@ t.test(
     )
     t.ok(lists.length >= 25, `${lists.length} lists`)
     for (const { path } of lists) {
+      const place = path.endsWith('/{repo}/teams') ? ofOrganization : publicPlace
       const route = path.replaceAll('{*}', '*').replaceAll(/\{(.+?)\}/g, ':$1')
       const { path: target = {} } = (await ROWS[`GET ${route}`]?.call?.(place, world)) ?? {}
       const values = { owner: place.owner, repo: place.repo, ...target }

@@ -63,6 +63,7 @@ t.test('every decider is given commands, and every event of theirs happens', asy
   }
   const withoutDecider = [
     'IssueRead',
+    'LfsObjectsAdded',
     'NotificationMarked',
     'UsersMentioned',
     'NumberTaken',

@@ -4,6 +4,7 @@ import { decideAddAttachment } from '../../src/commands/comments/comment.ts'
 import { decideCreateMilestone } from '../../src/commands/milestones/milestone.ts'
 import { accountCommands, chainCommands, createOrganization, createUser } from './account-commands.ts'
 import { commentRefs, discussionCommands, type Opening, open } from './discussion-commands.ts'
+import { lockCommand } from './lock-commands.ts'
 import { pullCommands } from './pull-commands.ts'
 import { releaseCommands } from './release-commands.ts'
 import {
@@ -64,7 +65,8 @@ export const histories = historyOf(
     { weight: 30, arbitrary: milestoneCommand },
     { weight: 20, arbitrary: webhookCommand },
     { weight: 30, arbitrary: fc.oneof(...chainCommands) },
-    { weight: 20, arbitrary: fc.oneof(...socialCommands) },
+    { weight: 20, arbitrary: lockCommand },
+    { weight: 60, arbitrary: fc.oneof(...socialCommands) },
     { weight: 1, arbitrary: deleteRepository },
   ),
 )

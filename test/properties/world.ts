@@ -10,6 +10,7 @@ import { followDecider } from '../../src/commands/follows/follow.ts'
 import { issueDecider } from '../../src/commands/issues/issue.ts'
 import { deployKeyDecider, sshKeyDecider } from '../../src/commands/keys/keys.ts'
 import { labelDecider } from '../../src/commands/labels/label.ts'
+import { lockDecider } from '../../src/commands/lfs/lock.ts'
 import { milestoneDecider } from '../../src/commands/milestones/milestone.ts'
 import { subscriptionDecider } from '../../src/commands/notifications/subscription.ts'
 import { organizationDecider } from '../../src/commands/organizations/organization.ts'
@@ -128,6 +129,10 @@ export function emptyWorld() {
     milestones: aggregates(streams.milestoneStream, () => milestoneDecider),
     webhooks: aggregates(streams.webhookStream, () => webhookDecider),
     releases: aggregates(streams.releaseStream, () => releaseDecider),
+    lfsLocks: aggregates(
+      (of: { repoId: number; digest: string }) => streams.lfsLockStream(of.repoId, of.digest),
+      () => lockDecider,
+    ),
     checks: aggregates(
       (of: { repoId: number; sha: string }) => streams.checksStream(of.repoId, of.sha),
       () => checksDecider,
