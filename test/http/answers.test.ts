@@ -84,6 +84,7 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   await server.fetch('alice', `/api/v1/teams/${builders.id}/members/alice`, { method: 'PUT' })
   await alice.send('patch', repoPath, { website: 'https://example.org' })
   await server.fetch('alice', '/api/v1/repos/alice/app/collaborators/bob', { method: 'PUT', body: '{}' })
+  await alice.send('put', `${repoPath}/subscription`, {})
 
   const tree = await workTree(t, server.gitUrl('alice', 'alice/app'))
   await tree.git('checkout', '-q', '-b', 'main')

@@ -79,7 +79,15 @@ export const lfsLockRoutes: Routes = (services) => {
 
     app.get(
       '/:owner/:repo/info/lfs/locks',
-      { schema: { tags, params: LfsParams, querystring: LocksQuery, response: { 200: LfsLocksWire } } },
+      {
+        schema: {
+          tags,
+          produces: [LFS_JSON],
+          params: LfsParams,
+          querystring: LocksQuery,
+          response: { 200: LfsLocksWire },
+        },
+      },
       async (request, reply) => {
         const { repository } = await gitRepository(services, request, request.params, 'read')
         const { path, id, cursor = '', limit = '' } = request.query
@@ -102,6 +110,7 @@ export const lfsLockRoutes: Routes = (services) => {
         schema: {
           tags,
           consumes: [LFS_JSON],
+          produces: [LFS_JSON],
           params: LfsParams,
           body: LfsLockBody,
           response: { 201: LfsLockWire, 409: LfsLockTakenWire },
@@ -141,6 +150,7 @@ export const lfsLockRoutes: Routes = (services) => {
         schema: {
           tags,
           consumes: [LFS_JSON],
+          produces: [LFS_JSON],
           params: LfsParams,
           body: LfsVerifyLocksBody,
           response: { 200: LfsVerifiedLocksWire },
@@ -166,6 +176,7 @@ export const lfsLockRoutes: Routes = (services) => {
         schema: {
           tags,
           consumes: [LFS_JSON],
+          produces: [LFS_JSON],
           params: UnlockParams,
           body: LfsUnlockBody,
           response: { 200: LfsLockWire },

@@ -247,6 +247,7 @@ export const lfsObjectRoutes: Routes = (services) => {
         schema: {
           tags,
           consumes: [LFS_JSON],
+          produces: [LFS_JSON],
           params: LfsParams,
           body: LfsBatchBody,
           response: { 200: LfsBatchWire },
@@ -277,6 +278,7 @@ export const lfsObjectRoutes: Routes = (services) => {
         schema: {
           tags,
           consumes: [LFS_JSON],
+          produces: [LFS_JSON],
           params: LfsParams,
           body: LfsObjectBody,
           response: { 200: emptyAnswer('The repository has the object') },
