@@ -1,6 +1,8 @@
 /** Checks that answers have exactly the fields of the API documentation, with the documented types. */
 import t, { type Test } from 'tap'
 import { workTree } from '../git-client.ts'
+import { ROWS } from '../rights/route-rows.ts'
+import { METHODS, startWorld } from '../rights/route-world.ts'
 import { startTestServer } from '../start-server.ts'
 import { checksOf, type Documentation, type Method, operationsOf } from './documented.ts'
 
@@ -266,15 +268,27 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
       : path.endsWith('/replay')
         ? '?revision=0'
         : ''
-    await reader.get(path, params, query)
+    // What needs more than this is sent below.
+    await reader.get(path, params, query).catch(() => {})
   }
-  const all = operationsOf(documentation)
-    .filter(({ operation }) =>
+  const left = operationsOf(documentation).filter(
+    ({ name, operation }) =>
+      !checked.has(name) &&
       Object.entries(operation.responses).some(
         ([status, { content }]) => status.startsWith('2') && content?.[JSON_TYPE],
       ),
-    )
-    .map(({ name }) => name)
-  const missing = all.filter((each) => !checked.has(each))
-  t.strictSame(missing, [], 'every documented answer was checked')
+  )
+  const world = await startWorld(t)
+  const place = await world.place('private organization')
+  for (const { name, path, operation } of left) {
+    const route = path.replaceAll('{*}', '*').replaceAll(/\{(.+?)\}/g, ':$1')
+    const method = METHODS.find((each) => name.startsWith(`${each.toLowerCase()} `)) ?? 'GET'
+    const row = (await ROWS[`${method} ${route}`]?.call?.(place, world)) ?? {}
+    const isCarols = /\/user\/keys\/|\/threads\//.test(path)
+    const login = path.includes('/admin/') ? 'admin' : isCarols ? 'carol' : 'alice'
+    const sent = { ...row, path: { owner: place.owner, repo: place.repo, ...row.path } }
+    const { status, type, text } = await world.send(login, method, route, sent)
+    const problem = status < 300 ? problemIn(operation, { status, type, text }) : text
+    t.equal(problem, undefined, `${name} ${status}`)
+  }
 })

@@ -23,7 +23,7 @@ export type Role = keyof typeof ROLES
 export const KINDS = ['public', 'private', 'private organization'] as const
 export type Kind = (typeof KINDS)[number]
 
-const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
+export const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 export type Method = (typeof METHODS)[number]
 
 export interface Route {
@@ -86,7 +86,8 @@ export async function startWorld(test: Test, started?: TestServer) {
       ...(query !== undefined && { query }),
       ...(body !== undefined && { payload: typeof body === 'object' ? JSON.stringify(body) : body }),
     })
-    return { status: answer.statusCode, text: answer.body }
+    const [type = ''] = `${answer.headers['content-type'] ?? ''}`.split(';')
+    return { status: answer.statusCode, type, text: answer.body }
   }
 
   /** A request that must succeed; resolves to its JSON. */
