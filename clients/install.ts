@@ -15,6 +15,15 @@ const INSTALL = ['ci', '--ignore-scripts', '--omit=optional', '--no-audit', '--n
 /** For the question whether the registry is there. */
 const ASK = ['--fetch-retries=1', '--fetch-timeout=20000']
 
+/** An install that takes longer is given up: then the registry is as good as away. */
+const MOST_MS = 600_000
+const NETWORK = /\b(ECONN\w+|ENOTFOUND|ETIMEDOUT|EAI_AGAIN|ERR_SOCKET_TIMEOUT|E5\d\d|E429)\b/
+
+/** Whether npm failed since it could not reach the registry, or not in time. */
+const isAway = (error: unknown) =>
+  error instanceof Error &&
+  (('killed' in error && error.killed === true) || ('stderr' in error && NETWORK.test(`${error.stderr}`)))
+
 const isThere = (path: string) =>
   stat(path).then(
     () => true,
@@ -41,7 +50,18 @@ export async function install(): Promise<string | undefined> {
   try {
     for (const file of FILES) await cp(join(WANTED, file), join(draft, file))
     console.log(`test:clients: installing the clients into ${folder}`)
-    await run('npm', INSTALL, { cwd: draft, maxBuffer: 64 * 1024 * 1024 })
+    const isComplete = await run('npm', INSTALL, {
+      cwd: draft,
+      maxBuffer: 64 * 1024 * 1024,
+      timeout: MOST_MS,
+    }).then(
+      () => true,
+      (error: unknown) => {
+        if (isAway(error)) return false
+        throw error
+      },
+    )
+    if (!isComplete) return undefined
     await rename(draft, folder).catch(async (error: unknown) => {
       // Another run was first.
       if (!(await isThere(folder))) throw error
