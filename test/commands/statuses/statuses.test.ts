@@ -115,7 +115,7 @@ t.test('statuses of commits over HTTP', async (t) => {
     }
     const blob = await work.git('rev-parse', 'HEAD:a.txt')
     t.equal((await post(blob, { state: 'success' })).status, 404, 'a blob is no commit')
-    t.equal((await get('commits/feature/x')).status, 404, 'there is no such route')
+    t.match((await get('commits/feature/x')).json, { sha: head }, 'the commit itself')
   })
 
   await t.test('a branch that is named like a commit does not take its place', async (t) => {
