@@ -1,9 +1,7 @@
 /** Makes the tag of a release that is published, unless it is there. */
 import { commitFacts } from '../../git/commits.ts'
-import { refNameProblem } from '../../git/names.ts'
 import { objectReaders } from '../../git/object-readers.ts'
 import { resolveRef } from '../../git/refs.ts'
-import { Refused, refuse } from '../../refusal.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { comparableTime } from '../../times.ts'
 import { commitOf } from '../../wire/statuses.ts'
@@ -11,12 +9,6 @@ import type { CommandContext } from '../execute.ts'
 import { createTag, type Tagging } from '../tags/tags.ts'
 
 const refOf = (tag: string) => `refs/tags/${tag}`
-
-/** @throws Refused (unprocessable) when no tag can have the name */
-export function requireTagName(tag: string): void {
-  const problem = refNameProblem(refOf(tag))
-  if (problem !== undefined) throw new Refused(refuse.unprocessable(`tag_name: ${problem}`))
-}
 
 /** When the commit of a tag was made; undefined when the tag is not of a commit. */
 async function timeOf(dir: string, object: string): Promise<string | undefined> {

@@ -26,9 +26,10 @@ import { type CommandContext, load } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import type { Tagging } from '../tags/tags.ts'
+import { requireTagName } from '../tags/tags.ts'
 import { TextOf } from '../text-schema.ts'
 import { changeRelease } from './change-release.ts'
-import { ensureTag, requireTagName } from './ensure-tag.ts'
+import { ensureTag } from './ensure-tag.ts'
 import { decideCreateRelease, decideDeleteRelease, decideEditRelease, releaseDecider } from './release.ts'
 
 const short = { maxLength: 255 }

@@ -25,7 +25,7 @@ export interface Tagging {
 const refOf = (name: string) => `refs/tags/${name}`
 
 /** @throws Refused (unprocessable) for a name that no tag can have */
-function requireTagName(name: string): void {
+export function requireTagName(name: string): void {
   const problem = refNameProblem(refOf(name))
   if (problem !== undefined) throw new Refused(refuse.unprocessable(`tag_name: ${problem}`))
 }
