@@ -42,6 +42,7 @@ t.test('requests begin at once while a turn has time; then networks take turns',
   const turn = countTurns()
   const begun: { key: string; turn: number }[] = []
   const first = turn.now
+  const began = performance.now()
   const one = (key: string) =>
     new Promise<void>((resolve) => {
       workInTurn(key, async () => {
@@ -56,8 +57,10 @@ t.test('requests begin at once while a turn has time; then networks take turns',
   const short: string[] = []
   for (const name of ['a', 'b']) workInTurn('short', () => short.push(name))
   t.strictSame(short, ['a', 'b'], 'short ones do not wait')
+  // On a machine that stands still here, the turn has no time left.
+  const isLate = performance.now() - began > 1
   await one('many')
-  t.strictSame(begun, [{ key: 'many', turn: first }])
+  t.match(begun, [{ key: 'many', turn: isLate ? Number : first }])
   await Promise.all([...Array.from({ length: 6 }, () => one('many')), one('few')])
   turn.stop()
   const place = begun.findIndex(({ key }) => key === 'few')

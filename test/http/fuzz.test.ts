@@ -83,16 +83,27 @@ const SLOW: ReadonlySet<string> = new Set([
   'delete /api/v1/repos/{owner}/{repo}/pulls/{index}/merge',
 ])
 
-/** A fresh target for an operation, and who may change it: an admin of the repository, or else of the site. */
-async function targetOf(name: string, place: Place): Promise<Target> {
+const ofOrganization = await world.place('private organization')
+const roles = [ROLES.admin, ROLES['site admin'], ...Object.values(ROLES)]
+
+/** Who succeeds, by the statuses of the roles: an admin of the repository rather than others. */
+function whoSucceeds(statuses: readonly number[] = []): string | null | undefined {
+  const succeeds = Object.values(ROLES).filter((_, i) => (statuses[i] ?? 0) < 300)
+  return roles.find((login) => succeeds.includes(login))
+}
+
+/** A fresh target for an operation, and who may change it. */
+async function targetOf(name: string, wanted: Place): Promise<Target> {
   const row = ROWS[routeOf(name)]
   if (row === undefined) throw new Error(`${name} has no row in test/rights/route-rows.ts`)
-  const asAlice = statusesIn(row.who)[0]?.[Object.keys(ROLES).indexOf('admin')] ?? 0
+  const kinds = statusesIn(row.who)
+  // Only repositories of an organization have teams.
+  const isOfOrganization = whoSucceeds(kinds[0]) === undefined && whoSucceeds(kinds[2]) !== undefined
+  const place = isOfOrganization ? ofOrganization : wanted
   const other = await INSTEAD[name]?.(place)
   const call = other?.call ?? (await row.call?.(place, world)) ?? {}
   return {
-    login:
-      other?.login ?? (asAlice >= 400 && !row.who.startsWith('read') ? ROLES['site admin'] : ROLES.admin),
+    login: other?.login ?? whoSucceeds(kinds[isOfOrganization ? 2 : 0]) ?? ROLES.admin,
     call: { ...call, path: { owner: place.owner, repo: place.repo, ...call.path } },
   }
 }
@@ -147,7 +158,8 @@ const showing = (method: string, { path, headers, body }: RawRequest) =>
 /** Why a request must be refused: what the documentation says about its body and its query. */
 function breaksSchema(operation: Operation, { json, repeated }: RawRequest): boolean {
   const body = operation.requestBody?.content['application/json']?.schema
-  if (json !== undefined && body !== undefined && !allows(body, json.value)) return true
+  // An empty body is none.
+  if (json?.value !== undefined && body !== undefined && !allows(body, json.value)) return true
   const parameter = operation.parameters?.find((one) => one.in === 'query' && one.name === repeated?.name)
   return repeated !== undefined && parameter !== undefined && !allows(parameter.schema, repeated.values)
 }
