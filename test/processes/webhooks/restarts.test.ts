@@ -6,6 +6,7 @@ import t from 'tap'
 import { startServerProcess } from '../../server-process.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { ADMIN_PASSWORD, startTestServer } from '../../start-server.ts'
+import { until } from '../../until.ts'
 import { startReceiver } from './receiver.ts'
 
 const admin = `Basic ${Buffer.from(`admin:${ADMIN_PASSWORD}`).toString('base64')}`
@@ -64,9 +65,9 @@ t.test('of two nodes one delivers; when it leaves, the other one does', async (t
   await receiver.count('/nodes', 3)
   await one.stop()
   for (const title of ['four', 'five']) await send(two.url, '/repos/admin/app/issues', { title })
-  const got = await receiver.count('/nodes', 5)
-  t.same(
-    got.map(({ json }) => json.number),
-    [1, 2, 3, 4, 5],
-  )
+  const numbers = () => receiver.at('/nodes').map(({ json }) => json.number)
+  await until('all are delivered', () => numbers().includes(5))
+  // The server may have stopped before it had the answer to the third: then that one comes again.
+  t.same([...new Set(numbers())], [1, 2, 3, 4, 5])
+  t.ok(numbers().length <= 6, `${numbers()}`)
 })
