@@ -16,6 +16,7 @@ import { clientOf, signedIn } from '../../rights/requester.ts'
 import { isOfficialReviewer } from '../../rights/review-rules.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
+import { requireUnlocked } from '../../wire/issues.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { onPull, PullParams } from '../../wire/pulls.ts'
 import { ReviewParams, ReviewWire, reviewFor, reviewWires } from '../../wire/reviews.ts'
@@ -158,8 +159,9 @@ export const reviewRoutes: Routes = (services) => {
         response: { 200: ReviewWire },
       }),
       async (request, reply) => {
-        const { repository, pull } = await onPull(services, request, 'read')
+        const { repository, pull, access } = await onPull(services, request, 'read')
         signedIn(request)
+        requireUnlocked(pull, access)
         const { body } = request
         const verdict = verdictOf(body.event ?? '', body.body ?? '')
         const context = commandContext(request)
@@ -180,8 +182,9 @@ export const reviewRoutes: Routes = (services) => {
         response: { 200: ReviewWire },
       }),
       async (request, reply) => {
-        const { repository, pull } = await onPull(services, request, 'read')
+        const { repository, pull, access } = await onPull(services, request, 'read')
         const requester = signedIn(request)
+        requireUnlocked(pull, access)
         const { event, body }: Static<ReturnType<typeof SubmitReviewOptions>> = request.body
         const draft = await reviewFor(services, pull, request.params.id, requester)
         const verdict = verdictOf(event ?? '', body ?? '')

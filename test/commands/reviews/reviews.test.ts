@@ -58,6 +58,23 @@ t.test('a review with comments on lines is made and read as Gitea shows it', asy
   t.strictSame((await alice.repos.repoListPullReviews('alice', 'reviewed', index)).data, [])
 })
 
+t.test('a locked pull request takes reviews of writers only (403), drafts too', async (t) => {
+  const { branches, open, call, typesOf } = await repository(t, 'locked', { writers: ['bob'] })
+  await branches('topic')
+  const index = await open('topic')
+  const reviews = `pulls/${index}/reviews`
+  const body = { event: 'COMMENT', body: 'Hm' }
+  await server.as('dora')
+  const { status, body: draft } = await call('dora', 'POST', reviews, { body: 'A draft' })
+  t.equal(status, 200)
+  t.equal((await call('alice', 'PUT', `issues/${index}/lock`, {})).status, 204)
+  const before = await typesOf(index)
+  t.equal((await call('dora', 'POST', reviews, body)).status, 403)
+  t.equal((await call('dora', 'POST', `${reviews}/${draft.id}`, body)).status, 403)
+  t.strictSame(await typesOf(index), before, 'nothing is changed')
+  t.equal((await call('bob', 'POST', reviews, body)).status, 200)
+})
+
 t.test('what a review must not be is refused with the field, and changes nothing', async (t) => {
   const { branches, open, call, typesOf, close, tip } = await repository(t, 'refused', { writers: ['bob'] })
   await branches('topic')
