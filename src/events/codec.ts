@@ -90,6 +90,8 @@ export const schemaOf = {
   ReviewsOutdated: 1,
   ReviewRequested: 1,
   ReviewRequestRemoved: 1,
+  TeamReviewRequested: 1,
+  TeamReviewRequestRemoved: 1,
   PinsChanged: 1,
   IssueFileAdded: 1,
   IssueFileRenamed: 1,

@@ -25,6 +25,15 @@ export const NO_REVIEW_RULES: ReviewRules = {
 export const reviewRulesOf = (protection: Pick<BranchProtection, 'reviews'> | undefined): ReviewRules =>
   protection?.reviews ?? NO_REVIEW_RULES
 
+/** Whether a request to a team counts: it gives its members write access, or the protection names it. */
+export function isOfficialTeam(
+  protection: Pick<BranchProtection, 'reviews'> | undefined,
+  { id, permission }: { id: number; permission: Access },
+): boolean {
+  const { approvers, approverTeams = [] } = reviewRulesOf(protection)
+  return approvers === null ? atLeast(permission, 'write') : approverTeams.includes(id)
+}
+
 /** Whether a review of this user is official: of a writer, or of one of those whom the protection names. */
 export function isOfficialReviewer(
   protection: Pick<BranchProtection, 'reviews'> | undefined,
@@ -56,7 +65,7 @@ export function reviewProblem(rules: ReviewRules, reviews: readonly CountedRevie
   }
   const rejections = counting.filter(({ kind }) => kind === 'rejected')
   if (rules.blockOnRejected && rejections.length > 0) return `changes are requested by ${names(rejections)}`
-  const requests = counting.filter(({ kind }) => kind === 'request')
+  const requests = counting.filter(({ kind }) => kind === 'request' || kind === 'team-request')
   if (rules.blockOnRequests && requests.length > 0) return `a review is requested from ${names(requests)}`
   return undefined
 }

@@ -15,6 +15,7 @@ import { protectionOf } from '../../rights/protection-rules.ts'
 import { clientOf, signedIn } from '../../rights/requester.ts'
 import { isOfficialReviewer } from '../../rights/review-rules.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { teamIdsOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { requireUnlocked } from '../../wire/issues.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
@@ -109,6 +110,7 @@ export const reviewRoutes: Routes = (services) => {
       official: isOfficialReviewer(protection, reviewer.id, accessTo(now, account)),
       stale: await hasChangedSince(services, state, commit),
       drafted: await draftedComments(services, state, draftOf(state, reviewer)?.id),
+      teams: account === null ? [] : teamIdsOf(account),
     }
   }
 
