@@ -3,7 +3,6 @@ import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { backup } from '../../../src/backup/backup.ts'
 import { restore } from '../../../src/backup/restore.ts'
-import { exists } from '../../../src/disk.ts'
 import { diskFull } from '../../../src/disk-full.ts'
 import { StoreUnavailable } from '../../../src/events/event-store.ts'
 import { lfsPath } from '../../../src/git/lfs-files.ts'
@@ -11,7 +10,7 @@ import { Refused } from '../../../src/refusal.ts'
 import { verifyServer } from '../../../src/verify/verify.ts'
 import { temporaryDirectory } from '../../backup/restored.ts'
 import { workTree } from '../../git-client.ts'
-import { startServerProcess } from '../../server-process.ts'
+import { killedAfter } from '../../killed-server.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { passwordOf, startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
@@ -123,29 +122,17 @@ t.test(
 
 t.test('kill -9 between a merge, its objects and their record leaves them to the next start', async (t) => {
   const DATA_DIR = await temporaryDirectory(t)
-  const place = await temporaryDirectory(t)
   const first = await startTestServer(t, { DATA_DIR })
   const { alice, baseId } = await artFromFork(t, first)
   await alice.repos.repoCreatePullRequest('alice', 'app', ART_PULL)
   await first.stop()
-  const point = join(place, 'point')
-  const startKilledAt = async (effect: string) => {
-    await rm(`${point}.reached`, { force: true })
-    await writeFile(point, effect)
-    // It may die before it listens.
-    return startServerProcess(t, DATA_DIR, { FAULTS_POINT: point }, 'faults/effects').catch(() => undefined)
-  }
-  const isKilled = (effect: string) => until(effect, () => exists(`${point}.reached`))
-  const merging = await startKilledAt('^append PullRequestMerged ')
   const authorization = `Basic ${Buffer.from(`alice:${passwordOf('alice')}`).toString('base64')}`
-  await fetch(`${merging?.url}/api/v1/repos/alice/app/pulls/1/merge`, {
-    method: 'POST',
-    headers: { authorization, 'content-type': 'application/json' },
-    body: '{"Do":"merge"}',
-  }).catch(() => undefined)
-  await isKilled('the merge is recorded')
-  await startKilledAt('^link \\S+ \\S+/lfs/objects/')
-  await isKilled('the file is linked')
+  const headers = { authorization, 'content-type': 'application/json' }
+  const merge = { method: 'POST', headers, body: '{"Do":"merge"}' }
+  await killedAfter(t, DATA_DIR, /^append PullRequestMerged /, (url) =>
+    fetch(`${url}/api/v1/repos/alice/app/pulls/1/merge`, merge),
+  )
+  await killedAfter(t, DATA_DIR, /^link \S+ \S+\/lfs\/objects\//)
   const last = await startTestServer(t, { DATA_DIR })
   const { lfsObjects } = last.services.views
   await until('the base has it', async () => (await lfsObjects.findOne({ repoId: baseId })) !== undefined)
