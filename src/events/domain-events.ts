@@ -128,8 +128,11 @@ export interface BranchProtection {
   push: boolean
   /** User ids; null: all writers. */
   pushers: number[] | null
+  /** Where pushers are named: the ids of the teams whose members may push, too. Absent: none. The same for merges. */
+  pusherTeams?: number[]
   /** User ids; null: all writers. */
   mergers: number[] | null
+  mergerTeams?: number[]
   statusCheck: boolean
   /** The contexts (or patterns) that must have succeeded. An empty list means all contexts that were posted. */
   contexts: string[]

@@ -100,6 +100,8 @@ const protection = object<BranchProtection>({
   priority: whole,
   push: flag,
   pushers: orNull(list(whole)),
+  pusherTeams: optional(list(whole)),
+  mergerTeams: optional(list(whole)),
   mergers: orNull(list(whole)),
   statusCheck: flag,
   contexts: list(text),

@@ -13,6 +13,12 @@ export const teamIdsOf = (user: Member): number[] => [
   ...ownedBy(user),
 ]
 
+/** A user as rules that name users and teams of a repository see one. */
+export const memberOf = (
+  repository: Pick<RepositoryDocument, 'ownerId' | 'ownerKind' | 'teams'>,
+  user: Member & { id: number },
+) => ({ id: user.id, teams: teamsWith(repository, user) })
+
 /** The ids of a user's teams that have the repository now. A team of a former owner has not. */
 export function teamsWith(
   { ownerId, ownerKind, teams }: Pick<RepositoryDocument, 'ownerId' | 'ownerKind' | 'teams'>,

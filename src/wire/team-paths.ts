@@ -61,6 +61,20 @@ export async function teamsNamed(
   return unknown === undefined ? { teams } : { teams, unknown }
 }
 
+/**
+ * The names of teams of the organization of a repository, by their ids. One that was deleted, or is of a former owner, is
+ * missing. One look-up.
+ */
+export async function teamNames(
+  { views }: Services,
+  { ownerId }: RepositoryDocument,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, string>> {
+  const found = ids.length === 0 ? [] : await views.teams.getMany([...new Set(ids)].map(String))
+  const own = found.filter(({ organizationId }) => organizationId === ownerId)
+  return new Map([[ownerId, 'Owners'], ...own.map(({ id, name }) => [id, name] as const)])
+}
+
 const keyOf = (team: Team) => (team.kind === 'owners' ? 'owners' : team.team.name.toLowerCase())
 
 /** The team with that name in the organization of a repository. @throws Refused (not found, not allowed) */

@@ -11,6 +11,7 @@ import type { RepositoryAccess } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { isOfficialReviewer } from '../../rights/review-rules.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { memberOf } from '../../rights/team-membership.ts'
 import type { Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { onPull, PullParams } from '../../wire/pulls.ts'
@@ -95,7 +96,11 @@ export const reviewRequestRoutes: Routes = (services) => async (app) => {
       const wanted = reviewers.map((reviewer, i) => ({
         reviewer: { id: reviewer.id, login: reviewer.login },
         reviewId: ids[i] ?? 0,
-        official: isOfficialReviewer(protection, reviewer.id, accessTo(repository, reviewer)),
+        official: isOfficialReviewer(
+          protection,
+          memberOf(repository, reviewer),
+          accessTo(repository, reviewer),
+        ),
       }))
       const ofTeams = ids.slice(reviewers.length)
       const asked = await wantedTeams(services, repository, pull.base.branch, teams, ofTeams)

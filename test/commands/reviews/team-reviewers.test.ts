@@ -1,49 +1,19 @@
 /** Teams are asked for reviews, as people are. */
 import t from 'tap'
-import { startTestServer } from '../../start-server.ts'
+import { startTeams } from '../../rights/team-repository.ts'
 
-const server = await startTestServer(t)
-const [alice] = await Promise.all(['alice', 'bob', 'carol', 'dave'].map((login) => server.as(login)))
-if (alice === undefined) throw new Error('nobody is there')
-
-/** A request below a path, with what its answer says. */
-const caller = (base: string) => async (login: string, method: string, path: string, option?: object) => {
-  const init = { method, ...(option && { body: JSON.stringify(option) }) }
-  const answer = await server.fetch(login, `/api/v1/${base}${path}`, init)
-  const text = await answer.text()
-  const body = text === '' ? null : JSON.parse(text)
-  return { status: answer.status, body, message: String(body?.message ?? '') }
-}
-const call = caller('')
-
-await alice.orgs.orgCreate({ username: 'acme' })
-await alice.orgs.createOrgRepo('acme', { name: 'app', auto_init: true })
-const UNITS = ['repo.code', 'repo.issues', 'repo.pulls']
-const team = async (name: string, permission: 'read' | 'write', ...members: string[]) => {
-  const { data } = await alice.orgs.orgCreateTeam('acme', { name, permission, units: UNITS })
-  const id = data.id ?? 0
-  await alice.teams.orgAddTeamRepository(id, 'acme', 'app')
-  for (const member of members) await alice.teams.orgAddTeamMember(id, member)
-  return id
-}
-const core = await team('Core', 'write', 'bob', 'carol')
-await team('readers', 'read', 'dave')
-const onApp = caller('repos/acme/app/')
-
-async function open(branch: string): Promise<number> {
-  const content = Buffer.from(branch).toString('base64')
-  await alice?.repos.repoCreateFile('acme', 'app', branch, { content, new_branch: branch })
-  const { body } = await onApp('alice', 'POST', 'pulls', { head: branch, base: 'main', title: branch })
-  return body.number
-}
+const teams = await startTeams(t)
+const { alice, call, onApp } = teams
+const core = await teams.team('Core', 'write', 'bob', 'carol')
+await teams.team('readers', 'read', 'dave')
 
 const teamsOf = async (index: number) => {
-  const { data } = (await alice?.repos.repoGetPullRequest('acme', 'app', index)) ?? {}
-  return data?.requested_reviewers_teams?.map(({ name }) => name)
+  const { data } = await alice.repos.repoGetPullRequest('acme', 'app', index)
+  return data.requested_reviewers_teams?.map(({ name }) => name)
 }
 
 t.test('a team is asked, its members hear of it, and the verdict of one answers', async (t) => {
-  const index = await open('asked')
+  const index = await teams.open('asked')
   const path = `pulls/${index}/requested_reviewers`
   const unread = async (login: string) => (await call(login, 'GET', 'notifications')).body.length
   const before = await unread('carol')
@@ -93,15 +63,14 @@ t.test('a team is asked, its members hear of it, and the verdict of one answers'
 })
 
 t.test('a team that is not there, or may not read, is refused', async (t) => {
-  const index = await open('refused')
+  const index = await teams.open('refused')
   const path = `pulls/${index}/requested_reviewers`
   t.match(await onApp('alice', 'POST', path, { team_reviewers: ['nobody'] }), {
     status: 404,
     message: /team/,
   })
   await alice.orgs.createOrgRepo('acme', { name: 'own', auto_init: true, private: true })
-  const content = Buffer.from('x').toString('base64')
-  await alice.repos.repoCreateFile('acme', 'own', 'x', { content, new_branch: 'x' })
+  await teams.branch('x', 'own')
   await call('alice', 'POST', 'repos/acme/own/pulls', { head: 'x', base: 'main', title: 'x' })
   t.match(
     await call('alice', 'POST', 'repos/acme/own/pulls/1/requested_reviewers', { team_reviewers: ['core'] }),
