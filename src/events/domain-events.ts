@@ -15,6 +15,7 @@ import type { ReviewEvent, ReviewRules } from './review-events.ts'
 import type { SocialEvent } from './social-events.ts'
 import type { TagProtectionEvent } from './tag-protection-events.ts'
 import type { TeamEvent } from './team-events.ts'
+import type { TransferEvent } from './transfer-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 import type { WebhookEvent } from './webhook-events.ts'
 
@@ -503,6 +504,7 @@ export type DomainEvent =
   | TeamEvent
   | RepositoryEvent
   | ListingEvent
+  | TransferEvent
   | LabelEvent
   | MilestoneEvent
   | CheckEvent

@@ -50,6 +50,7 @@ import {
 import { socialFields } from './social-shapes.ts'
 import { tagProtectionShapes } from './tag-protection-shapes.ts'
 import { teamShapes } from './team-shapes.ts'
+import { transferShapes } from './transfer-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
 import { webhookShapes } from './webhook-shapes.ts'
 
@@ -207,6 +208,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   BranchProtectionRemoved: { repoId: whole, rule: text },
   ...tagProtectionShapes,
   ...listingShapes,
+  ...transferShapes,
   LabelCreated: { id: whole, scope, ...label },
   LabelEdited: { id: whole, scope, changes: partial<LabelSettings>(label) },
   LabelDeleted: { id: whole, scope, name: text },

@@ -325,6 +325,7 @@ always('a user who is deleted owns nothing and is in no organization', ({ log })
   const bonds = new Map<string, number>()
   for (const { type, stream, data } of log) {
     if (type === 'RepositoryCreated') bonds.set(stream, data.owner.id)
+    if (type === 'RepositoryTransferred') bonds.set(stream, data.owner.id)
     if (type === 'RepositoryDeleted') bonds.delete(stream)
     if (type === 'MemberSet') bonds.set(`member ${data.user.id}`, data.user.id)
     if (type === 'MemberRemoved') bonds.delete(`member ${data.user.id}`)
