@@ -25,6 +25,8 @@ import { editIssueRoutes } from './commands/issues/edit.ts'
 import { issueLabelRoutes } from './commands/issues/labels.ts'
 import { lockRoutes } from './commands/issues/lock-routes.ts'
 import { openIssueRoutes } from './commands/issues/open.ts'
+import { adminKeyRoutes } from './commands/keys/admin-routes.ts'
+import { gpgKeyRoutes } from './commands/keys/gpg-routes.ts'
 import { keyRoutes } from './commands/keys/routes.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
 import { lfsLockRoutes } from './commands/lfs/locks.ts'
@@ -103,6 +105,7 @@ import { diskUsageRoutes } from './queries/disk-usage.ts'
 import { fileDownloadRoutes, rawPageRoutes } from './queries/file-downloads.ts'
 import { followQueryRoutes } from './queries/follows.ts'
 import { gitObjectRoutes } from './queries/git-objects.ts'
+import { gpgKeyQueryRoutes } from './queries/gpg-keys.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
 import { issueFileQueryRoutes } from './queries/issue-files.ts'
@@ -193,6 +196,9 @@ const API_ROUTES = [
   // Public keys
   keyRoutes,
   keyQueryRoutes,
+  gpgKeyRoutes,
+  gpgKeyQueryRoutes,
+  adminKeyRoutes,
 
   // Branches and commits
   createBranchRoutes,

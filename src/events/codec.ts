@@ -3,6 +3,7 @@ import { ErrorWithRefusal, refuse } from '../refusal.ts'
 import type { CommitSummary, DomainEvent, Recorded } from './domain-events.ts'
 import { account, dataShapes } from './event-shapes.ts'
 import type { RecordedEvent } from './event-store.ts'
+import { GPG_KEY_SCHEMAS } from './gpg-key-events.ts'
 import { orNull } from './shapes.ts'
 import { SOCIAL_SCHEMAS } from './social-events.ts'
 
@@ -109,6 +110,7 @@ export const schemaOf = {
   ReleaseAssetRenamed: 1,
   ReleaseAssetDeleted: 1,
   ...SOCIAL_SCHEMAS,
+  ...GPG_KEY_SCHEMAS,
   PlanScheduled: 1,
   PlanCanceled: 1,
   PlanApplied: 1,

@@ -5,6 +5,7 @@
  * meaning. A new shape of the data gets a new schema number and an upcaster, both in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
+import type { GpgKeyEvent } from './gpg-key-events.ts'
 import type { IssueFileEvent, LockEvent } from './issue-file-events.ts'
 import type { LfsEvent } from './lfs-events.ts'
 import type { ListingEvent } from './listing-events.ts'
@@ -516,6 +517,7 @@ export type DomainEvent =
   | PinEvent
   | ReleaseEvent
   | SocialEvent
+  | GpgKeyEvent
   | UpgradeEvent
   | LfsEvent
   | WebhookEvent

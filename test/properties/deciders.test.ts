@@ -58,7 +58,7 @@ t.test('every decider is given commands, and every event of theirs happens', asy
     }
   }
   const seen = new Set<string>()
-  for (const history of fc.sample(fc.oneof(histories, pullHistories), { ...SETTINGS, numRuns: 600 })) {
+  for (const history of fc.sample(fc.oneof(histories, pullHistories), { ...SETTINGS, numRuns: 1200 })) {
     for (const { type } of played(history).log) seen.add(type)
   }
   const withoutDecider = [
