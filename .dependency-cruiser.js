@@ -20,7 +20,7 @@ const LAYERS = [
   ['projections'],
   ['nodes'],
   ['events'],
-  ['git', 'attachments', 'markup'],
+  ['git', 'attachments', 'markup', 'openpgp'],
   ['http'],
   ['config.ts'],
 ]
@@ -51,7 +51,8 @@ const noImports = (name, other, comment) => ({
 })
 
 /** Files that Node starts. */
-const PROGRAMS = '^src/(main|cli/mergelog|verify/file-checks-process|markup/render-thread)[.]ts$'
+const PROGRAMS =
+  '^src/(main|cli/mergelog|verify/file-checks-process|markup/render-thread|openpgp/gpg-thread)[.]ts$'
 
 /** What names and paths mean in git: texts in, texts out. */
 const PURE_IN_GIT = '^src/git/(tree-path|tree-entries)[.]ts$'
@@ -71,7 +72,7 @@ const DECIDERS_AND_FOLDS = [
   '^src/commands/webhooks/webhook[.]ts$',
   '^src/events/webhook-events[.]ts$',
   '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|releases/release|statuses/checks|upgrade/chain)[.]ts$',
-  '^src/commands/(reactions/reactions|follows/follow|keys/keys|notifications/subscription)[.]ts$',
+  '^src/commands/(reactions/reactions|follows/follow|keys/keys|keys/gpg-key|notifications/subscription)[.]ts$',
   '^src/rights/(access|archived|visibility|protection-rules|review-rules|glob|token-scopes)[.]ts$',
   '^src/rights/(access|archived|visibility|protection-rules|tag-protection-rules|review-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.

@@ -25,6 +25,7 @@ import {
   VISIBILITIES,
   type Visibility,
 } from './domain-events.ts'
+import { gpgKeyFields } from './gpg-key-shapes.ts'
 import type { EventOf, EventType } from './handlers.ts'
 import { issueFileShapes } from './issue-file-shapes.ts'
 import { lfsFields } from './lfs-shapes.ts'
@@ -101,6 +102,8 @@ const protection = object<BranchProtection>({
   priority: whole,
   push: flag,
   pushers: orNull(list(whole)),
+  pusherTeams: optional(list(whole)),
+  mergerTeams: optional(list(whole)),
   mergers: orNull(list(whole)),
   statusCheck: flag,
   contexts: list(text),
@@ -321,6 +324,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   ...issueFileShapes,
   ...releaseShapes,
   ...socialFields,
+  ...gpgKeyFields,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },
   PlanCanceled: { name: text },
   PlanApplied: { name: text, height: text },

@@ -6,6 +6,7 @@
  */
 import { pulls, repositories } from '../commands/aggregates.ts'
 import type { CommandContext } from '../commands/execute.ts'
+import { removeGpgKey } from '../commands/keys/change-gpg.ts'
 import { leaveTeams, organizationsIn, removeGhost } from '../commands/organizations/ghosts.ts'
 import { deleteWithClaims } from '../commands/repositories/delete.ts'
 import { decideForgetUser } from '../commands/repositories/ownership.ts'
@@ -42,6 +43,10 @@ export function deletedUsers(services: Services): ProcessManager {
   return processManager('deleted_users', {
     async ReviewRequested(context, { data }) {
       if (await isGhost(data.reviewer.id)) await endRequest(context, data, data.reviewer)
+    },
+    async GpgKeyAdded(context, { data: { keyId: id, user, primary } }) {
+      if (!(await isGhost(user.id))) return
+      await removeGpgKey(services, { ...context, actor: null }, { id, primary })
     },
     async RepositoryCreated(context, { data: { repoId, owner } }) {
       if (await isGhost(owner.id)) await takeBack(context, await documents.get(`${repoId}`))

@@ -7,6 +7,7 @@ import { commentFold } from './comments.ts'
 import { commitChecksFold, commitChecksId, commitStatusFold } from './commit-statuses.ts'
 import { erasureFold, erasureId } from './erasures.ts'
 import { followFold, followId } from './follows.ts'
+import { gpgKeyFold } from './gpg-keys.ts'
 import { historyFold } from './history.ts'
 import { issueFileFold } from './issue-files.ts'
 import { issueId } from './issue-selection.ts'
@@ -79,6 +80,7 @@ const VIEWED = {
   reactions: viewed(reactionFold, reactionId),
   follows: viewed(followFold, ({ repoId, userId }) => followId(repoId, userId)),
   sshKeys: viewed(sshKeyFold, byId),
+  gpgKeys: viewed(gpgKeyFold, byId),
   deployKeys: viewed(deployKeyFold, byId),
   participations: viewed(participationFold, (document) => participationId(document, document.userId)),
   activities: viewed(activityFold, byIssue),

@@ -4,6 +4,7 @@ import type { PendingTransfer } from '../events/transfer-events.ts'
 import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
+import { teamsWith } from './team-membership.ts'
 import { everybodyLike, isOpenTo, readerIdsOf } from './visibility.ts'
 
 export type Access = 'none' | Permission
@@ -52,16 +53,9 @@ export function mayAnswer({ recipient }: PendingTransfer, requester: AccountDocu
   return mayCreateIn(recipient.id, { ...requester, siteAdmin: false })
 }
 
-/** What the requester has through teams of the owning organization. A team of a former owner gives nothing. */
-function teamAccess(
-  { ownerId, ownerKind, teams }: RepositoryDocument,
-  requester: AccountDocument,
-): Permission[] {
-  if (ownerKind === 'user') return []
-  return Object.entries(requester.teams).flatMap(([id, { organizationId, allRepositories, permission }]) => {
-    const isGiven = organizationId === ownerId && (allRepositories || teams.includes(Number(id)))
-    return isGiven ? [permission] : []
-  })
+/** What the requester has through teams of the owning organization. */
+function teamAccess(repository: RepositoryDocument, requester: AccountDocument): Permission[] {
+  return teamsWith(repository, requester).flatMap((id) => requester.teams[`${id}`]?.permission ?? [])
 }
 
 /** Whether the requester has access only because everybody has: then the people of the repository are not theirs to see. */
