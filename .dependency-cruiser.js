@@ -60,7 +60,7 @@ const PURE_IN_GIT = '^src/git/(tree-path|tree-entries)[.]ts$'
 const DECIDERS_AND_FOLDS = [
   '^src/commands/users/user[.]ts$',
   '^src/commands/organizations/(organization|team|team-state)[.]ts$',
-  '^src/commands/repositories/(repository|topics|pins)[.]ts$',
+  '^src/commands/repositories/(repository|topics|pins|ownership)[.]ts$',
   '^src/commands/(branch|tag)-protections/protections[.]ts$',
   '^src/commands/issues/(issue|discussion|issue-files|lock)[.]ts$',
   '^src/commands/pull-requests/(pull-request|merge-checks|schedule)[.]ts$',

@@ -5,6 +5,7 @@ import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyInstance, LogController } from 'fastify'
+import fp from 'fastify-plugin'
 import { addressesIn } from './address-ranges.ts'
 import { maintenanceRoutes } from './commands/administration/maintenance.ts'
 import { rebuildRoutes } from './commands/administration/rebuild.ts'
@@ -53,6 +54,7 @@ import { forkRoutes } from './commands/repositories/fork.ts'
 import { generateRoutes } from './commands/repositories/generate.ts'
 import { pinRoutes } from './commands/repositories/pin-routes.ts'
 import { topicRoutes } from './commands/repositories/topic-routes.ts'
+import { transferRoutes } from './commands/repositories/transfer.ts'
 import { reviewRequestRoutes } from './commands/reviews/requests.ts'
 import { reviewRoutes } from './commands/reviews/routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
@@ -77,6 +79,7 @@ import { takeTurnsWithLongBodies } from './http/long-bodies.ts'
 import { contentPolicy, pageHeaders } from './http/page-headers.ts'
 import { limitProxiedRequests } from './http/proxied-requests.ts'
 import { limitBodies } from './http/request-bodies.ts'
+import { unusedCompilers, validatorOf } from './http/request-validators.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
 import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests.ts'
 import { joinIfNeeded } from './nodes/nodes.ts'
@@ -180,6 +183,7 @@ const API_ROUTES = [
   repositoryListRoutes,
   repositorySearchRoutes,
   topicRoutes,
+  transferRoutes,
   generateRoutes,
   forkRoutes,
   collaboratorRoutes,
@@ -331,8 +335,7 @@ export async function buildApp(
       const given = request.headers['x-request-id']
       return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
     },
-    // No coercion: "1" is not 1. Unknown fields are ignored, as in Gitea.
-    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: false } },
+    schemaController: unusedCompilers,
     clientErrorHandler: refuseUnreadable(docsUrl, (status, ip) => {
       metrics.unreadable(status)
       services.log.info({ status, ip }, 'a request could not be read')
@@ -352,6 +355,7 @@ export async function buildApp(
   // TypeScript checks the answers against the schemas. JSON.stringify takes half the time of serializers that are
   // compiled from the schemas, and compiling them would take a third of the start.
   app.setSerializerCompiler(() => jsonAnswer)
+  app.setValidatorCompiler(validatorOf)
 
   if (certificate !== undefined) renewCertificate(app, certificate, services.log)
   const { metrics, tracing } = observed
@@ -462,7 +466,13 @@ export async function buildApp(
     await signedIn.register(
       async (api) => {
         await compressAnswers(api)
-        for (const routes of API_ROUTES) await api.register(routes(services))
+        // With their names: for a plugin without one, fastify looks through all modules that are loaded.
+        for (const { name, plugin } of API_ROUTES.map((routes) => ({
+          name: routes.name,
+          plugin: routes(services),
+        }))) {
+          api.register(fp(plugin, { name, encapsulate: true }))
+        }
       },
       { prefix: API },
     )

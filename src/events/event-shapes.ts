@@ -51,6 +51,7 @@ import {
 import { socialFields } from './social-shapes.ts'
 import { tagProtectionShapes } from './tag-protection-shapes.ts'
 import { teamShapes } from './team-shapes.ts'
+import { transferShapes } from './transfer-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
 import { webhookShapes } from './webhook-shapes.ts'
 
@@ -102,6 +103,8 @@ const protection = object<BranchProtection>({
   priority: whole,
   push: flag,
   pushers: orNull(list(whole)),
+  pusherTeams: optional(list(whole)),
+  mergerTeams: optional(list(whole)),
   mergers: orNull(list(whole)),
   statusCheck: flag,
   contexts: list(text),
@@ -207,6 +210,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   BranchProtectionRemoved: { repoId: whole, rule: text },
   ...tagProtectionShapes,
   ...listingShapes,
+  ...transferShapes,
   LabelCreated: { id: whole, scope, ...label },
   LabelEdited: { id: whole, scope, changes: partial<LabelSettings>(label) },
   LabelDeleted: { id: whole, scope, name: text },

@@ -69,6 +69,12 @@ export function lostAccess(services: Services): ProcessManager {
     async OwnerVisibilityChanged(context, { data: { repoId, visibility } }) {
       if (visibility !== 'public') await among(context, { repoId })
     },
+    async RepositoryTransferred(context, { data: { repoId } }) {
+      await among(context, { repoId })
+    },
+    async TransferCanceled(context, { data: { recipient } }) {
+      if (recipient.kind === 'user') await among(context, { userId: recipient.id })
+    },
     async RepositoryDeleted(context, { data: { repoId } }) {
       await among(context, { repoId })
       await eachOne(await deployKeys.find({ repoId }), (key) =>

@@ -25,6 +25,7 @@ import { pullFold, pullId } from './pulls.ts'
 import { reactionFold, reactionId } from './reactions.ts'
 import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
+import { redirectFold } from './redirects.ts'
 import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
 import { reviewCommentFold } from './review-comments.ts'
@@ -55,6 +56,7 @@ const VIEWED = {
   accounts: viewed(accountFold, byId),
   tokens: viewed(tokenFold, byId),
   repositories: viewed(repositoryFold, byId),
+  redirects: viewed(redirectFold, ({ key }) => key),
   branches: viewed(branchFold, ({ repoId, name }) => branchId(repoId, name)),
   tags: viewed(tagFold, ({ repoId, name }) => tagId(repoId, name)),
   tagProtections: viewed(tagProtectionFold, ({ repoId }) => `${repoId}`),
