@@ -50,6 +50,7 @@ import {
 } from './processes/recovery.ts'
 import { releasedTags } from './processes/released-tags.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
+import { transfers } from './processes/transfers.ts'
 import { createWebhooks } from './processes/webhooks/webhooks.ts'
 import { createDiskUsage } from './projections/disk-usage.ts'
 import { createLiveEvents } from './projections/live-events.ts'
@@ -261,6 +262,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     deletedUsers(services),
     releasedTags(services),
     lostAccess(services),
+    transfers(services),
     mentions(services),
     maintenance.manager(services),
     lfsObjects(services),

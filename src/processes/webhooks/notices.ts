@@ -67,10 +67,13 @@ const opened = (
 }
 
 const ofRequest = (
-  event: Envelope & { data: IssueRef & { reviewer: { id: number } } },
+  event: Envelope & { data: IssueRef & { reviewer?: { id: number } } },
   action: string,
 ): Notice => ({
-  ...ofDiscussion(event, '', { action, reviewer: event.data.reviewer.id }),
+  ...ofDiscussion(event, '', {
+    action,
+    ...(event.data.reviewer !== undefined && { reviewer: event.data.reviewer.id }),
+  }),
   event: 'pull_request_review_request',
 })
 
@@ -204,6 +207,9 @@ export const notices = told({
   },
   ReviewRequested: (_, event) => [ofRequest(event, 'review_requested')],
   ReviewRequestRemoved: (_, event) => [ofRequest(event, 'review_request_removed')],
+  // The pull request in the payload names the teams.
+  TeamReviewRequested: (_, event) => [ofRequest(event, 'review_requested')],
+  TeamReviewRequestRemoved: (_, event) => [ofRequest(event, 'review_request_removed')],
   ReleaseCreated: (_, event) => ofRelease(event, 'published'),
   ReleaseEdited: (_, event) => ofRelease(event, event.data.changes.draft === false ? 'published' : 'updated'),
   ReleaseDeleted: (_, event) => ofRelease(event, 'deleted'),
