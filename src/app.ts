@@ -5,6 +5,7 @@ import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyInstance, LogController } from 'fastify'
+import fp from 'fastify-plugin'
 import { addressesIn } from './address-ranges.ts'
 import { maintenanceRoutes } from './commands/administration/maintenance.ts'
 import { rebuildRoutes } from './commands/administration/rebuild.ts'
@@ -24,6 +25,8 @@ import { editIssueRoutes } from './commands/issues/edit.ts'
 import { issueLabelRoutes } from './commands/issues/labels.ts'
 import { lockRoutes } from './commands/issues/lock-routes.ts'
 import { openIssueRoutes } from './commands/issues/open.ts'
+import { adminKeyRoutes } from './commands/keys/admin-routes.ts'
+import { gpgKeyRoutes } from './commands/keys/gpg-routes.ts'
 import { keyRoutes } from './commands/keys/routes.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
 import { lfsLockRoutes } from './commands/lfs/locks.ts'
@@ -51,6 +54,7 @@ import { forkRoutes } from './commands/repositories/fork.ts'
 import { generateRoutes } from './commands/repositories/generate.ts'
 import { pinRoutes } from './commands/repositories/pin-routes.ts'
 import { topicRoutes } from './commands/repositories/topic-routes.ts'
+import { transferRoutes } from './commands/repositories/transfer.ts'
 import { reviewRequestRoutes } from './commands/reviews/requests.ts'
 import { reviewRoutes } from './commands/reviews/routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
@@ -72,10 +76,11 @@ import { type Certificate, httpsServer, renewCertificate } from './http/https.ts
 import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies } from './http/json-bodies.ts'
 import { takeTurnsWithLongBodies } from './http/long-bodies.ts'
+import { shareLoopByAccount } from './http/loop-shares.ts'
 import { contentPolicy, pageHeaders } from './http/page-headers.ts'
 import { limitProxiedRequests } from './http/proxied-requests.ts'
 import { limitBodies } from './http/request-bodies.ts'
-import { requestChecks } from './http/request-checks.ts'
+import { unusedCompilers, validatorOf } from './http/request-validators.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
 import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests.ts'
 import { joinIfNeeded } from './nodes/nodes.ts'
@@ -101,6 +106,7 @@ import { diskUsageRoutes } from './queries/disk-usage.ts'
 import { fileDownloadRoutes, rawPageRoutes } from './queries/file-downloads.ts'
 import { followQueryRoutes } from './queries/follows.ts'
 import { gitObjectRoutes } from './queries/git-objects.ts'
+import { gpgKeyQueryRoutes } from './queries/gpg-keys.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
 import { issueFileQueryRoutes } from './queries/issue-files.ts'
@@ -149,10 +155,6 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 /** Request ids that we accept from clients: short and printable. Other requests get a new id. */
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/
 
-const noCompiler = (): never => {
-  throw new Error('requests and answers have compilers of their own')
-}
-
 /** They tell how this node is, also when the others have gone on without it. */
 const OF_THE_NODE = new Set(['/healthz', '/livez', '/metrics'])
 
@@ -182,6 +184,7 @@ const API_ROUTES = [
   repositoryListRoutes,
   repositorySearchRoutes,
   topicRoutes,
+  transferRoutes,
   generateRoutes,
   forkRoutes,
   collaboratorRoutes,
@@ -194,6 +197,9 @@ const API_ROUTES = [
   // Public keys
   keyRoutes,
   keyQueryRoutes,
+  gpgKeyRoutes,
+  gpgKeyQueryRoutes,
+  adminKeyRoutes,
 
   // Branches and commits
   createBranchRoutes,
@@ -330,8 +336,7 @@ export async function buildApp(
       const given = request.headers['x-request-id']
       return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
     },
-    // Fastify would load its own compilers, though others are set below.
-    schemaController: { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } },
+    schemaController: unusedCompilers,
     clientErrorHandler: refuseUnreadable(docsUrl, (status, ip) => {
       metrics.unreadable(status)
       services.log.info({ status, ip }, 'a request could not be read')
@@ -348,10 +353,10 @@ export async function buildApp(
     routerOptions: { maxParamLength: 16 * 1024 },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
-  app.setValidatorCompiler(requestChecks())
   // TypeScript checks the answers against the schemas. JSON.stringify takes half the time of serializers that are
   // compiled from the schemas, and compiling them would take a third of the start.
   app.setSerializerCompiler(() => jsonAnswer)
+  app.setValidatorCompiler(validatorOf)
 
   if (certificate !== undefined) renewCertificate(app, certificate, services.log)
   const { metrics, tracing } = observed
@@ -448,6 +453,7 @@ export async function buildApp(
       else current.then(() => done(), done)
     })
     await signedIn.register(authPlugin({ ...services, openRequests, signInRefused: metrics.signInRefused }))
+    shareLoopByAccount(signedIn, (request) => request.requester && clientOf(request))
     takeTurnsWithLongBodies(signedIn, clientOf)
     await signedIn.register(metricsRoute(() => scrape, config.metricsToken))
     await signedIn.register(gitHttpRoutes(services))
@@ -462,7 +468,13 @@ export async function buildApp(
     await signedIn.register(
       async (api) => {
         await compressAnswers(api)
-        for (const routes of API_ROUTES) await api.register(routes(services))
+        // With their names: for a plugin without one, fastify looks through all modules that are loaded.
+        for (const { name, plugin } of API_ROUTES.map((routes) => ({
+          name: routes.name,
+          plugin: routes(services),
+        }))) {
+          api.register(fp(plugin, { name, encapsulate: true }))
+        }
       },
       { prefix: API },
     )
