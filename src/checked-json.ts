@@ -1,19 +1,31 @@
 /** Checks JSON that does not come with a request, with the validator that fastify uses for requests. */
-import { Ajv, type ErrorObject } from 'ajv'
+import { Ajv, type AnySchema, type ErrorObject, type ValidateFunction } from 'ajv'
 import type { Static, TSchema } from 'typebox'
 
 /** Tells whether a value matches a schema. Fields that the schema doesn't name are allowed. */
 export interface Check<T> {
   (value: unknown): value is T
   /** The first error in the last value. */
-  errors?: readonly ErrorObject[] | null | undefined
+  errors?: ErrorObject[] | null
 }
 
 const ajv = new Ajv()
 
-/** Compiles the check of a schema. Compiling is slow, so keep the result. */
+/** The check of a schema. Keep it: it is compiled once, at the first use. */
 export function checkOf<S extends TSchema>(schema: S): Check<Static<S>> {
-  return ajv.compile<Static<S>>(schema)
+  return compiledLater<Static<S>>(ajv, schema)
+}
+
+/** The check of a schema, which is compiled when it is needed: that takes milliseconds. */
+export function compiledLater<T>(compiler: Ajv, schema: AnySchema): Check<T> {
+  let compiled: ValidateFunction<T> | undefined
+  const check: Check<T> = (value): value is T => {
+    compiled ??= compiler.compile<T>(schema)
+    const isValid = compiled(value)
+    check.errors = compiled.errors ?? null
+    return isValid
+  }
+  return check
 }
 
 /** Returns the value when it matches the schema. @throws TypeError with the first error */

@@ -1,6 +1,5 @@
 /** The diff between two commits as markup: limited in size, drawn file by file, and cached. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { html as draw } from 'diff2html'
 import { type DiffFile, LineType } from 'diff2html/lib/types.js'
 import { createAnswerCache } from '../git/answer-cache.ts'
 import { diffText } from '../git/diff.ts'
@@ -69,6 +68,8 @@ const wordsIn = (line: string): number => line.match(/\w+|\s+|./gs)?.length ?? 0
  * costs stay within the limit.
  */
 export async function drawnFiles(files: readonly DiffFile[]): Promise<string> {
+  // Not at the start of the server: most of them never draw a diff.
+  const { html: draw } = await import('diff2html')
   const parts: string[] = []
   let left = MAX_COMPARING
   let lines = 0
