@@ -81,7 +81,6 @@ import { contentPolicy, pageHeaders } from './http/page-headers.ts'
 import { limitProxiedRequests } from './http/proxied-requests.ts'
 import { limitBodies } from './http/request-bodies.ts'
 import { unusedCompilers, validatorOf } from './http/request-validators.ts'
-import { requestChecks } from './http/request-checks.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
 import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests.ts'
 import { joinIfNeeded } from './nodes/nodes.ts'
@@ -155,10 +154,6 @@ const API = '/api/v1'
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 /** Request ids that we accept from clients: short and printable. Other requests get a new id. */
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/
-
-const noCompiler = (): never => {
-  throw new Error('requests and answers have compilers of their own')
-}
 
 /** They tell how this node is, also when the others have gone on without it. */
 const OF_THE_NODE = new Set(['/healthz', '/livez', '/metrics'])
@@ -342,8 +337,6 @@ export async function buildApp(
       return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
     },
     schemaController: unusedCompilers,
-    // Fastify would load its own compilers, though others are set below.
-    schemaController: { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } },
     clientErrorHandler: refuseUnreadable(docsUrl, (status, ip) => {
       metrics.unreadable(status)
       services.log.info({ status, ip }, 'a request could not be read')
@@ -360,7 +353,7 @@ export async function buildApp(
     routerOptions: { maxParamLength: 16 * 1024 },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
-  app.setValidatorCompiler(requestChecks())
+  app.setValidatorCompiler(validatorOf)
   // TypeScript checks the answers against the schemas. JSON.stringify takes half the time of serializers that are
   // compiled from the schemas, and compiling them would take a third of the start.
   app.setSerializerCompiler(() => jsonAnswer)

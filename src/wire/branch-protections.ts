@@ -64,15 +64,12 @@ export const BranchProtectionWire = Type.Object({
 
 /** The neutral values of the settings that are not enforced: empty, false or 0. */
 export const NEUTRAL = {
-  push_whitelist_teams: [],
   push_whitelist_deploy_keys: false,
   enable_force_push: false,
   enable_force_push_allowlist: false,
   force_push_allowlist_usernames: [],
   force_push_allowlist_teams: [],
   force_push_allowlist_deploy_keys: false,
-  merge_whitelist_teams: [],
-  approvals_whitelist_teams: [],
   protected_file_patterns: '',
   unprotected_file_patterns: '',
 } satisfies { [Name in keyof typeof NOT_ENFORCED]: Static<(typeof NOT_ENFORCED)[Name]> }
