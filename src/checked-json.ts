@@ -11,9 +11,16 @@ export interface Check<T> {
 
 const ajv = new Ajv()
 
-/** Compiles the check of a schema. Compiling is slow, so keep the result. */
+/** The check of a schema. It is compiled when it is called first, which is slow, so keep the result. */
 export function checkOf<S extends TSchema>(schema: S): Check<Static<S>> {
-  return ajv.compile<Static<S>>(schema)
+  let compiled: Check<Static<S>> | undefined
+  const check: Check<Static<S>> = (value): value is Static<S> => {
+    compiled ??= ajv.compile<Static<S>>(schema)
+    const matches = compiled(value)
+    check.errors = compiled.errors
+    return matches
+  }
+  return check
 }
 
 /** Returns the value when it matches the schema. @throws TypeError with the first error */

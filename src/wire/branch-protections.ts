@@ -1,6 +1,5 @@
 /** Branch protections on the wire, and the look-up of the protection in a path. */
 import { type Static, Type } from 'typebox'
-import { Value } from 'typebox/value'
 import type { BranchProtection } from '../events/domain-events.ts'
 import type { ReviewRules } from '../events/review-events.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
@@ -63,8 +62,18 @@ export const BranchProtectionWire = Type.Object({
   updated_at: Type.String(),
 })
 
-/** The neutral values of the settings that are not enforced: empty, false or 0. */
-export const NEUTRAL = Value.Create(Type.Object(NOT_ENFORCED))
+/** The neutral values of the settings that are not enforced: empty or false. */
+export const NEUTRAL: { readonly [Name in keyof typeof NOT_ENFORCED]: Static<(typeof NOT_ENFORCED)[Name]> } =
+  {
+    push_whitelist_deploy_keys: false,
+    enable_force_push: false,
+    enable_force_push_allowlist: false,
+    force_push_allowlist_usernames: [],
+    force_push_allowlist_teams: [],
+    force_push_allowlist_deploy_keys: false,
+    protected_file_patterns: '',
+    unprotected_file_patterns: '',
+  }
 
 /** Rules as Gitea's `BranchProtection`. All users that they name are read with one look-up, and so are all teams. */
 export async function protectionWires(
