@@ -5,6 +5,7 @@
  * meaning. A new shape of the data gets a new schema number and an upcaster, both in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
+import type { GpgKeyEvent } from './gpg-key-events.ts'
 import type { IssueFileEvent, LockEvent } from './issue-file-events.ts'
 import type { LfsEvent } from './lfs-events.ts'
 import type { ListingEvent } from './listing-events.ts'
@@ -15,6 +16,7 @@ import type { ReviewEvent, ReviewRules } from './review-events.ts'
 import type { SocialEvent } from './social-events.ts'
 import type { TagProtectionEvent } from './tag-protection-events.ts'
 import type { TeamEvent } from './team-events.ts'
+import type { TransferEvent } from './transfer-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 import type { WebhookEvent } from './webhook-events.ts'
 
@@ -503,6 +505,7 @@ export type DomainEvent =
   | TeamEvent
   | RepositoryEvent
   | ListingEvent
+  | TransferEvent
   | LabelEvent
   | MilestoneEvent
   | CheckEvent
@@ -514,6 +517,7 @@ export type DomainEvent =
   | PinEvent
   | ReleaseEvent
   | SocialEvent
+  | GpgKeyEvent
   | UpgradeEvent
   | LfsEvent
   | WebhookEvent

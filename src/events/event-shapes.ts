@@ -25,6 +25,7 @@ import {
   VISIBILITIES,
   type Visibility,
 } from './domain-events.ts'
+import { gpgKeyFields } from './gpg-key-shapes.ts'
 import type { EventOf, EventType } from './handlers.ts'
 import { issueFileShapes } from './issue-file-shapes.ts'
 import { lfsFields } from './lfs-shapes.ts'
@@ -50,6 +51,7 @@ import {
 import { socialFields } from './social-shapes.ts'
 import { tagProtectionShapes } from './tag-protection-shapes.ts'
 import { teamShapes } from './team-shapes.ts'
+import { transferShapes } from './transfer-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
 import { webhookShapes } from './webhook-shapes.ts'
 
@@ -207,6 +209,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   BranchProtectionRemoved: { repoId: whole, rule: text },
   ...tagProtectionShapes,
   ...listingShapes,
+  ...transferShapes,
   LabelCreated: { id: whole, scope, ...label },
   LabelEdited: { id: whole, scope, changes: partial<LabelSettings>(label) },
   LabelDeleted: { id: whole, scope, name: text },
@@ -321,6 +324,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   ...issueFileShapes,
   ...releaseShapes,
   ...socialFields,
+  ...gpgKeyFields,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },
   PlanCanceled: { name: text },
   PlanApplied: { name: text, height: text },

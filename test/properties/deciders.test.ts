@@ -58,7 +58,7 @@ t.test('every decider is given commands, and every event of theirs happens', asy
     }
   }
   const seen = new Set<string>()
-  for (const history of fc.sample(fc.oneof(histories, pullHistories), { ...SETTINGS, numRuns: 600 })) {
+  for (const history of fc.sample(fc.oneof(histories, pullHistories), { ...SETTINGS, numRuns: 1200 })) {
     for (const { type } of played(history).log) seen.add(type)
   }
   const withoutDecider = [
@@ -325,6 +325,7 @@ always('a user who is deleted owns nothing and is in no organization', ({ log })
   const bonds = new Map<string, number>()
   for (const { type, stream, data } of log) {
     if (type === 'RepositoryCreated') bonds.set(stream, data.owner.id)
+    if (type === 'RepositoryTransferred') bonds.set(stream, data.owner.id)
     if (type === 'RepositoryDeleted') bonds.delete(stream)
     if (type === 'MemberSet') bonds.set(`member ${data.user.id}`, data.user.id)
     if (type === 'MemberRemoved') bonds.delete(`member ${data.user.id}`)

@@ -267,6 +267,7 @@ always('documents of repositories, labels and milestones say what their deciders
       permission,
     ])
     assert.deepEqual(Object.fromEntries(collaborators), state.collaborators)
+    assert.deepEqual(document.transfer ?? null, state.transfer)
   }
   const [labels, milestones] = [documentsOf(labelFold, log), documentsOf(milestoneFold, log)]
   for (const id of [1, 2, 3]) {

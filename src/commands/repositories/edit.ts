@@ -1,20 +1,18 @@
 /** Changes a repository: `PATCH /repos/{owner}/{repo}`. */
 import { type Static, Type } from 'typebox'
 import { MERGE_STYLES, type MergeStyle } from '../../events/domain-events.ts'
-import { claimKeys, repositoryStream } from '../../events/streams.ts'
 import { setDefaultBranch } from '../../git/repository.ts'
 import { branchId } from '../../projections/branches.ts'
 import { notFoundIn } from '../../projections/view.ts'
-import { isRefusal, Refused, refuse } from '../../refusal.ts'
+import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf } from '../../services.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
-import { repositories } from '../aggregates.ts'
-import { releaseClaim } from '../claims.ts'
+import { contended } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
-import { claimRepositoryName } from './create.ts'
+import { moveRepository } from './move.ts'
 import { mayPublishFork } from './publish-fork.ts'
 import { decideEdit, type RepositoryEdit } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
@@ -79,7 +77,7 @@ function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
 }
 
 export const editRepositoryRoutes: Routes = (services) => async (app) => {
-  const { events, views } = services
+  const { views } = services
   app.patch(
     '/repos/:owner/:repo',
     route('repository', {
@@ -91,30 +89,22 @@ export const editRepositoryRoutes: Routes = (services) => async (app) => {
       const { repository } = await onRepository(services, request, 'admin')
       const requester = signedIn(request)
       const wanted = editOf(request.body)
-      const stream = repositoryStream(repository.id)
       const context = commandContext(request)
       if (wanted.defaultBranch !== undefined) {
         const branch = await views.branches.get(branchId(repository.id, wanted.defaultBranch))
         if (branch === undefined)
           throw new Refused(refuse.unprocessable('default_branch: the branch does not exist'))
       }
-      // An edit that will be refused must not claim a name first.
       const mayPublish = wanted.private !== false || (await mayPublishFork(services, repository, requester))
-      const foreseen = decideEdit(await repositories.load(services, repository.id), wanted, mayPublish)
-      if (isRefusal(foreseen)) throw new Refused(foreseen)
-
-      const oldKey = claimKeys.repository(repository.ownerId, repository.name)
-      const newKey = claimKeys.repository(repository.ownerId, wanted.name ?? repository.name)
-      if (newKey !== oldKey) await claimRepositoryName(services, context, newKey, stream)
-      const after = await repositories.change(services, context, repository.id, 'edit', (state) =>
-        decideEdit(state, wanted, mayPublish),
-      )
+      const after = await moveRepository(services, context, repository.id, 'edit', (state) => {
+        const isMoved = state.status === 'active' && state.owner.id !== repository.ownerId
+        // The requester's rights were those in a repository of another owner.
+        return isMoved ? contended : decideEdit(state, wanted, mayPublish)
+      })
       // Even when nothing changed: the process may have died before this line in an earlier request.
       if (wanted.defaultBranch !== undefined && after.status === 'active') {
         await setDefaultBranch(gitDirOf(services, repository.id), after.settings.defaultBranch)
       }
-      if (newKey !== oldKey) await releaseClaim(events, context, oldKey, stream)
-
       await settled(services, context, reply)
       const edited = await views.repositories.get(`${repository.id}`)
       if (edited === undefined) throw notFoundIn(views.repositories, 'repository not found')

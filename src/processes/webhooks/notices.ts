@@ -51,6 +51,21 @@ const ofDiscussion = (
   payload: (services) => discussionPayload(services, event, event.data, what),
 })
 
+/** As Gitea, tells of the labels, the milestone and each assignee that it begins with, as if they were given to it then. */
+const opened = (
+  event: Envelope & {
+    data: IssueRef & { labels: readonly object[]; milestone: object | null; assignees: readonly object[] }
+  },
+): Notice[] => {
+  const { labels, milestone, assignees } = event.data
+  return [
+    ofDiscussion(event, '', { action: 'opened' }),
+    ...(labels.length > 0 ? [ofDiscussion(event, '_label', { action: 'label_updated' })] : []),
+    ...(milestone !== null ? [ofDiscussion(event, '_milestone', { action: 'milestoned' })] : []),
+    ...assignees.map(() => ofDiscussion(event, '_assign', { action: 'assigned' })),
+  ]
+}
+
 const ofRequest = (
   event: Envelope & { data: IssueRef & { reviewer?: { id: number } } },
   action: string,
@@ -153,8 +168,8 @@ export const notices = told({
       payload: (services) => statusPayload(services, event, event.data),
     },
   ],
-  IssueOpened: (_, event) => [ofDiscussion(event, '', { action: 'opened' })],
-  PullRequestOpened: (_, event) => [ofDiscussion(event, '', { action: 'opened' })],
+  IssueOpened: (_, event) => opened(event),
+  PullRequestOpened: (_, event) => opened(event),
   TitleChanged: (_, event) => [
     ofDiscussion(event, '', { action: 'edited', changes: { title: { from: event.data.oldTitle } } }),
   ],
